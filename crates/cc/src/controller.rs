@@ -1,0 +1,247 @@
+//! The trait, and what passes through it.
+
+use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
+
+/// A congestion controller. A new signal is a field of [`Report`], never a new method.
+///
+/// Calls arrive in time order (equal times are possible). Every method must accept any sequence of reordered, duplicate
+/// or empty reports without panicking, and [`decision`](Controller::decision) must never ask for a zero window or rate.
+pub trait Controller: Send {
+    /// A packet was handed to the network.
+    fn on_sent(&mut self, sent: &Sent);
+    /// One feedback packet was settled. Called once per feedback packet, and once more when a timer finds losses.
+    fn on_feedback(&mut self, report: &Report<'_>);
+    /// The instant of [`next_timer`](Controller::next_timer) has come.
+    fn on_timer(&mut self, _now: Time) {}
+    /// When [`on_timer`](Controller::on_timer) wants to be called, if at all.
+    fn next_timer(&self) -> Option<Time> {
+        None
+    }
+    /// What the controller wants now. Pure.
+    fn decision(&self) -> Decision;
+    /// Names inner quantities for plots; nothing may read them back.
+    fn observe(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// What a controller is told about the path and the application before it starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Largest datagram, in bytes of UDP payload.
+    pub mtu: u32,
+    /// Rate to start at.
+    pub initial: Rate,
+    /// The session would rather end than run below this.
+    pub min: Rate,
+    /// The most the encoder can use.
+    pub max: Rate,
+    /// Time between frames.
+    pub frame_interval: Span,
+}
+
+impl Default for Setup {
+    /// 1200-byte datagrams, start at 2 Mbit/s, 0.3 to 100 Mbit/s, 60 frames/s.
+    fn default() -> Setup {
+        Setup {
+            mtu: 1200,
+            initial: Rate::from_mbps(2),
+            min: Rate::from_kbps(300),
+            max: Rate::from_mbps(100),
+            frame_interval: Span::from_nanos(16_666_667),
+        }
+    }
+}
+
+/// Which frame a packet belongs to, and its place in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameTag {
+    /// The stream.
+    pub stream: u8,
+    /// The frame's capture index.
+    pub frame: u32,
+    /// The packet's index in the frame.
+    pub index: u16,
+    /// Packets in the frame.
+    pub count: u16,
+    /// Sent before: its timing says nothing about the frame's burst.
+    pub retransmission: bool,
+}
+
+/// A packet as it leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When.
+    pub now: Time,
+    /// Its number; every transmission has its own.
+    pub packet: u64,
+    /// UDP payload bytes.
+    pub size: u32,
+    /// Its frame, if it carries media.
+    pub frame: Option<FrameTag>,
+    /// Bytes in flight, this packet included.
+    pub in_flight: Bytes,
+    /// The sender has nothing more to send right now.
+    pub app_limited: bool,
+}
+
+/// The delivery state when a packet was sent, for delivery-rate samples (draft-ietf-ccwg-bbr section 4.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delivery {
+    /// Bytes delivered by then.
+    pub delivered: u64,
+    /// When the last of those was acknowledged.
+    pub delivered_at: Time,
+    /// Send time of the packet whose acknowledgement opened the current sampling interval.
+    pub first_sent_at: Time,
+    /// The sender was application-limited.
+    pub app_limited: bool,
+}
+
+/// A packet that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// Its number.
+    pub packet: u64,
+    /// When it was sent.
+    pub sent_at: Time,
+    /// When it arrived, on the receiver's clock; unknown if the report that said so was lost.
+    pub arrived_at: Option<RemoteTime>,
+    /// UDP payload bytes.
+    pub size: u32,
+    /// How it was marked on arrival.
+    pub ecn: Ecn,
+    /// Its frame, if it carried media.
+    pub frame: Option<FrameTag>,
+    /// The delivery state when it was sent.
+    pub delivery: Delivery,
+}
+
+/// A packet given up as lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// Its number.
+    pub packet: u64,
+    /// When it was sent.
+    pub sent_at: Time,
+    /// UDP payload bytes.
+    pub size: u32,
+    /// Its frame, if it carried media.
+    pub frame: Option<FrameTag>,
+}
+
+/// What one feedback packet (or the loss timer) settled.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// When.
+    pub now: Time,
+    /// Newly acknowledged packets, by number.
+    pub acked: &'a [Acked],
+    /// Newly lost packets, by number. Window-based controllers take losses before acknowledgements.
+    pub lost: &'a [Lost],
+    /// Numbers of packets given up earlier that arrived after all.
+    pub spurious: &'a [u64],
+    /// Bytes in flight after all of this.
+    pub in_flight: Bytes,
+    /// Whether the sender used all the controller allowed before this report.
+    pub limited: bool,
+    /// The round-trip sample of this report, if it gave one.
+    pub latest_rtt: Option<Span>,
+    /// Smoothed round-trip time (RFC 9002 section 5.3).
+    pub srtt: Span,
+    /// Round-trip variation.
+    pub rttvar: Span,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Span,
+    /// Packets newly reported as congestion-marked.
+    pub ce_marks: u32,
+    /// Everything sent over three probe timeouts was lost (RFC 9002 section 7.6).
+    pub persistent_congestion: bool,
+    /// Bytes delivered over the connection's life, for delivery-rate samples.
+    pub delivered: u64,
+    /// What the controller's receiver half sent along; empty without one.
+    pub blob: &'a [u8],
+}
+
+/// What a controller wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// Most bytes in flight; `None` if the controller does not limit by window.
+    pub window: Option<Bytes>,
+    /// Rate at which packets leave; `None` sends as fast as the window allows.
+    pub pacing: Option<Rate>,
+    /// Advice for the media bitrate (datagram bits); `None` leaves it to the session (window over srtt).
+    pub media: Option<Rate>,
+    /// Bytes that may leave back to back under the pacing rate.
+    pub burst: Bytes,
+    /// Each frame starts up to this much before or after its nominal time (uniform random walk).
+    pub frame_jitter: Span,
+    /// Extra packets wanted as a probe, if any.
+    pub probe: Option<Probe>,
+}
+
+impl Default for Decision {
+    /// No limits: what a controller fills in.
+    fn default() -> Decision {
+        Decision {
+            window: None,
+            pacing: None,
+            media: None,
+            burst: Bytes::ZERO,
+            frame_jitter: Span::ZERO,
+            probe: None,
+        }
+    }
+}
+
+/// A probe: `bytes` of padding at `rate`, numbered so that it is sent once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The probe's number.
+    pub id: u32,
+    /// How fast.
+    pub rate: Rate,
+    /// How much.
+    pub bytes: Bytes,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! Reports for unit tests: packet `n` is sent at `n` ms.
+
+    use super::*;
+
+    pub fn acked(packet: u64, size: u32) -> Acked {
+        let sent_at = Time::from_millis(packet);
+        Acked {
+            packet,
+            sent_at,
+            arrived_at: Some((sent_at + Span::from_millis(20)).on_wire()),
+            size,
+            ecn: Ecn::NotEct,
+            frame: None,
+            delivery: Delivery::default(),
+        }
+    }
+
+    pub fn lost(packet: u64, size: u32) -> Lost {
+        Lost { packet, sent_at: Time::from_millis(packet), size, frame: None }
+    }
+
+    pub fn report<'a>(acked: &'a [Acked], lost: &'a [Lost]) -> Report<'a> {
+        Report {
+            now: Time::from_millis(100),
+            acked,
+            lost,
+            spurious: &[],
+            in_flight: Bytes::new(10_000),
+            limited: true,
+            latest_rtt: Some(Span::from_millis(40)),
+            srtt: Span::from_millis(40),
+            rttvar: Span::from_millis(1),
+            min_rtt: Span::from_millis(40),
+            ce_marks: 0,
+            persistent_congestion: false,
+            delivered: 0,
+            blob: &[],
+        }
+    }
+}

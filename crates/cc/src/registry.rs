@@ -1,0 +1,56 @@
+//! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
+
+use crate::{Controller, OptionError, Options, Setup, fixed, newreno, sqp};
+
+/// One row: a controller, or a preset of one.
+pub struct Entry {
+    /// What it is called on the command line and in scenarios.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// The options it takes, each with a line of help.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Builds one.
+    pub build: fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>,
+}
+
+/// All of them, in the order they are listed to people.
+pub const REGISTRY: &[Entry] = &[sqp::ENTRY, newreno::ENTRY, fixed::ENTRY];
+
+/// Builds the controller that `options` names.
+///
+/// # Errors
+/// [`OptionError`] if there is none of that name, or it does not take the options.
+pub fn build(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
+    let entry =
+        REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Controller {
+            found: options.name.clone(),
+            known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+        })?;
+    options.check_keys(entry.options)?;
+    (entry.build)(options, setup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_builds_and_starts_with_something_to_send() {
+        for entry in REGISTRY {
+            let controller = build(&Options::of(entry.name), &Setup::default()).unwrap();
+            let decision = controller.decision();
+            assert!(decision.window.is_none_or(|w| w.get() > 0), "{}", entry.name);
+            assert!(decision.pacing.is_none_or(|p| p.as_bps() > 0), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = build(&Options::of("bbr9"), &Setup::default()).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "no congestion controller is called `bbr9`; there are sqp, newreno, fixed"
+        );
+    }
+}

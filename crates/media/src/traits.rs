@@ -1,0 +1,108 @@
+//! What every codec and every clip looks like to the session.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use units::{Rate, Span, Time};
+
+use crate::RawFrame;
+
+/// What the session asks of the encoder for one frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// The frame's capture index.
+    pub frame: u32,
+    /// Bitrate to encode at from this frame on, in bits of coded picture.
+    pub bitrate: Rate,
+    /// Time to the next frame: the frame's budget is `bitrate * interval`.
+    pub interval: Span,
+    /// Must decode without any earlier frame.
+    pub key: bool,
+}
+
+/// One coded frame.
+#[derive(Clone, Debug)]
+pub struct Coded {
+    /// The frame's capture index, as asked.
+    pub frame: u32,
+    /// Size in bytes.
+    pub size: u32,
+    /// The bytes, unless the encoder is a model.
+    pub payload: Option<Bytes>,
+    /// Decodes without any earlier frame.
+    pub key: bool,
+    /// Bitrate it was encoded at.
+    pub target: Rate,
+    /// Ends of the pieces that decode alone (slices), in bytes from the start, the last equal to `size`; empty if none do.
+    pub pieces: Vec<u32>,
+    /// Quality of the coded picture against its source, where the encoder knows it.
+    pub quality: Option<Quality>,
+}
+
+/// Picture quality of one frame against its source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// PSNR of luma in dB, at most 60.
+    pub psnr_y: f64,
+    /// PSNR over all samples of all planes in dB, at most 60.
+    pub psnr_avg: f64,
+    /// SSIM "All" by ffmpeg's convention: flat 8x8 windows at stride 4, planes weighted 4:1:1.
+    pub ssim: f64,
+}
+
+/// Why a picture could not be coded or decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// The codec refused; a key frame starts afresh.
+    #[error("{codec}: {what}")]
+    Codec {
+        /// Which codec.
+        codec: &'static str,
+        /// What it said.
+        what: String,
+    },
+    /// The picture does not fit the codec's configuration.
+    #[error("a picture of {found_width}x{found_height} in a stream of {width}x{height}")]
+    Size {
+        /// The stream's width.
+        width: usize,
+        /// The stream's height.
+        height: usize,
+        /// The picture's width.
+        found_width: usize,
+        /// The picture's height.
+        found_height: usize,
+    },
+}
+
+/// Turns pictures into coded frames. Encoding takes time in both worlds: a frame submitted now is ready later.
+pub trait Encoder: Send {
+    /// Begins a frame. `picture` is `None` only for encoders that are models.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the codec refuses; the frame is then lost and the next one should be a key frame.
+    fn submit(&mut self, now: Time, picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError>;
+    /// The oldest frame that is ready at `now`.
+    fn poll(&mut self, now: Time) -> Option<Coded>;
+    /// When the next frame will be ready, if one is in the making.
+    fn next_ready(&self) -> Option<Time>;
+}
+
+/// Turns coded frames back into pictures, in order.
+pub trait Decoder: Send {
+    /// Decodes one frame.
+    ///
+    /// # Errors
+    /// [`CodecError`] if it can't be decoded; decoding resumes at the next key frame.
+    fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError>;
+}
+
+/// A clip or a camera: pictures at a fixed rate.
+pub trait Source: Send {
+    /// Width and height in pixels.
+    fn size(&self) -> (usize, usize);
+    /// Time between pictures.
+    fn interval(&self) -> Span;
+    /// The next picture; `None` at the end.
+    fn next_picture(&mut self) -> Option<Arc<RawFrame>>;
+}

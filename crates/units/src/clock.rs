@@ -1,0 +1,65 @@
+//! A host's own clock as seen from the world's: a constant offset and a constant drift.
+
+use crate::{Span, Time};
+
+/// Maps world time to a host's clock and back: `local = world + offset + world * drift`.
+///
+/// The offset is never negative (a host's clock origin lies at or before the world's), so that local time stays
+/// representable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HostClock {
+    offset: u64,
+    drift_ppb: i64,
+}
+
+impl HostClock {
+    /// A clock `offset` ahead of the world's (negative offsets count as zero) that gains `drift_ppm` parts per million.
+    pub fn new(offset: Span, drift_ppm: f64) -> HostClock {
+        HostClock { offset: offset.as_nanos().max(0) as u64, drift_ppb: (drift_ppm * 1e3).round() as i64 }
+    }
+
+    /// What this host's clock shows at world time `world`.
+    pub fn local(&self, world: Time) -> Time {
+        if *self == HostClock::default() || world == Time::MAX {
+            return world;
+        }
+        let ns = i128::from(world.as_nanos());
+        let drift = ns * i128::from(self.drift_ppb) / 1_000_000_000;
+        Time::from_nanos((ns + drift + i128::from(self.offset)).max(0) as u64)
+    }
+
+    /// The earliest world time at which this host's clock shows at least `local`.
+    pub fn world(&self, local: Time) -> Time {
+        if *self == HostClock::default() || local == Time::MAX {
+            return local;
+        }
+        let ns = i128::from(local.as_nanos()) - i128::from(self.offset);
+        let per_billion = 1_000_000_000 + i128::from(self.drift_ppb);
+        let mut world = Time::from_nanos((ns * 1_000_000_000 / per_billion).max(0) as u64);
+        // Division rounds down; step up until the clock really shows `local`, else a wake-up would come too early
+        // and be asked for again at the same instant, for ever.
+        while self.local(world) < local {
+            world += Span::from_nanos(1);
+        }
+        world
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn world_is_the_earliest_inverse(
+            offset in 0i64..20_000_000_000_000, ppm in -500.0f64..500.0, t in 0u64..5_000_000_000_000
+        ) {
+            let clock = HostClock::new(Span::from_nanos(offset), ppm);
+            let local = clock.local(Time::from_nanos(t));
+            let world = clock.world(local);
+            prop_assert!(clock.local(world) >= local);
+            prop_assert!(world <= Time::from_nanos(t));
+        }
+    }
+}

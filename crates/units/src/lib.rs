@@ -1,0 +1,18 @@
+//! Integer quantities every room shares: [`Time`], [`Span`], [`Rate`], [`Bytes`], a host's clock and named random streams.
+//!
+//! Time is nanoseconds in integers: floats appear only inside estimators. A time read on another machine is a
+//! [`RemoteTime`]; it cannot be subtracted from a [`Time`], only from another `RemoteTime`, so that clock offset cannot
+//! leak into a computation unnoticed. A one-way delay across clocks is a [`RelativeDelay`]: two of them may be compared
+//! and subtracted (the unknown offset cancels), nothing else.
+
+mod clock;
+mod ecn;
+mod quantity;
+mod rng;
+mod time;
+
+pub use clock::HostClock;
+pub use ecn::Ecn;
+pub use quantity::{Bytes, ParseQuantityError, Rate};
+pub use rng::Rng;
+pub use time::{RelativeDelay, RemoteTime, Span, Time};

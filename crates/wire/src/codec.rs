@@ -1,0 +1,267 @@
+//! The common header, and the cursors that read and write every packet kind.
+//!
+//! ```text
+//!  0       1       2               6
+//! +-------+-------+---------------+------- ...
+//! |ver|kind| flags|    session    | fields of the kind
+//! +-------+-------+---------------+------- ...
+//! ```
+//!
+//! Numbers are big-endian. A variable-length integer is QUIC's (RFC 9000 section 16): the first byte's two high bits say
+//! whether it takes 1, 2, 4 or 8 bytes.
+
+/// The wire format's version, in the high four bits of the first byte. A receiver drops every other version.
+pub const VERSION: u8 = 1;
+
+/// What a packet is, in the low four bits of the first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Media or padding, sender to receiver.
+    Media = 1,
+    /// What arrived and when, receiver to sender.
+    Feedback = 2,
+    /// Packets wanted again, receiver to sender.
+    Nack = 3,
+    /// A key frame wanted, receiver to sender.
+    KeyFrameRequest = 4,
+    /// Session set-up and end, both ways.
+    Control = 5,
+}
+
+/// Why bytes are not a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Fewer bytes than the packet says it has.
+    #[error("truncated packet")]
+    Truncated,
+    /// Another version of the format.
+    #[error("packet of version {0}, this is version {VERSION}")]
+    Version(u8),
+    /// A kind this version does not know, or not the kind asked for.
+    #[error("unknown packet kind {0}")]
+    Kind(u8),
+    /// A field holds what it may not.
+    #[error("field `{0}` out of range")]
+    Field(&'static str),
+}
+
+/// The kind and session of a packet, before anything else is read.
+///
+/// # Errors
+/// [`WireError`] if the first six bytes are not a header of this version.
+#[inline]
+pub fn peek(datagram: &[u8]) -> Result<(Kind, u32), WireError> {
+    let [first, _, a, b, c, d, ..] = *datagram else { return Err(WireError::Truncated) };
+    if first >> 4 != VERSION {
+        return Err(WireError::Version(first >> 4));
+    }
+    let kind = match first & 15 {
+        1 => Kind::Media,
+        2 => Kind::Feedback,
+        3 => Kind::Nack,
+        4 => Kind::KeyFrameRequest,
+        5 => Kind::Control,
+        other => return Err(WireError::Kind(other)),
+    };
+    Ok((kind, u32::from_be_bytes([a, b, c, d])))
+}
+
+/// Length of the common header: version and kind, flags, session.
+pub(crate) const HEAD: usize = 6;
+
+/// The first byte of a packet of `kind`.
+pub(crate) const fn first_byte(kind: Kind) -> u8 {
+    VERSION << 4 | kind as u8
+}
+
+/// Packet numbers, and times in microseconds, take 48 bits: 2^48 us are 8.9 years.
+pub(crate) const MASK_48: u64 = (1 << 48) - 1;
+
+/// Whole microseconds of a time in nanoseconds, rounded down.
+#[inline]
+pub(crate) fn micros(nanos: i64) -> i64 {
+    nanos.div_euclid(1_000)
+}
+
+/// Reads big-endian fields from the front of a slice.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Checks the common header and returns its flags byte and session.
+    pub fn open(datagram: &'a [u8], want: Kind) -> Result<(Reader<'a>, u8, u32), WireError> {
+        let (kind, session) = peek(datagram)?;
+        if kind != want {
+            return Err(WireError::Kind(kind as u8));
+        }
+        Ok((Reader(&datagram[HEAD..]), datagram[1], session))
+    }
+
+    /// [`open`](Reader::open) for kinds that define no flags. Unknown flags are refused: they may change what the rest
+    /// means.
+    pub fn open_plain(datagram: &'a [u8], want: Kind) -> Result<(Reader<'a>, u32), WireError> {
+        match Reader::open(datagram, want)? {
+            (reader, 0, session) => Ok((reader, session)),
+            _ => Err(WireError::Field("flags")),
+        }
+    }
+
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], WireError> {
+        let (front, rest) = self.0.split_at_checked(n).ok_or(WireError::Truncated)?;
+        self.0 = rest;
+        Ok(front)
+    }
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (front, rest) = self.0.split_first_chunk::<N>().ok_or(WireError::Truncated)?;
+        self.0 = rest;
+        Ok(*front)
+    }
+    pub fn u8(&mut self) -> Result<u8, WireError> {
+        Ok(self.array::<1>()?[0])
+    }
+    pub fn u16(&mut self) -> Result<u16, WireError> {
+        Ok(u16::from_be_bytes(self.array()?))
+    }
+    pub fn u32(&mut self) -> Result<u32, WireError> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+    pub fn u48(&mut self) -> Result<u64, WireError> {
+        let [a, b, c, d, e, f] = self.array()?;
+        Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+    pub fn u64(&mut self) -> Result<u64, WireError> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+    /// A variable-length integer, below 2^62.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, WireError> {
+        // Nearly every integer takes one or two bytes.
+        match *self.0 {
+            [a, ref rest @ ..] if a < 0x40 => {
+                self.0 = rest;
+                Ok(u64::from(a))
+            }
+            [a, b, ref rest @ ..] if a < 0x80 => {
+                self.0 = rest;
+                Ok(u64::from(a & 0x3f) << 8 | u64::from(b))
+            }
+            _ => self.long_varint(),
+        }
+    }
+    fn long_varint(&mut self) -> Result<u64, WireError> {
+        match self.0.first().ok_or(WireError::Truncated)? >> 6 {
+            2 => Ok(u64::from(self.u32()? & 0x3fff_ffff)),
+            3 => Ok(self.u64()? & (u64::MAX >> 2)),
+            _ => Err(WireError::Truncated),
+        }
+    }
+}
+
+/// Writes big-endian fields to the front of a slice; panics where the slice is too short, which is the caller's bug.
+pub(crate) struct Writer<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub fn open(out: &'a mut [u8], kind: Kind, flags: u8, session: u32) -> Writer<'a> {
+        let mut writer = Writer { out, at: 0 };
+        writer.u8(first_byte(kind));
+        writer.u8(flags);
+        writer.u32(session);
+        writer
+    }
+    pub fn len(&self) -> usize {
+        self.at
+    }
+    pub fn room(&self) -> usize {
+        self.out.len() - self.at
+    }
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+    pub fn u8(&mut self, value: u8) {
+        self.bytes(&[value]);
+    }
+    pub fn u16(&mut self, value: u16) {
+        self.bytes(&value.to_be_bytes());
+    }
+    pub fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_be_bytes());
+    }
+    /// The low 48 bits.
+    pub fn u48(&mut self, value: u64) {
+        self.bytes(&value.to_be_bytes()[2..]);
+    }
+    pub fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_be_bytes());
+    }
+    /// A variable-length integer; `value` must be below 2^62.
+    #[inline]
+    pub fn varint(&mut self, value: u64) {
+        match value {
+            0..0x40 => self.u8(value as u8),
+            0x40..0x4000 => self.u16(0x4000 | value as u16),
+            0x4000..0x4000_0000 => self.u32(0x8000_0000 | value as u32),
+            _ => self.u64(0xc000_0000_0000_0000 | value),
+        }
+    }
+    /// A count that is not known yet: two bytes to be filled in by [`fill_count`](Writer::fill_count).
+    pub fn reserve_count(&mut self) -> usize {
+        self.u16(0x4000);
+        self.at - 2
+    }
+    /// Writes a count of at most [`MAX_COUNT`] where [`reserve_count`](Writer::reserve_count) left room for it.
+    pub fn fill_count(&mut self, at: usize, count: usize) {
+        debug_assert!(count <= MAX_COUNT);
+        self.out[at..at + 2].copy_from_slice(&(0x4000 | count as u16).to_be_bytes());
+    }
+}
+
+/// The largest count that fits a variable-length integer of two bytes.
+pub(crate) const MAX_COUNT: usize = 0x3fff;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn variable_length_integers_round_trip(value in 0u64..1 << 62, shift in 0u32..62, rest in 0usize..9) {
+            let value = value >> shift;
+            let mut out = [0; 8];
+            let mut writer = Writer { out: &mut out, at: 0 };
+            writer.varint(value);
+            let length = writer.len();
+            // Whatever follows, and nothing following, must not matter.
+            let mut bytes = out[..length].to_vec();
+            bytes.resize(length + rest, 0xff);
+            let mut reader = Reader(&bytes);
+            prop_assert_eq!(reader.varint(), Ok(value));
+            prop_assert_eq!(reader.0.len(), rest);
+            prop_assert_eq!(Reader(&out[..length - 1]).varint(), Err(WireError::Truncated));
+        }
+    }
+
+    #[test]
+    fn integers_read_as_in_rfc_9000_appendix_a_1() {
+        let read = |bytes: &[u8]| Reader(bytes).varint().unwrap();
+        assert_eq!(read(&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c]), 151_288_809_941_952_652);
+        assert_eq!(read(&[0x9d, 0x7f, 0x3e, 0x7d]), 494_878_333);
+        assert_eq!(read(&[0x7b, 0xbd]), 15_293);
+        assert_eq!(read(&[0x25]), 37);
+        assert_eq!(read(&[0x40, 0x25]), 37);
+    }
+
+    #[test]
+    fn other_versions_and_kinds_are_named() {
+        assert_eq!(peek(&[0x21, 0, 0, 0, 0, 1]), Err(WireError::Version(2)));
+        assert_eq!(peek(&[0x1f, 0, 0, 0, 0, 1]), Err(WireError::Kind(15)));
+        assert_eq!(peek(&[0x11, 0, 0, 0, 0]), Err(WireError::Truncated));
+        assert_eq!(peek(&[0x12, 0, 1, 2, 3, 4]), Ok((Kind::Feedback, 0x0102_0304)));
+    }
+}

@@ -1,0 +1,49 @@
+//! One side of a conversation, driven by a simulated network and by real sockets alike.
+
+use bytes::Bytes;
+use units::{Ecn, Time};
+
+/// The longest datagram (UDP payload) an endpoint may send, in bytes: an Ethernet frame's 1500 (RFC 894).
+pub const MAX_DATAGRAM: usize = 1500;
+
+/// A sender or receiver without clock, socket or randomness of its own.
+///
+/// The driver calls [`receive`](Endpoint::receive) for each datagram and [`wake`](Endpoint::wake) when
+/// [`next_wake`](Endpoint::next_wake) has come, and after either drains [`transmit`](Endpoint::transmit) until it returns
+/// `None`. `now` never decreases. All times are on this host's own clock.
+pub trait Endpoint: Send {
+    /// A datagram arrived. `datagram` holds at least its header bytes; see [`RxMeta`].
+    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta);
+    /// Time has passed. Calling it early or twice does no harm.
+    fn wake(&mut self, now: Time);
+    /// When [`wake`](Endpoint::wake) is wanted next. May lie in the past: then at once.
+    fn next_wake(&self) -> Option<Time>;
+    /// Writes the next datagram's header into `out` (at least [`MAX_DATAGRAM`] bytes long), or
+    /// returns `None` if there is nothing to send at `now`.
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta>;
+}
+
+/// What a driver must know about a datagram to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct TxMeta {
+    /// Bytes written to `out`.
+    pub head: usize,
+    /// The datagram's full length (UDP payload). Beyond the head come `payload`'s bytes, and zeros after those.
+    pub length: usize,
+    /// The bytes after the head, if they are real; a modelled encoder has none, only a length.
+    pub payload: Option<Bytes>,
+    /// The ECN bits to send.
+    pub ecn: Ecn,
+}
+
+/// What a driver knows about a datagram that arrived.
+#[derive(Clone, Debug, Default)]
+pub struct RxMeta {
+    /// The datagram's full length (UDP payload).
+    pub length: usize,
+    /// In virtual time, the handle the sender attached: the bytes after the head. Over a real socket this is `None` and
+    /// the payload follows the header in `datagram` itself.
+    pub payload: Option<Bytes>,
+    /// The ECN bits it arrived with.
+    pub ecn: Ecn,
+}

@@ -1,0 +1,19 @@
+//! What travels between sender and receiver, and the [`Endpoint`] trait that both worlds drive.
+//!
+//! Five kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
+//! [`KeyFrameRequest`] and [`Control`]. `docs/wire.md` draws them byte by byte and says how the feedback differs from
+//! RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics, never allocates and refuses whatever is
+//! truncated, over-long or of another version with a [`WireError`].
+
+mod codec;
+mod control;
+mod endpoint;
+mod feedback;
+mod media;
+pub mod oracle;
+
+pub use codec::{Kind, VERSION, WireError, peek};
+pub use control::{Control, KeyFrameRequest, Nack};
+pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
+pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
+pub use media::{Class, Media};
