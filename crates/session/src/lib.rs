@@ -1,1 +1,42 @@
-//! session
+//! The sans-IO [`Sender`] and [`Receiver`] of interactive video.
+//!
+//! ```text
+//!  Source -> Encoder -> Outbox -> Schedule -> Pacer, window -> datagram ->
+//!                                                                          -> ArrivalLog -> feedback ->
+//!                                                                          -> Assembly -> Display -> Screen
+//!  feedback -> Ledger::settle -> Controller -> Decision -> Pacer
+//!                                                       -> RateControl -> Encoder
+//!                             -> Recovery -> Outbox
+//! ```
+//!
+//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Three small policies decide, each a trait with one
+//! method that takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`] (`recovery/`) and
+//! [`Schedule`] (`schedule/`).
+
+mod arrivals;
+mod assembly;
+mod clock;
+mod config;
+mod counters;
+mod display;
+mod feedback;
+mod ledger;
+mod outbox;
+mod pacer;
+pub mod rate;
+mod receiver;
+pub mod recovery;
+mod rtt;
+pub mod schedule;
+mod sender;
+mod video;
+
+pub use config::{ReceiverConfig, SenderConfig};
+pub use counters::{ReceiverCounters, SenderCounters};
+pub use display::{Screen, Shown};
+pub use rate::RateControl;
+pub use receiver::Receiver;
+pub use recovery::Recovery;
+pub use schedule::Schedule;
+pub use sender::{Policies, Sender};
+pub use video::{Supply, Video};

@@ -1,0 +1,137 @@
+//! Which packet numbers have arrived.
+
+use std::collections::VecDeque;
+
+/// Ranges remembered; with more, the lowest go, and numbers below count as stale.
+const RANGES: usize = 256;
+/// A number this far beyond the largest can only be wrong: at 10 kpacket/s it is a gap of 100 s.
+const PLAUSIBLE: u64 = 1 << 20;
+
+/// What a packet number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Novelty {
+    /// New and the next in order.
+    Next,
+    /// New, but numbers before it are missing.
+    AfterGap,
+    /// New, filling a gap.
+    Filling,
+    /// Seen before.
+    Duplicate,
+    /// Too old to tell.
+    Stale,
+    /// Implausibly large.
+    FarFuture,
+}
+
+/// The arrived numbers as ranges `(low, high)`, inclusive, lowest first, never adjacent.
+#[derive(Clone, Debug, Default)]
+pub struct ArrivalLog {
+    ranges: VecDeque<(u64, u64)>,
+    floor: u64,
+}
+
+impl ArrivalLog {
+    /// Enters a number.
+    #[inline]
+    pub fn insert(&mut self, packet: u64) -> Novelty {
+        let Some(last) = self.ranges.back_mut() else {
+            self.ranges.push_back((packet, packet));
+            return Novelty::Next;
+        };
+        if packet == last.1 + 1 {
+            last.1 = packet;
+            return Novelty::Next;
+        }
+        if packet > last.1 + PLAUSIBLE {
+            return Novelty::FarFuture;
+        }
+        if packet > last.1 {
+            self.ranges.push_back((packet, packet));
+            self.bound();
+            return Novelty::AfterGap;
+        }
+        self.insert_below(packet)
+    }
+
+    fn insert_below(&mut self, packet: u64) -> Novelty {
+        if packet < self.floor {
+            return Novelty::Stale;
+        }
+        // The first range that ends at or after the packet.
+        let at = self.ranges.partition_point(|range| range.1 < packet);
+        if self.ranges[at].0 <= packet {
+            return Novelty::Duplicate;
+        }
+        let joins_next = self.ranges[at].0 == packet + 1;
+        let joins_previous = at > 0 && self.ranges[at - 1].1 + 1 == packet;
+        match (joins_previous, joins_next) {
+            (true, true) => {
+                self.ranges[at - 1].1 = self.ranges[at].1;
+                self.ranges.remove(at);
+            }
+            (true, false) => self.ranges[at - 1].1 = packet,
+            (false, true) => self.ranges[at].0 = packet,
+            (false, false) => self.ranges.insert(at, (packet, packet)),
+        }
+        self.bound();
+        Novelty::Filling
+    }
+
+    fn bound(&mut self) {
+        while self.ranges.len() > RANGES {
+            if let Some((_, high)) = self.ranges.pop_front() {
+                self.floor = high + 1;
+            }
+        }
+    }
+
+    /// The largest number.
+    pub fn largest(&self) -> Option<u64> {
+        self.ranges.back().map(|range| range.1)
+    }
+
+    /// Ranges from the largest down to the one that holds `floor`.
+    pub fn down_to(&self, floor: u64) -> impl Iterator<Item = &(u64, u64)> + Clone {
+        self.ranges.iter().rev().take_while(move |range| range.1 >= floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn it_equals_a_set(packets in prop::collection::vec(0u64..200, 1..300)) {
+            let (mut log, mut set) = (ArrivalLog::default(), BTreeSet::new());
+            for packet in packets {
+                let new = !matches!(log.insert(packet), Novelty::Duplicate);
+                prop_assert_eq!(new, set.insert(packet));
+            }
+            let listed: BTreeSet<u64> = log.down_to(0).flat_map(|&(low, high)| low..=high).collect();
+            prop_assert_eq!(&listed, &set);
+            let adjacent = |pair: &[(u64, u64)]| pair[0].0 <= pair[1].1 + 1;
+            let ranges: Vec<_> = log.down_to(0).copied().collect();
+            prop_assert!(!ranges.windows(2).any(adjacent));
+        }
+    }
+
+    #[test]
+    fn kinds_of_novelty_and_bounded_memory() {
+        let mut log = ArrivalLog::default();
+        assert_eq!(log.insert(7), Novelty::Next);
+        assert_eq!(log.insert(8), Novelty::Next);
+        assert_eq!(log.insert(11), Novelty::AfterGap);
+        assert_eq!(log.insert(9), Novelty::Filling);
+        assert_eq!(log.insert(9), Novelty::Duplicate);
+        assert_eq!(log.insert(11 + PLAUSIBLE + 1), Novelty::FarFuture);
+        (0..10_000).for_each(|n| {
+            log.insert(20 + 2 * n);
+        });
+        assert_eq!(log.ranges.len(), RANGES);
+        assert_eq!(log.insert(12), Novelty::Stale);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a sender and a receiver are told before they start.
+
+use units::Span;
+
+/// A sender's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SenderConfig {
+    /// Session number; the receiver takes packets of this one only.
+    pub session: u32,
+    /// Largest datagram (UDP payload) in bytes, 128 to 1472.
+    pub mtu: usize,
+    /// How long after its capture a frame is worth showing. Nothing is repeated that can't make it.
+    pub deadline: Span,
+    /// Capture is skipped while the oldest unsent packet has waited this long: what is encoded now would only wait too.
+    pub patience: Span,
+    /// ECN bits to send with.
+    pub ecn: units::Ecn,
+    /// Picture size announced to the receiver.
+    pub picture: (u16, u16),
+}
+
+impl Default for SenderConfig {
+    /// 1200-byte datagrams (the QUIC minimum every path carries), frames worth 400 ms (ITU-T G.114's limit for
+    /// conversation), capture skipped after 100 ms of waiting, no ECN.
+    fn default() -> SenderConfig {
+        SenderConfig {
+            session: 1,
+            mtu: 1200,
+            deadline: Span::from_millis(400),
+            patience: Span::from_millis(100),
+            ecn: units::Ecn::NotEct,
+            picture: (0, 0),
+        }
+    }
+}
+
+/// A receiver's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReceiverConfig {
+    /// Session number; `None` takes the first one heard.
+    pub session: Option<u32>,
+    /// Feedback goes out at latest this long after the first unreported packet.
+    pub feedback_delay: Span,
+    /// ... and after this many unreported packets that carry media.
+    pub feedback_packets: u32,
+    /// ... or this many that carry padding: a backlogged flow is acknowledged like TCP, every other packet.
+    pub feedback_padding: u32,
+    /// Frames are shown this long after their capture, plus the smallest one-way delay seen; zero shows them at once.
+    pub playout: Span,
+    /// Ask for missing packets again.
+    pub nack: bool,
+}
+
+impl Default for ReceiverConfig {
+    /// Feedback per frame and at most every 20 ms or 32 packets, every second packet of a backlogged flow (RFC 9000
+    /// section 13.2.2), frames shown at once, missing packets asked for.
+    fn default() -> ReceiverConfig {
+        ReceiverConfig {
+            session: None,
+            feedback_delay: Span::from_millis(20),
+            feedback_packets: 32,
+            feedback_padding: 2,
+            playout: Span::ZERO,
+            nack: true,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What was dropped instead of handled, and the totals a person asks for first.
+
+/// A sender's counts since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounters {
+    /// Datagrams sent that carried media or padding.
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Packets sent again.
+    pub retransmissions: u64,
+    /// Packets given up.
+    pub lost: u64,
+    /// ... of which arrived after all.
+    pub spurious: u64,
+    /// Frames captured.
+    pub captured: u64,
+    /// Frames not encoded because the sender was behind.
+    pub skipped: u64,
+    /// Frames the encoder delivered.
+    pub encoded: u64,
+    /// Frames dropped unsent or half sent because their deadline passed or the outbox was full.
+    pub expired: u64,
+    /// Errors of the encoder.
+    pub encoder_errors: u64,
+    /// Probes sent because nothing was heard.
+    pub timeouts: u64,
+    /// Datagrams that do not decode.
+    pub malformed: u64,
+    /// Datagrams of another session or kind.
+    pub foreign: u64,
+    /// Reports of packets never sent.
+    pub implausible: u64,
+}
+
+/// A receiver's counts since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverCounters {
+    /// Packets accepted.
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Feedback packets sent.
+    pub feedback: u64,
+    /// NACKs sent.
+    pub nacks: u64,
+    /// Key frames asked for.
+    pub key_requests: u64,
+    /// Frames complete.
+    pub assembled: u64,
+    /// Frames shown.
+    pub displayed: u64,
+    /// ... of which after their deadline.
+    pub late: u64,
+    /// Frames given up.
+    pub abandoned: u64,
+    /// Frames that would not decode.
+    pub decode_errors: u64,
+    /// Datagrams that do not decode.
+    pub malformed: u64,
+    /// Datagrams of another session or kind.
+    pub foreign: u64,
+    /// Packets seen before.
+    pub duplicates: u64,
+    /// Packets of frames long gone.
+    pub stale: u64,
+    /// Packets numbered so far ahead that they can only be wrong.
+    pub far_future: u64,
+    /// Packets dropped because a buffer was full.
+    pub buffer_full: u64,
+}
+
+impl ReceiverCounters {
+    /// Packets refused as malformed, foreign or implausible: what feedback reports to the sender.
+    pub fn refused(&self) -> u32 {
+        (self.malformed + self.foreign + self.far_future) as u32
+    }
+}

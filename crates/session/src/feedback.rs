@@ -1,0 +1,186 @@
+//! What the receiver reports, and when.
+
+use units::{Ecn, Time};
+use wire::{Arrival, FeedbackWriter};
+
+use crate::arrivals::ArrivalLog;
+use crate::config::ReceiverConfig;
+
+/// Arrivals waiting to be reported at most; a report is due long before.
+const WAITING: usize = 1024;
+/// Beyond this many arrivals in a report, those of the report before are not repeated.
+const REPEAT_BELOW: usize = 56;
+/// Reports remembered until the sender says it has heard them.
+const UNCONFIRMED: usize = 64;
+
+/// Collects arrivals and writes reports.
+#[derive(Debug, Default)]
+pub struct Reporter {
+    /// Not reported yet, by number.
+    fresh: Vec<Arrival>,
+    /// In the last report, by number: repeated once, so that one lost report costs no receive time.
+    reported: Vec<Arrival>,
+    merged: Vec<Arrival>,
+    sequence: u32,
+    /// Sequence and largest number of reports the sender has not confirmed.
+    unconfirmed: std::collections::VecDeque<(u32, u64)>,
+    /// Every number below is known to the sender, as far as it ever will be.
+    confirmed: u64,
+    due_at: Option<Time>,
+    media: u32,
+    padding: u32,
+}
+
+impl Reporter {
+    /// A packet arrived; `padding` tells its class, `urgent` that its news should not wait.
+    #[inline]
+    pub fn arrived(
+        &mut self,
+        now: Time,
+        packet: u64,
+        ecn: Ecn,
+        padding: bool,
+        urgent: bool,
+        config: &ReceiverConfig,
+    ) {
+        if self.fresh.len() < WAITING {
+            let arrival = Arrival { packet, at: now.on_wire(), ecn };
+            match self.fresh.last() {
+                Some(last) if last.packet > packet => {
+                    let at = self.fresh.partition_point(|a| a.packet < packet);
+                    self.fresh.insert(at, arrival);
+                }
+                _ => self.fresh.push(arrival),
+            }
+        }
+        if padding {
+            self.padding += 1;
+        } else {
+            self.media += 1;
+        }
+        let full = self.media >= config.feedback_packets || self.padding >= config.feedback_padding;
+        if urgent || full {
+            self.due_at = Some(now);
+        } else if self.due_at.is_none() {
+            self.due_at = Some(now + config.feedback_delay);
+        }
+    }
+
+    /// The sender has heard the report numbered `sequence`.
+    #[inline]
+    pub fn confirm(&mut self, sequence: u32) {
+        while self.unconfirmed.front().is_some_and(|report| report.0 <= sequence) {
+            if let Some((_, largest)) = self.unconfirmed.pop_front() {
+                self.confirmed = self.confirmed.max(largest);
+            }
+        }
+    }
+
+    /// When the next report is due.
+    pub fn due_at(&self) -> Option<Time> {
+        self.due_at
+    }
+
+    /// Writes a report; returns its sequence and length.
+    pub fn write(
+        &mut self,
+        now: Time,
+        session: u32,
+        refused: u32,
+        log: &ArrivalLog,
+        out: &mut [u8],
+    ) -> (u32, usize) {
+        self.sequence += 1;
+        let repeat = self.reported.len() + self.fresh.len() <= REPEAT_BELOW;
+        self.merged.clear();
+        if repeat {
+            self.merged.extend_from_slice(&self.reported);
+        }
+        self.merged.extend_from_slice(&self.fresh);
+        if !self.merged.is_sorted_by_key(|a| a.packet) {
+            self.merged.sort_unstable_by_key(|a| a.packet);
+        }
+        let ranges = log.down_to(self.confirmed);
+        let (length, written) =
+            FeedbackWriter::write(out, session, self.sequence, now, refused, &[], &self.merged, ranges);
+        self.turn(now, written, log.largest().unwrap_or(0));
+        (self.sequence, length)
+    }
+
+    /// What was written has been reported; what did not fit goes at once.
+    fn turn(&mut self, now: Time, written: usize, largest: u64) {
+        if written == self.merged.len() {
+            std::mem::swap(&mut self.reported, &mut self.fresh);
+            self.fresh.clear();
+            self.due_at = None;
+        } else {
+            self.reported.clear();
+            self.fresh.clear();
+            self.fresh.extend_from_slice(&self.merged[written..]);
+            self.due_at = Some(now);
+        }
+        (self.media, self.padding) = (0, 0);
+        if self.unconfirmed.len() == UNCONFIRMED {
+            self.unconfirmed.pop_front();
+        }
+        self.unconfirmed.push_back((self.sequence, largest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+    use wire::Feedback;
+
+    fn arrive(reporter: &mut Reporter, log: &mut ArrivalLog, ms: u64, packet: u64) {
+        log.insert(packet);
+        let config = ReceiverConfig::default();
+        reporter.arrived(Time::from_millis(ms), packet, Ecn::NotEct, false, false, &config);
+    }
+
+    fn written(reporter: &mut Reporter, log: &ArrivalLog, ms: u64) -> (Vec<u64>, Vec<(u64, u64)>) {
+        let mut out = [0; 1200];
+        let (_, length) = reporter.write(Time::from_millis(ms), 1, 0, log, &mut out);
+        let feedback = Feedback::decode(&out[..length]).unwrap();
+        (feedback.arrivals().map(|a| a.packet).collect(), feedback.ranges().collect())
+    }
+
+    #[test]
+    fn arrivals_are_reported_twice_and_ranges_until_confirmed() {
+        let (mut reporter, mut log) = (Reporter::default(), ArrivalLog::default());
+        [5, 7, 6].iter().for_each(|&p| arrive(&mut reporter, &mut log, 10, p));
+        assert_eq!(reporter.due_at(), Some(Time::from_millis(30)));
+        assert_eq!(written(&mut reporter, &log, 30), (vec![5, 6, 7], vec![(5, 7)]));
+        assert_eq!(reporter.due_at(), None);
+        arrive(&mut reporter, &mut log, 40, 9);
+        assert_eq!(written(&mut reporter, &log, 41), (vec![5, 6, 7, 9], vec![(9, 9), (5, 7)]));
+        reporter.confirm(2);
+        arrive(&mut reporter, &mut log, 50, 11);
+        assert_eq!(written(&mut reporter, &log, 51), (vec![9, 11], vec![(11, 11), (9, 9)]));
+    }
+
+    #[test]
+    fn every_second_padding_packet_is_reported_at_once() {
+        let (mut reporter, config) = (Reporter::default(), ReceiverConfig::default());
+        let now = Time::from_millis(3);
+        reporter.arrived(now, 1, Ecn::NotEct, true, false, &config);
+        assert_eq!(reporter.due_at(), Some(now + Span::from_millis(20)));
+        reporter.arrived(now, 2, Ecn::NotEct, true, false, &config);
+        assert_eq!(reporter.due_at(), Some(now));
+    }
+
+    #[test]
+    fn what_does_not_fit_follows_at_once() {
+        let (mut reporter, mut log) = (Reporter::default(), ArrivalLog::default());
+        (0..900).for_each(|p| arrive(&mut reporter, &mut log, p, 2 * p));
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            if reporter.due_at().is_none() {
+                break;
+            }
+            seen.extend(written(&mut reporter, &log, 1000).0);
+        }
+        assert_eq!(seen, (0..900).map(|p| 2 * p).collect::<Vec<_>>());
+    }
+}

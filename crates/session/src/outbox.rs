@@ -1,0 +1,287 @@
+//! Coded frames on their way out: cut into packets, kept until they arrived or stopped mattering.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use media::Coded;
+use units::Time;
+use wire::{Class, Media};
+
+/// Frames kept at most, for repairs: four seconds at 60 frames/s.
+const FRAMES: usize = 256;
+
+/// What the session knows about a frame besides its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameInfo {
+    /// Capture index.
+    pub frame: u32,
+    /// When it was captured.
+    pub captured: Time,
+    /// When it stops being worth showing.
+    pub deadline: Time,
+    /// How many frames back its reference lies.
+    pub reference: u8,
+}
+
+/// One frame, cut into packets.
+#[derive(Debug)]
+pub struct OutFrame {
+    /// What is known of it.
+    pub info: FrameInfo,
+    /// Decodes alone.
+    pub key: bool,
+    /// When it came from the encoder.
+    pub ready_at: Time,
+    /// Packets it has.
+    pub count: u16,
+    /// Index of the next packet that has not left yet.
+    pub next: u16,
+    /// Its packets are useful alone.
+    pub alone: bool,
+    size: u32,
+    payload: Option<Bytes>,
+    /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut evenly.
+    ends: Vec<u32>,
+    /// When each packet last left.
+    last_sent: Vec<Time>,
+    acked: u16,
+}
+
+impl OutFrame {
+    fn new(info: FrameInfo, coded: Coded, ready_at: Time, room: u32) -> OutFrame {
+        let size = coded.size.max(1);
+        let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room) };
+        let even = size.div_ceil(room).min(u32::from(u16::MAX)) as u16;
+        let count = if ends.is_empty() { even } else { ends.len() as u16 };
+        OutFrame {
+            info,
+            key: coded.key,
+            ready_at,
+            count,
+            next: 0,
+            alone: !ends.is_empty(),
+            size,
+            payload: coded.payload,
+            ends,
+            last_sent: vec![Time::ZERO; usize::from(count)],
+            acked: 0,
+        }
+    }
+
+    /// Packets of nearly equal size: a short last packet would make the burst's end say less about the link.
+    fn span(&self, index: u16) -> (u32, u32) {
+        if let Some(&end) = self.ends.get(usize::from(index)) {
+            return (if index == 0 { 0 } else { self.ends[usize::from(index) - 1] }, end);
+        }
+        let (index, count) = (u32::from(index), u32::from(self.count));
+        let (base, longer) = (self.size / count, self.size % count);
+        let start = index * base + index.min(longer);
+        (start, start + base + u32::from(index < longer))
+    }
+
+    /// Length and bytes of a packet's payload.
+    pub fn part(&self, index: u16) -> (usize, Option<Bytes>) {
+        let (start, end) = self.span(index);
+        let bytes = self.payload.as_ref().map(|payload| payload.slice(start as usize..end as usize));
+        ((end - start) as usize, bytes)
+    }
+
+    fn settled(&self, now: Time) -> bool {
+        self.acked >= self.count || self.info.deadline < now
+    }
+}
+
+/// Packs whole pieces into packets of at most `room` bytes; a larger piece is cut.
+fn pack(pieces: &[u32], room: u32) -> Vec<u32> {
+    let mut ends = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    for &piece in pieces {
+        if piece - start > room && end > start {
+            ends.push(end);
+            start = end;
+        }
+        while piece - start > room {
+            start += room;
+            ends.push(start);
+        }
+        end = piece;
+    }
+    if end > start {
+        ends.push(end);
+    }
+    ends
+}
+
+/// One stream's frames.
+#[derive(Debug)]
+pub struct Outbox {
+    /// The stream's class.
+    pub class: Class,
+    frames: VecDeque<OutFrame>,
+    /// Position of the first frame that has packets left to send for the first time.
+    sending: usize,
+    waiting_packets: usize,
+    waiting_bytes: u64,
+}
+
+impl Outbox {
+    /// An empty outbox of a stream.
+    pub fn new(class: Class) -> Outbox {
+        Outbox { class, frames: VecDeque::new(), sending: 0, waiting_packets: 0, waiting_bytes: 0 }
+    }
+
+    /// Takes a coded frame; `room` is the payload a packet carries. Returns its number of packets.
+    pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> u16 {
+        if self.frames.len() == FRAMES {
+            self.drop_front();
+        }
+        let frame = OutFrame::new(info, coded, now, room);
+        let count = frame.count;
+        self.waiting_packets += usize::from(count);
+        self.waiting_bytes += u64::from(frame.size) + u64::from(count) * Media::LEN as u64;
+        self.frames.push_back(frame);
+        count
+    }
+
+    /// Packets not yet sent for the first time.
+    pub fn waiting_packets(&self) -> usize {
+        self.waiting_packets
+    }
+
+    /// Datagram bytes of those.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
+    }
+
+    /// When the oldest of those came from the encoder.
+    pub fn waiting_since(&self) -> Option<Time> {
+        self.frames.get(self.sending).map(|frame| frame.ready_at)
+    }
+
+    /// The frame whose packet goes next.
+    pub fn current(&self) -> Option<&OutFrame> {
+        self.frames.get(self.sending)
+    }
+
+    /// The current frame's next packet left at `now`. True if it was the frame's last.
+    pub fn advance(&mut self, now: Time) -> bool {
+        let Some(frame) = self.frames.get_mut(self.sending) else { return false };
+        let (start, end) = frame.span(frame.next);
+        frame.last_sent[usize::from(frame.next)] = now;
+        frame.next += 1;
+        let done = frame.next == frame.count;
+        self.sending += usize::from(done);
+        self.waiting_packets -= 1;
+        self.waiting_bytes -= u64::from(end - start) + Media::LEN as u64;
+        done
+    }
+
+    /// A frame still kept.
+    pub fn frame(&self, frame: u32) -> Option<&OutFrame> {
+        let index = self.frames.binary_search_by_key(&frame, |f| f.info.frame).ok()?;
+        self.frames.get(index)
+    }
+
+    fn frame_mut(&mut self, frame: u32) -> Option<&mut OutFrame> {
+        let index = self.frames.binary_search_by_key(&frame, |f| f.info.frame).ok()?;
+        self.frames.get_mut(index)
+    }
+
+    /// When a packet last left, if it has left and its frame is still kept.
+    pub fn last_sent(&self, frame: u32, index: u16) -> Option<Time> {
+        let frame = self.frame(frame)?;
+        if index < frame.next { frame.last_sent.get(usize::from(index)).copied() } else { None }
+    }
+
+    /// A packet was sent again.
+    pub fn resent(&mut self, now: Time, frame: u32, index: u16) {
+        if let Some(at) = self.frame_mut(frame).and_then(|f| f.last_sent.get_mut(usize::from(index))) {
+            *at = now;
+        }
+    }
+
+    /// A packet of a frame arrived. (One that arrives twice, sent twice, counts twice: the frame is then kept a little
+    /// shorter, which only costs a repair that would have come too late anyway.)
+    pub fn acked(&mut self, frame: u32) {
+        if let Some(frame) = self.frame_mut(frame) {
+            frame.acked = frame.acked.saturating_add(1);
+        }
+    }
+
+    /// Forgets frames that arrived or whose deadline passed. Returns how many of the latter had not been sent whole.
+    pub fn expire(&mut self, now: Time) -> u64 {
+        let mut unsent = 0;
+        while self.frames.front().is_some_and(|frame| frame.settled(now)) {
+            unsent += u64::from(self.drop_front());
+        }
+        unsent
+    }
+
+    /// True if the frame had packets left to send.
+    fn drop_front(&mut self) -> bool {
+        let Some(frame) = self.frames.pop_front() else { return false };
+        let left: Vec<u16> = (frame.next..frame.count).collect();
+        self.waiting_packets -= left.len();
+        let bytes = |index: &u16| u64::from(frame.span(*index).1 - frame.span(*index).0) + Media::LEN as u64;
+        self.waiting_bytes -= left.iter().map(bytes).sum::<u64>();
+        self.sending = self.sending.saturating_sub(1);
+        !left.is_empty()
+    }
+
+    /// Nothing is left to send or to repair.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use units::Rate;
+
+    fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
+        let payload = Some((0..size).map(|b| b as u8).collect());
+        Coded { frame, size, payload, key: false, target: Rate::ZERO, pieces, quality: None }
+    }
+    fn info(frame: u32) -> FrameInfo {
+        FrameInfo { frame, captured: Time::ZERO, deadline: Time::from_millis(400), reference: 1 }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_cover_the_frame_once(
+            cuts in prop::collection::btree_set(1u32..20_000, 0..20), size in 1u32..20_000, room in 80u32..1400
+        ) {
+            let mut pieces: Vec<u32> = cuts.into_iter().filter(|&cut| cut < size).collect();
+            if !pieces.is_empty() {
+                pieces.push(size);
+            }
+            let frame = OutFrame::new(info(1), coded(1, size, pieces), Time::ZERO, room);
+            let parts: Vec<_> = (0..frame.count).map(|index| frame.part(index)).collect();
+            prop_assert!(parts.iter().all(|(length, _)| (1..=room as usize).contains(length)));
+            let bytes: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone().unwrap()).collect();
+            prop_assert_eq!(bytes, (0..size).map(|b| b as u8).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool) {
+            let mut outbox = Outbox::new(Class::Deadline);
+            (0..4).for_each(|f| { outbox.push(info(f), coded(f, 5000, vec![]), Time::ZERO, 1000); });
+            (0..sends).for_each(|_| { outbox.advance(Time::ZERO); });
+            if expire {
+                outbox.expire(Time::from_millis(401));
+                prop_assert!(outbox.is_empty());
+            }
+            let left = if expire { 0 } else { 20usize.saturating_sub(sends) };
+            prop_assert_eq!(outbox.waiting_packets(), left);
+            prop_assert_eq!(outbox.waiting_bytes(), left as u64 * (1000 + Media::LEN as u64));
+        }
+    }
+
+    #[test]
+    fn slices_are_not_cut_when_they_fit() {
+        assert_eq!(pack(&[400, 900, 1500, 2000], 1000), [900, 1500, 2000].map(|e| e).to_vec());
+        assert_eq!(pack(&[2500, 2600], 1000), [1000, 2000, 2600]);
+    }
+}

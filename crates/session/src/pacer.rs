@@ -1,0 +1,96 @@
+//! When the next packet may leave.
+
+use units::{Bytes, Rate, Span, Time};
+
+/// A driver that wakes late may catch up on at most this much: more would be a burst of our own making.
+const CATCH_UP: Span = Span::from_millis(1);
+
+/// Spaces packets at a rate. An idle pacer saves nothing up, so that a frame's burst is always paced from its first
+/// packet on; `burst` bytes may run ahead of the rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacer {
+    /// When everything sent so far would have left at the rate.
+    clear_at: Time,
+    rate: Option<Rate>,
+    burst: Bytes,
+}
+
+impl Pacer {
+    /// Sets rate (`None`: unpaced) and burst.
+    pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes) {
+        (self.rate, self.burst) = (rate, burst);
+    }
+
+    /// The earliest time the next packet may leave.
+    #[inline]
+    pub fn next(&self) -> Time {
+        match self.rate {
+            None => Time::ZERO,
+            Some(_) if self.burst == Bytes::ZERO => self.clear_at,
+            Some(rate) => self.clear_at - rate.time_to_send(self.burst),
+        }
+    }
+
+    /// A packet of `size` left at `now`.
+    #[inline]
+    pub fn sent(&mut self, now: Time, size: Bytes) {
+        if let Some(rate) = self.rate {
+            let cost = rate.time_to_send(size);
+            // Idle for longer than a packet takes: start afresh. Otherwise keep the schedule, so that lateness of a
+            // few microseconds a packet does not add up to a lower rate.
+            let late = now - self.clear_at;
+            let base = if late >= cost.min(CATCH_UP) { now } else { self.clear_at };
+            self.clear_at = base + cost;
+        }
+    }
+
+    /// The pacing rate, if any.
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: Bytes = Bytes::new(1250);
+
+    #[test]
+    fn packets_leave_at_the_rate_and_idle_time_is_not_saved() {
+        let mut pacer = Pacer::default();
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO);
+        let mut now = Time::from_millis(500);
+        assert!(pacer.next() <= now);
+        for _ in 0..3 {
+            pacer.sent(now, PACKET);
+            assert_eq!(pacer.next(), now + Span::from_millis(1));
+            now = pacer.next();
+        }
+        now += Span::from_millis(100);
+        pacer.sent(now, PACKET);
+        assert_eq!(pacer.next(), now + Span::from_millis(1));
+    }
+
+    #[test]
+    fn small_lateness_is_made_up() {
+        let mut pacer = Pacer::default();
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO);
+        let start = Time::from_millis(1);
+        pacer.sent(start, PACKET);
+        pacer.sent(pacer.next() + Span::from_micros(200), PACKET);
+        assert_eq!(pacer.next(), start + Span::from_millis(2));
+    }
+
+    #[test]
+    fn a_burst_may_run_ahead() {
+        let mut pacer = Pacer::default();
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::new(2500));
+        let now = Time::from_millis(500);
+        pacer.sent(now, PACKET);
+        pacer.sent(now, PACKET);
+        assert!(pacer.next() <= now);
+        pacer.sent(now, PACKET);
+        assert!(pacer.next() > now);
+    }
+}

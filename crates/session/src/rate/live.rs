@@ -1,0 +1,108 @@
+//! The live policy: advice through a hysteresis filter, less what still waits (arXiv 2207.11857 sections 4.1 and 7).
+
+use units::{Rate, Span, Time};
+
+use super::{Plan, RateControl, View};
+
+/// The encoder follows at once below this share of its bitrate ...
+const LOWER: f64 = 0.98;
+/// ... and above this one; ...
+const RAISE: f64 = 1.05;
+/// ... in between it is raised this long after the last change. The paper says "a simple hysteresis filter" and no more.
+const SETTLE: Span = Span::from_millis(200);
+/// D of section 7: a queue at the sender is worked off over this long.
+const DRAIN_OVER: Span = Span::from_millis(200);
+
+/// SQP's way from estimate to encoder; with window-based controllers the window over the round trip (section 7's adapter).
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    bitrate: Option<Rate>,
+    changed_at: Time,
+}
+
+impl Live {
+    fn advised(view: &View) -> Rate {
+        let from_window =
+            || view.window.map(|window| Rate::average(window, view.srtt.max(Span::from_millis(1))));
+        let advice = view.advice.or_else(from_window).unwrap_or(view.limits.1);
+        let draining = Rate::average(view.queued, DRAIN_OVER);
+        let rate = Rate::from_bps(advice.as_bps().saturating_sub(draining.as_bps()));
+        rate.clamp(view.limits.0, view.limits.1)
+    }
+
+    fn filter(&mut self, now: Time, advised: Rate) -> Rate {
+        let current = self.bitrate.unwrap_or(Rate::ZERO);
+        let lower = advised < current.mul_f64(LOWER);
+        let raise = advised > current.mul_f64(RAISE) || advised > current && now >= self.changed_at + SETTLE;
+        if lower || raise {
+            (self.bitrate, self.changed_at) = (Some(advised), now);
+            return advised;
+        }
+        current.min(advised)
+    }
+}
+
+impl RateControl for Live {
+    fn plan(&mut self, view: &View) -> Plan {
+        let bitrate = self.filter(view.now, Live::advised(view));
+        Plan { bitrate, encode: view.waited <= view.patience }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Bytes;
+
+    fn view(ms: u64, mbps: f64) -> View {
+        View {
+            now: Time::from_millis(ms),
+            advice: Some(Rate::from_f64(mbps * 1e6)),
+            window: None,
+            srtt: Span::from_millis(40),
+            queued: Bytes::ZERO,
+            waited: Span::ZERO,
+            patience: Span::from_millis(100),
+            limits: (Rate::from_kbps(300), Rate::from_mbps(100)),
+        }
+    }
+
+    #[test]
+    fn small_rises_wait_and_falls_do_not() {
+        let mut live = Live::default();
+        let mut plan = |ms, mbps| live.plan(&view(ms, mbps)).bitrate.as_f64() / 1e6;
+        assert_eq!(plan(0, 10.0), 10.0);
+        assert_eq!(plan(16, 10.3), 10.0);
+        assert_eq!(plan(32, 10.6), 10.6);
+        assert_eq!(plan(48, 9.0), 9.0);
+        assert_eq!(plan(100, 9.2), 9.0);
+        assert_eq!(plan(249, 9.2), 9.2);
+    }
+
+    #[test]
+    fn never_above_the_advice() {
+        let mut live = Live::default();
+        live.plan(&view(0, 10.0));
+        assert_eq!(live.plan(&view(16, 9.9)).bitrate, Rate::from_f64(9.9e6));
+    }
+
+    #[test]
+    fn s0_74_a_window_over_the_round_trip_less_the_queue_over_200_ms() {
+        let mut live = Live::default();
+        let window = View {
+            advice: None,
+            window: Some(Bytes::new(50_000)),
+            queued: Bytes::new(25_000),
+            ..view(0, 0.0)
+        };
+        // 50 kB / 40 ms = 10 Mbit/s, less 25 kB / 200 ms = 1 Mbit/s.
+        assert_eq!(live.plan(&window).bitrate, Rate::from_mbps(9));
+    }
+
+    #[test]
+    fn a_long_wait_skips_the_frame() {
+        let mut live = Live::default();
+        let behind = View { waited: Span::from_millis(101), ..view(0, 5.0) };
+        assert!(!live.plan(&behind).encode);
+    }
+}

@@ -1,0 +1,345 @@
+//! The receiving side.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use media::Decoder;
+use record::{Dropped, Event, Tap};
+use units::{RelativeDelay, Span, Time};
+use wire::{Class, Control, Endpoint, KeyFrameRequest, Kind, Media, Nack, RxMeta, TxMeta};
+
+use crate::arrivals::{ArrivalLog, Novelty};
+use crate::assembly::{Assembly, Stored};
+use crate::clock::Offset;
+use crate::config::ReceiverConfig;
+use crate::counters::ReceiverCounters;
+use crate::display::{Display, Progress, Screen, Shown};
+use crate::feedback::Reporter;
+
+/// Streams a session may carry: stream numbers beyond are malformed. Each costs its buffers.
+const STREAMS: u8 = 4;
+/// Requests waiting to be sent at most.
+const REQUESTS: usize = 64;
+/// A gap in packet numbers is asked about this much later: most gaps are packets passing each other.
+const REORDER_WAIT: Span = Span::from_millis(5);
+/// ... and asked about again this often: a round trip of most paths, and a few of them within a frame's deadline.
+const NACK_INTERVAL: Span = Span::from_millis(80);
+/// Gaps older than this are left to the deadline.
+const GAP_MEMORY: Span = Span::from_secs(1);
+/// A key frame is asked for again this often.
+const KEY_INTERVAL: Span = Span::from_millis(100);
+/// Frames waiting for their playout time at most.
+const PLAYOUT: usize = 64;
+
+#[derive(Debug, Default)]
+struct InStream {
+    assembly: Assembly,
+    display: Display,
+    key_sequence: u16,
+    /// A key frame is wanted: after this frame, asked for next at this time.
+    key_wanted: Option<(u32, Time)>,
+}
+
+/// The receiving endpoint.
+pub struct Receiver {
+    config: ReceiverConfig,
+    session: Option<u32>,
+    decoder: Option<Box<dyn Decoder>>,
+    screen: Option<Box<dyn Screen>>,
+    tap: Tap,
+    log: ArrivalLog,
+    reporter: Reporter,
+    offset: Offset,
+    streams: Vec<InStream>,
+    nacks: VecDeque<Nack>,
+    /// When gaps are next asked about, and until when.
+    gaps: Option<(Time, Time)>,
+    playout: VecDeque<(Time, Shown)>,
+    welcome_due: bool,
+    ended: bool,
+    counters: ReceiverCounters,
+}
+
+impl Receiver {
+    /// A receiver that decodes with `decoder` and shows on `screen`, where there are any. One decoder serves stream 0.
+    pub fn new(
+        config: ReceiverConfig,
+        decoder: Option<Box<dyn Decoder>>,
+        screen: Option<Box<dyn Screen>>,
+        tap: Tap,
+    ) -> Receiver {
+        Receiver {
+            config,
+            session: config.session,
+            decoder,
+            screen,
+            tap,
+            log: ArrivalLog::default(),
+            reporter: Reporter::default(),
+            offset: Offset::default(),
+            streams: Vec::new(),
+            nacks: VecDeque::new(),
+            gaps: None,
+            playout: VecDeque::new(),
+            welcome_due: false,
+            ended: false,
+            counters: ReceiverCounters::default(),
+        }
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> ReceiverCounters {
+        self.counters
+    }
+
+    /// The sender said that nothing more will come.
+    pub fn is_finished(&self) -> bool {
+        self.ended
+    }
+
+    fn refuse(&mut self, now: Time, cause: Dropped) {
+        let counter = match cause {
+            Dropped::Malformed => &mut self.counters.malformed,
+            Dropped::Foreign => &mut self.counters.foreign,
+            Dropped::Duplicate => &mut self.counters.duplicates,
+            Dropped::FarFuture => &mut self.counters.far_future,
+            Dropped::BufferFull => &mut self.counters.buffer_full,
+            _ => &mut self.counters.stale,
+        };
+        *counter += 1;
+        self.tap.record(now, Event::HostDropped { cause });
+    }
+
+    fn on_media(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
+        let Ok(media) = Media::decode(datagram) else { return self.refuse(now, Dropped::Malformed) };
+        if media.stream >= STREAMS {
+            return self.refuse(now, Dropped::Malformed);
+        }
+        let novelty = self.log.insert(media.packet);
+        match novelty {
+            Novelty::Duplicate => return self.refuse(now, Dropped::Duplicate),
+            Novelty::Stale => return self.refuse(now, Dropped::Stale),
+            Novelty::FarFuture => return self.refuse(now, Dropped::FarFuture),
+            Novelty::Next | Novelty::AfterGap | Novelty::Filling => {}
+        }
+        self.accept(now, &media, &meta);
+        let padding = media.class == Class::Padding;
+        let complete = !padding && self.assemble(now, &media, datagram, meta.payload, meta.length);
+        if novelty == Novelty::AfterGap && self.config.nack && !padding {
+            self.gaps = Some((now + REORDER_WAIT, now + GAP_MEMORY));
+        }
+        let urgent = complete || novelty == Novelty::AfterGap || media.index + 1 == media.count && !padding;
+        self.reporter.arrived(now, media.packet, meta.ecn, padding, urgent, &self.config);
+    }
+
+    #[inline]
+    fn accept(&mut self, now: Time, media: &Media, meta: &RxMeta) {
+        self.session.get_or_insert(media.session);
+        self.counters.packets += 1;
+        self.counters.bytes += meta.length as u64;
+        self.offset.insert(media.sent, now);
+        self.reporter.confirm(media.feedback_seen);
+        if self.tap.is_on() {
+            let owd = RelativeDelay::between(media.sent, now);
+            let frame = if media.class == Class::Padding { u32::MAX } else { media.frame };
+            let (packet, size, stream) = (media.packet, meta.length as u32, media.stream);
+            self.tap.record(now, Event::PacketReceived { packet, size, stream, frame, owd });
+        }
+    }
+
+    /// Puts a packet into its frame; true if that is complete now.
+    fn assemble(
+        &mut self,
+        now: Time,
+        media: &Media,
+        datagram: &[u8],
+        handle: Option<Bytes>,
+        length: usize,
+    ) -> bool {
+        let deadline = self.offset.localise(media.captured).unwrap_or(now) + media.deadline;
+        while self.streams.len() <= usize::from(media.stream) {
+            self.streams.push(InStream::default());
+        }
+        // Over a socket the bytes follow the header; a copy is only worth making where someone decodes them.
+        let over_socket =
+            || self.decoder.as_ref().and_then(|_| datagram.get(Media::LEN..)).filter(|b| !b.is_empty());
+        let payload = handle.or_else(|| over_socket().map(Bytes::copy_from_slice));
+        let payload_length = length.saturating_sub(Media::LEN);
+        let stream = &mut self.streams[usize::from(media.stream)];
+        match stream.assembly.insert(media, payload_length, payload, deadline) {
+            Stored::Kept => false,
+            Stored::Complete => {
+                self.counters.assembled += 1;
+                let size = stream.assembly.frames().find(|f| f.frame == media.frame).map_or(0, |f| f.size);
+                let (stream, frame) = (media.stream, media.frame);
+                self.tap.record(now, Event::FrameAssembled { stream, frame, size });
+                self.advance(now, usize::from(stream));
+                true
+            }
+            Stored::Duplicate => {
+                self.refuse(now, Dropped::Duplicate);
+                false
+            }
+            Stored::Stale => {
+                self.refuse(now, Dropped::Stale);
+                false
+            }
+            Stored::Implausible => {
+                self.refuse(now, Dropped::Malformed);
+                false
+            }
+            Stored::Full => {
+                self.refuse(now, Dropped::BufferFull);
+                false
+            }
+        }
+    }
+
+    /// Decodes, shows and gives up what is due in a stream.
+    fn advance(&mut self, now: Time, index: usize) {
+        let stream = &mut self.streams[index];
+        let progress = stream.display.advance(now, index as u8, &mut stream.assembly, &mut self.decoder);
+        if let Some(after) = progress.need_key_after {
+            stream.key_wanted = Some((after, now));
+        } else if !stream.display.is_broken() {
+            stream.key_wanted = None;
+        }
+        self.settle(now, index as u8, progress);
+    }
+
+    fn settle(&mut self, now: Time, stream: u8, progress: Progress) {
+        self.counters.decode_errors += progress.decode_errors;
+        for frame in progress.abandoned {
+            self.counters.abandoned += 1;
+            self.tap.record(now, Event::FrameAbandoned { stream, frame });
+        }
+        let Some(shown) = progress.show else { return };
+        if self.config.playout == Span::ZERO {
+            return self.show(now, shown);
+        }
+        let due = self.offset.localise(shown.captured).map_or(now, |captured| captured + self.config.playout);
+        if self.playout.len() == PLAYOUT {
+            self.playout.pop_front();
+        }
+        self.playout.push_back((due.max(now), shown));
+    }
+
+    fn show(&mut self, now: Time, shown: Shown) {
+        self.counters.displayed += 1;
+        self.counters.late += u64::from(shown.late);
+        let captured_local = self.offset.localise(shown.captured).unwrap_or(now);
+        let Shown { stream, frame, version, late, .. } = shown;
+        self.tap.record(now, Event::FrameDisplayed { stream, frame, version, captured_local, late });
+        if let Some(screen) = &mut self.screen {
+            screen.show(now, &shown);
+        }
+    }
+
+    fn play(&mut self, now: Time) {
+        let mut due = None;
+        while self.playout.front().is_some_and(|(at, _)| *at <= now) {
+            due = self.playout.pop_front();
+        }
+        if let Some((_, shown)) = due {
+            self.show(now, shown);
+        }
+    }
+
+    fn ask_for_gaps(&mut self, now: Time) {
+        let Some((at, until)) = self.gaps.filter(|(at, _)| *at <= now) else { return };
+        let session = self.session.unwrap_or(0);
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            let decoded = stream.display.decoded();
+            stream.assembly.nacks(now, NACK_INTERVAL, session, index as u8, decoded, |nack| {
+                if self.nacks.len() < REQUESTS {
+                    self.nacks.push_back(nack);
+                }
+            });
+        }
+        let next = at.max(now) + NACK_INTERVAL;
+        self.gaps = (next < until).then_some((next, until));
+    }
+
+    fn on_control(&mut self, now: Time, datagram: &[u8]) {
+        match Control::decode(datagram) {
+            Ok(Control::Hello { session, .. }) => {
+                self.session.get_or_insert(session);
+                self.welcome_due = true;
+            }
+            Ok(Control::Bye { .. }) => self.ended = true,
+            Ok(Control::Welcome { .. }) => self.refuse(now, Dropped::Foreign),
+            Err(_) => self.refuse(now, Dropped::Malformed),
+        }
+    }
+
+    fn transmit_request(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        let session = self.session.unwrap_or(0);
+        if let Some(nack) = self.nacks.pop_front() {
+            self.counters.nacks += 1;
+            self.tap.record(now, Event::NackSent { count: nack.wanted().count() as u16 });
+            return Some(nack.encode(out));
+        }
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            let Some((after, _)) = stream.key_wanted.filter(|(_, at)| *at <= now) else { continue };
+            stream.key_wanted = Some((after, now + KEY_INTERVAL));
+            stream.key_sequence = stream.key_sequence.wrapping_add(1);
+            self.counters.key_requests += 1;
+            self.tap.record(now, Event::KeyFrameRequested { stream: index as u8 });
+            let request =
+                KeyFrameRequest { session, stream: index as u8, sequence: stream.key_sequence, after };
+            return Some(request.encode(out));
+        }
+        std::mem::take(&mut self.welcome_due).then(|| Control::Welcome { session }.encode(out))
+    }
+}
+
+impl Endpoint for Receiver {
+    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
+        match wire::peek(datagram) {
+            Ok((_, session)) if self.session.is_some_and(|ours| ours != session) => {
+                self.refuse(now, Dropped::Foreign)
+            }
+            Ok((Kind::Media, _)) => self.on_media(now, datagram, meta),
+            Ok((Kind::Control, _)) => self.on_control(now, datagram),
+            Ok((Kind::Feedback | Kind::Nack | Kind::KeyFrameRequest, _)) => {
+                self.refuse(now, Dropped::Foreign)
+            }
+            Err(_) => self.refuse(now, Dropped::Malformed),
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        for index in 0..self.streams.len() {
+            let stream = &self.streams[index];
+            if stream.display.next_expiry(&stream.assembly).is_some_and(|at| at <= now) {
+                self.advance(now, index);
+            }
+        }
+        self.ask_for_gaps(now);
+        self.play(now);
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let streams = self.streams.iter().flat_map(|stream| {
+            [stream.display.next_expiry(&stream.assembly), stream.key_wanted.map(|(_, at)| at)]
+        });
+        let gaps = self.gaps.map(|(at, _)| at);
+        let playout = self.playout.front().map(|(at, _)| *at);
+        streams.chain([self.reporter.due_at(), gaps, playout]).flatten().min()
+    }
+
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let head = match self.transmit_request(now, out) {
+            Some(head) => head,
+            None => {
+                self.reporter.due_at().filter(|at| *at <= now)?;
+                let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
+                let (sequence, length) = self.reporter.write(now, session, refused, &self.log, out);
+                self.counters.feedback += 1;
+                self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
+                length
+            }
+        };
+        Some(TxMeta { head, length: head, ..TxMeta::default() })
+    }
+}

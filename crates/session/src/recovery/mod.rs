@@ -1,0 +1,53 @@
+//! What to do about packets that did not arrive.
+
+mod retransmit;
+
+pub use retransmit::{NoRepair, Retransmit};
+
+use units::{Span, Time};
+use wire::Class;
+
+/// One packet that is missing at the receiver, as far as the sender knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Stream.
+    pub stream: u8,
+    /// Frame.
+    pub frame: u32,
+    /// Index in the frame.
+    pub index: u16,
+    /// The stream's class.
+    pub class: Class,
+    /// When this packet of the frame last left.
+    pub last_sent: Time,
+    /// When the frame stops being worth showing.
+    pub deadline: Time,
+}
+
+/// What a policy sees.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// When.
+    pub now: Time,
+    /// Smoothed round-trip time.
+    pub srtt: Span,
+    /// How long a packet queued now waits before it leaves.
+    pub queue: Span,
+}
+
+/// The answer to one missing packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Send it again.
+    Resend,
+    /// Too late: break the chain with a key frame.
+    KeyFrame,
+    /// Nothing (it is on its way, or not worth it).
+    Leave,
+}
+
+/// Answers losses, one missing packet at a time.
+pub trait Recovery: Send {
+    /// What to do about `missing`.
+    fn repair(&mut self, view: &View, missing: &Missing) -> Repair;
+}

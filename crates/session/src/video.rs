@@ -1,0 +1,209 @@
+//! One video stream at the sender: capture, encode, hand to the outbox.
+
+use std::collections::VecDeque;
+
+use media::{Ask, Encoder, Source};
+use record::{Event, Real, Tap};
+use units::{Bytes, Rate, Rng, Span, Time};
+use wire::{Class, Media};
+
+use crate::config::SenderConfig;
+use crate::counters::SenderCounters;
+use crate::outbox::{FrameInfo, Outbox};
+use crate::rate::Plan;
+
+/// What a sender has to send.
+pub enum Supply {
+    /// Frames of an encoder.
+    Video(Video),
+    /// Always something, of no meaning: the backlogged flow of textbooks, as padding.
+    Backlog,
+}
+
+/// An encoder and what feeds it.
+pub struct Video {
+    /// The encoder, or a model of one.
+    pub encoder: Box<dyn Encoder>,
+    /// Pictures; a model needs none. Its end is the stream's end.
+    pub source: Option<Box<dyn Source>>,
+    /// Time between frames.
+    pub interval: Span,
+}
+
+/// The longest reference a packet can name; beyond it a key frame is due.
+const MAX_REFERENCE: u32 = 255;
+/// Frames in the encoder at most; with more, capture waits.
+const MAX_IN_ENCODER: usize = 8;
+
+/// The running stream.
+pub struct VideoStream {
+    id: u8,
+    video: Video,
+    /// Frames on their way out.
+    pub outbox: Outbox,
+    next_frame: u32,
+    next_capture: Option<Time>,
+    in_encoder: VecDeque<FrameInfo>,
+    last_reference: Option<u32>,
+    last_key: Option<u32>,
+    key_wanted: bool,
+    ended: bool,
+}
+
+impl VideoStream {
+    /// A stream that starts with its first wake-up.
+    pub fn new(id: u8, video: Video) -> VideoStream {
+        VideoStream {
+            id,
+            video,
+            outbox: Outbox::new(Class::Deadline),
+            next_frame: 0,
+            next_capture: Some(Time::ZERO),
+            in_encoder: VecDeque::new(),
+            last_reference: None,
+            last_key: None,
+            key_wanted: true,
+            ended: false,
+        }
+    }
+
+    /// Time between frames.
+    pub fn interval(&self) -> Span {
+        self.video.interval
+    }
+
+    /// When the next frame is captured, if one will be.
+    pub fn capture_at(&self) -> Option<Time> {
+        self.next_capture
+    }
+
+    /// When capture or encoder next want attention.
+    pub fn next_wake(&self) -> Option<Time> {
+        [self.next_capture, self.video.encoder.next_ready()].into_iter().flatten().min()
+    }
+
+    /// The source ended and nothing is left in the encoder.
+    pub fn is_drained(&self) -> bool {
+        self.ended && self.in_encoder.is_empty()
+    }
+
+    /// The chain is broken: the next frame must stand alone.
+    pub fn want_key(&mut self) {
+        self.key_wanted = true;
+    }
+
+    /// The receiver asks for a key frame after `after`; one sent since answers it.
+    pub fn key_requested(&mut self, after: u32) {
+        self.key_wanted |= self.last_key.is_none_or(|key| key <= after);
+    }
+
+    /// Captures one frame and, if planned, submits it. `jitter` moves the next one (arXiv 2207.11857 section 5.2: a random
+    /// walk, so that flows do not stay aligned).
+    pub fn capture(
+        &mut self,
+        now: Time,
+        plan: Plan,
+        jitter: Span,
+        rng: &mut Rng,
+        config: &SenderConfig,
+        counters: &mut SenderCounters,
+        tap: &Tap,
+    ) {
+        let wander = jitter.mul_f64(rng.uniform_in(-1.0, 1.0));
+        let scheduled = self.next_capture.unwrap_or(now);
+        // A driver that woke us a little late must not slow the clip down; one that was away for long starts afresh.
+        let start = if now - scheduled > self.video.interval { now } else { scheduled };
+        self.next_capture = Some(start + (self.video.interval + wander).max(Span::from_micros(100)));
+        let picture = match &mut self.video.source {
+            Some(source) => match source.next_picture() {
+                Some(picture) => Some(picture),
+                None => return self.end(),
+            },
+            None => None,
+        };
+        let (stream, frame) = (self.id, self.next_frame);
+        self.next_frame += 1;
+        counters.captured += 1;
+        tap.record(now, Event::FrameCaptured { stream, frame });
+        if !plan.encode || self.in_encoder.len() >= MAX_IN_ENCODER {
+            counters.skipped += 1;
+            tap.record(now, Event::FrameSkipped { stream, frame });
+            return;
+        }
+        let back = self.last_reference.map_or(u32::MAX, |last| frame - last);
+        let key = self.key_wanted || back > MAX_REFERENCE;
+        let bitrate = coded_rate(plan.bitrate, self.video.interval, config.mtu);
+        let ask = Ask { frame, bitrate, interval: self.video.interval, key };
+        if self.video.encoder.submit(now, picture.as_ref(), &ask).is_err() {
+            counters.encoder_errors += 1;
+            self.key_wanted = true;
+            return;
+        }
+        self.key_wanted = false;
+        self.last_key = if key { Some(frame) } else { self.last_key };
+        self.last_reference = Some(frame);
+        let reference = if key { 0 } else { back as u8 };
+        self.in_encoder.push_back(FrameInfo {
+            frame,
+            captured: now,
+            deadline: now + config.deadline,
+            reference,
+        });
+    }
+
+    fn end(&mut self) {
+        self.next_capture = None;
+        self.ended = true;
+    }
+
+    /// Moves finished frames from the encoder to the outbox.
+    pub fn collect(&mut self, now: Time, room: u32, counters: &mut SenderCounters, tap: &Tap) {
+        while let Some(coded) = self.video.encoder.poll(now) {
+            let Some(at) = self.in_encoder.iter().position(|info| info.frame == coded.frame) else {
+                continue;
+            };
+            let Some(mut info) = self.in_encoder.remove(at) else { continue };
+            if coded.key {
+                // An encoder may decide for a key frame by itself (a scene cut).
+                info.reference = 0;
+                self.last_key = self.last_key.max(Some(info.frame));
+            }
+            counters.encoded += 1;
+            let quality = coded.quality.map_or((f64::NAN, f64::NAN), |q| (q.psnr_y, q.ssim));
+            tap.record(
+                now,
+                Event::FrameEncoded {
+                    stream: self.id,
+                    frame: coded.frame,
+                    size: coded.size,
+                    key: coded.key,
+                    target: coded.target,
+                    psnr: Real(quality.0),
+                    ssim: Real(quality.1),
+                },
+            );
+            self.outbox.push(info, coded, now, room);
+        }
+    }
+}
+
+/// The encoder's share of `bitrate`: what is left of a frame's budget after its packets' headers.
+fn coded_rate(bitrate: Rate, interval: Span, mtu: usize) -> Rate {
+    let budget = bitrate.bytes_in(interval).get();
+    let headers = budget.div_ceil(mtu as u64) * Media::LEN as u64;
+    Rate::average(Bytes::new(budget.saturating_sub(headers).max(1)), interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_paid_from_the_budget() {
+        let interval = Span::from_nanos(16_666_667);
+        // 18 Mbit/s at 60 frames/s: 37500 bytes in 32 packets of 1200.
+        let coded = coded_rate(Rate::from_mbps(18), interval, 1200);
+        let payload = coded.bytes_in(interval).get();
+        assert!((payload + 32 * Media::LEN as u64).abs_diff(37_500) <= 1, "{payload}");
+    }
+}
