@@ -8,6 +8,7 @@ use crate::{Controller, Decision, Entry, Options, Report, Sent, Setup};
 pub const ENTRY: Entry = Entry {
     name: "fixed",
     summary: "a constant rate, whatever happens",
+    needs_frames: false,
     options: &[
         ("rate", "media rate, such as 5mbit (default: the session's initial rate)"),
         ("pace", "frames leave at this multiple of the rate, 1 to 16 (default 2, as SQP's)"),

@@ -8,6 +8,7 @@ use crate::{Acked, Controller, Decision, Entry, Report, Sent, Setup};
 pub const ENTRY: Entry = Entry {
     name: "newreno",
     summary: "NewReno for QUIC (RFC 9002 appendix B), paced",
+    needs_frames: false,
     options: &[],
     build: |_, setup| Ok(Box::new(NewReno::new(setup))),
 };

@@ -8,6 +8,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
+    /// It learns from frames' bursts: a backlogged flow gives it nothing to learn from.
+    pub needs_frames: bool,
     /// The options it takes, each with a line of help.
     pub options: &'static [(&'static str, &'static str)],
     /// Builds one.

@@ -1,1 +1,25 @@
-//! house
+//! The rules of the house, as tests. There is nothing here to call.
+//!
+//! | rule | where |
+//! |---|---|
+//! | a crate imports only what the arrows in `ARCHITECTURE.md` allow | `arrows` |
+//! | every dependency carries a licence we may pass on | `licence` |
+//! | no dependency has a known vulnerability (where the advisory database is at hand) | `advisory` |
+//! | no clock, randomness or hash order outside `real` and `cli` | `determinism` |
+//! | no unfinished work, switched-off test, machine's path or overlong file | `tidy` |
+//! | every relative link in the documentation leads somewhere | `links` |
+
+#[cfg(test)]
+mod advisory;
+#[cfg(test)]
+mod arrows;
+#[cfg(test)]
+mod determinism;
+#[cfg(test)]
+mod licence;
+#[cfg(test)]
+mod links;
+#[cfg(test)]
+mod tidy;
+#[cfg(test)]
+mod tree;

@@ -1,1 +1,16 @@
-//! lab
+//! The one place where everything meets: scenarios, runs, metrics, tables and reports.
+//!
+//! ```text
+//! scenario.toml -> Scenario -> run() -> world of netsim, session, cc, media
+//!                                         | events
+//!                                         v
+//!                              Collector, hash -> Summary (JSON) / tables (Parquet) / report.html
+//! ```
+
+pub mod collect;
+pub mod files;
+pub mod metrics;
+pub mod report;
+pub mod scenario;
+pub mod summary;
+pub mod tables;

@@ -1,8 +1,30 @@
 //! Pictures before and after a codec: [`RawFrame`], [`Coded`], the [`Encoder`], [`Decoder`] and [`Source`] traits, real codecs,
 //! clip readers, picture quality and a model of an encoder.
 
+pub mod barcode;
+mod clip;
+mod ffmpeg;
 mod frame;
+mod h264;
+mod model;
+mod quality;
+mod recording;
+mod synthetic;
+mod table;
 mod traits;
+mod y4m;
 
+#[cfg(test)]
+mod testing;
+
+pub use clip::{Clip, ClipError, ClipOptions, open_clip};
+pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};
 pub use frame::RawFrame;
+pub use h264::{Complexity, H264Config, H264Decoder, H264Encoder};
+pub use model::{Cap, EncoderModel, ModelConfig};
+pub use quality::{PSNR_CAP, psnr, quality};
+pub use recording::record_table;
+pub use synthetic::{SyntheticConfig, SyntheticGame};
+pub use table::{Curve, Fit, Table, TableError};
 pub use traits::{Ask, CodecError, Coded, Decoder, Encoder, Quality, Source};
+pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

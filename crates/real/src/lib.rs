@@ -1,1 +1,36 @@
-//! real
+//! The real world: sockets and the operating system's clock. The only room that has either.
+//!
+//! [`Driver`] runs any [`wire::Endpoint`] over UDP in real time, making the same calls in the same order as the simulator
+//! does in virtual time:
+//!
+//! ```text
+//!            +--> read what has arrived --> receive(stamp, ..)
+//!            |                              wake(now) if due
+//!  sleep until next_wake,                   transmit(now, ..) until None --> send
+//!  a datagram, a Waker  <----------------------------+
+//! ```
+//!
+//! [`Relay`] runs the simulator's own [`netsim::Link`] on the real clock between two sockets. [`Threaded`] moves an encoder
+//! to its own thread, so that encoding a picture does not hold up the network.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the room that turns the operating system's clock into Time and that waits"
+)]
+
+mod clock;
+mod error;
+mod relay;
+mod socket;
+#[cfg(test)]
+mod testing;
+mod threaded;
+mod udp;
+mod waker;
+
+pub use clock::Clock;
+pub use error::RealError;
+pub use relay::{Relay, RelayCounters, RelaySettings};
+pub use threaded::{EncodeTimes, Prefetched, Threaded};
+pub use udp::{Counters, Driver, Limits, Peer, Settings};
+pub use waker::{Stop, Waker};

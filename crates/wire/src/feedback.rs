@@ -7,16 +7,22 @@
 //! * **ranges**: which numbers arrived at all, from the largest down, without times, as far back as the sender has not yet
 //!   confirmed hearing. A packet whose timed report was lost is still known to have arrived.
 //!
-//! Both are idempotent: hearing the same twice changes nothing.
+//! Both are idempotent: hearing the same twice changes nothing. Neither names more than [`Feedback::MAX_ITEMS`], so that
+//! what a packet can make a sender do is bounded by its length.
+//!
+//! ```text
+//! arrivals:   ... 17   18   19  [20 21 missing]  22 ...      one variable-length integer each, two if numbers are missing
+//!                 |--dt--|--dt--|-------dt-------|           dt in us from the arrival before, the first from `sent`
+//! ```
 
-use units::{Ecn, RemoteTime, Span, Time};
+use units::{Ecn, RemoteTime, Time};
 
-use crate::codec::{Kind, Reader, WireError, Writer};
+use crate::codec::{Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros};
 
 /// One packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The packet's number.
+    /// The packet's number, below 2^48.
     pub packet: u64,
     /// When it arrived, on the receiver's clock, to 1 us.
     pub at: RemoteTime,
@@ -31,7 +37,7 @@ pub struct Feedback<'a> {
     pub session: u32,
     /// Counts feedback packets from 1.
     pub sequence: u32,
-    /// When it was sent, on the receiver's clock, to 1 us.
+    /// When it was sent, on the receiver's clock, to 1 us, modulo 2^48 us (8.9 years).
     pub sent: RemoteTime,
     /// Packets dropped by the receiver as malformed, foreign or implausible so far.
     pub refused: u32,
@@ -41,106 +47,131 @@ pub struct Feedback<'a> {
     arrival_count: u64,
     first: u64,
     ranges: &'a [u8],
+    range_count: u64,
     largest: u64,
 }
 
 /// Iterates over arrivals in order of packet number.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'a> {
-    reader: ReaderState<'a>,
+    reader: Reader<'a>,
     left: u64,
-    packet: u64,
-    at: RemoteTime,
+    next: u64,
+    at_us: i64,
 }
 
 /// Iterates over ranges `(low, high)` of arrived numbers, both inclusive, from the largest down.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
-    reader: ReaderState<'a>,
-    next_high: Option<u64>,
+    reader: Reader<'a>,
+    left: u64,
+    // The next range's highest number is this less its gap; the first one's gap is not written.
+    below: u64,
+    first: bool,
 }
 
-#[derive(Clone, Debug)]
-struct ReaderState<'a>(&'a [u8]);
-
-impl ReaderState<'_> {
-    fn varint(&mut self) -> Option<u64> {
-        let mut reader = Reader(self.0);
-        let value = reader.varint().ok()?;
-        self.0 = reader.0;
-        Some(value)
-    }
-}
-
-fn zigzag(value: i64) -> u64 {
+const fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
-fn unzigzag(value: u64) -> i64 {
+const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
+
+/// Set in an arrival's word if numbers are missing before it.
+const GAP: u64 = 4;
 
 impl<'a> Feedback<'a> {
     /// Most bytes of [`blob`](Feedback::blob).
     pub const MAX_BLOB: usize = 255;
+    /// Most arrivals, and most ranges, in one packet.
+    pub const MAX_ITEMS: usize = MAX_COUNT;
 
-    /// Reads a feedback packet; every list is checked here, so that iterating can't fail.
+    /// Reads a feedback packet; every list is walked here, so that iterating can't fail. Bytes beyond the last range are
+    /// ignored.
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no feedback packet of this version.
     pub fn decode(datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
-        let (mut r, _, session) = Reader::open(datagram, Kind::Feedback)?;
+        let (mut r, session) = Reader::open_plain(datagram, Kind::Feedback)?;
         let sequence = r.u32()?;
-        let sent = RemoteTime::from_nanos(r.u48()? as i64 * 1_000);
+        let sent_us = r.u48()? as i64;
         let refused = r.u32()?;
         let blob_length = usize::from(r.u8()?);
         let blob = r.take(blob_length)?;
-        let (arrival_count, first) = (r.varint()?, r.varint()?);
-        let arrivals_start = r.0;
-        // Two varints of at least a byte each per arrival: a count the bytes cannot hold is refused before looping.
-        if arrival_count > r.0.len() as u64 / 2 {
-            return Err(WireError::Truncated);
+        let (arrival_count, first) = (count(&mut r)?, r.varint()?);
+        let start = r.0;
+        let mut arrivals = Arrivals { reader: r, left: arrival_count, next: first, at_us: sent_us };
+        for _ in 0..arrival_count {
+            arrivals.step()?;
         }
-        let mut packet = first;
-        for index in 0..arrival_count {
-            let gap = r.varint()?;
-            if index > 0 {
-                packet = packet.checked_add(gap + 1).ok_or(WireError::Field("arrival"))?;
-            }
-            r.varint()?;
+        let mut r = arrivals.reader;
+        let arrivals = &start[..start.len() - r.0.len()];
+        let (range_count, largest) = (count(&mut r)?, r.varint()?);
+        let mut ranges = Ranges::new(r.0, range_count, largest);
+        if largest > MASK_48 {
+            return Err(WireError::Field("largest"));
         }
-        if packet >= 1 << 48 {
-            return Err(WireError::Field("arrival"));
+        for _ in 0..range_count {
+            ranges.step()?;
         }
-        let arrivals = &arrivals_start[..arrivals_start.len() - r.0.len()];
-        let range_count = r.varint()?;
-        let largest = r.varint()?;
-        let ranges = r.0;
-        if largest >= 1 << 48 || range_count > ranges.len() as u64 {
-            return Err(WireError::Field("range"));
-        }
-        let mut low_bound = largest + 2;
-        for index in 0..range_count {
-            let gap = if index == 0 { 0 } else { r.varint()? };
-            let high = low_bound.checked_sub(gap + 2).ok_or(WireError::Field("range"))?;
-            low_bound = high.checked_sub(r.varint()?).ok_or(WireError::Field("range"))?;
-        }
-        let ranges = if range_count == 0 { &ranges[..0] } else { &ranges[..ranges.len() - r.0.len()] };
-        Ok(Feedback { session, sequence, sent, refused, blob, arrivals, arrival_count, first, ranges, largest })
+        let sent = RemoteTime::from_nanos(sent_us * 1_000);
+        let ranges = &r.0[..r.0.len() - ranges.reader.0.len()];
+        Ok(Feedback {
+            session,
+            sequence,
+            sent,
+            refused,
+            blob,
+            arrivals,
+            arrival_count,
+            first,
+            ranges,
+            range_count,
+            largest,
+        })
     }
 
     /// The timed arrivals.
     pub fn arrivals(&self) -> Arrivals<'a> {
-        Arrivals {
-            reader: ReaderState(self.arrivals),
-            left: self.arrival_count,
-            packet: self.first,
-            at: self.sent,
-        }
+        let at_us = micros(self.sent.as_nanos());
+        Arrivals { reader: Reader(self.arrivals), left: self.arrival_count, next: self.first, at_us }
     }
 
     /// The ranges of numbers that arrived.
     pub fn ranges(&self) -> Ranges<'a> {
-        Ranges { reader: ReaderState(self.ranges), next_high: Some(self.largest) }
+        Ranges::new(self.ranges, self.range_count, self.largest)
+    }
+}
+
+/// A count of items of at least a byte each: one the bytes cannot hold is refused before anything loops.
+fn count(r: &mut Reader<'_>) -> Result<u64, WireError> {
+    let count = r.varint()?;
+    if count > Feedback::MAX_ITEMS as u64 {
+        return Err(WireError::Field("count"));
+    }
+    if count > r.0.len() as u64 { Err(WireError::Truncated) } else { Ok(count) }
+}
+
+impl Arrivals<'_> {
+    /// Reads one arrival: `zigzag(dt) << 3 | gap? << 2 | ecn`, and the gap if there is one.
+    #[inline]
+    fn step(&mut self) -> Result<Arrival, WireError> {
+        let word = self.reader.varint()?;
+        if word & GAP != 0 {
+            // Both are below 2^62: the sum can't overflow.
+            self.next += self.reader.varint()?;
+        }
+        let packet = self.next;
+        self.at_us += unzigzag(word >> 3);
+        if packet > MASK_48 || self.at_us as u64 > MASK_48 {
+            return Err(WireError::Field("arrival"));
+        }
+        self.next += 1;
+        Ok(Arrival {
+            packet,
+            at: RemoteTime::from_nanos(self.at_us * 1_000),
+            ecn: Ecn::from_bits(word as u8),
+        })
     }
 }
 
@@ -150,39 +181,74 @@ impl Iterator for Arrivals<'_> {
     #[inline]
     fn next(&mut self) -> Option<Arrival> {
         self.left = self.left.checked_sub(1)?;
-        let gap = self.reader.varint()?;
-        let timing = self.reader.varint()?;
-        let this = self.packet + gap;
-        // The next packet's gap counts from the number after this one.
-        self.packet = this + 1;
-        self.at = self.at + Span::from_micros(unzigzag(timing >> 2));
-        Some(Arrival { packet: this, at: self.at, ecn: Ecn::from_bits(timing as u8) })
+        self.step().ok()
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+impl ExactSizeIterator for Arrivals<'_> {}
+
+impl<'a> Ranges<'a> {
+    fn new(bytes: &'a [u8], left: u64, largest: u64) -> Ranges<'a> {
+        Ranges { reader: Reader(bytes), left, below: largest, first: true }
+    }
+
+    /// Reads one range: the numbers missing above it less one (not for the first), and its length less one.
+    #[inline]
+    fn step(&mut self) -> Result<(u64, u64), WireError> {
+        // Ranges that touch would be one: at least one number is missing between two, so the lowest number of the one
+        // above, less two, is the highest this one can reach.
+        let down = if self.first { 0 } else { self.reader.varint()? + 2 };
+        let high = self.below.checked_sub(down).ok_or(WireError::Field("range"))?;
+        let low = high.checked_sub(self.reader.varint()?).ok_or(WireError::Field("range"))?;
+        (self.below, self.first) = (low, false);
+        Ok((low, high))
     }
 }
 
 impl Iterator for Ranges<'_> {
     type Item = (u64, u64);
 
+    #[inline]
     fn next(&mut self) -> Option<(u64, u64)> {
-        if self.reader.0.is_empty() {
-            return None;
-        }
-        let high = self.next_high?;
-        let low = high - self.reader.varint()?;
-        self.next_high = self.reader.varint().map(|gap| low.wrapping_sub(gap + 2));
-        Some((low, high))
+        self.left = self.left.checked_sub(1)?;
+        self.step().ok()
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
     }
 }
+impl ExactSizeIterator for Ranges<'_> {}
 
 /// Builds one feedback packet into a caller's buffer: arrivals in order of number, then ranges from the largest down.
 pub struct FeedbackWriter;
 
+/// Most bytes of one arrival or range: two variable-length integers.
+const ITEM_MAX: usize = 16;
+/// Bytes kept free for the ranges: their count, the largest, and at least eight of them.
+const RANGES_RESERVE: usize = 2 + 8 + 8 * ITEM_MAX;
+
 impl FeedbackWriter {
-    /// Writes a feedback packet to `out` and returns its length. Arrivals must be in strictly increasing order of number;
-    /// `ranges` are `(low, high)`, both inclusive, strictly decreasing and not adjacent. What no longer fits in `out` is
-    /// left off: the oldest arrivals' neighbours keep their place in `ranges`, and the lowest ranges go first.
+    /// Bytes with which [`write`](FeedbackWriter::write) always succeeds: the longest fixed part, one arrival, eight ranges.
+    pub const MIN_ROOM: usize = 21 + Feedback::MAX_BLOB + 10 + ITEM_MAX + RANGES_RESERVE;
+
+    /// Writes a feedback packet to `out`. Arrivals must be in strictly increasing order of number; `ranges` are
+    /// `(low, high)`, both inclusive, strictly decreasing and not adjacent. Of a blob, the first
+    /// [`Feedback::MAX_BLOB`] bytes are sent.
     ///
-    /// Returns the length and how many arrivals were written.
+    /// Where `out` is too short for everything, the arrivals of the lowest numbers are written and their count is returned,
+    /// so that the caller sends the others in a packet of their own; of the ranges the largest are written, at least eight,
+    /// and the lowest left off (the oldest news, which earlier packets carried too).
+    ///
+    /// Returns the packet's length and how many arrivals were written.
+    ///
+    /// # Panics
+    /// If `out` is shorter than the fixed part; [`FeedbackWriter::MIN_ROOM`] is always enough.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the packet's fields, each of them once, in their order on the wire"
+    )]
     pub fn write<'r>(
         out: &mut [u8],
         session: u32,
@@ -191,46 +257,238 @@ impl FeedbackWriter {
         refused: u32,
         blob: &[u8],
         arrivals: &[Arrival],
-        ranges: impl Iterator<Item = &'r (u64, u64)> + Clone,
+        ranges: impl Iterator<Item = &'r (u64, u64)>,
     ) -> (usize, usize) {
-        // Room kept for the ranges: their count, the largest, and at least eight of them.
-        const RANGES_RESERVE: usize = 16 + 8 * 16;
-        // A gap and a time of the largest size each.
-        const ARRIVAL_MAX: usize = 16;
         let mut w = Writer::open(out, Kind::Feedback, 0, session);
-        w.u32(sequence);
-        let sent = sent.on_wire();
-        w.u48((sent.as_nanos() / 1_000) as u64);
-        w.u32(refused);
+        let sent_us = micros(sent.on_wire().as_nanos()) as u64 & MASK_48;
         let blob = &blob[..blob.len().min(Feedback::MAX_BLOB)];
+        w.u32(sequence);
+        w.u48(sent_us);
+        w.u32(refused);
         w.u8(blob.len() as u8);
         w.bytes(blob);
-        let fits = w.room().saturating_sub(RANGES_RESERVE + 16) / ARRIVAL_MAX;
-        let arrivals = &arrivals[..arrivals.len().min(fits)];
-        w.varint(arrivals.len() as u64);
-        w.varint(arrivals.first().map_or(0, |a| a.packet));
-        // Differences are taken between truncated times, so that rounding does not add up.
-        let mut previous_us = sent.as_nanos() / 1_000;
-        let mut next = arrivals.first().map_or(0, |a| a.packet);
-        for arrival in arrivals {
+        let written = write_arrivals(&mut w, sent_us as i64, arrivals);
+        write_ranges(&mut w, ranges);
+        (w.len(), written)
+    }
+}
+
+fn write_arrivals(w: &mut Writer<'_>, sent_us: i64, arrivals: &[Arrival]) -> usize {
+    let count_at = w.reserve_count();
+    let mut next = arrivals.first().map_or(0, |a| a.packet);
+    w.varint(next);
+    // Differences are taken between rounded times, so that rounding does not add up.
+    let mut previous_us = sent_us;
+    let mut written = 0;
+    for arrival in arrivals.iter().take(Feedback::MAX_ITEMS) {
+        if w.room() < ITEM_MAX + RANGES_RESERVE {
+            break;
+        }
+        debug_assert!(arrival.packet >= next && arrival.packet <= MASK_48, "arrivals in order of number");
+        let us = micros(arrival.at.as_nanos()) & MASK_48 as i64;
+        let word = zigzag(us - previous_us) << 3 | arrival.ecn as u64;
+        if arrival.packet == next {
+            w.varint(word);
+        } else {
+            w.varint(word | GAP);
             w.varint(arrival.packet - next);
-            next = arrival.packet + 1;
-            let us = arrival.at.as_nanos() / 1_000;
-            w.varint((zigzag(us - previous_us) << 2 | arrival.ecn as u64) & ((1 << 62) - 1));
-            previous_us = us;
         }
-        let room = w.room().saturating_sub(16) / 16;
-        let count = ranges.clone().take(room).count();
-        w.varint(count as u64);
-        w.varint(ranges.clone().next().map_or(0, |r| r.1));
-        let mut last_low = None;
-        for &(low, high) in ranges.take(count) {
-            if let Some(last_low) = last_low {
-                w.varint(last_low - high - 2);
+        (next, previous_us, written) = (arrival.packet + 1, us, written + 1);
+    }
+    w.fill_count(count_at, written);
+    written
+}
+
+fn write_ranges<'r>(w: &mut Writer<'_>, ranges: impl Iterator<Item = &'r (u64, u64)>) {
+    let count_at = w.reserve_count();
+    let mut written = 0;
+    let mut above = None;
+    for &(low, high) in ranges.take(Feedback::MAX_ITEMS) {
+        // The first also writes the largest number.
+        if w.room() < ITEM_MAX + 8 {
+            break;
+        }
+        debug_assert!(
+            low <= high && above.is_none_or(|above| high + 1 < above),
+            "ranges decrease and do not touch"
+        );
+        match above {
+            None => w.varint(high),
+            Some(above) => w.varint(above - high - 2),
+        }
+        w.varint(high - low);
+        (above, written) = (Some(low), written + 1);
+    }
+    if written == 0 {
+        w.varint(0);
+    }
+    w.fill_count(count_at, written);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// Arrivals of increasing numbers at times that jump about: `(gap, ns since the one before, ecn)` each.
+    fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+        let item = (prop_oneof![4 => Just(0u64), 1 => 1u64..1 << 40], -3_000_000i64..40_000_000, 0u8..4);
+        (0u64..1 << 46, 1i64 << 40..1 << 56, vec(item, 0..200)).prop_map(|(first, start, items)| {
+            let (mut next, mut at) = (first, start);
+            let mut arrival = |(gap, dt, ecn): (u64, i64, u8)| {
+                let packet = next + gap;
+                (next, at) = (packet + 1, at + dt);
+                Arrival { packet, at: RemoteTime::from_nanos(at), ecn: Ecn::from_bits(ecn) }
+            };
+            items.into_iter().map(&mut arrival).filter(|a| a.packet <= MASK_48).collect()
+        })
+    }
+
+    /// Decreasing ranges that do not touch.
+    fn ranges() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        (0..=MASK_48, vec((0u64..1 << 20, 0u64..1 << 34), 0..60)).prop_map(|(largest, items)| {
+            let mut high = Some(largest);
+            let mut range = |(gap, length): (u64, u64)| {
+                let top = high?;
+                let low = top.saturating_sub(length);
+                high = low.checked_sub(gap + 2);
+                Some((low, top))
+            };
+            items.into_iter().map_while(&mut range).collect()
+        })
+    }
+
+    fn rounded(arrival: &Arrival) -> Arrival {
+        Arrival { at: RemoteTime::from_nanos(micros(arrival.at.as_nanos()) * 1_000), ..*arrival }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips_at_its_resolution(
+            session: u32, sequence: u32, sent_us in 0u64..=MASK_48, refused: u32,
+            blob in vec(any::<u8>(), 0..300), arrivals in arrivals(), ranges in ranges()
+        ) {
+            let mut out = vec![0; 8_000];
+            let sent = Time::from_nanos(sent_us * 1_000 + 999);
+            let (length, written) =
+                FeedbackWriter::write(&mut out, session, sequence, sent, refused, &blob, &arrivals, ranges.iter());
+            prop_assert_eq!(written, arrivals.len());
+            let feedback = Feedback::decode(&out[..length]).unwrap();
+            prop_assert_eq!((feedback.session, feedback.sequence, feedback.refused), (session, sequence, refused));
+            prop_assert_eq!(feedback.sent, Time::from_micros(sent_us).on_wire());
+            prop_assert_eq!(feedback.blob, &blob[..blob.len().min(255)]);
+            prop_assert_eq!(feedback.arrivals().len(), arrivals.len());
+            prop_assert!(feedback.arrivals().eq(arrivals.iter().map(rounded)));
+            prop_assert!(feedback.ranges().eq(ranges.iter().copied()));
+        }
+
+        #[test]
+        fn every_truncation_is_an_error(arrivals in arrivals(), ranges in ranges()) {
+            let mut out = vec![0; 8_000];
+            let (length, _) =
+                FeedbackWriter::write(&mut out, 1, 2, Time::ZERO, 3, b"blob", &arrivals, ranges.iter());
+            for cut in 0..length {
+                prop_assert!(Feedback::decode(&out[..cut]).is_err(), "{} of {} bytes decode", cut, length);
             }
-            w.varint(high - low);
-            last_low = Some(low);
         }
-        (w.len(), arrivals.len())
+
+        #[test]
+        fn short_of_room_the_lowest_arrivals_and_the_largest_ranges_are_kept(
+            arrivals in arrivals(), ranges in ranges(), room in FeedbackWriter::MIN_ROOM..1_300,
+            blob in vec(any::<u8>(), 0..300)
+        ) {
+            let mut out = vec![0; room];
+            let (length, written) =
+                FeedbackWriter::write(&mut out, 1, 2, Time::ZERO, 3, &blob, &arrivals, ranges.iter());
+            let feedback = Feedback::decode(&out[..length]).unwrap();
+            prop_assert!(written >= arrivals.len().min(1));
+            prop_assert!(feedback.arrivals().eq(arrivals[..written].iter().map(rounded)));
+            let kept = feedback.ranges().len();
+            prop_assert!(kept >= ranges.len().min(8));
+            prop_assert!(feedback.ranges().eq(ranges[..kept].iter().copied()));
+        }
+    }
+
+    #[test]
+    fn arrivals_a_millisecond_apart_take_two_bytes_each() {
+        let arrival = |k: u64| Arrival {
+            packet: 1_000 + k,
+            at: Time::from_micros(5_000 + 600 * k).on_wire(),
+            ecn: Ecn::Ect1,
+        };
+        let arrivals: Vec<Arrival> = (0..64).map(arrival).collect();
+        let mut out = [0; 1200];
+        let write = |out: &mut [u8], n: usize| {
+            FeedbackWriter::write(
+                out,
+                1,
+                1,
+                Time::from_millis(50),
+                0,
+                &[],
+                &arrivals[..n],
+                [(0, 1063)].iter(),
+            )
+            .0
+        };
+        // 21 bytes of head, 2 + 2 for count and first number, 4 for the first arrival, 2 + 2 + 2 for one range.
+        assert_eq!(write(&mut out, 1), 35);
+        assert_eq!(write(&mut out, 64), 35 + 63 * 2);
+    }
+
+    /// A packet of nothing but its lists.
+    fn with_lists(lists: &[u64]) -> Vec<u8> {
+        let mut out = vec![0; 400];
+        let mut w = Writer::open(&mut out, Kind::Feedback, 0, 7);
+        w.u32(1);
+        w.u48(1_000);
+        w.u32(0);
+        w.u8(0);
+        lists.iter().for_each(|&value| w.varint(value));
+        let length = w.len();
+        out.truncate(length);
+        out
+    }
+
+    #[test]
+    fn the_first_arrivals_gap_counts() {
+        let bytes = with_lists(&[1, 40, zigzag(-5) << 3 | GAP, 2, 0, 0]);
+        let first = Feedback::decode(&bytes).unwrap().arrivals().next().unwrap();
+        assert_eq!((first.packet, first.at), (42, RemoteTime::from_nanos(995_000)));
+    }
+
+    #[test]
+    fn lists_that_leave_their_range_are_refused() {
+        let error = |lists: &[u64]| Feedback::decode(&with_lists(lists)).unwrap_err();
+        let big = (1 << 62) - 1;
+        // More items than bytes, and more than any packet may have.
+        assert_eq!(error(&[9, 0, 0, 0, 0]), WireError::Truncated);
+        assert_eq!(error(&[1 << 20, 0, 0, 0]), WireError::Field("count"));
+        assert_eq!(error(&[0, 0, 9, 0]), WireError::Truncated);
+        // Packet numbers and times beyond 48 bits, and times before the clock's origin.
+        assert_eq!(error(&[1, MASK_48 + 1, 0, 0, 0]), WireError::Field("arrival"));
+        assert_eq!(error(&[2, 1, GAP, big, GAP, big, 0, 0]), WireError::Field("arrival"));
+        assert_eq!(error(&[1, 0, big, 0, 0]), WireError::Field("arrival"));
+        assert_eq!(error(&[1, 0, zigzag(-1_001) << 3, 0, 0]), WireError::Field("arrival"));
+        // Ranges that reach below zero, or start beyond 48 bits.
+        assert_eq!(error(&[0, 0, 1, 5, 6]), WireError::Field("range"));
+        assert_eq!(error(&[0, 0, 2, 5, 0, 4, 0]), WireError::Field("range"));
+        assert_eq!(error(&[0, 0, 2, 5, 0, big, 0]), WireError::Field("range"));
+        assert_eq!(error(&[0, 0, 1, MASK_48 + 1, 0]), WireError::Field("largest"));
+    }
+
+    #[test]
+    fn no_ranges_are_no_ranges_whatever_the_largest() {
+        let bytes = with_lists(&[0, 0, 0, 77]);
+        let feedback = Feedback::decode(&bytes).unwrap();
+        assert_eq!((feedback.arrivals().count(), feedback.ranges().count()), (0, 0));
+    }
+
+    #[test]
+    fn a_range_may_end_at_zero() {
+        let bytes = with_lists(&[0, 0, 2, 5, 1, 2, 0]);
+        let ranges: Vec<_> = Feedback::decode(&bytes).unwrap().ranges().collect();
+        assert_eq!(ranges, [(4, 5), (0, 0)]);
     }
 }

@@ -61,6 +61,9 @@ pub struct Media {
     pub captured: RemoteTime,
     /// How long after its capture the frame is worth showing, to 1 ms, at most 65.5 s.
     pub deadline: Span,
+    /// How many frames back the frame lies that this one is predicted from; 0 for none (a key frame). The sender skips
+    /// frames when it is behind: this tells a skipped frame from a lost one.
+    pub reference: u8,
     /// Part of a frame that decodes without any other.
     pub key: bool,
     /// Sent before under another number.
@@ -81,6 +84,7 @@ mod at {
     pub const COUNT: usize = 30;
     pub const AGE: usize = 32;
     pub const DEADLINE: usize = 37;
+    pub const REFERENCE: usize = 39;
 }
 
 /// The big-endian number in the `N` bytes from `at` on. Written for constants: it becomes one load and one swap.
@@ -99,7 +103,7 @@ fn put<const N: usize>(head: &mut [u8; Media::LEN], at: usize, value: u64) {
 
 impl Media {
     /// Bytes of the header.
-    pub const LEN: usize = 39;
+    pub const LEN: usize = 40;
     /// The oldest a frame can be when sent, 2^40 us (12.7 days); an older one is said to be this old.
     const MAX_AGE_US: i64 = (1 << 40) - 1;
 
@@ -136,6 +140,7 @@ impl Media {
         put::<2>(head, at::COUNT, u64::from(self.count));
         put::<5>(head, at::AGE, age as u64);
         put::<2>(head, at::DEADLINE, deadline as u64);
+        head[at::REFERENCE] = self.reference;
         Media::LEN
     }
 
@@ -172,6 +177,7 @@ impl Media {
             count,
             captured: sent + Span::from_micros(-(get::<5>(head, at::AGE) as i64)),
             deadline: Span::from_millis(get::<2>(head, at::DEADLINE) as i64),
+            reference: head[at::REFERENCE],
             key: flags & 4 != 0,
             retransmission: flags & 8 != 0,
             alone: flags & 16 != 0,
@@ -184,25 +190,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn class() -> impl Strategy<Value = Class> {
-        (0u8..4).prop_map(Class::from_bits)
-    }
-
     prop_compose! {
         fn media()(
-            session: u32, packet in 0..=MASK_48, sent_ns in 0i64..1 << 57, feedback_seen: u32, stream: u8,
-            class in class(), frame: u32, version: u8
-        )(
-            session in Just(session), packet in Just(packet), sent_ns in Just(sent_ns),
-            feedback_seen in Just(feedback_seen), stream in Just(stream), class in Just(class), frame in Just(frame),
-            version in Just(version), count in 1u16.., index: prop::sample::Index, age_ns in 0i64..1 << 49,
-            deadline_ns in 0i64..65_536_000_000, flags in 0u8..8
+            (session, feedback_seen, frame) in any::<(u32, u32, u32)>(),
+            (stream, version, class, flags, reference) in any::<(u8, u8, u8, u8, u8)>(),
+            packet in 0..=MASK_48,
+            sent_ns in 0i64..1 << 57,
+            age_ns in 0i64..1 << 49,
+            deadline_ns in 0i64..65_536_000_000,
+            count in 1u16..,
+            index in any::<prop::sample::Index>(),
         ) -> Media {
             Media {
-                session, packet, sent: RemoteTime::from_nanos(sent_ns), feedback_seen, stream, class, frame, version,
-                index: index.index(usize::from(count)) as u16, count,
-                captured: RemoteTime::from_nanos(sent_ns - age_ns), deadline: Span::from_nanos(deadline_ns),
-                key: flags & 1 != 0, retransmission: flags & 2 != 0, alone: flags & 4 != 0,
+                session, packet, feedback_seen, stream, frame, version, count,
+                reference,
+                sent: RemoteTime::from_nanos(sent_ns),
+                class: Class::from_bits(class),
+                index: index.index(usize::from(count)) as u16,
+                captured: RemoteTime::from_nanos(sent_ns - age_ns),
+                deadline: Span::from_nanos(deadline_ns),
+                key: flags & 1 != 0,
+                retransmission: flags & 2 != 0,
+                alone: flags & 4 != 0,
             }
         }
     }
@@ -239,6 +248,7 @@ mod tests {
             count: 0x1d1e,
             captured: RemoteTime::from_nanos((0x0b0c_0d0e_0f10 - 0x1f_2021_2223) * 1_000),
             deadline: Span::from_millis(0x2425),
+            reference: 0x26,
             key: true,
             retransmission: false,
             alone: true,
@@ -250,7 +260,7 @@ mod tests {
         let mut out = [0; Media::LEN];
         example().encode(&mut out);
         assert_eq!(out[..2], [0x11, 0b1_0110]);
-        let rest: Vec<u8> = (1..=0x25).collect();
+        let rest: Vec<u8> = (1..=0x26).collect();
         assert_eq!(out[2..], rest);
     }
 

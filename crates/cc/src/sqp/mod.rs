@@ -28,6 +28,7 @@ use min_owd::MinOwd;
 pub const ENTRY: Entry = Entry {
     name: "sqp",
     summary: "SQP: every frame is a paced burst that measures the link (arXiv 2207.11857)",
+    needs_frames: true,
     options: &[
         ("target", "T, share of a sample that is aimed for, 0.3 to 1 (default 0.9)"),
         ("pace", "m, bursts leave at this multiple of the estimate, 1.1 to 8 (default 2)"),

@@ -17,5 +17,5 @@ pub use fairness::{jain, jain_windows, Activity};
 pub use latency::{latencies, stalls, Latencies, Stalls};
 pub use percentile::{nearest_rank, pantheon_percentile, Spread};
 pub use picture::{dssim, psnr_all_planes, psnr_of_mse, psnr_summary, ssim_all_planes, PSNR_CAP};
-pub use rates::{coefficient_of_variation, slots, throughput, windowed_rate, Capacity};
+pub use rates::{coefficient_of_variation, slots, throughput, windowed_rate};
 pub use simulated::{eq10, simulate, PathPacket, SimulatedFrame, Slot};

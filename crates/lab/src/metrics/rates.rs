@@ -1,6 +1,6 @@
-//! Rates: throughput, rates in windows, capacity and utilisation, and how steady a sender is.
+//! Rates: throughput, rates in windows, and how steady a sender is.
 
-use units::{Rate, Span, Time};
+use units::{Span, Time};
 
 /// Throughput of packets delivered at `(time, wire bytes)`, in bit/s: delivered bits over the time from the first delivery
 /// to the last. Zero with fewer than two distinct delivery times.
@@ -65,65 +65,6 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     (mean > 0.0).then(|| variance.sqrt() / mean)
 }
 
-/// What a link could have carried: the reference of utilisation and the shaded area of the bitrate chart.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Capacity {
-    /// No limit.
-    Unlimited,
-    /// A rate from each instant on, the first at time zero.
-    Steps(Vec<(Time, Rate)>),
-    /// Opportunities of `size` bytes at the instants `at` of one period, repeating every `period` (a Mahimahi trace).
-    Opportunities {
-        /// Instants within the period, ascending.
-        at: Vec<Time>,
-        /// Length of the period.
-        period: Span,
-        /// Bytes each opportunity carries.
-        size: u32,
-    },
-}
-
-impl Capacity {
-    /// Bits offered between `from` and `to`; infinite on an unlimited link.
-    pub fn bits(&self, from: Time, to: Time) -> f64 {
-        match self {
-            Capacity::Unlimited => f64::INFINITY,
-            Capacity::Steps(steps) => step_bits(steps, from, to),
-            Capacity::Opportunities { at, period, size } => {
-                let before = |t: Time| opportunities_before(at, *period, t);
-                before(to).saturating_sub(before(from)) as f64 * f64::from(*size) * 8.0
-            }
-        }
-    }
-
-    /// Utilisation: `delivered` bytes over what was offered between `from` and `to`. `None` where nothing was offered or
-    /// the link is unlimited.
-    pub fn utilization(&self, delivered: u64, from: Time, to: Time) -> Option<f64> {
-        let offered = self.bits(from, to);
-        (offered.is_finite() && offered > 0.0).then(|| delivered as f64 * 8.0 / offered)
-    }
-}
-
-fn step_bits(steps: &[(Time, Rate)], from: Time, to: Time) -> f64 {
-    let ends = steps.iter().skip(1).map(|&(at, _)| at).chain([Time::MAX]);
-    steps
-        .iter()
-        .zip(ends)
-        .map(|(&(start, rate), end)| {
-            let overlap = (end.min(to)).max(from) - start.max(from).min(to);
-            rate.as_f64() * overlap.as_secs_f64().max(0.0)
-        })
-        .sum()
-}
-
-/// Opportunities at instants before `t`. One at the very end of the period counts there, not at the start of the next.
-fn opportunities_before(at: &[Time], period: Span, t: Time) -> u64 {
-    let Some(last) = t.as_nanos().checked_sub(1) else { return 0 };
-    let period = u64::try_from(period.as_nanos()).ok().filter(|&p| p > 0).unwrap_or(u64::MAX);
-    let (rounds, rest) = (last / period, Time::from_nanos(last % period));
-    rounds * at.len() as u64 + at.partition_point(|&o| o <= rest) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,33 +100,5 @@ mod tests {
         assert_eq!(coefficient_of_variation(&[0.0, 2.0]), Some(1.0));
         assert_eq!(coefficient_of_variation(&[0.0]), None);
         assert_eq!(coefficient_of_variation(&[]), None);
-    }
-
-    #[test]
-    fn capacity_integrates_steps() {
-        let steps = Capacity::Steps(vec![
-            (Time::ZERO, Rate::from_mbps(20)),
-            (Time::from_secs(40), Rate::from_mbps(5)),
-            (Time::from_secs(60), Rate::from_mbps(20)),
-        ]);
-        assert_eq!(steps.bits(Time::ZERO, Time::from_secs(120)), 20e6 * 100.0 + 5e6 * 20.0);
-        assert_eq!(steps.bits(Time::from_secs(50), Time::from_secs(61)), 5e6 * 10.0 + 20e6);
-        assert_eq!(steps.utilization(1_250_000, Time::from_secs(40), Time::from_secs(44)), Some(0.5));
-        assert_eq!(Capacity::Unlimited.utilization(1, Time::ZERO, Time::from_secs(1)), None);
-    }
-
-    #[test]
-    fn capacity_counts_opportunities_over_the_wrap() {
-        let ms = Time::from_millis;
-        let trace = Capacity::Opportunities {
-            at: vec![ms(1), ms(2), ms(3), ms(5)],
-            period: Span::from_millis(5),
-            size: 1504,
-        };
-        // Period 5: the opportunity at 5 falls on the wrap and belongs to the instant 5, so 1, 2, 3, 5, 6, 7, 8, 10 ...
-        let count = |from, to| trace.bits(ms(from), ms(to)) / 8.0 / 1504.0;
-        assert_eq!(count(0, 6), 4.0);
-        assert_eq!(count(0, 11), 8.0);
-        assert_eq!(count(2, 5), 2.0);
     }
 }

@@ -1,0 +1,60 @@
+# The two commands of the README, `make demo` and `make test`, and the steps they are made of.
+# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: Python with pip (a real clip for the demo), ffmpeg.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+ADVISORIES := $(TARGET)/advisory-db
+export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
+
+.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate cli clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: cli ## a real clip through a real codec over a simulated cellular link; ends with a table and a report
+	@tools/toolchain pip
+	@tools/demo-clip "$(TARGET)/demo"
+	@PATH="$(abspath $(TARGET))/demo/bin:$$PATH" "$(TARGET)/release/framewire" demo --out "$(TARGET)/demo/report"
+
+test: tools fetch format lint unit docs advisories hash-gate ## every check, as the continuous integration runs them
+	@tools/closing-lines "$(TARGET)/test.log"
+
+tools: ## the parts of the Rust toolchain the checks need
+	@tools/toolchain c++ rustfmt clippy
+
+fetch: ## every dependency's source, so that all that follows works without the network
+	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked --offline
+
+format: ## formatting, as rustfmt would have it
+	$(CARGO) fmt --all --check
+
+lint: ## clippy, warnings as errors
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+
+unit: ## all tests, the rules of the house (imports, licences, links) among them
+	@mkdir -p "$(TARGET)"
+	$(CARGO) test --workspace --locked 2>&1 | tee "$(TARGET)/test.log"
+
+docs: ## the reference, warnings as errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+advisories: ## known vulnerabilities of the dependencies, where the database can be reached
+	@if tools/advisory-db "$(ADVISORIES)"; then \
+	    FRAMEWIRE_ADVISORIES="$(abspath $(ADVISORIES))" $(CARGO) test --locked --quiet -p framewire-house advisory; \
+	fi
+
+hash-gate: cli ## a run is the same in debug and release, on one thread and on many
+	@$(CARGO) build --locked --quiet -p framewire
+	@tools/hash-gate "$(TARGET)/debug/framewire" "$(TARGET)/release/framewire"
+
+cli: ## the optimised command
+	@tools/toolchain c++
+	$(CARGO) build --release --locked --quiet -p framewire
+
+clean: ## forget everything built
+	$(CARGO) clean

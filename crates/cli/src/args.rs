@@ -1,0 +1,309 @@
+//! The command line's grammar. Values are checked here as far as they can be without opening a file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use units::{Rate, Span};
+
+use crate::values::{CcList, Input, PictureSize, Sink, Target};
+
+/// Interactive video over a changing network, in virtual and in real time.
+#[derive(Debug, Parser)]
+#[command(
+    name = "framewire",
+    version,
+    max_term_width = 110,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "\
+Start here:
+  framewire demo                                a real clip over a simulated LTE link under three controllers
+  framewire controllers                         what can be compared, with every option
+  framewire compare experiments/constant.toml --cc sqp,newreno,fixed
+
+Every command prints a table; with --json it prints one JSON object instead. Progress goes to standard error.
+Exit codes: 0 done, 1 the work failed on the way, 2 something given was not acceptable."
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one scenario in virtual time
+    Run(Run),
+    /// Run one scenario under several congestion controllers
+    Compare(Compare),
+    /// Send a clip over a simulated cellular link and show what the viewer saw
+    Demo(Demo),
+    /// Measure the speed of this machine and build
+    Bench(Bench),
+    /// Encode a clip and send it over UDP in real time
+    Send(Send),
+    /// Receive what `framewire send` sends
+    Receive(Receive),
+    /// Pass UDP on through an emulated link, in real time
+    Relay(Relay),
+    /// List the congestion controllers and their options
+    Controllers(Format),
+    /// List the queue disciplines
+    Queues(Format),
+    /// Look at link traces
+    #[command(subcommand)]
+    Trace(Trace),
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Format {
+    /// One JSON object instead of a table, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `run`, `compare` share: a scenario and how to change it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Scenario {
+    /// The scenario, a TOML file
+    #[arg(value_name = "SCENARIO.toml")]
+    pub file: PathBuf,
+    /// Seed of every random stream, instead of the scenario's
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// How long to run in virtual time, such as 30s, instead of the scenario's
+    #[arg(long)]
+    pub duration: Option<Span>,
+    /// Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    pub changes: Vec<String>,
+    /// Folder for tables, scenario and report; it is made, and may exist
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire run experiments/constant.toml
+  framewire run experiments/constant.toml --cc sqp:target=0.8 --seed 7
+  framewire run experiments/constant.toml --set link.delay=50ms --set link.queue=droptail:50p
+  framewire run experiments/constant.toml --json | jq .flows[0].frame_delay_ms
+
+The same scenario, seed and build give the same hash, bit for bit.")]
+pub struct Run {
+    #[command(flatten)]
+    pub scenario: Scenario,
+    /// Congestion controller of the first flow, instead of the scenario's: NAME or NAME:OPTION=VALUE,OPTION=VALUE
+    #[arg(long, value_name = "CC")]
+    pub cc: Option<CcList>,
+}
+
+/// `framewire compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire compare experiments/constant.toml --cc sqp,newreno,fixed
+  framewire compare experiments/constant.toml --cc sqp,sqp:target=0.7,window=3,fixed:rate=8mbit --out out/compare")]
+pub struct Compare {
+    #[command(flatten)]
+    pub scenario: Scenario,
+    /// Congestion controllers to compare, separated by commas; options follow their controller
+    #[arg(long, value_name = "CC,CC,...", default_value = "sqp,newreno,fixed")]
+    pub cc: CcList,
+}
+
+/// `framewire demo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire demo
+  framewire demo --input clip.mp4 --trace downlink.trace.gz --out out/demo
+  framewire demo --input synthetic --cc sqp,fixed:rate=3mbit
+
+The network is simulated and the codec is real: every frame is encoded, sent, decoded and compared with its source.
+`make demo` fetches a small real clip; without --input and without that clip the picture is synthetic.")]
+pub struct Demo {
+    /// The clip: Y4M, anything ffmpeg reads, or `synthetic`
+    #[arg(long, value_name = "CLIP")]
+    pub input: Option<Input>,
+    /// The link's capacity: a Mahimahi trace, plain or gzipped, instead of the one that comes along
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Congestion controllers to compare, separated by commas
+    #[arg(long, value_name = "CC,CC,...", default_value = "sqp,newreno,fixed")]
+    pub cc: CcList,
+    /// How long to run in virtual time; the clip repeats
+    #[arg(long, default_value = "10s")]
+    pub duration: Span,
+    /// Seed of every random stream
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Folder for tables and report; it is made, and may exist
+    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire bench sim
+  framewire bench all --json > bench.json
+
+`sim` is the simulator's speed, `live` the whole chain over UDP in real time, `shadow` one scenario in both worlds.
+docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_enum)]
+    pub what: Measured,
+    /// The clip for `live`: Y4M, anything ffmpeg reads, or `synthetic`
+    #[arg(long, value_name = "CLIP")]
+    pub input: Option<Input>,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// What `framewire bench` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Measured {
+    /// Packets per CPU second of the simulator
+    Sim,
+    /// Frame rate and added delay in real time
+    Live,
+    /// Virtual against real time
+    Shadow,
+    /// All of them
+    All,
+}
+
+/// `framewire send`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire send udp://receiver.example:4433 --input clip.mp4
+  framewire send udp://[::1]:4433 --input synthetic --size 1280x720 --fps 60 --duration 30s --cc sqp:target=0.8
+
+Start `framewire receive` at the other end first.")]
+pub struct Send {
+    /// Where to: udp://HOST:PORT
+    #[arg(value_name = "udp://HOST:PORT")]
+    pub target: Target,
+    /// The clip: Y4M, anything ffmpeg reads, or `synthetic`; it repeats
+    #[arg(long, value_name = "CLIP")]
+    pub input: Input,
+    /// Congestion controller: NAME or NAME:OPTION=VALUE,OPTION=VALUE
+    #[arg(long, value_name = "CC", default_value = "sqp")]
+    pub cc: CcList,
+    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
+    #[arg(long, value_name = "WxH")]
+    pub size: Option<PictureSize>,
+    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
+    #[arg(long)]
+    pub fps: Option<f64>,
+    /// Rate to start at
+    #[arg(long, default_value = "2mbit")]
+    pub initial: Rate,
+    /// Highest rate
+    #[arg(long, default_value = "100mbit")]
+    pub max: Rate,
+    /// How long to send; until the clip ends once if left out
+    #[arg(long)]
+    pub duration: Option<Span>,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire receive`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire receive --listen 0.0.0.0:4433 --output got.y4m
+  framewire receive --listen [::]:4433 --output null --json")]
+pub struct Receive {
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+    /// Where decoded pictures go: a .y4m file, or `null` to decode and drop them
+    #[arg(long, value_name = "FILE.y4m|null", default_value = "null")]
+    pub output: Sink,
+    /// Give up after this long without a packet
+    #[arg(long, default_value = "10s")]
+    pub timeout: Span,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire relay`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire relay --listen 127.0.0.1:4434 --to udp://127.0.0.1:4433 --rate 5mbit --delay 20ms --queue droptail:60ms
+  framewire relay --listen 127.0.0.1:4434 --to udp://127.0.0.1:4433 --trace lte.trace --delay 20ms
+
+Point `framewire send` at the relay instead of the receiver. The way back has the delay, but no rate limit.")]
+pub struct Relay {
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: SocketAddr,
+    /// Where to pass packets on to: udp://HOST:PORT
+    #[arg(long, value_name = "udp://HOST:PORT")]
+    pub to: Target,
+    /// Constant rate of the link
+    #[arg(long, conflicts_with = "trace", required_unless_present = "trace")]
+    pub rate: Option<Rate>,
+    /// The link's capacity: a Mahimahi trace, plain or gzipped
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// One-way delay, each way
+    #[arg(long, default_value = "20ms")]
+    pub delay: Span,
+    /// Queue discipline and its limit; `framewire queues` lists them
+    #[arg(long, default_value = "droptail:120ms")]
+    pub queue: netsim::QueueSpec,
+    /// Seed of the link's random streams
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Stop after this long; runs until interrupted if left out
+    #[arg(long)]
+    pub duration: Option<Span>,
+}
+
+/// `framewire trace`.
+#[derive(Debug, Subcommand)]
+pub enum Trace {
+    /// Describe a Mahimahi trace: length, mean rate, gaps
+    Info(TraceInfo),
+}
+
+/// `framewire trace info`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  framewire trace info downlink.trace.gz")]
+pub struct TraceInfo {
+    /// The trace, plain or gzipped
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_holds() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

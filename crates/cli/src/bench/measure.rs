@@ -1,0 +1,52 @@
+//! What a process can know about its own cost.
+
+use std::time::Duration;
+
+/// CPU time this process has used, all threads together.
+pub fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec of ours, which the call fills.
+    let code = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(code, 0, "every POSIX system has a process clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The largest resident set of this process so far, in bytes; `None` where the system does not tell.
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// The middle of an unsorted list; NaN for an empty one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_costs_time_and_memory() {
+        let before = cpu_time();
+        let mut sum = 0u64;
+        while cpu_time() < before + Duration::from_millis(2) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0 && peak_memory().is_none_or(|bytes| bytes > 100_000));
+    }
+
+    #[test]
+    fn the_middle_is_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(Vec::new()).is_nan());
+    }
+}

@@ -1,0 +1,75 @@
+//! What went wrong, in one line.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why the command ends without having done its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something given is not acceptable: exit code 2. The text names it and what would be accepted.
+    Input(String),
+    /// The work itself failed: exit code 1.
+    Work(String),
+    /// Not a failure: help or version text that was asked for.
+    Help(clap::Error),
+}
+
+impl Failure {
+    /// Something given is not acceptable.
+    pub fn input(error: impl Display) -> Failure {
+        Failure::Input(error.to_string())
+    }
+
+    /// The work failed.
+    pub fn work(error: impl Display) -> Failure {
+        Failure::Work(error.to_string())
+    }
+
+    /// Prints it and says how the process should end.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Failure::Help(error) => {
+                // A reader that is gone has no use for an error either.
+                let _ = error.print();
+                ExitCode::SUCCESS
+            }
+            Failure::Input(text) => {
+                eprintln!("error: {}", one_line(&text));
+                ExitCode::from(2)
+            }
+            Failure::Work(text) => {
+                eprintln!("error: {}", one_line(&text));
+                ExitCode::from(1)
+            }
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Clap's report of bad arguments without its usage paragraphs, which `--help` gives in full.
+pub fn of_arguments(error: clap::Error) -> Failure {
+    use clap::error::ErrorKind;
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Failure::Help(error);
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::Input("a command is needed; `framewire --help` lists them".to_owned());
+    }
+    let text = error.to_string();
+    let paragraphs = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let text = one_line(&paragraphs.collect::<Vec<_>>().join("\n"));
+    Failure::Input(format!("{} (see --help)", text.trim_start_matches("error: ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_take_one_line() {
+        assert_eq!(one_line("a\n\n   b\n c  \n"), "a b c");
+    }
+}

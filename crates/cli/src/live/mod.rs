@@ -1,0 +1,48 @@
+//! Real time: `framewire send`, `receive` and `relay`.
+
+mod receive;
+mod relay;
+mod send;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::ProgressBar;
+use real::RealError;
+
+pub use receive::receive;
+pub use relay::relay;
+pub use send::send;
+
+use crate::failure::Failure;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on an interrupt (Ctrl-C) or a request to terminate ends the run in good order, with its figures; a second
+/// one ends the process.
+fn catch_interrupts() {
+    extern "C" fn note(signal: libc::c_int) {
+        INTERRUPTED.store(true, Ordering::SeqCst);
+        // SAFETY: `signal` is safe to call from a signal handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic and calls `signal`, both safe in a signal handler.
+        unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
+    }
+}
+
+/// Goes on until interrupted.
+fn go_on() -> ControlFlow<()> {
+    if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// A line that changes while the run goes on, on standard error if that is a terminal.
+fn ticker() -> ProgressBar {
+    ProgressBar::new_spinner()
+}
+
+/// A socket that can't be had is the fault of what was given; one that fails later is not.
+fn refused(error: RealError) -> Failure {
+    Failure::input(error)
+}

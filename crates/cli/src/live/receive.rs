@@ -1,0 +1,178 @@
+//! `framewire receive`: UDP through session and decoder to a file, in real time.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::BufWriter;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use media::{H264Decoder, RawFrame, Y4mWriter};
+use real::{Driver, Limits, Peer, Settings};
+use record::Tap;
+use serde_json::json;
+use session::{Receiver, ReceiverConfig, Screen, Shown};
+use units::{RelativeDelay, Span, Time};
+
+use super::{catch_interrupts, go_on, refused, ticker};
+use crate::args;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::Table;
+use crate::values::Sink;
+
+/// Delays kept for percentiles: 36 minutes of 30 frames a second.
+const DELAYS: usize = 1 << 16;
+/// The rate a file is labelled with. Frames are shown when they come, and Y4M knows one rate only.
+const LABEL: Span = Span::from_nanos(33_333_333);
+
+/// What the screen has seen.
+#[derive(Default)]
+struct Seen {
+    /// Capture to display; the two clocks' offset is unknown, so only differences mean something.
+    delays: VecDeque<RelativeDelay>,
+    least: Option<RelativeDelay>,
+    file: Option<Recording>,
+    trouble: Option<String>,
+}
+
+/// A clip being written; the file is made with the first picture.
+struct Recording {
+    path: PathBuf,
+    writer: Option<Y4mWriter<BufWriter<File>>>,
+}
+
+impl Recording {
+    fn write(&mut self, picture: &RawFrame) -> std::io::Result<()> {
+        if self.writer.is_none() {
+            let file = BufWriter::new(File::create(&self.path)?);
+            self.writer = Some(Y4mWriter::new(file, picture.width, picture.height, LABEL)?);
+        }
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.write(picture))
+    }
+
+    fn finish(self) -> std::io::Result<()> {
+        self.writer.map_or(Ok(()), |writer| writer.finish().map(drop))
+    }
+}
+
+#[derive(Clone, Default)]
+struct Viewer(Arc<Mutex<Seen>>);
+
+impl Viewer {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().expect("the screen does not panic")
+    }
+}
+
+impl Screen for Viewer {
+    fn show(&mut self, now: Time, shown: &Shown) {
+        let mut seen = self.seen();
+        let delay = RelativeDelay::between(shown.captured, now);
+        seen.least = Some(seen.least.map_or(delay, |least| least.min(delay)));
+        if seen.delays.len() == DELAYS {
+            seen.delays.pop_front();
+        }
+        seen.delays.push_back(delay);
+        let Seen { file, trouble, .. } = &mut *seen;
+        if let (Some(file), Some(picture), None) = (file, &shown.picture, &trouble) {
+            *trouble = file.write(picture).err().map(|error| format!("{}: {error}", file.path.display()));
+        }
+    }
+}
+
+impl Seen {
+    /// A percentile of the delay above its own minimum, in ms.
+    fn above_least_ms(&self, share: f64) -> Option<f64> {
+        let least = self.least?;
+        let mut delays: Vec<_> = self.delays.iter().map(|&delay| delay - least).collect();
+        delays.sort_unstable();
+        let rank = (share * delays.len() as f64).ceil() as usize;
+        delays.get(rank.saturating_sub(1)).map(|span| span.as_millis_f64())
+    }
+}
+
+/// Receives until the sender says that it is done, or is silent for too long.
+pub fn receive(args: &args::Receive) -> Result<(), Failure> {
+    let viewer = Viewer::default();
+    if let Sink::Y4m(path) = &args.output {
+        if path.is_dir() || !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir()) {
+            return Err(Failure::Input(format!("--output {}: its folder is not there", path.display())));
+        }
+        viewer.seen().file = Some(Recording { path: path.clone(), writer: None });
+    }
+    let mut driver = Driver::open(args.listen, Peer::First, &Settings::default()).map_err(refused)?;
+    let decoder = H264Decoder::new().map_err(Failure::work)?;
+    let screen = Box::new(viewer.clone());
+    let mut receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), Tap::default());
+    catch_interrupts();
+    eprintln!("listening on udp://{}", driver.local());
+    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer)?;
+    if !heard {
+        return Err(Failure::Work(format!("nothing came to udp://{} for {}", driver.local(), args.timeout)));
+    }
+    let mut seen = viewer.seen();
+    if let Some(file) = seen.file.take() {
+        file.finish().map_err(Failure::work)?;
+    }
+    report(args, &receiver, &seen);
+    seen.trouble.take().map_or(Ok(()), |trouble| Err(Failure::Work(trouble)))
+}
+
+/// Runs the driver; whether anything was heard at all.
+fn listen(driver: &mut Driver, receiver: &mut Receiver, timeout: Span, viewer: &Viewer) -> Result<bool, Failure> {
+    let bar = ticker();
+    let (mut packets, mut last) = (0, driver.clock().now());
+    let run = driver.run(receiver, &Limits::default(), &mut |now, receiver, counters| {
+        if counters.received > packets {
+            (packets, last) = (counters.received, now);
+        }
+        let c = receiver.counters();
+        bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
+        let over = receiver.is_finished() || now - last > timeout || viewer.seen().trouble.is_some();
+        if over { ControlFlow::Break(()) } else { go_on() }
+    });
+    bar.finish_and_clear();
+    run.map_err(Failure::work)?;
+    Ok(packets > 0)
+}
+
+fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen) {
+    let c = receiver.counters();
+    let delay = |share| seen.above_least_ms(share);
+    if args.format.json {
+        output::json(&json!({
+            "frames": { "assembled": c.assembled, "displayed": c.displayed, "late": c.late, "abandoned": c.abandoned,
+                        "decode_errors": c.decode_errors },
+            "packets": { "received": c.packets, "bytes": c.bytes, "duplicates": c.duplicates, "malformed": c.malformed,
+                         "foreign": c.foreign, "stale": c.stale, "far_future": c.far_future, "buffer_full": c.buffer_full },
+            "frame_delay_above_least_ms": { "p50": delay(0.5), "p90": delay(0.9), "p99": delay(0.99) },
+        }));
+        return;
+    }
+    let ms = |share| delay(share).map_or("–".to_owned(), |ms| format!("{ms:.1}"));
+    let mut table = Table::new(["frames", "late", "abandoned", "packets", "+delay p50 ms", "p90", "p99"]);
+    table.row([
+        c.displayed.to_string(), c.late.to_string(), c.abandoned.to_string(), c.packets.to_string(), ms(0.5), ms(0.9), ms(0.99),
+    ]);
+    print!("{table}");
+    println!("+delay: capture to display above the smallest seen; the offset between two machines' clocks is unknown.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_counted_from_the_smallest() {
+        let mut viewer = Viewer::default();
+        for (frame, ms) in [(0, 120), (1, 100), (2, 150), (3, 110)] {
+            let captured = Time::from_secs(9).on_wire();
+            let shown = Shown { stream: 0, frame, version: 0, captured, late: false, picture: None };
+            viewer.show(Time::from_millis(ms), &shown);
+        }
+        let seen = viewer.seen();
+        assert_eq!((seen.above_least_ms(0.5), seen.above_least_ms(1.0)), (Some(10.0), Some(50.0)));
+        assert_eq!(Seen::default().above_least_ms(0.5), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! What people write after a flag, beyond what the other crates read themselves.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// One or more congestion controllers, each known to be buildable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CcList(pub Vec<String>);
+
+impl FromStr for CcList {
+    type Err = String;
+
+    /// Reads `sqp,newreno,fixed` and `sqp:target=0.7,window=3,newreno`: a part with `=` and no `:` before it is an
+    /// option of the controller before it.
+    fn from_str(text: &str) -> Result<CcList, String> {
+        let mut names: Vec<String> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let head = part.split('=').next().unwrap_or_default();
+            match names.last_mut() {
+                Some(last) if part.contains('=') && !head.contains(':') => {
+                    last.push(if last.contains(':') { ',' } else { ':' });
+                    last.push_str(part);
+                }
+                _ => names.push(part.to_owned()),
+            }
+        }
+        names.iter().try_for_each(|name| check(name))?;
+        Ok(CcList(names))
+    }
+}
+
+fn check(name: &str) -> Result<(), String> {
+    let options = name.parse().map_err(|error: cc::OptionError| error.to_string())?;
+    cc::build(&options, &cc::Setup::default()).map(|_| ()).map_err(|error| error.to_string())
+}
+
+impl CcList {
+    /// The one controller, where only one makes sense.
+    ///
+    /// # Errors
+    /// A sentence if there are several.
+    pub fn only(&self) -> Result<&str, String> {
+        match self.0.as_slice() {
+            [one] => Ok(one),
+            several => Err(format!("--cc names {}, but one flow has one; see `framewire compare`", several.join(" and "))),
+        }
+    }
+}
+
+/// A clip to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Drawn as it goes.
+    Synthetic,
+    /// From a file.
+    File(PathBuf),
+}
+
+impl FromStr for Input {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Input, String> {
+        match text {
+            "synthetic" => Ok(Input::Synthetic),
+            "" => Err("a clip's path, or `synthetic`".to_owned()),
+            path => Ok(Input::File(path.into())),
+        }
+    }
+}
+
+/// Where pictures go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// Nowhere.
+    Null,
+    /// To a Y4M file.
+    Y4m(PathBuf),
+}
+
+impl FromStr for Sink {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Sink, String> {
+        match text {
+            "null" => Ok(Sink::Null),
+            path if path.ends_with(".y4m") => Ok(Sink::Y4m(path.into())),
+            other => Err(format!("`{other}` is neither a .y4m file nor null")),
+        }
+    }
+}
+
+/// A UDP address to send to; its name is looked up when it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target(String);
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Target, String> {
+        let accepted = || format!("`{text}` is not an address such as udp://192.0.2.1:4433 or udp://host.example:4433");
+        let address = text.strip_prefix("udp://").ok_or_else(accepted)?.trim_end_matches('/');
+        let (host, port) = address.rsplit_once(':').ok_or_else(accepted)?;
+        let port: u16 = port.parse().map_err(|_| accepted())?;
+        if host.is_empty() || port == 0 { Err(accepted()) } else { Ok(Target(address.to_owned())) }
+    }
+}
+
+impl Target {
+    /// The first address the name stands for.
+    ///
+    /// # Errors
+    /// A sentence if it stands for none.
+    pub fn resolve(&self) -> Result<SocketAddr, String> {
+        let found = self.0.to_socket_addrs().map_err(|error| format!("udp://{}: {error}", self.0))?;
+        found.into_iter().next().ok_or_else(|| format!("udp://{}: the name has no address", self.0))
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "udp://{}", self.0)
+    }
+}
+
+/// Width and height of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PictureSize {
+    /// Pixels, even.
+    pub width: usize,
+    /// Pixels, even.
+    pub height: usize,
+}
+
+impl FromStr for PictureSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PictureSize, String> {
+        let side = |text: &str| {
+            let side = text.parse().ok()?;
+            (side % 2 == 0 && (16..=media::MAX_SIDE).contains(&side)).then_some(side)
+        };
+        let sides = text.split_once('x').and_then(|(width, height)| Some((side(width)?, side(height)?)));
+        let (width, height) = sides.ok_or_else(|| {
+            format!("`{text}` is not a size such as 1280x720, both sides even and from 16 to {}", media::MAX_SIDE)
+        })?;
+        Ok(PictureSize { width, height })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_follow_their_controller() {
+        let list: CcList = "sqp:target=0.7,window=3, newreno,fixed:rate=8mbit".parse().unwrap();
+        assert_eq!(list.0, ["sqp:target=0.7,window=3", "newreno", "fixed:rate=8mbit"]);
+        assert!(list.only().is_err());
+        assert_eq!("sqp,target=0.7".parse::<CcList>().unwrap().only(), Ok("sqp:target=0.7"));
+        let error = "sqp,cubic9".parse::<CcList>().unwrap_err();
+        assert!(error.starts_with("no congestion controller is called `cubic9`; there are sqp, "), "{error}");
+        assert!("sqp:nonsense=1".parse::<CcList>().unwrap_err().contains("has no option `nonsense`"));
+        assert!("".parse::<CcList>().is_err());
+    }
+
+    #[test]
+    fn targets_need_scheme_host_and_port() {
+        assert_eq!("udp://[::1]:9".parse::<Target>().unwrap().resolve().unwrap(), "[::1]:9".parse().unwrap());
+        for bad in ["1.2.3.4:5", "udp://host", "udp://:1", "udp://h:0", "udp://h:99999", "tcp://h:1"] {
+            assert!(bad.parse::<Target>().unwrap_err().contains("is not an address such as"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_even_and_bounded() {
+        assert_eq!("640x360".parse(), Ok(PictureSize { width: 640, height: 360 }));
+        for bad in ["640", "640x", "641x360", "0x0", "8x8", "99999998x2", "-2x2"] {
+            assert!(bad.parse::<PictureSize>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What the commands print when all is well.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn framewire(arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_framewire")).args(arguments).stdin(Stdio::null()).output();
+    output.expect("the command starts")
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let output = framewire(arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    assert!(error.is_empty(), "{arguments:?} is noisy where standard error is no terminal: {error}");
+    String::from_utf8(output.stdout).expect("results are text")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(arguments)).expect("one JSON object")
+}
+
+/// A two-second scenario in a file of this test's own.
+fn scenario(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
+    let text = "duration = \"2s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\nqueue = \"droptail:120ms\"\n\
+                [[flow]]\ncc = \"sqp\"\n";
+    std::fs::write(&path, text).expect("the temporary folder can be written");
+    path.display().to_string()
+}
+
+#[test]
+fn controllers_and_queues_are_listed() {
+    let names = |value: &Value| -> Vec<String> {
+        let rows = value.as_array().expect("a list").iter();
+        rows.map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let listed = json(&["controllers", "--json"]);
+    assert_eq!(names(&listed["controllers"])[..3], ["sqp", "newreno", "fixed"]);
+    assert!(names(&json(&["queues", "--json"])["queues"]).contains(&"droptail".to_owned()));
+    let text = printed(&["controllers"]);
+    assert!(["sqp", "newreno", "fixed"].iter().all(|name| text.contains(name)), "{text}");
+}
+
+#[test]
+fn every_command_teaches_itself() {
+    assert!(printed(&["--help"]).contains("framewire demo"));
+    assert!(printed(&["--version"]).starts_with("framewire "));
+    for command in ["run", "compare", "demo", "bench", "send", "receive", "relay"] {
+        let help = printed(&[command, "--help"]);
+        assert!(help.contains("Example") && help.contains(&format!("framewire {command}")), "{help}");
+    }
+}
+
+#[test]
+fn a_run_prints_one_object_that_keeps_the_contract() {
+    let file = scenario("contract");
+    let run = json(&["run", &file, "--seed", "3", "--json"]);
+    for key in ["scenario", "seed", "commit", "hash", "duration_s", "link", "flows"] {
+        assert!(!run[key].is_null(), "no {key} in {run}");
+    }
+    assert_eq!((run["seed"].as_u64(), run["duration_s"].as_f64()), (Some(3), Some(2.0)));
+    for path in ["/link/utilization", "/link/loss", "/link/queue_ms/p99", "/flows/0/throughput_bps"] {
+        assert!(run.pointer(path).is_some_and(Value::is_number), "no {path} in {run}");
+    }
+    for path in ["name", "cc", "owd_ms", "rtt_ms", "frame_delay_ms/p90", "frames/displayed", "bitrate_bps/mean"] {
+        assert!(run.pointer(&format!("/flows/0/{path}")).is_some_and(|v| !v.is_null()), "no {path} in {run}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_hash_and_changes_change_it() {
+    let file = scenario("hash");
+    let hash = |extra: &[&str]| json(&[&["run", &file, "--json"], extra].concat())["hash"].clone();
+    assert_eq!(hash(&[]), hash(&["--seed", "1"]));
+    assert_ne!(hash(&[]), hash(&["--set", "link.rate=4mbit"]));
+    assert_ne!(hash(&[]), hash(&["--cc", "fixed"]));
+    assert_ne!(hash(&[]), hash(&["--duration", "1s"]));
+}
+
+#[test]
+fn comparing_gives_what_running_alone_gives() {
+    let file = scenario("compare");
+    let together = json(&["compare", &file, "--cc", "sqp,newreno,fixed", "--json"]);
+    let runs = together["runs"].as_array().expect("a list of runs");
+    assert_eq!(runs.len(), 3);
+    for (run, cc) in runs.iter().zip(["sqp", "newreno", "fixed"]) {
+        assert_eq!(run["hash"], json(&["run", &file, "--cc", cc, "--json"])["hash"], "{cc}");
+    }
+}
+
+#[test]
+fn an_output_folder_holds_tables_scenario_and_report() {
+    let file = scenario("folder");
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("commands-out");
+    let _ = std::fs::remove_dir_all(&out);
+    let table = printed(&["run", &file, "--out", &out.display().to_string()]);
+    assert!(table.contains("sqp") && table.contains("report.html"), "{table}");
+    let report = std::fs::read_to_string(out.join("report.html")).expect("a report");
+    assert!(report.contains("<svg") && report.len() > 2_000);
+    let names: Vec<_> = std::fs::read_dir(&out).expect("a folder").flatten().map(|e| e.file_name()).collect();
+    assert!(names.iter().any(|name| name.to_string_lossy().ends_with(".parquet")), "{names:?}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_framewire"))
+        .arg("controllers")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("the command ends");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_trace_is_described() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("twelve.trace");
+    let text: String = (1..=2000).map(|ms| format!("{ms}\n")).collect();
+    std::fs::write(&path, text).expect("the temporary folder can be written");
+    let info = json(&["trace", "info", &path.display().to_string(), "--json"]);
+    assert_eq!(info["mean_bps"].as_u64(), Some(12_032_000));
+    assert_eq!(info["longest_gap_ms"].as_f64(), Some(1.0));
+}

@@ -1,0 +1,96 @@
+//! Whatever is given wrongly is refused in one line that says what would do, with exit code 2 and nothing written.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn framewire(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_framewire")).args(arguments).output().expect("the command starts")
+}
+
+/// A folder of this test's own, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("refusals-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be made");
+    folder
+}
+
+fn refused(arguments: &[&str], expected: &[&str]) {
+    let output = framewire(arguments);
+    let error = String::from_utf8(output.stderr).expect("errors are text");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert!(output.stdout.is_empty(), "{arguments:?} printed a result");
+    assert!(error.starts_with("error: ") && error.trim_end().lines().count() == 1, "{arguments:?}: {error}");
+    for part in expected {
+        assert!(error.contains(part), "{arguments:?} does not say `{part}`: {error}");
+    }
+}
+
+#[test]
+fn bad_flags_name_the_remedy() {
+    refused(&[], &["a command is needed", "--help"]);
+    refused(&["rum"], &["'rum'", "'run'"]);
+    refused(&["controllers", "--jsom"], &["'--jsom'", "'--json'"]);
+    refused(&["run"], &["SCENARIO.toml", "--help"]);
+    refused(&["run", "x.toml", "--seed", "-1"], &["-1"]);
+    refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed"]);
+    refused(&["run", "x.toml", "--duration", "10"], &["`10` is not", "20ms"]);
+    refused(&["run", "x.toml", "--cc", "cubic9"], &["cubic9", "there are sqp, newreno, fixed"]);
+    refused(&["run", "x.toml", "--cc", "sqp:target=7"], &["target", "a number from"]);
+    refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
+    refused(&["bench", "everything"], &["everything", "sim, live, shadow, all"]);
+    refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
+    refused(&["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"], &["641x360", "even"]);
+    refused(&["send", "udp://127.0.0.1:9"], &["--input"]);
+    refused(&["receive", "--listen", "nowhere"], &["nowhere", "--listen"]);
+    refused(&["receive", "--listen", "127.0.0.1:0", "--output", "x.mp4"], &["x.mp4", ".y4m"]);
+    refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9"], &["--rate"]);
+    refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9", "--rate", "5mbit", "--queue", "red"], &["red", "droptail"]);
+    refused(&["trace"], &["a command is needed"]);
+}
+
+#[test]
+fn bad_files_name_file_line_and_field() {
+    let folder = folder("files");
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).expect("the temporary folder can be written");
+        path.display().to_string()
+    };
+    let missing = folder.join("missing.toml").display().to_string();
+    refused(&["run", &missing], &["missing.toml", "No such file"]);
+    refused(&["run", &folder.display().to_string()], &["refusals-files"]);
+    let broken = file("broken.toml", "duration = \"10s\"\n[link\n");
+    refused(&["run", &broken], &["broken.toml:2"]);
+    let unit = file("unit.toml", "duration = \"10s\"\n[link]\nrate = \"20\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n");
+    refused(&["run", &unit], &["unit.toml:3", "link.rate", "20mbit"]);
+    refused(&["compare", &unit], &["unit.toml:3", "link.rate"]);
+    let good = file("good.toml", "duration = \"1s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n");
+    refused(&["run", &good, "--set", "link.rate"], &["FIELD=VALUE"]);
+    refused(&["run", &good, "--set", "link.rat=5mbit"], &["rat", "expected one of"]);
+    refused(&["run", &good, "--set", "flow[2].cc=sqp"], &["flow[2].cc", "1 elements"]);
+    refused(&["run", &good, "--set", "link.delay=soon"], &["link.delay", "soon"]);
+    refused(&["run", &good, "--cc", "sqp,fixed"], &["compare"]);
+    let trace = file("bad.trace", "1\nx\n");
+    refused(&["trace", "info", &trace], &["bad.trace, line 2", "`x`"]);
+    let traced = file("traced.toml", "duration = \"1s\"\n[link]\ntrace = \"bad.trace\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n");
+    refused(&["run", &traced], &["bad.trace", "line 2"]);
+    refused(&["demo", "--trace", &missing], &["missing.toml"]);
+    refused(&["demo", "--input", &missing], &["missing.toml"]);
+}
+
+#[test]
+fn nothing_is_written_when_input_is_refused() {
+    let folder = folder("written");
+    let out = folder.join("out");
+    let out = out.display().to_string();
+    refused(&["run", "no-such.toml", "--out", &out], &["no-such.toml"]);
+    refused(&["demo", "--input", "no-such.mp4", "--out", &out], &["no-such.mp4"]);
+    assert_eq!(std::fs::read_dir(&folder).expect("the folder is there").count(), 0);
+    let file = folder.join("a-file");
+    std::fs::write(&file, "").expect("the folder can be written");
+    let good = folder.join("good.toml");
+    let text = "duration = \"1s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n";
+    std::fs::write(&good, text).expect("the folder can be written");
+    refused(&["run", &good.display().to_string(), "--out", &file.display().to_string()], &["a-file"]);
+}

@@ -1,0 +1,89 @@
+//! Nothing half-done and nothing that only one machine understands.
+
+use crate::determinism::code_only;
+use crate::tree;
+
+/// Longer files have become two.
+const MOST_LINES: usize = 600;
+
+// Spelt in halves, so that this file passes its own rules.
+const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+const UNFINISHED_CODE: [&str; 3] = ["todo!", "unimplemented!", "#[ignore"];
+const FOLDERS: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+const DATA: &str = concat!("../sha", "red");
+const DATA_VARIABLE: &str = "FRAMEWIRE_DATA";
+
+/// Whether `line` holds an absolute path into a folder that only some machines have.
+fn has_local_path(line: &str) -> bool {
+    FOLDERS.iter().any(|folder| {
+        line.match_indices(folder).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            let after = line[at + folder.len()..].chars().next();
+            !before.is_some_and(|c| c.is_alphanumeric() || "_.".contains(c))
+                && after.is_some_and(|c| c.is_ascii_lowercase() || c == '.')
+        })
+    })
+}
+
+/// The data folder beside the checkout may be named where, and only where, the variable that overrides it is.
+fn stray_data(lines: &[&str], at: usize) -> bool {
+    let near = &lines[at.saturating_sub(8)..lines.len().min(at + 9)];
+    lines[at].contains(DATA) && !near.iter().any(|line| line.contains(DATA_VARIABLE))
+}
+
+fn violations(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let mut refuse = |what: &str| found.push(format!("{path}:{} {what}", index + 1));
+        if UNFINISHED_WORDS.iter().any(|word| line.contains(word)) {
+            refuse("has something left to do");
+        }
+        if has_local_path(line) {
+            refuse("holds a path of one machine");
+        }
+        if stray_data(&lines, index) {
+            refuse("names the data folder outside its lookup");
+        }
+    }
+    if path.ends_with(".rs") {
+        let code = code_only(text);
+        found
+            .extend(UNFINISHED_CODE.iter().filter(|w| code.contains(**w)).map(|w| format!("{path} has {w}")));
+        if lines.len() > MOST_LINES {
+            found.push(format!("{path} has {} lines, more than {MOST_LINES}", lines.len()));
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_is_half_done_or_local() {
+    let found: Vec<_> = tree::texts().iter().flat_map(|file| violations(&file.path, &file.text)).collect();
+    tree::expect_none("untidy", &found);
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints_and_licence() {
+    let manifests = tree::texts().into_iter();
+    let manifests = manifests.filter(|f| f.path.starts_with("crates/") && f.path.ends_with("/Cargo.toml"));
+    let lacking = manifests.filter_map(|file| {
+        let fine =
+            file.text.contains("[lints]\nworkspace = true") && file.text.contains("license.workspace = true");
+        (!fine).then(|| format!("{} does not inherit the workspace's lints and licence", file.path))
+    });
+    tree::expect_none("manifests", &lacking.collect::<Vec<_>>());
+}
+
+#[test]
+fn each_kind_of_untidiness_is_seen() {
+    let work = FOLDERS[0];
+    assert_eq!(violations("a.md", &format!("see {work}notes"))[0], "a.md:1 holds a path of one machine");
+    assert!(violations("a.md", &format!("https://example.org{work}notes and {work}")).is_empty());
+    assert_eq!(violations("a.rs", &format!("// {}: later", UNFINISHED_WORDS[0])).len(), 1);
+    assert_eq!(violations("a.rs", "fn f() { todo!() }"), ["a.rs has todo!"]);
+    assert_eq!(violations("a.rs", "#[ignore = \"slow\"]"), ["a.rs has #[ignore"]);
+    assert_eq!(violations("a.rs", &"\n".repeat(601)), ["a.rs has 601 lines, more than 600"]);
+    assert_eq!(violations("a.rs", &format!("\"{DATA}/data\"")).len(), 1);
+    assert!(violations("a.rs", &format!("var(\"{DATA_VARIABLE}\")\n\"{DATA}/data\"")).is_empty());
+}

@@ -1,0 +1,287 @@
+//! One flow: its packets, its frames, and what its controller thought.
+
+use std::collections::BTreeMap;
+
+use record::{Dropped, Event};
+use units::{Rate, Span, Time};
+
+use super::frames::{FrameRow, StreamFrames};
+
+/// The frame number of packets that belong to no frame (padding, a backlogged flow).
+pub const NO_FRAME: u32 = u32::MAX;
+
+/// One packet of media or padding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PacketRow {
+    /// The sender's number for this transmission.
+    pub packet: u64,
+    /// When it was handed to the network.
+    pub sent: Time,
+    /// When it first arrived.
+    pub arrived: Option<Time>,
+    /// When the sender learnt of its arrival.
+    pub acked: Option<Time>,
+    /// UDP payload bytes.
+    pub size: u32,
+    /// Its frame, or [`NO_FRAME`].
+    pub frame: u32,
+    /// Its index in the frame.
+    pub index: u16,
+    /// Its stream.
+    pub stream: u8,
+    /// Sent before under another number.
+    pub retransmission: bool,
+    /// The sender gave it up.
+    pub lost: bool,
+    /// The sender gave it up although it had arrived.
+    pub spurious: bool,
+}
+
+/// A round-trip sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RttSample {
+    /// When.
+    pub at: Time,
+    /// The sample.
+    pub latest: Span,
+    /// The smoothed value after it.
+    pub smoothed: Span,
+}
+
+/// What the controller wanted from an instant on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decided {
+    /// From when.
+    pub at: Time,
+    /// Window in bytes; `u64::MAX` for none.
+    pub window: u64,
+    /// Pacing rate; [`Rate::MAX`] for none.
+    pub pacing: Rate,
+    /// Advice for the media bitrate; [`Rate::MAX`] for none.
+    pub media: Rate,
+}
+
+/// Counters of a flow. Sizes are UDP payload bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowTotals {
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets received; a packet that arrives twice counts once where rows are kept.
+    pub received: u64,
+    /// Bytes received, likewise.
+    pub received_bytes: u64,
+    /// Packets that were transmissions of something sent before.
+    pub retransmitted: u64,
+    /// Packets the sender gave up.
+    pub given_up: u64,
+    /// Of those, the ones that had arrived after all.
+    pub spurious: u64,
+    /// Arrivals of a packet that had arrived before.
+    pub duplicates: u64,
+    /// Arrivals that match no packet sent.
+    pub unmatched: u64,
+    /// Frames captured.
+    pub captured: u64,
+    /// Frames encoded.
+    pub encoded: u64,
+    /// Frames displayed.
+    pub displayed: u64,
+    /// Of those, after their deadline.
+    pub late: u64,
+    /// Frames the sender left out.
+    pub skipped: u64,
+    /// Frames the receiver stopped waiting for.
+    pub abandoned: u64,
+    /// Packets asked for again by the receiver.
+    pub nacked: u64,
+    /// Key frames asked for by the receiver.
+    pub key_frame_requests: u64,
+    /// Feedback packets sent.
+    pub feedback: u64,
+    /// Bytes of feedback sent.
+    pub feedback_bytes: u64,
+    /// What sender and receiver dropped instead of handling.
+    pub host_drops: BTreeMap<Dropped, u64>,
+}
+
+/// Everything kept of one flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowRecord {
+    /// Counters.
+    pub totals: FlowTotals,
+    /// Packets in send order.
+    pub packets: Vec<PacketRow>,
+    /// Frames by stream.
+    pub streams: BTreeMap<u8, StreamFrames>,
+    /// Round-trip samples.
+    pub rtt: Vec<RttSample>,
+    /// The controller's decisions; one row per change.
+    pub decisions: Vec<Decided>,
+    /// The controller's inner quantities, by name.
+    pub observed: BTreeMap<&'static str, Vec<(Time, f64)>>,
+}
+
+impl FlowRecord {
+    /// Frames of the stream people watch: the lowest-numbered one.
+    pub fn frames(&self) -> &[FrameRow] {
+        self.streams.values().next().map_or(&[], |stream| &stream.rows)
+    }
+
+    /// Frame round-trip times, one per frame whose every packet index was acknowledged: from the start of sending the frame
+    /// until the sender knew that all of it had arrived.
+    pub fn frame_rtts(&self) -> Vec<Span> {
+        let mut acked: Vec<(u8, u32, u16, Time)> = self
+            .packets
+            .iter()
+            .filter(|p| p.frame != NO_FRAME)
+            .filter_map(|p| Some((p.stream, p.frame, p.index, p.acked?)))
+            .collect();
+        acked.sort_unstable();
+        acked.dedup_by_key(|a| (a.0, a.1, a.2));
+        acked.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter_map(|frame| self.frame_rtt(frame)).collect()
+    }
+
+    fn frame_rtt(&self, acked: &[(u8, u32, u16, Time)]) -> Option<Span> {
+        let (stream, frame, ..) = acked[0];
+        let row = self.streams.get(&stream)?.rows.get(frame as usize)?;
+        let whole = row.packets > 0 && acked.len() == usize::from(row.packets);
+        let last = acked.iter().map(|a| a.3).max()?;
+        whole.then_some(last - row.first_sent?)
+    }
+
+    pub(super) fn at_sender(&mut self, at: Time, event: &Event, rows: bool) {
+        self.count_at_sender(event);
+        if !rows {
+            return;
+        }
+        match *event {
+            Event::PacketSent { .. } => self.keep_sent(at, event),
+            Event::PacketAcked { packet, .. } => self.complete(packet, |row| row.acked = Some(at)),
+            Event::PacketLost { packet, .. } => self.complete(packet, |row| row.lost = true),
+            Event::LossSpurious { packet } => self.complete(packet, |row| row.spurious = true),
+            Event::Rtt { latest, smoothed } => self.rtt.push(RttSample { at, latest, smoothed }),
+            Event::Decision { window, pacing, media } => self.keep_decision(Decided { at, window, pacing, media }),
+            Event::Observed { name, value } => self.observed.entry(name).or_default().push((at, value.0)),
+            _ => self.keep_frame_at_sender(at, event),
+        }
+    }
+
+    pub(super) fn at_receiver(&mut self, at: Time, event: &Event, rows: bool) {
+        self.count_at_receiver(event);
+        if let Event::PacketReceived { packet, size, .. } = *event {
+            self.receive(at, packet, size, rows);
+        } else if rows && let Some((stream, frame)) = frame_of(event) {
+            if let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame)) {
+                row.at_receiver(at, event);
+            }
+        }
+    }
+
+    fn keep_frame_at_sender(&mut self, at: Time, event: &Event) {
+        if let Some((stream, frame)) = frame_of(event) {
+            if let Some(row) = self.streams.entry(stream).or_default().open(frame) {
+                row.at_sender(at, event);
+            }
+        }
+    }
+
+    fn keep_sent(&mut self, at: Time, event: &Event) {
+        let Event::PacketSent { packet, size, stream, frame, index, retransmission, .. } = *event else { return };
+        self.packets.push(PacketRow {
+            packet, sent: at, arrived: None, acked: None, size, frame, index, stream, retransmission,
+            lost: false, spurious: false,
+        });
+        if frame != NO_FRAME && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame)) {
+            row.first_sent.get_or_insert(at);
+        }
+    }
+
+    fn keep_decision(&mut self, new: Decided) {
+        let same = |old: &Decided| (old.window, old.pacing, old.media) == (new.window, new.pacing, new.media);
+        if !self.decisions.last().is_some_and(same) {
+            self.decisions.push(new);
+        }
+    }
+
+    fn receive(&mut self, at: Time, packet: u64, size: u32, rows: bool) {
+        if rows {
+            match self.row(packet) {
+                None => return self.totals.unmatched += 1,
+                Some(row) if row.arrived.is_some() => return self.totals.duplicates += 1,
+                Some(row) => row.arrived = Some(at),
+            }
+        }
+        self.totals.received += 1;
+        self.totals.received_bytes += u64::from(size);
+    }
+
+    fn complete(&mut self, packet: u64, change: impl FnOnce(&mut PacketRow)) {
+        if let Some(row) = self.row(packet) {
+            change(row);
+        }
+    }
+
+    /// The row of a packet. Numbers ascend, and mostly without gaps: then the row's place is known at once.
+    fn row(&mut self, packet: u64) -> Option<&mut PacketRow> {
+        let first = self.packets.first()?.packet;
+        let guess = usize::try_from(packet.checked_sub(first)?).ok()?;
+        let at_guess = self.packets.get(guess).is_some_and(|row| row.packet == packet);
+        let place =
+            if at_guess { guess } else { self.packets.binary_search_by_key(&packet, |r| r.packet).ok()? };
+        self.packets.get_mut(place)
+    }
+
+    fn count_at_sender(&mut self, event: &Event) {
+        let totals = &mut self.totals;
+        match *event {
+            Event::PacketSent { size, retransmission, .. } => {
+                totals.sent += 1;
+                totals.sent_bytes += u64::from(size);
+                totals.retransmitted += u64::from(retransmission);
+            }
+            Event::PacketLost { .. } => totals.given_up += 1,
+            Event::LossSpurious { .. } => totals.spurious += 1,
+            Event::FrameCaptured { .. } => totals.captured += 1,
+            Event::FrameSkipped { .. } => totals.skipped += 1,
+            Event::FrameEncoded { .. } => totals.encoded += 1,
+            Event::HostDropped { cause } => *totals.host_drops.entry(cause).or_default() += 1,
+            _ => {}
+        }
+    }
+
+    fn count_at_receiver(&mut self, event: &Event) {
+        let totals = &mut self.totals;
+        match *event {
+            Event::FrameDisplayed { late, .. } => {
+                totals.displayed += 1;
+                totals.late += u64::from(late);
+            }
+            Event::FrameAbandoned { .. } => totals.abandoned += 1,
+            Event::NackSent { count } => totals.nacked += u64::from(count),
+            Event::KeyFrameRequested { .. } => totals.key_frame_requests += 1,
+            Event::FeedbackSent { size, .. } => {
+                totals.feedback += 1;
+                totals.feedback_bytes += u64::from(size);
+            }
+            Event::HostDropped { cause } => *totals.host_drops.entry(cause).or_default() += 1,
+            _ => {}
+        }
+    }
+}
+
+/// The stream and frame an event is about, if it is about a frame.
+fn frame_of(event: &Event) -> Option<(u8, u32)> {
+    match *event {
+        Event::FrameCaptured { stream, frame }
+        | Event::FrameSkipped { stream, frame }
+        | Event::FrameEncoded { stream, frame, .. }
+        | Event::FrameSent { stream, frame, .. }
+        | Event::FrameAssembled { stream, frame, .. }
+        | Event::FrameDisplayed { stream, frame, .. }
+        | Event::FrameAbandoned { stream, frame }
+        | Event::FrameQuality { stream, frame, .. } => Some((stream, frame)),
+        _ => None,
+    }
+}

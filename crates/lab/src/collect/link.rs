@@ -1,0 +1,119 @@
+//! The bottleneck: what came in, what left, what was dropped.
+
+use std::collections::BTreeMap;
+
+use record::{Dropped, Event};
+use units::{Span, Time};
+
+/// A packet the link accepted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrival {
+    /// When.
+    pub at: Time,
+    /// Its flow.
+    pub flow: u16,
+    /// Its size on the wire in bytes.
+    pub size: u32,
+    /// Bytes in the queue with it.
+    pub backlog: u32,
+    /// Packets in the queue with it.
+    pub packets: u32,
+}
+
+/// A packet that left the queue's server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Departure {
+    /// When.
+    pub at: Time,
+    /// Its flow.
+    pub flow: u16,
+    /// Its size on the wire in bytes.
+    pub size: u32,
+    /// Time since it arrived: waiting and serialisation.
+    pub sojourn: Span,
+}
+
+/// A packet the link dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drop {
+    /// When.
+    pub at: Time,
+    /// Its flow.
+    pub flow: u16,
+    /// Its size on the wire in bytes.
+    pub size: u32,
+    /// Why.
+    pub cause: Dropped,
+}
+
+/// Counters of a link, in wire bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkTotals {
+    /// Packets accepted into the queue.
+    pub accepted: u64,
+    /// Bytes accepted.
+    pub accepted_bytes: u64,
+    /// Packets that left.
+    pub departed: u64,
+    /// Bytes that left.
+    pub departed_bytes: u64,
+    /// Packets dropped, by cause.
+    pub dropped: BTreeMap<Dropped, u64>,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// The most packets that stood in the queue.
+    pub most_packets: u32,
+}
+
+/// Everything kept of the bottleneck.
+#[derive(Clone, Debug, Default)]
+pub struct LinkRecord {
+    /// Counters.
+    pub totals: LinkTotals,
+    /// Packets accepted, in order.
+    pub arrivals: Vec<Arrival>,
+    /// Packets that left, in order.
+    pub departures: Vec<Departure>,
+    /// Packets dropped, in order.
+    pub drops: Vec<Drop>,
+}
+
+impl LinkRecord {
+    pub(super) fn take(&mut self, at: Time, event: &Event, rows: bool) {
+        match *event {
+            Event::LinkEnqueued { flow, size, backlog, packets } => {
+                self.accept(Arrival { at, flow, size, backlog, packets }, rows);
+            }
+            Event::LinkDeparted { flow, size, sojourn } => {
+                self.depart(Departure { at, flow, size, sojourn }, rows);
+            }
+            Event::LinkDropped { flow, size, cause } => self.drop(Drop { at, flow, size, cause }, rows),
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, arrival: Arrival, rows: bool) {
+        self.totals.accepted += 1;
+        self.totals.accepted_bytes += u64::from(arrival.size);
+        self.totals.most_packets = self.totals.most_packets.max(arrival.packets);
+        if rows {
+            self.arrivals.push(arrival);
+        }
+    }
+
+    fn depart(&mut self, departure: Departure, rows: bool) {
+        self.totals.departed += 1;
+        self.totals.departed_bytes += u64::from(departure.size);
+        if rows {
+            self.departures.push(departure);
+        }
+    }
+
+    fn drop(&mut self, drop: Drop, rows: bool) {
+        *self.totals.dropped.entry(drop.cause).or_default() += 1;
+        self.totals.dropped_bytes += u64::from(drop.size);
+        if rows {
+            self.drops.push(drop);
+        }
+    }
+}

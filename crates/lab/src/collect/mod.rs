@@ -1,0 +1,229 @@
+//! Folds the events of a run into columns that metrics, tables and charts read.
+//!
+//! ```text
+//! sender  --PacketSent, FrameEncoded, Decision ...-->  FlowRecord { packets, frames, rtt, decisions, ... }
+//! link    --LinkEnqueued, LinkDeparted, ...-------->  LinkRecord { arrivals, departures, drops, totals }
+//! receiver --PacketReceived, FrameDisplayed ...---->  FlowRecord (the sender's rows, completed)
+//! ```
+//!
+//! A packet is one row, completed as its fate becomes known. Memory grows with what the senders send (48 bytes a packet)
+//! and never with what arrives from outside: an arrival that matches no row is counted and forgotten. With
+//! [`Keep::Totals`] only counters remain and memory is constant.
+
+mod flow;
+mod frames;
+mod link;
+mod series;
+
+use std::collections::BTreeMap;
+
+use record::{Dropped, Event, NodeId, Recorder};
+use units::Time;
+
+pub use flow::{Decided, FlowRecord, FlowTotals, PacketRow, RttSample, NO_FRAME};
+pub use frames::{FrameRow, StreamFrames};
+pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
+pub use series::IP_UDP;
+
+/// How much to keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Every packet, frame and decision.
+    #[default]
+    Rows,
+    /// Counters only.
+    Totals,
+}
+
+/// Which nodes of the world belong to what.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// The sender and receiver of each flow, in the scenario's order.
+    pub flows: Vec<(NodeId, NodeId)>,
+    /// The link all flows share.
+    pub bottleneck: Option<NodeId>,
+}
+
+#[derive(Clone, Copy)]
+enum Role {
+    Sender(usize),
+    Receiver(usize),
+    Bottleneck,
+}
+
+/// A recorder that keeps what the metrics need.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    keep: Keep,
+    roles: BTreeMap<NodeId, Role>,
+    /// One record per flow of the layout.
+    pub flows: Vec<FlowRecord>,
+    /// The shared link.
+    pub link: LinkRecord,
+    /// Packets dropped by links other than the bottleneck, by cause.
+    pub elsewhere: BTreeMap<Dropped, u64>,
+    /// The latest event's time.
+    pub end: Time,
+}
+
+impl std::fmt::Debug for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Role::Sender(flow) => write!(f, "sender of flow {flow}"),
+            Role::Receiver(flow) => write!(f, "receiver of flow {flow}"),
+            Role::Bottleneck => write!(f, "bottleneck"),
+        }
+    }
+}
+
+impl Collector {
+    /// A collector for a world of the given layout.
+    pub fn new(layout: &Layout, keep: Keep) -> Collector {
+        let mut roles = BTreeMap::new();
+        for (flow, &(sender, receiver)) in layout.flows.iter().enumerate() {
+            roles.insert(sender, Role::Sender(flow));
+            roles.insert(receiver, Role::Receiver(flow));
+        }
+        roles.extend(layout.bottleneck.map(|node| (node, Role::Bottleneck)));
+        let flows = vec![FlowRecord::default(); layout.flows.len()];
+        Collector { keep, roles, flows, ..Collector::default() }
+    }
+}
+
+impl Recorder for Collector {
+    fn record(&mut self, at: Time, node: NodeId, event: &Event) {
+        self.end = self.end.max(at);
+        let rows = self.keep == Keep::Rows;
+        match self.roles.get(&node) {
+            Some(&Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
+            Some(&Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
+            Some(Role::Bottleneck) => self.link.take(at, event, rows),
+            None => {
+                if let Event::LinkDropped { cause, .. } = event {
+                    *self.elsewhere.entry(*cause).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::Real;
+    use units::{Rate, RelativeDelay, Span};
+
+    const SENDER: NodeId = NodeId(0);
+    const RECEIVER: NodeId = NodeId(1);
+    const LINK: NodeId = NodeId(1000);
+
+    fn layout() -> Layout {
+        Layout { flows: vec![(SENDER, RECEIVER)], bottleneck: Some(LINK) }
+    }
+
+    fn sent(packet: u64, frame: u32, index: u16, retransmission: bool) -> Event {
+        Event::PacketSent { packet, size: 1_000, stream: 0, frame, index, retransmission, in_flight: 0 }
+    }
+
+    fn received(packet: u64, frame: u32) -> Event {
+        let owd = RelativeDelay::between(units::RemoteTime::from_nanos(0), Time::from_millis(20));
+        Event::PacketReceived { packet, size: 1_000, stream: 0, frame, owd }
+    }
+
+    /// Frame 0 of three packets; the second is lost, given up and sent again; the frame is shown late. Frame 1 is skipped.
+    fn story() -> Vec<(u64, NodeId, Event)> {
+        let target = Rate::from_mbps(2);
+        vec![
+            (0, SENDER, Event::FrameCaptured { stream: 0, frame: 0 }),
+            (2, SENDER, Event::FrameEncoded {
+                stream: 0, frame: 0, size: 2_900, key: true, target, psnr: Real(40.0), ssim: Real(f64::NAN),
+            }),
+            (2, SENDER, sent(0, 0, 0, false)),
+            (2, LINK, Event::LinkEnqueued { flow: 0, size: 1_028, backlog: 1_028, packets: 1 }),
+            (3, SENDER, sent(1, 0, 1, false)),
+            (3, LINK, Event::LinkDropped { flow: 0, size: 1_028, cause: Dropped::QueueFull }),
+            (4, SENDER, sent(2, 0, 2, false)),
+            (4, LINK, Event::LinkDeparted { flow: 0, size: 1_028, sojourn: Span::from_millis(2) }),
+            (4, SENDER, Event::FrameSent { stream: 0, frame: 0, packets: 3 }),
+            (16, SENDER, Event::FrameCaptured { stream: 0, frame: 1 }),
+            (16, SENDER, Event::FrameSkipped { stream: 0, frame: 1 }),
+            (22, RECEIVER, received(0, 0)),
+            (24, RECEIVER, received(2, 0)),
+            (42, SENDER, Event::PacketAcked { packet: 0, size: 1_000 }),
+            (44, SENDER, Event::PacketAcked { packet: 2, size: 1_000 }),
+            (44, SENDER, Event::PacketLost { packet: 1, size: 1_000 }),
+            (45, SENDER, sent(3, 0, 1, true)),
+            (65, RECEIVER, received(3, 0)),
+            (65, RECEIVER, received(3, 0)),
+            (65, RECEIVER, Event::FrameAssembled { stream: 0, frame: 0, size: 2_900 }),
+            (66, RECEIVER, Event::FrameDisplayed {
+                stream: 0, frame: 0, version: 0, captured_local: Time::ZERO, late: true,
+            }),
+            (66, RECEIVER, Event::FrameQuality { stream: 0, frame: 0, psnr: Real(39.5), ssim: Real(0.97) }),
+            (85, SENDER, Event::PacketAcked { packet: 3, size: 1_000 }),
+            (90, RECEIVER, received(77, 0)),
+        ]
+    }
+
+    fn collect(keep: Keep) -> Collector {
+        let mut collector = Collector::new(&layout(), keep);
+        for (ms, node, event) in story() {
+            collector.record(Time::from_millis(ms), node, &event);
+        }
+        collector
+    }
+
+    #[test]
+    fn a_frames_story_becomes_one_row() {
+        let run = collect(Keep::Rows);
+        let flow = &run.flows[0];
+        let frame = &flow.streams[&0].rows[0];
+        let ms = |t: u64| Some(Time::from_millis(t));
+        assert_eq!((frame.captured, frame.encoded, frame.first_sent), (ms(0), ms(2), ms(2)));
+        assert_eq!((frame.assembled, frame.displayed, frame.late), (ms(65), ms(66), true));
+        assert_eq!((frame.size, frame.key, frame.packets, frame.skipped), (2_900, true, 3, false));
+        assert_eq!((frame.psnr(), frame.ssim()), (Some(39.5), Some(0.97)));
+        assert!(flow.streams[&0].rows[1].skipped);
+        assert_eq!(flow.frame_rtts(), [Span::from_millis(83)]);
+    }
+
+    #[test]
+    fn packets_are_completed_by_their_fate() {
+        let run = collect(Keep::Rows);
+        let flow = &run.flows[0];
+        let fates: Vec<_> =
+            flow.packets.iter().map(|p| (p.arrived.is_some(), p.lost, p.retransmission)).collect();
+        assert_eq!(fates, [(true, false, false), (false, true, false), (true, false, false), (true, false, true)]);
+        assert_eq!(flow.totals.unmatched, 1);
+        assert_eq!(flow.totals.duplicates, 1);
+        assert_eq!(run.link.drops.len(), 1);
+        assert_eq!(run.link.departures[0].sojourn, Span::from_millis(2));
+        assert_eq!(run.end, Time::from_millis(90));
+    }
+
+    #[test]
+    fn totals_stay_the_same_when_rows_are_not_kept() {
+        let (rows, totals) = (collect(Keep::Rows), collect(Keep::Totals));
+        assert!(totals.flows[0].packets.is_empty() && totals.flows[0].streams.is_empty());
+        assert!(totals.link.arrivals.is_empty());
+        let (mut with, without) = (rows.flows[0].totals.clone(), &totals.flows[0].totals);
+        // What only rows can tell.
+        (with.unmatched, with.duplicates) = (without.unmatched, without.duplicates);
+        with.received = without.received;
+        with.received_bytes = without.received_bytes;
+        assert_eq!(&with, without);
+        assert_eq!(rows.link.totals, totals.link.totals);
+    }
+
+    #[test]
+    fn nonsense_numbers_grow_nothing() {
+        let mut collector = Collector::new(&layout(), Keep::Rows);
+        let far = Event::FrameDisplayed {
+            stream: 9, frame: u32::MAX - 1, version: 0, captured_local: Time::ZERO, late: false,
+        };
+        collector.record(Time::ZERO, RECEIVER, &far);
+        collector.record(Time::ZERO, RECEIVER, &received(u64::MAX, 3));
+        collector.record(Time::ZERO, NodeId(77), &sent(0, 0, 0, false));
+        assert!(collector.flows[0].streams.is_empty() && collector.flows[0].packets.is_empty());
+    }
+}

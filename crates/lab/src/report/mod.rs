@@ -1,0 +1,167 @@
+//! `report.html`: one file for people, that opens from disk, without a network, in light and dark.
+//!
+//! ```text
+//! ReportData { runs } -> subjects (a flow each) -> findings, table, strips, charts -> page
+//! ```
+//!
+//! With one run, every flow is a subject; with several (a comparison), the first flow of each run is. A subject keeps its
+//! colour throughout.
+
+mod axis;
+mod chart;
+mod charts;
+mod decimate;
+mod findings;
+mod markup;
+mod strip;
+mod table;
+
+use units::{Bytes, Span, Time};
+
+use crate::collect::{Collector, FlowRecord};
+use crate::scenario::{Flow, Scenario, Supply};
+use crate::summary::{FlowSummary, Summary};
+
+pub use axis::{milliseconds, percent, rate, short};
+pub use chart::{Chart, Colour, Line, Stroke};
+
+use chart::Colour::Palette;
+use markup::escape;
+
+/// What a link offered, in bytes, between two instants; `None` where it has no limit.
+pub type Capacity<'a> = &'a dyn Fn(Time, Time) -> Option<Bytes>;
+
+/// A run as the report sees it.
+pub struct RunView<'a> {
+    /// What tells it from the others: its controller.
+    pub label: String,
+    /// Its numbers.
+    pub summary: &'a Summary,
+    /// Its rows.
+    pub record: &'a Collector,
+    /// Its scenario.
+    pub scenario: &'a Scenario,
+    /// Each flow's time between frames.
+    pub intervals: &'a [Span],
+    /// The bottleneck's capacity.
+    pub capacity: Capacity<'a>,
+}
+
+/// What a report is made of.
+pub struct ReportData<'a> {
+    /// Its heading.
+    pub title: String,
+    /// A sentence under it: what was run, over what.
+    pub description: String,
+    /// One run, or several of the same scenario to compare. Never empty.
+    pub runs: Vec<RunView<'a>>,
+}
+
+/// A flow that the report shows.
+struct Subject<'a> {
+    label: String,
+    colour: Colour,
+    run: &'a RunView<'a>,
+    flow: &'a Flow,
+    record: &'a FlowRecord,
+    summary: &'a FlowSummary,
+    interval: Span,
+}
+
+impl Subject<'_> {
+    fn is_video(&self) -> bool {
+        self.flow.source == Supply::Video && self.summary.frames.captured > 0
+    }
+}
+
+/// Subjects up to which each gets a bitrate chart of its own.
+const DETAILED: usize = 4;
+
+const STYLE: &str = include_str!("style.css");
+const HOVER: &str = include_str!("hover.js");
+
+/// The whole page.
+///
+/// # Panics
+/// If `data` holds no run.
+pub fn render(data: &ReportData<'_>) -> String {
+    let subjects = subjects(data);
+    let first = data.runs.first().expect("a report is about at least one run");
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title><style>{STYLE}</style></head><body><main>\n",
+        escape(&data.title)
+    );
+    page.push_str(&header(data, first));
+    page.push_str(&findings::render(data, &subjects));
+    page.push_str(&table::render(&subjects));
+    page.push_str(&strip::render(&subjects));
+    for chart in charts::all(data, &subjects) {
+        page.push_str(&chart.render());
+    }
+    page.push_str(&footer(data));
+    page.push_str("</main><div id=\"tip\" hidden></div><script>");
+    page.push_str(HOVER);
+    page.push_str("</script></body></html>\n");
+    page
+}
+
+fn subjects<'a>(data: &'a ReportData<'a>) -> Vec<Subject<'a>> {
+    let flows = data.runs.iter().flat_map(|run| {
+        let shown = if data.runs.len() > 1 { 1 } else { run.record.flows.len() };
+        (0..shown.min(run.summary.flows.len())).map(move |index| (run, index))
+    });
+    flows
+        .enumerate()
+        .map(|(i, (run, index))| Subject {
+            label: if data.runs.len() > 1 { run.label.clone() } else { run.summary.flows[index].name.clone() },
+            colour: Palette(i),
+            run,
+            flow: &run.scenario.flows[index],
+            record: &run.record.flows[index],
+            summary: &run.summary.flows[index],
+            interval: run.intervals.get(index).copied().unwrap_or(Span::from_nanos(16_666_667)),
+        })
+        .collect()
+}
+
+fn header(data: &ReportData<'_>, first: &RunView<'_>) -> String {
+    let summary = first.summary;
+    let mut facts = vec![
+        ("scenario", summary.scenario.clone()),
+        ("seed", summary.seed.to_string()),
+        ("commit", summary.commit.clone()),
+        ("simulated", format!("{} s", short(summary.duration_s))),
+    ];
+    for run in &data.runs {
+        let key = if data.runs.len() > 1 { run.label.as_str() } else { "hash" };
+        facts.push((key, run.summary.hash.clone()));
+    }
+    let facts: String = facts
+        .iter()
+        .map(|(key, value)| format!("<span class=\"chip\"><b>{}</b>{}</span>", escape(key), escape(value)))
+        .collect();
+    format!(
+        "<header><p class=\"brand\">Framewire</p><h1>{}</h1><p class=\"lead\">{}</p><p class=\"chips\">{facts}</p></header>\n",
+        escape(&data.title),
+        escape(&data.description)
+    )
+}
+
+fn footer(data: &ReportData<'_>) -> String {
+    let repeat = data.runs.first().map_or("", |run| run.summary.commit.as_str());
+    format!(
+        "<footer><h2>How to read this</h2><dl>\
+         <dt>Frame delay</dt><dd>From the capture of a frame until it is shown. A frame that was never shown counts until \
+         the next one that was: that is when the viewer saw something at least as new.</dd>\
+         <dt>Stall</dt><dd>The picture stood still for more than three frame intervals, and for at least 150&nbsp;ms longer \
+         than one.</dd>\
+         <dt>Queue delay</dt><dd>Time a packet spent at the bottleneck, waiting and being sent.</dd>\
+         <dt>PSNR, SSIM</dt><dd>Of luma, and of all planes by ffmpeg&rsquo;s convention, of each shown frame against its own \
+         source. The mean PSNR averages squared errors.</dd>\
+         <dt>Hash</dt><dd>A fingerprint of every event of the run. The same scenario, seed and commit (here {}) give the \
+         same hash on every machine.</dd></dl></footer>\n",
+        escape(repeat)
+    )
+}

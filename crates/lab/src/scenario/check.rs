@@ -1,0 +1,337 @@
+//! What a scenario must satisfy beyond the shape of its fields.
+
+use cc::{Options, Setup};
+use media::Table;
+use units::{Bytes, Rate, Span};
+
+use super::error::Problem;
+use super::{Cross, Encoder, Flow, Link, Scenario};
+
+/// A day of virtual time: longer runs are a mistake in the unit.
+const LONGEST: Span = Span::from_secs(86_400);
+/// A simulated world holds 1000 hosts, two to a flow.
+const MOST_FLOWS: usize = 500;
+/// Anything faster overflows nanosecond arithmetic long before it is useful.
+const FASTEST: Rate = Rate::from_mbps(1_000_000);
+
+type Checked = Result<(), Problem>;
+
+fn require(holds: bool, field: impl Into<String>, what: impl Into<String>) -> Checked {
+    if holds { Ok(()) } else { Err(Problem::new(field, what)) }
+}
+
+/// Checks everything that can be checked without opening other files.
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    let duration = scenario.duration;
+    require(
+        duration.is_positive() && duration <= LONGEST,
+        "duration",
+        format!("{duration} is not between 1ns and 24h (86400s)"),
+    )?;
+    require(scenario.warmup < duration, "warmup", format!("{} is not shorter than duration", scenario.warmup))?;
+    check_link(&scenario.link, "link")?;
+    require(scenario.link.delay.is_some(), "link", "missing field `delay` (one way, such as \"20ms\")")?;
+    if let Some(feedback) = &scenario.feedback {
+        check_link(feedback, "feedback")?;
+    }
+    require(!scenario.flows.is_empty(), "flow", "a scenario needs at least one [[flow]] with a `cc`")?;
+    for (what, count) in [("flow", scenario.flows.len()), ("cross", scenario.cross.len())] {
+        require(count <= MOST_FLOWS, what, format!("{count} of them are more than {MOST_FLOWS}"))?;
+    }
+    for (i, flow) in scenario.flows.iter().enumerate() {
+        check_flow(flow, duration, &format!("flow[{}]", i + 1))?;
+        let twin = scenario.flows[..i].iter().any(|other| !flow.name.is_empty() && other.name == flow.name);
+        require(!twin, format!("flow[{}].name", i + 1), format!("another flow is called `{}` too", flow.name))?;
+    }
+    scenario
+        .cross
+        .iter()
+        .enumerate()
+        .try_for_each(|(i, cross)| check_cross(cross, duration, &format!("cross[{}]", i + 1)))
+}
+
+fn check_link(link: &Link, at: &str) -> Checked {
+    let given = [link.rate.is_some(), !link.steps.is_empty(), link.trace.is_some()];
+    let given = given.into_iter().filter(|&is| is).count();
+    require(given <= 1, at, "give one of `rate`, `steps` and `trace`, not several")?;
+    if let Some(rate) = link.rate {
+        let possible = rate > Rate::ZERO && rate <= FASTEST;
+        require(possible, format!("{at}.rate"), "a rate lies between 1bit and 1000gbit (use blackout for silence)")?;
+    }
+    check_steps(&link.steps, &format!("{at}.steps"))?;
+    for (from, to) in &link.blackout {
+        require(from < to, format!("{at}.blackout"), format!("[{from}, {to}] ends before it begins"))?;
+    }
+    check_mtu(&link.mtu.0, &format!("{at}.mtu"))?;
+    let delays = [("delay", link.delay.unwrap_or_default()), ("jitter", link.jitter)];
+    for (name, delay) in delays {
+        let possible = delay <= Span::from_secs(60);
+        require(possible, format!("{at}.{name}"), format!("{delay} is not at most 60s"))?;
+    }
+    Ok(())
+}
+
+fn check_mtu(steps: &[(Span, Bytes)], at: &str) -> Checked {
+    for (_, size) in steps {
+        // RFC 791: every link carries 68 bytes.
+        let possible = (68..=65_535).contains(&size.get());
+        require(possible, at, format!("{}B is not between 68B and 65535B", size.get()))?;
+    }
+    require(steps.is_sorted_by(|a, b| a.0 < b.0), at, "times do not increase")
+}
+
+fn check_steps(steps: &[(Span, Rate)], at: &str) -> Checked {
+    let Some(first) = steps.first() else { return Ok(()) };
+    require(first.0 == Span::ZERO, at, format!("the first step is at {}, not at 0s", first.0))?;
+    for pair in steps.windows(2) {
+        require(pair[0].0 < pair[1].0, at, format!("{} does not come after {}", pair[1].0, pair[0].0))?;
+    }
+    require(steps.iter().all(|(_, rate)| *rate <= FASTEST), at, "a rate lies below 1000gbit")
+}
+
+fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
+    check_times(flow.start, flow.stop, duration, at)?;
+    let mtu = flow.mtu.get();
+    require((128..=1472).contains(&mtu), format!("{at}.mtu"), format!("{mtu}B is not between 128B and 1472B"))?;
+    require(flow.min > Rate::ZERO, format!("{at}.min"), "the lowest rate is not above zero")?;
+    require(flow.max <= FASTEST, format!("{at}.max"), "the highest rate is not below 1000gbit")?;
+    let ordered = flow.min <= flow.initial && flow.initial <= flow.max;
+    require(ordered, format!("{at}.initial"), "min <= initial <= max does not hold")?;
+    let drift = flow.clock_drift_ppm;
+    require(
+        drift.is_finite() && drift.abs() <= 10_000.0,
+        format!("{at}.clock_drift_ppm"),
+        format!("{drift} is not between -10000 and 10000"),
+    )?;
+    for (name, span) in [("extra_delay", flow.extra_delay), ("playout", flow.playout)] {
+        require(span <= Span::from_secs(60), format!("{at}.{name}"), format!("{span} is not at most 60s"))?;
+    }
+    for (name, span) in [("deadline", flow.deadline), ("patience", flow.patience)] {
+        let possible = span.is_none_or(|span| span.is_positive() && span <= Span::from_secs(60));
+        let span = span.unwrap_or_default();
+        require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
+    }
+    check_controller(&flow.cc, &format!("{at}.cc"))?;
+    check_encoder(&flow.encoder, &format!("{at}.encoder"))
+}
+
+/// Whether there is such a controller, and whether it takes the options.
+fn check_controller(cc: &str, at: &str) -> Checked {
+    let built = cc.parse::<Options>().and_then(|options| cc::build(&options, &Setup::default()));
+    built.map(drop).map_err(|error| Problem::new(at, error.to_string()))
+}
+
+fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
+    let numbers = [
+        ("fps", encoder.fps, 1.0, 240.0),
+        ("bias", encoder.bias, 0.001, 100.0),
+        ("overshoot", encoder.overshoot, 0.0, 1_000.0),
+        ("undershoot", encoder.undershoot, 0.0, 1.0),
+        ("content", encoder.content, 0.0, 10.0),
+        ("noise", encoder.noise, 0.0, 10.0),
+        ("key_ratio", encoder.key_ratio, 0.001, 1_000.0),
+    ];
+    for (name, value, low, high) in numbers {
+        let possible = value.is_none_or(|value| (low..=high).contains(&value));
+        let what = format!("{} is not between {low} and {high}", value.unwrap_or_default());
+        require(possible, format!("{at}.{name}"), what)?;
+    }
+    for (from, to, _) in &encoder.cap {
+        require(from < to, format!("{at}.cap"), format!("[{from}, {to}] ends before it begins"))?;
+    }
+    for (name, span) in [("latency", encoder.latency), ("lag", encoder.lag)] {
+        let span = span.unwrap_or_default();
+        require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
+    }
+    let known = Table::NAMES.join(", ");
+    let found = Table::by_name(&encoder.table).is_some();
+    require(found, format!("{at}.table"), format!("no table is called `{}`; there are {known}", encoder.table))
+}
+
+fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {
+    check_times(cross.start, cross.stop, duration, at)?;
+    let possible = cross.rate > Rate::ZERO && cross.rate <= FASTEST;
+    require(possible, format!("{at}.rate"), "a rate lies between 1bit and 1000gbit")?;
+    let size = cross.size.get();
+    require((28..=1500).contains(&size), format!("{at}.size"), format!("{size}B is not between 28B and 1500B"))?;
+    for (name, span) in [("on", cross.on), ("off", cross.off)] {
+        require(span.is_positive(), format!("{at}.{name}"), "a mean length is not zero")?;
+    }
+    Ok(())
+}
+
+fn check_times(start: Span, stop: Option<Span>, duration: Span, at: &str) -> Checked {
+    let late = format!("{start} is not before the end of the run ({duration})");
+    require(start < duration, format!("{at}.start"), late)?;
+    let stop = stop.unwrap_or(duration);
+    require(start < stop, format!("{at}.stop"), format!("{stop} is not after start ({start})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+
+    const BASE: &str = "\
+duration = \"10s\"
+
+[link]
+rate = \"20mbit\"
+delay = \"20ms\"
+
+[[flow]]
+cc = \"sqp\"
+";
+
+    fn refusal(text: &str) -> String {
+        Scenario::parse(text, Path::new("x.toml")).expect_err("should be refused").to_string()
+    }
+
+    /// The error of the base scenario with one line replaced (or, with an empty `old`, added at the end).
+    fn with(old: &str, new: &str) -> String {
+        refusal(&if old.is_empty() { format!("{BASE}{new}\n") } else { BASE.replace(old, new) })
+    }
+
+    #[test]
+    fn the_smallest_scenario_has_sane_defaults() {
+        let scenario = Scenario::parse(BASE, Path::new("dir/first.toml")).unwrap();
+        assert_eq!((scenario.name.as_str(), scenario.seed), ("first", 1));
+        let flow = &scenario.flows[0];
+        assert_eq!((flow.name.as_str(), flow.source, flow.mtu.get()), ("sqp", Supply::Video, 1200));
+        assert_eq!(scenario.beside(Path::new("a.trace")), Path::new("dir/a.trace"));
+    }
+
+    #[test]
+    fn errors_name_line_field_and_what_is_accepted() {
+        assert_eq!(
+            with("20mbit", "20"),
+            "x.toml:4: link.rate: `20` is not a rate such as 800kbit, 20mbit or 1.5gbit"
+        );
+        assert_eq!(
+            with("\"20ms\"", "20"),
+            "x.toml:5: link.delay: invalid type: integer `20`, expected a time such as 250us, 20ms, 1.5s or 2min"
+        );
+        let unknown = with("delay =", "dealy =");
+        assert!(unknown.starts_with("x.toml:5: link.dealy: unknown field `dealy`, expected one of `rate`"), "{unknown}");
+        assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
+        assert_eq!(
+            with("", "source = \"movie\""),
+            "x.toml:9: flow[1].source: unknown variant `movie`, expected `video` or `backlog`"
+        );
+        assert_eq!(
+            with("", "[flow.encoder]\nfps = 1000.0"),
+            "x.toml:10: flow[1].encoder.fps: 1000 is not between 1 and 240"
+        );
+        assert_eq!(
+            with("[link]", "[link]\nloss = 1.5"),
+            "x.toml:4: link.loss: invalid value: floating point `1.5`, \
+             expected a loss such as 0.02, \"2%\" or \"ge:loss=3%,burst=4\""
+        );
+    }
+
+    #[test]
+    fn names_from_other_rooms_are_checked_too() {
+        assert_eq!(
+            with("\"sqp\"", "\"bbr9\""),
+            "x.toml:8: flow[1].cc: no congestion controller is called `bbr9`; there are sqp, newreno, fixed"
+        );
+        assert!(with("\"sqp\"", "\"sqp:tarjet=1\"").starts_with("x.toml:8: flow[1].cc: sqp has no option `tarjet`"));
+        let queue = with("[link]", "[link]\nqueue = \"fifo:3p\"");
+        assert!(queue.starts_with("x.toml:4: link.queue: `fifo:3p` is not a queue; accepted: droptail:100p"), "{queue}");
+        let loss = with("[link]", "[link]\nloss = \"some\"");
+        assert!(loss.starts_with("x.toml:4: link.loss: `some` is not a loss process; accepted: none"), "{loss}");
+        let table = with("", "[flow.encoder]\ntable = \"x\"");
+        assert!(table.starts_with("x.toml:10: flow[1].encoder.table: no table is called `x`; there are big_buck_bunny"));
+    }
+
+    #[test]
+    fn losses_and_packet_limits_read_in_every_form() {
+        let link = |line: &str| {
+            let text = BASE.replace("[link]", &format!("[link]\n{line}"));
+            Scenario::parse(&text, Path::new("x.toml")).unwrap().link
+        };
+        assert_eq!(link("loss = 0.02").loss.0, netsim::Loss::Bernoulli(0.02));
+        assert_eq!(link("loss = \"2%\"").loss.0, netsim::Loss::Bernoulli(0.02));
+        assert!(matches!(link("loss = \"ge:loss=3%,burst=4\"").loss.0, netsim::Loss::GilbertElliott(_)));
+        assert_eq!(link("mtu = \"1280B\"").mtu.0, [(Span::ZERO, Bytes::new(1280))]);
+        let steps = link("mtu = [[\"0s\", \"1500B\"], [\"9s\", \"1000B\"]]").mtu.0;
+        assert_eq!(steps[1], (Span::from_secs(9), Bytes::new(1000)));
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        assert_eq!(
+            with("[link]", "[link]\ntrace = \"a\""),
+            "x.toml:3: link: give one of `rate`, `steps` and `trace`, not several"
+        );
+        assert_eq!(
+            with("rate = \"20mbit\"", "steps = [[\"1s\", \"5mbit\"]]"),
+            "x.toml:4: link.steps: the first step is at 1s, not at 0s"
+        );
+        assert_eq!(
+            with("rate = \"20mbit\"", "steps = [[\"0s\", \"5mbit\"],\n [\"0s\", \"5kbit\"]]"),
+            "x.toml:4: link.steps: 0ns does not come after 0ns"
+        );
+        assert_eq!(
+            with("", "start = \"12s\""),
+            "x.toml:9: flow[1].start: 12s is not before the end of the run (10s)"
+        );
+        assert_eq!(with("", "min = \"5mbit\""), "x.toml:7: flow[1].initial: min <= initial <= max does not hold");
+        assert_eq!(
+            with("", "name = \"a\"\n[[flow]]\ncc = \"fixed\"\nname = \"a\""),
+            "x.toml:12: flow[2].name: another flow is called `a` too"
+        );
+        assert_eq!(
+            with("delay = \"20ms\"", ""),
+            "x.toml:3: link: missing field `delay` (one way, such as \"20ms\")"
+        );
+    }
+
+    #[test]
+    fn broken_toml_is_one_line() {
+        for text in ["duration = \"10s", "[link\n", "a = 1\na = 2", "\u{0}", "duration = \"10s\"\n[[flow"] {
+            let message = refusal(text);
+            assert!(message.starts_with("x.toml:") && !message.contains('\n'), "{message:?}");
+        }
+        assert!(refusal("").contains("missing field"), "{}", refusal(""));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Scenario::load(Path::new("/no/such.toml")).unwrap_err().to_string();
+        assert!(error.starts_with("/no/such.toml: "), "{error}");
+    }
+
+    #[test]
+    fn flows_of_one_controller_are_numbered_and_with_cc_renames() {
+        let text = format!("{BASE}[[flow]]\ncc = \"sqp:target=0.8\"\n[[flow]]\ncc = \"fixed\"\n");
+        let scenario = Scenario::parse(&text, Path::new("x.toml")).unwrap();
+        let names: Vec<&str> = scenario.flows.iter().map(|f| f.name.as_str()).collect();
+        assert_eq!(names, ["sqp", "sqp-2", "fixed"]);
+        let changed = scenario.with_cc("newreno");
+        assert_eq!((changed.flows[0].cc.as_str(), changed.flows[0].name.as_str()), ("newreno", "newreno"));
+        assert_eq!(changed.flows[1], scenario.flows[1]);
+    }
+
+    mod any_text {
+        use super::*;
+        use proptest::prelude::*;
+
+        proptest! {
+            #[test]
+            fn never_panics(text in "[a-z\\[\\]=\" \\n0-9.{},#]{0,200}") {
+                let _ = Scenario::parse(&text, Path::new("x.toml"));
+            }
+
+            #[test]
+            fn one_changed_byte_never_panics(at in 0usize..90, byte in 32u8..127) {
+                let mut bytes = BASE.as_bytes().to_vec();
+                let at = at % bytes.len();
+                bytes[at] = byte;
+                let text = String::from_utf8(bytes).expect("ascii");
+                if let Err(error) = Scenario::parse(&text, Path::new("x.toml")) {
+                    prop_assert!(!error.to_string().contains('\n'));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Scenario files: a link, flows over it, and what else crosses it. `docs/scenario.md` is the reference.
+//!
+//! ```text
+//! [[flow]] sender -- access (extra_delay) --\                       /-- receiver
+//! [[flow]] sender -- access (extra_delay) ---+-- [link] bottleneck +--- receiver
+//! [[cross]] source -------------------------/                       \-- nowhere
+//!          sender <-------- [feedback] (one of its own per flow) -------- receiver
+//! ```
+
+mod check;
+mod error;
+mod text;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use netsim::QueueSpec;
+use serde::Deserialize;
+use units::{Bytes, Rate, Span};
+
+pub use error::ScenarioError;
+pub use text::{PacketLimit, PictureSize, RandomLoss, Share};
+
+/// A scenario as its file states it, defaults filled in.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// A short name; the file's name without its ending if left out.
+    #[serde(default)]
+    pub name: String,
+    /// One line for people.
+    #[serde(default)]
+    pub description: String,
+    /// How long it runs in virtual time, up to a day.
+    #[serde(deserialize_with = "text::quantity")]
+    pub duration: Span,
+    /// Seed of all random streams.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Metrics leave out what happened before this; the run and its tables do not.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub warmup: Span,
+    /// The link all flows share.
+    pub link: Link,
+    /// The way back, one per flow; by default as slow (in delay) as the link and without a rate limit.
+    #[serde(default)]
+    pub feedback: Option<Link>,
+    /// Who sends.
+    #[serde(default, rename = "flow")]
+    pub flows: Vec<Flow>,
+    /// Traffic that listens to nobody.
+    #[serde(default, rename = "cross")]
+    pub cross: Vec<Cross>,
+    /// Where the file was: relative paths start in its folder.
+    #[serde(skip)]
+    pub file: PathBuf,
+    /// The file's text, kept with every result.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// A link: impairments, a queue, a rate, a delay.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Constant rate in wire bits; at most one of this, `steps` and `trace`.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub rate: Option<Rate>,
+    /// Rate from each instant on; the first instant is zero.
+    #[serde(default, deserialize_with = "text::pairs")]
+    pub steps: Vec<(Span, Rate)>,
+    /// A Mahimahi trace, plain or gzipped; relative to the scenario's folder.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
+    /// One-way propagation delay.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub delay: Option<Span>,
+    /// Queue discipline and its limit, as the queue registry spells it. By default 120 ms of a link with a rate (seed 000,
+    /// section 6.1), 200 packets of a trace (its figures 9 and 10).
+    #[serde(default, deserialize_with = "text::queue")]
+    pub queue: Option<QueueSpec>,
+    /// Random loss before the queue.
+    #[serde(default)]
+    pub loss: RandomLoss,
+    /// Share of packets that arrive twice.
+    #[serde(default)]
+    pub duplicate: Share,
+    /// Packets that are overtaken.
+    #[serde(default)]
+    pub reorder: Option<Reorder>,
+    /// Standard deviation of the extra delay of each packet; never reorders.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub jitter: Span,
+    /// From when to when nothing passes.
+    #[serde(default, deserialize_with = "text::pairs")]
+    pub blackout: Vec<(Span, Span)>,
+    /// Largest IP packet it carries, at all times or from given times on.
+    #[serde(default)]
+    pub mtu: PacketLimit,
+}
+
+/// Reordering.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    /// Share of packets held back.
+    pub share: Share,
+    /// For how long.
+    #[serde(deserialize_with = "text::quantity")]
+    pub delay: Span,
+}
+
+/// What a flow sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Supply {
+    /// Frames of an encoder.
+    #[default]
+    Video,
+    /// As much as it may, always.
+    Backlog,
+}
+
+/// A sender and its receiver.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// A name for tables; by default that of its controller, numbered where several flows share it.
+    #[serde(default)]
+    pub name: String,
+    /// Congestion controller, with options: `"sqp"`, `"sqp:target=0.8"`.
+    pub cc: String,
+    /// Video or backlog.
+    #[serde(default)]
+    pub source: Supply,
+    /// When it starts.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub start: Span,
+    /// When it stops; by default with the run.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub stop: Option<Span>,
+    /// Delay of its own access link, each way: adds twice this to its round trip.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub extra_delay: Span,
+    /// Largest datagram (UDP payload).
+    #[serde(default = "default_mtu", deserialize_with = "text::quantity")]
+    pub mtu: Bytes,
+    /// Rate to start at.
+    #[serde(default = "default_initial", deserialize_with = "text::quantity")]
+    pub initial: Rate,
+    /// Lowest rate.
+    #[serde(default = "default_min", deserialize_with = "text::quantity")]
+    pub min: Rate,
+    /// Highest rate.
+    #[serde(default = "default_max", deserialize_with = "text::quantity")]
+    pub max: Rate,
+    /// How far the receiver's clock is ahead of the sender's.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub clock_offset: Span,
+    /// How much the receiver's clock gains, in parts per million.
+    #[serde(default)]
+    pub clock_drift_ppm: f64,
+    /// How long after its capture a frame is worth showing; by default the session's.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub deadline: Option<Span>,
+    /// Frames are skipped while the oldest unsent packet has waited this long; by default the session's.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub patience: Option<Span>,
+    /// Frames are shown this long after capture plus the smallest one-way delay; zero shows them at once.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub playout: Span,
+    /// Whether the receiver asks for missing packets again.
+    #[serde(default = "default_true")]
+    pub nack: bool,
+    /// Where its frames come from.
+    #[serde(default)]
+    pub encoder: Encoder,
+}
+
+/// Which encoder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EncoderKind {
+    /// The model: frame sizes and qualities from a recorded table, no pictures.
+    #[default]
+    Model,
+    /// OpenH264 over real pictures.
+    H264,
+}
+
+/// What the model starts from; single parameters change it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Behaviour {
+    /// Every frame is exactly as large as it should be.
+    #[default]
+    Perfect,
+    /// As OpenH264 behaved when the table was recorded.
+    OpenH264,
+}
+
+/// A flow's encoder.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Encoder {
+    /// Model or codec.
+    pub kind: EncoderKind,
+    /// Frames per second, 1 to 240; by default 60, and a clip's own rate.
+    pub fps: Option<f64>,
+    /// Time from capture to coded frame; by default the encoder's own.
+    #[serde(deserialize_with = "text::optional")]
+    pub latency: Option<Span>,
+    /// Model: the recorded clip its sizes and qualities come from.
+    pub table: String,
+    /// Model: what it starts from.
+    pub behaviour: Behaviour,
+    /// Model: time constant with which frame sizes follow the target.
+    #[serde(deserialize_with = "text::optional")]
+    pub lag: Option<Span>,
+    /// Model: mean frame size over what was asked for.
+    pub bias: Option<f64>,
+    /// Model: largest excess of a frame, as a fraction.
+    pub overshoot: Option<f64>,
+    /// Model: largest shortfall of a frame, as a fraction.
+    pub undershoot: Option<f64>,
+    /// Model: how much the recorded content moves frame sizes; 0 not at all, 1 as recorded.
+    pub content: Option<f64>,
+    /// Model: standard deviation of the logarithm of frame sizes.
+    pub noise: Option<f64>,
+    /// Model: size of key frames relative to others.
+    pub key_ratio: Option<f64>,
+    /// Model: spans in which the content needs no more than a rate (a menu): `[["17s", "19s", "2mbit"]]`.
+    #[serde(deserialize_with = "text::triples")]
+    pub cap: Vec<(Span, Span, Rate)>,
+    /// Codec: a clip's path, relative to the scenario's folder, or `"synthetic"`. It repeats until the run ends.
+    pub clip: String,
+    /// Codec: picture size of the synthetic source (by default 1280x720), or to scale a clip to (needs ffmpeg).
+    #[serde(deserialize_with = "text::optional")]
+    pub size: Option<PictureSize>,
+    /// Codec: cut frames into slices that fit a packet each.
+    pub slices: bool,
+}
+
+impl Default for Encoder {
+    fn default() -> Encoder {
+        Encoder {
+            kind: EncoderKind::Model,
+            fps: None,
+            latency: None,
+            table: "big_buck_bunny".to_owned(),
+            behaviour: Behaviour::Perfect,
+            lag: None,
+            bias: None,
+            overshoot: None,
+            undershoot: None,
+            content: None,
+            noise: None,
+            key_ratio: None,
+            cap: Vec::new(),
+            clip: SYNTHETIC.to_owned(),
+            size: None,
+            slices: false,
+        }
+    }
+}
+
+/// The name of the synthetic source where a clip's path could stand.
+pub const SYNTHETIC: &str = "synthetic";
+
+/// The shape of cross traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CrossKind {
+    /// One packet every so often, exactly.
+    Cbr,
+    /// Exponential gaps.
+    Poisson,
+    /// CBR in exponential bursts and pauses.
+    OnOff,
+}
+
+/// A source that listens to nobody.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cross {
+    /// Its shape.
+    pub kind: CrossKind,
+    /// Its mean rate in wire bits (while on, for `onoff`).
+    #[serde(deserialize_with = "text::quantity")]
+    pub rate: Rate,
+    /// IP packet size.
+    #[serde(default = "default_cross_size", deserialize_with = "text::quantity")]
+    pub size: Bytes,
+    /// When it starts.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub start: Span,
+    /// When it stops; by default with the run.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub stop: Option<Span>,
+    /// Mean length of a burst (`onoff`).
+    #[serde(default = "default_burst_time", deserialize_with = "text::quantity")]
+    pub on: Span,
+    /// Mean length of a pause (`onoff`).
+    #[serde(default = "default_burst_time", deserialize_with = "text::quantity")]
+    pub off: Span,
+}
+
+impl Scenario {
+    /// Scenario files are written by hand; a larger one is something else.
+    const LARGEST_FILE: u64 = 4 << 20;
+
+    /// Reads and checks a scenario file.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] naming file, line, field and what would be accepted.
+    pub fn load(file: &Path) -> Result<Scenario, ScenarioError> {
+        let unreadable = |what: String| ScenarioError {
+            file: file.to_owned(), line: None, field: String::new(), what,
+        };
+        let size = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
+        if size > Scenario::LARGEST_FILE {
+            return Err(unreadable(format!("{size} bytes long; a scenario is a TOML text of at most 4 MiB")));
+        }
+        let text = fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+        Scenario::parse(&text, file)
+    }
+
+    /// Reads and checks a scenario from its text; `file` names it in errors and is where relative paths start.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] naming file, line, field and what would be accepted.
+    pub fn parse(text: &str, file: &Path) -> Result<Scenario, ScenarioError> {
+        let mut scenario: Scenario =
+            toml::from_str(text).map_err(|error| error::from_toml(file.to_owned(), text, &error))?;
+        check::check(&scenario).map_err(|problem| problem.locate(file.to_owned(), text))?;
+        scenario.file = file.to_owned();
+        scenario.text = text.to_owned();
+        scenario.fill_names();
+        Ok(scenario)
+    }
+
+    /// `path` as seen from the scenario's folder.
+    pub fn beside(&self, path: &Path) -> PathBuf {
+        self.file.parent().unwrap_or(Path::new("")).join(path)
+    }
+
+    /// An error about `field` of this scenario, found while building it.
+    pub fn error(&self, field: impl Into<String>, what: impl Into<String>) -> ScenarioError {
+        error::Problem::new(field, what).locate(self.file.clone(), &self.text)
+    }
+
+    /// The same scenario with the first flow's controller replaced by `cc`.
+    #[must_use]
+    pub fn with_cc(&self, cc: &str) -> Scenario {
+        let mut changed = self.clone();
+        if let Some(flow) = changed.flows.first_mut() {
+            let named_after_cc = flow.name == controller_name(&flow.cc);
+            cc.clone_into(&mut flow.cc);
+            if named_after_cc {
+                controller_name(cc).clone_into(&mut flow.name);
+            }
+        }
+        changed
+    }
+
+    fn fill_names(&mut self) {
+        if self.name.is_empty() {
+            self.name = self.file.file_stem().map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
+        }
+        for i in 0..self.flows.len() {
+            if self.flows[i].name.is_empty() {
+                self.flows[i].name = self.free_name(controller_name(&self.flows[i].cc));
+            }
+        }
+    }
+
+    /// `stem`, or the first of `stem-2`, `stem-3`, ... that no flow has.
+    fn free_name(&self, stem: &str) -> String {
+        let taken = |name: &str| self.flows.iter().any(|flow| flow.name == name);
+        let numbered = (2..).map(|n| format!("{stem}-{n}"));
+        std::iter::once(stem.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+    }
+}
+
+/// The controller's name without its options.
+pub fn controller_name(cc: &str) -> &str {
+    cc.split(':').next().unwrap_or(cc)
+}
+
+fn default_seed() -> u64 {
+    1
+}
+fn default_true() -> bool {
+    true
+}
+fn default_mtu() -> Bytes {
+    Bytes::new(u64::from(cc::Setup::default().mtu))
+}
+fn default_initial() -> Rate {
+    cc::Setup::default().initial
+}
+fn default_min() -> Rate {
+    cc::Setup::default().min
+}
+fn default_max() -> Rate {
+    cc::Setup::default().max
+}
+fn default_cross_size() -> Bytes {
+    Bytes::new(u64::from(netsim::DEFAULT_SIZE))
+}
+fn default_burst_time() -> Span {
+    Span::from_millis(500)
+}

@@ -1,0 +1,380 @@
+//! What the tables hold.
+
+use units::{Rate, Span, Time};
+
+use super::parquet_file::{Column, Get};
+use crate::collect::{
+    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, PacketRow, RttSample, NO_FRAME,
+};
+
+/// A packet and the flow it belongs to.
+pub struct PacketOfFlow<'a> {
+    /// The flow's name.
+    pub flow: &'a str,
+    /// The packet.
+    pub packet: &'a PacketRow,
+}
+
+/// A frame, the flow and stream it belongs to, and its number.
+pub struct FrameOfFlow<'a> {
+    /// The flow's name.
+    pub flow: &'a str,
+    /// The stream.
+    pub stream: u8,
+    /// The capture index.
+    pub number: usize,
+    /// The frame.
+    pub frame: &'a FrameRow,
+}
+
+/// Something that happened to a packet at the bottleneck.
+pub struct LinkRow<'a> {
+    /// When.
+    pub at: Time,
+    /// The flow's name; empty for cross traffic.
+    pub flow: &'a str,
+    /// What.
+    pub what: LinkWhat,
+    /// Bytes on the wire.
+    pub size: u32,
+}
+
+/// The three things that can happen at a link.
+pub enum LinkWhat {
+    /// Accepted: backlog in bytes and packets.
+    In(u32, u32),
+    /// Left, so long after it came.
+    Out(Span),
+    /// Dropped, and why.
+    Drop(&'static str),
+}
+
+/// A decision, an inner quantity or a round-trip sample of a flow's sender.
+pub struct DecisionRow<'a> {
+    /// When.
+    pub at: Time,
+    /// The flow's name.
+    pub flow: &'a str,
+    /// What quantity.
+    pub name: &'a str,
+    /// Its value.
+    pub value: f64,
+}
+
+const fn int<R>(name: &'static str, about: &'static str, get: fn(&R) -> Option<i64>) -> Column<R> {
+    Column { name, about, get: Get::Int(get) }
+}
+const fn real<R>(name: &'static str, about: &'static str, get: fn(&R) -> Option<f64>) -> Column<R> {
+    Column { name, about, get: Get::Real(get) }
+}
+const fn flag<R>(name: &'static str, about: &'static str, get: fn(&R) -> Option<bool>) -> Column<R> {
+    Column { name, about, get: Get::Flag(get) }
+}
+const fn text<R>(
+    name: &'static str,
+    about: &'static str,
+    get: for<'r> fn(&'r R) -> Option<&'r str>,
+) -> Column<R> {
+    Column { name, about, get: Get::Text(get) }
+}
+
+fn ns(at: Option<Time>) -> Option<i64> {
+    at.map(|at| at.as_nanos() as i64)
+}
+
+/// The columns of `packets.parquet`: one row per transmission.
+pub fn packet_columns<'a>() -> Vec<Column<PacketOfFlow<'a>>> {
+    vec![
+        text("flow", "name of the flow", |r| Some(r.flow)),
+        int("packet", "the sender's number for this transmission", |r| Some(r.packet.packet as i64)),
+        int("sent_ns", "handed to the network", |r| ns(Some(r.packet.sent))),
+        int("arrived_ns", "first arrival at the receiver; null if it never came", |r| ns(r.packet.arrived)),
+        int("acked_ns", "the sender learnt of the arrival", |r| ns(r.packet.acked)),
+        int("size", "UDP payload in bytes", |r| Some(i64::from(r.packet.size))),
+        int("stream", "stream number", |r| Some(i64::from(r.packet.stream))),
+        int("frame", "capture index; null for padding", |r| {
+            (r.packet.frame != NO_FRAME).then_some(i64::from(r.packet.frame))
+        }),
+        int("index", "place in the frame; null for padding", |r| {
+            (r.packet.frame != NO_FRAME).then_some(i64::from(r.packet.index))
+        }),
+        flag("retransmission", "sent before under another number", |r| Some(r.packet.retransmission)),
+        flag("given_up", "the sender took it for lost", |r| Some(r.packet.lost)),
+        flag("spurious", "taken for lost although it had arrived", |r| Some(r.packet.spurious)),
+    ]
+}
+
+/// The columns of `frames.parquet`: one row per captured frame.
+pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
+    vec![
+        text("flow", "name of the flow", |r| Some(r.flow)),
+        int("stream", "stream number", |r| Some(i64::from(r.stream))),
+        int("frame", "capture index", |r| Some(r.number as i64)),
+        int("captured_ns", "picture read", |r| ns(r.frame.captured)),
+        int("encoded_ns", "coded frame ready", |r| ns(r.frame.encoded)),
+        int("first_sent_ns", "first packet left", |r| ns(r.frame.first_sent)),
+        int("sent_ns", "last packet left for the first time", |r| ns(r.frame.sent)),
+        int("assembled_ns", "receiver has all of it", |r| ns(r.frame.assembled)),
+        int("displayed_ns", "shown; null if it never was", |r| ns(r.frame.displayed)),
+        int("target_bps", "bitrate asked of the encoder", |r| {
+            r.frame.encoded.map(|_| r.frame.target.as_bps().min(i64::MAX as u64) as i64)
+        }),
+        int("size", "coded size in bytes; null if it was not encoded", |r| {
+            r.frame.encoded.map(|_| i64::from(r.frame.size))
+        }),
+        int("packets", "packets it was cut into", |r| r.frame.sent.map(|_| i64::from(r.frame.packets))),
+        flag("key", "decodes alone", |r| r.frame.encoded.map(|_| r.frame.key)),
+        flag("skipped", "left out by the sender", |r| Some(r.frame.skipped)),
+        flag("late", "shown after its deadline; null if not shown", |r| r.frame.displayed.map(|_| r.frame.late)),
+        flag("abandoned", "the receiver stopped waiting for it", |r| Some(r.frame.abandoned)),
+        real("delay_ms", "capture to display in milliseconds; null if not shown", |r| {
+            r.frame.delay().map(Span::as_millis_f64)
+        }),
+        real("psnr_db", "luma PSNR of the shown picture against its source in dB", |r| r.frame.psnr()),
+        real("ssim", "SSIM (All) of the shown picture against its source", |r| r.frame.ssim()),
+        flag("measured", "quality was measured on the shown picture; false: the encoder's word", |r| {
+            r.frame.psnr().map(|_| r.frame.shown_quality.0.is_some())
+        }),
+    ]
+}
+
+/// The columns of `link.parquet`: one row per event at the bottleneck.
+pub fn link_columns<'a>() -> Vec<Column<LinkRow<'a>>> {
+    vec![
+        int("time_ns", "when", |r| ns(Some(r.at))),
+        text("event", "in, out or drop", |r| {
+            Some(match r.what {
+                LinkWhat::In(..) => "in",
+                LinkWhat::Out(_) => "out",
+                LinkWhat::Drop(_) => "drop",
+            })
+        }),
+        text("flow", "name of the flow; null for cross traffic", |r| (!r.flow.is_empty()).then_some(r.flow)),
+        int("size", "bytes on the wire", |r| Some(i64::from(r.size))),
+        int("backlog_bytes", "in: bytes in the queue with it", |r| match r.what {
+            LinkWhat::In(bytes, _) => Some(i64::from(bytes)),
+            _ => None,
+        }),
+        int("backlog_packets", "in: packets in the queue with it", |r| match r.what {
+            LinkWhat::In(_, packets) => Some(i64::from(packets)),
+            _ => None,
+        }),
+        real("sojourn_ms", "out: milliseconds since it came, serialisation included", |r| match r.what {
+            LinkWhat::Out(sojourn) => Some(sojourn.as_millis_f64()),
+            _ => None,
+        }),
+        text("cause", "drop: why", |r| match r.what {
+            LinkWhat::Drop(cause) => Some(cause),
+            _ => None,
+        }),
+    ]
+}
+
+/// The columns of `decisions.parquet`: one row per changed quantity of a sender.
+pub fn decision_columns<'a>() -> Vec<Column<DecisionRow<'a>>> {
+    vec![
+        int("time_ns", "when", |r| ns(Some(r.at))),
+        text("flow", "name of the flow", |r| Some(r.flow)),
+        text(
+            "name",
+            "window_bytes, pacing_bps, media_bps, rtt_ms, srtt_ms, or an inner quantity of the controller",
+            |r| Some(r.name),
+        ),
+        real("value", "its value; infinite for `no limit`", |r| Some(r.value)),
+    ]
+}
+
+fn of_flows<'a>(run: &'a Collector, names: &'a [String]) -> impl Iterator<Item = (&'a str, &'a FlowRecord)> {
+    names.iter().map(String::as_str).zip(&run.flows)
+}
+
+/// The rows of `packets.parquet`.
+pub(super) fn packets<'a>(run: &'a Collector, names: &'a [String]) -> Vec<PacketOfFlow<'a>> {
+    of_flows(run, names)
+        .flat_map(|(flow, record)| record.packets.iter().map(move |packet| PacketOfFlow { flow, packet }))
+        .collect()
+}
+
+/// The rows of `frames.parquet`.
+pub(super) fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOfFlow<'a>> {
+    let mut rows = Vec::new();
+    for (flow, record) in of_flows(run, names) {
+        for (&stream, frames) in &record.streams {
+            let numbered = frames.rows.iter().enumerate();
+            rows.extend(numbered.map(|(number, frame)| FrameOfFlow { flow, stream, number, frame }));
+        }
+    }
+    rows
+}
+
+/// The rows of `link.parquet`, in the order things happened.
+pub(super) fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
+    let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
+    let arrivals = run.link.arrivals.iter().map(|&Arrival { at, flow, size, backlog, packets }| LinkRow {
+        at, flow: name(flow), what: LinkWhat::In(backlog, packets), size,
+    });
+    let departures = run.link.departures.iter().map(|&Departure { at, flow, size, sojourn }| LinkRow {
+        at, flow: name(flow), what: LinkWhat::Out(sojourn), size,
+    });
+    let drops = run.link.drops.iter().map(|&Drop { at, flow, size, cause }| LinkRow {
+        at, flow: name(flow), what: LinkWhat::Drop(cause_name(cause)), size,
+    });
+    let mut rows: Vec<LinkRow<'a>> = arrivals.chain(departures).chain(drops).collect();
+    rows.sort_by_key(|row| row.at);
+    rows
+}
+
+/// The rows of `decisions.parquet`: per flow and quantity, in time order.
+pub(super) fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<DecisionRow<'a>> {
+    let mut rows = Vec::new();
+    for (flow, record) in of_flows(run, names) {
+        let mut add = |name: &'a str, values: &mut dyn Iterator<Item = (Time, f64)>| {
+            rows.extend(values.map(|(at, value)| DecisionRow { at, flow, name, value }));
+        };
+        add("window_bytes", &mut changes(&record.decisions, |d| limit(d.window)));
+        add("pacing_bps", &mut changes(&record.decisions, |d| bps(d.pacing)));
+        add("media_bps", &mut changes(&record.decisions, |d| bps(d.media)));
+        let rtt = |get: fn(&RttSample) -> Span| record.rtt.iter().map(move |s| (s.at, get(s).as_millis_f64()));
+        add("rtt_ms", &mut rtt(|s| s.latest));
+        add("srtt_ms", &mut rtt(|s| s.smoothed));
+        for (name, values) in &record.observed {
+            add(name, &mut values.iter().copied());
+        }
+    }
+    rows
+}
+
+fn changes(decided: &[Decided], get: fn(&Decided) -> f64) -> impl Iterator<Item = (Time, f64)> + '_ {
+    let mut last = None;
+    decided.iter().map(move |d| (d.at, get(d))).filter(move |&(_, value)| last.replace(value) != Some(value))
+}
+
+fn limit(value: u64) -> f64 {
+    if value == u64::MAX { f64::INFINITY } else { value as f64 }
+}
+
+fn bps(rate: Rate) -> f64 {
+    limit(rate.as_bps())
+}
+
+fn cause_name(cause: record::Dropped) -> &'static str {
+    use record::Dropped as D;
+    match cause {
+        D::QueueFull => "queue full",
+        D::LinkLoss => "link loss",
+        D::QueuePolicy => "queue policy",
+        D::Oversize => "oversize",
+        D::Malformed => "malformed",
+        D::Foreign => "foreign",
+        D::Duplicate => "duplicate",
+        D::Stale => "stale",
+        D::FarFuture => "far future",
+        D::BufferFull => "buffer full",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{write_tables, Origin};
+    use super::*;
+    use crate::collect::StreamFrames;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::{Field, RowAccessor};
+    use std::fs::File;
+
+    fn run_of_two_packets() -> Collector {
+        let packet = PacketRow {
+            packet: 7,
+            sent: Time::from_millis(5),
+            arrived: Some(Time::from_millis(25)),
+            acked: None,
+            size: 1_200,
+            frame: 0,
+            index: 3,
+            stream: 0,
+            retransmission: false,
+            lost: false,
+            spurious: false,
+        };
+        let lost = PacketRow { packet: 8, arrived: None, lost: true, frame: NO_FRAME, ..packet };
+        let frame = FrameRow {
+            captured: Some(Time::from_millis(4)),
+            encoded: Some(Time::from_millis(5)),
+            displayed: Some(Time::from_millis(26)),
+            encoder_quality: (Some(41.5), None),
+            ..FrameRow::default()
+        };
+        let mut flow = FlowRecord { packets: vec![packet, lost], ..FlowRecord::default() };
+        flow.streams.insert(0, StreamFrames { rows: vec![frame, FrameRow::default()] });
+        let decided = |ms, media| Decided {
+            at: Time::from_millis(ms), window: u64::MAX, pacing: Rate::from_mbps(4), media,
+        };
+        flow.decisions = vec![decided(0, Rate::from_mbps(2)), decided(1, Rate::from_mbps(3))];
+        let mut run = Collector::default();
+        run.flows = vec![flow];
+        run.link.departures =
+            vec![Departure { at: Time::from_millis(6), flow: 0, size: 1_228, sojourn: Span::from_micros(500) }];
+        run.link.drops =
+            vec![Drop { at: Time::from_millis(5), flow: 9, size: 1_500, cause: record::Dropped::QueueFull }];
+        run
+    }
+
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("framewire-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl std::ops::Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let folder = Folder::new("tables");
+        let origin: Origin = vec![("seed".into(), "7".into()), ("scenario".into(), "name = \"x\"".into())];
+        write_tables(&folder.0, &run_of_two_packets(), &["sqp".into()], &origin).unwrap();
+
+        let open = |name: &str| SerializedFileReader::new(File::open(folder.0.join(name)).unwrap()).unwrap();
+        let packets = open("packets.parquet");
+        let rows: Vec<_> = packets.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[0].get_string(0).unwrap(), "sqp");
+        assert_eq!(rows[0].get_long(1).unwrap(), 7);
+        assert_eq!(rows[0].get_long(3).unwrap(), 25_000_000);
+        let values: Vec<&Field> = rows[1].get_column_iter().map(|(_, field)| field).collect();
+        assert_eq!((values[3], values[7]), (&Field::Null, &Field::Null));
+        assert!(rows[1].get_bool(10).unwrap());
+        let meta = packets.metadata().file_metadata().key_value_metadata().unwrap();
+        assert!(meta.iter().any(|pair| pair.key == "seed" && pair.value.as_deref() == Some("7")));
+
+        let frames: Vec<_> = open("frames.parquet").get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(frames[0].get_double(16).unwrap(), 22.0);
+        assert_eq!(frames[0].get_double(17).unwrap(), 41.5);
+        assert!(!frames[0].get_bool(19).unwrap());
+        assert_eq!(open("decisions.parquet").metadata().file_metadata().num_rows(), 4);
+        let link: Vec<_> = open("link.parquet").get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!((link[0].get_string(1).unwrap(), link[1].get_string(1).unwrap()), (&"drop".into(), &"out".into()));
+        assert_eq!(link[0].get_string(7).unwrap(), "queue full");
+    }
+
+    #[test]
+    fn the_documentation_lists_every_column() {
+        let page = include_str!("../../../../docs/output.md");
+        let mut documented = Vec::new();
+        documented.extend(packet_columns().iter().map(|c| (c.name, c.about)));
+        documented.extend(frame_columns().iter().map(|c| (c.name, c.about)));
+        documented.extend(link_columns().iter().map(|c| (c.name, c.about)));
+        documented.extend(decision_columns().iter().map(|c| (c.name, c.about)));
+        for (name, about) in documented {
+            let line = format!("| `{name}` | {about} |");
+            assert!(page.contains(&line), "docs/output.md lacks the line\n{line}");
+        }
+    }
+}

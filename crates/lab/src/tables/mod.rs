@@ -1,0 +1,35 @@
+//! A run's rows as Parquet files, for data frames: `packets`, `frames`, `link`, `decisions`. `docs/output.md` lists the
+//! columns.
+//!
+//! Times are nanoseconds of world time since the start of the run, as 64-bit integers; what did not happen is null. Each
+//! file carries the scenario, seed, commit and event hash it came from.
+
+mod columns;
+mod parquet_file;
+
+use std::path::Path;
+
+use crate::collect::Collector;
+use crate::files::WriteError;
+
+pub use columns::{DecisionRow, FrameOfFlow, LinkRow, PacketOfFlow, decision_columns, frame_columns, link_columns, packet_columns};
+pub use parquet_file::{write_table, Column, Get};
+
+/// What a table says about the run it came from: pairs of key and value.
+pub type Origin = Vec<(String, String)>;
+
+/// Writes the four tables of a run into `folder`, which must exist. `names` are the flows' names, in order.
+///
+/// # Errors
+/// [`WriteError`] naming the file that could not be written.
+pub fn write_tables(
+    folder: &Path,
+    run: &Collector,
+    names: &[String],
+    origin: &Origin,
+) -> Result<(), WriteError> {
+    write_table(&folder.join("packets.parquet"), &columns::packets(run, names), &packet_columns(), origin)?;
+    write_table(&folder.join("frames.parquet"), &columns::frames(run, names), &frame_columns(), origin)?;
+    write_table(&folder.join("link.parquet"), &columns::link(run, names), &link_columns(), origin)?;
+    write_table(&folder.join("decisions.parquet"), &columns::decisions(run, names), &decision_columns(), origin)
+}

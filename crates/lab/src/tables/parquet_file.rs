@@ -1,0 +1,128 @@
+//! One Parquet file from rows and a list of columns.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+use super::Origin;
+use crate::files::{write_whole, WriteError};
+
+/// Rows per row group: a column of it takes at most 16 MB while it is written.
+const GROUP: usize = 1 << 20;
+
+/// How a column's value comes out of a row.
+#[derive(Clone, Copy)]
+pub enum Get<R> {
+    /// A whole number.
+    Int(fn(&R) -> Option<i64>),
+    /// A real number.
+    Real(fn(&R) -> Option<f64>),
+    /// Yes or no.
+    Flag(fn(&R) -> Option<bool>),
+    /// Text.
+    Text(for<'r> fn(&'r R) -> Option<&'r str>),
+}
+
+/// A column of a table of `R`.
+#[derive(Clone, Copy)]
+pub struct Column<R> {
+    /// Its name in the file.
+    pub name: &'static str,
+    /// What it holds, with its unit.
+    pub about: &'static str,
+    /// How to read it from a row.
+    pub get: Get<R>,
+}
+
+/// Writes `rows` to `path`, every column nullable, with `origin` in the file's metadata.
+///
+/// # Errors
+/// [`WriteError`] naming the file; nothing is left half-written.
+pub fn write_table<R>(
+    path: &Path,
+    rows: &[R],
+    columns: &[Column<R>],
+    origin: &Origin,
+) -> Result<(), WriteError> {
+    write_whole(path, |file| write(file, rows, columns, origin).map_err(io::Error::other))
+}
+
+fn write<R>(
+    file: &mut BufWriter<File>,
+    rows: &[R],
+    columns: &[Column<R>],
+    origin: &Origin,
+) -> Result<(), ParquetError> {
+    let pairs = origin.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by("framewire".to_owned())
+        .set_key_value_metadata(Some(pairs.chain(about).collect()))
+        .build();
+    let mut writer = SerializedFileWriter::new(file, schema(columns)?, Arc::new(properties))?;
+    for group in rows.chunks(GROUP) {
+        let mut row_group = writer.next_row_group()?;
+        for column in columns {
+            let mut out = row_group.next_column()?.expect("the schema has as many columns");
+            write_column(&mut out, group, column)?;
+            out.close()?;
+        }
+        row_group.close()?;
+    }
+    writer.close().map(drop)
+}
+
+fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr, ParquetError> {
+    let fields: Result<Vec<TypePtr>, ParquetError> = columns
+        .iter()
+        .map(|column| {
+            let (physical, logical) = match column.get {
+                Get::Int(_) => (Physical::INT64, None),
+                Get::Real(_) => (Physical::DOUBLE, None),
+                Get::Flag(_) => (Physical::BOOLEAN, None),
+                Get::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            };
+            let field = Type::primitive_type_builder(column.name, physical)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type(logical);
+            field.build().map(Arc::new)
+        })
+        .collect();
+    Type::group_type_builder("framewire").with_fields(fields?).build().map(Arc::new)
+}
+
+fn write_column<R>(
+    out: &mut SerializedColumnWriter<'_>,
+    rows: &[R],
+    column: &Column<R>,
+) -> Result<(), ParquetError> {
+    match column.get {
+        Get::Int(get) => write_values::<Int64Type>(out, rows.iter().map(get)),
+        Get::Real(get) => write_values::<DoubleType>(out, rows.iter().map(get)),
+        Get::Flag(get) => write_values::<BoolType>(out, rows.iter().map(get)),
+        Get::Text(get) => write_values::<ByteArrayType>(out, rows.iter().map(|r| get(r).map(ByteArray::from))),
+    }
+}
+
+/// Parquet keeps only values that are there, and a level of 0 or 1 for every row.
+fn write_values<T: DataType>(
+    out: &mut SerializedColumnWriter<'_>,
+    cells: impl Iterator<Item = Option<T::T>>,
+) -> Result<(), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for cell in cells {
+        levels.push(i16::from(cell.is_some()));
+        values.extend(cell);
+    }
+    out.typed::<T>().write_batch(&values, Some(&levels), None).map(drop)
+}

@@ -1,0 +1,231 @@
+//! H.264 by OpenH264 (built from source with the crate, no system package): the embedded real codec.
+//!
+//! Every frame is coded at the bitrate asked for that frame, without a key frame in between, and a key frame comes only
+//! when one is asked for. With `slices` set, a frame is cut into slices that each fit a packet.
+//!
+//! ```text
+//!   Ask { bitrate, interval, key } -> bits of this frame = bitrate * interval -> ENCODER_OPTION_BITRATE -> EncodeFrame
+//! ```
+//!
+//! What makes the rate adjustable (found by trying): the level must be 5.2 and the initial maximum high, else a later
+//! raise is refused; the layer must be `SPATIAL_LAYER_ALL`; frame skipping must be off; the mode must be Bitrate, since
+//! Bufferbased ignores the rate and Timestamp overflows 32 bits above about 1 Mbit a frame.
+
+mod decoder;
+mod raw;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use units::{Rate, Span, Time};
+
+pub use decoder::H264Decoder;
+
+use crate::{Ask, CodecError, Coded, Encoder, RawFrame};
+use raw::{Handle, Settings};
+
+/// How hard the encoder searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Complexity {
+    /// Fastest; what live encoding uses.
+    #[default]
+    Low,
+    /// In between.
+    Medium,
+    /// Slowest.
+    High,
+}
+
+/// How to set up an [`H264Encoder`].
+#[derive(Clone, Debug)]
+pub struct H264Config {
+    /// Picture width in pixels: even, 16 to 3840.
+    pub width: usize,
+    /// Picture height in pixels: even, 16 to 2160.
+    pub height: usize,
+    /// Usual time between frames; each [`Ask`] brings its own.
+    pub interval: Span,
+    /// Bitrate before the first [`Ask`].
+    pub initial: Rate,
+    /// Higher asks are held to this rate, and it to 240 Mbit/s (level 5.2 ends at 288).
+    pub max: Rate,
+    /// Cut each frame into slices of at most this many bytes (500 to 65,000); one slice a frame if `None`.
+    pub slices: Option<usize>,
+    /// Time from submitting a frame until it is ready. In virtual time this stands for the time encoding takes; in
+    /// real time, where encoding takes its time itself, it is zero.
+    pub latency: Span,
+    /// How hard to search.
+    pub complexity: Complexity,
+    /// Encoder threads (1 to 16). More than one cuts the frame into as many slices.
+    pub threads: u16,
+    /// Size aimed at for key frames after the first, in average frames (0.5 to 10). Quality limits of the codec make
+    /// real key frames larger than this at low rates.
+    pub key_ratio: f64,
+}
+
+impl H264Config {
+    /// Defaults for pictures of this size, `interval` apart: 4 ms latency, one slice, one thread, fastest search, and
+    /// key frames aimed at twice an average frame (OpenH264's own default of four takes a live link four frame times).
+    pub fn new(width: usize, height: usize, interval: Span) -> H264Config {
+        H264Config {
+            width,
+            height,
+            interval,
+            initial: Rate::from_mbps(2),
+            max: Rate::from_mbps(200),
+            slices: None,
+            latency: Span::from_millis(4),
+            complexity: Complexity::Low,
+            threads: 1,
+            key_ratio: 2.0,
+        }
+    }
+
+    fn check(&self) -> Result<(), CodecError> {
+        let side = |n: usize, most: usize| n.is_multiple_of(2) && (16..=most).contains(&n);
+        let (long, short) = (self.width.max(self.height), self.width.min(self.height));
+        if !side(long, 3840) || !side(short, 2160) {
+            return refuse(format!("{}x{} is not an even size from 16x16 to 3840x2160", self.width, self.height));
+        }
+        if !self.interval.is_positive() {
+            return refuse(format!("an interval of {} between frames", self.interval));
+        }
+        if self.slices.is_some_and(|bytes| !(500..=65_000).contains(&bytes)) {
+            return refuse(format!("slices of {:?} bytes; 500 to 65,000 are possible", self.slices));
+        }
+        if !(1..=16).contains(&self.threads) {
+            return refuse(format!("{} threads; 1 to 16 are possible", self.threads));
+        }
+        if !(0.5..=10.0).contains(&self.key_ratio) {
+            return refuse(format!("a key frame ratio of {}; 0.5 to 10 are possible", self.key_ratio));
+        }
+        Ok(())
+    }
+}
+
+fn refuse<T>(what: String) -> Result<T, CodecError> {
+    Err(CodecError::Codec { codec: "openh264", what })
+}
+
+/// What OpenH264's rate control believes in at most, in bit/s: its own limit is level 5.2's 288,000,000, which the
+/// target must stay below.
+const MAX_BITRATE: u64 = 240_000_000;
+/// Fastest frame rate OpenH264 accepts; beyond it only the bits per frame count, which is all we use.
+const MAX_FPS: f64 = 60.0;
+
+/// The encoder. Deterministic: the same pictures and asks give the same bytes.
+pub struct H264Encoder {
+    handle: Handle,
+    config: H264Config,
+    /// Frame rate the codec was told.
+    fps: f64,
+    /// Rate the codec was last told, in bit/s at `fps`.
+    bitrate: i32,
+    /// After a failure only a key frame is safe.
+    broken: bool,
+    ready: VecDeque<(Time, Coded)>,
+}
+
+impl H264Encoder {
+    /// Opens an encoder.
+    ///
+    /// # Errors
+    /// [`CodecError::Codec`] if the configuration is out of range or OpenH264 refuses it.
+    pub fn new(config: H264Config) -> Result<H264Encoder, CodecError> {
+        config.check()?;
+        let fps = (1.0 / config.interval.as_secs_f64()).clamp(1.0, MAX_FPS);
+        let initial = config.initial.as_bps().clamp(1_000, MAX_BITRATE) as i32;
+        let settings = Settings {
+            width: config.width,
+            height: config.height,
+            fps,
+            bitrate: initial,
+            slice_bytes: config.slices,
+            threads: config.threads,
+            complexity: config.complexity,
+            key_percent: (config.key_ratio * 100.0).round() as i32,
+        };
+        let handle = Handle::open(&settings)
+            .or_else(|(call, code)| refuse(format!("{call} returned {code} for {settings:?}")))?;
+        Ok(H264Encoder { handle, config, fps, bitrate: initial, broken: false, ready: VecDeque::new() })
+    }
+
+    /// The rate that an ask gets: what it asks for, within the encoder's limits.
+    fn granted(&self, ask: &Ask) -> Rate {
+        ask.bitrate.min(self.config.max).min(Rate::from_bps(MAX_BITRATE))
+    }
+
+    /// Tells the codec this frame's budget, as the rate that gives it at the frame rate the codec believes in.
+    fn set_budget(&mut self, rate: Rate, interval: Span) -> Result<(), CodecError> {
+        let interval = if interval.is_positive() { interval } else { self.config.interval };
+        let bits = rate.as_f64() * interval.as_secs_f64();
+        // At least a byte a frame, which OpenH264 insists on, and at most what it believes in.
+        let bitrate = (bits * self.fps).clamp(self.fps * 8.0, MAX_BITRATE as f64).round() as i32;
+        if bitrate != self.bitrate {
+            self.handle
+                .set_bitrate(bitrate)
+                .or_else(|code| refuse(format!("setting {bitrate} bit/s returned {code}")))?;
+            self.bitrate = bitrate;
+        }
+        Ok(())
+    }
+
+    fn encode(&mut self, now: Time, picture: &RawFrame, ask: &Ask) -> Result<Coded, CodecError> {
+        let target = self.granted(ask);
+        self.set_budget(target, ask.interval)?;
+        if ask.key || self.broken {
+            self.handle
+                .force_key()
+                .or_else(|code| refuse(format!("asking for a key frame returned {code}")))?;
+        }
+        let stream = self
+            .handle
+            .encode(picture, now.as_nanos() / 1_000_000)
+            .or_else(|code| refuse(format!("encoding frame {} returned {code}", ask.frame)))?;
+        if stream.bytes.is_empty() || ((ask.key || self.broken) && !stream.key) {
+            return refuse(format!("frame {} came out empty or not as the key frame asked for", ask.frame));
+        }
+        Ok(Coded {
+            frame: ask.frame,
+            size: stream.bytes.len() as u32,
+            payload: Some(Bytes::from(stream.bytes)),
+            key: stream.key,
+            target,
+            pieces: stream.pieces,
+            quality: None,
+        })
+    }
+}
+
+impl Encoder for H264Encoder {
+    fn submit(&mut self, now: Time, picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+        let Some(picture) = picture else {
+            return refuse(format!("frame {} came without a picture", ask.frame));
+        };
+        if (picture.width, picture.height) != (self.config.width, self.config.height) {
+            return Err(CodecError::Size {
+                width: self.config.width,
+                height: self.config.height,
+                found_width: picture.width,
+                found_height: picture.height,
+            });
+        }
+        let coded = self.encode(now, picture, ask);
+        self.broken = coded.is_err();
+        self.ready.push_back((now + self.config.latency, coded?));
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Coded> {
+        let due = self.ready.front().is_some_and(|(at, _)| *at <= now);
+        if due { self.ready.pop_front().map(|(_, coded)| coded) } else { None }
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        self.ready.front().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The decoder: strict, because a concealed picture would be measured as if it had been received.
+
+use openh264::OpenH264API;
+use openh264::decoder::{DecodedYUV, Decoder as Inner, DecoderConfig};
+use openh264::formats::YUVSource;
+
+use crate::{CodecError, Decoder, RawFrame};
+
+/// Types of network abstraction layer units that need nothing before them (H.264 table 7-1): a key picture's slice, a
+/// sequence and a picture parameter set.
+const BEGINNINGS: [u8; 3] = [5, 7, 8];
+
+/// Decodes H.264 in Annex B form, one access unit a call.
+///
+/// Error concealment is off: a frame whose slices or references are missing is an error, and so is every frame after it
+/// until the next key frame.
+pub struct H264Decoder {
+    inner: Inner,
+    /// No picture since the start or the last error: only a key frame can be decoded.
+    waiting: bool,
+}
+
+fn fail<T>(what: impl std::fmt::Display) -> Result<T, CodecError> {
+    Err(CodecError::Codec { codec: "openh264 decoder", what: what.to_string() })
+}
+
+fn open() -> Result<Inner, CodecError> {
+    Inner::with_api_config(OpenH264API::from_source(), DecoderConfig::new()).or_else(fail)
+}
+
+/// Whether one of the [`BEGINNINGS`] is anywhere in an Annex B stream.
+fn begins(coded: &[u8]) -> bool {
+    coded.windows(4).any(|w| w[..3] == [0, 0, 1] && BEGINNINGS.contains(&(w[3] & 0x1f)))
+}
+
+/// Copies a plane out of rows `stride` apart.
+fn plane(source: &[u8], stride: usize, width: usize, height: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(width * height);
+    for row in 0..height {
+        out.extend_from_slice(source.get(row * stride..row * stride + width)?);
+    }
+    Some(out)
+}
+
+fn copy(picture: &DecodedYUV<'_>) -> Option<RawFrame> {
+    let (width, height) = picture.dimensions();
+    let (luma, blue, red) = picture.strides();
+    if width == 0 || height == 0 || width % 2 == 1 || height % 2 == 1 {
+        return None;
+    }
+    let y = plane(picture.y(), luma, width, height)?;
+    let u = plane(picture.u(), blue, width / 2, height / 2)?;
+    let v = plane(picture.v(), red, width / 2, height / 2)?;
+    Some(RawFrame { width, height, y, u, v })
+}
+
+impl H264Decoder {
+    /// Opens a decoder.
+    ///
+    /// # Errors
+    /// [`CodecError::Codec`] if OpenH264 can't be started.
+    pub fn new() -> Result<H264Decoder, CodecError> {
+        Ok(H264Decoder { inner: open()?, waiting: true })
+    }
+
+    fn decode_unit(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
+        match self.inner.decode(coded) {
+            Ok(Some(picture)) => match copy(&picture) {
+                Some(frame) => Ok(Some(frame)),
+                None => fail("a picture with odd sides, which 4:2:0 frames here can't have"),
+            },
+            Ok(None) => Ok(None),
+            Err(error) => fail(error),
+        }
+    }
+}
+
+impl Decoder for H264Decoder {
+    fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
+        if coded.is_empty() || coded.len() > i32::MAX as usize {
+            return fail(format!("an access unit of {} bytes", coded.len()));
+        }
+        if self.waiting && !begins(coded) {
+            return fail("waiting for a key frame");
+        }
+        let decoded = self.decode_unit(coded);
+        match &decoded {
+            Ok(Some(_)) => self.waiting = false,
+            Ok(None) => {}
+            Err(_) => {
+                // A fresh decoder keeps nothing of what went wrong.
+                self.waiting = true;
+                self.inner = open()?;
+            }
+        }
+        decoded
+    }
+}

@@ -1,0 +1,349 @@
+//! A model of an encoder: sizes and qualities of frames without pictures, for runs that need no codec.
+//!
+//! ```text
+//!   rate follows target:   ln r += (ln target - ln r) (1 - e^(-interval/lag)),   lag = lag_up or lag_down
+//!   ratio = weight(frame, r)^content * e^(size_noise * N(0,1) - size_noise^2/2)
+//!   ratio is held to [1 - undershoot, 1 + overshoot], except at a scene cut
+//!   size  = bias * r * interval * ratio, at most cap * interval;  a key frame is key_frame_ratio times as large
+//!   quality = the table's, at rate r * bias * noise
+//! ```
+//!
+//! `weight` is how far the recorded encoder missed its budget on that frame (see [`Table::weight`]): with `content` 1 a
+//! menu undershoots and a fight overshoots as they did in the recording, with `content` 0 they don't.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use units::{Rate, Rng, Span, Time};
+
+use crate::{Ask, CodecError, Coded, Encoder, RawFrame, Table};
+
+/// A stretch of time in which the content needs no more than a certain rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// First instant.
+    pub start: Time,
+    /// First instant after it.
+    pub end: Time,
+    /// What is needed at most.
+    pub rate: Rate,
+}
+
+/// How an [`EncoderModel`] behaves.
+#[derive(Clone, Debug)]
+pub struct ModelConfig {
+    /// The recorded clip; it repeats when it ends.
+    pub table: Arc<Table>,
+    /// Time constant towards a higher target; zero follows at once.
+    pub lag_up: Span,
+    /// Time constant towards a lower target; zero follows at once.
+    pub lag_down: Span,
+    /// Mean size over budget (above 0): 0.6 is an encoder that always undershoots, 1.2 one that always overshoots.
+    pub bias: f64,
+    /// Largest excess of a frame over its budget, as a fraction (0 or more); scene cuts may exceed it.
+    pub overshoot: f64,
+    /// Largest shortfall, as a fraction (0 to 1).
+    pub undershoot: f64,
+    /// How much the recorded content moves sizes: 0 not at all, 1 as recorded.
+    pub content: f64,
+    /// Standard deviation of the logarithm of sizes; 0 is an encoder that hits its budget.
+    pub size_noise: f64,
+    /// Size of a key frame relative to a delta frame (above 0).
+    pub key_frame_ratio: f64,
+    /// Time from submitting a frame until it is ready.
+    pub latency: Span,
+    /// When the content needs less than the target.
+    pub caps: Vec<Cap>,
+    /// Where the noise comes from.
+    pub seed: u64,
+}
+
+impl ModelConfig {
+    /// An encoder that gives exactly `bitrate * interval` every time, key frames too. 4 ms latency.
+    pub fn perfect(table: Arc<Table>) -> ModelConfig {
+        ModelConfig {
+            table,
+            lag_up: Span::ZERO,
+            lag_down: Span::ZERO,
+            bias: 1.0,
+            overshoot: 0.0,
+            undershoot: 0.0,
+            content: 0.0,
+            size_noise: 0.0,
+            key_frame_ratio: 1.0,
+            latency: Span::from_millis(4),
+            caps: Vec::new(),
+            seed: 1,
+        }
+    }
+
+    /// An encoder that behaves as OpenH264 did when the table was recorded. 4 ms latency.
+    pub fn openh264(table: Arc<Table>, seed: u64) -> ModelConfig {
+        let fit = table.fit.clone();
+        ModelConfig {
+            lag_up: Span::from_secs_f64(fit.lag_up_s),
+            lag_down: Span::from_secs_f64(fit.lag_down_s),
+            overshoot: fit.overshoot,
+            undershoot: fit.undershoot,
+            content: 1.0,
+            size_noise: fit.size_noise,
+            key_frame_ratio: fit.key_frame_ratio,
+            seed,
+            ..ModelConfig::perfect(table)
+        }
+    }
+
+    fn check(&self) -> Result<(), CodecError> {
+        let fields = [
+            ("lag_up", self.lag_up.as_secs_f64(), 0.0, 100.0),
+            ("lag_down", self.lag_down.as_secs_f64(), 0.0, 100.0),
+            ("latency", self.latency.as_secs_f64(), 0.0, 100.0),
+            ("bias", self.bias, 0.001, 100.0),
+            ("overshoot", self.overshoot, 0.0, 1000.0),
+            ("undershoot", self.undershoot, 0.0, 1.0),
+            ("content", self.content, 0.0, 10.0),
+            ("size_noise", self.size_noise, 0.0, 10.0),
+            ("key_frame_ratio", self.key_frame_ratio, 0.001, 1000.0),
+        ];
+        match fields.into_iter().find(|(_, value, low, high)| !(low..=high).contains(&value)) {
+            Some((name, value, low, high)) => Err(CodecError::Codec {
+                codec: "encoder model",
+                what: format!("{name} is {value}; {low} to {high} are possible"),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The encoder.
+pub struct EncoderModel {
+    config: ModelConfig,
+    rng: Rng,
+    /// Logarithm of the rate that follows the target, in bit/s; none before the first frame.
+    rate: Option<f64>,
+    /// Logarithm of the configured bias.
+    bias: f64,
+    ready: VecDeque<(Time, Coded)>,
+}
+
+impl EncoderModel {
+    /// An encoder that has not seen a frame.
+    ///
+    /// # Errors
+    /// [`CodecError::Codec`] naming the parameter that is out of range.
+    pub fn new(config: ModelConfig) -> Result<EncoderModel, CodecError> {
+        config.check()?;
+        let rng = Rng::stream(config.seed, "media/model");
+        let bias = config.bias.ln();
+        Ok(EncoderModel { config, rng, rate: None, bias, ready: VecDeque::with_capacity(8) })
+    }
+
+    /// Moves the rate towards the target and returns it in bit/s, after its logarithm.
+    fn follow(&mut self, ask: &Ask) -> (f64, f64) {
+        let target = ask.bitrate.as_f64().max(1.0);
+        let goal = target.ln();
+        let now = self.rate.unwrap_or(goal);
+        let lag = if goal > now { self.config.lag_up } else { self.config.lag_down };
+        if now == goal || !lag.is_positive() {
+            // The target itself: the way through the logarithm would cost the last digit.
+            self.rate = Some(goal);
+            return (goal, target);
+        }
+        let step = -(-ask.interval.as_secs_f64() / lag.as_secs_f64()).exp_m1();
+        let next = now + (goal - now) * step;
+        self.rate = Some(next);
+        (next, next.exp())
+    }
+
+    /// Logarithm of this frame's noise, whose mean is one.
+    fn noise(&mut self) -> f64 {
+        let sigma = self.config.size_noise;
+        if sigma == 0.0 { 0.0 } else { sigma * self.rng.normal() - sigma * sigma / 2.0 }
+    }
+
+    /// Size over budget of this frame, from the logarithms of its rate and noise.
+    fn ratio(&self, ask: &Ask, level: f64, noise: f64) -> f64 {
+        let config = &self.config;
+        if config.content == 0.0 && noise == 0.0 {
+            return 1.0;
+        }
+        let content = match config.content {
+            0.0 => 1.0,
+            1.0 => config.table.weight_at(ask.frame, level),
+            some => config.table.weight_at(ask.frame, level).powf(some),
+        };
+        let ceiling = if config.table.is_cut(ask.frame) { f64::INFINITY } else { 1.0 + config.overshoot };
+        (content * noise.exp()).clamp(1.0 - config.undershoot, ceiling)
+    }
+
+    fn cap(&self, now: Time) -> f64 {
+        let active = self.config.caps.iter().filter(|cap| cap.start <= now && now < cap.end);
+        active.map(|cap| cap.rate.as_f64()).fold(f64::INFINITY, f64::min)
+    }
+
+    fn code(&mut self, now: Time, ask: &Ask) -> Coded {
+        let (level, rate) = self.follow(ask);
+        let noise = self.noise();
+        let sent = (rate * self.config.bias * self.ratio(ask, level, noise)).min(self.cap(now));
+        let key = if ask.key { self.config.key_frame_ratio } else { 1.0 };
+        let bytes = sent * key * ask.interval.as_nanos() as f64 / 8e9;
+        Coded {
+            frame: ask.frame,
+            // Rounded down as `Rate::bytes_in` does; the small number is far above the error of the products.
+            size: (bytes + 1e-6).clamp(1.0, f64::from(u32::MAX)) as u32,
+            payload: None,
+            key: ask.key,
+            target: ask.bitrate,
+            pieces: Vec::new(),
+            quality: Some(self.config.table.quality_at(ask.frame, level + self.bias + noise)),
+        }
+    }
+}
+
+impl Encoder for EncoderModel {
+    fn submit(&mut self, now: Time, _picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+        let coded = self.code(now, ask);
+        self.ready.push_back((now + self.config.latency, coded));
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Coded> {
+        let due = self.ready.front().is_some_and(|(at, _)| *at <= now);
+        if due { self.ready.pop_front().map(|(_, coded)| coded) } else { None }
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        self.ready.front().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Bytes;
+
+    use super::*;
+
+    const INTERVAL: Span = Span::from_nanos(16_666_667);
+
+    fn run(config: ModelConfig, asks: impl Iterator<Item = Ask>) -> Vec<Coded> {
+        let mut model = EncoderModel::new(config).unwrap();
+        let mut now = Time::ZERO;
+        let code = |ask: Ask| {
+            model.submit(now, None, &ask).unwrap();
+            now += ask.interval;
+            model.poll(Time::MAX).unwrap()
+        };
+        asks.map(code).collect()
+    }
+
+    fn ask(frame: u32, mbps: f64) -> Ask {
+        Ask { frame, bitrate: Rate::from_f64(mbps * 1e6), interval: INTERVAL, key: frame.is_multiple_of(50) }
+    }
+
+    fn perfect() -> ModelConfig {
+        ModelConfig::perfect(Table::big_buck_bunny())
+    }
+
+    #[test]
+    fn a_perfect_encoder_hits_every_budget_exactly() {
+        let mut rng = Rng::stream(1, "targets");
+        for coded in run(perfect(), (0..2_000).map(|i| ask(i, rng.uniform_in(0.1, 90.0)))) {
+            assert_eq!(Bytes::new(u64::from(coded.size)), coded.target.bytes_in(INTERVAL), "frame {}", coded.frame);
+            assert!(coded.quality.is_some() && coded.payload.is_none());
+        }
+    }
+
+    #[test]
+    fn more_rate_looks_better() {
+        let mean = |mbps: f64| {
+            let coded = run(perfect(), (0..132).map(|i| ask(i, mbps)));
+            coded.iter().map(|c| c.quality.unwrap().psnr_y).sum::<f64>() / 132.0
+        };
+        let at = [0.3, 1.0, 3.0, 10.0, 30.0].map(mean);
+        assert!(at.windows(2).all(|w| w[1] > w[0] + 0.5), "{at:?}");
+    }
+
+    #[test]
+    fn the_rate_lags_by_its_time_constants() {
+        let frames = |lag_up, lag_down| {
+            let config = ModelConfig { lag_up, lag_down, ..perfect() };
+            let mbps = |i: u32| if i < 1 || i >= 200 { 1.0 } else { 4.0 };
+            run(config, (0..400).map(|i| ask(i, mbps(i))))
+        };
+        let coded = frames(INTERVAL * 6, INTERVAL * 2);
+        // After one time constant 1/e of the logarithmic distance is left: 4 Mbit/s / 4^(1/e), and 1 Mbit/s * 4^(1/e).
+        let mbps = |i: usize| f64::from(coded[i].size) * 8.0 / INTERVAL.as_secs_f64() / 1e6;
+        let left = 4f64.powf((-1f64).exp());
+        assert!((mbps(6) - 4.0 / left).abs() < 0.02, "{}", mbps(6));
+        assert!((mbps(199) - 4.0).abs() < 0.01);
+        assert!((mbps(201) - left).abs() < 0.02, "{}", mbps(201));
+    }
+
+    #[test]
+    fn bias_bounds_and_noise_shape_sizes() {
+        let ratios = |config: ModelConfig| -> Vec<f64> {
+            let coded = run(config, (0..20_000).map(|i| ask(i, 8.0)));
+            coded.iter().map(|c| f64::from(c.size) * 8.0 / (8e6 * INTERVAL.as_secs_f64())).collect()
+        };
+        let free = ModelConfig { size_noise: 0.2, overshoot: 9.0, undershoot: 1.0, ..perfect() };
+        let all = ratios(free.clone());
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        let deviation = (all.iter().map(|r| (r.ln() + 0.02).powi(2)).sum::<f64>() / all.len() as f64).sqrt();
+        assert!((mean - 1.0).abs() < 0.01 && (deviation - 0.2).abs() < 0.01, "{mean} {deviation}");
+        // The clip's own cuts (here only its first frame) may exceed the bound.
+        let bound = ratios(ModelConfig { overshoot: 0.1, undershoot: 0.3, ..free.clone() });
+        let within = |(i, r): (usize, &f64)| (0.699..1.101).contains(r) || perfect().table.is_cut(i as u32);
+        assert!(bound.iter().enumerate().all(within));
+        let low = ratios(ModelConfig { bias: 0.6, ..free });
+        assert!((low.iter().sum::<f64>() / low.len() as f64 - 0.6).abs() < 0.01);
+    }
+
+    #[test]
+    fn caps_bind_in_their_windows_only() {
+        let rate = Rate::from_mbps(2);
+        let cap = Cap { start: Time::from_secs(1), end: Time::from_secs(2), rate };
+        let coded = run(ModelConfig { caps: vec![cap], ..perfect() }, (0..180).map(|i| ask(i, 10.0)));
+        let full = Rate::from_mbps(10).bytes_in(INTERVAL).get();
+        for (i, coded) in coded.iter().enumerate() {
+            // Frame 60 is submitted at 1.00000002 s.
+            let expected = if (60..120).contains(&i) { rate.bytes_in(INTERVAL).get() } else { full };
+            assert_eq!(u64::from(coded.size), expected, "frame {i}");
+        }
+    }
+
+    #[test]
+    fn key_frames_are_larger_and_latency_counts() {
+        let config = ModelConfig { key_frame_ratio: 3.0, latency: Span::from_millis(7), ..perfect() };
+        let mut model = EncoderModel::new(config).unwrap();
+        for i in 0..2 {
+            model.submit(Time::from_millis(10), None, &ask(i, 4.0)).unwrap();
+        }
+        assert_eq!(model.next_ready(), Some(Time::from_millis(17)));
+        assert!(model.poll(Time::from_millis(16)).is_none());
+        let (key, delta) = (model.poll(Time::from_millis(17)).unwrap(), model.poll(Time::from_millis(17)).unwrap());
+        assert!(key.key && !delta.key && key.size.abs_diff(delta.size * 3) <= 3);
+    }
+
+    #[test]
+    fn the_seed_decides_and_extremes_are_survived() {
+        let config = |seed| ModelConfig::openh264(Table::big_buck_bunny(), seed);
+        let sizes = |seed| run(config(seed), (0..300).map(|i| ask(i, 5.0))).iter().map(|c| c.size).collect::<Vec<_>>();
+        assert_eq!(sizes(1), sizes(1));
+        assert_ne!(sizes(1), sizes(2));
+        for bitrate in [Rate::ZERO, Rate::MAX] {
+            let extreme = |i| Ask { bitrate, interval: Span::from_secs(i), ..ask(i as u32, 0.0) };
+            assert!(run(config(1), (0..60).map(extreme)).iter().all(|c| c.size >= 1));
+        }
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_named() {
+        let said = |config| EncoderModel::new(config).err().unwrap().to_string();
+        assert_eq!(
+            said(ModelConfig { undershoot: 1.5, ..perfect() }),
+            "encoder model: undershoot is 1.5; 0 to 1 are possible"
+        );
+        assert!(said(ModelConfig { size_noise: f64::NAN, ..perfect() }).contains("size_noise"));
+        assert!(said(ModelConfig { lag_up: Span::from_millis(-1), ..perfect() }).contains("lag_up"));
+    }
+}

@@ -1,0 +1,317 @@
+//! What a real encoder made of a real clip, as numbers: size and quality of every frame at several bitrates.
+//!
+//! ```text
+//!   curves[k] = { bps, bytes[frame], psnr_y[frame], psnr_avg[frame], ssim[frame] }      k = 0 .. rising bitrate
+//! ```
+//!
+//! Between recorded bitrates everything is interpolated over the logarithm of the bitrate; outside them the nearest
+//! recorded one counts. Tables are JSON: two of them ship with the crate, [`crate::record_table`] makes more. They hold derived
+//! numbers only, no picture.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+use crate::Quality;
+
+/// One bitrate of a [`Table`], a column per measure, all in integers to stay small.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// Constant target in bit/s.
+    pub bps: u64,
+    /// Size of each frame in bytes.
+    pub bytes: Vec<u32>,
+    /// PSNR of luma in hundredths of a dB.
+    pub psnr_y: Vec<u16>,
+    /// PSNR over all planes in hundredths of a dB.
+    pub psnr_avg: Vec<u16>,
+    /// SSIM in ten-thousandths.
+    pub ssim: Vec<i16>,
+}
+
+/// How the recorded encoder followed a target that changed with every frame: see [`crate::ModelConfig`] for the fields.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fit {
+    /// Time constant towards a higher rate in seconds.
+    pub lag_up_s: f64,
+    /// Time constant towards a lower rate in seconds.
+    pub lag_down_s: f64,
+    /// Largest excess of a frame over its budget, as a fraction (99th percentile).
+    pub overshoot: f64,
+    /// Largest shortfall, as a fraction (1st percentile).
+    pub undershoot: f64,
+    /// Standard deviation of the logarithm of what is left unexplained of the sizes.
+    pub size_noise: f64,
+    /// Median size of a key frame over its budget.
+    pub key_frame_ratio: f64,
+}
+
+/// A recorded clip.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Name of the clip.
+    pub clip: String,
+    /// Whose clip it is, under which licence.
+    pub credit: String,
+    /// The encoder that was recorded.
+    pub encoder: String,
+    /// Width in pixels.
+    pub width: usize,
+    /// Height in pixels.
+    pub height: usize,
+    /// Time between pictures in nanoseconds.
+    pub interval_ns: u64,
+    /// Frames that begin a new scene, rising.
+    pub cuts: Vec<u32>,
+    /// How it followed a changing target.
+    pub fit: Fit,
+    /// What was recorded, by rising bitrate.
+    pub curves: Vec<Curve>,
+    /// Logarithms of the curves' bitrates.
+    #[serde(skip)]
+    pub(crate) levels: Vec<f64>,
+}
+
+/// A table that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {what}")]
+pub struct TableError {
+    /// The file, or the table's name.
+    pub file: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Most frames in a table: an hour at 60 Hz, far beyond what is recorded.
+const MAX_FRAMES: usize = 216_000;
+
+impl Fit {
+    fn sound(&self) -> bool {
+        let times = [self.lag_up_s, self.lag_down_s, self.overshoot, self.size_noise];
+        times.iter().all(|v| (0.0..100.0).contains(v))
+            && (0.0..=1.0).contains(&self.undershoot)
+            && (0.1..1000.0).contains(&self.key_frame_ratio)
+    }
+}
+
+impl Table {
+    /// Reads a table. `file` names it in errors.
+    ///
+    /// # Errors
+    /// [`TableError`] if it isn't JSON of this shape or its columns contradict each other.
+    pub fn parse(json: &str, file: &str) -> Result<Table, TableError> {
+        let refuse = |what: String| TableError { file: file.to_owned(), what };
+        let mut table: Table = serde_json::from_str(json).map_err(|error| refuse(error.to_string()))?;
+        table.check().map_err(refuse)?;
+        table.prepare();
+        Ok(table)
+    }
+
+    /// Works out what lookups need; after every change of the curves.
+    pub(crate) fn prepare(&mut self) {
+        self.levels = self.curves.iter().map(|curve| (curve.bps as f64).ln()).collect();
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let frames = self.frames();
+        if !(1..=MAX_FRAMES).contains(&frames) {
+            return Err(format!("{frames} frames; 1 to {MAX_FRAMES} are possible"));
+        }
+        if !(1_000_000..=100_000_000_000).contains(&self.interval_ns) {
+            return Err(format!("interval_ns is {}; 1 ms to 100 s are possible", self.interval_ns));
+        }
+        if self.curves.first().is_none_or(|c| c.bps == 0) || self.curves.windows(2).any(|w| w[0].bps >= w[1].bps) {
+            return Err("curves need rising bitrates above zero".to_owned());
+        }
+        for curve in &self.curves {
+            let others = [curve.psnr_y.len(), curve.psnr_avg.len(), curve.ssim.len()];
+            if curve.bytes.len() != frames || others != [frames; 3] {
+                return Err(format!("columns of different lengths at {} bit/s", curve.bps));
+            }
+            if curve.bytes.contains(&0) {
+                return Err(format!("a frame of no bytes at {} bit/s", curve.bps));
+            }
+        }
+        if self.fit.sound() { Ok(()) } else { Err(format!("{:?} is out of range", self.fit)) }
+    }
+
+    /// The table as JSON on few lines, one a curve.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string(self).expect("a table has no keys that are not strings");
+        text.replace("{\"bps\"", "\n{\"bps\"") + "\n"
+    }
+
+    /// Frames recorded.
+    pub fn frames(&self) -> usize {
+        self.curves.first().map_or(0, |curve| curve.bytes.len())
+    }
+
+    /// Time between pictures.
+    pub fn interval(&self) -> Span {
+        Span::from_nanos(self.interval_ns as i64)
+    }
+
+    /// Whether `frame` (counted on through repetitions of the clip) begins a new scene.
+    pub fn is_cut(&self, frame: u32) -> bool {
+        self.cuts.binary_search(&(frame % self.frames() as u32)).is_ok()
+    }
+
+    /// The two curves around the logarithm of a bitrate and the share of the second.
+    fn around(&self, level: f64) -> (&Curve, &Curve, f64) {
+        let above = self.levels.iter().take_while(|&&l| l < level).count();
+        let (low, high) = (above.saturating_sub(1), above.min(self.levels.len() - 1));
+        let share = if low == high {
+            0.0
+        } else {
+            (level - self.levels[low]) / (self.levels[high] - self.levels[low])
+        };
+        (&self.curves[low], &self.curves[high], share)
+    }
+
+    /// Size of a frame relative to its budget at a constant bitrate in bit/s: its complexity weight, as the encoder
+    /// felt it.
+    pub fn weight(&self, frame: u32, bps: f64) -> f64 {
+        self.weight_at(frame, bps.ln())
+    }
+
+    /// [`Table::weight`] by the logarithm of the bitrate.
+    pub(crate) fn weight_at(&self, frame: u32, level: f64) -> f64 {
+        let index = frame as usize % self.frames();
+        let (low, high, share) = self.around(level);
+        let ratio = |curve: &Curve| f64::from(curve.bytes[index]) / curve.bps as f64;
+        (ratio(low) * (1.0 - share) + ratio(high) * share) * (8e9 / self.interval_ns as f64)
+    }
+
+    /// Quality of a frame at a constant bitrate in bit/s.
+    pub fn quality(&self, frame: u32, bps: f64) -> Quality {
+        self.quality_at(frame, bps.ln())
+    }
+
+    /// [`Table::quality`] by the logarithm of the bitrate.
+    pub(crate) fn quality_at(&self, frame: u32, level: f64) -> Quality {
+        let index = frame as usize % self.frames();
+        let (low, high, share) = self.around(level);
+        let mix = |a: f64, b: f64| a + (b - a) * share;
+        let hundredths = |a: u16, b: u16| mix(f64::from(a), f64::from(b)) / 100.0;
+        Quality {
+            psnr_y: hundredths(low.psnr_y[index], high.psnr_y[index]),
+            psnr_avg: hundredths(low.psnr_avg[index], high.psnr_avg[index]),
+            ssim: mix(f64::from(low.ssim[index]), f64::from(high.ssim[index])) / 10_000.0,
+        }
+    }
+
+    /// Big Buck Bunny, 720p at 25 Hz, 132 frames, by OpenH264.
+    pub fn big_buck_bunny() -> Arc<Table> {
+        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
+        shipped(&TABLE, include_str!("../tables/big_buck_bunny.json"))
+    }
+
+    /// The synthetic game, 720p at 60 Hz, 600 frames, by OpenH264.
+    pub fn synthetic_game() -> Arc<Table> {
+        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
+        shipped(&TABLE, include_str!("../tables/synthetic_game.json"))
+    }
+
+    /// A table that ships with the crate, by name: `big_buck_bunny` or `synthetic_game`.
+    pub fn by_name(name: &str) -> Option<Arc<Table>> {
+        match name {
+            "big_buck_bunny" => Some(Table::big_buck_bunny()),
+            "synthetic_game" => Some(Table::synthetic_game()),
+            _ => None,
+        }
+    }
+
+    /// Names that [`Table::by_name`] knows.
+    pub const NAMES: [&'static str; 2] = ["big_buck_bunny", "synthetic_game"];
+}
+
+fn shipped(cell: &OnceLock<Arc<Table>>, json: &str) -> Arc<Table> {
+    cell.get_or_init(|| Arc::new(Table::parse(json, "shipped table").expect("shipped tables are tested"))).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiny() -> Table {
+        let curve = |bps: u64, psnr: u16| Curve {
+            bps,
+            bytes: vec![(bps / 8 / 25) as u32, (bps / 8 / 50) as u32],
+            psnr_y: vec![psnr, psnr + 100],
+            psnr_avg: vec![psnr, psnr + 100],
+            ssim: vec![9_000, 9_500],
+        };
+        let mut table = Table {
+            clip: "tiny".to_owned(),
+            credit: "nobody".to_owned(),
+            encoder: "none".to_owned(),
+            width: 64,
+            height: 64,
+            interval_ns: 40_000_000,
+            cuts: vec![0],
+            fit: Fit {
+                lag_up_s: 0.0,
+                lag_down_s: 0.0,
+                overshoot: 0.5,
+                undershoot: 0.5,
+                size_noise: 0.1,
+                key_frame_ratio: 3.0,
+            },
+            curves: vec![curve(1_000_000, 3_000), curve(4_000_000, 4_000)],
+            levels: Vec::new(),
+        };
+        table.prepare();
+        table
+    }
+
+    #[test]
+    fn quality_is_interpolated_over_the_logarithm() {
+        let table = tiny();
+        assert!((table.quality(0, 2e6).psnr_y - 35.0).abs() < 1e-9);
+        assert!((table.quality(1, 1e6).psnr_y - 31.0).abs() < 1e-9);
+        assert_eq!(table.quality(0, 1e3), table.quality(0, 1e6));
+        assert_eq!(table.quality(2, 9e9), table.quality(0, 4e6));
+        assert!((table.weight(1, 2e6) - 0.5).abs() < 1e-9);
+        assert!(table.is_cut(4) && !table.is_cut(5));
+    }
+
+    #[test]
+    fn tables_survive_json() {
+        let table = tiny();
+        assert_eq!(Table::parse(&table.to_json(), "x"), Ok(table));
+    }
+
+    #[test]
+    fn contradictions_are_refused_by_name() {
+        let said = |spoil: &dyn Fn(&mut Table)| {
+            let mut table = tiny();
+            spoil(&mut table);
+            Table::parse(&table.to_json(), "t.json").unwrap_err().to_string()
+        };
+        assert!(said(&|t| t.curves[1].ssim.truncate(1)).starts_with("t.json: columns of different lengths at 4000000"));
+        assert!(said(&|t| t.curves.reverse()).contains("rising"));
+        assert!(said(&|t| t.curves.clear()).contains("0 frames"));
+        assert!(said(&|t| t.curves[0].bytes[1] = 0).contains("no bytes"));
+        assert!(said(&|t| t.interval_ns = 0).contains("interval_ns"));
+        assert!(said(&|t| t.fit.undershoot = 1.5).contains("out of range"));
+        let said = Table::parse("{\"clip\": 3}", "u.json").unwrap_err().to_string();
+        assert!(said.starts_with("u.json:") && said.contains("line 1"), "{said}");
+    }
+
+    #[test]
+    fn shipped_tables_are_small_and_sensible() {
+        for name in Table::NAMES {
+            let table = Table::by_name(name).unwrap();
+            assert!(table.to_json().len() < 300_000, "{name}");
+            assert!(table.curves.len() >= 6 && table.frames() >= 100, "{name}");
+            let mean = |bps: f64| (0..table.frames() as u32).map(|f| table.quality(f, bps).psnr_y).sum::<f64>();
+            let at: Vec<f64> = table.curves.iter().map(|c| mean(c.bps as f64) / table.frames() as f64).collect();
+            assert!(at.windows(2).all(|w| w[0] < w[1]), "{name}: PSNR must rise with bitrate: {at:?}");
+        }
+        assert!(Table::by_name("nope").is_none());
+    }
+}

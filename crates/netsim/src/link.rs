@@ -1,0 +1,518 @@
+//! A link: the pipeline a packet passes in one direction between two places.
+//!
+//! ```text
+//! offer --> impairments --> queue --> rate process --> delay, jitter, reordering --> deliver
+//!              | lost         | refused, dropped
+//!              v              v
+//!            notices        notices
+//! ```
+//!
+//! Only the queue holds backlog: bytes in propagation are not buffered. A link has no clock: whoever drives it, the world in
+//! virtual time or an emulator in real time, says what time it is, never an earlier time than before, calls
+//! [`deliver`](Link::deliver) when [`next_event`](Link::next_event) has come, and empties
+//! [`notices`](Link::notices) after each call.
+//!
+//! Departures are worked out when something asks (an arrival, a delivery), at the instants they happened, so a packet costs
+//! its driver one event instead of two. At one instant arrivals come before the departure of a timed server and after the
+//! opportunities of a trace (queues.md section 0, links.md section 1).
+
+use record::{Dropped, Event, Tap};
+use units::{Bytes, Rate, Span, Time};
+
+use crate::Packet;
+use crate::delay::{Delay, Line, Reorder};
+use crate::impair::{Gate, Impairments, Verdict};
+use crate::queue::{Backlog, Drops, Queue, QueueSpec, Setup};
+use crate::rate::RateProcess;
+use crate::server::Server;
+use crate::stats::LinkStats;
+use crate::trace::OPPORTUNITY;
+
+/// Everything that defines a link.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// How fast it sends.
+    pub rate: RateProcess,
+    /// What waits for it, and how.
+    pub queue: QueueSpec,
+    /// The rate that queue limits given as a time refer to; by default [`RateProcess::reference`].
+    pub reference: Option<Rate>,
+    /// One-way propagation delay.
+    pub delay: Delay,
+    /// Standard deviation of the jitter before truncation; zero for none.
+    pub jitter: Span,
+    /// Packets that are held back and overtaken.
+    pub reorder: Option<Reorder>,
+    /// Loss, duplication, blackouts, largest packet.
+    pub impairments: Impairments,
+    /// Whether every arrival and departure is recorded; drops always are.
+    pub recorded: bool,
+}
+
+impl Default for LinkConfig {
+    /// A wire without delay, limit or loss.
+    fn default() -> LinkConfig {
+        LinkConfig {
+            rate: RateProcess::Infinite,
+            queue: QueueSpec::infinite(),
+            reference: None,
+            delay: Delay::default(),
+            jitter: Span::ZERO,
+            reorder: None,
+            impairments: Impairments::default(),
+            recorded: true,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// A link that only delays.
+    pub fn delay(delay: Span) -> LinkConfig {
+        LinkConfig { delay: delay.into(), ..LinkConfig::default() }
+    }
+
+    /// A bottleneck: a rate, a queue before it and a propagation delay after it.
+    pub fn bottleneck(rate: RateProcess, queue: QueueSpec, delay: Span) -> LinkConfig {
+        LinkConfig { rate, queue, delay: delay.into(), ..LinkConfig::default() }
+    }
+}
+
+/// Something the driver must know in order to keep its books about the bytes packets stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// This packet is gone.
+    Dropped(Packet, Dropped),
+    /// One more packet now stands for the same bytes.
+    Duplicated(Packet),
+}
+
+/// One link in one direction.
+pub struct Link {
+    name: String,
+    tap: Tap,
+    recorded: bool,
+    process: RateProcess,
+    gate: Option<Box<Gate>>,
+    queue: Box<dyn Queue>,
+    server: Server,
+    line: Line,
+    stats: LinkStats,
+    busy_since: Option<Time>,
+    notices: Vec<Notice>,
+    drops: Drops,
+}
+
+impl Link {
+    /// A link called `name`; its random streams are `<name>/loss`, `<name>/jitter` and so on, under `seed`.
+    pub fn new(config: LinkConfig, seed: u64, name: &str, tap: Tap) -> Link {
+        let reference = config.reference.unwrap_or_else(|| config.rate.reference());
+        let setup = Setup { reference, seed, link: name.to_owned() };
+        Link {
+            name: name.to_owned(),
+            recorded: config.recorded && tap.is_on(),
+            tap,
+            gate: Gate::new(config.impairments, seed, name),
+            queue: config.queue.build(&setup),
+            server: Server::new(config.rate.clone()),
+            process: config.rate,
+            line: Line::new(config.delay, config.jitter, config.reorder, seed, name),
+            stats: LinkStats::default(),
+            busy_since: None,
+            notices: Vec::with_capacity(16),
+            drops: Drops::with_capacity(16),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it has counted so far.
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// What waits in the queue, without the packet being transmitted.
+    pub fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    /// Packets inside: waiting, in transmission and in propagation.
+    pub fn inside(&self) -> u64 {
+        let in_transit = self.server.in_transit().is_some();
+        u64::from(self.queue.backlog().packets) + u64::from(in_transit) + self.line.len() as u64
+    }
+
+    /// How fast it sends.
+    pub fn rate(&self) -> &RateProcess {
+        &self.process
+    }
+
+    /// IP bytes the link could have sent after `from` and up to `to`; `None` for an infinite one.
+    pub fn capacity(&self, from: Time, to: Time) -> Option<Bytes> {
+        self.process.capacity(from, to)
+    }
+
+    /// How long, up to `now`, the link has had something to send.
+    pub fn busy_time(&self, now: Time) -> Span {
+        self.stats.busy + self.busy_since.map_or(Span::ZERO, |since| now - since)
+    }
+
+    /// What happened to packets since the last call, in order. The driver must take them after each `offer`, `deliver`,
+    /// `advance` and `settle`, and before it handles what was delivered.
+    pub fn notices(&mut self) -> std::vec::Drain<'_, Notice> {
+        self.notices.drain(..)
+    }
+
+    pub(crate) fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// A packet arrives at the link's entry.
+    pub fn offer(&mut self, now: Time, mut packet: Packet) {
+        packet.entered = now;
+        self.stats.row(packet.flow).offered.count(&packet);
+        if let Some(gate) = &mut self.gate {
+            match gate.judge(now, &packet) {
+                Verdict::Pass => {}
+                Verdict::Drop(cause) => return self.drop_packet(now, packet, cause),
+                Verdict::Twice => self.duplicate(now, packet),
+            }
+        }
+        self.admit(now, packet);
+    }
+
+    /// When [`deliver`](Link::deliver) wants to be called next; by then a packet may come out, but need not.
+    pub fn next_event(&self) -> Option<Time> {
+        let due = self.next_due();
+        (due < Time::MAX).then_some(due)
+    }
+
+    /// The next packet that has come out at the far end by `now`.
+    pub fn deliver(&mut self, now: Time) -> Option<Packet> {
+        self.catch_up(now);
+        let packet = self.line.pop(now)?;
+        self.stats.row(packet.flow).delivered.count(&packet);
+        Some(packet)
+    }
+
+    /// Appends every packet that has come out by `now` to `out`.
+    pub fn advance(&mut self, now: Time, out: &mut Vec<Packet>) {
+        out.extend(std::iter::from_fn(|| self.deliver(now)));
+    }
+
+    /// Works out every departure up to and at `now`, so that backlog and counters are those of `now`.
+    pub fn settle(&mut self, now: Time) {
+        match self.server {
+            Server::Infinite => {}
+            Server::Timed(_) => self.settle_timed(now, true),
+            Server::Slotted(_) => self.settle_slotted(now),
+        }
+    }
+
+    /// [`next_event`](Link::next_event), with [`Time::MAX`] for never.
+    pub(crate) fn next_due(&self) -> Time {
+        let due = self.line.next_due();
+        match self.next_departure() {
+            Time::MAX => due,
+            departure => due.min(departure + self.line.least(departure)),
+        }
+    }
+
+    /// When the server may next finish a packet; [`Time::MAX`] for never.
+    pub(crate) fn next_departure(&self) -> Time {
+        match &self.server {
+            Server::Infinite => Time::MAX,
+            Server::Timed(timed) => timed.finish,
+            Server::Slotted(_) if self.busy_since.is_none() => Time::MAX,
+            Server::Slotted(slotted) => slotted.next_at(),
+        }
+    }
+
+    /// Whether each departure has to be worked out when it happens, for the record's sake.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded && !matches!(self.server, Server::Infinite)
+    }
+
+    /// Works out what can come out at `now`: everything that left before, and what leaves now and takes no time.
+    fn catch_up(&mut self, now: Time) {
+        match self.server {
+            Server::Infinite => {}
+            Server::Timed(_) => self.settle_timed(now, self.line.least(now) == Span::ZERO),
+            Server::Slotted(_) => self.settle_slotted(now),
+        }
+    }
+
+    fn duplicate(&mut self, now: Time, packet: Packet) {
+        self.stats.row(packet.flow).duplicated.count(&packet);
+        self.notices.push(Notice::Duplicated(packet));
+        self.admit(now, packet);
+    }
+
+    fn admit(&mut self, now: Time, packet: Packet) {
+        match self.server {
+            Server::Infinite => return self.depart(now, packet),
+            Server::Timed(_) => self.settle_timed(now, false),
+            Server::Slotted(_) => self.settle_slotted(now),
+        }
+        let refused = self.queue.enqueue(now, packet, &mut self.drops);
+        self.report_drops(now);
+        if let Err(cause) = refused {
+            return self.drop_packet(now, packet, cause);
+        }
+        self.note_backlog(now, &packet);
+        self.busy_since.get_or_insert(now);
+        if matches!(&self.server, Server::Timed(timed) if timed.is_idle()) {
+            self.serve_next(now);
+        }
+    }
+
+    fn note_backlog(&mut self, now: Time, packet: &Packet) {
+        let Backlog { packets, bytes } = self.queue.backlog();
+        self.stats.peak_packets = self.stats.peak_packets.max(packets);
+        self.stats.peak_bytes = self.stats.peak_bytes.max(bytes);
+        if self.recorded {
+            let backlog = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let enqueued = Event::LinkEnqueued { flow: packet.flow, size: packet.size, backlog, packets };
+            self.tap.record(now, enqueued);
+        }
+    }
+
+    fn settle_timed(&mut self, now: Time, inclusive: bool) {
+        while let Server::Timed(timed) = &self.server
+            && let Some((at, packet)) = timed.through(now, inclusive)
+        {
+            self.depart(at, packet);
+            self.serve_next(at);
+        }
+    }
+
+    fn serve_next(&mut self, at: Time) {
+        let next = self.queue.dequeue(at, &mut self.drops);
+        self.report_drops(at);
+        if next.is_none() {
+            self.rest(at);
+        }
+        if let Server::Timed(timed) = &mut self.server {
+            timed.serve(at, next);
+        }
+    }
+
+    fn settle_slotted(&mut self, now: Time) {
+        while let Server::Slotted(slotted) = &mut self.server
+            && slotted.next_at() <= now
+        {
+            if self.busy_since.is_none() {
+                slotted.skip(now);
+            } else {
+                let at = slotted.take();
+                self.use_opportunity(at);
+            }
+        }
+    }
+
+    fn use_opportunity(&mut self, at: Time) {
+        let mut budget = OPPORTUNITY;
+        while let Server::Slotted(slotted) = &mut self.server
+            && budget > 0
+        {
+            if slotted.is_idle() {
+                let Some(packet) = self.queue.dequeue(at, &mut self.drops) else { break };
+                slotted.load(packet);
+            }
+            if let Some(packet) = slotted.send(&mut budget) {
+                self.depart(at, packet);
+            }
+        }
+        self.report_drops(at);
+        if self.queue.backlog().packets == 0 && self.server.in_transit().is_none() {
+            self.rest(at);
+        }
+    }
+
+    /// The link has run out of packets.
+    fn rest(&mut self, at: Time) {
+        if let Some(since) = self.busy_since.take() {
+            self.stats.busy += at - since;
+        }
+    }
+
+    fn depart(&mut self, at: Time, packet: Packet) {
+        self.stats.row(packet.flow).departed.count(&packet);
+        if self.recorded {
+            let sojourn = at - packet.entered;
+            self.tap.record(at, Event::LinkDeparted { flow: packet.flow, size: packet.size, sojourn });
+        }
+        self.line.push(at, packet);
+    }
+
+    fn report_drops(&mut self, at: Time) {
+        if self.drops.is_empty() {
+            return;
+        }
+        let mut drops = std::mem::take(&mut self.drops);
+        drops.drain(..).for_each(|(packet, cause)| self.drop_packet(at, packet, cause));
+        self.drops = drops;
+    }
+
+    fn drop_packet(&mut self, at: Time, packet: Packet, cause: Dropped) {
+        self.stats.count_drop(&packet, cause);
+        self.tap.record(at, Event::LinkDropped { flow: packet.flow, size: packet.size, cause });
+        self.notices.push(Notice::Dropped(packet, cause));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::rate::Opportunities;
+    use crate::trace::MahimahiTrace;
+
+    fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn packet(id: u32, size: u32) -> Packet {
+        Packet { id, ..Packet::bare(0, size, Time::ZERO) }
+    }
+
+    /// Offers `arrivals` (ms, id, bytes) and returns what came out (id, ms) up to `until` ms, and the ids dropped.
+    fn run(config: LinkConfig, arrivals: &[(u64, u32, u32)], until: u64) -> (Vec<(u32, f64)>, Vec<u32>) {
+        let mut link = Link::new(config, 1, "link", Tap::default());
+        let (mut out, mut dropped) = (Vec::new(), Vec::new());
+        let mut arrivals = arrivals.iter().peekable();
+        loop {
+            let arrival = arrivals.peek().map_or(Time::MAX, |arrival| ms(arrival.0));
+            let event = link.next_event().unwrap_or(Time::MAX);
+            let now = arrival.min(event);
+            if now > ms(until) {
+                return (out, dropped);
+            }
+            if arrival <= event {
+                let (_, id, size) = *arrivals.next().unwrap();
+                link.offer(now, packet(id, size));
+            } else {
+                out.extend(std::iter::from_fn(|| link.deliver(now)).map(|p| (p.id, now.as_millis_f64())));
+            }
+            dropped.extend(link.notices().map(|notice| match notice {
+                Notice::Dropped(packet, _) | Notice::Duplicated(packet) => packet.id,
+            }));
+        }
+    }
+
+    fn mahimahi(trace: &[u32], queue: &str) -> LinkConfig {
+        let trace = Arc::new(MahimahiTrace::from_millis(trace.to_vec()).unwrap());
+        let rate = RateProcess::Trace(Opportunities { trace, once: false, framing: 0 });
+        LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::ZERO)
+    }
+
+    const A: u32 = 0;
+    const B: u32 = 1;
+    const C: u32 = 2;
+    const D: u32 = 3;
+    const E: u32 = 4;
+
+    #[test]
+    fn mm_1_an_arrival_may_not_use_the_opportunity_of_its_instant() {
+        let arrivals = [(0, A, 1504), (0, B, 1504), (2, C, 1504)];
+        let (out, _) = run(mahimahi(&[1, 2, 3, 5], "infinite"), &arrivals, 12);
+        assert_eq!(out, [(A, 1.0), (B, 2.0), (C, 3.0)]);
+    }
+
+    #[test]
+    fn mm_2_small_packets_share_and_straddle_opportunities() {
+        let arrivals = [(0, A, 700), (0, B, 700), (0, C, 700), (0, D, 104)];
+        let config = mahimahi(&[1, 2, 3, 4], "infinite");
+        let (out, _) = run(config.clone(), &arrivals, 4);
+        assert_eq!(out, [(A, 1.0), (B, 1.0), (C, 2.0), (D, 2.0)]);
+        // 3812 B are wasted up to t = 4: what four opportunities carry less what was sent.
+        let capacity = config.rate.capacity(ms(0), ms(4)).unwrap().get();
+        assert_eq!(capacity - 2204, 3812);
+    }
+
+    #[test]
+    fn mm_3_full_packets_leave_once_a_millisecond_across_the_wrap() {
+        let arrivals: Vec<_> = (0..12).map(|k| (0, k, 1500)).collect();
+        let trace: Vec<u32> = (1..=10).collect();
+        let (out, _) = run(mahimahi(&trace, "infinite"), &arrivals, 12);
+        let expected: Vec<_> = (0..12).map(|k| (k, f64::from(k) + 1.0)).collect();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn mm_4_an_arrival_at_an_opportunity_waits_for_the_next() {
+        let (out, _) = run(mahimahi(&[5, 10], "infinite"), &[(5, A, 1504)], 20);
+        assert_eq!(out, [(A, 10.0)]);
+    }
+
+    #[test]
+    fn mm_5_a_trace_that_starts_at_zero_doubles_at_the_wrap() {
+        let arrivals: Vec<_> = (0..7).map(|k| (0, k, 1504)).collect();
+        let (out, _) = run(mahimahi(&[0, 0, 3], "infinite"), &arrivals, 9);
+        let times: Vec<_> = out.iter().map(|(_, at)| *at).collect();
+        assert_eq!(times, [3.0, 3.0, 3.0, 6.0, 6.0, 6.0, 9.0]);
+    }
+
+    #[test]
+    fn mm_6_droptail_of_two_packets() {
+        let arrivals = [(0, A, 1504), (0, B, 1504), (0, C, 1504), (5, D, 1504), (5, E, 1504)];
+        let (out, dropped) = run(mahimahi(&[4, 8, 12, 16, 20], "droptail:2p"), &arrivals, 20);
+        assert_eq!(out, [(A, 4.0), (B, 8.0), (D, 12.0)]);
+        assert_eq!(dropped, [C, E]);
+    }
+
+    #[test]
+    fn a_trace_run_once_ends_and_ip_packets_count_four_bytes_more() {
+        let trace = Arc::new(MahimahiTrace::from_millis(vec![1, 2]).unwrap());
+        let rate = RateProcess::Trace(Opportunities { trace, once: true, framing: crate::TUN_FRAMING });
+        let config = LinkConfig { rate, ..LinkConfig::default() };
+        // 1500 B fill an opportunity to the last byte: with 1 B more the packet straddles two.
+        assert_eq!(
+            run(config.clone(), &[(0, A, 1500), (0, B, 1500), (0, C, 1500)], 99).0,
+            [(A, 1.0), (B, 2.0)]
+        );
+        assert_eq!(run(config, &[(0, A, 1501)], 99).0, [(A, 2.0)]);
+    }
+
+    #[test]
+    fn a_constant_link_holds_its_limit_and_one_more() {
+        // 1500 B at 12 Mbit/s take 1 ms. Two wait behind the one being sent; at 1 ms an arrival comes before the departure.
+        let rate = RateProcess::Constant(Rate::from_mbps(12));
+        let config = LinkConfig::bottleneck(rate, "droptail:2p".parse().unwrap(), Span::from_millis(10));
+        let arrivals = [(0, A, 1500), (0, B, 1500), (0, C, 1500), (0, D, 1500), (1, E, 1500)];
+        let (out, dropped) = run(config, &arrivals, 99);
+        assert_eq!(out, [(A, 11.0), (B, 12.0), (C, 13.0)]);
+        assert_eq!(dropped, [D, E]);
+    }
+
+    #[test]
+    fn a_blackout_of_the_rate_keeps_packets_and_one_of_the_link_drops_them() {
+        let steps = [(0, 12), (1, 0), (6, 12)].map(|(at, mbps)| (ms(at), Rate::from_mbps(mbps)));
+        let config =
+            LinkConfig { rate: RateProcess::steps(steps.to_vec()).unwrap(), ..LinkConfig::default() };
+        assert_eq!(
+            run(config, &[(0, A, 750), (0, B, 1500), (2, C, 1500)], 99).0,
+            [(A, 0.5), (B, 6.5), (C, 7.5)]
+        );
+        let impairments = Impairments { blackouts: vec![(ms(1), ms(6))], ..Impairments::default() };
+        let config = LinkConfig { impairments, ..LinkConfig::delay(Span::from_millis(1)) };
+        let (out, dropped) = run(config, &[(0, A, 100), (2, B, 100), (6, C, 100)], 99);
+        assert_eq!((out, dropped), (vec![(A, 1.0), (C, 7.0)], vec![B]));
+    }
+
+    #[test]
+    fn busy_time_and_capacity_give_utilisation() {
+        let config = LinkConfig { rate: RateProcess::Constant(Rate::from_mbps(12)), ..LinkConfig::default() };
+        let mut link = Link::new(config, 1, "link", Tap::default());
+        (0..5).for_each(|k| link.offer(ms(2 * k), packet(0, 1500)));
+        link.settle(ms(10));
+        assert_eq!(link.busy_time(ms(10)), Span::from_millis(5));
+        assert_eq!(link.capacity(ms(0), ms(10)), Some(Bytes::new(15_000)));
+        assert_eq!(link.stats().total().departed.bytes, 7_500);
+        link.offer(ms(20), packet(0, 1500));
+        assert_eq!(link.busy_time(Time::from_micros(20_500)), Span::from_micros(5_500));
+    }
+}

@@ -1,0 +1,182 @@
+//! A packet as links see it, and the slab that keeps the datagrams' bytes meanwhile.
+//!
+//! ```text
+//! queues and delay lines:  Packet Packet Packet        40 bytes each, copied freely
+//!                             |id
+//! Datagrams (one slab):    [head bytes | length | payload handle | holders]   reused, never moved
+//! ```
+
+use bytes::Bytes;
+use units::{Ecn, Time};
+use wire::MAX_DATAGRAM;
+
+/// Bytes of IPv4 (20, RFC 791) and UDP (8, RFC 768) header that every datagram travels with.
+pub const IP_UDP_OVERHEAD: u32 = 28;
+
+/// One packet on its way. Small and `Copy`: the bytes it stands for stay with whoever drives
+/// the links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Key of its datagram in the world's slab, or [`Packet::NO_DATAGRAM`].
+    pub id: u32,
+    /// Bytes of its IP packet: datagram and [`IP_UDP_OVERHEAD`].
+    pub size: u32,
+    /// The flow it belongs to; data and feedback of one conversation carry the same number.
+    pub flow: u16,
+    /// The route it follows, numbered by the world.
+    pub route: u16,
+    /// How many links of its route lie behind it.
+    pub hop: u16,
+    /// Its ECN bits.
+    pub ecn: Ecn,
+    /// World time at which its sender handed it over.
+    pub sent: Time,
+    /// World time at which it arrived at the link it is in; set by [`Link::offer`](crate::Link::offer).
+    pub entered: Time,
+}
+
+impl Packet {
+    /// The id of a packet that stands for no bytes at all, as cross traffic does.
+    pub const NO_DATAGRAM: u32 = u32::MAX;
+
+    /// A packet of `size` bytes on the wire that belongs to `flow`, was sent at `sent` and stands for no bytes.
+    pub fn bare(flow: u16, size: u32, sent: Time) -> Packet {
+        Packet {
+            id: Packet::NO_DATAGRAM,
+            size,
+            flow,
+            route: 0,
+            hop: 0,
+            ecn: Ecn::NotEct,
+            sent,
+            entered: sent,
+        }
+    }
+}
+
+/// One datagram in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Datagram {
+    /// Its header bytes; the buffer is reused.
+    pub head: Vec<u8>,
+    /// Its full length in bytes (UDP payload).
+    pub length: usize,
+    /// The bytes after the head, where they are real.
+    pub payload: Option<Bytes>,
+    /// How many packets stand for it (a duplicating link makes more).
+    holders: u32,
+}
+
+impl Datagram {
+    /// The payload for a receiver: moved out for the last holder, shared with the others otherwise.
+    pub fn take_payload(&mut self) -> Option<Bytes> {
+        if self.holders > 1 { self.payload.clone() } else { self.payload.take() }
+    }
+}
+
+/// Head sizes that buffers are made for: media headers are below 64 bytes; feedback is all head and may fill a datagram.
+const HEAD_CLASSES: [usize; 2] = [64, MAX_DATAGRAM];
+
+/// The datagrams in flight. Grows to the most that were ever in flight at once and then reuses its buffers.
+///
+/// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Datagrams {
+    slots: Vec<Datagram>,
+    free: [Vec<u32>; HEAD_CLASSES.len()],
+}
+
+impl Datagrams {
+    /// Stores a datagram held by one packet and returns its key.
+    pub fn insert(&mut self, head: &[u8], length: usize, payload: Option<Bytes>) -> u32 {
+        let class = class_of(head.len());
+        let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
+        let slot = &mut self.slots[id as usize];
+        slot.head.clear();
+        slot.head.extend_from_slice(head);
+        slot.length = length;
+        slot.payload = payload;
+        slot.holders = 1;
+        id
+    }
+
+    fn grow(&mut self, class: usize) -> u32 {
+        let id = u32::try_from(self.slots.len()).expect("fewer than 2^32 datagrams in flight");
+        self.slots.push(Datagram { head: Vec::with_capacity(HEAD_CLASSES[class]), ..Datagram::default() });
+        // Room for every slot, so that freeing never allocates.
+        let wanted = self.slots.capacity() - self.free[class].len();
+        self.free[class].reserve(wanted);
+        id
+    }
+
+    /// The datagram `id` stands for.
+    pub fn get_mut(&mut self, id: u32) -> &mut Datagram {
+        &mut self.slots[id as usize]
+    }
+
+    /// One more packet stands for the datagram.
+    pub fn hold(&mut self, id: u32) {
+        if id != Packet::NO_DATAGRAM {
+            self.slots[id as usize].holders += 1;
+        }
+    }
+
+    /// One packet fewer stands for the datagram; the last one frees it.
+    pub fn release(&mut self, id: u32) {
+        if id == Packet::NO_DATAGRAM {
+            return;
+        }
+        let slot = &mut self.slots[id as usize];
+        slot.holders -= 1;
+        if slot.holders == 0 {
+            slot.payload = None;
+            self.free[class_of(slot.head.len())].push(id);
+        }
+    }
+
+    /// How many datagrams are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.iter().map(Vec::len).sum::<usize>()
+    }
+}
+
+fn class_of(head: usize) -> usize {
+    usize::from(head > HEAD_CLASSES[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_reused_and_copies_counted() {
+        let mut datagrams = Datagrams::default();
+        let a = datagrams.insert(b"abc", 3, Some(Bytes::from_static(b"xyz")));
+        datagrams.hold(a);
+        assert_eq!(datagrams.get_mut(a).take_payload(), Some(Bytes::from_static(b"xyz")));
+        datagrams.release(a);
+        assert_eq!(datagrams.in_flight(), 1);
+        assert_eq!(datagrams.get_mut(a).take_payload(), Some(Bytes::from_static(b"xyz")));
+        datagrams.release(a);
+        assert_eq!(datagrams.in_flight(), 0);
+        assert_eq!(datagrams.insert(b"d", 1, None), a);
+        assert_eq!(datagrams.get_mut(a).head, b"d");
+    }
+
+    #[test]
+    fn buffers_never_grow() {
+        let mut datagrams = Datagrams::default();
+        let buffers =
+            |datagrams: &Datagrams| datagrams.slots.iter().map(|s| s.head.capacity()).collect::<Vec<_>>();
+        for size in [10, 1200, 64, 65, 30, 1500] {
+            let ids = [1, size].map(|head| datagrams.insert(&vec![0; head], head, None));
+            ids.iter().for_each(|&id| datagrams.release(id));
+        }
+        assert_eq!(buffers(&datagrams), [64, 64, 1500]);
+    }
+
+    #[test]
+    fn a_packet_stays_small() {
+        assert!(size_of::<Packet>() <= 40);
+    }
+}

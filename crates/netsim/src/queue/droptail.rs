@@ -1,0 +1,134 @@
+//! DropTail: first in, first out, and what does not fit is refused at the tail.
+
+use std::collections::VecDeque;
+
+use record::Dropped;
+use units::{Bytes, Rate, Span, Time};
+
+use super::{Backlog, Drops, Queue};
+use crate::Packet;
+
+/// How much a queue holds. A packet is accepted if and only if it fits every limit that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Most packets waiting.
+    pub packets: u32,
+    /// Most bytes waiting.
+    pub bytes: u64,
+}
+
+/// The largest IP packet of Ethernet (RFC 894).
+const FULL_PACKET: Bytes = Bytes::new(1500);
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Limit = Limit { packets: u32::MAX, bytes: u64::MAX };
+
+    /// At most `packets` packets.
+    pub fn packets(packets: u32) -> Limit {
+        Limit { packets, ..Limit::NONE }
+    }
+
+    /// At most `bytes` bytes.
+    pub fn bytes(bytes: Bytes) -> Limit {
+        Limit { bytes: bytes.get(), ..Limit::NONE }
+    }
+
+    /// What a link of `rate` sends in `time`: 120 ms at 20 Mbit/s are 300 kB. For a link whose rate varies the bytes are
+    /// fixed at a reference rate (RFC 8867 does the same), so the time they stand for changes with the rate. Never less
+    /// than one full packet of 1500 bytes, else a slow link would pass nothing at all.
+    pub fn time(time: Span, rate: Rate) -> Limit {
+        Limit::bytes(rate.bytes_in(time).max(FULL_PACKET))
+    }
+
+    /// Whichever of two limits is reached first.
+    pub fn and(self, other: Limit) -> Limit {
+        Limit { packets: self.packets.min(other.packets), bytes: self.bytes.min(other.bytes) }
+    }
+}
+
+/// A first-in, first-out queue with a [`Limit`].
+#[derive(Debug)]
+pub struct DropTail {
+    packets: VecDeque<Packet>,
+    bytes: u64,
+    limit: Limit,
+}
+
+impl DropTail {
+    /// An empty queue that holds `limit`.
+    pub fn new(limit: Limit) -> DropTail {
+        DropTail { packets: VecDeque::new(), bytes: 0, limit }
+    }
+}
+
+impl Queue for DropTail {
+    fn enqueue(&mut self, _now: Time, packet: Packet, _drops: &mut Drops) -> Result<(), Dropped> {
+        let bytes = self.bytes + u64::from(packet.size);
+        if self.packets.len() >= self.limit.packets as usize || bytes > self.limit.bytes {
+            return Err(Dropped::QueueFull);
+        }
+        self.bytes = bytes;
+        self.packets.push_back(packet);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, _now: Time, _drops: &mut Drops) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.size);
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.packets.len() as u32, bytes: self.bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn time_limits_are_bytes_at_the_nominal_rate() {
+        // queues.md section 1: 300 ms at 1, 2, 10 and 100 Mbit/s; SQP's 120 ms at 20 Mbit/s.
+        for (mbps, ms, bytes) in [
+            (1, 300, 37_500),
+            (2, 300, 75_000),
+            (10, 300, 375_000),
+            (100, 300, 3_750_000),
+            (20, 120, 300_000),
+        ] {
+            let limit = Limit::time(Span::from_millis(ms), Rate::from_mbps(mbps));
+            assert_eq!(limit.bytes, bytes);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn limits_hold_and_order_is_kept(
+            limit in (1u32..20, 500u64..20_000),
+            steps in prop::collection::vec((any::<bool>(), 40u32..1500), 1..300)
+        ) {
+            let limit = Limit { packets: limit.0, bytes: limit.1 };
+            let mut queue = DropTail::new(limit);
+            let mut drops = Drops::new();
+            let mut waiting = VecDeque::new();
+            for (n, (enqueue, size)) in steps.into_iter().enumerate() {
+                let before = queue.backlog();
+                if enqueue {
+                    let packet = Packet { id: n as u32, ..Packet::bare(0, size, Time::ZERO) };
+                    let fits = before.packets < limit.packets && before.bytes + u64::from(size) <= limit.bytes;
+                    prop_assert_eq!(queue.enqueue(Time::ZERO, packet, &mut drops).is_ok(), fits);
+                    if fits { waiting.push_back(packet.id); }
+                } else {
+                    prop_assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|p| p.id), waiting.pop_front());
+                }
+                let backlog = queue.backlog();
+                prop_assert!(backlog.packets <= limit.packets && backlog.bytes <= limit.bytes);
+                prop_assert_eq!(backlog.packets as usize, waiting.len());
+            }
+            prop_assert!(drops.is_empty());
+        }
+    }
+}

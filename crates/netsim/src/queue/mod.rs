@@ -1,0 +1,50 @@
+//! Queue disciplines: what waits at a link, in which order it leaves, and what is dropped.
+//!
+//! ```text
+//! enqueue(now, packet) --> [ backlog ] --> dequeue(now)
+//!        |                     |              |
+//!        refused               pushed out     dropped by policy (AQM)
+//! ```
+//!
+//! The packet being transmitted is outside the queue: a link holds its queue's limit plus one partly sent packet.
+//! To add a discipline, write its file here and one row in `registry.rs`.
+
+mod droptail;
+mod registry;
+
+pub use droptail::{DropTail, Limit};
+pub use registry::{Entry, QueueSpec, REGISTRY, Setup};
+
+use record::Dropped;
+use units::Time;
+
+use crate::Packet;
+
+/// What waits in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Packets waiting.
+    pub packets: u32,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+/// Packets a queue dropped after it had accepted them, and why.
+pub type Drops = Vec<(Packet, Dropped)>;
+
+/// A queue discipline. Times never decrease from call to call; a packet's [`entered`](Packet::entered) is the moment it
+/// was enqueued, so that `now - entered` is its sojourn.
+pub trait Queue: Send {
+    /// Takes a packet in, or refuses it with the reason. Packets accepted earlier and pushed out to make room go to
+    /// `drops`.
+    ///
+    /// # Errors
+    /// Why the arriving packet was refused.
+    fn enqueue(&mut self, now: Time, packet: Packet, drops: &mut Drops) -> Result<(), Dropped>;
+
+    /// The next packet to transmit, perhaps marked. Packets the discipline drops on the way go to `drops`.
+    fn dequeue(&mut self, now: Time, drops: &mut Drops) -> Option<Packet>;
+
+    /// What waits now.
+    fn backlog(&self) -> Backlog;
+}

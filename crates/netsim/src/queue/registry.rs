@@ -1,0 +1,171 @@
+//! Every queue discipline by name. Scenario files, the command line and the documentation grow from this table.
+
+use std::fmt;
+use std::str::FromStr;
+
+use units::{Bytes, Rate, Span};
+
+use super::{DropTail, Limit, Queue};
+use crate::text::{self, TextError};
+
+/// What a discipline may know about the link it serves.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The rate that limits given as a time refer to.
+    pub reference: Rate,
+    /// Seed of the run.
+    pub seed: u64,
+    /// The link's name; random streams of a discipline are called `<link>/queue`.
+    pub link: String,
+}
+
+/// A queue, or why its text could not be read.
+type Built = Result<Box<dyn Queue>, TextError>;
+
+/// One row: a queue discipline.
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// How it is written.
+    pub syntax: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Builds one from the text after `name:`.
+    pub build: fn(&str, &Setup) -> Built,
+}
+
+/// All of them, in the order they are listed to people.
+pub const REGISTRY: &[Entry] = &[
+    Entry {
+        name: "droptail",
+        syntax: "droptail:100p, droptail:300kB, droptail:120ms",
+        summary: "first in, first out; refuses what exceeds a limit in packets, bytes or time at the reference rate",
+        build: droptail,
+    },
+    Entry {
+        name: "infinite",
+        syntax: "infinite",
+        summary: "first in, first out without a limit",
+        build: infinite,
+    },
+];
+
+fn droptail(arguments: &str, setup: &Setup) -> Built {
+    let mut limit = Limit::NONE;
+    for part in arguments.split(',') {
+        limit = limit.and(read_limit(part.trim(), setup.reference)?);
+    }
+    Ok(Box::new(DropTail::new(limit)))
+}
+
+fn read_limit(text: &str, reference: Rate) -> Result<Limit, TextError> {
+    let packets = || text.strip_suffix('p')?.trim().parse().ok().filter(|&n| n > 0).map(Limit::packets);
+    let bytes = || text.parse().ok().filter(|&size| size > Bytes::ZERO).map(Limit::bytes);
+    let time =
+        || text.parse::<Span>().ok().filter(|span| span.is_positive()).map(|t| Limit::time(t, reference));
+    packets().or_else(bytes).or_else(time).ok_or_else(|| {
+        let accepted = "packets (100p), a size (300kB), a time (120ms)";
+        TextError::new(text, "a queue limit above zero", accepted)
+    })
+}
+
+fn infinite(arguments: &str, _setup: &Setup) -> Built {
+    match arguments {
+        "" => Ok(Box::new(DropTail::new(Limit::NONE))),
+        _ => Err(TextError::new(arguments, "an option of queue `infinite`", "none")),
+    }
+}
+
+/// A queue discipline and its arguments as text, known to be buildable.
+#[derive(Clone, PartialEq, Eq)]
+pub struct QueueSpec(String);
+
+impl QueueSpec {
+    /// First in, first out without a limit.
+    pub fn infinite() -> QueueSpec {
+        QueueSpec("infinite".to_owned())
+    }
+
+    /// The queue of a link described by `setup`.
+    pub fn build(&self, setup: &Setup) -> Box<dyn Queue> {
+        build(&self.0, setup).expect("built once already, when it was parsed")
+    }
+}
+
+fn build(text: &str, setup: &Setup) -> Built {
+    let (name, arguments) = text::split_name(text);
+    let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let accepted: Vec<_> = REGISTRY.iter().map(|entry| entry.syntax).collect();
+        TextError::new(text, "a queue", accepted.join(", "))
+    })?;
+    (entry.build)(arguments, setup)
+}
+
+impl FromStr for QueueSpec {
+    type Err = TextError;
+
+    /// Reads what [`REGISTRY`] lists: `droptail:100p`, `droptail:300kB`, `droptail:120ms`, `infinite`.
+    fn from_str(text: &str) -> Result<QueueSpec, TextError> {
+        // Whether the text holds does not depend on the link it is for.
+        let setup = Setup { reference: Rate::ZERO, seed: 0, link: String::new() };
+        build(text.trim(), &setup).map(|_| QueueSpec(text.trim().to_owned()))
+    }
+}
+
+impl fmt::Display for QueueSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for QueueSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Packet;
+    use units::Time;
+
+    fn holds(text: &str) -> u32 {
+        let setup = Setup { reference: Rate::from_mbps(20), seed: 1, link: "link".into() };
+        let mut queue = text.parse::<QueueSpec>().unwrap().build(&setup);
+        let mut drops = Vec::new();
+        while queue.backlog().packets < 100_000
+            && queue.enqueue(Time::ZERO, Packet::bare(0, 1500, Time::ZERO), &mut drops).is_ok()
+        {}
+        queue.backlog().packets
+    }
+
+    #[test]
+    fn every_form_builds() {
+        assert_eq!(holds("droptail:100p"), 100);
+        assert_eq!(holds("droptail:300kB"), 200);
+        assert_eq!(holds("droptail:120ms"), 200);
+        assert_eq!(holds("droptail:100p,120ms"), 100);
+        assert_eq!(holds("infinite"), 100_000);
+    }
+
+    #[test]
+    fn errors_list_what_is_accepted() {
+        let error = "red:5".parse::<QueueSpec>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`red:5` is not a queue; accepted: droptail:100p, droptail:300kB, droptail:120ms, infinite"
+        );
+        for bad in [
+            "",
+            "droptail",
+            "droptail:",
+            "droptail:0p",
+            "droptail:-1p",
+            "droptail:100",
+            "infinite:3",
+            "droptail:0ms",
+        ] {
+            assert!(bad.parse::<QueueSpec>().is_err(), "{bad}");
+        }
+    }
+}

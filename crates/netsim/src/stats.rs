@@ -1,0 +1,147 @@
+//! What a link counts, in total and per flow.
+//!
+//! At any moment `offered + duplicated = delivered + dropped + inside`, for packets and for bytes, link and flow alike.
+
+use std::ops::{Add, AddAssign};
+
+use record::Dropped;
+use units::Span;
+
+use crate::Packet;
+
+/// A number of packets and their bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of their IP packets.
+    pub bytes: u64,
+}
+
+impl Count {
+    #[inline]
+    pub(crate) fn count(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+    }
+}
+impl Add for Count {
+    type Output = Count;
+    fn add(self, rhs: Count) -> Count {
+        Count { packets: self.packets + rhs.packets, bytes: self.bytes + rhs.bytes }
+    }
+}
+impl AddAssign for Count {
+    fn add_assign(&mut self, rhs: Count) {
+        *self = *self + rhs;
+    }
+}
+
+/// What happened to one flow's packets at a link, or to all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowStats {
+    /// Arrived at the link's entry.
+    pub offered: Count,
+    /// Made by duplication.
+    pub duplicated: Count,
+    /// Lost, for whatever reason.
+    pub dropped: Count,
+    /// Left the queue's server (and entered propagation).
+    pub departed: Count,
+    /// Came out at the far end.
+    pub delivered: Count,
+}
+
+impl FlowStats {
+    /// Fraction of packets that were dropped, of those offered or made by duplication; 0 where there were none.
+    pub fn loss(&self) -> f64 {
+        let all = self.offered.packets + self.duplicated.packets;
+        if all == 0 { 0.0 } else { self.dropped.packets as f64 / all as f64 }
+    }
+}
+
+impl AddAssign<&FlowStats> for FlowStats {
+    fn add_assign(&mut self, rhs: &FlowStats) {
+        self.offered += rhs.offered;
+        self.duplicated += rhs.duplicated;
+        self.dropped += rhs.dropped;
+        self.departed += rhs.departed;
+        self.delivered += rhs.delivered;
+    }
+}
+
+/// A link's counters. Totals are sums over flows, so that counting costs a packet one table row.
+#[derive(Clone, Debug, Default)]
+pub struct LinkStats {
+    flows: Vec<FlowStats>,
+    causes: Vec<(Dropped, Count)>,
+    /// How long the link had something to send, in closed busy periods; see [`Link::busy_time`](crate::Link::busy_time).
+    pub(crate) busy: Span,
+    /// Most packets that ever waited in the queue at once, without the one being transmitted.
+    pub peak_packets: u32,
+    /// Most bytes that ever waited in the queue at once, without the packet being transmitted.
+    pub peak_bytes: u64,
+}
+
+impl LinkStats {
+    /// What happened to the packets of `flow`.
+    pub fn flow(&self, flow: u16) -> FlowStats {
+        self.flows.get(usize::from(flow)).copied().unwrap_or_default()
+    }
+
+    /// What happened to all packets.
+    pub fn total(&self) -> FlowStats {
+        let mut total = FlowStats::default();
+        self.flows.iter().for_each(|flow| total += flow);
+        total
+    }
+
+    /// The flows seen, in order of their numbers.
+    pub fn flows(&self) -> impl Iterator<Item = (u16, &FlowStats)> {
+        (0u16..=u16::MAX).zip(&self.flows).filter(|(_, flow)| **flow != FlowStats::default())
+    }
+
+    /// What was dropped for one reason.
+    pub fn dropped(&self, cause: Dropped) -> Count {
+        self.causes.iter().find(|row| row.0 == cause).map(|row| row.1).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn row(&mut self, flow: u16) -> &mut FlowStats {
+        let index = usize::from(flow);
+        if index >= self.flows.len() {
+            self.flows.resize(index + 1, FlowStats::default());
+        }
+        &mut self.flows[index]
+    }
+
+    pub(crate) fn count_drop(&mut self, packet: &Packet, cause: Dropped) {
+        self.row(packet.flow).dropped.count(packet);
+        match self.causes.iter_mut().find(|row| row.0 == cause) {
+            Some(row) => row.1.count(packet),
+            None => self.causes.push((cause, Count { packets: 1, bytes: u64::from(packet.size) })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Time;
+
+    #[test]
+    fn totals_are_sums_over_flows() {
+        let mut stats = LinkStats::default();
+        for (flow, size) in [(0, 100), (3, 200), (3, 300)] {
+            let packet = Packet::bare(flow, size, Time::ZERO);
+            stats.row(flow).offered.count(&packet);
+            stats.count_drop(&packet, Dropped::QueueFull);
+        }
+        assert_eq!(stats.total().offered, Count { packets: 3, bytes: 600 });
+        assert_eq!(stats.flow(3).dropped, Count { packets: 2, bytes: 500 });
+        assert_eq!(stats.dropped(Dropped::QueueFull), Count { packets: 3, bytes: 600 });
+        assert_eq!(stats.dropped(Dropped::LinkLoss), Count::default());
+        assert_eq!(stats.flows().map(|(flow, _)| flow).collect::<Vec<_>>(), [0, 3]);
+        assert_eq!(stats.total().loss(), 1.0);
+    }
+}

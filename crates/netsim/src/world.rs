@@ -1,0 +1,473 @@
+//! The world: hosts, links and routes in one virtual time.
+//!
+//! ```text
+//! host 0 --link 2-->\                        /--link 3--> host 1         any number of flows, each with its own
+//!                    >--link 0 (bottleneck)-<                            access links (and so its own RTT), and
+//! host 2 --link 4-->/                        \--link 5--> host 3         a way back: host 1 --link 1--> host 0
+//! ```
+//!
+//! The loop takes the component that acts next from the agenda: a host that wakes, a source of cross traffic that sends, a
+//! link whose packet comes out. A packet that comes out enters the next link of its route or is received by a host, after
+//! which everything that host wants to transmit enters its first link, at the same instant. At one instant hosts wake first,
+//! then cross traffic is sent, then links deliver; among equals the one added first goes first.
+
+use std::any::Any;
+
+use record::{Event, NodeId, Shared, Tap};
+use units::{HostClock, Time};
+use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
+
+use crate::agenda::Agenda;
+use crate::cross::{CrossTraffic, Source};
+use crate::link::{Link, LinkConfig, Notice};
+use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
+
+/// Names a host of a world; it is also the host's [`NodeId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(u16);
+
+/// Names a link of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(u16);
+
+/// The [`NodeId`] of the first link; hosts are numbered from 0.
+pub const FIRST_LINK_NODE: u16 = 1000;
+
+impl HostId {
+    /// Under which node the host's events are recorded.
+    pub fn node(self) -> NodeId {
+        NodeId(self.0)
+    }
+}
+impl LinkId {
+    /// Under which node the link's events are recorded: [`FIRST_LINK_NODE`] and the link's number.
+    pub fn node(self) -> NodeId {
+        NodeId(FIRST_LINK_NODE + self.0)
+    }
+}
+
+/// A host's place in the world.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// What people call it.
+    pub name: String,
+    /// Its own clock.
+    pub clock: HostClock,
+    /// World time of its first wake; packets that arrive earlier are ignored.
+    pub start: Time,
+    /// World time from which it is neither woken nor handed packets.
+    pub stop: Time,
+}
+
+impl HostConfig {
+    /// A host that lives for the whole run and whose clock is the world's.
+    pub fn new(name: &str) -> HostConfig {
+        HostConfig { name: name.to_owned(), clock: HostClock::default(), start: Time::ZERO, stop: Time::MAX }
+    }
+}
+
+/// What the world has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Turns of the event loop.
+    pub events: u64,
+    /// Times a host was woken.
+    pub wakes: u64,
+    /// Datagrams hosts have sent.
+    pub sent: u64,
+    /// Datagrams handed to hosts.
+    pub delivered: u64,
+    /// Datagrams that arrived at hosts that had not started or had stopped.
+    pub ignored: u64,
+    /// Packets sent by sources of cross traffic.
+    pub cross: u64,
+}
+
+trait Resident: Endpoint + Any {}
+impl<E: Endpoint + Any> Resident for E {}
+
+struct Host {
+    config: HostConfig,
+    endpoint: Box<dyn Resident>,
+    tap: Tap,
+    way: Option<Way>,
+    started: bool,
+}
+
+/// Where a host's datagrams go.
+#[derive(Clone, Copy)]
+struct Way {
+    route: u16,
+    flow: u16,
+    first: LinkId,
+}
+
+struct Route {
+    links: Vec<LinkId>,
+    to: Option<HostId>,
+}
+
+/// Turns without time going on after which something must be wrong: no host has reason to send a million packets at once.
+const LIVELOCK: u32 = 1_000_000;
+
+/// A network in virtual time.
+pub struct World {
+    seed: u64,
+    recorder: Option<Shared>,
+    now: Time,
+    hosts: Vec<Host>,
+    links: Vec<Link>,
+    link_taps: Vec<Tap>,
+    sources: Vec<(Source, u16, Way)>,
+    routes: Vec<Route>,
+    datagrams: Datagrams,
+    agenda: Agenda,
+    planned: bool,
+    counters: Counters,
+    turns_at_once: u32,
+    out: Box<[u8; MAX_DATAGRAM]>,
+}
+
+impl World {
+    /// An empty world whose random streams are all drawn from `seed`. Events go to `recorder`, if there is one.
+    pub fn new(seed: u64, recorder: Option<Shared>) -> World {
+        World {
+            seed,
+            recorder,
+            now: Time::ZERO,
+            hosts: Vec::new(),
+            links: Vec::new(),
+            link_taps: Vec::new(),
+            sources: Vec::new(),
+            routes: Vec::new(),
+            datagrams: Datagrams::default(),
+            agenda: Agenda::new(0),
+            planned: false,
+            counters: Counters::default(),
+            turns_at_once: 0,
+            out: Box::new([0; MAX_DATAGRAM]),
+        }
+    }
+
+    /// The tap for an endpoint that is about to become the next host, whose own clock is `clock`.
+    pub fn next_host_tap(&self, clock: HostClock) -> Tap {
+        self.tap(NodeId(self.hosts.len() as u16), clock)
+    }
+
+    fn tap(&self, node: NodeId, clock: HostClock) -> Tap {
+        self.recorder.as_ref().map_or_else(Tap::default, |shared| Tap::new(shared.clone(), node, clock))
+    }
+
+    /// Adds a host. It sends nothing before it is [connected](World::connect).
+    ///
+    /// # Panics
+    /// Beyond 1000 hosts, whose nodes would run into those of the links.
+    pub fn add_host(&mut self, config: HostConfig, endpoint: impl Endpoint + Any) -> HostId {
+        let id = HostId(self.hosts.len() as u16);
+        assert!(id.0 < FIRST_LINK_NODE, "a world holds at most {FIRST_LINK_NODE} hosts");
+        let tap = self.tap(id.node(), HostClock::default());
+        self.hosts.push(Host { config, endpoint: Box::new(endpoint), tap, way: None, started: false });
+        self.planned = false;
+        id
+    }
+
+    /// Adds a link. `name` names its random streams too, so it should be the link's own.
+    pub fn add_link(&mut self, name: &str, config: LinkConfig) -> LinkId {
+        let id = LinkId(self.links.len() as u16);
+        assert!(id.0 < u16::MAX - FIRST_LINK_NODE, "too many links");
+        let tap = self.tap(id.node(), HostClock::default());
+        self.links.push(Link::new(config, self.seed, name, tap.clone()));
+        self.link_taps.push(tap);
+        self.planned = false;
+        id
+    }
+
+    /// Sends what `from` transmits through `links`, in order, to `to`, as packets of `flow`.
+    ///
+    /// # Panics
+    /// If `links` is empty or `from` is already connected.
+    pub fn connect(&mut self, from: HostId, flow: u16, links: &[LinkId], to: HostId) {
+        let way = self.add_route(flow, links, Some(to));
+        let host = &mut self.hosts[usize::from(from.0)];
+        assert!(host.way.is_none(), "host `{}` is already connected", host.config.name);
+        host.way = Some(way);
+    }
+
+    /// Adds a source of cross traffic whose packets, of `flow`, pass `links` and vanish behind the last.
+    ///
+    /// # Panics
+    /// If `links` is empty.
+    pub fn add_cross(&mut self, traffic: CrossTraffic, flow: u16, links: &[LinkId]) {
+        let way = self.add_route(flow, links, None);
+        let source = Source::new(traffic, self.seed, self.sources.len());
+        self.sources.push((source, flow, way));
+        self.planned = false;
+    }
+
+    fn add_route(&mut self, flow: u16, links: &[LinkId], to: Option<HostId>) -> Way {
+        let first = *links.first().expect("a route has at least one link");
+        self.routes.push(Route { links: links.to_vec(), to });
+        Way { route: (self.routes.len() - 1) as u16, flow, first }
+    }
+
+    /// The world's time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Datagrams in flight.
+    pub fn in_flight(&self) -> usize {
+        self.datagrams.in_flight()
+    }
+
+    /// A link, to look at.
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[usize::from(id.0)]
+    }
+
+    /// The endpoint of a host.
+    ///
+    /// # Panics
+    /// If it is not an `E`.
+    pub fn endpoint<E: Endpoint + Any>(&self, id: HostId) -> &E {
+        let resident: &dyn Any = &*self.hosts[usize::from(id.0)].endpoint;
+        resident.downcast_ref().expect("a host's endpoint keeps its type")
+    }
+
+    /// The endpoint of a host, to take results out of.
+    ///
+    /// # Panics
+    /// If it is not an `E`.
+    pub fn endpoint_mut<E: Endpoint + Any>(&mut self, id: HostId) -> &mut E {
+        let resident: &mut dyn Any = &mut *self.hosts[usize::from(id.0)].endpoint;
+        resident.downcast_mut().expect("a host's endpoint keeps its type")
+    }
+
+    /// Lets everything up to and at `until` happen.
+    ///
+    /// # Panics
+    /// If a million things happen without time going on; the message names who did the last.
+    pub fn run_until(&mut self, until: Time) {
+        self.plan();
+        loop {
+            let (at, component) = self.agenda.first();
+            if at > until || at == Time::MAX {
+                break;
+            }
+            self.advance_to(at, component);
+            self.act(component);
+        }
+        self.now = self.now.max(until);
+        for link in 0..self.links.len() {
+            self.settle(link);
+        }
+    }
+
+    /// Writes every component into a new agenda, if some were added since the last one: hosts, sources, links, and links
+    /// again for their recorded departures.
+    fn plan(&mut self) {
+        if self.planned {
+            return;
+        }
+        self.planned = true;
+        let recorded = if self.recorder.is_some() { self.links.len() } else { 0 };
+        self.agenda = Agenda::new(self.hosts.len() + self.sources.len() + self.links.len() + recorded);
+        for host in 0..self.hosts.len() {
+            self.plan_host(host);
+        }
+        for (index, (source, ..)) in self.sources.iter().enumerate() {
+            self.agenda.set(self.hosts.len() + index, source.next());
+        }
+        for link in 0..self.links.len() {
+            self.plan_link(link);
+        }
+    }
+
+    fn advance_to(&mut self, at: Time, component: usize) {
+        self.counters.events += 1;
+        if at > self.now {
+            self.now = at;
+            self.turns_at_once = 0;
+        } else {
+            self.count_turn(|world| world.component_name(component));
+        }
+    }
+
+    fn count_turn(&mut self, who: impl Fn(&World) -> String) {
+        self.turns_at_once += 1;
+        if self.turns_at_once >= LIVELOCK {
+            panic!("{} acted {LIVELOCK} times without time going on, at {:?}", who(self), self.now);
+        }
+    }
+
+    fn component_name(&self, component: usize) -> String {
+        let (hosts, sources) = (self.hosts.len(), self.sources.len());
+        match component {
+            host if host < hosts => format!("host `{}`", self.hosts[host].config.name),
+            source if source < hosts + sources => format!("cross traffic {}", source - hosts),
+            link => format!("link `{}`", self.links[(link - hosts - sources) % self.links.len()].name()),
+        }
+    }
+
+    fn act(&mut self, component: usize) {
+        let links_from = self.hosts.len() + self.sources.len();
+        if component < self.hosts.len() {
+            self.wake(component);
+        } else if component < links_from {
+            self.emit(component - self.hosts.len());
+        } else if component < links_from + self.links.len() {
+            self.deliver(component - links_from);
+        } else {
+            self.settle(component - links_from - self.links.len());
+        }
+    }
+
+    fn wake(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        self.counters.wakes += 1;
+        host.started = true;
+        host.endpoint.wake(host.config.clock.local(self.now));
+        self.drain(index);
+    }
+
+    /// Takes everything a host wants to send and asks it when it wants to be woken next.
+    fn drain(&mut self, index: usize) {
+        let Some(way) = self.hosts[index].way else { return self.plan_host(index) };
+        let mut any = false;
+        loop {
+            let host = &mut self.hosts[index];
+            let local = host.config.clock.local(self.now);
+            let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) else { break };
+            any = true;
+            self.send(way, meta);
+            self.count_turn(|world| world.component_name(index));
+        }
+        if any {
+            self.plan_link(usize::from(way.first.0));
+        }
+        self.plan_host(index);
+    }
+
+    fn send(&mut self, way: Way, meta: TxMeta) {
+        self.counters.sent += 1;
+        let size = meta.length as u32 + IP_UDP_OVERHEAD;
+        let id = self.datagrams.insert(&self.out[..meta.head], meta.length, meta.payload);
+        let bare = Packet::bare(way.flow, size, self.now);
+        let packet = Packet { id, route: way.route, ecn: meta.ecn, ..bare };
+        self.offer(way.first, packet);
+    }
+
+    fn emit(&mut self, index: usize) {
+        self.counters.cross += 1;
+        let (source, flow, way) = &mut self.sources[index];
+        let packet = Packet { route: way.route, ..Packet::bare(*flow, source.traffic.size, self.now) };
+        let first = way.first;
+        source.step();
+        let next = source.next();
+        self.agenda.set(self.hosts.len() + index, next);
+        self.offer(first, packet);
+        self.plan_link(usize::from(first.0));
+    }
+
+    fn offer(&mut self, link: LinkId, packet: Packet) {
+        let index = usize::from(link.0);
+        self.links[index].offer(self.now, packet);
+        self.keep_books(index);
+    }
+
+    /// Frees or shares the datagrams of packets that a link dropped or duplicated.
+    fn keep_books(&mut self, link: usize) {
+        if !self.links[link].has_notices() {
+            return;
+        }
+        for notice in self.links[link].notices() {
+            match notice {
+                Notice::Dropped(packet, _) => self.datagrams.release(packet.id),
+                Notice::Duplicated(packet) => self.datagrams.hold(packet.id),
+            }
+        }
+    }
+
+    fn deliver(&mut self, link: usize) {
+        while self.links[link].next_due() <= self.now {
+            let packet = self.links[link].deliver(self.now);
+            self.keep_books(link);
+            if let Some(packet) = packet {
+                self.forward(packet);
+            }
+        }
+        self.plan_link(link);
+    }
+
+    fn forward(&mut self, mut packet: Packet) {
+        let route = &self.routes[usize::from(packet.route)];
+        packet.hop += 1;
+        if let Some(&next) = route.links.get(usize::from(packet.hop)) {
+            self.offer(next, packet);
+            return self.plan_link(usize::from(next.0));
+        }
+        match route.to {
+            Some(host) => self.receive(usize::from(host.0), packet),
+            None => self.vanish(packet),
+        }
+    }
+
+    fn receive(&mut self, index: usize, packet: Packet) {
+        let host = &mut self.hosts[index];
+        if self.now < host.config.start || self.now >= host.config.stop {
+            self.counters.ignored += 1;
+            return self.datagrams.release(packet.id);
+        }
+        self.counters.delivered += 1;
+        record_delivery(&host.tap, self.now, &packet);
+        let datagram = self.datagrams.get_mut(packet.id);
+        let meta = RxMeta { length: datagram.length, payload: datagram.take_payload(), ecn: packet.ecn };
+        host.endpoint.receive(host.config.clock.local(self.now), &datagram.head, meta);
+        self.datagrams.release(packet.id);
+        self.drain(index);
+    }
+
+    /// Cross traffic has passed its last link, under whose node its delivery is recorded.
+    fn vanish(&mut self, packet: Packet) {
+        let route = &self.routes[usize::from(packet.route)];
+        let last = route.links[route.links.len() - 1];
+        record_delivery(&self.link_taps[usize::from(last.0)], self.now, &packet);
+    }
+
+    fn settle(&mut self, link: usize) {
+        self.links[link].settle(self.now);
+        self.keep_books(link);
+        self.plan_link(link);
+    }
+
+    fn plan_host(&mut self, index: usize) {
+        let host = &self.hosts[index];
+        let wanted = if !host.started {
+            host.config.start
+        } else {
+            host.endpoint.next_wake().map_or(Time::MAX, |local| host.config.clock.world(local).max(self.now))
+        };
+        self.agenda.set(index, if wanted < host.config.stop { wanted } else { Time::MAX });
+    }
+
+    fn plan_link(&mut self, index: usize) {
+        let link = &self.links[index];
+        let component = self.hosts.len() + self.sources.len() + index;
+        self.agenda.set(component, link.next_due());
+        if link.is_recorded() {
+            self.agenda.set(component + self.links.len(), link.next_departure());
+        }
+    }
+}
+
+#[inline]
+fn record_delivery(tap: &Tap, now: Time, packet: &Packet) {
+    if tap.is_on() {
+        tap.record(now, Event::Delivered { flow: packet.flow, size: packet.size, delay: now - packet.sent });
+    }
+}

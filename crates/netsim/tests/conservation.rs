@@ -1,0 +1,179 @@
+//! Properties of links under random configurations: no packet is lost track of, limits hold, runs repeat, and watching a
+//! run does not change it.
+
+use std::sync::{Arc, Mutex};
+
+use framewire_netsim::{
+    CrossTraffic, GilbertElliott, Impairments, Link, LinkConfig, Loss, MahimahiTrace, Notice, Opportunities,
+    Packet, Pattern, RateProcess, Reorder, World,
+};
+use proptest::prelude::*;
+use record::{Event, Memory, Tap};
+use units::{Rate, Span, Time};
+
+fn rate_process() -> impl Strategy<Value = RateProcess> {
+    let mbps = 0u64..40;
+    let steps = prop::collection::vec(mbps.clone(), 1..5).prop_map(|rates| {
+        let step = |(n, mbps)| (Time::from_millis(30 * n as u64), Rate::from_mbps(mbps));
+        RateProcess::steps(rates.into_iter().enumerate().map(step).collect()).unwrap()
+    });
+    let trace = (prop::collection::vec(0u32..40, 1..60), any::<bool>()).prop_map(|(mut millis, once)| {
+        millis.sort_unstable();
+        millis.push(41);
+        let trace = Arc::new(MahimahiTrace::from_millis(millis).unwrap());
+        RateProcess::Trace(Opportunities { trace, once, framing: 4 })
+    });
+    prop_oneof![
+        Just(RateProcess::Infinite),
+        mbps.prop_map(|mbps| RateProcess::Constant(Rate::from_mbps(mbps))),
+        steps,
+        trace
+    ]
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        Just(Loss::None),
+        (0.0..0.5).prop_map(Loss::Bernoulli),
+        (0.0..0.3, 0.1..0.9).prop_map(|(p, r)| Loss::GilbertElliott(GilbertElliott {
+            p,
+            r,
+            h: 0.1,
+            k: 0.99
+        })),
+    ]
+}
+
+prop_compose! {
+    fn link_config()(
+        rate in rate_process(), queue in "droptail:[1-9][0-9]?p|droptail:[1-9]0kB|droptail:[1-9]0ms|infinite",
+        delay in 0i64..30, jitter in 0i64..4, loss in loss(), duplicate in 0.0..0.2, reorder in 0.0..0.3,
+        blackout in 0u64..150, mtu in 800u32..1600
+    ) -> LinkConfig {
+        let blackouts = vec![(Time::from_millis(blackout), Time::from_millis(blackout + 10))];
+        let mtu = vec![(Time::from_millis(100), mtu)];
+        LinkConfig {
+            jitter: Span::from_millis(jitter),
+            reorder: Some(Reorder { probability: reorder, extra: Span::from_millis(7) }),
+            impairments: Impairments { loss, duplicate, blackouts, mtu },
+            ..LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::from_millis(delay))
+        }
+    }
+}
+
+/// Packets as (gap to the one before in us, flow, size).
+fn arrivals() -> impl Strategy<Value = Vec<(i64, u16, u32)>> {
+    prop::collection::vec((0i64..2_000, 0u16..3, 40u32..1500), 1..300)
+}
+
+/// Offers the arrivals and takes deliveries when the link asks for it; returns what came out and what was dropped.
+fn drive(
+    link: &mut Link,
+    arrivals: &[(i64, u16, u32)],
+    check: impl Fn(&Link),
+) -> (Vec<(Time, Packet)>, Vec<Packet>) {
+    let (mut now, mut out, mut dropped) = (Time::ZERO, Vec::new(), Vec::new());
+    let mut step = |link: &mut Link, until: Time| {
+        while let Some(at) = link.next_event().filter(|&at| at <= until) {
+            out.extend(std::iter::from_fn(|| link.deliver(at)).map(|packet| (at, packet)));
+            check(link);
+            dropped.extend(link.notices().filter_map(|notice| match notice {
+                Notice::Dropped(packet, _) => Some(packet),
+                Notice::Duplicated(_) => None,
+            }));
+        }
+    };
+    for (index, &(gap, flow, size)) in arrivals.iter().enumerate() {
+        now += Span::from_micros(gap);
+        step(link, now);
+        link.offer(now, Packet { id: index as u32, ..Packet::bare(flow, size, now) });
+        check(link);
+    }
+    step(link, Time::from_secs(10));
+    dropped.extend(link.notices().filter_map(|notice| match notice {
+        Notice::Dropped(packet, _) => Some(packet),
+        Notice::Duplicated(_) => None,
+    }));
+    (out, dropped)
+}
+
+proptest! {
+    #[test]
+    fn offered_is_delivered_dropped_or_inside(config in link_config(), arrivals in arrivals()) {
+        let mut link = Link::new(config, 1, "link", Tap::default());
+        let (out, dropped) = drive(&mut link, &arrivals, |link| {
+            let total = link.stats().total();
+            let left = total.delivered.packets + total.dropped.packets + link.inside();
+            assert_eq!(total.offered.packets + total.duplicated.packets, left);
+            assert!(total.delivered.packets <= total.departed.packets);
+        });
+        let total = link.stats().total();
+        prop_assert_eq!(total.offered.packets as usize, arrivals.len());
+        prop_assert_eq!(total.delivered.packets as usize, out.len());
+        prop_assert_eq!(total.dropped.packets as usize, dropped.len());
+        let bytes: u64 = out.iter().map(|(_, packet)| u64::from(packet.size)).sum();
+        prop_assert_eq!(total.delivered.bytes, bytes);
+        prop_assert!(out.is_sorted_by_key(|(at, _)| *at));
+    }
+
+    #[test]
+    fn the_queue_never_exceeds_its_limit(rate in rate_process(), limit in 1u32..30, arrivals in arrivals()) {
+        let queue = format!("droptail:{limit}p,20kB").parse().unwrap();
+        let mut link = Link::new(LinkConfig::bottleneck(rate, queue, Span::ZERO), 1, "link", Tap::default());
+        drive(&mut link, &arrivals, |link| {
+            assert!(link.backlog().packets <= limit && link.backlog().bytes <= 20_000);
+        });
+        prop_assert!(link.stats().peak_packets <= limit && link.stats().peak_bytes <= 20_000);
+    }
+
+    #[test]
+    fn without_reordering_packets_leave_in_order(config in link_config(), arrivals in arrivals()) {
+        let mut link = Link::new(LinkConfig { reorder: None, ..config }, 1, "link", Tap::default());
+        let (out, _) = drive(&mut link, &arrivals, |_| {});
+        prop_assert!(out.is_sorted_by_key(|(_, packet)| packet.id));
+    }
+
+    #[test]
+    fn a_slotted_or_timed_link_never_beats_its_rate(config in link_config(), arrivals in arrivals()) {
+        let config = LinkConfig { jitter: Span::ZERO, reorder: None, ..config };
+        let rate = config.rate.clone();
+        let mut link = Link::new(config, 1, "link", Tap::default());
+        drive(&mut link, &arrivals, |_| {});
+        if let Some(capacity) = rate.capacity(Time::ZERO, Time::from_secs(10)) {
+            prop_assert!(link.stats().total().departed.bytes <= capacity.get());
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_run(config in link_config(), arrivals in arrivals(), seed in any::<u64>()) {
+        let run = || drive(&mut Link::new(config.clone(), seed, "link", Tap::default()), &arrivals, |_| {});
+        prop_assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn recording_changes_nothing_and_is_in_order(
+        configs in prop::collection::vec(link_config(), 1..4), seed in any::<u64>()
+    ) {
+        // The recorded world works departures out one by one, the silent one when they matter.
+        let run = |recorded: bool| {
+            let memory = Arc::new(Mutex::new(Memory::default()));
+            let mut world = World::new(seed, recorded.then(|| memory.clone() as record::Shared));
+            let name = |(n, config): (usize, &LinkConfig)| world.add_link(&format!("link{n}"), config.clone());
+            let links: Vec<_> = configs.iter().enumerate().map(name).collect();
+            for flow in 0..3 {
+                let traffic = CrossTraffic { size: 1200, ..CrossTraffic::new(Pattern::Poisson, Rate::from_mbps(8)) };
+                world.add_cross(traffic, flow, &links);
+            }
+            world.run_until(Time::from_millis(137));
+            world.run_until(Time::from_millis(300));
+            let stats: Vec<_> = links.iter().map(|&id| world.link(id).stats().total()).collect();
+            let events = std::mem::take(&mut memory.lock().unwrap().events);
+            (stats, events)
+        };
+        let ((silent, _), (recorded, events)) = (run(false), run(true));
+        prop_assert_eq!(&silent, &recorded);
+        prop_assert!(events.is_sorted_by_key(|(at, ..)| *at));
+        let delivered = events.iter().filter(|(.., event)| matches!(event, Event::Delivered { .. })).count();
+        prop_assert_eq!(delivered as u64, recorded.last().unwrap().delivered.packets);
+    }
+}

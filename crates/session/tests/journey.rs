@@ -1,0 +1,140 @@
+//! One feedback packet's journey, as `ARCHITECTURE.md` tells it: driver, `Sender::receive`, `Ledger::settle`,
+//! `Controller::on_feedback`, `decision`, `Pacer` and `RateControl`, `Encoder::submit`; losses to `Recovery`.
+
+use std::sync::{Arc, Mutex};
+
+use cc::{Controller, Decision, Report, Sent, Setup};
+use framewire_session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use media::{Ask, CodecError, Coded, Encoder, RawFrame};
+use record::Tap;
+use units::{Bytes, Rate, Rng, Span, Time};
+use wire::{Endpoint, RxMeta};
+
+#[derive(Default)]
+struct Diary(Vec<String>);
+
+/// Doubles its rate with every report and writes down what it was told.
+struct Scribe {
+    rate: Rate,
+    diary: Arc<Mutex<Diary>>,
+}
+
+impl Controller for Scribe {
+    fn on_sent(&mut self, _: &Sent) {}
+    fn on_feedback(&mut self, report: &Report<'_>) {
+        let packets: Vec<u64> = report.acked.iter().map(|acked| acked.packet).collect();
+        let lost: Vec<u64> = report.lost.iter().map(|lost| lost.packet).collect();
+        self.diary.lock().unwrap().0.push(format!("acked {packets:?} lost {lost:?}"));
+        self.rate = self.rate.mul_f64(2.0);
+    }
+    fn decision(&self) -> Decision {
+        Decision { pacing: Some(self.rate.mul_f64(2.0)), media: Some(self.rate), ..Decision::default() }
+    }
+}
+
+/// Delivers exactly what it was asked for, at once, and writes the ask down.
+struct Exact {
+    diary: Arc<Mutex<Diary>>,
+    ready: Option<Coded>,
+}
+
+impl Encoder for Exact {
+    fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+        self.diary.lock().unwrap().0.push(format!("frame {} key {}", ask.frame, ask.key));
+        let size = ask.bitrate.bytes_in(ask.interval).get() as u32;
+        let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
+        self.ready =
+            Some(Coded { frame, size, payload: None, key, target, pieces: Vec::new(), quality: None });
+        Ok(())
+    }
+    fn poll(&mut self, _: Time) -> Option<Coded> {
+        self.ready.take()
+    }
+    fn next_ready(&self) -> Option<Time> {
+        None
+    }
+}
+
+fn pair(diary: &Arc<Mutex<Diary>>) -> (Sender, Receiver) {
+    let setup = Setup::default();
+    let controller = Box::new(Scribe { rate: Rate::from_mbps(1), diary: diary.clone() });
+    let encoder = Box::new(Exact { diary: diary.clone(), ready: None });
+    let video = Video { encoder, source: None, interval: Span::from_millis(20) };
+    let sender = Sender::new(
+        SenderConfig::default(),
+        &setup,
+        controller,
+        Policies::default(),
+        vec![Supply::Video(video)],
+        Rng::stream(1, "journey"),
+        Tap::default(),
+    );
+    (sender, Receiver::new(ReceiverConfig::default(), None, None, Tap::default()))
+}
+
+/// Everything `from` has to say at `now`, except what `lose` picks, reaches `to` at `later`.
+fn carry(
+    from: &mut dyn Endpoint,
+    to: &mut dyn Endpoint,
+    now: Time,
+    later: Time,
+    mut lose: impl FnMut(usize) -> bool,
+) {
+    let mut out = [0; 1500];
+    let mut sent = 0;
+    while let Some(meta) = from.transmit(now, &mut out) {
+        if !lose(sent) {
+            let rx = RxMeta { length: meta.length, payload: meta.payload, ecn: meta.ecn };
+            to.receive(later, &out[..meta.head], rx);
+        }
+        sent += 1;
+    }
+}
+
+/// Drives both in steps of a millisecond until `end`, losing the datagrams (by count at the sender) in `lost`.
+fn drive(sender: &mut Sender, receiver: &mut Receiver, end: Time, lost: &[usize]) {
+    let step = Span::from_millis(1);
+    let mut count = 0;
+    let mut now = Time::ZERO;
+    while now < end {
+        let later = now + step;
+        sender.wake(now);
+        carry(sender, receiver, now, later, |_| {
+            count += 1;
+            lost.contains(&(count - 1))
+        });
+        receiver.wake(later);
+        carry(receiver, sender, later, later, |_| false);
+        now = later;
+    }
+}
+
+#[test]
+fn feedback_reaches_controller_pacer_and_encoder() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let (mut sender, mut receiver) = pair(&diary);
+    drive(&mut sender, &mut receiver, Time::from_millis(100), &[]);
+    let diary = diary.lock().unwrap();
+    assert_eq!(diary.0[0], "frame 0 key true");
+    assert!(diary.0[1].starts_with("acked [0"), "{:?}", diary.0);
+    assert!(diary.0.iter().any(|line| line == "frame 1 key false"), "{:?}", diary.0);
+    assert_eq!(sender.decision().media, sender.decision().pacing.map(|p| p.mul_f64(0.5)));
+    let bytes = Bytes::new(sender.counters().bytes);
+    assert!(
+        Rate::average(bytes, Span::from_millis(100)) > Rate::from_mbps(2),
+        "the encoder followed: {bytes:?}"
+    );
+    let (encoded, displayed) = (sender.counters().encoded, receiver.counters().displayed);
+    assert!(encoded - displayed <= 1, "{displayed} of {encoded} shown, at most one is on its way");
+}
+
+#[test]
+fn losses_reach_recovery_and_are_sent_again() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let (mut sender, mut receiver) = pair(&diary);
+    // The fourth datagram: a media packet of the first frames (the first is the hello).
+    drive(&mut sender, &mut receiver, Time::from_millis(400), &[4]);
+    assert!(diary.lock().unwrap().0.iter().any(|line| line.ends_with("lost [3]")));
+    assert_eq!((sender.counters().lost, sender.counters().retransmissions), (1, 1));
+    assert_eq!(receiver.counters().abandoned, 0);
+}

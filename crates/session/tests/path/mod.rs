@@ -1,0 +1,218 @@
+//! Sender and receiver over one simulated bottleneck, for tests of behaviour over time.
+#![allow(dead_code, missing_docs, reason = "each test file uses its part")]
+
+use std::sync::{Arc, Mutex};
+
+use cc::{Options, Setup};
+use framewire_session::recovery::NoRepair;
+use framewire_session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use media::{Ask, CodecError, Coded, Encoder, RawFrame};
+use netsim::{HostConfig, HostId, LinkConfig, LinkId, QueueSpec, RateProcess, World};
+use record::{Event, Memory};
+use units::{HostClock, Rate, Rng, Span, Time};
+
+/// Delivers `share` of what it was asked for (1: exactly that), at once, but no more than a cap while one is set.
+pub struct Exact {
+    pub share: f64,
+    pub caps: Vec<(Time, Time, Rate)>,
+    pub ready: Option<Coded>,
+}
+
+impl Encoder for Exact {
+    fn submit(&mut self, now: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+        let cap =
+            self.caps.iter().find(|(from, to, _)| (*from..*to).contains(&now)).map_or(Rate::MAX, |c| c.2);
+        let size = ask.bitrate.mul_f64(self.share).min(cap).bytes_in(ask.interval).get() as u32;
+        let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
+        self.ready =
+            Some(Coded { frame, size, payload: None, key, target, pieces: Vec::new(), quality: None });
+        Ok(())
+    }
+    fn poll(&mut self, _: Time) -> Option<Coded> {
+        self.ready.take()
+    }
+    fn next_ready(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// One flow and where it goes.
+pub struct Flow {
+    pub cc: &'static str,
+    pub backlog: bool,
+    pub start: Time,
+    pub stop: Time,
+    pub receiver_clock: HostClock,
+    pub caps: Vec<(Time, Time, Rate)>,
+    pub mtu: usize,
+    pub repair: bool,
+    pub share: f64,
+    pub initial: Rate,
+}
+
+impl Flow {
+    pub fn video(cc: &'static str) -> Flow {
+        Flow {
+            cc,
+            backlog: false,
+            start: Time::ZERO,
+            stop: Time::MAX,
+            receiver_clock: HostClock::default(),
+            caps: Vec::new(),
+            mtu: 1200,
+            repair: true,
+            share: 1.0,
+            initial: Rate::from_mbps(2),
+        }
+    }
+}
+
+/// A world with its flows' hosts.
+pub struct Path {
+    pub world: World,
+    pub bottleneck: LinkId,
+    pub hosts: Vec<(HostId, HostId)>,
+    pub memory: Option<Arc<Mutex<Memory>>>,
+}
+
+/// 20 Mbit/s, 120 ms of queue, 20 ms each way: the papers' common link.
+pub fn s20() -> LinkConfig {
+    let queue: QueueSpec = "droptail:120ms".parse().unwrap();
+    LinkConfig::bottleneck(RateProcess::Constant(Rate::from_mbps(20)), queue, Span::from_millis(20))
+}
+
+pub fn build(link: LinkConfig, back: LinkConfig, flows: Vec<Flow>, recorded: bool) -> Path {
+    let memory = recorded.then(|| Arc::new(Mutex::new(Memory::default())));
+    let mut world = World::new(1, memory.clone().map(|m| m as record::Shared));
+    let bottleneck = world.add_link("bottleneck", link);
+    let mut hosts = Vec::new();
+    for (number, flow) in flows.into_iter().enumerate() {
+        let setup = Setup { mtu: flow.mtu as u32, initial: flow.initial, ..Setup::default() };
+        let options: Options = flow.cc.parse().unwrap();
+        let controller = cc::build(&options, &setup).unwrap();
+        let encoder = Box::new(Exact { share: flow.share, caps: flow.caps, ready: None });
+        let video = Video { encoder, source: None, interval: setup.frame_interval };
+        let supply = if flow.backlog { Supply::Backlog } else { Supply::Video(video) };
+        let config = SenderConfig { session: number as u32 + 1, mtu: flow.mtu, ..SenderConfig::default() };
+        let rng = Rng::stream(1, &format!("flow{number}"));
+        let tap = world.next_host_tap(HostClock::default());
+        let mut policies = Policies::default();
+        if !flow.repair {
+            policies.recovery = Box::new(NoRepair);
+        }
+        let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, tap);
+        let place =
+            HostConfig { start: flow.start, stop: flow.stop, ..HostConfig::new(&format!("sender {number}")) };
+        let from = world.add_host(place, sender);
+        let tap = world.next_host_tap(flow.receiver_clock);
+        let receiver =
+            Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap);
+        let place =
+            HostConfig { clock: flow.receiver_clock, ..HostConfig::new(&format!("receiver {number}")) };
+        let to = world.add_host(place, receiver);
+        let return_link = world.add_link(&format!("return {number}"), back.clone());
+        world.connect(from, number as u16, &[bottleneck], to);
+        world.connect(to, number as u16, &[return_link], from);
+        hosts.push((from, to));
+    }
+    Path { world, bottleneck, hosts, memory }
+}
+
+impl Path {
+    pub fn sender(&self, flow: usize) -> &Sender {
+        self.world.endpoint(self.hosts[flow].0)
+    }
+    pub fn receiver(&self, flow: usize) -> &Receiver {
+        self.world.endpoint(self.hosts[flow].1)
+    }
+}
+
+/// What a run left behind, as times in seconds and sizes in bytes, for one flow or all.
+impl Path {
+    fn events<T>(&self, mut pick: impl FnMut(f64, u16, &Event) -> Option<T>) -> Vec<T> {
+        let memory = self.memory.as_ref().expect("a recorded run").lock().unwrap();
+        memory.events.iter().filter_map(|(at, node, event)| pick(at.as_secs_f64(), node.0, event)).collect()
+    }
+
+    fn sender_node(&self, flow: usize) -> u16 {
+        self.hosts[flow].0.node().0
+    }
+
+    /// `(time, one-way delay in ms, wire bytes)` of every packet that reached the receiver.
+    pub fn delivered(&self, flow: usize) -> Vec<(f64, f64, u32)> {
+        self.events(|at, node, event| match event {
+            Event::Delivered { flow: f, delay, size }
+                if usize::from(*f) == flow && node == self.sender_node(flow) + 1 =>
+            {
+                Some((at, delay.as_millis_f64(), *size))
+            }
+            _ => None,
+        })
+    }
+
+    /// `(time, frame, index, datagram bytes)` of every media packet sent.
+    pub fn sent(&self, flow: usize) -> Vec<(f64, u32, u16, u32)> {
+        self.events(|at, node, event| match event {
+            Event::PacketSent { frame, index, size, .. } if node == self.sender_node(flow) => {
+                Some((at, *frame, *index, *size))
+            }
+            _ => None,
+        })
+    }
+
+    /// `(time, packets in the queue, the one in service included)` at every arrival.
+    pub fn queue(&self) -> Vec<(f64, u32)> {
+        let link = self.bottleneck.node().0;
+        self.events(|at, node, event| match event {
+            Event::LinkEnqueued { packets, .. } if node == link => Some((at, *packets)),
+            _ => None,
+        })
+    }
+
+    /// `(time, frame, index)` of every media packet given up by its sender.
+    pub fn lost_packets(&self, flow: usize) -> Vec<u64> {
+        self.events(|_, node, event| match event {
+            Event::PacketLost { packet, .. } if node == self.sender_node(flow) => Some(*packet),
+            _ => None,
+        })
+    }
+
+    /// `(time, value)` of a controller's named quantity.
+    pub fn observed(&self, flow: usize, what: &str) -> Vec<(f64, f64)> {
+        self.events(|at, node, event| match event {
+            Event::Observed { name, value } if node == self.sender_node(flow) && *name == what => {
+                Some((at, value.0))
+            }
+            _ => None,
+        })
+    }
+
+    /// Wire throughput in Mbit/s between two times.
+    pub fn throughput(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let bytes: u64 =
+            self.delivered(flow).iter().filter(|d| (from..to).contains(&d.0)).map(|d| u64::from(d.2)).sum();
+        bytes as f64 * 8.0 / (to - from) / 1e6
+    }
+
+    /// One-way delays in ms between two times, sorted.
+    pub fn delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let inside = |d: &&(f64, f64, u32)| (from..to).contains(&d.0);
+        let mut delays: Vec<f64> = self.delivered(flow).iter().filter(inside).map(|d| d.1).collect();
+        delays.sort_by(f64::total_cmp);
+        delays
+    }
+}
+
+/// The `p` quantile by nearest rank of sorted values.
+pub fn quantile(sorted: &[f64], p: f64) -> f64 {
+    sorted[((p * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len()) - 1]
+}
+
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Jain's index of fairness.
+pub fn jain(rates: &[f64]) -> f64 {
+    rates.iter().sum::<f64>().powi(2) / (rates.len() as f64 * rates.iter().map(|r| r * r).sum::<f64>())
+}

@@ -1,0 +1,213 @@
+//! What must hold of every input, however hostile: the bodies of the fuzz targets, and of a test that runs them on stable.
+//!
+//! Each function takes arbitrary bytes. Bytes that decode must encode again, and what was encoded must decode to the same
+//! packet; bytes that do not decode must be refused without a panic. A broken property panics, which is how a fuzzer sees it.
+
+use units::Time;
+
+use crate::{Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Nack, peek};
+
+/// A packet's decoder.
+type Oracle = fn(&[u8]);
+
+/// Every oracle, with its fuzz target's name.
+pub const ALL: [(&str, Oracle); 5] = [
+    ("media", media),
+    ("feedback", feedback),
+    ("nack", nack),
+    ("key_frame_request", key_frame_request),
+    ("control", control),
+];
+
+/// [`Media::decode`] is stable under encoding, and writes only its header.
+///
+/// # Panics
+/// If it is not.
+pub fn media(bytes: &[u8]) {
+    let Ok(media) = Media::decode(bytes) else { return };
+    let mut out = [0; Media::LEN];
+    assert_eq!(media.encode(&mut out), Media::LEN);
+    assert_eq!(out, bytes[..Media::LEN], "the header has one encoding");
+    assert_eq!(Media::decode(&out), Ok(media));
+}
+
+/// [`Feedback::decode`] keeps its promises on order and range, and is stable under encoding.
+///
+/// # Panics
+/// If it does not.
+pub fn feedback(bytes: &[u8]) {
+    let Ok(feedback) = Feedback::decode(bytes) else { return };
+    let arrivals: Vec<Arrival> = feedback.arrivals().collect();
+    let ranges: Vec<(u64, u64)> = feedback.ranges().collect();
+    assert!(arrivals.len() <= bytes.len() && ranges.len() <= bytes.len(), "no more items than bytes");
+    assert!(arrivals.windows(2).all(|pair| pair[0].packet < pair[1].packet), "arrivals increase");
+    assert!(ranges.windows(2).all(|pair| pair[1].1 + 1 < pair[0].0), "ranges decrease and do not touch");
+    assert!(ranges.iter().all(|(low, high)| low <= high));
+    // Twice the bytes are enough however wastefully the integers were written: none of ours is longer than theirs.
+    let mut out = vec![0; bytes.len() + FeedbackWriter::MIN_ROOM];
+    let sent = Time::from_nanos(feedback.sent.as_nanos() as u64);
+    let Feedback { session, sequence, refused, blob, .. } = feedback;
+    let (length, written) =
+        FeedbackWriter::write(&mut out, session, sequence, sent, refused, blob, &arrivals, ranges.iter());
+    assert_eq!(written, arrivals.len());
+    let again = Feedback::decode(&out[..length]).expect("what was written decodes");
+    assert_eq!((again.session, again.sequence, again.sent), (session, sequence, feedback.sent));
+    assert_eq!((again.refused, again.blob), (refused, blob));
+    assert!(again.arrivals().eq(arrivals) && again.ranges().eq(ranges));
+}
+
+/// [`Nack::decode`] is stable under encoding, and wants at most 65 packets.
+///
+/// # Panics
+/// If it is not.
+pub fn nack(bytes: &[u8]) {
+    let Ok(nack) = Nack::decode(bytes) else { return };
+    assert!((1..=65).contains(&nack.wanted().count()));
+    assert!(nack.wanted().is_sorted());
+    let mut out = [0; 32];
+    let length = nack.encode(&mut out);
+    assert_eq!(Nack::decode(&out[..length]), Ok(nack));
+}
+
+/// [`KeyFrameRequest::decode`] is stable under encoding.
+///
+/// # Panics
+/// If it is not.
+pub fn key_frame_request(bytes: &[u8]) {
+    let Ok(request) = KeyFrameRequest::decode(bytes) else { return };
+    let mut out = [0; 32];
+    let length = request.encode(&mut out);
+    assert_eq!(KeyFrameRequest::decode(&out[..length]), Ok(request));
+}
+
+/// [`Control::decode`] is stable under encoding.
+///
+/// # Panics
+/// If it is not.
+pub fn control(bytes: &[u8]) {
+    let Ok(control) = Control::decode(bytes) else { return };
+    let mut out = [0; 32];
+    let length = control.encode(&mut out);
+    assert_eq!(Control::decode(&out[..length]), Ok(control));
+    assert!(peek(bytes).is_ok(), "what decodes can be peeked at");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, VERSION};
+    use units::{Ecn, RemoteTime, Rng, Span};
+
+    /// One valid packet of each kind, to be mutated.
+    fn seeds() -> Vec<Vec<u8>> {
+        let mut seeds = Vec::new();
+        let mut add = |write: &dyn Fn(&mut [u8]) -> usize| {
+            let mut out = vec![0; 1500];
+            let length = write(&mut out);
+            out.truncate(length);
+            seeds.push(out);
+        };
+        let at = |ms| Time::from_millis(ms).on_wire();
+        let arrival = |packet| Arrival { packet, at: at(900 + packet), ecn: Ecn::from_bits(packet as u8) };
+        let arrivals: Vec<Arrival> = [3, 4, 5, 9, 10, 40, 41].map(arrival).to_vec();
+        let ranges = [(40u64, 41u64), (9, 10), (1, 5)];
+        add(&|out| example_media().encode(out));
+        add(&|out| {
+            FeedbackWriter::write(out, 7, 1, Time::from_secs(1), 0, b"abc", &arrivals, ranges.iter()).0
+        });
+        add(&|out| Nack { session: 7, stream: 0, frame: 9, first: 3, more: 0b1011 }.encode(out));
+        add(&|out| KeyFrameRequest { session: 7, stream: 0, sequence: 2, after: 9 }.encode(out));
+        add(&|out| Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667 }.encode(out));
+        add(&|out| Control::Welcome { session: 7 }.encode(out));
+        add(&|out| Control::Bye { session: 7 }.encode(out));
+        seeds
+    }
+
+    fn example_media() -> Media {
+        Media {
+            session: 7,
+            packet: 1234,
+            sent: RemoteTime::from_nanos(2_000_000_000),
+            feedback_seen: 3,
+            stream: 0,
+            class: Class::Deadline,
+            frame: 60,
+            version: 0,
+            index: 2,
+            count: 11,
+            captured: RemoteTime::from_nanos(1_990_000_000),
+            deadline: Span::from_millis(200),
+            reference: 1,
+            key: false,
+            retransmission: false,
+            alone: false,
+        }
+    }
+
+    /// Flips, overwrites, cuts, doubles or appends.
+    fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
+        let at = rng.below(bytes.len() as u64 + 1) as usize;
+        match rng.below(5) {
+            0 => bytes.iter_mut().skip(at).take(1).for_each(|b| *b ^= 1 << rng.below(8)),
+            1 => bytes
+                .iter_mut()
+                .skip(at)
+                .take(1)
+                .for_each(|b| *b = [0, 0x3f, 0x7f, 0xbf, 0xff][rng.below(5) as usize]),
+            2 => bytes.truncate(at),
+            3 => bytes.extend_from_within(at..),
+            _ => bytes.extend((0..rng.below(20)).map(|_| rng.next_u64() as u8)),
+        }
+        bytes.truncate(2000);
+    }
+
+    fn random(rng: &mut Rng) -> Vec<u8> {
+        let kind = rng.below(7) as u8;
+        let mut bytes = vec![VERSION << 4 | kind, 0];
+        bytes.extend((0..rng.below(200)).map(|_| rng.next_u64() as u8 >> rng.below(8)));
+        bytes
+    }
+
+    #[test]
+    fn seeds_decode() {
+        let decodes = |bytes: &[u8]| {
+            [
+                Media::decode(bytes).is_ok(),
+                Feedback::decode(bytes).is_ok(),
+                Nack::decode(bytes).is_ok(),
+                KeyFrameRequest::decode(bytes).is_ok(),
+                Control::decode(bytes).is_ok(),
+            ]
+        };
+        for seed in seeds() {
+            assert_eq!(decodes(&seed).iter().filter(|ok| **ok).count(), 1, "{seed:02x?}");
+        }
+    }
+
+    #[test]
+    fn tens_of_thousands_of_random_and_mutated_inputs_break_nothing() {
+        let mut rng = Rng::stream(1, "wire/oracle");
+        let seeds = seeds();
+        for _ in 0..30_000 {
+            let mut bytes = if rng.chance(0.2) {
+                random(&mut rng)
+            } else {
+                seeds[rng.below(seeds.len() as u64) as usize].clone()
+            };
+            (0..rng.below(4)).for_each(|_| mutate(&mut rng, &mut bytes));
+            ALL.iter().for_each(|(_, oracle)| oracle(&bytes));
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        for seed in seeds() {
+            for length in 0..seed.len() {
+                let bytes = &seed[..length];
+                assert!(Media::decode(bytes).is_err() && Feedback::decode(bytes).is_err());
+                assert!(Nack::decode(bytes).is_err() && KeyFrameRequest::decode(bytes).is_err());
+                assert!(Control::decode(bytes).is_err(), "{bytes:02x?}");
+            }
+        }
+    }
+}

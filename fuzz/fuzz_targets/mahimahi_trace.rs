@@ -1,0 +1,13 @@
+//! Arbitrary bytes as a Mahimahi trace, plain or gzipped: what is read can be asked everything.
+#![no_main]
+
+use std::path::Path;
+
+use netsim::MahimahiTrace;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(trace) = MahimahiTrace::from_bytes(bytes, Path::new("fuzz.trace")) else { return };
+    assert!(trace.millis().is_sorted() && trace.duration().is_positive());
+    assert!(trace.longest_gap() <= trace.duration());
+    assert!(trace.mean_rate() > units::Rate::ZERO);
+});
