@@ -11,6 +11,7 @@ pub mod collect;
 pub mod files;
 pub mod metrics;
 pub mod report;
+pub mod run;
 pub mod scenario;
 pub mod summary;
 pub mod tables;

@@ -16,57 +16,56 @@
 use units::Time;
 
 /// Next times of a fixed number of components.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Times of the components, padded to a power of two.
-    times: Vec<Time>,
-    /// Winners; node `i` has children `2 i` and `2 i + 1`, the root is 1. Nodes of the lowest level index `times`.
-    winners: Vec<u32>,
+    /// Node `i` is the earlier of its children `2 i` and `2 i + 1`; the root is 1. The components are the leaves, from the
+    /// middle on, padded to a power of two.
+    nodes: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    time: Time,
+    component: u32,
 }
 
 impl Agenda {
     /// An agenda of `count` components, none of which wants anything.
     pub fn new(count: usize) -> Agenda {
         let leaves = count.next_power_of_two().max(2);
-        let mut agenda = Agenda { times: vec![Time::MAX; leaves], winners: vec![0; leaves] };
-        (1..leaves).rev().for_each(|node| agenda.winners[node] = agenda.winner(node));
-        agenda
+        let leaf = |node: usize| Entry { time: Time::MAX, component: node.saturating_sub(leaves) as u32 };
+        Agenda { nodes: (0..2 * leaves).map(leaf).collect() }
     }
 
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
-        let winner = self.winners[1] as usize;
-        (self.times[winner], winner)
+        let root = self.nodes[1];
+        (root.time, root.component as usize)
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
     #[inline]
     pub fn set(&mut self, component: usize, time: Time) {
-        if self.times[component] == time {
-            return;
-        }
-        self.times[component] = time;
-        let mut node = (component + self.times.len()) / 2;
-        while node > 0 {
-            let (before, after) = (self.winners[node], self.winner(node));
-            self.winners[node] = after;
-            // Where this component neither won nor wins, nothing above has changed.
-            if before != component as u32 && after != component as u32 {
-                return;
-            }
-            node /= 2;
+        let leaf = component + self.nodes.len() / 2;
+        if self.nodes[leaf].time != time {
+            self.nodes[leaf].time = time;
+            self.rise(leaf);
         }
     }
 
-    fn winner(&self, node: usize) -> u32 {
-        let leaves = self.times.len();
-        let (left, right) = if 2 * node >= leaves {
-            (2 * node - leaves, 2 * node + 1 - leaves)
-        } else {
-            (self.winners[2 * node] as usize, self.winners[2 * node + 1] as usize)
-        };
-        (if self.times[right] < self.times[left] { right } else { left }) as u32
+    /// Plays a changed leaf's matches up to the root, or to where the outcome is what it was.
+    fn rise(&mut self, leaf: usize) {
+        let mut node = leaf;
+        while node > 1 {
+            let (left, right) = (self.nodes[node & !1], self.nodes[node | 1]);
+            let winner = if right.time < left.time { right } else { left };
+            node /= 2;
+            if self.nodes[node] == winner {
+                return;
+            }
+            self.nodes[node] = winner;
+        }
     }
 }
 
@@ -78,7 +77,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_is_the_earliest_and_lowest(
-            count in 1usize..40, changes in prop::collection::vec((0usize..40, 0u64..20), 1..200)
+            count in 1usize..40,
+            changes in prop::collection::vec((0usize..40, 0u64..20), 1..200)
         ) {
             let mut agenda = Agenda::new(count);
             let mut times = vec![Time::MAX; count];

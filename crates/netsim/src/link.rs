@@ -165,6 +165,7 @@ impl Link {
         self.notices.drain(..)
     }
 
+    #[inline]
     pub(crate) fn has_notices(&self) -> bool {
         !self.notices.is_empty()
     }
@@ -347,10 +348,15 @@ impl Link {
         self.line.push(at, packet);
     }
 
+    #[inline]
     fn report_drops(&mut self, at: Time) {
-        if self.drops.is_empty() {
-            return;
+        if !self.drops.is_empty() {
+            self.report_some_drops(at);
         }
+    }
+
+    #[cold]
+    fn report_some_drops(&mut self, at: Time) {
         let mut drops = std::mem::take(&mut self.drops);
         drops.drain(..).for_each(|(packet, cause)| self.drop_packet(at, packet, cause));
         self.drops = drops;

@@ -1,7 +1,7 @@
 //! A packet as links see it, and the slab that keeps the datagrams' bytes meanwhile.
 //!
 //! ```text
-//! queues and delay lines:  Packet Packet Packet        40 bytes each, copied freely
+//! queues and delay lines:  Packet Packet Packet        32 bytes each, copied freely
 //!                             |id
 //! Datagrams (one slab):    [head bytes | length | payload handle | holders]   reused, never moved
 //! ```
@@ -177,6 +177,6 @@ mod tests {
 
     #[test]
     fn a_packet_stays_small() {
-        assert!(size_of::<Packet>() <= 40);
+        assert!(size_of::<Packet>() <= 32);
     }
 }

@@ -294,15 +294,22 @@ impl World {
             self.now = at;
             self.turns_at_once = 0;
         } else {
-            self.count_turn(|world| world.component_name(component));
+            self.count_turns(1, component);
         }
     }
 
-    fn count_turn(&mut self, who: impl Fn(&World) -> String) {
-        self.turns_at_once += 1;
+    #[inline]
+    fn count_turns(&mut self, turns: u32, component: usize) {
+        self.turns_at_once += turns;
         if self.turns_at_once >= LIVELOCK {
-            panic!("{} acted {LIVELOCK} times without time going on, at {:?}", who(self), self.now);
+            self.give_up(component);
         }
+    }
+
+    #[cold]
+    fn give_up(&self, component: usize) -> ! {
+        let who = self.component_name(component);
+        panic!("{who} acted {LIVELOCK} times without time going on, at {:?}", self.now);
     }
 
     fn component_name(&self, component: usize) -> String {
@@ -337,29 +344,25 @@ impl World {
 
     /// Takes everything a host wants to send and asks it when it wants to be woken next.
     fn drain(&mut self, index: usize) {
-        let Some(way) = self.hosts[index].way else { return self.plan_host(index) };
-        let mut any = false;
-        loop {
-            let host = &mut self.hosts[index];
-            let local = host.config.clock.local(self.now);
-            let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) else { break };
-            any = true;
-            self.send(way, meta);
-            self.count_turn(|world| world.component_name(index));
+        let host = &mut self.hosts[index];
+        let Some(way) = host.way else { return self.plan_host(index) };
+        let local = host.config.clock.local(self.now);
+        let link = &mut self.links[usize::from(way.first.0)];
+        let mut sent = 0;
+        while sent < LIVELOCK
+            && let Some(meta) = host.endpoint.transmit(local, &mut self.out[..])
+        {
+            let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
+            link.offer(self.now, packet);
+            keep_books(link, &mut self.datagrams);
+            sent += 1;
         }
-        if any {
+        if sent > 0 {
+            self.counters.sent += u64::from(sent);
+            self.count_turns(sent, index);
             self.plan_link(usize::from(way.first.0));
         }
         self.plan_host(index);
-    }
-
-    fn send(&mut self, way: Way, meta: TxMeta) {
-        self.counters.sent += 1;
-        let size = meta.length as u32 + IP_UDP_OVERHEAD;
-        let id = self.datagrams.insert(&self.out[..meta.head], meta.length, meta.payload);
-        let bare = Packet::bare(way.flow, size, self.now);
-        let packet = Packet { id, route: way.route, ecn: meta.ecn, ..bare };
-        self.offer(way.first, packet);
     }
 
     fn emit(&mut self, index: usize) {
@@ -371,45 +374,31 @@ impl World {
         let next = source.next();
         self.agenda.set(self.hosts.len() + index, next);
         self.offer(first, packet);
-        self.plan_link(usize::from(first.0));
     }
 
     fn offer(&mut self, link: LinkId, packet: Packet) {
         let index = usize::from(link.0);
         self.links[index].offer(self.now, packet);
-        self.keep_books(index);
+        keep_books(&mut self.links[index], &mut self.datagrams);
+        self.plan_link(index);
     }
 
-    /// Frees or shares the datagrams of packets that a link dropped or duplicated.
-    fn keep_books(&mut self, link: usize) {
-        if !self.links[link].has_notices() {
-            return;
-        }
-        for notice in self.links[link].notices() {
-            match notice {
-                Notice::Dropped(packet, _) => self.datagrams.release(packet.id),
-                Notice::Duplicated(packet) => self.datagrams.hold(packet.id),
-            }
-        }
-    }
-
-    fn deliver(&mut self, link: usize) {
-        while self.links[link].next_due() <= self.now {
-            let packet = self.links[link].deliver(self.now);
-            self.keep_books(link);
+    fn deliver(&mut self, index: usize) {
+        while self.links[index].next_due() <= self.now {
+            let packet = self.links[index].deliver(self.now);
+            keep_books(&mut self.links[index], &mut self.datagrams);
             if let Some(packet) = packet {
                 self.forward(packet);
             }
         }
-        self.plan_link(link);
+        self.plan_link(index);
     }
 
     fn forward(&mut self, mut packet: Packet) {
         let route = &self.routes[usize::from(packet.route)];
         packet.hop += 1;
         if let Some(&next) = route.links.get(usize::from(packet.hop)) {
-            self.offer(next, packet);
-            return self.plan_link(usize::from(next.0));
+            return self.offer(next, packet);
         }
         match route.to {
             Some(host) => self.receive(usize::from(host.0), packet),
@@ -441,7 +430,7 @@ impl World {
 
     fn settle(&mut self, link: usize) {
         self.links[link].settle(self.now);
-        self.keep_books(link);
+        keep_books(&mut self.links[link], &mut self.datagrams);
         self.plan_link(link);
     }
 
@@ -462,6 +451,24 @@ impl World {
         if link.is_recorded() {
             self.agenda.set(component + self.links.len(), link.next_departure());
         }
+    }
+}
+
+/// Puts what a host transmitted into the slab and makes the packet that stands for it.
+fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
+    let size = meta.length as u32 + IP_UDP_OVERHEAD;
+    let id = datagrams.insert(&out[..meta.head], meta.length, meta.payload);
+    Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
+}
+
+/// Frees or shares the datagrams of packets that a link dropped or duplicated.
+#[inline]
+fn keep_books(link: &mut Link, datagrams: &mut Datagrams) {
+    if link.has_notices() {
+        link.notices().for_each(|notice| match notice {
+            Notice::Dropped(packet, _) => datagrams.release(packet.id),
+            Notice::Duplicated(packet) => datagrams.hold(packet.id),
+        });
     }
 }
 

@@ -21,6 +21,7 @@
 mod clock;
 mod error;
 mod relay;
+mod settings;
 mod socket;
 #[cfg(test)]
 mod testing;
@@ -31,6 +32,7 @@ mod waker;
 pub use clock::Clock;
 pub use error::RealError;
 pub use relay::{Relay, RelayCounters, RelaySettings};
+pub use settings::{Counters, Limits, Peer, Settings};
 pub use threaded::{EncodeTimes, Prefetched, Threaded};
-pub use udp::{Counters, Driver, Limits, Peer, Settings};
+pub use udp::Driver;
 pub use waker::{Stop, Waker};

@@ -19,8 +19,9 @@ use wire::TxMeta;
 
 use crate::clock::{Calendar, Clock};
 use crate::error::RealError;
+use crate::settings::Limits;
 use crate::socket::{self, BATCH, Incoming, Outgoing, Socket};
-use crate::udp::{Limits, opens_session};
+use crate::udp::opens_session;
 use crate::waker::{Stop, Waker};
 
 /// Where a relay stands.

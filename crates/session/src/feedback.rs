@@ -112,6 +112,10 @@ impl Reporter {
         if written == self.merged.len() {
             std::mem::swap(&mut self.reported, &mut self.fresh);
             self.fresh.clear();
+            if self.media == 0 {
+                // A backlogged flow is reported every other packet: the ranges will do where a report is lost.
+                self.reported.clear();
+            }
             self.due_at = None;
         } else {
             self.reported.clear();

@@ -191,11 +191,7 @@ impl Ledger {
         out: &mut Settled,
     ) -> Result<(), NeverSent> {
         out.clear();
-        let next = self.next_packet();
-        let newest = feedback.ranges().next().map_or(0, |(_, high)| high);
-        if newest >= next && feedback.ranges().next().is_some()
-            || feedback.arrivals().any(|a| a.packet >= next)
-        {
+        if feedback.newest().is_some_and(|newest| newest >= self.next_packet()) {
             return Err(NeverSent);
         }
         let mut newest_timed = None;

@@ -49,6 +49,7 @@ pub struct Feedback<'a> {
     ranges: &'a [u8],
     range_count: u64,
     largest: u64,
+    newest: Option<u64>,
 }
 
 /// Iterates over arrivals in order of packet number.
@@ -104,6 +105,7 @@ impl<'a> Feedback<'a> {
         for _ in 0..arrival_count {
             arrivals.step()?;
         }
+        let newest_arrival = (arrival_count > 0).then(|| arrivals.next - 1);
         let mut r = arrivals.reader;
         let arrivals = &start[..start.len() - r.0.len()];
         let (range_count, largest) = (count(&mut r)?, r.varint()?);
@@ -114,6 +116,7 @@ impl<'a> Feedback<'a> {
         for _ in 0..range_count {
             ranges.step()?;
         }
+        let newest = newest_arrival.max((range_count > 0).then_some(largest));
         let sent = RemoteTime::from_nanos(sent_us * 1_000);
         let ranges = &r.0[..r.0.len() - ranges.reader.0.len()];
         Ok(Feedback {
@@ -128,7 +131,13 @@ impl<'a> Feedback<'a> {
             ranges,
             range_count,
             largest,
+            newest,
         })
+    }
+
+    /// The largest packet number named anywhere.
+    pub fn newest(&self) -> Option<u64> {
+        self.newest
     }
 
     /// The timed arrivals.

@@ -23,7 +23,6 @@ use units::Time;
 pub use flow::{Decided, FlowRecord, FlowTotals, PacketRow, RttSample, NO_FRAME};
 pub use frames::{FrameRow, StreamFrames};
 pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
-pub use series::IP_UDP;
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,17 +1,16 @@
 //! A flow's columns in the forms that metrics and charts take.
 
+use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
 
 use super::{FlowRecord, FrameRow, NO_FRAME};
 use crate::metrics::PathPacket;
 
-/// IPv4 and UDP headers: what a datagram weighs on the wire beyond its payload.
-pub const IP_UDP: u32 = 28;
 
 impl FlowRecord {
     /// Deliveries in order of arrival: `(time, wire bytes)`. A packet that arrives twice counts once.
     pub fn deliveries(&self) -> Vec<(Time, u32)> {
-        let arrived = self.packets.iter().filter_map(|p| Some((p.arrived?, p.size + IP_UDP)));
+        let arrived = self.packets.iter().filter_map(|p| Some((p.arrived?, p.size + IP_UDP_OVERHEAD)));
         let mut deliveries: Vec<(Time, u32)> = arrived.collect();
         deliveries.sort_by_key(|d| d.0);
         deliveries
@@ -19,7 +18,7 @@ impl FlowRecord {
 
     /// Transmissions in order: `(time, wire bytes)`.
     pub fn transmissions(&self) -> impl Iterator<Item = (Time, u32)> + '_ {
-        self.packets.iter().map(|p| (p.sent, p.size + IP_UDP))
+        self.packets.iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD))
     }
 
     /// One-way delays in order of sending: `(send time, delay)`, true times of the world.
@@ -29,7 +28,7 @@ impl FlowRecord {
 
     /// The packet log that equation 10 of seed 000 takes, in wire bytes.
     pub fn path_packets(&self) -> Vec<PathPacket> {
-        let row = |p: &super::PacketRow| PathPacket { sent: p.sent, size: p.size + IP_UDP, arrived: p.arrived };
+        let row = |p: &super::PacketRow| PathPacket { sent: p.sent, size: p.size + IP_UDP_OVERHEAD, arrived: p.arrived };
         self.packets.iter().map(row).collect()
     }
 
@@ -70,7 +69,7 @@ impl FlowRecord {
         let stream = self.streams.keys().next().copied().unwrap_or_default();
         for packet in self.packets.iter().filter(|p| p.stream == stream) {
             if let Some(size) = sizes.get_mut(packet.frame as usize) {
-                *size += u64::from(packet.size + IP_UDP);
+                *size += u64::from(packet.size + IP_UDP_OVERHEAD);
             }
         }
         let rows = self.frames().iter().zip(sizes);

@@ -93,7 +93,7 @@ fn capacity(run: &RunView<'_>) -> Option<(String, Points)> {
     let edge = |i: i64| Time::ZERO + width * i;
     let points: Option<Points> = (0..bins.max(1))
         .map(|i| {
-            let bytes = (run.capacity)(edge(i), edge(i + 1))?.get() as f64;
+            let bytes = run.rate.capacity(edge(i), edge(i + 1))?.get() as f64;
             Some((edge(i).as_secs_f64(), bytes * 8.0 / width.as_secs_f64() / 1e6))
         })
         .collect();

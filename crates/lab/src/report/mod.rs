@@ -16,7 +16,8 @@ mod markup;
 mod strip;
 mod table;
 
-use units::{Bytes, Span, Time};
+use netsim::RateProcess;
+use units::Span;
 
 use crate::collect::{Collector, FlowRecord};
 use crate::scenario::{Flow, Scenario, Supply};
@@ -27,9 +28,6 @@ pub use chart::{Chart, Colour, Line, Stroke};
 
 use chart::Colour::Palette;
 use markup::escape;
-
-/// What a link offered, in bytes, between two instants; `None` where it has no limit.
-pub type Capacity<'a> = &'a dyn Fn(Time, Time) -> Option<Bytes>;
 
 /// A run as the report sees it.
 pub struct RunView<'a> {
@@ -43,8 +41,8 @@ pub struct RunView<'a> {
     pub scenario: &'a Scenario,
     /// Each flow's time between frames.
     pub intervals: &'a [Span],
-    /// The bottleneck's capacity.
-    pub capacity: Capacity<'a>,
+    /// The bottleneck's rate.
+    pub rate: &'a RateProcess,
 }
 
 /// What a report is made of.

@@ -1,10 +1,11 @@
 //! One flow in numbers.
 
+use netsim::IP_UDP_OVERHEAD;
 use serde::Serialize;
 use units::{Span, Time};
 
 use super::Context;
-use crate::collect::{Collector, FlowRecord, PacketRow, IP_UDP};
+use crate::collect::{Collector, FlowRecord, PacketRow};
 use crate::metrics::{
     coefficient_of_variation, latencies, nearest_rank, psnr_summary, simulate, slots, stalls, throughput,
     SimulatedFrame, Spread,
@@ -278,7 +279,7 @@ impl View<'_> {
         let settled = end - delays.max().unwrap_or(Span::ZERO);
         let (mut sent, mut lost, mut count) = (0u64, 0u64, 0u64);
         for packet in self.packets().filter(|p| p.sent < settled) {
-            let size = u64::from(packet.size + IP_UDP);
+            let size = u64::from(packet.size + IP_UDP_OVERHEAD);
             sent += size;
             if packet.arrived.is_none() {
                 (lost, count) = (lost + size, count + 1);

@@ -5,6 +5,7 @@
 
 mod flow;
 
+use netsim::RateProcess;
 use serde::Serialize;
 use units::{Bytes, Span, Time};
 
@@ -87,8 +88,8 @@ pub struct Context<'a> {
     pub provenance: Provenance,
     /// Each flow's time between frames, in the scenario's order.
     pub intervals: &'a [Span],
-    /// Bytes the bottleneck offered between two instants; `None` if it has no limit.
-    pub capacity: &'a dyn Fn(Time, Time) -> Option<Bytes>,
+    /// The bottleneck's rate.
+    pub rate: &'a RateProcess,
     /// Bytes of a media packet's header.
     pub header: u32,
 }
@@ -124,7 +125,7 @@ fn link(run: &Collector, context: &Context<'_>) -> LinkSummary {
     let (from, to) = (context.from(), context.to());
     let departed = run.link.departures.iter().filter(|d| d.at >= from && d.at <= to);
     let delivered: u64 = departed.clone().map(|d| u64::from(d.size)).sum();
-    let offered = (context.capacity)(from, to).map(Bytes::get).filter(|&bytes| bytes > 0);
+    let offered = context.rate.capacity(from, to).map(Bytes::get).filter(|&bytes| bytes > 0);
     let totals = &run.link.totals;
     let arrived_bytes = totals.accepted_bytes + totals.dropped_bytes;
     let dropped: u64 = totals.dropped.values().sum();

@@ -1,0 +1,205 @@
+//! Builds the world of a scenario.
+//!
+//! ```text
+//! sender i --[access i]--> bottleneck --------------------> receiver i        hosts 2i and 2i+1, flow i
+//!    '<------------------[feedback i]<--------------------------'
+//! cross j -----------------^ (vanishes behind the bottleneck)                 flow (flows + j)
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use netsim::{
+    CrossTraffic, Delay, HostConfig, Impairments, LinkConfig, LinkId, MahimahiTrace, Pattern, QueueSpec, RateProcess,
+    Reorder, World,
+};
+use record::Shared;
+use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
+use units::{HostClock, Rng, Span, Time};
+
+use super::pictures::{Judge, Originals};
+use super::supply;
+use crate::collect::Layout;
+use crate::scenario::{Cross, CrossKind, Flow, Link, Scenario, ScenarioError};
+
+/// A world ready to run, and what is needed to make sense of its events.
+pub(super) struct Built {
+    /// The world.
+    pub world: World,
+    /// The bottleneck's rate.
+    pub rate: RateProcess,
+    /// Each flow's time between frames.
+    pub intervals: Vec<Span>,
+    /// Originals of flows with real pictures, with the flow's number.
+    pub originals: Vec<(usize, Originals)>,
+}
+
+/// The nodes of a scenario's world.
+pub(super) fn layout(scenario: &Scenario) -> Layout {
+    let host = |index: usize| record::NodeId(index as u16);
+    Layout {
+        flows: (0..scenario.flows.len()).map(|i| (host(2 * i), host(2 * i + 1))).collect(),
+        bottleneck: Some(record::NodeId(netsim::FIRST_LINK_NODE)),
+    }
+}
+
+/// The world of `scenario`; its events go to `recorder`.
+pub(super) fn build(scenario: &Scenario, recorder: Shared) -> Result<Built, ScenarioError> {
+    let mut world = World::new(scenario.seed, Some(recorder));
+    let config = link_config(scenario, &scenario.link, "link")?;
+    let rate = config.rate.clone();
+    let bottleneck = world.add_link("bottleneck", config);
+    let mut built = Built { world, rate, intervals: Vec::new(), originals: Vec::new() };
+    for index in 0..scenario.flows.len() {
+        add_flow(&mut built, scenario, index, bottleneck)?;
+    }
+    for (index, cross) in scenario.cross.iter().enumerate() {
+        let flow = (scenario.flows.len() + index) as u16;
+        built.world.add_cross(cross_traffic(cross), flow, &[bottleneck]);
+    }
+    Ok(built)
+}
+
+fn time(span: Span) -> Time {
+    Time::ZERO + span
+}
+
+fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig, ScenarioError> {
+    let steps = || link.steps.iter().map(|&(at, rate)| (time(at), rate)).collect();
+    let rate = match (&link.trace, link.rate) {
+        (Some(path), _) => RateProcess::trace(trace(scenario, path, at)?),
+        (None, Some(rate)) => RateProcess::Constant(rate),
+        (None, None) if link.steps.is_empty() => RateProcess::Infinite,
+        (None, None) => {
+            RateProcess::steps(steps()).map_err(|e| scenario.error(format!("{at}.steps"), e.to_string()))?
+        }
+    };
+    // Seed 000, section 6.1 (120 ms) and figures 9 and 10 (200 packets of a trace).
+    let default_queue = if link.trace.is_some() { "droptail:200p" } else { "droptail:120ms" };
+    let queue = match (&link.queue, &rate) {
+        (Some(queue), _) => queue.clone(),
+        (None, RateProcess::Infinite) => QueueSpec::infinite(),
+        (None, _) => default_queue.parse().expect("the default is a queue"),
+    };
+    Ok(LinkConfig {
+        rate,
+        queue,
+        delay: Delay::constant(link.delay.or(scenario.link.delay).unwrap_or_default()),
+        jitter: link.jitter,
+        reorder: link.reorder.map(|r| Reorder { probability: r.share.0, extra: r.delay }),
+        impairments: Impairments {
+            loss: link.loss.0,
+            duplicate: link.duplicate.0,
+            blackouts: link.blackout.iter().map(|&(from, to)| (time(from), time(to))).collect(),
+            mtu: link.mtu.0.iter().map(|&(at, size)| (time(at), size.get() as u32)).collect(),
+        },
+        ..LinkConfig::default()
+    })
+}
+
+fn trace(scenario: &Scenario, path: &Path, at: &str) -> Result<Arc<MahimahiTrace>, ScenarioError> {
+    let trace = MahimahiTrace::open(&scenario.beside(path));
+    trace.map(Arc::new).map_err(|error| scenario.error(format!("{at}.trace"), error.to_string()))
+}
+
+/// The way back: by default a wire as long as the link.
+fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
+    let config = match &scenario.feedback {
+        Some(link) => link_config(scenario, link, "feedback")?,
+        None => LinkConfig::delay(scenario.link.delay.unwrap_or_default()),
+    };
+    Ok(LinkConfig { recorded: false, ..config })
+}
+
+fn add_flow(
+    built: &mut Built,
+    scenario: &Scenario,
+    index: usize,
+    bottleneck: LinkId,
+) -> Result<(), ScenarioError> {
+    let flow = &scenario.flows[index];
+    let prepared = supply::prepare(scenario, index)?;
+    built.intervals.push(prepared.interval);
+    let setup = setup(flow, prepared.interval);
+    let at = || format!("flow[{}].cc", index + 1);
+    let controller = flow.cc.parse().and_then(|options| cc::build(&options, &setup));
+    let controller = controller.map_err(|error| scenario.error(at(), error.to_string()))?;
+
+    let world = &mut built.world;
+    let session = index as u32 + 1;
+    let defaults = SenderConfig::default();
+    let sender_config = SenderConfig {
+        session,
+        mtu: flow.mtu.get() as usize,
+        deadline: flow.deadline.unwrap_or(defaults.deadline),
+        patience: flow.patience.unwrap_or(defaults.patience),
+        picture: prepared.picture,
+        ..defaults
+    };
+    let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
+    let tap = world.next_host_tap(HostClock::default());
+    let (policies, supplies) = (Policies::default(), vec![prepared.supply]);
+    let sender = Sender::new(sender_config, &setup, controller, policies, supplies, rng, tap);
+    let stop = flow.stop.map_or(Time::MAX, time);
+    let sender_host = HostConfig { start: time(flow.start), stop, ..HostConfig::new(&format!("{} sender", flow.name)) };
+    let sender = world.add_host(sender_host, sender);
+
+    let clock = HostClock::new(flow.clock_offset, flow.clock_drift_ppm);
+    let tap = world.next_host_tap(clock);
+    let (decoder, screen) = match prepared.pictures {
+        Some((decoder, originals)) => {
+            built.originals.push((index, originals.clone()));
+            let screen: Box<dyn Screen> = Box::new(Judge { originals, tap: tap.clone() });
+            (Some(decoder), Some(screen))
+        }
+        None => (None, None),
+    };
+    let receiver_config = ReceiverConfig {
+        session: Some(session), playout: flow.playout, nack: flow.nack, ..ReceiverConfig::default()
+    };
+    let receiver = Receiver::new(receiver_config, decoder, screen, tap);
+    let receiver_host = HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) };
+    let receiver = world.add_host(receiver_host, receiver);
+    connect(world, scenario, index, bottleneck, (sender, receiver))
+}
+
+fn setup(flow: &Flow, frame_interval: Span) -> cc::Setup {
+    cc::Setup {
+        mtu: flow.mtu.get() as u32, initial: flow.initial, min: flow.min, max: flow.max, frame_interval,
+    }
+}
+
+fn connect(
+    world: &mut World,
+    scenario: &Scenario,
+    index: usize,
+    bottleneck: LinkId,
+    (sender, receiver): (netsim::HostId, netsim::HostId),
+) -> Result<(), ScenarioError> {
+    let extra = scenario.flows[index].extra_delay;
+    let mut ahead = vec![bottleneck];
+    let mut back = vec![world.add_link(&format!("flow{index}/feedback"), feedback_config(scenario)?)];
+    if extra.is_positive() {
+        let access = LinkConfig { recorded: false, ..LinkConfig::delay(extra) };
+        ahead.insert(0, world.add_link(&format!("flow{index}/access"), access.clone()));
+        back.push(world.add_link(&format!("flow{index}/return"), access));
+    }
+    world.connect(sender, index as u16, &ahead, receiver);
+    world.connect(receiver, index as u16, &back, sender);
+    Ok(())
+}
+
+fn cross_traffic(cross: &Cross) -> CrossTraffic {
+    let pattern = match cross.kind {
+        CrossKind::Cbr => Pattern::Constant,
+        CrossKind::Poisson => Pattern::Poisson,
+        CrossKind::OnOff => Pattern::OnOff { on: cross.on, off: cross.off, exponential: true },
+    };
+    CrossTraffic {
+        pattern,
+        rate: cross.rate,
+        size: cross.size.get() as u32,
+        start: time(cross.start),
+        stop: cross.stop.map_or(Time::MAX, time),
+    }
+}

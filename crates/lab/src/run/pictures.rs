@@ -1,0 +1,152 @@
+//! Measures what the viewer saw: every shown picture against its own source, matched by frame number.
+//!
+//! ```text
+//! Source --> Watched ---------> encoder ... decoder --> Judge (a Screen) --> Event::FrameQuality
+//!               '--> Originals (by capture index) --------^
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use media::{Clip, RawFrame, Source};
+use record::{Event, Real, Tap};
+use session::{Screen, Shown};
+use units::{Span, Time};
+
+/// Originals are kept until they are shown or this much memory is full; then the oldest go unmeasured.
+const MOST_BYTES: usize = 256 << 20;
+
+/// Source pictures on their way to the viewer.
+#[derive(Debug, Default)]
+struct Pictures {
+    waiting: VecDeque<(u32, Arc<RawFrame>)>,
+    next: u32,
+    trouble: Option<String>,
+}
+
+/// A handle to the originals of one flow, shared by its source and its screen.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Originals(Arc<Mutex<Pictures>>);
+
+impl Originals {
+    fn lock(&self) -> MutexGuard<'_, Pictures> {
+        self.0.lock().expect("neither side panics while it holds the lock")
+    }
+
+    /// Why the clip broke off, if it did.
+    pub fn trouble(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    fn keep(&self, picture: &Arc<RawFrame>) {
+        let mut pictures = self.lock();
+        let frame = pictures.next;
+        pictures.next += 1;
+        pictures.waiting.push_back((frame, Arc::clone(picture)));
+        let bytes = picture.width * picture.height * 3 / 2;
+        if pictures.waiting.len() > (MOST_BYTES / bytes).max(2) {
+            pictures.waiting.pop_front();
+        }
+    }
+
+    /// The original of `frame`; older ones will not be asked for again.
+    fn take(&self, frame: u32) -> Option<Arc<RawFrame>> {
+        let mut pictures = self.lock();
+        while pictures.waiting.front().is_some_and(|(number, _)| *number < frame) {
+            pictures.waiting.pop_front();
+        }
+        let is_it = pictures.waiting.front().is_some_and(|(number, _)| *number == frame);
+        is_it.then(|| pictures.waiting.pop_front()).flatten().map(|(_, picture)| picture)
+    }
+}
+
+/// What pictures come from.
+pub(super) enum Footage {
+    /// A clip.
+    Clip(Box<Clip>),
+    /// Anything that cannot break off.
+    Endless(Box<dyn Source>),
+}
+
+/// A source whose pictures are remembered. The session reads one picture per captured frame, so that the count of pictures
+/// is the frame's number.
+pub(super) struct Watched {
+    pub footage: Footage,
+    pub originals: Originals,
+}
+
+impl Watched {
+    fn source(&self) -> &dyn Source {
+        match &self.footage {
+            Footage::Clip(clip) => clip.as_ref(),
+            Footage::Endless(source) => source.as_ref(),
+        }
+    }
+}
+
+impl Source for Watched {
+    fn size(&self) -> (usize, usize) {
+        self.source().size()
+    }
+
+    fn interval(&self) -> Span {
+        self.source().interval()
+    }
+
+    fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
+        let picture = match &mut self.footage {
+            Footage::Clip(clip) => {
+                let picture = clip.next_picture();
+                self.originals.lock().trouble = clip.trouble().map(ToString::to_string);
+                picture
+            }
+            Footage::Endless(source) => source.next_picture(),
+        };
+        picture.inspect(|picture| self.originals.keep(picture))
+    }
+}
+
+/// The screen that compares.
+pub(super) struct Judge {
+    pub originals: Originals,
+    pub tap: Tap,
+}
+
+impl Screen for Judge {
+    fn show(&mut self, now: Time, shown: &Shown) {
+        let (Some(picture), Some(original)) = (&shown.picture, self.originals.take(shown.frame)) else { return };
+        // A picture of another size than its source has no quality to speak of.
+        if let Ok(quality) = media::quality(&original, picture) {
+            let (psnr, ssim) = (Real(quality.psnr_y), Real(quality.ssim));
+            self.tap.record(now, Event::FrameQuality { stream: shown.stream, frame: shown.frame, psnr, ssim });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grey(level: u8) -> Arc<RawFrame> {
+        Arc::new(RawFrame::filled(16, 16, level, 128, 128))
+    }
+
+    #[test]
+    fn originals_are_matched_by_number_and_forgotten_once_passed() {
+        let originals = Originals::default();
+        (0..10).for_each(|level| originals.keep(&grey(level)));
+        assert_eq!(originals.take(3).unwrap().y[0], 3);
+        assert!(originals.take(3).is_none() && originals.take(2).is_none());
+        assert_eq!(originals.take(9).unwrap().y[0], 9);
+        assert!(originals.take(10).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let originals = Originals::default();
+        let large = Arc::new(RawFrame::filled(3840, 2160, 0, 128, 128));
+        (0..100).for_each(|_| originals.keep(&large));
+        assert_eq!(originals.lock().waiting.len(), MOST_BYTES / (3840 * 2160 * 3 / 2));
+        assert!(originals.take(0).is_none());
+    }
+}

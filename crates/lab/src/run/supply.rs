@@ -1,0 +1,126 @@
+//! What a flow of a scenario sends, built from its description.
+
+use std::path::Path;
+
+use media::{
+    Cap, Clip, ClipOptions, Decoder, Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder, ModelConfig, Source,
+    SyntheticConfig, SyntheticGame, Table,
+};
+use session::{Supply, Video};
+use units::{Rng, Span, Time};
+use wire::Media;
+
+use super::pictures::{Footage, Originals, Watched};
+use crate::scenario::{self, Behaviour, EncoderKind, Flow, Scenario, ScenarioError, SYNTHETIC};
+
+/// Frames per second of sources that have no rate of their own (seed 000 assumes it throughout).
+const DEFAULT_FPS: f64 = 60.0;
+/// Picture size of the synthetic source.
+const DEFAULT_SIZE: scenario::PictureSize = scenario::PictureSize { width: 1280, height: 720 };
+
+/// A flow's supply, and what the other end needs to make pictures of it again.
+pub(super) struct Prepared {
+    /// What the sender sends.
+    pub supply: Supply,
+    /// Time between frames; of a backlogged flow, what its controller is told.
+    pub interval: Span,
+    /// Picture size in pixels; zero where there are no pictures.
+    pub picture: (u16, u16),
+    /// Decoder and originals, where there are pictures.
+    pub pictures: Option<(Box<dyn Decoder>, Originals)>,
+}
+
+/// Builds what flow number `index` sends.
+pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
+    let flow = &scenario.flows[index];
+    match (flow.source, flow.encoder.kind) {
+        (scenario::Supply::Backlog, _) => {
+            let interval = interval_of(flow.encoder.fps.unwrap_or(DEFAULT_FPS));
+            Ok(Prepared { supply: Supply::Backlog, interval, picture: (0, 0), pictures: None })
+        }
+        (scenario::Supply::Video, EncoderKind::Model) => model(scenario, index),
+        (scenario::Supply::Video, EncoderKind::H264) => codec(scenario, index),
+    }
+}
+
+fn interval_of(fps: f64) -> Span {
+    Span::from_secs_f64(1.0 / fps)
+}
+
+fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
+    let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
+    let wanted = &flow.encoder;
+    let table = Table::by_name(&wanted.table)
+        .ok_or_else(|| scenario.error(format!("{at}.table"), format!("no table is called `{}`", wanted.table)))?;
+    let seed = Rng::stream(scenario.seed, &format!("flow{index}/encoder")).next_u64();
+    let base = match wanted.behaviour {
+        Behaviour::Perfect => ModelConfig { seed, ..ModelConfig::perfect(table) },
+        Behaviour::OpenH264 => ModelConfig::openh264(table, seed),
+    };
+    let cap = |&(from, to, rate)| Cap { start: Time::ZERO + from, end: Time::ZERO + to, rate };
+    let config = ModelConfig {
+        lag_up: wanted.lag.unwrap_or(base.lag_up),
+        lag_down: wanted.lag.unwrap_or(base.lag_down),
+        bias: wanted.bias.unwrap_or(base.bias),
+        overshoot: wanted.overshoot.unwrap_or(base.overshoot),
+        undershoot: wanted.undershoot.unwrap_or(base.undershoot),
+        content: wanted.content.unwrap_or(base.content),
+        size_noise: wanted.noise.unwrap_or(base.size_noise),
+        key_frame_ratio: wanted.key_ratio.unwrap_or(base.key_frame_ratio),
+        latency: wanted.latency.unwrap_or(base.latency),
+        caps: wanted.cap.iter().map(cap).collect(),
+        ..base
+    };
+    let encoder = EncoderModel::new(config).map_err(|error| scenario.error(&at, error.to_string()))?;
+    let interval = interval_of(wanted.fps.unwrap_or(DEFAULT_FPS));
+    Ok(Prepared { supply: video(encoder, None, interval), interval, picture: (0, 0), pictures: None })
+}
+
+fn video(encoder: impl Encoder + 'static, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
+    Supply::Video(Video { encoder: Box::new(encoder), source, interval })
+}
+
+fn codec(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
+    let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
+    let refuse = |error: media::CodecError| scenario.error(&at, error.to_string());
+    let originals = Originals::default();
+    let source = Watched { footage: footage(scenario, flow, &at)?, originals: originals.clone() };
+    let ((width, height), interval) = (source.size(), source.interval());
+    let wanted = &flow.encoder;
+    let base = H264Config::new(width, height, interval);
+    let encoder = H264Encoder::new(H264Config {
+        initial: flow.initial,
+        max: flow.max,
+        slices: wanted.slices.then_some(flow.mtu.get() as usize - Media::LEN),
+        latency: wanted.latency.unwrap_or(base.latency),
+        ..base
+    })
+    .map_err(refuse)?;
+    let decoder = H264Decoder::new().map_err(refuse)?;
+    Ok(Prepared {
+        supply: video(encoder, Some(Box::new(source)), interval),
+        interval,
+        picture: (width as u16, height as u16),
+        pictures: Some((Box::new(decoder), originals)),
+    })
+}
+
+fn footage(scenario: &Scenario, flow: &Flow, at: &str) -> Result<Footage, ScenarioError> {
+    let wanted = &flow.encoder;
+    if wanted.clip == SYNTHETIC {
+        let size = wanted.size.unwrap_or(DEFAULT_SIZE);
+        let config = SyntheticConfig::new(size.width as usize, size.height as usize);
+        let interval = interval_of(wanted.fps.unwrap_or(DEFAULT_FPS));
+        let game = SyntheticGame::new(SyntheticConfig { interval, seed: scenario.seed, ..config });
+        return Ok(Footage::Endless(Box::new(game)));
+    }
+    let options = ClipOptions {
+        loop_clip: true,
+        max_frames: None,
+        fps: wanted.fps,
+        size: wanted.size.map(|size| (size.width as usize, size.height as usize)),
+    };
+    let clip = Clip::open(&scenario.beside(Path::new(&wanted.clip)), options);
+    clip.map(|clip| Footage::Clip(Box::new(clip)))
+        .map_err(|error| scenario.error(format!("{at}.clip"), error.to_string()))
+}

@@ -1,0 +1,149 @@
+//! Whole runs.
+
+use std::path::Path;
+
+use super::*;
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse(text, Path::new("test.toml")).unwrap()
+}
+
+const ONE_FLOW: &str = "\
+duration = \"10s\"
+warmup = \"2s\"
+[link]
+rate = \"20mbit\"
+delay = \"20ms\"
+[[flow]]
+cc = \"sqp\"
+";
+
+#[test]
+fn sqp_alone_fills_most_of_the_link_without_losing_anything() {
+    let outcome = run(&scenario(ONE_FLOW), &RunOptions::default()).unwrap();
+    let flow = &outcome.summary.flows[0];
+    assert!((0.8..=1.0).contains(&outcome.summary.link.utilization.unwrap()), "{:?}", outcome.summary.link);
+    assert_eq!((flow.loss, flow.packets.lost), (0.0, 0));
+    assert_eq!(flow.frames.captured, flow.frames.encoded);
+    let delay = flow.frame_delay_ms.unwrap();
+    assert!(delay.p50 > 20.0 && delay.p99 < 100.0, "{delay:?}");
+    assert!(flow.owd_ms.unwrap().p50 >= 20.0 && flow.rtt_ms.unwrap().p50 >= 40.0);
+    assert!(flow.goodput_bps < flow.throughput_bps && flow.goodput_bps > 0.9 * flow.throughput_bps);
+    assert!(flow.ssim.unwrap().mean > 0.8 && flow.quality == Some("encoder"));
+    assert_eq!((flow.stalls.count, flow.share), (0, Some(1.0)));
+}
+
+fn several() -> Vec<Scenario> {
+    let lossy = format!("seed = 3\n{ONE_FLOW}source = \"backlog\"\n[[cross]]\nkind = \"poisson\"\nrate = \"2mbit\"\n")
+        .replace("[link]", "[link]\nloss = \"1%\"\njitter = \"3ms\"")
+        .replace("sqp", "newreno");
+    let two = format!("{ONE_FLOW}clock_offset = \"3600s\"\n[[flow]]\ncc = \"sqp\"\nstart = \"3s\"\nstop = \"8s\"\nextra_delay = \"10ms\"\n");
+    [ONE_FLOW, &lossy, &two].map(scenario).to_vec()
+}
+
+#[test]
+fn hashes_do_not_depend_on_threads() {
+    let hashes = |threads| -> Vec<String> {
+        let options = RunOptions { threads, keep: Keep::Totals, ..RunOptions::default() };
+        run_all(&several(), &options).unwrap().into_iter().map(|o| o.summary.hash).collect()
+    };
+    let one = hashes(1);
+    assert_eq!(one, hashes(4));
+    assert!(one[0] != one[1] && one[1] != one[2]);
+    let other_seed = run(&Scenario { seed: 4, ..several().remove(1) }, &RunOptions::default()).unwrap();
+    assert_ne!(other_seed.summary.hash, one[1]);
+}
+
+#[test]
+fn losses_and_cross_traffic_show() {
+    let outcome = run(&several()[1], &RunOptions::default()).unwrap();
+    let flow = &outcome.summary.flows[0];
+    assert!((0.003..0.03).contains(&flow.loss), "{}", flow.loss);
+    assert!(flow.share.unwrap() < 1.0 && flow.bitrate_bps.is_some() && flow.frame_delay_ms.is_none());
+    assert_eq!(flow.frames, Default::default());
+}
+
+#[test]
+fn a_second_flow_is_seen_while_it_is_on() {
+    let outcome = run(&several()[2], &RunOptions::default()).unwrap();
+    let jain = outcome.summary.jain.unwrap();
+    assert!(jain.mean > 0.5 && jain.mean <= 1.0);
+    let second = &outcome.summary.flows[1];
+    assert_eq!(second.name, "sqp-2");
+    assert!((295..=305).contains(&second.frames.captured), "{:?}", second.frames);
+    // Its own access link adds 10 ms each way.
+    assert!(second.owd_ms.unwrap().p50 >= 30.0 && second.rtt_ms.unwrap().p50 >= 60.0);
+}
+
+#[test]
+fn the_json_contract_holds() {
+    let outcome = run(&scenario(ONE_FLOW), &RunOptions::default()).unwrap();
+    let json = serde_json::to_value(&outcome.summary).unwrap();
+    let number = |pointer: &str| json.pointer(pointer).and_then(|v| v.as_f64()).unwrap_or_else(|| panic!("{pointer}"));
+    for key in ["/scenario", "/commit", "/hash", "/flows/0/name", "/flows/0/cc"] {
+        assert!(json.pointer(key).is_some_and(|v| v.is_string()), "{key}");
+    }
+    for key in ["/seed", "/duration_s", "/link/utilization", "/link/loss"] {
+        number(key);
+    }
+    for key in ["mean", "p50", "p90", "p99"] {
+        number(&format!("/link/queue_ms/{key}"));
+        number(&format!("/flows/0/owd_ms/{key}"));
+        number(&format!("/flows/0/rtt_ms/{key}"));
+    }
+    for key in ["throughput_bps", "goodput_bps", "share", "loss"] {
+        number(&format!("/flows/0/{key}"));
+    }
+    for key in ["frame_delay_ms/p50", "frame_delay_ms/p90", "frame_delay_ms/p99", "bitrate_bps/mean"] {
+        number(&format!("/flows/0/{key}"));
+    }
+    for key in ["captured", "encoded", "displayed", "late", "skipped"] {
+        number(&format!("/flows/0/frames/{key}"));
+    }
+    for key in ["bitrate_bps/p10", "bitrate_bps/p90", "psnr_db/mean", "psnr_db/p5", "ssim/mean", "ssim/p5"] {
+        number(&format!("/flows/0/{key}"));
+    }
+}
+
+#[test]
+fn every_key_of_the_summary_is_documented() {
+    let outcome = run(&scenario(ONE_FLOW), &RunOptions::default()).unwrap();
+    let page = include_str!("../../../../docs/json.md");
+    fn walk(value: &serde_json::Value, page: &str) {
+        match value {
+            serde_json::Value::Object(map) => map.iter().for_each(|(key, value)| {
+                assert!(page.contains(&format!("`{key}`")), "docs/json.md does not mention `{key}`");
+                walk(value, page);
+            }),
+            serde_json::Value::Array(list) => list.iter().for_each(|value| walk(value, page)),
+            _ => {}
+        }
+    }
+    walk(&serde_json::to_value(&outcome.summary).unwrap(), page);
+}
+
+#[test]
+fn missing_files_are_scenario_errors() {
+    let message = |text: String| run(&scenario(&text), &RunOptions::default()).err().unwrap().to_string();
+    let trace = message(ONE_FLOW.replace("rate = \"20mbit\"", "trace = \"none.trace\""));
+    assert!(trace.starts_with("test.toml:4: link.trace: trace none.trace: "), "{trace}");
+    let clip = message(format!("{ONE_FLOW}[flow.encoder]\nkind = \"h264\"\nclip = \"none.y4m\"\n"));
+    assert!(clip.starts_with("test.toml:10: flow[1].encoder.clip: "), "{clip}");
+}
+
+#[test]
+fn a_real_codec_is_measured_frame_by_frame() {
+    let text = format!(
+        "{}[flow.encoder]\nkind = \"h264\"\nfps = 30.0\nsize = \"320x180\"\n",
+        ONE_FLOW.replace("10s", "3s").replace("2s", "0s").replace("20mbit", "2mbit")
+    );
+    let outcome = run(&scenario(&text), &RunOptions::default()).unwrap();
+    let flow = &outcome.summary.flows[0];
+    assert_eq!(flow.quality, Some("measured"));
+    let frames = outcome.record.flows[0].frames();
+    let shown = || frames.iter().filter(|frame| frame.displayed.is_some());
+    assert!(shown().count() > 80, "{:?}", flow.frames);
+    assert!(shown().all(|frame| frame.shown_quality.0.is_some() && frame.shown_quality.1.is_some()));
+    assert!(shown().map(|frame| frame.displayed).is_sorted());
+    assert!(flow.psnr_db.unwrap().mean > 20.0, "{:?}", flow.psnr_db);
+}
