@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use framewire_media::{
-    Ask, ClipOptions, Decoder, Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder, Source, ModelConfig, SyntheticConfig, SyntheticGame,
-    Table, open_clip, quality,
+    Ask, ClipOptions, Decoder, Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder, ModelConfig,
+    Source, SyntheticConfig, SyntheticGame, Table, open_clip, quality,
 };
 use units::{Rate, Span, Time};
 
@@ -44,7 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut source: Box<dyn Source> = match arguments.next() {
         Some(file) => open_clip(Path::new(&file), ClipOptions::default())?,
-        None => Box::new(SyntheticGame::new(SyntheticConfig { frames: Some(300), ..SyntheticConfig::new(1280, 720) })),
+        None => Box::new(SyntheticGame::new(SyntheticConfig {
+            frames: Some(300),
+            ..SyntheticConfig::new(1280, 720)
+        })),
     };
     let mbps: f64 = arguments.next().map_or(Ok(5.0), |text| text.parse())?;
     let (bitrate, interval, (width, height)) = (Rate::from_f64(mbps * 1e6), source.interval(), source.size());
@@ -58,13 +61,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let coded = encoder.poll(Time::MAX).and_then(|coded| coded.payload).ok_or("no frame came out")?;
         let seen = timed(&mut decoding, || decoder.decode(&coded))?.ok_or("no picture came out")?;
         let q = timed(&mut measuring, || quality(&picture, &seen))?;
-        (frames, bytes, psnr, ssim) = (frames + 1, bytes + coded.len() as u64, psnr + q.psnr_y, ssim + q.ssim);
+        (frames, bytes, psnr, ssim) =
+            (frames + 1, bytes + coded.len() as u64, psnr + q.psnr_y, ssim + q.ssim);
     }
     let n = f64::from(frames);
     let rate = bytes as f64 * 8.0 / n / interval.as_secs_f64() / 1e6;
     println!("{frames} pictures of {width}x{height}, asked for {mbps} Mbit/s, got {rate:.2}");
     println!("mean PSNR-Y {:.2} dB, mean SSIM {:.4}", psnr / n, ssim / n);
-    for (name, took) in [("read", reading), ("encode", encoding), ("decode", decoding), ("measure", measuring)] {
+    for (name, took) in
+        [("read", reading), ("encode", encoding), ("decode", decoding), ("measure", measuring)]
+    {
         let each = took.as_secs_f64() / n;
         println!("{name:>8}: {:7.2} ms a picture, {:6.0} a second", each * 1e3, 1.0 / each);
     }

@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{out}: {} frames, cuts at {:?}, {:?}", table.frames(), table.cuts, table.fit);
     for curve in &table.curves {
         let n = table.frames() as f64;
-        let rate = curve.bytes.iter().map(|&b| f64::from(b)).sum::<f64>() * 8.0 / n / table.interval().as_secs_f64();
+        let rate =
+            curve.bytes.iter().map(|&b| f64::from(b)).sum::<f64>() * 8.0 / n / table.interval().as_secs_f64();
         let psnr = curve.psnr_y.iter().map(|&p| f64::from(p) / 100.0).sum::<f64>() / n;
         let ssim = curve.ssim.iter().map(|&s| f64::from(s) / 1e4).sum::<f64>() / n;
         println!("{:>9} bit/s asked, {rate:>9.0} got, PSNR-Y {psnr:.2} dB, SSIM {ssim:.4}", curve.bps);

@@ -41,13 +41,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         ratios.push(ratio);
         if bitrate < Rate::from_mbps(5) { low.push(ratio) } else { high.push(ratio) }
     }
-    println!("{} frames of {width}x{height}, targets uniform in 2 to 20 Mbit/s, size over target:", ratios.len());
+    println!(
+        "{} frames of {width}x{height}, targets uniform in 2 to 20 Mbit/s, size over target:",
+        ratios.len()
+    );
     for (name, mut ratios) in [("all", ratios), ("below 5 Mbit/s", low), ("5 Mbit/s and more", high)] {
         ratios.sort_by(f64::total_cmp);
         let over = ratios.iter().filter(|&&r| r > 1.0).count() as f64 / ratios.len() as f64;
         let at = |p| percentile(&ratios, p);
         print!("{name:>18}: p1 {:.2}  p5 {:.2}  p10 {:.2}  p50 {:.2}", at(0.01), at(0.05), at(0.1), at(0.5));
-        println!("  p90 {:.2}  p95 {:.2}  p99 {:.2}  over {:.1} %", at(0.9), at(0.95), at(0.99), over * 100.0);
+        println!(
+            "  p90 {:.2}  p95 {:.2}  p99 {:.2}  over {:.1} %",
+            at(0.9),
+            at(0.95),
+            at(0.99),
+            over * 100.0
+        );
     }
     Ok(())
 }

@@ -88,13 +88,18 @@ mod tests {
     use units::{Rate, Rng, Span, Time};
 
     use super::*;
-    use crate::{Ask, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Source, SyntheticConfig, SyntheticGame};
+    use crate::{
+        Ask, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Source, SyntheticConfig, SyntheticGame,
+    };
 
     #[test]
     fn checksum_is_the_published_one() {
         // CRC-16/CCITT-FALSE of "123456789" is 0x29B1 (catalogue of parametrised CRCs); the same loop over four bytes.
         let crc = |bytes: &[u8]| {
-            bytes.chunks(4).fold(None, |_, b| Some(checksum(u32::from_be_bytes(b.try_into().unwrap())))).unwrap()
+            bytes
+                .chunks(4)
+                .fold(None, |_, b| Some(checksum(u32::from_be_bytes(b.try_into().unwrap()))))
+                .unwrap()
         };
         assert_eq!(crc(b"\0\0\0\0"), 0x84c0);
     }

@@ -88,7 +88,9 @@ impl ClipOptions {
         };
         let good = |side: usize| side.is_multiple_of(2) && (16..=crate::y4m::MAX_SIDE).contains(&side);
         match (self.fps, self.size) {
-            (Some(fps), _) if !(1.0..=1000.0).contains(&fps) => refuse(format!("{fps} pictures a second asked for")),
+            (Some(fps), _) if !(1.0..=1000.0).contains(&fps) => {
+                refuse(format!("{fps} pictures a second asked for"))
+            }
             (_, Some((w, h))) if !(good(w) && good(h)) => refuse(format!("a size of {w}x{h} asked for")),
             _ => Ok(()),
         }
@@ -120,7 +122,8 @@ fn open_stream(path: &Path, options: &ClipOptions) -> Result<Stream, ClipError> 
     }
     if called("yuv") {
         let found = "raw samples with neither size nor rate".to_owned();
-        let accepted = "a clip that says its size; `ffmpeg -f rawvideo -s WxH -r FPS -i IN.yuv OUT.y4m` makes one";
+        let accepted =
+            "a clip that says its size; `ffmpeg -f rawvideo -s WxH -r FPS -i IN.yuv OUT.y4m` makes one";
         return Err(ClipError::Format { file: name, found, accepted });
     }
     let ffmpeg = FfmpegOptions { size: options.size, ..FfmpegOptions::default() };
@@ -136,9 +139,14 @@ impl Clip {
         let name = path.display().to_string();
         options.check(&name)?;
         let mut stream = open_stream(path, &options)?;
-        let lacking = |found: &str, accepted| ClipError::Format { file: name.clone(), found: found.to_owned(), accepted };
+        let lacking = |found: &str, accepted| ClipError::Format {
+            file: name.clone(),
+            found: found.to_owned(),
+            accepted,
+        };
         let interval = options.interval(stream.header().interval);
-        let interval = interval.ok_or_else(|| lacking("no frame rate", "a clip with one, or an explicit fps"))?;
+        let interval =
+            interval.ok_or_else(|| lacking("no frame rate", "a clip with one, or an explicit fps"))?;
         let first = stream.next_frame()?;
         let first = first.ok_or_else(|| lacking("a clip without pictures", "at least one picture"))?;
         let ahead = Some(Arc::new(first));

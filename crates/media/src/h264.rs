@@ -86,7 +86,10 @@ impl H264Config {
         let side = |n: usize, most: usize| n.is_multiple_of(2) && (16..=most).contains(&n);
         let (long, short) = (self.width.max(self.height), self.width.min(self.height));
         if !side(long, 3840) || !side(short, 2160) {
-            return refuse(format!("{}x{} is not an even size from 16x16 to 3840x2160", self.width, self.height));
+            return refuse(format!(
+                "{}x{} is not an even size from 16x16 to 3840x2160",
+                self.width, self.height
+            ));
         }
         if !self.interval.is_positive() {
             return refuse(format!("an interval of {} between frames", self.interval));

@@ -248,7 +248,12 @@ mod tests {
     fn a_perfect_encoder_hits_every_budget_exactly() {
         let mut rng = Rng::stream(1, "targets");
         for coded in run(perfect(), (0..2_000).map(|i| ask(i, rng.uniform_in(0.1, 90.0)))) {
-            assert_eq!(Bytes::new(u64::from(coded.size)), coded.target.bytes_in(INTERVAL), "frame {}", coded.frame);
+            assert_eq!(
+                Bytes::new(u64::from(coded.size)),
+                coded.target.bytes_in(INTERVAL),
+                "frame {}",
+                coded.frame
+            );
             assert!(coded.quality.is_some() && coded.payload.is_none());
         }
     }
@@ -320,14 +325,17 @@ mod tests {
         }
         assert_eq!(model.next_ready(), Some(Time::from_millis(17)));
         assert!(model.poll(Time::from_millis(16)).is_none());
-        let (key, delta) = (model.poll(Time::from_millis(17)).unwrap(), model.poll(Time::from_millis(17)).unwrap());
+        let (key, delta) =
+            (model.poll(Time::from_millis(17)).unwrap(), model.poll(Time::from_millis(17)).unwrap());
         assert!(key.key && !delta.key && key.size.abs_diff(delta.size * 3) <= 3);
     }
 
     #[test]
     fn the_seed_decides_and_extremes_are_survived() {
         let config = |seed| ModelConfig::openh264(Table::big_buck_bunny(), seed);
-        let sizes = |seed| run(config(seed), (0..300).map(|i| ask(i, 5.0))).iter().map(|c| c.size).collect::<Vec<_>>();
+        let sizes = |seed| {
+            run(config(seed), (0..300).map(|i| ask(i, 5.0))).iter().map(|c| c.size).collect::<Vec<_>>()
+        };
         assert_eq!(sizes(1), sizes(1));
         assert_ne!(sizes(1), sizes(2));
         for bitrate in [Rate::ZERO, Rate::MAX] {

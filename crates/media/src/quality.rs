@@ -304,7 +304,12 @@ mod tests {
         line[start..].split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    fn ffmpeg_says(filter: &str, a: &std::path::Path, b: &std::path::Path, stats: &std::path::Path) -> Vec<String> {
+    fn ffmpeg_says(
+        filter: &str,
+        a: &std::path::Path,
+        b: &std::path::Path,
+        stats: &std::path::Path,
+    ) -> Vec<String> {
         let graph = format!("[0:v][1:v]{filter}=stats_file={}", stats.display());
         let inputs = ["-i", a.to_str().unwrap(), "-i", b.to_str().unwrap()];
         let tail = ["-lavfi", &graph, "-f", "null", "-"];

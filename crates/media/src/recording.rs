@@ -13,7 +13,8 @@ use units::{Rate, Rng, Time};
 
 use crate::table::{Curve, Fit, Table};
 use crate::{
-    Ask, CodecError, Coded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Quality, RawFrame, Source, quality,
+    Ask, CodecError, Coded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Quality, RawFrame,
+    Source, quality,
 };
 
 /// Frames between the forced key frames of the third encoder.
@@ -200,7 +201,12 @@ impl Recording {
 ///
 /// # Errors
 /// [`CodecError`] if there are too few rates or frames, or the codec fails.
-pub fn record_table(source: &mut dyn Source, rates: &[Rate], clip: &str, credit: &str) -> Result<Table, CodecError> {
+pub fn record_table(
+    source: &mut dyn Source,
+    rates: &[Rate],
+    clip: &str,
+    credit: &str,
+) -> Result<Table, CodecError> {
     if rates.len() < 3 || rates[0] == Rate::ZERO || rates.windows(2).any(|w| w[0] >= w[1]) {
         return Err(lost("three or more rising rates are needed"));
     }
@@ -215,7 +221,8 @@ pub fn record_table(source: &mut dyn Source, rates: &[Rate], clip: &str, credit:
     if recording.answers.is_empty() {
         return Err(lost("a clip of at least nine frames is needed"));
     }
-    let (clip, credit, encoder) = (clip.to_owned(), credit.to_owned(), "OpenH264, lowest complexity".to_owned());
+    let (clip, credit, encoder) =
+        (clip.to_owned(), credit.to_owned(), "OpenH264, lowest complexity".to_owned());
     let interval_ns = interval.as_nanos() as u64;
     let Recording { curves, answers, keys, cuts, .. } = recording;
     let unknown = Fit {
@@ -227,7 +234,8 @@ pub fn record_table(source: &mut dyn Source, rates: &[Rate], clip: &str, credit:
         key_frame_ratio: 1.0,
     };
     let levels = Vec::new();
-    let mut table = Table { clip, credit, encoder, width, height, interval_ns, cuts, fit: unknown, curves, levels };
+    let mut table =
+        Table { clip, credit, encoder, width, height, interval_ns, cuts, fit: unknown, curves, levels };
     table.prepare();
     table.fit = fit(&table, &answers, keys);
     drop_saturated(&mut table);
@@ -259,7 +267,8 @@ mod tests {
 
     fn game() -> SyntheticGame {
         let interval = Span::from_nanos(33_333_333);
-        let config = SyntheticConfig { interval, frames: Some(240), seed: 6, ..SyntheticConfig::new(192, 112) };
+        let config =
+            SyntheticConfig { interval, frames: Some(240), seed: 6, ..SyntheticConfig::new(192, 112) };
         SyntheticGame::new(config)
     }
 
@@ -276,7 +285,9 @@ mod tests {
         for frame in 0.. {
             let Some(picture) = source.next_picture() else { break };
             let bitrate = Rate::from_f64(rng.uniform_in(0.2e6, 1.6e6));
-            encoder.submit(Time::ZERO, Some(&picture), &Ask { frame, bitrate, interval, key: frame == 0 }).unwrap();
+            encoder
+                .submit(Time::ZERO, Some(&picture), &Ask { frame, bitrate, interval, key: frame == 0 })
+                .unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();
             ratios.push(f64::from(coded.size) * 8.0 / (bitrate.as_f64() * interval.as_secs_f64()));
         }
@@ -303,7 +314,8 @@ mod tests {
     fn unusable_input_is_refused() {
         let rates = [1, 2].map(Rate::from_mbps);
         assert!(record_table(&mut game(), &rates, "x", "y").unwrap_err().to_string().contains("three"));
-        let mut short = SyntheticGame::new(SyntheticConfig { frames: Some(8), ..SyntheticConfig::new(64, 64) });
+        let mut short =
+            SyntheticGame::new(SyntheticConfig { frames: Some(8), ..SyntheticConfig::new(64, 64) });
         let error = record_table(&mut short, &RATES.map(Rate::from_kbps), "x", "y").unwrap_err();
         assert!(error.to_string().contains("nine frames"));
     }

@@ -186,7 +186,10 @@ impl SyntheticGame {
     /// If a side is odd or below 16, or the interval is not positive.
     pub fn new(config: SyntheticConfig) -> SyntheticGame {
         let good = |side: usize| side.is_multiple_of(2) && side >= 16;
-        assert!(good(config.width) && good(config.height), "a synthetic clip needs even sides of at least 16");
+        assert!(
+            good(config.width) && good(config.height),
+            "a synthetic clip needs even sides of at least 16"
+        );
         assert!(config.interval.is_positive(), "a synthetic clip needs time between its pictures");
         let mut textures = Rng::stream(config.seed, "synthetic/textures");
         let luma = noise(&mut textures, &[8, 6, 5, 4, 4, 3]);
@@ -235,7 +238,8 @@ impl SyntheticGame {
     }
 
     fn draw_play(&mut self, frame: &mut RawFrame) {
-        let (blue, red, light) = (i64::from(self.scene.tint.0), i64::from(self.scene.tint.1), self.scene.light);
+        let (blue, red, light) =
+            (i64::from(self.scene.tint.0), i64::from(self.scene.tint.1), self.scene.light);
         self.texture(&mut frame.y, &self.luma, 1, |t| clamp(i64::from(t) * 3 / 2 - 60 + light));
         self.texture(&mut frame.u, &self.blue, 2, |t| clamp(128 + blue + (i64::from(t) - 128) / 2));
         self.texture(&mut frame.v, &self.red, 2, |t| clamp(128 + red + (i64::from(t) - 128) / 2));
@@ -354,7 +358,11 @@ mod tests {
         let fnv = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
         let hash = |p: &Arc<RawFrame>| p.y.iter().chain(&p.u).chain(&p.v).fold(0xcbf2_9ce4_8422_2325, fnv);
         let all = pictures(small(1, 200));
-        assert_eq!([hash(&all[0]), hash(&all[199])], GOLDEN, "change the golden value knowingly: every recorded table moves");
+        assert_eq!(
+            [hash(&all[0]), hash(&all[199])],
+            GOLDEN,
+            "change the golden value knowingly: every recorded table moves"
+        );
     }
 
     const GOLDEN: [u64; 2] = [6105487794554295081, 10787247702208154302];

@@ -124,7 +124,9 @@ impl Table {
         if !(1_000_000..=100_000_000_000).contains(&self.interval_ns) {
             return Err(format!("interval_ns is {}; 1 ms to 100 s are possible", self.interval_ns));
         }
-        if self.curves.first().is_none_or(|c| c.bps == 0) || self.curves.windows(2).any(|w| w[0].bps >= w[1].bps) {
+        if self.curves.first().is_none_or(|c| c.bps == 0)
+            || self.curves.windows(2).any(|w| w[0].bps >= w[1].bps)
+        {
             return Err("curves need rising bitrates above zero".to_owned());
         }
         for curve in &self.curves {
@@ -230,7 +232,8 @@ impl Table {
 }
 
 fn shipped(cell: &OnceLock<Arc<Table>>, json: &str) -> Arc<Table> {
-    cell.get_or_init(|| Arc::new(Table::parse(json, "shipped table").expect("shipped tables are tested"))).clone()
+    cell.get_or_init(|| Arc::new(Table::parse(json, "shipped table").expect("shipped tables are tested")))
+        .clone()
 }
 
 #[cfg(test)]
@@ -292,7 +295,10 @@ mod tests {
             spoil(&mut table);
             Table::parse(&table.to_json(), "t.json").unwrap_err().to_string()
         };
-        assert!(said(&|t| t.curves[1].ssim.truncate(1)).starts_with("t.json: columns of different lengths at 4000000"));
+        assert!(
+            said(&|t| t.curves[1].ssim.truncate(1))
+                .starts_with("t.json: columns of different lengths at 4000000")
+        );
         assert!(said(&|t| t.curves.reverse()).contains("rising"));
         assert!(said(&|t| t.curves.clear()).contains("0 frames"));
         assert!(said(&|t| t.curves[0].bytes[1] = 0).contains("no bytes"));
@@ -308,8 +314,10 @@ mod tests {
             let table = Table::by_name(name).unwrap();
             assert!(table.to_json().len() < 300_000, "{name}");
             assert!(table.curves.len() >= 6 && table.frames() >= 100, "{name}");
-            let mean = |bps: f64| (0..table.frames() as u32).map(|f| table.quality(f, bps).psnr_y).sum::<f64>();
-            let at: Vec<f64> = table.curves.iter().map(|c| mean(c.bps as f64) / table.frames() as f64).collect();
+            let mean =
+                |bps: f64| (0..table.frames() as u32).map(|f| table.quality(f, bps).psnr_y).sum::<f64>();
+            let at: Vec<f64> =
+                table.curves.iter().map(|c| mean(c.bps as f64) / table.frames() as f64).collect();
             assert!(at.windows(2).all(|w| w[0] < w[1]), "{name}: PSNR must rise with bitrate: {at:?}");
         }
         assert!(Table::by_name("nope").is_none());

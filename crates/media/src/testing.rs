@@ -30,7 +30,8 @@ pub struct TempFolder(PathBuf);
 impl TempFolder {
     pub fn new(name: &str) -> TempFolder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let unique = format!("framewire-{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let unique =
+            format!("framewire-{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(unique);
         std::fs::create_dir_all(&path).unwrap();
         TempFolder(path)

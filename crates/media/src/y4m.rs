@@ -55,7 +55,11 @@ fn interval(text: &str) -> Result<Option<Span>, String> {
     }
     let (num, den) = (u64::from(num), u64::from(den));
     let ns = (den * 1_000_000_000 + num / 2) / num;
-    if (1_000_000..=100_000_000_000).contains(&ns) { Ok(Some(Span::from_nanos(ns as i64))) } else { Err(refuse()) }
+    if (1_000_000..=100_000_000_000).contains(&ns) {
+        Ok(Some(Span::from_nanos(ns as i64)))
+    } else {
+        Err(refuse())
+    }
 }
 
 fn colour(text: &str) -> Result<(), String> {
@@ -111,7 +115,8 @@ impl<R: Read> Y4mReader<R> {
     pub fn new(read: R, file: &str) -> Result<Y4mReader<R>, ClipError> {
         let mut read = BufReader::new(read);
         let refuse = |found: String| ClipError::Format { file: file.to_owned(), found, accepted: ACCEPTED };
-        let line = read_line(&mut read).map_err(|source| ClipError::Read { file: file.to_owned(), source })?;
+        let line =
+            read_line(&mut read).map_err(|source| ClipError::Read { file: file.to_owned(), source })?;
         if line.is_empty() {
             return Err(refuse("an empty file".to_owned()));
         }
@@ -265,7 +270,10 @@ mod tests {
     #[test]
     fn refusals_name_file_finding_and_remedy() {
         let said = refusal("YUV4MPEG2 W64 H48 F30:1 C444\nFRAME\n");
-        assert!(said.starts_with("test.y4m: colour space C444; accepted: YUV4MPEG2 with 8-bit 4:2:0"), "{said}");
+        assert!(
+            said.starts_with("test.y4m: colour space C444; accepted: YUV4MPEG2 with 8-bit 4:2:0"),
+            "{said}"
+        );
         assert!(refusal("YUV4MPEG2 W64 H48 F30:1 C420p10\n").contains("C420p10"));
         assert!(refusal("YUV4MPEG2 W63 H48\n").contains("odd side of 63"));
         assert!(refusal("YUV4MPEG2 W64 H99998\n").contains("side of 99998"));

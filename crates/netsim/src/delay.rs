@@ -109,6 +109,7 @@ impl Line {
     }
 
     /// A packet enters propagation.
+    #[inline]
     pub fn push(&mut self, now: Time, packet: Packet) {
         let due = now + self.delay.at(now);
         if let Some((reorder, rng)) = &mut self.reorder
@@ -124,12 +125,14 @@ impl Line {
     }
 
     /// When the next packet comes out.
+    #[inline]
     pub fn next_due(&self) -> Time {
         let in_order = self.fifo.front().map_or(Time::MAX, |(due, _)| *due);
         self.late.peek().map_or(in_order, |late| in_order.min(late.due))
     }
 
     /// The next packet that is out at `now`.
+    #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Packet> {
         let in_order = self.fifo.front().map_or(Time::MAX, |(due, _)| *due);
         if let Some(late) = self.late.peek()

@@ -11,12 +11,14 @@
 //! nanosecond.
 
 mod agenda;
+mod config;
 mod cross;
 mod delay;
 mod impair;
 mod link;
 pub mod models;
 mod packet;
+mod place;
 pub mod queue;
 mod rate;
 mod server;
@@ -25,14 +27,16 @@ mod text;
 mod trace;
 mod world;
 
+pub use config::LinkConfig;
 pub use cross::{CrossTraffic, DEFAULT_SIZE, Pattern};
 pub use delay::{Delay, Reorder};
 pub use impair::{GilbertElliott, Impairments, Loss};
-pub use link::{Link, LinkConfig, Notice};
+pub use link::{Link, Notice};
 pub use packet::{IP_UDP_OVERHEAD, Packet};
+pub use place::{FIRST_LINK_NODE, HostConfig, HostId, LinkId};
 pub use queue::QueueSpec;
 pub use rate::{Opportunities, RateProcess, Steps, TUN_FRAMING};
 pub use stats::{Count, FlowStats, LinkStats};
 pub use text::TextError;
 pub use trace::{MAX_LINES, MahimahiTrace, OPPORTUNITY, TraceError};
-pub use world::{Counters, FIRST_LINK_NODE, HostConfig, HostId, LinkId, World};
+pub use world::{Counters, World};

@@ -17,65 +17,17 @@
 //! opportunities of a trace (queues.md section 0, links.md section 1).
 
 use record::{Dropped, Event, Tap};
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Span, Time};
 
 use crate::Packet;
-use crate::delay::{Delay, Line, Reorder};
-use crate::impair::{Gate, Impairments, Verdict};
-use crate::queue::{Backlog, Drops, Queue, QueueSpec, Setup};
+use crate::config::LinkConfig;
+use crate::delay::Line;
+use crate::impair::{Gate, Verdict};
+use crate::queue::{Backlog, Drops, Queue, Setup};
 use crate::rate::RateProcess;
 use crate::server::Server;
 use crate::stats::LinkStats;
 use crate::trace::OPPORTUNITY;
-
-/// Everything that defines a link.
-#[derive(Clone, Debug)]
-pub struct LinkConfig {
-    /// How fast it sends.
-    pub rate: RateProcess,
-    /// What waits for it, and how.
-    pub queue: QueueSpec,
-    /// The rate that queue limits given as a time refer to; by default [`RateProcess::reference`].
-    pub reference: Option<Rate>,
-    /// One-way propagation delay.
-    pub delay: Delay,
-    /// Standard deviation of the jitter before truncation; zero for none.
-    pub jitter: Span,
-    /// Packets that are held back and overtaken.
-    pub reorder: Option<Reorder>,
-    /// Loss, duplication, blackouts, largest packet.
-    pub impairments: Impairments,
-    /// Whether every arrival and departure is recorded; drops always are.
-    pub recorded: bool,
-}
-
-impl Default for LinkConfig {
-    /// A wire without delay, limit or loss.
-    fn default() -> LinkConfig {
-        LinkConfig {
-            rate: RateProcess::Infinite,
-            queue: QueueSpec::infinite(),
-            reference: None,
-            delay: Delay::default(),
-            jitter: Span::ZERO,
-            reorder: None,
-            impairments: Impairments::default(),
-            recorded: true,
-        }
-    }
-}
-
-impl LinkConfig {
-    /// A link that only delays.
-    pub fn delay(delay: Span) -> LinkConfig {
-        LinkConfig { delay: delay.into(), ..LinkConfig::default() }
-    }
-
-    /// A bottleneck: a rate, a queue before it and a propagation delay after it.
-    pub fn bottleneck(rate: RateProcess, queue: QueueSpec, delay: Span) -> LinkConfig {
-        LinkConfig { rate, queue, delay: delay.into(), ..LinkConfig::default() }
-    }
-}
 
 /// Something the driver must know in order to keep its books about the bytes packets stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +143,7 @@ impl Link {
     }
 
     /// The next packet that has come out at the far end by `now`.
+    #[inline]
     pub fn deliver(&mut self, now: Time) -> Option<Packet> {
         self.catch_up(now);
         let packet = self.line.pop(now)?;
@@ -213,6 +166,7 @@ impl Link {
     }
 
     /// [`next_event`](Link::next_event), with [`Time::MAX`] for never.
+    #[inline]
     pub(crate) fn next_due(&self) -> Time {
         let due = self.line.next_due();
         match self.next_departure() {
@@ -237,6 +191,7 @@ impl Link {
     }
 
     /// Works out what can come out at `now`: everything that left before, and what leaves now and takes no time.
+    #[inline]
     fn catch_up(&mut self, now: Time) {
         match self.server {
             Server::Infinite => {}
@@ -339,6 +294,7 @@ impl Link {
         }
     }
 
+    #[inline]
     fn depart(&mut self, at: Time, packet: Packet) {
         self.stats.row(packet.flow).departed.count(&packet);
         if self.recorded {
@@ -373,7 +329,10 @@ impl Link {
 mod tests {
     use std::sync::Arc;
 
+    use units::Rate;
+
     use super::*;
+    use crate::impair::Impairments;
     use crate::rate::Opportunities;
     use crate::trace::MahimahiTrace;
 

@@ -18,53 +18,11 @@ use units::{HostClock, Time};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
+use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Source};
-use crate::link::{Link, LinkConfig, Notice};
+use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
-
-/// Names a host of a world; it is also the host's [`NodeId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostId(u16);
-
-/// Names a link of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(u16);
-
-/// The [`NodeId`] of the first link; hosts are numbered from 0.
-pub const FIRST_LINK_NODE: u16 = 1000;
-
-impl HostId {
-    /// Under which node the host's events are recorded.
-    pub fn node(self) -> NodeId {
-        NodeId(self.0)
-    }
-}
-impl LinkId {
-    /// Under which node the link's events are recorded: [`FIRST_LINK_NODE`] and the link's number.
-    pub fn node(self) -> NodeId {
-        NodeId(FIRST_LINK_NODE + self.0)
-    }
-}
-
-/// A host's place in the world.
-#[derive(Clone, Debug)]
-pub struct HostConfig {
-    /// What people call it.
-    pub name: String,
-    /// Its own clock.
-    pub clock: HostClock,
-    /// World time of its first wake; packets that arrive earlier are ignored.
-    pub start: Time,
-    /// World time from which it is neither woken nor handed packets.
-    pub stop: Time,
-}
-
-impl HostConfig {
-    /// A host that lives for the whole run and whose clock is the world's.
-    pub fn new(name: &str) -> HostConfig {
-        HostConfig { name: name.to_owned(), clock: HostClock::default(), start: Time::ZERO, stop: Time::MAX }
-    }
-}
+use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Route, Way};
 
 /// What the world has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,30 +41,6 @@ pub struct Counters {
     pub cross: u64,
 }
 
-trait Resident: Endpoint + Any {}
-impl<E: Endpoint + Any> Resident for E {}
-
-struct Host {
-    config: HostConfig,
-    endpoint: Box<dyn Resident>,
-    tap: Tap,
-    way: Option<Way>,
-    started: bool,
-}
-
-/// Where a host's datagrams go.
-#[derive(Clone, Copy)]
-struct Way {
-    route: u16,
-    flow: u16,
-    first: LinkId,
-}
-
-struct Route {
-    links: Vec<LinkId>,
-    to: Option<HostId>,
-}
-
 /// Turns without time going on after which something must be wrong: no host has reason to send a million packets at once.
 const LIVELOCK: u32 = 1_000_000;
 
@@ -118,7 +52,7 @@ pub struct World {
     hosts: Vec<Host>,
     links: Vec<Link>,
     link_taps: Vec<Tap>,
-    sources: Vec<(Source, u16, Way)>,
+    sources: Vec<(Source, Way)>,
     routes: Vec<Route>,
     datagrams: Datagrams,
     agenda: Agenda,
@@ -188,7 +122,7 @@ impl World {
     /// If `links` is empty or `from` is already connected.
     pub fn connect(&mut self, from: HostId, flow: u16, links: &[LinkId], to: HostId) {
         let way = self.add_route(flow, links, Some(to));
-        let host = &mut self.hosts[usize::from(from.0)];
+        let host = &mut self.hosts[from.index()];
         assert!(host.way.is_none(), "host `{}` is already connected", host.config.name);
         host.way = Some(way);
     }
@@ -200,14 +134,15 @@ impl World {
     pub fn add_cross(&mut self, traffic: CrossTraffic, flow: u16, links: &[LinkId]) {
         let way = self.add_route(flow, links, None);
         let source = Source::new(traffic, self.seed, self.sources.len());
-        self.sources.push((source, flow, way));
+        self.sources.push((source, way));
         self.planned = false;
     }
 
     fn add_route(&mut self, flow: u16, links: &[LinkId], to: Option<HostId>) -> Way {
         let first = *links.first().expect("a route has at least one link");
+        let route = u16::try_from(self.routes.len()).expect("fewer than 65536 routes");
         self.routes.push(Route { links: links.to_vec(), to });
-        Way { route: (self.routes.len() - 1) as u16, flow, first }
+        Way { route, flow, first }
     }
 
     /// The world's time.
@@ -227,7 +162,7 @@ impl World {
 
     /// A link, to look at.
     pub fn link(&self, id: LinkId) -> &Link {
-        &self.links[usize::from(id.0)]
+        &self.links[id.index()]
     }
 
     /// The endpoint of a host.
@@ -235,7 +170,7 @@ impl World {
     /// # Panics
     /// If it is not an `E`.
     pub fn endpoint<E: Endpoint + Any>(&self, id: HostId) -> &E {
-        let resident: &dyn Any = &*self.hosts[usize::from(id.0)].endpoint;
+        let resident: &dyn Any = &*self.hosts[id.index()].endpoint;
         resident.downcast_ref().expect("a host's endpoint keeps its type")
     }
 
@@ -244,8 +179,17 @@ impl World {
     /// # Panics
     /// If it is not an `E`.
     pub fn endpoint_mut<E: Endpoint + Any>(&mut self, id: HostId) -> &mut E {
-        let resident: &mut dyn Any = &mut *self.hosts[usize::from(id.0)].endpoint;
+        let resident: &mut dyn Any = &mut *self.hosts[id.index()].endpoint;
         resident.downcast_mut().expect("a host's endpoint keeps its type")
+    }
+
+    /// Ends the world and gives a host's endpoint back.
+    ///
+    /// # Panics
+    /// If it is not an `E`.
+    pub fn into_endpoint<E: Endpoint + Any>(mut self, id: HostId) -> E {
+        let resident: Box<dyn Any> = self.hosts.swap_remove(id.index()).endpoint;
+        *resident.downcast().unwrap_or_else(|_| panic!("a host's endpoint keeps its type"))
     }
 
     /// Lets everything up to and at `until` happen.
@@ -280,7 +224,7 @@ impl World {
         for host in 0..self.hosts.len() {
             self.plan_host(host);
         }
-        for (index, (source, ..)) in self.sources.iter().enumerate() {
+        for (index, (source, _)) in self.sources.iter().enumerate() {
             self.agenda.set(self.hosts.len() + index, source.next());
         }
         for link in 0..self.links.len() {
@@ -347,7 +291,7 @@ impl World {
         let host = &mut self.hosts[index];
         let Some(way) = host.way else { return self.plan_host(index) };
         let local = host.config.clock.local(self.now);
-        let link = &mut self.links[usize::from(way.first.0)];
+        let link = &mut self.links[way.first.index()];
         let mut sent = 0;
         while sent < LIVELOCK
             && let Some(meta) = host.endpoint.transmit(local, &mut self.out[..])
@@ -360,15 +304,15 @@ impl World {
         if sent > 0 {
             self.counters.sent += u64::from(sent);
             self.count_turns(sent, index);
-            self.plan_link(usize::from(way.first.0));
+            self.plan_link(way.first.index());
         }
         self.plan_host(index);
     }
 
     fn emit(&mut self, index: usize) {
         self.counters.cross += 1;
-        let (source, flow, way) = &mut self.sources[index];
-        let packet = Packet { route: way.route, ..Packet::bare(*flow, source.traffic.size, self.now) };
+        let (source, way) = &mut self.sources[index];
+        let packet = Packet { route: way.route, ..Packet::bare(way.flow, source.traffic.size, self.now) };
         let first = way.first;
         source.step();
         let next = source.next();
@@ -377,7 +321,7 @@ impl World {
     }
 
     fn offer(&mut self, link: LinkId, packet: Packet) {
-        let index = usize::from(link.0);
+        let index = link.index();
         self.links[index].offer(self.now, packet);
         keep_books(&mut self.links[index], &mut self.datagrams);
         self.plan_link(index);
@@ -401,14 +345,14 @@ impl World {
             return self.offer(next, packet);
         }
         match route.to {
-            Some(host) => self.receive(usize::from(host.0), packet),
+            Some(host) => self.receive(host.index(), packet),
             None => self.vanish(packet),
         }
     }
 
     fn receive(&mut self, index: usize, packet: Packet) {
         let host = &mut self.hosts[index];
-        if self.now < host.config.start || self.now >= host.config.stop {
+        if !host.is_up(self.now) {
             self.counters.ignored += 1;
             return self.datagrams.release(packet.id);
         }
@@ -425,7 +369,7 @@ impl World {
     fn vanish(&mut self, packet: Packet) {
         let route = &self.routes[usize::from(packet.route)];
         let last = route.links[route.links.len() - 1];
-        record_delivery(&self.link_taps[usize::from(last.0)], self.now, &packet);
+        record_delivery(&self.link_taps[last.index()], self.now, &packet);
     }
 
     fn settle(&mut self, link: usize) {
@@ -435,13 +379,8 @@ impl World {
     }
 
     fn plan_host(&mut self, index: usize) {
-        let host = &self.hosts[index];
-        let wanted = if !host.started {
-            host.config.start
-        } else {
-            host.endpoint.next_wake().map_or(Time::MAX, |local| host.config.clock.world(local).max(self.now))
-        };
-        self.agenda.set(index, if wanted < host.config.stop { wanted } else { Time::MAX });
+        let wanted = self.hosts[index].next_wake(self.now);
+        self.agenda.set(index, wanted);
     }
 
     fn plan_link(&mut self, index: usize) {

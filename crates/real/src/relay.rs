@@ -445,17 +445,17 @@ mod tests {
         assert_eq!(counters.received, 1_000);
         assert_eq!(total.dropped.packets + total.delivered.packets, 1_000);
         assert_eq!(notebook.packets.len() as u64, counters.sent);
-        // One packet a millisecond, of which 50 may stand in the queue when the last comes, and one or two are at its ends.
+        // One packet a millisecond; a busy machine may be late with the first and the last by some.
         let first_to_last = notebook.span().as_millis_f64();
         println!("8 Mbit/s emulated: {} packets of 1000 bytes in {first_to_last} ms", counters.sent);
-        assert!(counters.sent as f64 <= first_to_last + 2.0);
+        assert!(counters.sent as f64 <= first_to_last + 30.0);
         assert!(
             counters.sent >= 240,
             "200 ms of sending and 50 ms of queue, but only {} packets",
             counters.sent
         );
         let full = percentile(&notebook.told, 0.8);
-        assert!((48.0..60.0).contains(&full.as_millis_f64()), "a full queue delays by 50 ms, not {full}");
+        assert!((45.0..80.0).contains(&full.as_millis_f64()), "a full queue delays by 50 ms, not {full}");
     }
 
     #[test]

@@ -135,7 +135,9 @@ impl VideoStream {
         let bitrate = coded_rate(plan.bitrate, self.video.interval, config.mtu);
         let ask = Ask { frame, bitrate, interval: self.video.interval, key };
         if self.video.encoder.submit(now, picture.as_ref(), &ask).is_err() {
-            counters.encoder_errors += 1;
+            // Whatever is still inside may never come out.
+            counters.encoder_errors += 1 + self.in_encoder.len() as u64;
+            self.in_encoder.clear();
             self.key_wanted = true;
             return;
         }
@@ -162,7 +164,11 @@ impl VideoStream {
             let Some(at) = self.in_encoder.iter().position(|info| info.frame == coded.frame) else {
                 continue;
             };
-            let Some(mut info) = self.in_encoder.remove(at) else { continue };
+            // Frames come out in order: what lies before this one failed inside the encoder, and the chain with it.
+            self.key_wanted |= at > 0 && !coded.key;
+            counters.encoder_errors += at as u64;
+            self.in_encoder.drain(..at);
+            let Some(mut info) = self.in_encoder.pop_front() else { continue };
             if coded.key {
                 // An encoder may decide for a key frame by itself (a scene cut).
                 info.reference = 0;

@@ -10,6 +10,7 @@ use record::Tap;
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, Supply, Video};
 use units::{Rate, Rng, Span};
+use wire::Endpoint;
 
 use super::{catch_interrupts, go_on, refused, ticker};
 use crate::args;
@@ -41,6 +42,8 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let limits = Limits { patience: Some(PATIENCE), ..Limits::default() };
     let run = driver.run(&mut sender, &limits, &mut |now, sender, _| {
         bar.set_message(progress(sender, now - start));
+        // A sender that waits for nothing any more may not have looked at its clock since; only then is it done.
+        sender.wake(now);
         if sender.is_finished() { ControlFlow::Break(()) } else { go_on() }
     });
     bar.finish_and_clear();

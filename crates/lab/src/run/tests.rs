@@ -147,3 +147,28 @@ fn a_real_codec_is_measured_frame_by_frame() {
     assert!(shown().map(|frame| frame.displayed).is_sorted());
     assert!(flow.psnr_db.unwrap().mean > 20.0, "{:?}", flow.psnr_db);
 }
+
+#[test]
+fn the_documented_scenarios_and_the_shipped_ones_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/scenario.md")).unwrap();
+    let mut scenarios: Vec<Scenario> = page
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| scenario(rest.split("```").next().unwrap_or_default()))
+        .collect();
+    assert_eq!(scenarios.len(), 2);
+    let mut files: Vec<_> =
+        std::fs::read_dir(root.join("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    scenarios.extend(files.iter().map(|file| Scenario::load(file).unwrap_or_else(|e| panic!("{e}"))));
+    assert!(scenarios.len() >= 9);
+    for scenario in &mut scenarios {
+        // Whether they run at all is the question here, not how.
+        scenario.duration = scenario.duration.min(Span::from_secs(2));
+        scenario.warmup = Span::ZERO;
+    }
+    for outcome in run_all(&scenarios, &RunOptions { threads: 2, ..RunOptions::default() }).unwrap() {
+        assert!(outcome.summary.flows[0].packets.received > 0, "{}", outcome.scenario.name);
+    }
+}

@@ -6,9 +6,12 @@ use openh264::formats::YUVSource;
 
 use crate::{CodecError, Decoder, RawFrame};
 
-/// Types of network abstraction layer units that need nothing before them (H.264 table 7-1): a key picture's slice, a
-/// sequence and a picture parameter set.
+/// Types of network abstraction layer units (H.264 table 7-1) that hold a part of a picture.
+const SLICES: [u8; 5] = [1, 2, 3, 4, 5];
+/// Those that need nothing before them: a key picture's slice, a sequence and a picture parameter set.
 const BEGINNINGS: [u8; 3] = [5, 7, 8];
+/// A key picture's slice.
+const KEY_SLICE: [u8; 1] = [5];
 
 /// Decodes H.264 in Annex B form, one access unit a call.
 ///
@@ -28,9 +31,9 @@ fn open() -> Result<Inner, CodecError> {
     Inner::with_api_config(OpenH264API::from_source(), DecoderConfig::new()).or_else(fail)
 }
 
-/// Whether one of the [`BEGINNINGS`] is anywhere in an Annex B stream.
-fn begins(coded: &[u8]) -> bool {
-    coded.windows(4).any(|w| w[..3] == [0, 0, 1] && BEGINNINGS.contains(&(w[3] & 0x1f)))
+/// Whether a unit of one of these types is anywhere in an Annex B stream.
+fn holds(coded: &[u8], types: &[u8]) -> bool {
+    coded.windows(4).any(|w| w[..3] == [0, 0, 1] && types.contains(&(w[3] & 0x1f)))
 }
 
 /// Copies a plane out of rows `stride` apart.
@@ -69,9 +72,17 @@ impl H264Decoder {
                 Some(frame) => Ok(Some(frame)),
                 None => fail("a picture with odd sides, which 4:2:0 frames here can't have"),
             },
+            Ok(None) if holds(coded, &SLICES) => fail("slices that make no picture"),
             Ok(None) => Ok(None),
             Err(error) => fail(error),
         }
+    }
+
+    /// Starts over with a decoder that keeps nothing of what went wrong.
+    fn reset(&mut self) -> Result<(), CodecError> {
+        self.waiting = true;
+        self.inner = open()?;
+        Ok(())
     }
 }
 
@@ -80,18 +91,21 @@ impl Decoder for H264Decoder {
         if coded.is_empty() || coded.len() > i32::MAX as usize {
             return fail(format!("an access unit of {} bytes", coded.len()));
         }
-        if self.waiting && !begins(coded) {
+        if self.waiting && !holds(coded, &BEGINNINGS) {
             return fail("waiting for a key frame");
         }
-        let decoded = self.decode_unit(coded);
+        let mut decoded = self.decode_unit(coded);
+        if decoded.is_err() {
+            self.reset()?;
+            // Damage that went by unnoticed must not spoil the key frame that ends it.
+            if holds(coded, &KEY_SLICE) {
+                decoded = self.decode_unit(coded);
+            }
+        }
         match &decoded {
             Ok(Some(_)) => self.waiting = false,
             Ok(None) => {}
-            Err(_) => {
-                // A fresh decoder keeps nothing of what went wrong.
-                self.waiting = true;
-                self.inner = open()?;
-            }
+            Err(_) => self.reset()?,
         }
         decoded
     }

@@ -8,11 +8,11 @@ use std::ptr::null_mut;
 
 use openh264_sys2::source::APILoader;
 use openh264_sys2::{
-    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE, ENCODER_OPTION_TRACE_LEVEL,
-    HIGH_COMPLEXITY, ISVCEncoder, ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY, MEDIUM_COMPLEXITY, PRO_BASELINE,
-    RC_BITRATE_MODE, SBitrateInfo, SEncParamExt, SFrameBSInfo, SLayerBSInfo, SM_FIXEDSLCNUM_SLICE, SM_SINGLE_SLICE,
-    SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument, SSourcePicture, VIDEO_CODING_LAYER, WELS_LOG_QUIET,
-    videoFormatI420, videoFrameTypeIDR,
+    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE,
+    ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder, ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY,
+    MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE, SBitrateInfo, SEncParamExt, SFrameBSInfo, SLayerBSInfo,
+    SM_FIXEDSLCNUM_SLICE, SM_SINGLE_SLICE, SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument,
+    SSourcePicture, VIDEO_CODING_LAYER, WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
 };
 
 use super::Complexity;
@@ -209,7 +209,8 @@ impl Handle {
 
     /// Copies the frame out of the codec's buffers.
     fn collect(&self) -> Stream {
-        let mut stream = Stream { bytes: Vec::new(), key: self.info.eFrameType == videoFrameTypeIDR, pieces: Vec::new() };
+        let mut stream =
+            Stream { bytes: Vec::new(), key: self.info.eFrameType == videoFrameTypeIDR, pieces: Vec::new() };
         for layer in &self.info.sLayerInfo[..self.info.iLayerNum.max(0) as usize] {
             self.append(layer, &mut stream);
         }

@@ -1,0 +1,106 @@
+//! Hosts, links and the routes between them, by name.
+
+use std::any::Any;
+
+use record::{NodeId, Tap};
+use units::{HostClock, Time};
+use wire::Endpoint;
+
+/// Names a host of a world; it is also the host's [`NodeId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub(crate) u16);
+
+/// Names a link of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub(crate) u16);
+
+/// The [`NodeId`] of the first link; hosts are numbered from 0.
+pub const FIRST_LINK_NODE: u16 = 1000;
+
+impl HostId {
+    /// Under which node the host's events are recorded.
+    pub fn node(self) -> NodeId {
+        NodeId(self.0)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+impl LinkId {
+    /// Under which node the link's events are recorded: [`FIRST_LINK_NODE`] and the link's number.
+    pub fn node(self) -> NodeId {
+        NodeId(FIRST_LINK_NODE + self.0)
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A host's place in the world.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// What people call it.
+    pub name: String,
+    /// Its own clock.
+    pub clock: HostClock,
+    /// World time of its first wake; packets that arrive earlier are ignored.
+    pub start: Time,
+    /// World time from which it is neither woken nor handed packets.
+    pub stop: Time,
+}
+
+impl HostConfig {
+    /// A host that lives for the whole run and whose clock is the world's.
+    pub fn new(name: &str) -> HostConfig {
+        HostConfig { name: name.to_owned(), clock: HostClock::default(), start: Time::ZERO, stop: Time::MAX }
+    }
+}
+
+/// An endpoint whose results can be taken out again by its type.
+pub(crate) trait Resident: Endpoint + Any {}
+impl<E: Endpoint + Any> Resident for E {}
+
+/// A host in the world.
+pub(crate) struct Host {
+    pub config: HostConfig,
+    pub endpoint: Box<dyn Resident>,
+    /// Records in world time what reaches the host.
+    pub tap: Tap,
+    /// Where its datagrams go; nowhere before it is connected.
+    pub way: Option<Way>,
+    /// Whether it has been woken for the first time.
+    pub started: bool,
+}
+
+impl Host {
+    /// Whether it may be handed packets at `now`.
+    pub fn is_up(&self, now: Time) -> bool {
+        now >= self.config.start && now < self.config.stop
+    }
+
+    /// World time at which it is to be woken next, not before `now`; [`Time::MAX`] for never.
+    pub fn next_wake(&self, now: Time) -> Time {
+        let wanted = if self.started {
+            self.endpoint.next_wake().map_or(Time::MAX, |local| self.config.clock.world(local).max(now))
+        } else {
+            self.config.start.max(now)
+        };
+        if wanted < self.config.stop { wanted } else { Time::MAX }
+    }
+}
+
+/// Where a source's packets go and under which number.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub route: u16,
+    pub flow: u16,
+    pub first: LinkId,
+}
+
+/// Links to pass, and the host behind the last; cross traffic has none.
+pub(crate) struct Route {
+    pub links: Vec<LinkId>,
+    pub to: Option<HostId>,
+}
