@@ -68,7 +68,9 @@ impl MahimahiTrace {
     /// [`TraceError`] naming the file, and the line and value where one is to blame.
     pub fn open(path: &Path) -> Result<MahimahiTrace, TraceError> {
         let unreadable = |source| TraceError::Unreadable { path: path.to_owned(), source };
-        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         MahimahiTrace::from_bytes(&bytes, path)
     }
 

@@ -93,6 +93,8 @@ fn a_datagram_arrives_whole_after_serialisation_and_delay() {
     assert_eq!(world.link(link).stats().total().offered.bytes, 5 * 1500);
     assert_eq!((world.in_flight(), world.counters().delivered), (2, 3));
     assert_eq!(world.now(), ms(45));
+    let receiver: Metronome = world.into_endpoint(to);
+    assert_eq!(receiver.received.len(), 3);
 }
 
 #[test]
@@ -260,5 +262,31 @@ impl Endpoint for Restless {
 fn a_host_that_never_rests_is_named() {
     let mut world = World::new(1, None);
     world.add_host(HostConfig::new("restless"), Restless);
+    world.run_until(Time::from_secs(1));
+}
+
+/// Always has something to send.
+struct Torrent;
+
+impl Endpoint for Torrent {
+    fn receive(&mut self, _now: Time, _datagram: &[u8], _meta: RxMeta) {}
+    fn wake(&mut self, _now: Time) {}
+    fn next_wake(&self) -> Option<Time> {
+        None
+    }
+    fn transmit(&mut self, _now: Time, _out: &mut [u8]) -> Option<TxMeta> {
+        Some(TxMeta { length: 1, ..TxMeta::default() })
+    }
+}
+
+#[test]
+#[should_panic(expected = "host `torrent` acted 1000000 times without time going on")]
+fn a_host_that_never_stops_sending_is_named() {
+    let mut world = World::new(1, None);
+    let none = Impairments { loss: Loss::Bernoulli(1.0), ..Impairments::default() };
+    let link = world.add_link("link", LinkConfig { impairments: none, ..LinkConfig::default() });
+    let from = world.add_host(HostConfig::new("torrent"), Torrent);
+    let to = world.add_host(HostConfig::new("receiver"), listener());
+    world.connect(from, 0, &[link], to);
     world.run_until(Time::from_secs(1));
 }

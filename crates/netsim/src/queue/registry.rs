@@ -148,6 +148,41 @@ mod tests {
         assert_eq!(holds("infinite"), 100_000);
     }
 
+    /// Every discipline, in every form it is listed with, keeps track of each packet it was given.
+    #[test]
+    fn every_discipline_conserves_packets() {
+        let setup = Setup { reference: Rate::from_mbps(20), seed: 1, link: "link".into() };
+        for text in REGISTRY.iter().flat_map(|entry| entry.syntax.split(", ")) {
+            let mut queue = text.parse::<QueueSpec>().unwrap().build(&setup);
+            let mut rng = units::Rng::stream(1, text);
+            let mut drops = Vec::new();
+            let (mut offered, mut out) = (Vec::new(), Vec::new());
+            for id in 0..20_000u32 {
+                let now = Time::from_micros(u64::from(id) * 100);
+                // Four arrivals to three departures: finite queues fill.
+                if rng.chance(4.0 / 7.0) {
+                    let size = 100 + rng.below(1400) as u32;
+                    let packet = Packet { id, entered: now, ..Packet::bare(id as u16 % 5, size, now) };
+                    offered.push(id);
+                    if let Err(cause) = queue.enqueue(now, packet, &mut drops) {
+                        drops.push((packet, cause));
+                    }
+                } else {
+                    out.extend(queue.dequeue(now, &mut drops));
+                }
+                let waiting = queue.backlog().packets as usize;
+                assert_eq!(offered.len(), out.len() + drops.len() + waiting, "{text}");
+            }
+            let end = Time::from_secs(3);
+            out.extend(std::iter::from_fn(|| queue.dequeue(end, &mut drops)));
+            assert_eq!(queue.backlog(), crate::queue::Backlog::default(), "{text}");
+            let mut seen: Vec<_> = out.iter().chain(drops.iter().map(|drop| &drop.0)).map(|p| p.id).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, offered, "{text}");
+            assert!(text == "infinite" || !drops.is_empty(), "{text} never filled");
+        }
+    }
+
     #[test]
     fn errors_list_what_is_accepted() {
         let error = "red:5".parse::<QueueSpec>().unwrap_err().to_string();
