@@ -21,7 +21,10 @@ impl RawFrame {
     /// # Panics
     /// If a side is odd or zero.
     pub fn filled(width: usize, height: usize, y: u8, u: u8, v: u8) -> RawFrame {
-        assert!(width > 0 && height > 0 && width % 2 == 0 && height % 2 == 0, "4:2:0 needs even sides");
+        assert!(
+            width > 0 && height > 0 && width.is_multiple_of(2) && height.is_multiple_of(2),
+            "4:2:0 needs even sides"
+        );
         let quarter = width * height / 4;
         RawFrame { width, height, y: vec![y; width * height], u: vec![u; quarter], v: vec![v; quarter] }
     }

@@ -1,5 +1,12 @@
-//! Pictures before and after a codec: [`RawFrame`], [`Coded`], the [`Encoder`], [`Decoder`] and [`Source`] traits, real codecs,
-//! clip readers, picture quality and a model of an encoder.
+//! Pictures before and after a codec: everything between a clip and a coded frame, and back to a number that says how
+//! good it looked.
+//!
+//! ```text
+//!   Source ------> RawFrame ------> Encoder ------> Coded ~~~ network ~~~> Decoder ------> RawFrame ------> quality
+//!   Clip (y4m,     [barcode]        H264Encoder                            H264Decoder     [barcode]        PSNR, SSIM
+//!   ffmpeg),                        EncoderModel (no pictures: sizes and
+//!   SyntheticGame                   qualities from a recorded Table)
+//! ```
 
 pub mod barcode;
 mod clip;

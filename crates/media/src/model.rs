@@ -272,7 +272,7 @@ mod tests {
     fn the_rate_lags_by_its_time_constants() {
         let frames = |lag_up, lag_down| {
             let config = ModelConfig { lag_up, lag_down, ..perfect() };
-            let mbps = |i: u32| if i < 1 || i >= 200 { 1.0 } else { 4.0 };
+            let mbps = |i: u32| if (1..200).contains(&i) { 4.0 } else { 1.0 };
             run(config, (0..400).map(|i| ask(i, mbps(i))))
         };
         let coded = frames(INTERVAL * 6, INTERVAL * 2);

@@ -197,7 +197,7 @@ impl Recording {
 /// Plays a clip to its end through OpenH264 at each of `rates` (at least three, rising) and returns what came out.
 /// `clip` and `credit` are kept in the table.
 ///
-/// Takes about 10 ms a rate and 720p frame in a release build.
+/// Takes about 15 ms a rate and 720p frame in a release build.
 ///
 /// # Errors
 /// [`CodecError`] if there are too few rates or frames, or the codec fails.

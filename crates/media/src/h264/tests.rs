@@ -61,7 +61,7 @@ fn frames_are_ready_after_the_latency_and_in_order() {
 #[test]
 fn the_rate_follows_every_frame_without_key_frames() {
     // Blocks of 15 frames at 1 and 8 Mbit/s: far above the rate before the first ask, and down again.
-    let mbps = |i: u32| if i / 15 % 2 == 0 { 1.0 } else { 8.0 };
+    let mbps = |i: u32| if (i / 15).is_multiple_of(2) { 1.0 } else { 8.0 };
     let config = H264Config { initial: Rate::from_kbps(500), ..H264Config::new(640, 360, INTERVAL) };
     let coded = stream(config, 120, |i| ask(i, mbps(i)));
     assert!(coded[0].key && coded[1..].iter().all(|c| !c.key));

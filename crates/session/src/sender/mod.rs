@@ -1,0 +1,235 @@
+//! The sending side.
+
+mod inbound;
+mod outbound;
+mod timers;
+
+use std::collections::VecDeque;
+
+use cc::{Controller, Decision, Setup};
+use record::Tap;
+use units::{Rate, Rng, Span, Time};
+use wire::{Endpoint, Kind, RxMeta, TxMeta};
+
+use crate::config::SenderConfig;
+use crate::counters::SenderCounters;
+use crate::ledger::{Ledger, Settled};
+use crate::pacer::Pacer;
+use crate::rate::{self, RateControl};
+use crate::recovery::{self, Recovery};
+use crate::rtt::Rtt;
+use crate::schedule::{self, Pick, Schedule};
+use crate::video::{Supply, VideoStream};
+
+/// Bye is sent this often, for one may be lost.
+const BYES: u32 = 3;
+/// A probe for the sake of an answer: a padding packet of this size.
+const PROBE_SIZE: usize = 200;
+
+/// The three policies of a sender.
+pub struct Policies {
+    /// Bitrate of each frame.
+    pub rate: Box<dyn RateControl>,
+    /// Answers to losses.
+    pub recovery: Box<dyn Recovery>,
+    /// Order of sending.
+    pub schedule: Box<dyn Schedule>,
+}
+
+impl Default for Policies {
+    /// Hysteresis, retransmission under a deadline, repairs first.
+    fn default() -> Policies {
+        Policies {
+            rate: Box::new(rate::Live::default()),
+            recovery: Box::new(recovery::Retransmit),
+            schedule: Box::new(schedule::Live),
+        }
+    }
+}
+
+/// The sending endpoint.
+pub struct Sender {
+    config: SenderConfig,
+    limits: (Rate, Rate),
+    controller: Box<dyn Controller>,
+    policies: Policies,
+    rng: Rng,
+    tap: Tap,
+    videos: Vec<VideoStream>,
+    backlogged: bool,
+    /// Packets waiting per stream, as [`schedule::View`] wants them; the backlog, if any, is the last.
+    fresh: Vec<usize>,
+    repairs: VecDeque<(u8, u32, u16)>,
+    ledger: Ledger,
+    settled: Settled,
+    rtt: Rtt,
+    pacer: Pacer,
+    decision: Decision,
+    padding: u64,
+    probe_seen: Option<u32>,
+    /// Something was held back by the window since the last report, or most of it was used.
+    limited: bool,
+    /// Replies owed: a probe because a timeout passed.
+    probe_due: bool,
+    timeouts_in_a_row: u32,
+    last_sent_at: Time,
+    feedback_seen: u32,
+    hello_at: Option<Time>,
+    heard: bool,
+    byes_left: u32,
+    counters: SenderCounters,
+}
+
+impl Sender {
+    /// A sender of `supplies` (each a stream, numbered in order) under `controller`. `setup` must be what the controller
+    /// was built with; `rng` jitters frame starts.
+    pub fn new(
+        config: SenderConfig,
+        setup: &Setup,
+        controller: Box<dyn Controller>,
+        policies: Policies,
+        supplies: Vec<Supply>,
+        rng: Rng,
+        tap: Tap,
+    ) -> Sender {
+        let mut videos = Vec::new();
+        let mut backlogged = false;
+        for supply in supplies {
+            match supply {
+                Supply::Video(video) => videos.push(VideoStream::new(videos.len() as u8, video)),
+                Supply::Backlog => backlogged = true,
+            }
+        }
+        let mut fresh = vec![0; videos.len()];
+        fresh.extend(backlogged.then_some(usize::MAX));
+        let mut sender = Sender {
+            config,
+            limits: (setup.min, setup.max),
+            decision: controller.decision(),
+            controller,
+            policies,
+            rng,
+            tap,
+            videos,
+            backlogged,
+            fresh,
+            repairs: VecDeque::new(),
+            ledger: Ledger::default(),
+            settled: Settled::default(),
+            rtt: Rtt::default(),
+            pacer: Pacer::default(),
+            padding: 0,
+            probe_seen: None,
+            limited: false,
+            probe_due: false,
+            timeouts_in_a_row: 0,
+            last_sent_at: Time::ZERO,
+            feedback_seen: 0,
+            hello_at: Some(Time::ZERO),
+            heard: false,
+            byes_left: BYES,
+            counters: SenderCounters::default(),
+        };
+        sender.apply_decision();
+        sender
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
+    /// Smoothed round-trip time.
+    pub fn srtt(&self) -> Span {
+        self.rtt.smoothed()
+    }
+
+    /// What the controller wants at present.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Every source has ended, everything was sent, and the receiver has been told.
+    pub fn is_finished(&self) -> bool {
+        self.byes_left == 0
+    }
+
+    fn is_drained(&self) -> bool {
+        !self.backlogged && self.videos.iter().all(|video| video.is_drained() && video.outbox.is_empty())
+    }
+}
+
+impl Endpoint for Sender {
+    fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
+        match wire::peek(datagram) {
+            Ok((_, session)) if session != self.config.session => self.counters.foreign += 1,
+            Ok((Kind::Feedback, _)) => self.on_feedback(now, datagram),
+            Ok((Kind::Nack, _)) => self.on_nack(now, datagram),
+            Ok((Kind::KeyFrameRequest, _)) => self.on_key_request(now, datagram),
+            Ok((Kind::Control, _)) => self.on_control(now, datagram),
+            Ok((Kind::Media, _)) => self.counters.foreign += 1,
+            Err(_) => self.refuse_malformed(now),
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.run_timers(now);
+        if !self.videos.is_empty() {
+            self.expire(now);
+            self.capture(now);
+        }
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let mut at = Time::MAX;
+        let mut consider = |candidate: Option<Time>| at = at.min(candidate.unwrap_or(Time::MAX));
+        consider(self.hello_at.filter(|_| !self.heard));
+        consider(self.ledger.loss_at());
+        consider(self.probe_timeout_at().filter(|_| !self.probe_due));
+        consider(self.controller.next_timer());
+        self.videos.iter().for_each(|video| consider(video.next_wake()));
+        if self.has_work() && self.window_allows(self.config.mtu) {
+            consider(Some(self.pacer.next()));
+        }
+        (at != Time::MAX).then_some(at)
+    }
+
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        if (!self.heard || !self.backlogged)
+            && let Some(meta) = self.transmit_control(now, out)
+        {
+            return Some(meta);
+        }
+        if std::mem::take(&mut self.probe_due) {
+            return Some(self.transmit_padding(now, PROBE_SIZE.min(self.config.mtu), out));
+        }
+        if self.pacer.next() > now {
+            return None;
+        }
+        loop {
+            let view =
+                schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding: self.padding };
+            let pick = self.policies.schedule.pick(&view);
+            if pick == Pick::Nothing {
+                return None;
+            }
+            if !self.window_allows(self.config.mtu) {
+                self.limited = true;
+                return None;
+            }
+            match pick {
+                // A repair whose frame has gone meanwhile is passed over.
+                Pick::Repair => match self.transmit_repair(now, out) {
+                    Some(meta) => return Some(meta),
+                    None => continue,
+                },
+                Pick::Fresh(stream) => return self.transmit_fresh(now, stream, out),
+                Pick::Padding => {
+                    self.padding = self.padding.saturating_sub(self.config.mtu as u64);
+                    return Some(self.transmit_padding(now, self.config.mtu, out));
+                }
+                Pick::Nothing => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What goes out: control, probes, repairs, frames, padding.
+
+use cc::{FrameTag, Sent};
+use record::Event;
+use units::{Bytes, Span, Time};
+use wire::{Class, Control, Media, TxMeta};
+
+use super::Sender;
+use crate::ledger::Transmission;
+
+/// Hello is repeated this often until anything is heard.
+const HELLO_INTERVAL: Span = Span::from_millis(250);
+/// The window counts as used from this share on: bursts seldom meet it exactly.
+const LIMITED_SHARE: f64 = 0.75;
+
+impl Sender {
+    pub(super) fn has_work(&self) -> bool {
+        self.padding > 0 || !self.repairs.is_empty() || self.fresh.iter().any(|&waiting| waiting > 0)
+    }
+
+    #[inline]
+    pub(super) fn window_allows(&self, size: usize) -> bool {
+        self.decision.window.is_none_or(|window| self.ledger.in_flight() + Bytes::new(size as u64) <= window)
+    }
+
+    pub(super) fn control_due(&self, now: Time) -> bool {
+        self.hello_at.is_some_and(|at| at <= now) && !self.heard
+    }
+
+    pub(super) fn transmit_control(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let session = self.config.session;
+        let control = if self.control_due(now) {
+            self.hello_at = Some(now + HELLO_INTERVAL);
+            let (width, height) = self.config.picture;
+            let interval = self.videos.first().map_or(Span::ZERO, |video| video.interval());
+            Control::Hello { session, width, height, interval_us: interval.as_micros() as u32 }
+        } else if self.byes_left > 0 && self.is_drained() {
+            self.byes_left -= 1;
+            Control::Bye { session }
+        } else {
+            return None;
+        };
+        let head = control.encode(out);
+        Some(TxMeta { head, length: head, ..TxMeta::default() })
+    }
+
+    /// Writes a packet of no frame, `length` bytes in all.
+    pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
+        let app_limited = !self.backlogged;
+        let transmission = Transmission { sent_at: now, size: length as u32, frame: None, app_limited };
+        let packet = self.dispatch(now, &transmission);
+        let media = Media {
+            session: self.config.session,
+            packet,
+            sent: now.on_wire(),
+            feedback_seen: self.feedback_seen,
+            stream: 0,
+            class: Class::Padding,
+            frame: 0,
+            version: 0,
+            index: 0,
+            count: 1,
+            captured: now.on_wire(),
+            deadline: Span::ZERO,
+            reference: 0,
+            key: false,
+            retransmission: false,
+            alone: false,
+        };
+        let head = media.encode(out);
+        TxMeta { head, length, payload: None, ecn: self.config.ecn }
+    }
+
+    /// Enters a transmission everywhere and returns its number.
+    #[inline]
+    pub(super) fn dispatch(&mut self, now: Time, transmission: &Transmission) -> u64 {
+        let size = transmission.size;
+        let packet = self.ledger.sent(transmission);
+        let in_flight = self.ledger.in_flight();
+        self.pacer.sent(now, Bytes::new(u64::from(size)));
+        self.last_sent_at = now;
+        self.counters.packets += 1;
+        self.counters.bytes += u64::from(size);
+        if self.decision.window.is_some_and(|w| in_flight.get() as f64 >= LIMITED_SHARE * w.get() as f64) {
+            self.limited = true;
+        }
+        let (frame, app_limited) = (transmission.frame, transmission.app_limited);
+        self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
+        if self.tap.is_on() {
+            let (stream, frame_id, index, retransmission) = frame.map_or((0, u32::MAX, 0, false), |tag| {
+                (tag.stream, tag.frame, tag.index, tag.retransmission)
+            });
+            let in_flight = in_flight.get() as u32;
+            let frame = frame_id;
+            self.tap.record(
+                now,
+                Event::PacketSent { packet, size, stream, frame, index, retransmission, in_flight },
+            );
+        }
+        packet
+    }
+
+    /// Sends packet `index` of a frame still in the outbox.
+    pub(super) fn transmit_part(
+        &mut self,
+        now: Time,
+        stream: usize,
+        frame: u32,
+        index: u16,
+        retransmission: bool,
+        out: &mut [u8],
+    ) -> Option<TxMeta> {
+        let outbox = &self.videos[stream].outbox;
+        let class = outbox.class;
+        let queued = outbox.frame(frame)?;
+        let (length, payload) = queued.part(index);
+        let length = length + Media::LEN;
+        let mut media = Media {
+            session: self.config.session,
+            packet: 0,
+            sent: now.on_wire(),
+            feedback_seen: self.feedback_seen,
+            stream: stream as u8,
+            class,
+            frame,
+            version: 0,
+            index,
+            count: queued.count,
+            captured: queued.info.captured.on_wire(),
+            deadline: queued.info.deadline - queued.info.captured,
+            reference: queued.info.reference,
+            key: queued.key,
+            retransmission,
+            alone: queued.alone,
+        };
+        let tag = FrameTag { stream: stream as u8, frame, index, count: queued.count, retransmission };
+        let app_limited = self.repairs.is_empty() && self.fresh.iter().sum::<usize>() <= 1;
+        let transmission = Transmission { sent_at: now, size: length as u32, frame: Some(tag), app_limited };
+        media.packet = self.dispatch(now, &transmission);
+        let head = media.encode(out);
+        Some(TxMeta { head, length, payload, ecn: self.config.ecn })
+    }
+
+    pub(super) fn transmit_repair(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let (stream, frame, index) = self.repairs.pop_front()?;
+        let meta = self.transmit_part(now, usize::from(stream), frame, index, true, out)?;
+        self.videos[usize::from(stream)].outbox.resent(now, frame, index);
+        self.counters.retransmissions += 1;
+        Some(meta)
+    }
+
+    pub(super) fn transmit_fresh(&mut self, now: Time, stream: usize, out: &mut [u8]) -> Option<TxMeta> {
+        if stream == self.videos.len() {
+            return Some(self.transmit_padding(now, self.config.mtu, out));
+        }
+        let current = self.videos[stream].outbox.current()?;
+        let (frame, index, packets) = (current.info.frame, current.next, current.count);
+        let meta = self.transmit_part(now, stream, frame, index, false, out);
+        let outbox = &mut self.videos[stream].outbox;
+        if outbox.advance(now) {
+            self.tap.record(now, Event::FrameSent { stream: stream as u8, frame, packets });
+        }
+        self.fresh[stream] = outbox.waiting_packets();
+        meta
+    }
+}
