@@ -20,7 +20,7 @@ use crate::values::{CcList, Input, PictureSize, Sink, Target};
 Start here:
   framewire demo                                a real clip over a simulated LTE link under three controllers
   framewire controllers                         what can be compared, with every option
-  framewire compare experiments/constant.toml --cc sqp,newreno,fixed
+  framewire compare scenarios/sqp-20mbit.toml --cc sqp,newreno,fixed
 
 Every command prints a table; with --json it prints one JSON object instead. Progress goes to standard error.
 Exit codes: 0 done, 1 the work failed on the way, 2 something given was not acceptable."
@@ -80,7 +80,7 @@ pub struct Scenario {
     /// Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated
     #[arg(long = "set", value_name = "FIELD=VALUE")]
     pub changes: Vec<String>,
-    /// Folder for tables, scenario and report; it is made, and may exist
+    /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left out
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
@@ -91,10 +91,10 @@ pub struct Scenario {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  framewire run experiments/constant.toml
-  framewire run experiments/constant.toml --cc sqp:target=0.8 --seed 7
-  framewire run experiments/constant.toml --set link.delay=50ms --set link.queue=droptail:50p
-  framewire run experiments/constant.toml --json | jq .flows[0].frame_delay_ms
+  framewire run scenarios/sqp-20mbit.toml
+  framewire run scenarios/sqp-20mbit.toml --cc sqp:target=0.8 --seed 7
+  framewire run scenarios/sqp-20mbit.toml --set link.delay=50ms --set link.queue=droptail:50p
+  framewire run scenarios/sqp-20mbit.toml --json | jq .flows[0].frame_delay_ms
 
 The same scenario, seed and build give the same hash, bit for bit.")]
 pub struct Run {
@@ -109,8 +109,8 @@ pub struct Run {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  framewire compare experiments/constant.toml --cc sqp,newreno,fixed
-  framewire compare experiments/constant.toml --cc sqp,sqp:target=0.7,window=3,fixed:rate=8mbit --out out/compare")]
+  framewire compare scenarios/sqp-20mbit.toml --cc sqp,newreno,fixed
+  framewire compare scenarios/sqp-20mbit.toml --cc sqp,sqp:target=0.7,window=3,fixed:rate=8mbit --out out/compare")]
 pub struct Compare {
     #[command(flatten)]
     pub scenario: Scenario,

@@ -59,7 +59,8 @@ pub fn of_arguments(error: clap::Error) -> Failure {
         return Failure::Input("a command is needed; `framewire --help` lists them".to_owned());
     }
     let text = error.to_string();
-    let paragraphs = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let paragraphs =
+        text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let text = one_line(&paragraphs.collect::<Vec<_>>().join("\n"));
     Failure::Input(format!("{} (see --help)", text.trim_start_matches("error: ")))
 }

@@ -28,9 +28,7 @@ pub fn controllers(as_json: bool) -> Result<(), Failure> {
 pub fn queues(as_json: bool) -> Result<(), Failure> {
     use netsim::queue::REGISTRY;
     if as_json {
-        let row = |entry: &netsim::queue::Entry| {
-            json!({ "name": entry.name, "summary": entry.summary, "syntax": entry.syntax })
-        };
+        let row = |entry: &netsim::queue::Entry| json!({ "name": entry.name, "summary": entry.summary, "syntax": entry.syntax });
         output::json(&json!({ "queues": REGISTRY.iter().map(row).collect::<Vec<_>>() }));
         return Ok(());
     }

@@ -6,10 +6,14 @@
 mod allocation;
 mod args;
 mod bench;
+mod demo;
 mod failure;
 mod listing;
 mod live;
 mod output;
+mod results;
+mod scenario;
+mod simulate;
 mod table;
 mod trace;
 mod values;
@@ -41,6 +45,9 @@ fn quiet_pipes() {
 
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Run(args) => simulate::run(&args),
+        Command::Compare(args) => simulate::compare(&args),
+        Command::Demo(args) => demo::demo(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),
@@ -48,6 +55,5 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Controllers(format) => listing::controllers(format.json),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),
-        _ => Err(Failure::work("unavailable")),
     }
 }

@@ -16,7 +16,8 @@ pub fn load(args: &args::Scenario) -> Result<Scenario, Failure> {
     }
     let mut table: Table = original.text.parse().expect("a scenario that was read is a table");
     for (field, value) in &changes {
-        set(&mut table, field, value.clone()).map_err(|what| Failure::Input(format!("--set {field}: {what}")))?;
+        set(&mut table, field, value.clone())
+            .map_err(|what| Failure::Input(format!("--set {field}: {what}")))?;
     }
     let text = toml::to_string(&table).expect("a table can be written");
     Scenario::parse(&text, &args.file).map_err(|error| {
@@ -32,10 +33,12 @@ fn changes(args: &args::Scenario) -> Result<Vec<(String, Value)>, Failure> {
         Some(Ok(seed)) => Some(("seed".to_owned(), Value::Integer(seed))),
         None => None,
     };
-    let duration = args.duration.map(|d| ("duration".to_owned(), Value::String(format!("{}ns", d.as_nanos()))));
+    let duration =
+        args.duration.map(|d| ("duration".to_owned(), Value::String(format!("{}ns", d.as_nanos()))));
     let asked = args.changes.iter().map(|change| {
         let pair = change.split_once('=');
-        let (field, value) = pair.ok_or_else(|| Failure::Input(format!("--set {change}: write FIELD=VALUE")))?;
+        let (field, value) =
+            pair.ok_or_else(|| Failure::Input(format!("--set {change}: write FIELD=VALUE")))?;
         Ok((field.trim().to_owned(), literal(value.trim())))
     });
     seed.into_iter().chain(duration).map(Ok).chain(asked).collect()
@@ -62,7 +65,9 @@ fn set(table: &mut Table, path: &str, value: Value) -> Result<(), String> {
     match (rest, slot) {
         (None, slot) => *slot = value,
         (Some(rest), Value::Table(inner)) => return set(inner, rest, value),
-        (Some(_), Value::Array(_)) => return Err(format!("`{key}` is a list; write {key}[1] for its first element")),
+        (Some(_), Value::Array(_)) => {
+            return Err(format!("`{key}` is a list; write {key}[1] for its first element"));
+        }
         (Some(_), _) => return Err(format!("`{key}` has no fields")),
     }
     Ok(())
@@ -74,7 +79,9 @@ fn indexed(head: &str) -> Result<(&str, Option<usize>), String> {
         return if head.is_empty() { Err("a field has a name".to_owned()) } else { Ok((head, None)) };
     };
     let index = rest.strip_suffix(']').and_then(|text| text.parse().ok()).filter(|&index| index > 0);
-    index.map(|index| (key, Some(index))).ok_or_else(|| format!("`{head}` is not NAME[NUMBER], counted from 1"))
+    index
+        .map(|index| (key, Some(index)))
+        .ok_or_else(|| format!("`{head}` is not NAME[NUMBER], counted from 1"))
 }
 
 #[cfg(test)]
@@ -91,7 +98,10 @@ mod tests {
     fn fields_are_set_wherever_they_are() {
         assert!(changed("a", "2").unwrap().contains("a = 2"));
         assert!(changed("link.rate", "5mbit").unwrap().contains("[link]\nrate = \"5mbit\""));
-        assert!(changed("flow[2].cc", "z").unwrap().contains("\"x\"") && changed("flow[2].cc", "z").unwrap().contains("\"z\""));
+        assert!(
+            changed("flow[2].cc", "z").unwrap().contains("\"x\"")
+                && changed("flow[2].cc", "z").unwrap().contains("\"z\"")
+        );
         assert!(changed("flow[1].encoder.fps", "60.0").unwrap().contains("fps = 60.0"));
     }
 
@@ -99,7 +109,10 @@ mod tests {
     fn impossible_fields_are_refused() {
         assert_eq!(changed("flow[3].cc", "z").unwrap_err(), "`flow` has 2 elements, counted from 1");
         assert_eq!(changed("flow[0].cc", "z").unwrap_err(), "`flow[0]` is not NAME[NUMBER], counted from 1");
-        assert_eq!(changed("flow.cc", "z").unwrap_err(), "`flow` is a list; write flow[1] for its first element");
+        assert_eq!(
+            changed("flow.cc", "z").unwrap_err(),
+            "`flow` is a list; write flow[1] for its first element"
+        );
         assert_eq!(changed("a.b", "z").unwrap_err(), "`a` has no fields");
         assert_eq!(changed("a[1]", "z").unwrap_err(), "`a` is no list");
         assert_eq!(changed(".b", "z").unwrap_err(), "a field has a name");

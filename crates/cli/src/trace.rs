@@ -13,7 +13,8 @@ pub fn info(args: &TraceInfo) -> Result<(), Failure> {
     let trace = MahimahiTrace::open(&args.file).map_err(Failure::input)?;
     let seconds = trace.duration().as_secs_f64();
     let per_second = rates_per_second(&trace);
-    let (least, most) = (per_second.iter().copied().fold(f64::MAX, f64::min), per_second.iter().copied().fold(0.0, f64::max));
+    let (least, most) =
+        (per_second.iter().copied().fold(f64::MAX, f64::min), per_second.iter().copied().fold(0.0, f64::max));
     if args.format.json {
         output::json(&json!({
             "file": args.file, "duration_s": seconds, "opportunities": trace.millis().len(),
@@ -22,7 +23,8 @@ pub fn info(args: &TraceInfo) -> Result<(), Failure> {
         }));
         return Ok(());
     }
-    let mut table = Table::new(["trace", "length s", "mean Mbit/s", "least in 1 s", "most in 1 s", "longest gap ms"]);
+    let mut table =
+        Table::new(["trace", "length s", "mean Mbit/s", "least in 1 s", "most in 1 s", "longest gap ms"]);
     table.row([
         args.file.display().to_string(),
         format!("{seconds:.1}"),

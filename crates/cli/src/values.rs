@@ -44,7 +44,10 @@ impl CcList {
     pub fn only(&self) -> Result<&str, String> {
         match self.0.as_slice() {
             [one] => Ok(one),
-            several => Err(format!("--cc names {}, but one flow has one; see `framewire compare`", several.join(" and "))),
+            several => Err(format!(
+                "--cc names {}, but one flow has one; see `framewire compare`",
+                several.join(" and ")
+            )),
         }
     }
 }
@@ -99,7 +102,8 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Target, String> {
-        let accepted = || format!("`{text}` is not an address such as udp://192.0.2.1:4433 or udp://host.example:4433");
+        let accepted =
+            || format!("`{text}` is not an address such as udp://192.0.2.1:4433 or udp://host.example:4433");
         let address = text.strip_prefix("udp://").ok_or_else(accepted)?.trim_end_matches('/');
         let (host, port) = address.rsplit_once(':').ok_or_else(accepted)?;
         let port: u16 = port.parse().map_err(|_| accepted())?;
@@ -143,7 +147,10 @@ impl FromStr for PictureSize {
         };
         let sides = text.split_once('x').and_then(|(width, height)| Some((side(width)?, side(height)?)));
         let (width, height) = sides.ok_or_else(|| {
-            format!("`{text}` is not a size such as 1280x720, both sides even and from 16 to {}", media::MAX_SIDE)
+            format!(
+                "`{text}` is not a size such as 1280x720, both sides even and from 16 to {}",
+                media::MAX_SIDE
+            )
         })?;
         Ok(PictureSize { width, height })
     }

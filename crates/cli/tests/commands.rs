@@ -65,7 +65,9 @@ fn a_run_prints_one_object_that_keeps_the_contract() {
     for path in ["/link/utilization", "/link/loss", "/link/queue_ms/p99", "/flows/0/throughput_bps"] {
         assert!(run.pointer(path).is_some_and(Value::is_number), "no {path} in {run}");
     }
-    for path in ["name", "cc", "owd_ms", "rtt_ms", "frame_delay_ms/p90", "frames/displayed", "bitrate_bps/mean"] {
+    for path in
+        ["name", "cc", "owd_ms", "rtt_ms", "frame_delay_ms/p90", "frames/displayed", "bitrate_bps/mean"]
+    {
         assert!(run.pointer(&format!("/flows/0/{path}")).is_some_and(|v| !v.is_null()), "no {path} in {run}");
     }
 }

@@ -40,12 +40,28 @@ fn bad_flags_name_the_remedy() {
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
     refused(&["bench", "everything"], &["everything", "sim, live, shadow, all"]);
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
-    refused(&["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"], &["641x360", "even"]);
+    refused(
+        &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],
+        &["641x360", "even"],
+    );
     refused(&["send", "udp://127.0.0.1:9"], &["--input"]);
     refused(&["receive", "--listen", "nowhere"], &["nowhere", "--listen"]);
     refused(&["receive", "--listen", "127.0.0.1:0", "--output", "x.mp4"], &["x.mp4", ".y4m"]);
     refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9"], &["--rate"]);
-    refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9", "--rate", "5mbit", "--queue", "red"], &["red", "droptail"]);
+    refused(
+        &[
+            "relay",
+            "--listen",
+            "127.0.0.1:0",
+            "--to",
+            "udp://127.0.0.1:9",
+            "--rate",
+            "5mbit",
+            "--queue",
+            "red",
+        ],
+        &["red", "droptail"],
+    );
     refused(&["trace"], &["a command is needed"]);
 }
 
@@ -62,10 +78,16 @@ fn bad_files_name_file_line_and_field() {
     refused(&["run", &folder.display().to_string()], &["refusals-files"]);
     let broken = file("broken.toml", "duration = \"10s\"\n[link\n");
     refused(&["run", &broken], &["broken.toml:2"]);
-    let unit = file("unit.toml", "duration = \"10s\"\n[link]\nrate = \"20\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n");
+    let unit = file(
+        "unit.toml",
+        "duration = \"10s\"\n[link]\nrate = \"20\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n",
+    );
     refused(&["run", &unit], &["unit.toml:3", "link.rate", "20mbit"]);
     refused(&["compare", &unit], &["unit.toml:3", "link.rate"]);
-    let good = file("good.toml", "duration = \"1s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n");
+    let good = file(
+        "good.toml",
+        "duration = \"1s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n",
+    );
     refused(&["run", &good, "--set", "link.rate"], &["FIELD=VALUE"]);
     refused(&["run", &good, "--set", "link.rat=5mbit"], &["rat", "expected one of"]);
     refused(&["run", &good, "--set", "flow[2].cc=sqp"], &["flow[2].cc", "1 elements"]);
@@ -73,7 +95,10 @@ fn bad_files_name_file_line_and_field() {
     refused(&["run", &good, "--cc", "sqp,fixed"], &["compare"]);
     let trace = file("bad.trace", "1\nx\n");
     refused(&["trace", "info", &trace], &["bad.trace, line 2", "`x`"]);
-    let traced = file("traced.toml", "duration = \"1s\"\n[link]\ntrace = \"bad.trace\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n");
+    let traced = file(
+        "traced.toml",
+        "duration = \"1s\"\n[link]\ntrace = \"bad.trace\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n",
+    );
     refused(&["run", &traced], &["bad.trace", "line 2"]);
     refused(&["demo", "--trace", &missing], &["missing.toml"]);
     refused(&["demo", "--input", &missing], &["missing.toml"]);

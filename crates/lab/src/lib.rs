@@ -10,6 +10,7 @@
 pub mod collect;
 pub mod files;
 pub mod metrics;
+pub mod output;
 pub mod report;
 pub mod run;
 pub mod scenario;

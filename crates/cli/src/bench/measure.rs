@@ -29,6 +29,14 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// The `share` quantile of an unsorted list by nearest rank; NaN for an empty one.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! `framewire bench`: how fast this build is on this machine. `docs/performance.md` says what each figure means.
 
+mod live;
 mod measure;
 mod sim;
 
@@ -43,6 +44,9 @@ pub fn bench(args: &Bench) -> Result<(), Failure> {
     let mut results = Vec::new();
     if wanted(Measured::Sim) {
         results.push(sim::run()?.json());
+    }
+    if wanted(Measured::Live) {
+        results.push(live::run(args)?.json());
     }
     if args.format.json {
         output::json(&json!({ "benchmarks": results }));

@@ -32,7 +32,8 @@ struct Flow {
 impl Flow {
     fn new() -> Flow {
         let mut world = World::new(1, None);
-        let (sender, receiver) = (Flow::sender(), Receiver::new(ReceiverConfig::default(), None, None, Tap::default()));
+        let (sender, receiver) =
+            (Flow::sender(), Receiver::new(ReceiverConfig::default(), None, None, Tap::default()));
         let sender: HostId = world.add_host(HostConfig::new("sender"), sender);
         let receiver: HostId = world.add_host(HostConfig::new("receiver"), receiver);
         let delay = Span::from_millis(20);
@@ -50,7 +51,15 @@ impl Flow {
         let controller = cc::build(&Options::of("newreno"), &setup).expect("the registry knows newreno");
         let config = SenderConfig { mtu: DATAGRAM, ..SenderConfig::default() };
         let rng = Rng::stream(1, "sender");
-        Sender::new(config, &setup, controller, Policies::default(), vec![Supply::Backlog], rng, Tap::default())
+        Sender::new(
+            config,
+            &setup,
+            controller,
+            Policies::default(),
+            vec![Supply::Backlog],
+            rng,
+            Tap::default(),
+        )
     }
 
     fn delivered(&self) -> u64 {

@@ -96,7 +96,9 @@ impl Seen {
 pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     let viewer = Viewer::default();
     if let Sink::Y4m(path) = &args.output {
-        if path.is_dir() || !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir()) {
+        if path.is_dir()
+            || !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir())
+        {
             return Err(Failure::Input(format!("--output {}: its folder is not there", path.display())));
         }
         viewer.seen().file = Some(Recording { path: path.clone(), writer: None });
@@ -104,7 +106,8 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     let mut driver = Driver::open(args.listen, Peer::First, &Settings::default()).map_err(refused)?;
     let decoder = H264Decoder::new().map_err(Failure::work)?;
     let screen = Box::new(viewer.clone());
-    let mut receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), Tap::default());
+    let mut receiver =
+        Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), Tap::default());
     catch_interrupts();
     eprintln!("listening on udp://{}", driver.local());
     let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer)?;
@@ -120,7 +123,12 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
 }
 
 /// Runs the driver; whether anything was heard at all.
-fn listen(driver: &mut Driver, receiver: &mut Receiver, timeout: Span, viewer: &Viewer) -> Result<bool, Failure> {
+fn listen(
+    driver: &mut Driver,
+    receiver: &mut Receiver,
+    timeout: Span,
+    viewer: &Viewer,
+) -> Result<bool, Failure> {
     let bar = ticker();
     let (mut packets, mut last) = (0, driver.clock().now());
     let run = driver.run(receiver, &Limits::default(), &mut |now, receiver, counters| {
@@ -153,10 +161,18 @@ fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen) {
     let ms = |share| delay(share).map_or("–".to_owned(), |ms| format!("{ms:.1}"));
     let mut table = Table::new(["frames", "late", "abandoned", "packets", "+delay p50 ms", "p90", "p99"]);
     table.row([
-        c.displayed.to_string(), c.late.to_string(), c.abandoned.to_string(), c.packets.to_string(), ms(0.5), ms(0.9), ms(0.99),
+        c.displayed.to_string(),
+        c.late.to_string(),
+        c.abandoned.to_string(),
+        c.packets.to_string(),
+        ms(0.5),
+        ms(0.9),
+        ms(0.99),
     ]);
     print!("{table}");
-    println!("+delay: capture to display above the smallest seen; the offset between two machines' clocks is unknown.");
+    println!(
+        "+delay: capture to display above the smallest seen; the offset between two machines' clocks is unknown."
+    );
 }
 
 #[cfg(test)]

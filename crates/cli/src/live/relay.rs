@@ -25,7 +25,12 @@ pub fn relay(args: &args::Relay) -> Result<(), Failure> {
     let until = args.duration.map(|duration| relay.clock().now() + duration);
     let run = relay.run(&Limits { until, ..Limits::default() }, &mut |relay| {
         let (link, counters) = relay.forward();
-        bar.set_message(format!("{} in  {} out  {} waiting", counters.received, counters.sent, link.backlog().packets));
+        bar.set_message(format!(
+            "{} in  {} out  {} waiting",
+            counters.received,
+            counters.sent,
+            link.backlog().packets
+        ));
         go_on()
     });
     bar.finish_and_clear();
@@ -49,7 +54,8 @@ fn report(relay: &Relay) {
     let mut table = Table::new(["direction", "in", "out", "dropped by the link", "not ours", "refused"]);
     for (name, (link, counters)) in [("there", relay.forward()), ("back", relay.backward())] {
         let dropped = link.stats().total().dropped.packets;
-        let numbers = [counters.received, counters.sent, dropped, counters.foreign, counters.refused + counters.unsent];
+        let numbers =
+            [counters.received, counters.sent, dropped, counters.foreign, counters.refused + counters.unsent];
         table.row(std::iter::once(name.to_owned()).chain(numbers.map(|number| number.to_string())));
     }
     print!("{table}");

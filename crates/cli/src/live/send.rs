@@ -48,6 +48,9 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     run.map_err(Failure::work)?;
+    if driver.counters().received == 0 {
+        return Err(Failure::Work(format!("{} has not answered; is `framewire receive` running there?", args.target)));
+    }
     report(args, &sender, driver.clock().now() - start);
     Ok(())
 }
@@ -65,7 +68,8 @@ fn open(args: &args::Send) -> Result<Box<dyn Source>, Failure> {
         }
         Input::File(path) => {
             let size = args.size.map(|size| (size.width, size.height));
-            let options = ClipOptions { loop_clip: args.duration.is_some(), fps: args.fps, size, max_frames: None };
+            let options =
+                ClipOptions { loop_clip: args.duration.is_some(), fps: args.fps, size, max_frames: None };
             media::open_clip(path, options).map_err(Failure::input)?
         }
     };
@@ -104,11 +108,20 @@ fn build(
     let controller = cc::build(&options, setup).map_err(Failure::input)?;
     let interval = setup.frame_interval;
     // Encoding takes its own time here.
-    let codec = H264Config { latency: Span::ZERO, initial: setup.initial, max: setup.max, ..H264Config::new(size.0, size.1, interval) };
+    let codec = H264Config {
+        latency: Span::ZERO,
+        initial: setup.initial,
+        max: setup.max,
+        ..H264Config::new(size.0, size.1, interval)
+    };
     let encoder = H264Encoder::new(codec).map_err(Failure::input)?;
     let encoder = Box::new(Threaded::new(Box::new(encoder), driver.clock(), driver.waker()));
     let video = Video { encoder, source: Some(source), interval };
-    let config = SenderConfig { session: session_number(driver), picture: (size.0 as u16, size.1 as u16), ..SenderConfig::default() };
+    let config = SenderConfig {
+        session: session_number(driver),
+        picture: (size.0 as u16, size.1 as u16),
+        ..SenderConfig::default()
+    };
     let rng = Rng::stream(u64::from(config.session), "sender");
     let supplies = vec![Supply::Video(video)];
     Ok(Sender::new(config, setup, controller, Policies::default(), supplies, rng, Tap::default()))
@@ -125,7 +138,10 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
     let media = sender.decision().media.unwrap_or(Rate::ZERO);
     format!(
         "{:.1} s  {} frames  {media}  srtt {:.1} ms  {} lost",
-        elapsed.as_secs_f64(), counters.encoded, sender.srtt().as_millis_f64(), counters.lost
+        elapsed.as_secs_f64(),
+        counters.encoded,
+        sender.srtt().as_millis_f64(),
+        counters.lost
     )
 }
 

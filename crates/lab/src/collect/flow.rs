@@ -129,13 +129,13 @@ impl FlowRecord {
         self.streams.values().next().map_or(&[], |stream| &stream.rows)
     }
 
-    /// Frame round-trip times, one per frame whose every packet index was acknowledged: from the start of sending the frame
-    /// until the sender knew that all of it had arrived.
-    pub fn frame_rtts(&self) -> Vec<Span> {
+    /// Frame round-trip times, one per frame sent from `from` on whose every packet index was acknowledged: from the start
+    /// of sending the frame until the sender knew that all of it had arrived.
+    pub fn frame_rtts(&self, from: Time) -> Vec<Span> {
         let mut acked: Vec<(u8, u32, u16, Time)> = self
             .packets
             .iter()
-            .filter(|p| p.frame != NO_FRAME)
+            .filter(|p| p.frame != NO_FRAME && p.sent >= from)
             .filter_map(|p| Some((p.stream, p.frame, p.index, p.acked?)))
             .collect();
         acked.sort_unstable();
@@ -162,7 +162,9 @@ impl FlowRecord {
             Event::PacketLost { packet, .. } => self.complete(packet, |row| row.lost = true),
             Event::LossSpurious { packet } => self.complete(packet, |row| row.spurious = true),
             Event::Rtt { latest, smoothed } => self.rtt.push(RttSample { at, latest, smoothed }),
-            Event::Decision { window, pacing, media } => self.keep_decision(Decided { at, window, pacing, media }),
+            Event::Decision { window, pacing, media } => {
+                self.keep_decision(Decided { at, window, pacing, media })
+            }
             Event::Observed { name, value } => self.observed.entry(name).or_default().push((at, value.0)),
             _ => self.keep_frame_at_sender(at, event),
         }
@@ -172,28 +174,42 @@ impl FlowRecord {
         self.count_at_receiver(event);
         if let Event::PacketReceived { packet, size, .. } = *event {
             self.receive(at, packet, size, rows);
-        } else if rows && let Some((stream, frame)) = frame_of(event) {
-            if let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame)) {
-                row.at_receiver(at, event);
-            }
+        } else if rows
+            && let Some((stream, frame)) = frame_of(event)
+            && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame))
+        {
+            row.at_receiver(at, event);
         }
     }
 
     fn keep_frame_at_sender(&mut self, at: Time, event: &Event) {
-        if let Some((stream, frame)) = frame_of(event) {
-            if let Some(row) = self.streams.entry(stream).or_default().open(frame) {
-                row.at_sender(at, event);
-            }
+        if let Some((stream, frame)) = frame_of(event)
+            && let Some(row) = self.streams.entry(stream).or_default().open(frame)
+        {
+            row.at_sender(at, event);
         }
     }
 
     fn keep_sent(&mut self, at: Time, event: &Event) {
-        let Event::PacketSent { packet, size, stream, frame, index, retransmission, .. } = *event else { return };
+        let Event::PacketSent { packet, size, stream, frame, index, retransmission, .. } = *event else {
+            return;
+        };
         self.packets.push(PacketRow {
-            packet, sent: at, arrived: None, acked: None, size, frame, index, stream, retransmission,
-            lost: false, spurious: false,
+            packet,
+            sent: at,
+            arrived: None,
+            acked: None,
+            size,
+            frame,
+            index,
+            stream,
+            retransmission,
+            lost: false,
+            spurious: false,
         });
-        if frame != NO_FRAME && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame)) {
+        if frame != NO_FRAME
+            && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame))
+        {
             row.first_sent.get_or_insert(at);
         }
     }

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use record::{Dropped, Event, NodeId, Recorder};
 use units::Time;
 
-pub use flow::{Decided, FlowRecord, FlowTotals, PacketRow, RttSample, NO_FRAME};
+pub use flow::{Decided, FlowRecord, FlowTotals, NO_FRAME, PacketRow, RttSample};
 pub use frames::{FrameRow, StreamFrames};
 pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
 
@@ -134,9 +134,19 @@ mod tests {
         let target = Rate::from_mbps(2);
         vec![
             (0, SENDER, Event::FrameCaptured { stream: 0, frame: 0 }),
-            (2, SENDER, Event::FrameEncoded {
-                stream: 0, frame: 0, size: 2_900, key: true, target, psnr: Real(40.0), ssim: Real(f64::NAN),
-            }),
+            (
+                2,
+                SENDER,
+                Event::FrameEncoded {
+                    stream: 0,
+                    frame: 0,
+                    size: 2_900,
+                    key: true,
+                    target,
+                    psnr: Real(40.0),
+                    ssim: Real(f64::NAN),
+                },
+            ),
             (2, SENDER, sent(0, 0, 0, false)),
             (2, LINK, Event::LinkEnqueued { flow: 0, size: 1_028, backlog: 1_028, packets: 1 }),
             (3, SENDER, sent(1, 0, 1, false)),
@@ -155,9 +165,17 @@ mod tests {
             (65, RECEIVER, received(3, 0)),
             (65, RECEIVER, received(3, 0)),
             (65, RECEIVER, Event::FrameAssembled { stream: 0, frame: 0, size: 2_900 }),
-            (66, RECEIVER, Event::FrameDisplayed {
-                stream: 0, frame: 0, version: 0, captured_local: Time::ZERO, late: true,
-            }),
+            (
+                66,
+                RECEIVER,
+                Event::FrameDisplayed {
+                    stream: 0,
+                    frame: 0,
+                    version: 0,
+                    captured_local: Time::ZERO,
+                    late: true,
+                },
+            ),
             (66, RECEIVER, Event::FrameQuality { stream: 0, frame: 0, psnr: Real(39.5), ssim: Real(0.97) }),
             (85, SENDER, Event::PacketAcked { packet: 3, size: 1_000 }),
             (90, RECEIVER, received(77, 0)),
@@ -183,7 +201,7 @@ mod tests {
         assert_eq!((frame.size, frame.key, frame.packets, frame.skipped), (2_900, true, 3, false));
         assert_eq!((frame.psnr(), frame.ssim()), (Some(39.5), Some(0.97)));
         assert!(flow.streams[&0].rows[1].skipped);
-        assert_eq!(flow.frame_rtts(), [Span::from_millis(83)]);
+        assert_eq!(flow.frame_rtts(Time::ZERO), [Span::from_millis(83)]);
     }
 
     #[test]
@@ -192,7 +210,10 @@ mod tests {
         let flow = &run.flows[0];
         let fates: Vec<_> =
             flow.packets.iter().map(|p| (p.arrived.is_some(), p.lost, p.retransmission)).collect();
-        assert_eq!(fates, [(true, false, false), (false, true, false), (true, false, false), (true, false, true)]);
+        assert_eq!(
+            fates,
+            [(true, false, false), (false, true, false), (true, false, false), (true, false, true)]
+        );
         assert_eq!(flow.totals.unmatched, 1);
         assert_eq!(flow.totals.duplicates, 1);
         assert_eq!(run.link.drops.len(), 1);
@@ -218,7 +239,11 @@ mod tests {
     fn nonsense_numbers_grow_nothing() {
         let mut collector = Collector::new(&layout(), Keep::Rows);
         let far = Event::FrameDisplayed {
-            stream: 9, frame: u32::MAX - 1, version: 0, captured_local: Time::ZERO, late: false,
+            stream: 9,
+            frame: u32::MAX - 1,
+            version: 0,
+            captured_local: Time::ZERO,
+            late: false,
         };
         collector.record(Time::ZERO, RECEIVER, &far);
         collector.record(Time::ZERO, RECEIVER, &received(u64::MAX, 3));

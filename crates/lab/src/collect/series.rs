@@ -6,7 +6,6 @@ use units::{Span, Time};
 use super::{FlowRecord, FrameRow, NO_FRAME};
 use crate::metrics::PathPacket;
 
-
 impl FlowRecord {
     /// Deliveries in order of arrival: `(time, wire bytes)`. A packet that arrives twice counts once.
     pub fn deliveries(&self) -> Vec<(Time, u32)> {
@@ -28,7 +27,11 @@ impl FlowRecord {
 
     /// The packet log that equation 10 of seed 000 takes, in wire bytes.
     pub fn path_packets(&self) -> Vec<PathPacket> {
-        let row = |p: &super::PacketRow| PathPacket { sent: p.sent, size: p.size + IP_UDP_OVERHEAD, arrived: p.arrived };
+        let row = |p: &super::PacketRow| PathPacket {
+            sent: p.sent,
+            size: p.size + IP_UDP_OVERHEAD,
+            arrived: p.arrived,
+        };
         self.packets.iter().map(row).collect()
     }
 

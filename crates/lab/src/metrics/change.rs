@@ -49,8 +49,7 @@ mod tests {
     #[test]
     fn convergence_starts_when_the_rate_enters_the_band_for_good() {
         // In band for 1 s at first, out again, in for good from 2.5 s on.
-        let rate =
-            every_100_ms((0..120).map(|i| if (5..15).contains(&i) || i >= 25 { 9.5 } else { 5.0 }));
+        let rate = every_100_ms((0..120).map(|i| if (5..15).contains(&i) || i >= 25 { 9.5 } else { 5.0 }));
         let settle = |hold| convergence_time(&rate, Time::ZERO, 10.0, 0.1, Span::from_secs(hold));
         assert_eq!(settle(5), Some(Span::from_millis(2_500)));
         assert_eq!(settle(20), None);

@@ -63,7 +63,10 @@ mod tests {
         let steady = |start, stop, size| Activity {
             start,
             stop,
-            delivered: (0..200).map(|i| (ms(10 * i), size)).filter(|&(t, _)| t >= start && t < stop).collect(),
+            delivered: (0..200)
+                .map(|i| (ms(10 * i), size))
+                .filter(|&(t, _)| t >= start && t < stop)
+                .collect(),
         };
         let flows = [steady(ms(0), ms(2_000), 1_000), steady(ms(1_000), ms(2_000), 500)];
         let windows = jain_windows(&flows, ms(0), ms(2_000), Span::from_millis(500));

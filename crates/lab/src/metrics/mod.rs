@@ -13,9 +13,9 @@ mod rates;
 mod simulated;
 
 pub use change::{convergence_time, spike_duration};
-pub use fairness::{jain, jain_windows, Activity};
-pub use latency::{latencies, stalls, Latencies, Stalls};
-pub use percentile::{nearest_rank, pantheon_percentile, Spread};
-pub use picture::{dssim, psnr_all_planes, psnr_of_mse, psnr_summary, ssim_all_planes, PSNR_CAP};
+pub use fairness::{Activity, jain, jain_windows};
+pub use latency::{Latencies, Stalls, latencies, stalls};
+pub use percentile::{Spread, nearest_rank, pantheon_percentile};
+pub use picture::{PSNR_CAP, dssim, psnr_all_planes, psnr_of_mse, psnr_summary, ssim_all_planes};
 pub use rates::{coefficient_of_variation, slots, throughput, windowed_rate};
-pub use simulated::{eq10, simulate, PathPacket, SimulatedFrame, Slot};
+pub use simulated::{PathPacket, SimulatedFrame, Slot, eq10, simulate};

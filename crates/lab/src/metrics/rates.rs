@@ -17,12 +17,7 @@ pub fn throughput(deliveries: impl IntoIterator<Item = (Time, u32)>) -> f64 {
 ///
 /// # Panics
 /// If `width` is not positive.
-pub fn slots(
-    packets: impl IntoIterator<Item = (Time, u32)>,
-    from: Time,
-    to: Time,
-    width: Span,
-) -> Vec<f64> {
+pub fn slots(packets: impl IntoIterator<Item = (Time, u32)>, from: Time, to: Time, width: Span) -> Vec<f64> {
     assert!(width.is_positive(), "a slot has a width");
     let index = |at: Time| ((at - from).as_nanos() / width.as_nanos()) as usize;
     let count = if to > from { index(to - Span::from_nanos(1)) + 1 } else { 0 };

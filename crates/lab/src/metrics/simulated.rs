@@ -32,7 +32,8 @@ pub fn eq10(sent: &[f64], n: usize) -> Vec<Slot> {
     let mut pending = 0.0f64;
     (0..sent.len())
         .map(|t| {
-            let slot = Slot { frame: ((ahead - pending) / n as f64).max(sent[t] - pending).max(0.0), pending };
+            let slot =
+                Slot { frame: ((ahead - pending) / n as f64).max(sent[t] - pending).max(0.0), pending };
             pending = (pending + slot.frame - sent[t]).max(0.0);
             ahead += sent.get(t + n).unwrap_or(&0.0) - sent[t];
             slot
@@ -66,7 +67,13 @@ pub struct SimulatedFrame {
 ///
 /// Deviation: equation 10 does not say what a lost packet does to its frame; waiting for the next arrival is the kindest
 /// reading. Frames whose window reaches beyond `to` are left out, and so are those whose last byte never arrives.
-pub fn simulate(packets: &[PathPacket], from: Time, to: Time, interval: Span, n: usize) -> Vec<SimulatedFrame> {
+pub fn simulate(
+    packets: &[PathPacket],
+    from: Time,
+    to: Time,
+    interval: Span,
+    n: usize,
+) -> Vec<SimulatedFrame> {
     let inside = || packets.iter().filter(|p| p.sent >= from && p.sent < to);
     let frames = eq10(&slots(inside().map(|p| (p.sent, p.size)), from, to, interval), n);
     let whole = (frames.len() + 1).saturating_sub(n.max(1));
@@ -129,7 +136,12 @@ mod tests {
     /// The table's "slot-linear" delays: bytes leave evenly over their slot.
     fn slot_linear_delays_ms(sent: &[f64], frames: &[Slot]) -> Vec<Option<f64>> {
         let sums = |values: &mut dyn Iterator<Item = f64>| -> Vec<f64> {
-            values.scan(0.0, |sum, v| { *sum += v; Some(*sum) }).collect()
+            values
+                .scan(0.0, |sum, v| {
+                    *sum += v;
+                    Some(*sum)
+                })
+                .collect()
         };
         let (sent_by, needed_by) =
             (sums(&mut sent.iter().copied()), sums(&mut frames.iter().map(|s| s.frame)));

@@ -84,16 +84,21 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     ticks.filter(|tick| (low..=high).contains(tick)).collect()
 }
 
-/// A number as short as it can be without losing what the reader needs: three significant digits, no trailing zeros.
-pub fn short(value: f64) -> String {
+/// A number to three significant digits (all of them, if it has more before the point), for columns of numbers.
+pub fn figures(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 99.95 || v == 0.0 => 0,
         v if v >= 9.995 => 1,
         v if v >= 0.9995 => 2,
         _ => 3,
     };
-    let text = format!("{value:.digits$}");
-    if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+    format!("{value:.digits$}")
+}
+
+/// The same without trailing zeros, for prose and axes.
+pub fn short(value: f64) -> String {
+    let text = figures(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Milliseconds for prose: `62 ms`, `1.24 s`.
@@ -103,7 +108,11 @@ pub fn milliseconds(ms: f64) -> String {
 
 /// A rate for prose: `18.2 Mbit/s`, `640 kbit/s`.
 pub fn rate(bps: f64) -> String {
-    if bps >= 999_500.0 { format!("{} Mbit/s", short(bps / 1e6)) } else { format!("{} kbit/s", short(bps / 1e3)) }
+    if bps >= 999_500.0 {
+        format!("{} Mbit/s", short(bps / 1e6))
+    } else {
+        format!("{} kbit/s", short(bps / 1e3))
+    }
 }
 
 /// A share for prose: `86 %`, `0.3 %`. Only nothing at all is `0 %`.
@@ -137,10 +146,12 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let pairs = [(0.0, "0"), (0.25, "0.25"), (1.0, "1"), (18.23, "18.2"), (182.34, "182"), (0.9684, "0.968")];
+        let pairs =
+            [(0.0, "0"), (0.25, "0.25"), (1.0, "1"), (18.23, "18.2"), (182.34, "182"), (0.9684, "0.968")];
         for (value, text) in pairs {
             assert_eq!(short(value), text);
         }
+        assert_eq!(["5.00", "11.0", "0"], [5.0, 11.0, 0.0].map(figures).map(|f| f.leak() as &str));
         assert_eq!(milliseconds(62.4), "62.4 ms");
         assert_eq!(milliseconds(1_240.0), "1.24 s");
         assert_eq!(rate(18.2e6), "18.2 Mbit/s");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::{short, Axis, Spacing};
+use super::axis::{Axis, Spacing, short};
 use super::decimate::decimate;
 use super::markup::escape;
 
@@ -10,7 +10,7 @@ use super::markup::escape;
 pub const WIDTH: f64 = 960.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 10.0;
+const TOP: f64 = 24.0;
 const BOTTOM: f64 = 34.0;
 /// Columns a line is thinned to: about two units each, below which nothing can be told apart.
 const COLUMNS: usize = 430;
@@ -194,35 +194,55 @@ impl Chart {
     }
 
     fn draw_axes(&self, out: &mut String) {
-        let bottom = self.height - BOTTOM;
-        for tick in self.y.ticks(5.0) {
-            let y = self.y_of(tick);
-            let _ = write!(out, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT);
-            let _ = write!(out, "<text class=\"tick end\" x=\"{}\" y=\"{:.1}\">{}</text>", LEFT - 8.0, y + 4.0, short(tick));
-        }
+        let (right, bottom) = (WIDTH - RIGHT, self.height - BOTTOM);
+        self.y.ticks(5.0).into_iter().for_each(|tick| self.draw_y_tick(out, tick));
         let ticks = self.x.ticks(10.0);
         for (i, &tick) in ticks.iter().enumerate() {
-            let x = self.x_of(tick);
-            let place = if i + 1 == ticks.len() && x > WIDTH - RIGHT - 12.0 { "end" } else { "mid" };
-            let _ = write!(out, "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{}\"/>", bottom + 4.0);
-            let _ = write!(out, "<text class=\"tick {place}\" x=\"{x:.1}\" y=\"{}\">{}</text>", bottom + 17.0, short(tick));
+            self.draw_x_tick(out, tick, i + 1 == ticks.len());
         }
-        let _ = write!(out, "<line class=\"base\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{bottom}\" y2=\"{bottom}\"/>", WIDTH - RIGHT);
+        let (x_label, y_label) = (escape(self.x_label), escape(self.y_label));
         let _ = write!(
             out,
-            "<text class=\"name end\" x=\"{}\" y=\"{}\">{}</text>",
-            WIDTH - RIGHT,
+            "<line class=\"base\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
+             <text class=\"name end\" x=\"{right}\" y=\"{}\">{x_label}</text>\
+             <text class=\"name\" x=\"0\" y=\"{}\">{y_label}</text>",
             self.height - 3.0,
-            escape(self.x_label)
+            TOP - 12.0
         );
-        let _ = write!(out, "<text class=\"name\" x=\"{}\" y=\"{}\">{}</text>", LEFT + 6.0, TOP + 10.0, escape(self.y_label));
+    }
+
+    fn draw_y_tick(&self, out: &mut String, tick: f64) {
+        let (y, right) = (self.y_of(tick), WIDTH - RIGHT);
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"tick end\" x=\"{}\" y=\"{:.1}\">{}</text>",
+            LEFT - 8.0,
+            y + 4.0,
+            short(tick)
+        );
+    }
+
+    fn draw_x_tick(&self, out: &mut String, tick: f64, last: bool) {
+        let (x, bottom) = (self.x_of(tick), self.height - BOTTOM);
+        // The number under the right edge must not stick out.
+        let place = if last && x > WIDTH - RIGHT - 12.0 { "end" } else { "mid" };
+        let _ = write!(
+            out,
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
+             <text class=\"tick {place}\" x=\"{x:.1}\" y=\"{}\">{}</text>",
+            bottom + 4.0,
+            bottom + 17.0,
+            short(tick)
+        );
     }
 
     fn draw_line(&self, out: &mut String, line: &Line) {
         let (colour, stroke) = (line.colour.class(), line.stroke.class());
         let _ = write!(out, "<g class=\"{colour}\" data-label=\"{}\">", escape(&line.label));
         for piece in line.pieces.iter().filter(|piece| !piece.is_empty()) {
-            let _ = write!(out, "<polyline class=\"{stroke}\" points=\"{}\"/>", self.points(piece, line.stepped));
+            let _ =
+                write!(out, "<polyline class=\"{stroke}\" points=\"{}\"/>", self.points(piece, line.stepped));
         }
         out.push_str("</g>");
     }
@@ -230,8 +250,9 @@ impl Chart {
     fn points(&self, points: &[(f64, f64)], stepped: bool) -> String {
         let mut text = String::new();
         let mut before = None;
-        for (x, y) in decimate(points, COLUMNS) {
-            let (x, y) = (self.x_of(x), self.y_of(y));
+        // Thinned where it is drawn, not where it was measured: the two differ on a logarithmic axis.
+        let places: Vec<(f64, f64)> = points.iter().map(|&(x, y)| (self.x_of(x), self.y_of(y))).collect();
+        for (x, y) in decimate(&places, COLUMNS) {
             if let Some(before) = before.filter(|_| stepped) {
                 let _ = write!(text, "{x:.1},{before:.1} ");
             }
@@ -287,7 +308,7 @@ mod tests {
     fn text_is_escaped_and_points_are_inside() {
         let html = chart(vec![Line::new("a&b", Colour::Ink, vec![(0.0, 0.0), (10.0, 1e9)])]).render();
         assert!(html.contains("Delay &lt;of&gt; frames") && html.contains("a&amp;b"));
-        assert!(html.contains("points=\"58.0,226.0 946.0,10.0\""), "{html}");
+        assert!(html.contains("points=\"58.0,226.0 946.0,24.0\""), "{html}");
     }
 
     #[test]
@@ -299,7 +320,8 @@ mod tests {
 
     #[test]
     fn steps_hold_their_value() {
-        let html = chart(vec![Line::new("a", Colour::Ink, vec![(0.0, 0.0), (5.0, 100.0)]).stepped()]).render();
-        assert!(html.contains("points=\"58.0,226.0 502.0,226.0 502.0,10.0\""), "{html}");
+        let html =
+            chart(vec![Line::new("a", Colour::Ink, vec![(0.0, 0.0), (5.0, 100.0)]).stepped()]).render();
+        assert!(html.contains("points=\"58.0,226.0 502.0,226.0 502.0,24.0\""), "{html}");
     }
 }

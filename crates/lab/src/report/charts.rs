@@ -2,9 +2,9 @@
 
 use units::{Rate, Span, Time};
 
-use super::axis::{milliseconds, Axis};
+use super::axis::{Axis, milliseconds};
 use super::chart::{Chart, Colour, Line, Stroke};
-use super::{ReportData, RunView, Subject, DETAILED};
+use super::{DETAILED, ReportData, RunView, Subject};
 use crate::metrics::{jain_windows, latencies, nearest_rank, slots};
 use crate::summary::activities;
 
@@ -44,9 +44,21 @@ fn bin(run: &RunView<'_>) -> Span {
     choices.into_iter().find(|c| c.as_nanos() >= wanted).unwrap_or(Span::from_secs(600))
 }
 
-fn time_chart(run: &RunView<'_>, title: String, caption: String, y_label: &'static str, y: Axis, lines: Vec<Line>) -> Chart {
+fn time_chart(
+    run: &RunView<'_>,
+    title: String,
+    caption: String,
+    y_label: &'static str,
+    y: Axis,
+    lines: Vec<Line>,
+) -> Chart {
     let x = time_axis(run);
     Chart { title, caption, x_label: "seconds", y_label, x, y, shade: None, lines, height: 280.0 }
+}
+
+/// The bin width as people write it.
+fn width(run: &RunView<'_>) -> String {
+    milliseconds(bin(run).as_millis_f64())
 }
 
 /// Values folded into bins: `(middle of bin in s, fold of the bin's values)`; empty bins are left out.
@@ -120,7 +132,8 @@ fn received(run: &RunView<'_>, subjects: &[Subject<'_>]) -> Chart {
     let line = |s: &Subject<'_>| {
         Line::new(&s.label, s.colour, while_on(s, rate_points(s.run, s.record.deliveries())))
     };
-    let caption = format!("Rate at the receiver, averaged over {}, against what the link could carry.", bin(run));
+    let caption =
+        format!("Rate at the receiver, averaged over {}, against what the link could carry.", width(run));
     rates_chart(run, "Received bitrate".into(), caption, subjects.iter().map(line).collect())
 }
 
@@ -137,8 +150,10 @@ fn rates_of(subject: &Subject<'_>, named: bool) -> Chart {
         Line::new("controller's estimate", Colour::Soft, wanted).stroke(Stroke::Dotted),
         Line::new("asked of the encoder", Colour::Ink, target).stroke(Stroke::Dashed),
     ];
-    let title = if named { format!("Rates of {}", subject.label) } else { "From estimate to receiver".into() };
-    let caption = "What the controller believed, what the encoder was asked for, what was sent and what arrived.";
+    let title =
+        if named { format!("Rates of {}", subject.label) } else { "From estimate to receiver".into() };
+    let caption =
+        "What the controller believed, what the encoder was asked for, what was sent and what arrived.";
     rates_chart(run, title, caption.into(), lines)
 }
 
@@ -175,9 +190,10 @@ fn delay_axis(lines: &[Line]) -> Axis {
 }
 
 fn frame_delay(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
-    let line = |s: &&Subject<'_>| Line::new(&s.label, s.colour, binned(s.run, delays(s).into_iter(), largest));
+    let line =
+        |s: &&Subject<'_>| Line::new(&s.label, s.colour, binned(s.run, delays(s).into_iter(), largest));
     let lines: Vec<Line> = subjects.iter().map(line).collect();
-    let caption = format!("From capture to display: the slowest frame of every {}.", bin(run));
+    let caption = format!("From capture to display: the slowest frame of every {}.", width(run));
     time_chart(run, "Frame delay".into(), caption, "ms", delay_axis(&lines), lines)
 }
 
@@ -198,10 +214,9 @@ fn frame_delay_distribution(subjects: &[&Subject<'_>]) -> Chart {
         let points = values.iter().enumerate().map(|(i, &v)| (v, share(i)));
         Line::new(&s.label, s.colour, start.into_iter().chain(points).collect())
     };
-    let half = of_subjects.first().map_or(0.0, median);
     Chart {
         title: "How long frames took".into(),
-        caption: format!("Share of frames shown within a delay; further left is better. (Half of the first line's: {}.)", milliseconds(half)),
+        caption: "Share of frames shown within a delay. Further left is better.".into(),
         x_label: "frame delay in ms",
         y_label: "% of frames",
         x,
@@ -226,7 +241,7 @@ fn queue(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> Chart {
         })
         .collect();
     let run = &data.runs[0];
-    let caption = format!("Time spent at the bottleneck: the slowest packet of every {}.", bin(run));
+    let caption = format!("Time spent at the bottleneck: the slowest packet of every {}.", width(run));
     time_chart(run, "Queue delay".into(), caption, "ms", delay_axis(&lines), lines)
 }
 
@@ -235,8 +250,13 @@ fn fairness(data: &ReportData<'_>) -> Chart {
     let line = |(i, run): (usize, &RunView<'_>)| {
         let points = jain_windows(&activities(run.record, run.scenario), Time::ZERO, duration(run), window);
         let colour = if data.runs.len() > 1 { Colour::Palette(i) } else { Colour::Ink };
-        let points = points.into_iter().map(|(at, index)| (at.as_secs_f64() - window.as_secs_f64() / 2.0, index));
-        Line::new(if data.runs.len() > 1 { run.label.as_str() } else { "Jain's index" }, colour, points.collect())
+        let points =
+            points.into_iter().map(|(at, index)| (at.as_secs_f64() - window.as_secs_f64() / 2.0, index));
+        Line::new(
+            if data.runs.len() > 1 { run.label.as_str() } else { "Jain's index" },
+            colour,
+            points.collect(),
+        )
     };
     let lines: Vec<Line> = data.runs.iter().enumerate().map(line).collect();
     let lowest = lines.iter().flat_map(|l| l.pieces.iter().flatten()).map(|p| p.1).fold(1.0, f64::min);
@@ -249,7 +269,8 @@ fn ssim(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
     let lines = quality_lines(subjects, |frame| frame.ssim());
     let lowest = lines.iter().flat_map(|l| l.pieces.iter().flatten()).map(|p| p.1).fold(1.0, f64::min);
     let y = Axis::linear((lowest * 20.0 - 1e-9).floor() / 20.0, 1.0);
-    let caption = format!("SSIM of shown frames against their sources (1 is identical), averaged over {}.", bin(run));
+    let caption =
+        format!("SSIM of shown frames against their sources (1 is identical), averaged over {}.", width(run));
     time_chart(run, "Picture quality: SSIM".into(), caption, "SSIM", y, lines)
 }
 
@@ -258,7 +279,7 @@ fn psnr(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
     let values = || lines.iter().flat_map(|l| l.pieces.iter().flatten()).map(|p| p.1);
     let (low, high) = (values().fold(60.0, f64::min), values().fold(0.0, f64::max));
     let y = Axis::linear((low / 5.0).floor() * 5.0, (high / 5.0).ceil() * 5.0);
-    let caption = format!("Luma PSNR of shown frames against their sources, averaged over {}.", bin(run));
+    let caption = format!("Luma PSNR of shown frames against their sources, averaged over {}.", width(run));
     time_chart(run, "Picture quality: PSNR".into(), caption, "dB", y, lines)
 }
 

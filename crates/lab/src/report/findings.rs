@@ -16,10 +16,7 @@ pub(super) fn render(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> String 
         sentences.extend(contrast(subjects));
     }
     if subjects.len() <= EACH {
-        sentences.extend(subjects.iter().map(|s| {
-            let class = s.colour.class();
-            format!("<b class=\"{class}\">{}</b> {}", escape(&s.label), about(s))
-        }));
+        sentences.extend(subjects.iter().map(|s| format!("{} {}", named(s), about(s))));
     }
     sentences.extend(about_link(data));
     let items: String = sentences.iter().map(|sentence| format!("<li>{sentence}</li>")).collect();
@@ -34,7 +31,9 @@ fn about(subject: &Subject<'_>) -> String {
             milliseconds(delay.p50),
             milliseconds(delay.p99)
         ),
-        None => format!("received {} and half of its packets within {}", rate(flow.throughput_bps), owd(flow)),
+        None => {
+            format!("received {} and half of its packets within {}", rate(flow.throughput_bps), owd(flow))
+        }
     };
     if let (Some(bitrate), true) = (&flow.bitrate_bps, subject.is_video()) {
         text += &format!(", at {} of video", rate(bitrate.mean));
@@ -59,7 +58,7 @@ fn evenness(subject: &Subject<'_>) -> String {
             lost => format!("It lost {lost} packets ({}).", percent(flow.loss)),
         };
     }
-    let missing = flow.frames.captured.saturating_sub(flow.frames.displayed);
+    let missing = subject.expected_frames().saturating_sub(flow.frames.displayed);
     let shown = match missing {
         0 => "every frame was shown".to_owned(),
         1 => format!("one of {} frames was not shown", flow.frames.captured),
@@ -74,21 +73,25 @@ fn evenness(subject: &Subject<'_>) -> String {
 
 /// The best and the worst of a comparison, if they differ.
 fn contrast(subjects: &[Subject<'_>]) -> Option<String> {
-    let delay = |s: &Subject<'_>| s.summary.frame_delay_ms.map(|d| d.p99);
+    let delay = |s: &Subject<'_>| s.summary.frame_delay_ms.map(|d| d.p90);
     let mut ranked: Vec<(f64, &Subject<'_>)> = subjects.iter().filter_map(|s| Some((delay(s)?, s))).collect();
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (best, worst) = (ranked.first()?, ranked.last()?);
     let ratio = worst.0 / best.0;
     (ratio >= WORTH_SAYING).then(|| {
         format!(
-            "The slowest one per cent of frames took {} or more with {} and {} or more with {}: {} times as long.",
+            "Nine in ten frames took at most {} with {}, {} with {}: {} times as long.",
             milliseconds(best.0),
-            escape(&best.1.label),
+            named(best.1),
             milliseconds(worst.0),
-            escape(&worst.1.label),
+            named(worst.1),
             short(ratio)
         )
     })
+}
+
+fn named(subject: &Subject<'_>) -> String {
+    format!("<b class=\"{}\">{}</b>", subject.colour.class(), escape(&subject.label))
 }
 
 fn about_link(data: &ReportData<'_>) -> Option<String> {
@@ -99,7 +102,11 @@ fn about_link(data: &ReportData<'_>) -> Option<String> {
     let used = summary.link.utilization?;
     let mut text = format!("{} of the link was used", percent(used.min(1.0)));
     if let Some(queue) = &summary.link.queue_ms {
-        text += &format!("; packets spent {} in it at the median, {} at the 99th percentile", milliseconds(queue.p50), milliseconds(queue.p99));
+        text += &format!(
+            "; packets spent {} in it at the median, {} at the 99th percentile",
+            milliseconds(queue.p50),
+            milliseconds(queue.p99)
+        );
     }
     if let Some(jain) = &summary.jain {
         text += &format!(". {} flows shared it with a Jain index of {:.3}", summary.flows.len(), jain.mean);

@@ -70,6 +70,14 @@ impl Subject<'_> {
     fn is_video(&self) -> bool {
         self.flow.source == Supply::Video && self.summary.frames.captured > 0
     }
+
+    /// Frames that should have been shown: all but the few still under way when the run ended. If nothing was shown for the
+    /// last second, that is no longer the end's fault.
+    fn expected_frames(&self) -> usize {
+        let frames = &self.summary.frames;
+        let under_way = self.interval * frames.cut_off as i64 <= Span::from_secs(1);
+        frames.captured - if under_way { frames.cut_off } else { 0 }
+    }
 }
 
 /// Subjects up to which each gets a bitrate chart of its own.
@@ -93,7 +101,7 @@ pub fn render(data: &ReportData<'_>) -> String {
     );
     page.push_str(&header(data, first));
     page.push_str(&findings::render(data, &subjects));
-    page.push_str(&table::render(&subjects));
+    page.push_str(&table::render(&subjects, data.runs.len() > 1));
     page.push_str(&strip::render(&subjects));
     for chart in charts::all(data, &subjects) {
         page.push_str(&chart.render());
@@ -113,7 +121,11 @@ fn subjects<'a>(data: &'a ReportData<'a>) -> Vec<Subject<'a>> {
     flows
         .enumerate()
         .map(|(i, (run, index))| Subject {
-            label: if data.runs.len() > 1 { run.label.clone() } else { run.summary.flows[index].name.clone() },
+            label: if data.runs.len() > 1 {
+                run.label.clone()
+            } else {
+                run.summary.flows[index].name.clone()
+            },
             colour: Palette(i),
             run,
             flow: &run.scenario.flows[index],
@@ -133,8 +145,8 @@ fn header(data: &ReportData<'_>, first: &RunView<'_>) -> String {
         ("simulated", format!("{} s", short(summary.duration_s))),
     ];
     for run in &data.runs {
-        let key = if data.runs.len() > 1 { run.label.as_str() } else { "hash" };
-        facts.push((key, run.summary.hash.clone()));
+        let of = if data.runs.len() > 1 { format!("{} ", run.label) } else { String::new() };
+        facts.push(("hash", format!("{of}{}", run.summary.hash)));
     }
     let facts: String = facts
         .iter()

@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use units::Time;
 
-use super::axis::{short, Axis};
-use super::chart::{strip_place, WIDTH};
-use super::markup::escape;
 use super::Subject;
+use super::axis::{Axis, short};
+use super::chart::{WIDTH, strip_place};
+use super::markup::escape;
 use crate::metrics::stalls;
 
-/// Height of a band and of the gap below it.
-const BAND: f64 = 18.0;
-const STEP: f64 = 34.0;
+/// Height of a band, and distance from one to the next.
+const BAND: f64 = 16.0;
+const STEP: f64 = 44.0;
 
 /// How a moment looked, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,13 +42,21 @@ pub(super) fn render(subjects: &[Subject<'_>]) -> String {
          <span><i class=\"swatch uneven\"></i>frames missing or late</span>\
          <span><i class=\"swatch stalled\"></i>picture stood still</span></div>",
     );
-    let _ = write!(out, "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"What the viewer saw\">");
+    let _ = write!(
+        out,
+        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"What the viewer saw\">"
+    );
     for (i, subject) in video.iter().enumerate() {
         draw(&mut out, subject, &axis, STEP * i as f64);
     }
     for tick in axis.ticks(10.0) {
         let x = strip_place(&axis, tick);
-        let _ = write!(out, "<text class=\"tick mid\" x=\"{x:.1}\" y=\"{}\">{}</text>", height - 8.0, short(tick));
+        let _ = write!(
+            out,
+            "<text class=\"tick mid\" x=\"{x:.1}\" y=\"{}\">{}</text>",
+            height - 8.0,
+            short(tick)
+        );
     }
     out.push_str("</svg></figure>\n");
     out
@@ -56,16 +64,21 @@ pub(super) fn render(subjects: &[Subject<'_>]) -> String {
 
 fn draw(out: &mut String, subject: &Subject<'_>, axis: &Axis, top: f64) {
     let from = strip_place(axis, axis.low);
-    let _ = write!(out, "<text class=\"name\" x=\"{from:.1}\" y=\"{:.1}\">{}</text>", top + 9.0, escape(&subject.label));
+    let _ = write!(
+        out,
+        "<text class=\"name\" x=\"{from:.1}\" y=\"{:.1}\">{}</text>",
+        top + 14.0,
+        escape(&subject.label)
+    );
     for (start, end, moment) in runs(&moments(subject, axis)) {
         let (x, to) = (from + start as f64, from + end as f64);
         let _ = write!(
             out,
             "<rect class=\"{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{}\"/>",
             moment.class(),
-            top + 13.0,
+            top + 21.0,
             to - x,
-            BAND - 2.0
+            BAND
         );
     }
 }
@@ -88,8 +101,8 @@ fn moments(subject: &Subject<'_>, axis: &Axis) -> Vec<Moment> {
     for (captured, frame) in subject.record.captured() {
         match frame.displayed {
             Some(at) if frame.late => paint(at, at, Moment::Uneven),
-            // Shown is what comes in the last moment's place: paint the gap where the frame should have been.
-            None if captured < end => {
+            // Where the frame should have been. What is under way at the end is not missing.
+            None if displays.last().is_some_and(|&last| captured < last) => {
                 let due = captured.saturating_add(subject.interval);
                 paint(captured, due.min(end), Moment::Uneven);
             }

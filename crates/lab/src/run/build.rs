@@ -10,15 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use netsim::{
-    CrossTraffic, Delay, HostConfig, Impairments, LinkConfig, LinkId, MahimahiTrace, Pattern, QueueSpec, RateProcess,
-    Reorder, World,
+    CrossTraffic, Delay, HostConfig, HostId, Impairments, LinkConfig, LinkId, MahimahiTrace, Pattern,
+    QueueSpec, RateProcess, Reorder, World,
 };
-use record::Shared;
+use record::{Shared, Tap};
 use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
 use units::{HostClock, Rng, Span, Time};
 
 use super::pictures::{Judge, Originals};
-use super::supply;
+use super::supply::{self, Pictures, Prepared};
 use crate::collect::Layout;
 use crate::scenario::{Cross, CrossKind, Flow, Link, Scenario, ScenarioError};
 
@@ -32,6 +32,14 @@ pub(super) struct Built {
     pub intervals: Vec<Span>,
     /// Originals of flows with real pictures, with the flow's number.
     pub originals: Vec<(usize, Originals)>,
+}
+
+/// What all flows share.
+struct Ways {
+    /// The link ahead.
+    bottleneck: LinkId,
+    /// The way back, one of which each flow gets.
+    feedback: LinkConfig,
 }
 
 /// The nodes of a scenario's world.
@@ -49,9 +57,10 @@ pub(super) fn build(scenario: &Scenario, recorder: Shared) -> Result<Built, Scen
     let config = link_config(scenario, &scenario.link, "link")?;
     let rate = config.rate.clone();
     let bottleneck = world.add_link("bottleneck", config);
+    let ways = Ways { bottleneck, feedback: feedback_config(scenario)? };
     let mut built = Built { world, rate, intervals: Vec::new(), originals: Vec::new() };
     for index in 0..scenario.flows.len() {
-        add_flow(&mut built, scenario, index, bottleneck)?;
+        add_flow(&mut built, scenario, index, &ways)?;
     }
     for (index, cross) in scenario.cross.iter().enumerate() {
         let flow = (scenario.flows.len() + index) as u16;
@@ -111,61 +120,74 @@ fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
     Ok(LinkConfig { recorded: false, ..config })
 }
 
-fn add_flow(
-    built: &mut Built,
+fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -> Result<(), ScenarioError> {
+    let Prepared { supply, interval, picture, pictures } = supply::prepare(scenario, index)?;
+    let setup = setup(&scenario.flows[index], interval);
+    let controller = scenario.flows[index].cc.parse().and_then(|options| cc::build(&options, &setup));
+    let controller =
+        controller.map_err(|error| scenario.error(format!("flow[{}].cc", index + 1), error.to_string()))?;
+    let world = &mut built.world;
+    let sender = add_sender(world, scenario, index, picture, |config, rng, tap| {
+        Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, tap)
+    });
+    built.originals.extend(pictures.as_ref().map(|(_, originals)| (index, originals.clone())));
+    let receiver = add_receiver(world, scenario, index, pictures);
+    connect(world, scenario, index, ways, (sender, receiver));
+    built.intervals.push(interval);
+    Ok(())
+}
+
+fn add_sender(
+    world: &mut World,
     scenario: &Scenario,
     index: usize,
-    bottleneck: LinkId,
-) -> Result<(), ScenarioError> {
+    picture: (u16, u16),
+    make: impl FnOnce(SenderConfig, Rng, Tap) -> Sender,
+) -> HostId {
     let flow = &scenario.flows[index];
-    let prepared = supply::prepare(scenario, index)?;
-    built.intervals.push(prepared.interval);
-    let setup = setup(flow, prepared.interval);
-    let at = || format!("flow[{}].cc", index + 1);
-    let controller = flow.cc.parse().and_then(|options| cc::build(&options, &setup));
-    let controller = controller.map_err(|error| scenario.error(at(), error.to_string()))?;
-
-    let world = &mut built.world;
-    let session = index as u32 + 1;
     let defaults = SenderConfig::default();
-    let sender_config = SenderConfig {
-        session,
+    let config = SenderConfig {
+        session: session_of(index),
         mtu: flow.mtu.get() as usize,
         deadline: flow.deadline.unwrap_or(defaults.deadline),
         patience: flow.patience.unwrap_or(defaults.patience),
-        picture: prepared.picture,
+        picture,
         ..defaults
     };
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
-    let tap = world.next_host_tap(HostClock::default());
-    let (policies, supplies) = (Policies::default(), vec![prepared.supply]);
-    let sender = Sender::new(sender_config, &setup, controller, policies, supplies, rng, tap);
-    let stop = flow.stop.map_or(Time::MAX, time);
-    let sender_host = HostConfig { start: time(flow.start), stop, ..HostConfig::new(&format!("{} sender", flow.name)) };
-    let sender = world.add_host(sender_host, sender);
+    let sender = make(config, rng, world.next_host_tap(HostClock::default()));
+    let (start, stop) = (time(flow.start), flow.stop.map_or(Time::MAX, time));
+    world.add_host(HostConfig { start, stop, ..HostConfig::new(&format!("{} sender", flow.name)) }, sender)
+}
 
+fn add_receiver(world: &mut World, scenario: &Scenario, index: usize, pictures: Option<Pictures>) -> HostId {
+    let flow = &scenario.flows[index];
     let clock = HostClock::new(flow.clock_offset, flow.clock_drift_ppm);
     let tap = world.next_host_tap(clock);
-    let (decoder, screen) = match prepared.pictures {
-        Some((decoder, originals)) => {
-            built.originals.push((index, originals.clone()));
-            let screen: Box<dyn Screen> = Box::new(Judge { originals, tap: tap.clone() });
-            (Some(decoder), Some(screen))
-        }
-        None => (None, None),
+    let judge = |originals| -> Box<dyn Screen> { Box::new(Judge { originals, tap: tap.clone() }) };
+    let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
+    let config = ReceiverConfig {
+        session: Some(session_of(index)),
+        playout: flow.playout,
+        nack: flow.nack,
+        ..ReceiverConfig::default()
     };
-    let receiver_config = ReceiverConfig {
-        session: Some(session), playout: flow.playout, nack: flow.nack, ..ReceiverConfig::default()
-    };
-    let receiver = Receiver::new(receiver_config, decoder, screen, tap);
-    let receiver_host = HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) };
-    let receiver = world.add_host(receiver_host, receiver);
-    connect(world, scenario, index, bottleneck, (sender, receiver))
+    let receiver = Receiver::new(config, decoder, screen, tap);
+    world.add_host(HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) }, receiver)
+}
+
+/// Each flow is a session of its own; zero is left free.
+fn session_of(index: usize) -> u32 {
+    index as u32 + 1
 }
 
 fn setup(flow: &Flow, frame_interval: Span) -> cc::Setup {
     cc::Setup {
-        mtu: flow.mtu.get() as u32, initial: flow.initial, min: flow.min, max: flow.max, frame_interval,
+        mtu: flow.mtu.get() as u32,
+        initial: flow.initial,
+        min: flow.min,
+        max: flow.max,
+        frame_interval,
     }
 }
 
@@ -173,12 +195,12 @@ fn connect(
     world: &mut World,
     scenario: &Scenario,
     index: usize,
-    bottleneck: LinkId,
-    (sender, receiver): (netsim::HostId, netsim::HostId),
-) -> Result<(), ScenarioError> {
+    ways: &Ways,
+    (sender, receiver): (HostId, HostId),
+) {
     let extra = scenario.flows[index].extra_delay;
-    let mut ahead = vec![bottleneck];
-    let mut back = vec![world.add_link(&format!("flow{index}/feedback"), feedback_config(scenario)?)];
+    let mut ahead = vec![ways.bottleneck];
+    let mut back = vec![world.add_link(&format!("flow{index}/feedback"), ways.feedback.clone())];
     if extra.is_positive() {
         let access = LinkConfig { recorded: false, ..LinkConfig::delay(extra) };
         ahead.insert(0, world.add_link(&format!("flow{index}/access"), access.clone()));
@@ -186,7 +208,6 @@ fn connect(
     }
     world.connect(sender, index as u16, &ahead, receiver);
     world.connect(receiver, index as u16, &back, sender);
-    Ok(())
 }
 
 fn cross_traffic(cross: &Cross) -> CrossTraffic {

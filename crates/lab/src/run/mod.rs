@@ -16,7 +16,7 @@ use crate::collect::{Collector, Keep};
 use crate::files::WriteError;
 use crate::report::RunView;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::summary::{summarise, Context, Provenance, Summary};
+use crate::summary::{Context, Provenance, Summary, summarise};
 use crate::tables::Origin;
 
 /// Why there is no result.
@@ -25,6 +25,9 @@ pub enum LabError {
     /// The scenario, or a file it names, is not usable.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// There is no such congestion controller.
+    #[error(transparent)]
+    Controller(#[from] cc::OptionError),
     /// A result could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -141,7 +144,8 @@ pub fn run(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Outcome, Lab
 pub fn run_all(scenarios: &[Scenario], options: &RunOptions<'_>) -> Result<Vec<Outcome>, LabError> {
     let next = AtomicUsize::new(0);
     let shares: Vec<Mutex<f64>> = scenarios.iter().map(|_| Mutex::new(0.0)).collect();
-    let slots: Vec<Mutex<Option<Result<Outcome, LabError>>>> = scenarios.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<Result<Outcome, LabError>>>> =
+        scenarios.iter().map(|_| Mutex::new(None)).collect();
     let told = |index: usize, share: f64| {
         *shares[index].lock().expect("nothing panics here") = share;
         let sum: f64 = shares.iter().map(|s| *s.lock().expect("nothing panics here")).sum();
@@ -171,9 +175,13 @@ pub fn run_all(scenarios: &[Scenario], options: &RunOptions<'_>) -> Result<Vec<O
 ///
 /// # Errors
 /// As [`run_all`]; also if a controller does not exist.
-pub fn compare(scenario: &Scenario, ccs: &[String], options: &RunOptions<'_>) -> Result<Vec<Outcome>, LabError> {
-    let scenarios: Vec<Scenario> = ccs.iter().map(|cc| scenario.with_cc(cc)).collect();
-    run_all(&scenarios, options)
+pub fn compare(
+    scenario: &Scenario,
+    ccs: &[String],
+    options: &RunOptions<'_>,
+) -> Result<Vec<Outcome>, LabError> {
+    let scenarios: Result<Vec<Scenario>, _> = ccs.iter().map(|cc| scenario.with_cc(cc)).collect();
+    run_all(&scenarios?, options)
 }
 
 #[cfg(test)]

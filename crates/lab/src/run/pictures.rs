@@ -114,11 +114,14 @@ pub(super) struct Judge {
 
 impl Screen for Judge {
     fn show(&mut self, now: Time, shown: &Shown) {
-        let (Some(picture), Some(original)) = (&shown.picture, self.originals.take(shown.frame)) else { return };
+        let (Some(picture), Some(original)) = (&shown.picture, self.originals.take(shown.frame)) else {
+            return;
+        };
         // A picture of another size than its source has no quality to speak of.
         if let Ok(quality) = media::quality(&original, picture) {
             let (psnr, ssim) = (Real(quality.psnr_y), Real(quality.ssim));
-            self.tap.record(now, Event::FrameQuality { stream: shown.stream, frame: shown.frame, psnr, ssim });
+            self.tap
+                .record(now, Event::FrameQuality { stream: shown.stream, frame: shown.frame, psnr, ssim });
         }
     }
 }

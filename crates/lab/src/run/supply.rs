@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use media::{
-    Cap, Clip, ClipOptions, Decoder, Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder, ModelConfig, Source,
-    SyntheticConfig, SyntheticGame, Table,
+    Cap, Clip, ClipOptions, Decoder, Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder,
+    ModelConfig, Source, SyntheticConfig, SyntheticGame, Table,
 };
 use session::{Supply, Video};
 use units::{Rng, Span, Time};
 use wire::Media;
 
 use super::pictures::{Footage, Originals, Watched};
-use crate::scenario::{self, Behaviour, EncoderKind, Flow, Scenario, ScenarioError, SYNTHETIC};
+use crate::scenario::{self, Behaviour, EncoderKind, Flow, SYNTHETIC, Scenario, ScenarioError};
 
 /// Frames per second of sources that have no rate of their own (seed 000 assumes it throughout).
 const DEFAULT_FPS: f64 = 60.0;
@@ -27,8 +27,11 @@ pub(super) struct Prepared {
     /// Picture size in pixels; zero where there are no pictures.
     pub picture: (u16, u16),
     /// Decoder and originals, where there are pictures.
-    pub pictures: Option<(Box<dyn Decoder>, Originals)>,
+    pub pictures: Option<Pictures>,
 }
+
+/// What makes pictures again, and what they should look like.
+pub(super) type Pictures = (Box<dyn Decoder>, Originals);
 
 /// Builds what flow number `index` sends.
 pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
@@ -50,8 +53,9 @@ fn interval_of(fps: f64) -> Span {
 fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
     let wanted = &flow.encoder;
-    let table = Table::by_name(&wanted.table)
-        .ok_or_else(|| scenario.error(format!("{at}.table"), format!("no table is called `{}`", wanted.table)))?;
+    let table = Table::by_name(&wanted.table).ok_or_else(|| {
+        scenario.error(format!("{at}.table"), format!("no table is called `{}`", wanted.table))
+    })?;
     let seed = Rng::stream(scenario.seed, &format!("flow{index}/encoder")).next_u64();
     let base = match wanted.behaviour {
         Behaviour::Perfect => ModelConfig { seed, ..ModelConfig::perfect(table) },

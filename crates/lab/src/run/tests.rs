@@ -34,10 +34,14 @@ fn sqp_alone_fills_most_of_the_link_without_losing_anything() {
 }
 
 fn several() -> Vec<Scenario> {
-    let lossy = format!("seed = 3\n{ONE_FLOW}source = \"backlog\"\n[[cross]]\nkind = \"poisson\"\nrate = \"2mbit\"\n")
-        .replace("[link]", "[link]\nloss = \"1%\"\njitter = \"3ms\"")
-        .replace("sqp", "newreno");
-    let two = format!("{ONE_FLOW}clock_offset = \"3600s\"\n[[flow]]\ncc = \"sqp\"\nstart = \"3s\"\nstop = \"8s\"\nextra_delay = \"10ms\"\n");
+    let lossy = format!(
+        "seed = 3\n{ONE_FLOW}source = \"backlog\"\n[[cross]]\nkind = \"poisson\"\nrate = \"2mbit\"\n"
+    )
+    .replace("[link]", "[link]\nloss = \"1%\"\njitter = \"3ms\"")
+    .replace("sqp", "newreno");
+    let two = format!(
+        "{ONE_FLOW}clock_offset = \"3600s\"\n[[flow]]\ncc = \"sqp\"\nstart = \"3s\"\nstop = \"8s\"\nextra_delay = \"10ms\"\n"
+    );
     [ONE_FLOW, &lossy, &two].map(scenario).to_vec()
 }
 
@@ -79,7 +83,8 @@ fn a_second_flow_is_seen_while_it_is_on() {
 fn the_json_contract_holds() {
     let outcome = run(&scenario(ONE_FLOW), &RunOptions::default()).unwrap();
     let json = serde_json::to_value(&outcome.summary).unwrap();
-    let number = |pointer: &str| json.pointer(pointer).and_then(|v| v.as_f64()).unwrap_or_else(|| panic!("{pointer}"));
+    let number =
+        |pointer: &str| json.pointer(pointer).and_then(|v| v.as_f64()).unwrap_or_else(|| panic!("{pointer}"));
     for key in ["/scenario", "/commit", "/hash", "/flows/0/name", "/flows/0/cc"] {
         assert!(json.pointer(key).is_some_and(|v| v.is_string()), "{key}");
     }

@@ -28,7 +28,11 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         "duration",
         format!("{duration} is not between 1ns and 24h (86400s)"),
     )?;
-    require(scenario.warmup < duration, "warmup", format!("{} is not shorter than duration", scenario.warmup))?;
+    require(
+        scenario.warmup < duration,
+        "warmup",
+        format!("{} is not shorter than duration", scenario.warmup),
+    )?;
     check_link(&scenario.link, "link")?;
     require(scenario.link.delay.is_some(), "link", "missing field `delay` (one way, such as \"20ms\")")?;
     if let Some(feedback) = &scenario.feedback {
@@ -41,7 +45,11 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     for (i, flow) in scenario.flows.iter().enumerate() {
         check_flow(flow, duration, &format!("flow[{}]", i + 1))?;
         let twin = scenario.flows[..i].iter().any(|other| !flow.name.is_empty() && other.name == flow.name);
-        require(!twin, format!("flow[{}].name", i + 1), format!("another flow is called `{}` too", flow.name))?;
+        require(
+            !twin,
+            format!("flow[{}].name", i + 1),
+            format!("another flow is called `{}` too", flow.name),
+        )?;
     }
     scenario
         .cross
@@ -56,7 +64,11 @@ fn check_link(link: &Link, at: &str) -> Checked {
     require(given <= 1, at, "give one of `rate`, `steps` and `trace`, not several")?;
     if let Some(rate) = link.rate {
         let possible = rate > Rate::ZERO && rate <= FASTEST;
-        require(possible, format!("{at}.rate"), "a rate lies between 1bit and 1000gbit (use blackout for silence)")?;
+        require(
+            possible,
+            format!("{at}.rate"),
+            "a rate lies between 1bit and 1000gbit (use blackout for silence)",
+        )?;
     }
     check_steps(&link.steps, &format!("{at}.steps"))?;
     for (from, to) in &link.blackout {
@@ -92,7 +104,11 @@ fn check_steps(steps: &[(Span, Rate)], at: &str) -> Checked {
 fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     check_times(flow.start, flow.stop, duration, at)?;
     let mtu = flow.mtu.get();
-    require((128..=1472).contains(&mtu), format!("{at}.mtu"), format!("{mtu}B is not between 128B and 1472B"))?;
+    require(
+        (128..=1472).contains(&mtu),
+        format!("{at}.mtu"),
+        format!("{mtu}B is not between 128B and 1472B"),
+    )?;
     require(flow.min > Rate::ZERO, format!("{at}.min"), "the lowest rate is not above zero")?;
     require(flow.max <= FASTEST, format!("{at}.max"), "the highest rate is not below 1000gbit")?;
     let ordered = flow.min <= flow.initial && flow.initial <= flow.max;
@@ -145,7 +161,11 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
     }
     let known = Table::NAMES.join(", ");
     let found = Table::by_name(&encoder.table).is_some();
-    require(found, format!("{at}.table"), format!("no table is called `{}`; there are {known}", encoder.table))
+    require(
+        found,
+        format!("{at}.table"),
+        format!("no table is called `{}`; there are {known}", encoder.table),
+    )
 }
 
 fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {
@@ -153,7 +173,11 @@ fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {
     let possible = cross.rate > Rate::ZERO && cross.rate <= FASTEST;
     require(possible, format!("{at}.rate"), "a rate lies between 1bit and 1000gbit")?;
     let size = cross.size.get();
-    require((28..=1500).contains(&size), format!("{at}.size"), format!("{size}B is not between 28B and 1500B"))?;
+    require(
+        (28..=1500).contains(&size),
+        format!("{at}.size"),
+        format!("{size}B is not between 28B and 1500B"),
+    )?;
     for (name, span) in [("on", cross.on), ("off", cross.off)] {
         require(span.is_positive(), format!("{at}.{name}"), "a mean length is not zero")?;
     }
@@ -211,7 +235,10 @@ cc = \"sqp\"
             "x.toml:5: link.delay: invalid type: integer `20`, expected a time such as 250us, 20ms, 1.5s or 2min"
         );
         let unknown = with("delay =", "dealy =");
-        assert!(unknown.starts_with("x.toml:5: link.dealy: unknown field `dealy`, expected one of `rate`"), "{unknown}");
+        assert!(
+            unknown.starts_with("x.toml:5: link.dealy: unknown field `dealy`, expected one of `rate`"),
+            "{unknown}"
+        );
         assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
         assert_eq!(
             with("", "source = \"movie\""),
@@ -234,13 +261,24 @@ cc = \"sqp\"
             with("\"sqp\"", "\"bbr9\""),
             "x.toml:8: flow[1].cc: no congestion controller is called `bbr9`; there are sqp, newreno, fixed"
         );
-        assert!(with("\"sqp\"", "\"sqp:tarjet=1\"").starts_with("x.toml:8: flow[1].cc: sqp has no option `tarjet`"));
+        assert!(
+            with("\"sqp\"", "\"sqp:tarjet=1\"")
+                .starts_with("x.toml:8: flow[1].cc: sqp has no option `tarjet`")
+        );
         let queue = with("[link]", "[link]\nqueue = \"fifo:3p\"");
-        assert!(queue.starts_with("x.toml:4: link.queue: `fifo:3p` is not a queue; accepted: droptail:100p"), "{queue}");
+        assert!(
+            queue.starts_with("x.toml:4: link.queue: `fifo:3p` is not a queue; accepted: droptail:100p"),
+            "{queue}"
+        );
         let loss = with("[link]", "[link]\nloss = \"some\"");
-        assert!(loss.starts_with("x.toml:4: link.loss: `some` is not a loss process; accepted: none"), "{loss}");
+        assert!(
+            loss.starts_with("x.toml:4: link.loss: `some` is not a loss process; accepted: none"),
+            "{loss}"
+        );
         let table = with("", "[flow.encoder]\ntable = \"x\"");
-        assert!(table.starts_with("x.toml:10: flow[1].encoder.table: no table is called `x`; there are big_buck_bunny"));
+        assert!(table.starts_with(
+            "x.toml:10: flow[1].encoder.table: no table is called `x`; there are big_buck_bunny"
+        ));
     }
 
     #[test]
@@ -275,7 +313,10 @@ cc = \"sqp\"
             with("", "start = \"12s\""),
             "x.toml:9: flow[1].start: 12s is not before the end of the run (10s)"
         );
-        assert_eq!(with("", "min = \"5mbit\""), "x.toml:7: flow[1].initial: min <= initial <= max does not hold");
+        assert_eq!(
+            with("", "min = \"5mbit\""),
+            "x.toml:7: flow[1].initial: min <= initial <= max does not hold"
+        );
         assert_eq!(
             with("", "name = \"a\"\n[[flow]]\ncc = \"fixed\"\nname = \"a\""),
             "x.toml:12: flow[2].name: another flow is called `a` too"
@@ -307,9 +348,12 @@ cc = \"sqp\"
         let scenario = Scenario::parse(&text, Path::new("x.toml")).unwrap();
         let names: Vec<&str> = scenario.flows.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["sqp", "sqp-2", "fixed"]);
-        let changed = scenario.with_cc("newreno");
+        let changed = scenario.with_cc("newreno").unwrap();
         assert_eq!((changed.flows[0].cc.as_str(), changed.flows[0].name.as_str()), ("newreno", "newreno"));
         assert_eq!(changed.flows[1], scenario.flows[1]);
+        assert_eq!(Scenario::parse(&changed.text, Path::new("x.toml")).unwrap().flows, changed.flows);
+        assert_eq!(scenario.with_cc("fixed").unwrap().flows[0].name, "fixed-2");
+        assert!(scenario.with_cc("bbr9").is_err());
     }
 
     mod any_text {

@@ -14,6 +14,7 @@ mod text;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cc::{OptionError, Options, Setup};
 use netsim::QueueSpec;
 use serde::Deserialize;
 use units::{Bytes, Rate, Span};
@@ -314,9 +315,8 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] naming file, line, field and what would be accepted.
     pub fn load(file: &Path) -> Result<Scenario, ScenarioError> {
-        let unreadable = |what: String| ScenarioError {
-            file: file.to_owned(), line: None, field: String::new(), what,
-        };
+        let unreadable =
+            |what: String| ScenarioError { file: file.to_owned(), line: None, field: String::new(), what };
         let size = fs::metadata(file).map_err(|error| unreadable(error.to_string()))?.len();
         if size > Scenario::LARGEST_FILE {
             return Err(unreadable(format!("{size} bytes long; a scenario is a TOML text of at most 4 MiB")));
@@ -349,18 +349,23 @@ impl Scenario {
         error::Problem::new(field, what).locate(self.file.clone(), &self.text)
     }
 
-    /// The same scenario with the first flow's controller replaced by `cc`.
-    #[must_use]
-    pub fn with_cc(&self, cc: &str) -> Scenario {
+    /// The same scenario with the first flow's controller replaced by `cc`; a flow named after its controller is renamed.
+    /// The text changes with it, so that it stays a full account of the run (comments get lost).
+    ///
+    /// # Errors
+    /// [`OptionError`] if there is no such controller or it does not take the options.
+    pub fn with_cc(&self, cc: &str) -> Result<Scenario, OptionError> {
+        cc.parse::<Options>().and_then(|options| cc::build(&options, &Setup::default()))?;
         let mut changed = self.clone();
-        if let Some(flow) = changed.flows.first_mut() {
-            let named_after_cc = flow.name == controller_name(&flow.cc);
-            cc.clone_into(&mut flow.cc);
-            if named_after_cc {
-                controller_name(cc).clone_into(&mut flow.name);
-            }
+        let others: Vec<String> = self.flows.iter().skip(1).map(|flow| flow.name.clone()).collect();
+        let Some(flow) = changed.flows.first_mut() else { return Ok(changed) };
+        let named_after_cc = flow.name == controller_name(&flow.cc);
+        cc.clone_into(&mut flow.cc);
+        if named_after_cc {
+            flow.name = free_name(controller_name(cc), &others);
         }
-        changed
+        changed.text = with_first_cc(&self.text, &changed.flows);
+        Ok(changed)
     }
 
     fn fill_names(&mut self) {
@@ -369,17 +374,31 @@ impl Scenario {
         }
         for i in 0..self.flows.len() {
             if self.flows[i].name.is_empty() {
-                self.flows[i].name = self.free_name(controller_name(&self.flows[i].cc));
+                let taken: Vec<String> = self.flows.iter().map(|flow| flow.name.clone()).collect();
+                self.flows[i].name = free_name(controller_name(&self.flows[i].cc), &taken);
             }
         }
     }
+}
 
-    /// `stem`, or the first of `stem-2`, `stem-3`, ... that no flow has.
-    fn free_name(&self, stem: &str) -> String {
-        let taken = |name: &str| self.flows.iter().any(|flow| flow.name == name);
-        let numbered = (2..).map(|n| format!("{stem}-{n}"));
-        std::iter::once(stem.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+/// `stem`, or the first of `stem-2`, `stem-3`, ... that is not taken.
+fn free_name(stem: &str, taken: &[String]) -> String {
+    let numbered = (2..).map(|n| format!("{stem}-{n}"));
+    let mut names = std::iter::once(stem.to_owned()).chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
+/// The scenario text with the first flow's controller set, and every flow's name: names not given follow controllers.
+fn with_first_cc(text: &str, flows: &[Flow]) -> String {
+    let mut table: toml::Table = text.parse().expect("a scenario was read from this text");
+    let tables = table.get_mut("flow").and_then(toml::Value::as_array_mut).into_iter().flatten();
+    for (index, (flow, table)) in flows.iter().zip(tables.filter_map(toml::Value::as_table_mut)).enumerate() {
+        if index == 0 {
+            table.insert("cc".to_owned(), flow.cc.as_str().into());
+        }
+        table.insert("name".to_owned(), flow.name.as_str().into());
     }
+    toml::to_string(&table).expect("what was TOML can be written as TOML")
 }
 
 /// The controller's name without its options.
@@ -394,16 +413,16 @@ fn default_true() -> bool {
     true
 }
 fn default_mtu() -> Bytes {
-    Bytes::new(u64::from(cc::Setup::default().mtu))
+    Bytes::new(u64::from(Setup::default().mtu))
 }
 fn default_initial() -> Rate {
-    cc::Setup::default().initial
+    Setup::default().initial
 }
 fn default_min() -> Rate {
-    cc::Setup::default().min
+    Setup::default().min
 }
 fn default_max() -> Rate {
-    cc::Setup::default().max
+    Setup::default().max
 }
 fn default_cross_size() -> Bytes {
     Bytes::new(u64::from(netsim::DEFAULT_SIZE))

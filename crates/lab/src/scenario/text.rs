@@ -216,9 +216,9 @@ impl FromStr for PictureSize {
             let possible = (PictureSize::SMALLEST..=PictureSize::LARGEST).contains(&side);
             (possible && side % 2 == 0).then_some(side)
         };
-        let size = text.split_once('x').and_then(|(width, height)| {
-            Some(PictureSize { width: side(width)?, height: side(height)? })
-        });
+        let size = text
+            .split_once('x')
+            .and_then(|(width, height)| Some(PictureSize { width: side(width)?, height: side(height)? }));
         size.ok_or_else(|| ParseQuantityError {
             found: text.to_owned(),
             expected: "a picture size such as 1280x720 (even sides from 16 to 3840)",

@@ -7,8 +7,8 @@ use units::{Span, Time};
 use super::Context;
 use crate::collect::{Collector, FlowRecord, PacketRow};
 use crate::metrics::{
-    coefficient_of_variation, latencies, nearest_rank, psnr_summary, simulate, slots, stalls, throughput,
-    SimulatedFrame, Spread,
+    SimulatedFrame, Spread, coefficient_of_variation, latencies, nearest_rank, psnr_summary, simulate, slots,
+    stalls, throughput,
 };
 use crate::scenario::{Flow, Supply};
 
@@ -208,7 +208,7 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
         owd_ms: milliseconds(view.packets().filter_map(|p| Some(p.arrived? - p.sent))),
         rtt_ms: milliseconds(record.rtt.iter().filter(|s| s.at >= view.from).map(|s| s.latest)),
         frame_delay_ms,
-        frame_rtt_ms: milliseconds(record.frame_rtts().into_iter()),
+        frame_rtt_ms: milliseconds(record.frame_rtts(view.from).into_iter()),
         frame_rate: if active > 0.0 { frames.displayed as f64 / active } else { 0.0 },
         frames,
         bitrate_bps,
@@ -246,6 +246,14 @@ fn packet_counts(record: &FlowRecord) -> PacketCounts {
     }
 }
 
+/// Frames counted where no rows were kept, warm-up included.
+fn frame_totals(record: &FlowRecord) -> FrameCounts {
+    let t = &record.totals;
+    let [captured, encoded, displayed, late, skipped] =
+        [t.captured, t.encoded, t.displayed, t.late, t.skipped].map(|count| count as usize);
+    FrameCounts { captured, encoded, displayed, late, skipped, ..FrameCounts::default() }
+}
+
 fn share(run: &Collector, index: usize, from: Time, to: Time) -> Option<f64> {
     let departed = run.link.departures.iter().filter(|d| d.at >= from && d.at <= to);
     let (mut own, mut all) = (0u64, 0u64);
@@ -262,7 +270,13 @@ impl View<'_> {
         self.record.packets.iter().filter(|p| p.sent >= self.from)
     }
 
+    /// Throughput and goodput. Where no rows were kept, throughput is over the flow's whole time and goodput unknown.
     fn rates(&self, header: u32) -> (f64, f64) {
+        let totals = &self.record.totals;
+        if self.record.packets.is_empty() && totals.received > 0 {
+            let bytes = totals.received_bytes + totals.received * u64::from(IP_UDP_OVERHEAD);
+            return (bytes as f64 * 8.0 / (self.to - self.from).as_secs_f64(), 0.0);
+        }
         let deliveries = self.record.deliveries();
         let deliveries = &deliveries[deliveries.partition_point(|d| d.0 < self.from)..];
         let wire = throughput(deliveries.iter().copied());
@@ -290,6 +304,9 @@ impl View<'_> {
 
     fn frames(&self) -> (FrameCounts, Option<Percentiles>) {
         let mut counts = FrameCounts::default();
+        if self.record.streams.is_empty() {
+            return (frame_totals(self.record), None);
+        }
         let mut times = Vec::new();
         for (captured, frame) in self.record.captured().filter(|(at, _)| *at >= self.from) {
             counts.captured += 1;

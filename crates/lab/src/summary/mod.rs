@@ -10,10 +10,12 @@ use serde::Serialize;
 use units::{Bytes, Span, Time};
 
 use crate::collect::Collector;
-use crate::metrics::{jain_windows, Activity, Spread};
+use crate::metrics::{Activity, Spread, jain_windows};
 use crate::scenario::Scenario;
 
-pub use flow::{FlowSummary, FrameCounts, Mean5, PacketCounts, Percentiles, RatePercentiles, Simulated, StallSummary};
+pub use flow::{
+    FlowSummary, FrameCounts, Mean5, PacketCounts, Percentiles, RatePercentiles, Simulated, StallSummary,
+};
 
 /// Windows of Jain's index (seed 000, section 6.9).
 const JAIN_WINDOW: Span = Span::from_millis(500);

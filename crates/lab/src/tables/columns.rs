@@ -4,7 +4,7 @@ use units::{Rate, Span, Time};
 
 use super::parquet_file::{Column, Get};
 use crate::collect::{
-    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, PacketRow, RttSample, NO_FRAME,
+    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, NO_FRAME, PacketRow, RttSample,
 };
 
 /// A packet and the flow it belongs to.
@@ -125,7 +125,9 @@ pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
         int("packets", "packets it was cut into", |r| r.frame.sent.map(|_| i64::from(r.frame.packets))),
         flag("key", "decodes alone", |r| r.frame.encoded.map(|_| r.frame.key)),
         flag("skipped", "left out by the sender", |r| Some(r.frame.skipped)),
-        flag("late", "shown after its deadline; null if not shown", |r| r.frame.displayed.map(|_| r.frame.late)),
+        flag("late", "shown after its deadline; null if not shown", |r| {
+            r.frame.displayed.map(|_| r.frame.late)
+        }),
         flag("abandoned", "the receiver stopped waiting for it", |r| Some(r.frame.abandoned)),
         real("delay_ms", "capture to display in milliseconds; null if not shown", |r| {
             r.frame.delay().map(Span::as_millis_f64)
@@ -211,13 +213,22 @@ pub(super) fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOf
 pub(super) fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
     let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
     let arrivals = run.link.arrivals.iter().map(|&Arrival { at, flow, size, backlog, packets }| LinkRow {
-        at, flow: name(flow), what: LinkWhat::In(backlog, packets), size,
+        at,
+        flow: name(flow),
+        what: LinkWhat::In(backlog, packets),
+        size,
     });
     let departures = run.link.departures.iter().map(|&Departure { at, flow, size, sojourn }| LinkRow {
-        at, flow: name(flow), what: LinkWhat::Out(sojourn), size,
+        at,
+        flow: name(flow),
+        what: LinkWhat::Out(sojourn),
+        size,
     });
     let drops = run.link.drops.iter().map(|&Drop { at, flow, size, cause }| LinkRow {
-        at, flow: name(flow), what: LinkWhat::Drop(cause_name(cause)), size,
+        at,
+        flow: name(flow),
+        what: LinkWhat::Drop(cause_name(cause)),
+        size,
     });
     let mut rows: Vec<LinkRow<'a>> = arrivals.chain(departures).chain(drops).collect();
     rows.sort_by_key(|row| row.at);
@@ -234,7 +245,8 @@ pub(super) fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<Deci
         add("window_bytes", &mut changes(&record.decisions, |d| limit(d.window)));
         add("pacing_bps", &mut changes(&record.decisions, |d| bps(d.pacing)));
         add("media_bps", &mut changes(&record.decisions, |d| bps(d.media)));
-        let rtt = |get: fn(&RttSample) -> Span| record.rtt.iter().map(move |s| (s.at, get(s).as_millis_f64()));
+        let rtt =
+            |get: fn(&RttSample) -> Span| record.rtt.iter().map(move |s| (s.at, get(s).as_millis_f64()));
         add("rtt_ms", &mut rtt(|s| s.latest));
         add("srtt_ms", &mut rtt(|s| s.smoothed));
         for (name, values) in &record.observed {
@@ -275,7 +287,7 @@ fn cause_name(cause: record::Dropped) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{write_tables, Origin};
+    use super::super::{Origin, write_tables};
     use super::*;
     use crate::collect::StreamFrames;
     use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -307,13 +319,20 @@ mod tests {
         let mut flow = FlowRecord { packets: vec![packet, lost], ..FlowRecord::default() };
         flow.streams.insert(0, StreamFrames { rows: vec![frame, FrameRow::default()] });
         let decided = |ms, media| Decided {
-            at: Time::from_millis(ms), window: u64::MAX, pacing: Rate::from_mbps(4), media,
+            at: Time::from_millis(ms),
+            window: u64::MAX,
+            pacing: Rate::from_mbps(4),
+            media,
         };
         flow.decisions = vec![decided(0, Rate::from_mbps(2)), decided(1, Rate::from_mbps(3))];
         let mut run = Collector::default();
         run.flows = vec![flow];
-        run.link.departures =
-            vec![Departure { at: Time::from_millis(6), flow: 0, size: 1_228, sojourn: Span::from_micros(500) }];
+        run.link.departures = vec![Departure {
+            at: Time::from_millis(6),
+            flow: 0,
+            size: 1_228,
+            sojourn: Span::from_micros(500),
+        }];
         run.link.drops =
             vec![Drop { at: Time::from_millis(5), flow: 9, size: 1_500, cause: record::Dropped::QueueFull }];
         run
@@ -360,7 +379,10 @@ mod tests {
         assert!(!frames[0].get_bool(19).unwrap());
         assert_eq!(open("decisions.parquet").metadata().file_metadata().num_rows(), 4);
         let link: Vec<_> = open("link.parquet").get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!((link[0].get_string(1).unwrap(), link[1].get_string(1).unwrap()), (&"drop".into(), &"out".into()));
+        assert_eq!(
+            (link[0].get_string(1).unwrap(), link[1].get_string(1).unwrap()),
+            (&"drop".into(), &"out".into())
+        );
         assert_eq!(link[0].get_string(7).unwrap(), "queue full");
     }
 

@@ -12,8 +12,11 @@ use std::path::Path;
 use crate::collect::Collector;
 use crate::files::WriteError;
 
-pub use columns::{DecisionRow, FrameOfFlow, LinkRow, PacketOfFlow, decision_columns, frame_columns, link_columns, packet_columns};
-pub use parquet_file::{write_table, Column, Get};
+pub use columns::{
+    DecisionRow, FrameOfFlow, LinkRow, PacketOfFlow, decision_columns, frame_columns, link_columns,
+    packet_columns,
+};
+pub use parquet_file::{Column, Get, write_table};
 
 /// What a table says about the run it came from: pairs of key and value.
 pub type Origin = Vec<(String, String)>;
@@ -31,5 +34,10 @@ pub fn write_tables(
     write_table(&folder.join("packets.parquet"), &columns::packets(run, names), &packet_columns(), origin)?;
     write_table(&folder.join("frames.parquet"), &columns::frames(run, names), &frame_columns(), origin)?;
     write_table(&folder.join("link.parquet"), &columns::link(run, names), &link_columns(), origin)?;
-    write_table(&folder.join("decisions.parquet"), &columns::decisions(run, names), &decision_columns(), origin)
+    write_table(
+        &folder.join("decisions.parquet"),
+        &columns::decisions(run, names),
+        &decision_columns(),
+        origin,
+    )
 }

@@ -14,7 +14,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use super::Origin;
-use crate::files::{write_whole, WriteError};
+use crate::files::{WriteError, write_whole};
 
 /// Rows per row group: a column of it takes at most 16 MB while it is written.
 const GROUP: usize = 1 << 20;
@@ -110,7 +110,9 @@ fn write_column<R>(
         Get::Int(get) => write_values::<Int64Type>(out, rows.iter().map(get)),
         Get::Real(get) => write_values::<DoubleType>(out, rows.iter().map(get)),
         Get::Flag(get) => write_values::<BoolType>(out, rows.iter().map(get)),
-        Get::Text(get) => write_values::<ByteArrayType>(out, rows.iter().map(|r| get(r).map(ByteArray::from))),
+        Get::Text(get) => {
+            write_values::<ByteArrayType>(out, rows.iter().map(|r| get(r).map(ByteArray::from)))
+        }
     }
 }
 

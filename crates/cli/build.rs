@@ -1,0 +1,28 @@
+//! Tells the command which commit it was built from, so that every result can say so.
+
+use std::path::Path;
+use std::process::Command;
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+/// The commit, with a `+` where the sources differ from it; `unknown` outside a checkout.
+fn commit() -> String {
+    let Some(head) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
+    let clean =
+        git(&["status", "--porcelain", "--", "..", "../../Cargo.lock"]).is_some_and(|text| text.is_empty());
+    if clean { head } else { format!("{head}+") }
+}
+
+fn main() {
+    println!("cargo::rustc-env=FRAMEWIRE_COMMIT={}", commit());
+    println!("cargo::rerun-if-changed=..");
+    for name in ["HEAD", "logs/HEAD", "index"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+}

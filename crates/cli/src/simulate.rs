@@ -1,0 +1,160 @@
+//! Virtual time: `framewire run` and `framewire compare`.
+
+use std::path::{Path, PathBuf};
+
+use lab::report::{ReportData, render};
+use lab::run::{LabError, Outcome, RunOptions};
+use lab::scenario::Scenario;
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::failure::Failure;
+use crate::output;
+use crate::results;
+use crate::scenario;
+
+/// Steps of a progress bar.
+const STEPS: f64 = 1000.0;
+
+/// Runs one scenario.
+pub fn run(args: &args::Run) -> Result<(), Failure> {
+    let scenario = scenario::load(&args.scenario)?;
+    let scenario = match &args.cc {
+        Some(cc) => scenario.with_cc(cc.only().map_err(Failure::Input)?).map_err(Failure::input)?,
+        None => scenario,
+    };
+    let title = scenario.name.clone();
+    let out = folder(&args.scenario, &scenario);
+    let outcomes = simulate(&[scenario], out.as_deref())?;
+    let outcome = &outcomes[0];
+    if let Some(out) = &out {
+        write_run(out, outcome)?;
+        write_report(out, &title, &outcomes)?;
+    }
+    if args.scenario.format.json {
+        output::json(&summary(outcome));
+        return Ok(());
+    }
+    println!("{}", results::of_flows(&outcome.summary));
+    close(&outcomes, out.as_deref());
+    Ok(())
+}
+
+/// Runs one scenario under several controllers.
+pub fn compare(args: &args::Compare) -> Result<(), Failure> {
+    let scenario = scenario::load(&args.scenario)?;
+    let title = scenario.name.clone();
+    let out = folder(&args.scenario, &scenario);
+    side_by_side(&scenario, &args.cc.0, &title, out.as_deref(), args.scenario.format)
+}
+
+/// Runs `scenario` once for each of `ccs` and prints and writes them together.
+pub fn side_by_side(
+    scenario: &Scenario,
+    ccs: &[String],
+    title: &str,
+    out: Option<&Path>,
+    format: args::Format,
+) -> Result<(), Failure> {
+    let scenarios = ccs.iter().map(|cc| scenario.with_cc(cc).map_err(Failure::input));
+    let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
+    let outcomes = simulate(&scenarios, out)?;
+    if let Some(out) = out {
+        for (cc, outcome) in ccs.iter().zip(&outcomes) {
+            write_run(&out.join(folder_name(cc)), outcome)?;
+        }
+        write_report(out, title, &outcomes)?;
+    }
+    if format.json {
+        output::json(&json!({ "runs": outcomes.iter().map(summary).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    println!("{}", results::of_runs(outcomes.iter().map(|outcome| &outcome.summary)));
+    close(&outcomes, out);
+    Ok(())
+}
+
+/// Runs scenarios, as many at a time as there are processors, under one progress bar. The folder for the results is made
+/// sure of before anything is run.
+fn simulate(scenarios: &[Scenario], out: Option<&Path>) -> Result<Vec<Outcome>, Failure> {
+    if let Some(out) = out.filter(|out| out.exists() && !out.is_dir()) {
+        return Err(Failure::Input(format!("--out {}: there is a file of that name", out.display())));
+    }
+    let bar = output::progress(STEPS as u64, "simulating");
+    let progress = |share: f64| bar.set_position((share * STEPS) as u64);
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let commit = env!("FRAMEWIRE_COMMIT").to_owned();
+    let options = RunOptions { commit, progress: &progress, threads, ..RunOptions::default() };
+    let outcomes = lab::run::run_all(scenarios, &options);
+    bar.finish_and_clear();
+    outcomes.map_err(|error| match error {
+        LabError::Write(error) => Failure::work(error),
+        refused => Failure::input(refused),
+    })
+}
+
+/// Where results go: where `--out` says; for people, who asked for no folder, `out/NAME`.
+fn folder(args: &args::Scenario, scenario: &Scenario) -> Option<PathBuf> {
+    let usual = || (!args.format.json).then(|| Path::new("out").join(folder_name(&scenario.name)));
+    args.out.clone().or_else(usual)
+}
+
+/// A controller or scenario's name as the name of a folder.
+fn folder_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "-_.=".contains(c) { c } else { '-' };
+    name.chars().map(plain).collect::<String>().trim_start_matches('.').to_owned()
+}
+
+fn summary(outcome: &Outcome) -> Value {
+    serde_json::to_value(&outcome.summary).expect("a summary is plain data")
+}
+
+/// Makes sure of a folder for results.
+pub fn make_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::Input(format!("--out {}: {error}", folder.display())))
+}
+
+/// Tables, summary and scenario of one run.
+fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), Failure> {
+    make_folder(folder)?;
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        lab::files::write_whole(&path, |file| std::io::Write::write_all(file, text.as_bytes()))
+            .map_err(Failure::work)
+    };
+    write("scenario.toml", &outcome.scenario.text)?;
+    write("summary.json", &format!("{:#}\n", summary(outcome)))?;
+    lab::tables::write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin())
+        .map_err(Failure::work)
+}
+
+fn write_report(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), Failure> {
+    let description = outcomes[0].scenario.description.clone();
+    let runs = outcomes.iter().map(|outcome| outcome.view(outcome.scenario.flows[0].cc.clone())).collect();
+    let page = render(&ReportData { title: title.to_owned(), description, runs });
+    let path = folder.join("report.html");
+    lab::files::write_whole(&path, |file| std::io::Write::write_all(file, page.as_bytes()))
+        .map_err(Failure::work)
+}
+
+/// The last lines for people: what would repeat the run, and where the rest is.
+fn close(outcomes: &[Outcome], out: Option<&Path>) {
+    let first = &outcomes[0].summary;
+    let hashes: Vec<_> = outcomes.iter().map(|outcome| outcome.summary.hash.as_str()).collect();
+    println!("seed {}, commit {}, hash {}", first.seed, first.commit, hashes.join(" "));
+    if let Some(out) = out {
+        println!("report: {}", out.join("report.html").display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_folders() {
+        assert_eq!(folder_name("sqp:target=0.8,window=3"), "sqp-target=0.8-window=3");
+        assert_eq!(folder_name("../up"), "-up");
+    }
+}
