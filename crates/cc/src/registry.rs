@@ -2,6 +2,9 @@
 
 use crate::{Controller, OptionError, Options, Setup, fixed, newreno, sqp};
 
+/// Makes a controller of options and set-up.
+pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
+
 /// One row: a controller, or a preset of one.
 pub struct Entry {
     /// What it is called on the command line and in scenarios.
@@ -13,7 +16,7 @@ pub struct Entry {
     /// The options it takes, each with a line of help.
     pub options: &'static [(&'static str, &'static str)],
     /// Builds one.
-    pub build: fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>,
+    pub build: Build,
 }
 
 /// All of them, in the order they are listed to people.

@@ -11,7 +11,7 @@ use crate::simulate;
 use crate::values::Input;
 
 /// Where `make demo` puts the clip it fetches.
-const CLIP: &str = "target/demo/bigbuckbunny.mp4";
+pub const CLIP: &str = "target/demo/bigbuckbunny.mp4";
 /// The link: three minutes of a modelled LTE downlink in a car (see `traces/README.md`).
 const TRACE: &[u8] = include_bytes!("../../../traces/lte-drive.trace");
 

@@ -17,71 +17,66 @@ use crate::tables::write_tables;
 /// [`WriteError`] naming what could not be written. Each file is whole or absent.
 pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     write_rows(folder, outcome)?;
-    let page = run_report(outcome);
-    write_whole(&folder.join("report.html"), |file| file.write_all(page.as_bytes()))
+    write_text(&folder.join("report.html"), &report(&outcome.scenario.name, std::slice::from_ref(outcome)))
 }
 
-/// Writes a comparison into `folder`: one report over all runs, and a folder of rows for each, named `LABEL`.
+/// Writes a comparison into `folder`: one report and one summary over all runs, and a folder of rows for each, named after
+/// its controller.
 ///
 /// # Errors
 /// As [`write_run`].
-pub fn write_comparison(folder: &Path, title: &str, runs: &[(String, Outcome)]) -> Result<(), WriteError> {
-    for (label, outcome) in runs {
-        write_rows(&folder.join(folder_name(label)), outcome)?;
+pub fn write_comparison(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), WriteError> {
+    for outcome in outcomes {
+        write_rows(&folder.join(folder_name(&outcome.scenario.flows[0].cc)), outcome)?;
     }
-    let page = comparison_report(title, runs);
-    write_whole(&folder.join("report.html"), |file| file.write_all(page.as_bytes()))?;
-    write_json(&folder.join("summary.json"), &comparison_json(runs))
+    write_text(&folder.join("report.html"), &report(title, outcomes))?;
+    write_text(&folder.join("summary.json"), &format!("{:#}\n", comparison_json(outcomes)))
 }
 
-/// The report of one run.
-pub fn run_report(outcome: &Outcome) -> String {
-    render(&ReportData {
-        title: outcome.scenario.name.clone(),
-        description: outcome.scenario.description.clone(),
-        runs: vec![outcome.view(&outcome.scenario.flows[0].name)],
-    })
-}
-
-/// The report of several runs of one scenario, each with a label that tells it from the others.
+/// The report of one run, or of several of one scenario that differ in the first flow's controller.
 ///
 /// # Panics
 /// Without any run.
-pub fn comparison_report(title: &str, runs: &[(String, Outcome)]) -> String {
-    let description = runs.first().map_or(String::new(), |(_, outcome)| outcome.scenario.description.clone());
-    let views = runs.iter().map(|(label, outcome)| outcome.view(label)).collect();
-    render(&ReportData { title: title.to_owned(), description, runs: views })
+pub fn report(title: &str, outcomes: &[Outcome]) -> String {
+    render(&ReportData {
+        title: title.to_owned(),
+        description: outcomes[0].scenario.description.clone(),
+        runs: outcomes.iter().map(|outcome| outcome.view(&outcome.scenario.flows[0].cc)).collect(),
+    })
 }
 
-/// A comparison for programs: `{"runs": [{"label", "summary"}]}`.
-pub fn comparison_json(runs: &[(String, Outcome)]) -> Value {
-    let runs: Vec<Value> =
-        runs.iter().map(|(label, outcome)| json!({ "label": label, "summary": outcome.summary })).collect();
-    json!({ "runs": runs })
+/// A run for programs, as `docs/json.md` documents it.
+pub fn json(outcome: &Outcome) -> Value {
+    serde_json::to_value(&outcome.summary).expect("a summary is plain data")
+}
+
+/// A comparison for programs: `{"runs": [...]}`, each as [`json()`] has it.
+pub fn comparison_json(outcomes: &[Outcome]) -> Value {
+    json!({ "runs": outcomes.iter().map(json).collect::<Vec<_>>() })
 }
 
 fn write_rows(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
-    let summary = serde_json::to_value(&outcome.summary).expect("a summary is plain data");
-    write_json(&folder.join("summary.json"), &summary)?;
-    write_whole(&folder.join("scenario.toml"), |file| {
-        let home = outcome.scenario.file.parent().unwrap_or(Path::new("."));
-        // A file of its own line: a path with a line break in it must not become TOML.
-        writeln!(file, "# Relative paths start in {home:?}.")?;
-        file.write_all(outcome.scenario.text.as_bytes())
-    })?;
+    write_text(&folder.join("summary.json"), &format!("{:#}\n", json(outcome)))?;
+    let home = outcome.scenario.file.parent().filter(|home| !home.as_os_str().is_empty());
+    // Quoted, so that a path with a line break in it does not become TOML.
+    let home = home.map_or(String::new(), |home| format!("# Relative paths start in {home:?}.\n"));
+    write_text(&folder.join("scenario.toml"), &format!("{home}{}", outcome.scenario.text))?;
     write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin())
 }
 
-fn write_json(path: &Path, value: &Value) -> Result<(), WriteError> {
-    write_whole(path, |file| writeln!(file, "{value:#}"))
+fn write_text(path: &Path, text: &str) -> Result<(), WriteError> {
+    write_whole(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// A label as a folder's name: what is neither letter nor digit nor one of `.-_=` becomes `_`.
-pub fn folder_name(label: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_=".contains(c) { c } else { '_' };
-    let name: String = label.chars().map(plain).collect();
-    if name.chars().all(|c| c == '.') { format!("_{name}") } else { name }
+/// A controller or scenario's name as the name of a folder: what is neither letter nor digit nor one of `-_.=` becomes `-`.
+pub fn folder_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "-_.=".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    match name.trim_start_matches('.') {
+        "" => "-".to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -93,24 +88,22 @@ mod tests {
     const SCENARIO: &str =
         "duration = \"2s\"\n[link]\nrate = \"5mbit\"\ndelay = \"10ms\"\n[[flow]]\ncc = \"sqp\"\n";
 
-    fn outcomes(ccs: &[&str]) -> Vec<(String, Outcome)> {
+    fn outcomes(ccs: &[&str]) -> Vec<Outcome> {
         let scenario = Scenario::parse(SCENARIO, Path::new("demo/x.toml")).unwrap();
         let ccs: Vec<String> = ccs.iter().map(|&cc| cc.into()).collect();
-        let outcomes = compare(&scenario, &ccs, &RunOptions::default()).unwrap();
-        ccs.into_iter().zip(outcomes).collect()
+        compare(&scenario, &ccs, &RunOptions::default()).unwrap()
     }
 
     #[test]
     fn a_comparison_is_written_whole_and_can_be_repeated() {
         let folder = std::env::temp_dir().join(format!("framewire-output-{}", std::process::id()));
-        let runs = outcomes(&["sqp", "fixed:rate=1mbit"]);
-        write_comparison(&folder, "both", &runs).unwrap();
+        write_comparison(&folder, "both", &outcomes(&["sqp", "fixed:rate=1mbit"])).unwrap();
         let json: Value = serde_json::from_slice(&fs::read(folder.join("summary.json")).unwrap()).unwrap();
-        assert_eq!(json["runs"][1]["label"], "fixed:rate=1mbit");
-        let again = Scenario::load(&folder.join("fixed_rate=1mbit/scenario.toml")).unwrap();
+        assert_eq!(json["runs"][1]["flows"][0]["cc"], "fixed:rate=1mbit");
+        let again = Scenario::load(&folder.join("fixed-rate=1mbit/scenario.toml")).unwrap();
         assert_eq!(again.flows[0].cc, "fixed:rate=1mbit");
         let hash = crate::run::run(&again, &RunOptions::default()).unwrap().summary.hash;
-        assert_eq!(json["runs"][1]["summary"]["hash"], hash.as_str());
+        assert_eq!(json["runs"][1]["hash"], hash.as_str());
         for file in ["summary.json", "packets.parquet", "frames.parquet", "link.parquet", "decisions.parquet"]
         {
             assert!(folder.join("sqp").join(file).is_file(), "{file}");
@@ -121,21 +114,21 @@ mod tests {
 
     #[test]
     fn a_report_needs_nothing_else() {
-        let runs = outcomes(&["sqp", "newreno"]);
-        let page = comparison_report("<both>", &runs);
+        let outcomes = outcomes(&["sqp", "newreno"]);
+        let page = report("<both>", &outcomes);
         for loaded in ["src=", "href=", "@import", "url(", "fetch(", "<link"] {
             assert!(!page.contains(loaded), "the report holds {loaded}");
         }
         assert!(page.contains("prefers-color-scheme:dark") && page.contains("&lt;both&gt;"));
-        assert!(page.contains(&runs[0].1.summary.hash) && page.contains("newreno"));
+        assert!(page.contains(&outcomes[0].summary.hash) && page.contains("newreno"));
         assert!(!page.contains("NaN") && !page.contains("inf "), "a number went wrong");
         assert!(page.len() < 1_500_000);
     }
 
     #[test]
-    fn labels_make_safe_folders() {
-        assert_eq!(folder_name("sqp:target=0.7,window=3"), "sqp_target=0.7_window=3");
-        assert_eq!(folder_name("../x"), ".._x");
-        assert_eq!(folder_name(".."), "_..");
+    fn names_make_safe_folders() {
+        assert_eq!(folder_name("sqp:target=0.7,window=3"), "sqp-target=0.7-window=3");
+        assert_eq!(folder_name("../x"), "-x");
+        assert_eq!(folder_name(".."), "-");
     }
 }

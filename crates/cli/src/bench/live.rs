@@ -1,205 +1,168 @@
-//! The whole chain in real time: a 720p clip through encoder, session, UDP over loopback, session and decoder.
+//! The whole chain in real time: a 720p clip through OpenH264, UDP on loopback and the decoder, at 30 frames/s for 10 s.
 //!
-//! What is measured is what this program adds: from capture to display, less the time the encoder took, the time the
-//! pacer spread the frame over (that is the link's share: nothing leaves faster than the controller allows) and the time
-//! the decoder took. What is left are queues, wake-ups and system calls.
+//! ```text
+//! capture --encode--> coded --paced sending--> network --> assembled --decode--> shown
+//! added = (shown - capture) - encode - the pacer's deliberate spacing of the frame's packets - decode
+//! ```
+//!
+//! What is left is what we add: waiting for threads, timers and sockets.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use cc::Setup;
-use media::{ClipOptions, CodecError, Decoder, H264Config, H264Decoder, H264Encoder, RawFrame, Source, SyntheticConfig, SyntheticGame};
-use real::{Clock, Driver, EncodeTimes, Limits, Peer, Prefetched, Settings, Threaded};
-use record::{Event, Memory, NodeId, Shared, Tap};
+use cc::{Options, Setup};
+use media::{CodecError, Decoder, H264Config, H264Decoder, H264Encoder, RawFrame};
+use real::{Clock, EncodeTimes, Threaded};
 use serde_json::{Map, json};
-use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig, Shown, Supply, Video};
-use units::{HostClock, Rng, Span, Time};
+use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use units::{Bytes, Rng, Span};
 
 use super::Benchmark;
+use super::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
 use super::measure::{cpu_time, quantile};
-use crate::args::Bench;
 use crate::failure::Failure;
-use crate::values::Input;
+use crate::live::{self, Clip};
+use crate::values::{Input, PictureSize};
 
-/// How long it runs: 300 frames.
-const DURATION: Span = Span::from_secs(10);
-const INTERVAL: Span = Span::from_nanos(33_333_333);
-const SIZE: (usize, usize) = (1280, 720);
-/// Pictures read ahead: reading the clip is not what is measured.
-const READ_AHEAD: usize = 16;
-/// A constant rate, paced fast: the controller's own behaviour is measured elsewhere.
+const LENGTH: Span = Span::from_secs(10);
+const SIZE: PictureSize = PictureSize { width: 1280, height: 720 };
+const FPS: f64 = 30.0;
+/// A constant rate, paced fast: how a controller behaves is measured elsewhere.
 const CONTROLLER: &str = "fixed:rate=5mbit,pace=16";
-/// The first frames start threads and caches.
+/// The first frames start threads and fill caches.
 const WARM_UP: u32 = 15;
 
-/// When each frame was shown and how long its decoding took.
-#[derive(Default)]
-struct Seen {
-    shown: BTreeMap<u32, Time>,
-    decode: Vec<Span>,
-}
-
-struct Viewer {
-    clock: Clock,
-    seen: Arc<Mutex<Seen>>,
-}
-
-impl Screen for Viewer {
-    fn show(&mut self, _: Time, shown: &Shown) {
-        // Not the packet's arrival time, which the session goes by: decoding has passed since.
-        self.seen.lock().expect("no viewer panics").shown.insert(shown.frame, self.clock.now());
-    }
-}
-
+/// A decoder that is timed.
 struct Timed {
     decoder: H264Decoder,
     clock: Clock,
-    seen: Arc<Mutex<Seen>>,
+    watch: Watch,
 }
 
 impl Decoder for Timed {
     fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
         let start = self.clock.now();
         let picture = self.decoder.decode(coded);
-        self.seen.lock().expect("no viewer panics").decode.push(self.clock.now() - start);
+        self.watch.decoded(self.clock.now() - start);
         picture
     }
 }
 
-/// Everything the run left behind.
-struct Trail {
-    captured: BTreeMap<u32, Time>,
-    /// First packet's and last packet's send time.
-    sent: BTreeMap<u32, (Time, Time)>,
-    encode: BTreeMap<u32, Span>,
-    seen: Seen,
-    encoded: u64,
-    skipped: u64,
-    cpu: Duration,
+/// Runs the chain once.
+pub fn run(input: &Input) -> Result<Benchmark, Failure> {
+    let loopback = Loopback::open(None)?;
+    let clock = loopback.near().clock();
+    let (sender, encode_times) = sender(&loopback, input)?;
+    let watch = Watch::on(clock);
+    let decoder = Timed { decoder: H264Decoder::new().map_err(Failure::work)?, clock, watch: watch.clone() };
+    let tap = loopback.tap(RECEIVER);
+    let screen = Box::new(watch.clone());
+    let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
+    let bar = crate::output::progress(0, "live, for 10 s");
+    let before = cpu_time();
+    let recording = loopback.run(sender, receiver, LENGTH);
+    let cores = (cpu_time() - before).as_secs_f64() / LENGTH.as_secs_f64();
+    bar.finish_and_clear();
+    Ok(gather(&recording?.frames(&watch), &encode_times.take()).benchmark(input, cores))
 }
 
-/// Runs it once.
-pub fn run(args: &Bench) -> Result<Benchmark, Failure> {
-    let (source, clip) = open(args)?;
-    let clock = Clock::shared();
-    let settings = Settings { clock, ..Settings::default() };
-    let listener = Driver::open(([127, 0, 0, 1], 0).into(), Peer::First, &settings).map_err(Failure::work)?;
-    let mut driver = Driver::connect(listener.local(), &settings).map_err(Failure::work)?;
-    let memory = Arc::new(Mutex::new(Memory::default()));
-    let shared: Shared = memory.clone();
-    let (mut sender, times) = sender(&driver, source, Tap::new(shared, NodeId(0), HostClock::default()))?;
-    let seen = Arc::new(Mutex::new(Seen::default()));
-    let (cpu, end) = (cpu_time(), clock.now() + DURATION);
-    let receiving = receive(listener, end + Span::from_millis(500), seen.clone())?;
-    let limits = Limits { until: Some(end), ..Limits::default() };
-    driver.run(&mut sender, &limits, &mut |_, _, _| ControlFlow::Continue(())).map_err(Failure::work)?;
-    receiving.join().expect("the receiving thread does not panic")?;
-    let counters = sender.counters();
-    let trail = Trail {
-        encode: times.take().into_iter().collect(),
-        seen: std::mem::take(&mut seen.lock().expect("no viewer panics")),
-        encoded: counters.encoded,
-        skipped: counters.skipped,
-        cpu: cpu_time() - cpu,
-        ..trail(&memory.lock().expect("no recorder panics"))
-    };
-    Ok(benchmark(&trail, &clip))
-}
-
-fn open(args: &Bench) -> Result<(Box<dyn Source>, String), Failure> {
-    match &args.input {
-        Some(Input::File(path)) => {
-            let fps = Some(1.0 / INTERVAL.as_secs_f64());
-            let options = ClipOptions { loop_clip: true, fps, size: Some(SIZE), max_frames: None };
-            let clip = media::open_clip(path, options).map_err(Failure::input)?;
-            Ok((Box::new(Prefetched::new(clip, READ_AHEAD)), path.display().to_string()))
-        }
-        None | Some(Input::Synthetic) => {
-            let config = SyntheticConfig { interval: INTERVAL, ..SyntheticConfig::new(SIZE.0, SIZE.1) };
-            let game = Box::new(SyntheticGame::new(config));
-            Ok((Box::new(Prefetched::new(game, READ_AHEAD)), "synthetic".to_owned()))
-        }
-    }
-}
-
-fn sender(driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<(Sender, EncodeTimes), Failure> {
-    let setup = Setup { frame_interval: INTERVAL, ..Setup::default() };
-    let options = CONTROLLER.parse().map_err(Failure::work)?;
+fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, EncodeTimes), Failure> {
+    let clip = Clip { input, size: Some(SIZE), fps: Some(FPS), length: Some(LENGTH + Span::from_secs(5)) };
+    let source = live::open(&clip)?;
+    let (size, interval) = (source.size(), source.interval());
+    let setup = Setup { frame_interval: interval, ..Setup::default() };
+    let options: Options = CONTROLLER.parse().map_err(Failure::work)?;
     let controller = cc::build(&options, &setup).map_err(Failure::work)?;
-    let codec = H264Config { latency: Span::ZERO, initial: setup.initial, max: setup.max, ..H264Config::new(SIZE.0, SIZE.1, INTERVAL) };
-    let encoder = H264Encoder::new(codec).map_err(Failure::work)?;
-    let encoder = Threaded::new(Box::new(encoder), driver.clock(), driver.waker());
+    let codec =
+        H264Config { latency: Span::ZERO, max: setup.max, ..H264Config::new(size.0, size.1, interval) };
+    let encoder = Box::new(H264Encoder::new(codec).map_err(Failure::input)?);
+    let near = loopback.near();
+    let encoder = Threaded::new(encoder, near.clock(), near.waker());
     let times = encoder.times();
-    let video = Video { encoder: Box::new(encoder), source: Some(source), interval: INTERVAL };
+    let video = Video { encoder: Box::new(encoder), source: Some(source), interval };
+    let (rng, tap) = (Rng::stream(1, "sender"), loopback.tap(SENDER));
     let supplies = vec![Supply::Video(video)];
-    let rng = Rng::stream(1, "bench/live");
     let config = SenderConfig::default();
     Ok((Sender::new(config, &setup, controller, Policies::default(), supplies, rng, tap), times))
 }
 
-type Receiving = std::thread::JoinHandle<Result<(), Failure>>;
-
-fn receive(mut driver: Driver, end: Time, seen: Arc<Mutex<Seen>>) -> Result<Receiving, Failure> {
-    let clock = driver.clock();
-    let decoder = Timed { decoder: H264Decoder::new().map_err(Failure::work)?, clock, seen: seen.clone() };
-    let screen = Viewer { clock, seen };
-    let mut receiver =
-        Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(Box::new(screen)), Tap::default());
-    Ok(std::thread::spawn(move || {
-        let limits = Limits { until: Some(end), ..Limits::default() };
-        driver.run(&mut receiver, &limits, &mut |_, _, _| ControlFlow::Continue(())).map_err(Failure::work)
-    }))
+/// What happened to the frames of the run; times in ms.
+#[derive(Default)]
+struct Frames {
+    captured: usize,
+    shown: usize,
+    added: Vec<f64>,
+    encode: Vec<f64>,
+    decode: Vec<f64>,
+    total: Vec<f64>,
+    bits: f64,
 }
 
-fn trail(memory: &Memory) -> Trail {
-    let (mut captured, mut sent) = (BTreeMap::new(), BTreeMap::<u32, (Time, Time)>::new());
-    for &(at, _, event) in &memory.events {
-        match event {
-            Event::FrameCaptured { frame, .. } => drop(captured.insert(frame, at)),
-            Event::PacketSent { frame, retransmission: false, .. } if frame != u32::MAX => {
-                sent.entry(frame).or_insert((at, at)).1 = at;
-            }
-            _ => {}
-        }
-    }
-    let none = Default::default;
-    Trail { captured, sent, encode: BTreeMap::new(), seen: Seen::default(), encoded: 0, skipped: 0, cpu: none() }
-}
-
-fn benchmark(trail: &Trail, clip: &str) -> Benchmark {
-    let mut added = Vec::new();
-    let mut total = Vec::new();
-    let mut decode = trail.seen.decode.iter();
-    for (frame, &shown) in &trail.seen.shown {
-        // One decoding per frame shown: nothing is lost on loopback, or the count below tells.
-        let decoded = decode.next().copied().unwrap_or_default();
-        let (Some(&captured), Some(&encoded), Some(&(first, last))) =
-            (trail.captured.get(frame), trail.encode.get(frame), trail.sent.get(frame))
+fn gather(ways: &[Way], encode_times: &[(u32, Span)]) -> Frames {
+    let mut frames = Frames { captured: ways.len(), ..Frames::default() };
+    for &(number, encode) in encode_times {
+        let Some((way, (shown, decode))) = ways.get(number as usize).and_then(|way| Some((way, way.shown?)))
         else {
             continue;
         };
-        if *frame >= WARM_UP {
-            total.push((shown - captured).as_millis_f64());
-            added.push((shown - captured - encoded - (last - first) - decoded).as_millis_f64());
+        let total = shown - way.captured;
+        frames.shown += 1;
+        frames.bits += f64::from(way.size) * 8.0;
+        if number < WARM_UP {
+            continue;
         }
+        frames.added.push((total - encode - decode - spacing(way)).as_millis_f64());
+        frames.encode.push(encode.as_millis_f64());
+        frames.decode.push(decode.as_millis_f64());
+        frames.total.push(total.as_millis_f64());
     }
-    let ms = |spans: Vec<Span>| spans.iter().map(|s| s.as_millis_f64()).collect::<Vec<_>>();
-    let encode = ms(trail.encode.values().copied().collect());
-    let decode = ms(trail.seen.decode.clone());
-    let shown = trail.seen.shown.len() as f64 / DURATION.as_secs_f64();
-    let details = json!({
-        "clip": clip, "width": SIZE.0, "height": SIZE.1, "duration_s": DURATION.as_secs_f64(), "shown_fps": shown,
-        "frames": { "captured": trail.captured.len(), "encoded": trail.encoded, "skipped": trail.skipped, "displayed": trail.seen.shown.len() },
-        "added_ms": percentiles(&added), "total_ms": percentiles(&total),
-        "encode_ms": percentiles(&encode), "decode_ms": percentiles(&decode),
-        "cpu_cores": trail.cpu.as_secs_f64() / DURATION.as_secs_f64(),
-    });
-    let details = details.as_object().cloned().unwrap_or_else(Map::new);
-    Benchmark { name: "live", unit: "ms added, P99", value: quantile(&added, 0.99), details }
+    frames
 }
 
-fn percentiles(values: &[f64]) -> serde_json::Value {
-    json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99) })
+/// How long the pacer means to take over a frame's packets.
+fn spacing(way: &Way) -> Span {
+    way.pacing.map_or(Span::ZERO, |rate| rate.time_to_send(Bytes::new(way.before_last)))
+}
+
+impl Frames {
+    fn benchmark(self, input: &Input, cores: f64) -> Benchmark {
+        let spread = |values: &[f64]| json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99) });
+        let details = json!({
+            "added_ms": spread(&self.added),
+            "encode_ms": spread(&self.encode),
+            "decode_ms": spread(&self.decode),
+            "frame_delay_ms": spread(&self.total),
+            "fps": self.shown as f64 / LENGTH.as_secs_f64(),
+            "captured": self.captured,
+            "shown": self.shown,
+            "cpu_cores": cores,
+            "bitrate_bps": self.bits / LENGTH.as_secs_f64(),
+            "input": match input { Input::Synthetic => "synthetic".to_owned(), Input::File(path) => path.display().to_string() },
+        });
+        let details: Map<_, _> = details.as_object().cloned().unwrap_or_default();
+        Benchmark { name: "live", unit: "ms added, P99", value: quantile(&self.added, 0.99), details }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Rate, Time};
+
+    #[test]
+    fn what_is_added_is_what_nothing_else_explains() {
+        let ms = Time::from_millis;
+        let way = Way {
+            captured: ms(100),
+            encoded: Some(ms(106)),
+            size: 10_000,
+            before_last: 9_000,
+            pacing: Some(Rate::from_mbps(8)),
+            shown: Some((ms(120), Span::from_millis(3))),
+            ..Way::default()
+        };
+        let ways: Vec<_> = (0..=WARM_UP).map(|_| way).chain([Way::default()]).collect();
+        let encode: Vec<_> = (0..WARM_UP + 9).map(|frame| (frame, Span::from_millis(6))).collect();
+        let frames = gather(&ways, &encode);
+        // 20 ms in all, less 6 of encoding, 9 of pacing and 3 of decoding.
+        assert_eq!((frames.captured, frames.shown), (WARM_UP as usize + 2, WARM_UP as usize + 1));
+        assert_eq!(frames.added, [2.0]);
+    }
 }

@@ -12,7 +12,7 @@ use real::RealError;
 
 pub use receive::receive;
 pub use relay::relay;
-pub use send::send;
+pub use send::{Clip, open, send};
 
 use crate::failure::Failure;
 

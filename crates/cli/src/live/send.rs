@@ -30,7 +30,8 @@ const SYNTHETIC_FPS: f64 = 30.0;
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?;
-    let source = open(args)?;
+    let clip = Clip { input: &args.input, size: args.size, fps: args.fps, length: args.duration };
+    let source = open(&clip)?;
     let (size, interval) = (source.size(), source.interval());
     let peer = args.target.resolve().map_err(Failure::Input)?;
     let mut driver = Driver::connect(peer, &Settings::default()).map_err(refused)?;
@@ -49,31 +50,49 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     bar.finish_and_clear();
     run.map_err(Failure::work)?;
     if driver.counters().received == 0 {
-        return Err(Failure::Work(format!("{} has not answered; is `framewire receive` running there?", args.target)));
+        return Err(Failure::Work(format!(
+            "{} has not answered; is `framewire receive` running there?",
+            args.target
+        )));
     }
     report(args, &sender, driver.clock().now() - start);
     Ok(())
 }
 
-fn open(args: &args::Send) -> Result<Box<dyn Source>, Failure> {
-    if args.fps.is_some_and(|fps| !(1.0..=240.0).contains(&fps)) {
+/// A clip as it is to be played.
+#[derive(Clone, Copy, Debug)]
+pub struct Clip<'a> {
+    /// Which.
+    pub input: &'a Input,
+    /// Scaled to this size; its own if `None`.
+    pub size: Option<PictureSize>,
+    /// Pictures a second; its own if `None`.
+    pub fps: Option<f64>,
+    /// Repeated for this long; played once if `None`.
+    pub length: Option<Span>,
+}
+
+/// Opens a clip, which is then read ahead on a thread of its own.
+pub fn open(clip: &Clip<'_>) -> Result<Box<dyn Source>, Failure> {
+    if clip.fps.is_some_and(|fps| !(1.0..=240.0).contains(&fps)) {
         return Err(Failure::input("--fps: pictures a second are between 1 and 240"));
     }
-    let source: Box<dyn Source> = match &args.input {
+    let source: Box<dyn Source> = match clip.input {
         Input::Synthetic => {
-            let size = args.size.unwrap_or(SYNTHETIC);
-            let interval = Span::from_secs_f64(1.0 / args.fps.unwrap_or(SYNTHETIC_FPS));
+            let size = clip.size.unwrap_or(SYNTHETIC);
+            let interval = Span::from_secs_f64(1.0 / clip.fps.unwrap_or(SYNTHETIC_FPS));
             let config = SyntheticConfig { interval, ..SyntheticConfig::new(size.width, size.height) };
             Box::new(SyntheticGame::new(config))
         }
         Input::File(path) => {
-            let size = args.size.map(|size| (size.width, size.height));
+            let size = clip.size.map(|size| (size.width, size.height));
             let options =
-                ClipOptions { loop_clip: args.duration.is_some(), fps: args.fps, size, max_frames: None };
+                ClipOptions { loop_clip: clip.length.is_some(), fps: clip.fps, size, max_frames: None };
             media::open_clip(path, options).map_err(Failure::input)?
         }
     };
-    let pictures = args.duration.map(|d| (d.as_secs_f64() / source.interval().as_secs_f64()).ceil() as u64);
+    let pictures =
+        clip.length.map(|length| (length.as_secs_f64() / source.interval().as_secs_f64()).ceil() as u64);
     let source = Prefetched::new(source, READ_AHEAD);
     Ok(Box::new(FirstOf { source, left: pictures.unwrap_or(u64::MAX) }))
 }

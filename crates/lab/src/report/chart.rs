@@ -85,6 +85,14 @@ impl Line {
         Line { label: label.into(), colour, stroke: Stroke::Solid, pieces: vec![points], stepped: false }
     }
 
+    /// The same, interrupted wherever two points are more than `gap` apart.
+    #[must_use]
+    pub fn broken(self, gap: f64) -> Line {
+        let near = |a: &(f64, f64), b: &(f64, f64)| b.0 - a.0 <= gap;
+        let pieces = self.pieces.iter().flat_map(|piece| piece.chunk_by(near)).map(<[_]>::to_vec);
+        Line { pieces: pieces.collect(), ..self }
+    }
+
     /// The same with another stroke.
     #[must_use]
     pub fn stroke(self, stroke: Stroke) -> Line {
@@ -316,6 +324,13 @@ mod tests {
         let points = (0..100_000).map(|i| (f64::from(i) / 1e4, f64::from(i % 97))).collect();
         let html = chart(vec![Line::new("a", Colour::Ink, points)]).render();
         assert!(html.len() < 16_000, "{}", html.len());
+    }
+
+    #[test]
+    fn gaps_stay_empty() {
+        let points = vec![(0.0, 1.0), (1.0, 1.0), (5.0, 1.0), (6.0, 1.0)];
+        let line = Line::new("a", Colour::Ink, points).broken(1.5);
+        assert_eq!(line.pieces, [[(0.0, 1.0), (1.0, 1.0)], [(5.0, 1.0), (6.0, 1.0)]]);
     }
 
     #[test]

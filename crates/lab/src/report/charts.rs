@@ -286,7 +286,8 @@ fn psnr(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
 fn quality_lines(subjects: &[&Subject<'_>], get: fn(&crate::collect::FrameRow) -> Option<f64>) -> Vec<Line> {
     let line = |s: &&Subject<'_>| {
         let values = s.record.captured().filter_map(|(at, frame)| Some((at, get(frame)?)));
-        Line::new(&s.label, s.colour, binned(s.run, values, mean))
+        // Where nothing was shown there is no quality: two empty bins break the line.
+        Line::new(&s.label, s.colour, binned(s.run, values, mean)).broken(2.5 * bin(s.run).as_secs_f64())
     };
     subjects.iter().map(line).collect()
 }

@@ -64,10 +64,12 @@ fn evenness(subject: &Subject<'_>) -> String {
         1 => format!("one of {} frames was not shown", flow.frames.captured),
         n => format!("{n} of {} frames were not shown", flow.frames.captured),
     };
+    let total = milliseconds(stalls.total_s * 1e3);
     match stalls.count {
         0 => format!("The picture never stood still; {shown}."),
         1 => format!("The picture stood still once, for {}; {shown}.", milliseconds(stalls.longest_ms)),
-        n => format!("The picture stood still {n} times, {} s in all; {shown}.", short(stalls.total_s)),
+        2 => format!("The picture stood still twice, {total} in all; {shown}."),
+        n => format!("The picture stood still {n} times, {total} in all; {shown}."),
     }
 }
 

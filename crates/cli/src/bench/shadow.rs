@@ -1,0 +1,146 @@
+//! The shadow test: one scenario in both worlds, in virtual time and over UDP on loopback through the relay, compared.
+//!
+//! The link, sender and receiver are the same code; what differs is who drives them. So what differs in the results is the
+//! machine: its timers, its scheduler, its sockets.
+
+use std::sync::{Arc, Mutex};
+
+use cc::{Options, Setup};
+use media::{EncoderModel, ModelConfig, Table};
+use netsim::{HostConfig, Link, LinkConfig, QueueSpec, RateProcess, World};
+use record::{Memory, Tap};
+use serde_json::{Map, Value, json};
+use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use units::{HostClock, Rate, Rng, Span, Time};
+
+use super::Benchmark;
+use super::loopback::{Loopback, RECEIVER, Recording, SENDER, Watch};
+use super::measure::quantile;
+use crate::failure::Failure;
+
+const LENGTH: Span = Span::from_secs(10);
+const INTERVAL: Span = Span::from_nanos(16_666_667);
+/// How often the real half is run.
+const RUNS: usize = 3;
+/// What the two worlds may differ by: mean bitrate, as a share, and the 90th percentile of frame delay.
+const BITRATE_TOLERANCE: f64 = 0.05;
+const DELAY_TOLERANCE_MS: f64 = 5.0;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    bitrate_bps: f64,
+    delay_p90_ms: f64,
+    shown: usize,
+    frames: usize,
+}
+
+fn seen(recording: &Recording, watch: &Watch) -> Seen {
+    let frames = recording.frames(watch);
+    let shown = frames.iter().filter_map(|way| Some((way, way.shown?.0)));
+    let bytes: u64 = shown.clone().map(|(way, _)| u64::from(way.size)).sum();
+    let delays: Vec<f64> = shown.clone().map(|(way, at)| (at - way.captured).as_millis_f64()).collect();
+    Seen {
+        bitrate_bps: bytes as f64 * 8.0 / LENGTH.as_secs_f64(),
+        delay_p90_ms: quantile(&delays, 0.9),
+        shown: delays.len(),
+        frames: frames.len(),
+    }
+}
+
+/// The link: it halves after four seconds and recovers after seven.
+fn link() -> LinkConfig {
+    let steps = [(0, 12), (4, 6), (7, 12)].map(|(s, mbps)| (Time::from_secs(s), Rate::from_mbps(mbps)));
+    let rate = RateProcess::steps(steps.to_vec()).expect("the steps are in order");
+    let queue: QueueSpec = "droptail:120ms".parse().expect("the queue registry knows droptail");
+    LinkConfig::bottleneck(rate, queue, Span::from_millis(20))
+}
+
+fn back() -> LinkConfig {
+    LinkConfig::delay(Span::from_millis(20))
+}
+
+fn sender(tap: Tap) -> Sender {
+    let setup = Setup { frame_interval: INTERVAL, ..Setup::default() };
+    let controller = cc::build(&Options::of("sqp"), &setup).expect("the registry knows sqp");
+    let model = ModelConfig::openh264(Table::synthetic_game(), 1);
+    let encoder = Box::new(EncoderModel::new(model).expect("the recorded model is sound"));
+    let video = Video { encoder, source: None, interval: INTERVAL };
+    let rng = Rng::stream(1, "sender");
+    let supplies = vec![Supply::Video(video)];
+    Sender::new(SenderConfig::default(), &setup, controller, Policies::default(), supplies, rng, tap)
+}
+
+fn receiver(tap: Tap, watch: &Watch) -> Receiver {
+    Receiver::new(ReceiverConfig::default(), None, Some(Box::new(watch.clone())), tap)
+}
+
+fn in_virtual_time() -> Seen {
+    let watch = Watch::default();
+    let memory = Arc::new(Mutex::new(Memory::default()));
+    let mut world = World::new(1, Some(memory.clone()));
+    let tap = world.next_host_tap(HostClock::default());
+    let near = world.add_host(HostConfig::new("sender"), sender(tap));
+    let tap = world.next_host_tap(HostClock::default());
+    let far = world.add_host(HostConfig::new("receiver"), receiver(tap, &watch));
+    let (there, back) = (world.add_link("there", link()), world.add_link("back", back()));
+    world.connect(near, 0, &[there], far);
+    world.connect(far, 0, &[back], near);
+    world.run_until(Time::ZERO + LENGTH);
+    let events = std::mem::take(&mut memory.lock().expect("no recorder panics").events);
+    seen(&Recording(events), &watch)
+}
+
+fn in_real_time() -> Result<Seen, Failure> {
+    let links = (Link::new(link(), 1, "there", Tap::default()), Link::new(back(), 1, "back", Tap::default()));
+    let loopback = Loopback::open(Some(links))?;
+    let watch = Watch::on(loopback.near().clock());
+    let (near, far) = (sender(loopback.tap(SENDER)), receiver(loopback.tap(RECEIVER), &watch));
+    Ok(seen(&loopback.run(near, far, LENGTH)?, &watch))
+}
+
+/// Runs the scenario once in virtual and three times in real time.
+pub fn run() -> Result<Benchmark, Failure> {
+    let ideal = in_virtual_time();
+    let bar = crate::output::progress(RUNS as u64, "shadow, in real time");
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        runs.push(in_real_time()?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let bitrate_off = |run: &Seen| run.bitrate_bps / ideal.bitrate_bps - 1.0;
+    let delay_off = |run: &Seen| run.delay_p90_ms - ideal.delay_p90_ms;
+    let within = |run: &&Seen| {
+        bitrate_off(run).abs() <= BITRATE_TOLERANCE && delay_off(run).abs() <= DELAY_TOLERANCE_MS
+    };
+    let worst = runs.iter().map(|run| delay_off(run).abs()).fold(0.0, f64::max);
+    let row = |run: &Seen| -> Value {
+        json!({ "bitrate_bps": run.bitrate_bps, "delay_p90_ms": run.delay_p90_ms, "shown": run.shown,
+                "frames": run.frames, "bitrate_difference": bitrate_off(run), "delay_p90_difference_ms": delay_off(run) })
+    };
+    let details = json!({
+        "bitrate_difference": runs.iter().map(|run| bitrate_off(run).abs()).fold(0.0, f64::max),
+        "delay_p90_difference_ms": worst,
+        "within": runs.iter().filter(within).count(),
+        "of": RUNS,
+        "virtual": row(&ideal),
+        "real": runs.iter().map(row).collect::<Vec<_>>(),
+    });
+    let details: Map<_, _> = details.as_object().cloned().unwrap_or_default();
+    Ok(Benchmark { name: "shadow", unit: "ms of P90 frame delay apart", value: worst, details })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_virtual_half_fills_the_link_and_shows_its_frames() {
+        let ideal = in_virtual_time();
+        assert!(ideal.frames >= 590 && ideal.shown >= ideal.frames * 95 / 100, "{ideal:?}");
+        // 12, 6 and 12 Mbit/s on average 10.2.
+        assert!((5e6..10.2e6).contains(&ideal.bitrate_bps), "{ideal:?}");
+        assert!((24.0..150.0).contains(&ideal.delay_p90_ms), "{ideal:?}");
+    }
+}
