@@ -218,11 +218,11 @@ impl Assembly {
         let mut previous = decoded;
         for frame in &mut self.frames {
             let due = frame.asked_at.is_none_or(|at| now - at >= interval);
-            if due && !frame.is_complete() && frame.deadline > now {
-                if let Some(nack) = frame.missing(session, stream, frame.frame < newest) {
-                    frame.asked_at = Some(now);
-                    push(nack);
-                }
+            let wanted = due && !frame.is_complete() && frame.deadline > now;
+            if let Some(nack) = wanted.then(|| frame.missing(session, stream, frame.frame < newest)).flatten()
+            {
+                frame.asked_at = Some(now);
+                push(nack);
             }
             // The frame it is predicted from has not been heard of at all: ask for its first 65 packets.
             let needed = frame.frame - u32::from(frame.reference).min(frame.frame);

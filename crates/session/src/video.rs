@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use media::{Ask, Encoder, Source};
 use record::{Event, Real, Tap};
-use units::{Bytes, Rate, Rng, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 use wire::{Class, Media};
 
 use crate::config::SenderConfig;
@@ -97,19 +97,17 @@ impl VideoStream {
         self.key_wanted |= self.last_key.is_none_or(|key| key <= after);
     }
 
-    /// Captures one frame and, if planned, submits it. `jitter` moves the next one (arXiv 2207.11857 section 5.2: a random
-    /// walk, so that flows do not stay aligned).
+    /// Captures one frame and, if planned, submits it. The next one comes an interval and `wander` later (arXiv 2207.11857
+    /// section 5.2: a random walk, so that flows do not stay aligned).
     pub fn capture(
         &mut self,
         now: Time,
         plan: Plan,
-        jitter: Span,
-        rng: &mut Rng,
+        wander: Span,
         config: &SenderConfig,
         counters: &mut SenderCounters,
         tap: &Tap,
     ) {
-        let wander = jitter.mul_f64(rng.uniform_in(-1.0, 1.0));
         let scheduled = self.next_capture.unwrap_or(now);
         // A driver that woke us a little late must not slow the clip down; one that was away for long starts afresh.
         let start = if now - scheduled > self.video.interval { now } else { scheduled };

@@ -93,10 +93,13 @@ struct Frames {
     decode: Vec<f64>,
     total: Vec<f64>,
     bits: f64,
+    /// Between one capture and the next.
+    gaps: Vec<f64>,
 }
 
 fn gather(ways: &[Way], encode_times: &[(u32, Span)]) -> Frames {
-    let mut frames = Frames { captured: ways.len(), ..Frames::default() };
+    let gaps = ways.windows(2).map(|pair| (pair[1].captured - pair[0].captured).as_millis_f64()).collect();
+    let mut frames = Frames { captured: ways.len(), gaps, ..Frames::default() };
     for &(number, encode) in encode_times {
         let Some((way, (shown, decode))) = ways.get(number as usize).and_then(|way| Some((way, way.shown?)))
         else {
@@ -123,7 +126,7 @@ fn spacing(way: &Way) -> Span {
 
 impl Frames {
     fn benchmark(self, input: &Input, cores: f64) -> Benchmark {
-        let spread = |values: &[f64]| json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99) });
+        let spread = |values: &[f64]| json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99), "max": quantile(values, 1.0) });
         let details = json!({
             "added_ms": spread(&self.added),
             "encode_ms": spread(&self.encode),
@@ -131,6 +134,7 @@ impl Frames {
             "frame_delay_ms": spread(&self.total),
             "fps": self.shown as f64 / LENGTH.as_secs_f64(),
             "captured": self.captured,
+            "capture_gap_ms": spread(&self.gaps),
             "shown": self.shown,
             "cpu_cores": cores,
             "bitrate_bps": self.bits / LENGTH.as_secs_f64(),

@@ -107,8 +107,8 @@ pub struct Way {
     pub size: u32,
     /// Bytes of its packets but for the last one, whose end no pacer delays.
     pub before_last: u64,
-    /// Bytes of its last packet so far.
-    last: u64,
+    /// Bytes of its last packet.
+    pub last: u64,
     /// What the controller allowed when it was encoded.
     pub pacing: Option<Rate>,
     /// It was shown: when, and how long it had taken to decode.

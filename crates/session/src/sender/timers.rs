@@ -17,9 +17,9 @@ impl Sender {
             if self.videos[index].capture_at().is_some_and(|at| at <= now) {
                 let view = self.rate_view(now, index);
                 let plan = self.policies.rate.plan(&view);
-                let jitter = self.decision.frame_jitter;
+                let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
-                self.videos[index].capture(now, plan, jitter, &mut self.rng, &self.config, counters, tap);
+                self.videos[index].capture(now, plan, wander, &self.config, counters, tap);
                 self.videos[index].collect(now, room, counters, tap);
             }
             self.fresh[index] = self.videos[index].outbox.waiting_packets();
