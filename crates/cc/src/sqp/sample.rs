@@ -11,7 +11,8 @@ const MAX_GAMMA: f64 = 8.0;
 const FLOOR: f64 = 0.1;
 /// A packet alone has no dispersion; within this much queueing delay it is taken to have found the link empty.
 const QUIET: Span = Span::from_millis(1);
-/// Without eq. 2, a frame smaller than this share of the estimate can't prove there is room for more.
+/// A frame smaller than this share of the estimate: without eq. 2, or alone in its packet, it can't prove there is room for
+/// more.
 const UNDERSHOT: f64 = 0.5;
 
 /// The sample in bit/s with T applied, or `None` if the burst says nothing. `min_owd` is the window's minimum one-way
@@ -31,14 +32,27 @@ pub fn sample(
     // R_end - S_start - min: the offset between the clocks cancels.
     let delay = last.delay_since(burst.first_sent) - min_owd?;
     let cap = params.pace * estimate;
+    let bits = burst.bytes as f64 * 8.0;
+    let undershot = bits < UNDERSHOT * full;
     let raw = match burst.count {
+        1 if undershot && params.undershoot && !(delay < QUIET && full <= MAX_GAMMA * bits) => {
+            lone_packet_rate(bits, delay, estimate, full, params)
+        }
         1 if delay < QUIET => cap,
         _ => transport_rate(burst, delay, last - first, full, params),
     };
     let received = f64::from(burst.arrived) / f64::from(burst.count);
     let sample = (raw.min(cap) * received * params.target).max(estimate * FLOOR);
-    let undershot = !params.undershoot && burst.bytes as f64 * 8.0 < UNDERSHOT * full;
-    (!undershot || sample < estimate).then_some(sample)
+    (!undershot || params.undershoot || sample < estimate).then_some(sample)
+}
+
+/// Eq. 2 for a frame far smaller than the estimate allows that fits in one packet: it has no dispersion to extrapolate, so
+/// its missing bits are taken to arrive as fast as they would have been sent. It can show that the queue has grown, never
+/// that there is room for more: else a quiet menu would raise the estimate without end.
+fn lone_packet_rate(bits: f64, delay: Span, estimate: f64, full: f64, params: &Params) -> f64 {
+    let missing = (full - bits) / (params.pace * estimate);
+    let seconds = delay.as_secs_f64().max(0.0) + missing;
+    (full / seconds).min(estimate / params.target)
 }
 
 /// Bits over time, in bit/s; infinite where no time passed.
@@ -130,6 +144,18 @@ mod tests {
         let floored =
             sample(&burst(20, 20.0, Span::from_secs(5)).0, min, 10e6, full, &Params::default()).unwrap();
         assert!((floored - 1e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_quiet_menu_does_not_raise_the_estimate() {
+        let (one, min) = burst(1, 20.0, Span::ZERO);
+        let (estimate, full) = (10e6, 10e6 / 60.0);
+        let idle = sample(&one, min, estimate, full, &Params::default()).unwrap();
+        assert!((idle - estimate).abs() < 1.0, "{idle}");
+        let queued =
+            sample(&burst(1, 20.0, Span::from_millis(12)).0, min, estimate, full, &Params::default())
+                .unwrap();
+        assert!(queued < 0.8 * estimate, "{queued}");
     }
 
     #[test]

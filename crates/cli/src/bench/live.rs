@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! capture --encode--> coded --paced sending--> network --> assembled --decode--> shown
-//! added = (shown - capture) - encode - the pacer's deliberate spacing of the frame's packets - decode
+//! added = when a frame was shown - when it would have been shown had nothing but encoding, pacing and decoding taken time
 //! ```
 //!
 //! What is left is what we add: waiting for threads, timers and sockets.
@@ -12,7 +12,7 @@ use media::{CodecError, Decoder, H264Config, H264Decoder, H264Encoder, RawFrame}
 use real::{Clock, EncodeTimes, Threaded};
 use serde_json::{Map, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
-use units::{Bytes, Rng, Span};
+use units::{Bytes, Rng, Span, Time};
 
 use super::Benchmark;
 use super::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
@@ -24,8 +24,8 @@ use crate::values::{Input, PictureSize};
 const LENGTH: Span = Span::from_secs(10);
 const SIZE: PictureSize = PictureSize { width: 1280, height: 720 };
 const FPS: f64 = 30.0;
-/// A constant rate, paced fast: how a controller behaves is measured elsewhere.
-const CONTROLLER: &str = "fixed:rate=5mbit,pace=16";
+/// A constant rate, paced as SQP paces (at twice the rate): how a controller behaves is measured elsewhere.
+const CONTROLLER: &str = "fixed:rate=5mbit";
 /// The first frames start threads and fill caches.
 const WARM_UP: u32 = 15;
 
@@ -100,28 +100,45 @@ struct Frames {
 fn gather(ways: &[Way], encode_times: &[(u32, Span)]) -> Frames {
     let gaps = ways.windows(2).map(|pair| (pair[1].captured - pair[0].captured).as_millis_f64()).collect();
     let mut frames = Frames { captured: ways.len(), gaps, ..Frames::default() };
+    let mut ideal = Ideal::default();
     for &(number, encode) in encode_times {
         let Some((way, (shown, decode))) = ways.get(number as usize).and_then(|way| Some((way, way.shown?)))
         else {
             continue;
         };
-        let total = shown - way.captured;
+        let ideally = ideal.show(way, encode, decode);
         frames.shown += 1;
         frames.bits += f64::from(way.size) * 8.0;
         if number < WARM_UP {
             continue;
         }
-        frames.added.push((total - encode - decode - spacing(way)).as_millis_f64());
+        frames.added.push((shown - ideally).as_millis_f64());
         frames.encode.push(encode.as_millis_f64());
         frames.decode.push(decode.as_millis_f64());
-        frames.total.push(total.as_millis_f64());
+        frames.total.push((shown - way.captured).as_millis_f64());
     }
     frames
 }
 
-/// How long the pacer means to take over a frame's packets.
-fn spacing(way: &Way) -> Span {
-    way.pacing.map_or(Span::ZERO, |rate| rate.time_to_send(Bytes::new(way.before_last)))
+/// The same chain on a machine without friction: encoder, pacer and decoder each start a frame as soon as they have it and
+/// are done with the one before.
+#[derive(Default)]
+struct Ideal {
+    encoded_at: Time,
+    clear_at: Time,
+    shown_at: Time,
+}
+
+impl Ideal {
+    /// When the next frame would be shown.
+    fn show(&mut self, way: &Way, encode: Span, decode: Span) -> Time {
+        self.encoded_at = self.encoded_at.max(way.captured) + encode;
+        let pace = |bytes| way.pacing.map_or(Span::ZERO, |rate| rate.time_to_send(Bytes::new(bytes)));
+        let sent_at = self.clear_at.max(self.encoded_at) + pace(way.before_last);
+        self.clear_at = sent_at + pace(way.last);
+        self.shown_at = self.shown_at.max(sent_at) + decode;
+        self.shown_at
+    }
 }
 
 impl Frames {
@@ -148,25 +165,35 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::{Rate, Time};
+    use units::Rate;
 
     #[test]
     fn what_is_added_is_what_nothing_else_explains() {
-        let ms = Time::from_millis;
-        let way = Way {
-            captured: ms(100),
-            encoded: Some(ms(106)),
+        let ms = |n: u32| Time::from_millis(u64::from(n));
+        let way = |start: u32| Way {
+            captured: ms(start),
+            encoded: Some(ms(start + 6)),
             size: 10_000,
             before_last: 9_000,
+            last: 1_000,
             pacing: Some(Rate::from_mbps(8)),
-            shown: Some((ms(120), Span::from_millis(3))),
-            ..Way::default()
+            shown: Some((ms(start + 20), Span::from_millis(3))),
         };
-        let ways: Vec<_> = (0..=WARM_UP).map(|_| way).chain([Way::default()]).collect();
+        let ways: Vec<_> = (0..=WARM_UP).map(|frame| way(33 * frame)).chain([Way::default()]).collect();
         let encode: Vec<_> = (0..WARM_UP + 9).map(|frame| (frame, Span::from_millis(6))).collect();
         let frames = gather(&ways, &encode);
-        // 20 ms in all, less 6 of encoding, 9 of pacing and 3 of decoding.
         assert_eq!((frames.captured, frames.shown), (WARM_UP as usize + 2, WARM_UP as usize + 1));
+        // 20 ms in all, less 6 of encoding, 9 of pacing and 3 of decoding.
         assert_eq!(frames.added, [2.0]);
+    }
+
+    #[test]
+    fn a_frame_waits_for_the_one_before_it() {
+        let ms = Span::from_millis;
+        let way = Way { last: 1_000, pacing: Some(Rate::from_mbps(8)), ..Way::default() };
+        let mut ideal = Ideal::default();
+        // Encoded at 2 and 4 ms, sent at once each, decoded from 2 to 5 and from 5 to 8 ms.
+        assert_eq!(ideal.show(&way, ms(2), ms(3)), Time::from_millis(5));
+        assert_eq!(ideal.show(&way, ms(2), ms(3)), Time::from_millis(8));
     }
 }

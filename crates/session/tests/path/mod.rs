@@ -82,8 +82,12 @@ pub fn s20() -> LinkConfig {
 }
 
 pub fn build(link: LinkConfig, back: LinkConfig, flows: Vec<Flow>, recorded: bool) -> Path {
+    build_seeded(1, link, back, flows, recorded)
+}
+
+pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Flow>, recorded: bool) -> Path {
     let memory = recorded.then(|| Arc::new(Mutex::new(Memory::default())));
-    let mut world = World::new(1, memory.clone().map(|m| m as record::Shared));
+    let mut world = World::new(seed, memory.clone().map(|m| m as record::Shared));
     let bottleneck = world.add_link("bottleneck", link);
     let mut hosts = Vec::new();
     for (number, flow) in flows.into_iter().enumerate() {
@@ -94,7 +98,7 @@ pub fn build(link: LinkConfig, back: LinkConfig, flows: Vec<Flow>, recorded: boo
         let video = Video { encoder, source: None, interval: setup.frame_interval };
         let supply = if flow.backlog { Supply::Backlog } else { Supply::Video(video) };
         let config = SenderConfig { session: number as u32 + 1, mtu: flow.mtu, ..SenderConfig::default() };
-        let rng = Rng::stream(1, &format!("flow{number}"));
+        let rng = Rng::stream(seed, &format!("flow{number}"));
         let tap = world.next_host_tap(HostClock::default());
         let mut policies = Policies::default();
         if !flow.repair {
