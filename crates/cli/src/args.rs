@@ -8,6 +8,9 @@ use units::{Rate, Span};
 
 use crate::values::{CcList, Input, PictureSize, Sink, Target};
 
+/// The largest seed: it stands in TOML files, whose integers have a sign.
+const MOST_SEED: u64 = i64::MAX as u64;
+
 /// Interactive video over a changing network, in virtual and in real time.
 #[derive(Debug, Parser)]
 #[command(
@@ -72,13 +75,17 @@ pub struct Scenario {
     #[arg(value_name = "SCENARIO.toml")]
     pub file: PathBuf,
     /// Seed of every random stream, instead of the scenario's
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     pub seed: Option<u64>,
     /// How long to run in virtual time, such as 30s, instead of the scenario's
     #[arg(long)]
     pub duration: Option<Span>,
-    /// Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated
-    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    /// Fields to change, each `FIELD=VALUE`.
+    #[arg(
+        long = "set",
+        value_name = "FIELD=VALUE",
+        help = "Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated"
+    )]
     pub changes: Vec<String>,
     /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left out
     #[arg(long, value_name = "DIR")]
@@ -110,7 +117,9 @@ pub struct Run {
 #[command(after_help = "\
 Examples:
   framewire compare scenarios/sqp-20mbit.toml --cc sqp,newreno,fixed
-  framewire compare scenarios/sqp-20mbit.toml --cc sqp,sqp:target=0.7,window=3,fixed:rate=8mbit --out out/compare")]
+  framewire compare scenarios/sqp-20mbit.toml --cc sqp,sqp:target=0.7,window=3,fixed:rate=8mbit --out out/compare
+
+With --json: one object {\"runs\": [...]}, each run as `framewire run --json` prints it.")]
 pub struct Compare {
     #[command(flatten)]
     pub scenario: Scenario,
@@ -143,7 +152,7 @@ pub struct Demo {
     #[arg(long, default_value = "10s")]
     pub duration: Span,
     /// Seed of every random stream
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     pub seed: u64,
     /// Folder for tables and report; it is made, and may exist
     #[arg(long, value_name = "DIR", default_value = "out/demo")]
@@ -270,7 +279,7 @@ pub struct Relay {
     #[arg(long, default_value = "droptail:120ms")]
     pub queue: netsim::QueueSpec,
     /// Seed of the link's random streams
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     pub seed: u64,
     /// Stop after this long; runs until interrupted if left out
     #[arg(long)]

@@ -1,5 +1,5 @@
 //! A scenario file with the command line's changes applied. The changed text is what runs and what is kept with the
-//! results, so that a run can be repeated from its folder alone.
+//! results, so that they always say what they are results of.
 
 use lab::scenario::Scenario;
 use toml::{Table, Value};
@@ -28,11 +28,7 @@ pub fn load(args: &args::Scenario) -> Result<Scenario, Failure> {
 }
 
 fn changes(args: &args::Scenario) -> Result<Vec<(String, Value)>, Failure> {
-    let seed = match args.seed.map(i64::try_from) {
-        Some(Err(_)) => return Err(Failure::Input(format!("--seed: at most {}", i64::MAX))),
-        Some(Ok(seed)) => Some(("seed".to_owned(), Value::Integer(seed))),
-        None => None,
-    };
+    let seed = args.seed.map(|seed| ("seed".to_owned(), Value::Integer(seed as i64)));
     let duration =
         args.duration.map(|d| ("duration".to_owned(), Value::String(format!("{}ns", d.as_nanos()))));
     let asked = args.changes.iter().map(|change| {

@@ -1,6 +1,8 @@
 //! Virtual time: `framewire run` and `framewire compare`.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use lab::report::{ReportData, render};
 use lab::run::{LabError, Outcome, RunOptions};
@@ -25,6 +27,7 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
     };
     let title = scenario.name.clone();
     let out = folder(&args.scenario, &scenario);
+    let begin = Instant::now();
     let outcomes = simulate(&[scenario], out.as_deref())?;
     let outcome = &outcomes[0];
     if let Some(out) = &out {
@@ -36,7 +39,7 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
         return Ok(());
     }
     println!("{}", results::of_flows(&outcome.summary));
-    close(&outcomes, out.as_deref());
+    close(&outcomes, out.as_deref(), begin.elapsed());
     Ok(())
 }
 
@@ -58,10 +61,11 @@ pub fn side_by_side(
 ) -> Result<(), Failure> {
     let scenarios = ccs.iter().map(|cc| scenario.with_cc(cc).map_err(Failure::input));
     let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
+    let begin = Instant::now();
     let outcomes = simulate(&scenarios, out)?;
     if let Some(out) = out {
-        for (cc, outcome) in ccs.iter().zip(&outcomes) {
-            write_run(&out.join(folder_name(cc)), outcome)?;
+        for (name, outcome) in folder_names(ccs).iter().zip(&outcomes) {
+            write_run(&out.join(name), outcome)?;
         }
         write_report(out, title, &outcomes)?;
     }
@@ -70,16 +74,14 @@ pub fn side_by_side(
         return Ok(());
     }
     println!("{}", results::of_runs(outcomes.iter().map(|outcome| &outcome.summary)));
-    close(&outcomes, out);
+    close(&outcomes, out, begin.elapsed());
     Ok(())
 }
 
 /// Runs scenarios, as many at a time as there are processors, under one progress bar. The folder for the results is made
 /// sure of before anything is run.
 fn simulate(scenarios: &[Scenario], out: Option<&Path>) -> Result<Vec<Outcome>, Failure> {
-    if let Some(out) = out.filter(|out| out.exists() && !out.is_dir()) {
-        return Err(Failure::Input(format!("--out {}: there is a file of that name", out.display())));
-    }
+    out.map_or(Ok(()), can_make_folder)?;
     let bar = output::progress(STEPS as u64, "simulating");
     let progress = |share: f64| bar.set_position((share * STEPS) as u64);
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -105,8 +107,34 @@ fn folder_name(name: &str) -> String {
     name.chars().map(plain).collect::<String>().trim_start_matches('.').to_owned()
 }
 
+/// A folder for each controller, numbered where one is compared with itself.
+fn folder_names(ccs: &[String]) -> Vec<String> {
+    let twins = |index: usize| ccs[..index].iter().filter(|cc| **cc == ccs[index]).count();
+    let number = |index| match twins(index) {
+        0 => String::new(),
+        before => format!("-{}", before + 1),
+    };
+    ccs.iter().enumerate().map(|(index, cc)| folder_name(cc) + &number(index)).collect()
+}
+
 fn summary(outcome: &Outcome) -> Value {
     serde_json::to_value(&outcome.summary).expect("a summary is plain data")
+}
+
+/// Whether a folder is there or could be made, found out without making it: a run that fails leaves nothing behind.
+fn can_make_folder(folder: &Path) -> Result<(), Failure> {
+    let whole = std::path::absolute(folder).map_err(Failure::input)?;
+    let nearest = whole.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let refuse =
+        |what| Err(Failure::Input(format!("--out {}: {} {what}", folder.display(), nearest.display())));
+    let name = CString::new(nearest.as_os_str().as_encoded_bytes()).map_err(Failure::input)?;
+    // SAFETY: `name` ends with a zero and lives until the call returns.
+    let writable = unsafe { libc::access(name.as_ptr(), libc::W_OK) } == 0;
+    match (nearest.is_dir(), writable) {
+        (false, _) => refuse("is a file"),
+        (true, false) => refuse("may not be written to"),
+        (true, true) => Ok(()),
+    }
 }
 
 /// Makes sure of a folder for results.
@@ -139,7 +167,9 @@ fn write_report(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), 
 }
 
 /// The last lines for people: what would repeat the run, and where the rest is.
-fn close(outcomes: &[Outcome], out: Option<&Path>) {
+fn close(outcomes: &[Outcome], out: Option<&Path>, took: Duration) {
+    let simulated: f64 = outcomes.iter().map(|outcome| outcome.summary.duration_s).sum();
+    println!("{simulated:.0} s of network in {:.1} s", took.as_secs_f64());
     let first = &outcomes[0].summary;
     let hashes: Vec<_> = outcomes.iter().map(|outcome| outcome.summary.hash.as_str()).collect();
     println!("seed {}, commit {}, hash {}", first.seed, first.commit, hashes.join(" "));
@@ -156,5 +186,7 @@ mod tests {
     fn names_become_folders() {
         assert_eq!(folder_name("sqp:target=0.8,window=3"), "sqp-target=0.8-window=3");
         assert_eq!(folder_name("../up"), "-up");
+        let ccs = ["sqp", "fixed", "sqp"].map(str::to_owned);
+        assert_eq!(folder_names(&ccs), ["sqp", "fixed", "sqp-2"]);
     }
 }

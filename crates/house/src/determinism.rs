@@ -79,7 +79,7 @@ fn character(text: &str) -> Option<usize> {
     if first != '\\' {
         return chars.next().filter(|&(_, c)| c == '\'').map(|(at, _)| at + 1);
     }
-    chars.nth(0)?;
+    chars.next()?;
     chars.find(|&(_, c)| c == '\'').map(|(at, _)| at + 1)
 }
 

@@ -65,7 +65,7 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
 
 fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, EncodeTimes), Failure> {
     let clip = Clip { input, size: Some(SIZE), fps: Some(FPS), length: Some(LENGTH + Span::from_secs(5)) };
-    let source = live::open(&clip)?;
+    let (source, _) = live::open(&clip)?;
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup { frame_interval: interval, ..Setup::default() };
     let options: Options = CONTROLLER.parse().map_err(Failure::work)?;

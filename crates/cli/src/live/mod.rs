@@ -1,5 +1,6 @@
 //! Real time: `framewire send`, `receive` and `relay`.
 
+mod clip;
 mod receive;
 mod relay;
 mod send;
@@ -10,9 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::ProgressBar;
 use real::RealError;
 
+pub use clip::{Clip, open};
 pub use receive::receive;
 pub use relay::relay;
-pub use send::{Clip, open, send};
+pub use send::send;
 
 use crate::failure::Failure;
 

@@ -1,37 +1,31 @@
 //! `framewire send`: a clip through encoder, session and UDP, in real time.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use cc::Setup;
-use media::{ClipOptions, H264Config, H264Encoder, RawFrame, Source, SyntheticConfig, SyntheticGame};
-use real::{Driver, Limits, Prefetched, Settings, Threaded};
+use media::{H264Config, H264Encoder, Source};
+use real::{Driver, Limits, Settings, Threaded};
 use record::Tap;
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, Supply, Video};
 use units::{Rate, Rng, Span};
 use wire::Endpoint;
 
+use super::clip::{Clip, open};
 use super::{catch_interrupts, go_on, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
-use crate::values::{Input, PictureSize};
 
 /// A receiver that has not answered by then will not.
 const PATIENCE: Span = Span::from_secs(10);
-/// Pictures read ahead of the encoder: a hiccup of a disk or of ffmpeg costs no frame.
-const READ_AHEAD: usize = 8;
-/// The synthetic clip, where nothing else is asked for.
-const SYNTHETIC: PictureSize = PictureSize { width: 1280, height: 720 };
-const SYNTHETIC_FPS: f64 = 30.0;
 
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?;
     let clip = Clip { input: &args.input, size: args.size, fps: args.fps, length: args.duration };
-    let source = open(&clip)?;
+    let (source, trouble) = open(&clip)?;
     let (size, interval) = (source.size(), source.interval());
     let peer = args.target.resolve().map_err(Failure::Input)?;
     let mut driver = Driver::connect(peer, &Settings::default()).map_err(refused)?;
@@ -49,6 +43,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     run.map_err(Failure::work)?;
+    trouble.check()?;
     if driver.counters().received == 0 {
         return Err(Failure::Work(format!(
             "{} has not answered; is `framewire receive` running there?",
@@ -57,63 +52,6 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     }
     report(args, &sender, driver.clock().now() - start);
     Ok(())
-}
-
-/// A clip as it is to be played.
-#[derive(Clone, Copy, Debug)]
-pub struct Clip<'a> {
-    /// Which.
-    pub input: &'a Input,
-    /// Scaled to this size; its own if `None`.
-    pub size: Option<PictureSize>,
-    /// Pictures a second; its own if `None`.
-    pub fps: Option<f64>,
-    /// Repeated for this long; played once if `None`.
-    pub length: Option<Span>,
-}
-
-/// Opens a clip, which is then read ahead on a thread of its own.
-pub fn open(clip: &Clip<'_>) -> Result<Box<dyn Source>, Failure> {
-    if clip.fps.is_some_and(|fps| !(1.0..=240.0).contains(&fps)) {
-        return Err(Failure::input("--fps: pictures a second are between 1 and 240"));
-    }
-    let source: Box<dyn Source> = match clip.input {
-        Input::Synthetic => {
-            let size = clip.size.unwrap_or(SYNTHETIC);
-            let interval = Span::from_secs_f64(1.0 / clip.fps.unwrap_or(SYNTHETIC_FPS));
-            let config = SyntheticConfig { interval, ..SyntheticConfig::new(size.width, size.height) };
-            Box::new(SyntheticGame::new(config))
-        }
-        Input::File(path) => {
-            let size = clip.size.map(|size| (size.width, size.height));
-            let options =
-                ClipOptions { loop_clip: clip.length.is_some(), fps: clip.fps, size, max_frames: None };
-            media::open_clip(path, options).map_err(Failure::input)?
-        }
-    };
-    let pictures =
-        clip.length.map(|length| (length.as_secs_f64() / source.interval().as_secs_f64()).ceil() as u64);
-    let source = Prefetched::new(source, READ_AHEAD);
-    Ok(Box::new(FirstOf { source, left: pictures.unwrap_or(u64::MAX) }))
-}
-
-/// The first pictures of a clip.
-struct FirstOf {
-    source: Prefetched,
-    left: u64,
-}
-
-impl Source for FirstOf {
-    fn size(&self) -> (usize, usize) {
-        self.source.size()
-    }
-    fn interval(&self) -> Span {
-        self.source.interval()
-    }
-    fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
-        self.left = self.left.checked_sub(1)?;
-        self.source.next_picture()
-    }
 }
 
 fn build(
@@ -190,17 +128,4 @@ fn report(args: &args::Send, sender: &Sender, elapsed: Span) {
         format!("{:.1}", sender.srtt().as_millis_f64()),
     ]);
     print!("{table}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clip_ends_after_the_pictures_asked_for() {
-        let game = SyntheticGame::new(SyntheticConfig::new(64, 64));
-        let mut source = FirstOf { source: Prefetched::new(Box::new(game), 2), left: 3 };
-        assert_eq!(std::iter::from_fn(|| source.next_picture()).count(), 3);
-        assert!(source.next_picture().is_none());
-    }
 }

@@ -4,11 +4,13 @@
 //! Source --> Watched ---------> encoder ... decoder --> Judge (a Screen) --> Event::FrameQuality
 //!               '--> Originals (by capture index) --------^
 //! ```
+//!
+//! With barcodes on, the number burned into each picture must come out again on the frame that claims to be it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use media::{Clip, RawFrame, Source};
+use media::{Clip, RawFrame, Source, barcode};
 use record::{Event, Real, Tap};
 use session::{Screen, Shown};
 use units::{Span, Time};
@@ -73,6 +75,8 @@ pub(super) enum Footage {
 pub(super) struct Watched {
     pub footage: Footage,
     pub originals: Originals,
+    /// Each picture carries its number.
+    pub barcode: bool,
 }
 
 impl Watched {
@@ -97,12 +101,20 @@ impl Source for Watched {
         let picture = match &mut self.footage {
             Footage::Clip(clip) => {
                 let picture = clip.next_picture();
-                self.originals.lock().trouble = clip.trouble().map(ToString::to_string);
+                if let Some(trouble) = clip.trouble() {
+                    self.originals.lock().trouble = Some(trouble.to_string());
+                }
                 picture
             }
             Footage::Endless(source) => source.next_picture(),
         };
-        picture.inspect(|picture| self.originals.keep(picture))
+        let mut picture = picture?;
+        if self.barcode {
+            let number = self.originals.lock().next;
+            barcode::burn(Arc::make_mut(&mut picture), number);
+        }
+        self.originals.keep(&picture);
+        Some(picture)
     }
 }
 
@@ -117,6 +129,13 @@ impl Screen for Judge {
         let (Some(picture), Some(original)) = (&shown.picture, self.originals.take(shown.frame)) else {
             return;
         };
+        // Where pictures carry their numbers, the one on the screen must be the one the session says it is.
+        if barcode::read(&original) == Some(shown.frame)
+            && let Some(other) = barcode::read(picture).filter(|&number| number != shown.frame)
+        {
+            let trouble = format!("frame {} was shown with the picture of frame {other}", shown.frame);
+            self.originals.lock().trouble.get_or_insert(trouble);
+        }
         // A picture of another size than its source has no quality to speak of.
         if let Ok(quality) = media::quality(&original, picture) {
             let (psnr, ssim) = (Real(quality.psnr_y), Real(quality.ssim));

@@ -88,7 +88,11 @@ fn codec(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
     let refuse = |error: media::CodecError| scenario.error(&at, error.to_string());
     let originals = Originals::default();
-    let source = Watched { footage: footage(scenario, flow, &at)?, originals: originals.clone() };
+    let source = Watched {
+        footage: footage(scenario, flow, &at)?,
+        originals: originals.clone(),
+        barcode: flow.encoder.barcode,
+    };
     let ((width, height), interval) = (source.size(), source.interval());
     let wanted = &flow.encoder;
     let base = H264Config::new(width, height, interval);

@@ -139,7 +139,7 @@ fn missing_files_are_scenario_errors() {
 #[test]
 fn a_real_codec_is_measured_frame_by_frame() {
     let text = format!(
-        "{}[flow.encoder]\nkind = \"h264\"\nfps = 30.0\nsize = \"320x180\"\n",
+        "{}[flow.encoder]\nkind = \"h264\"\nfps = 30.0\nsize = \"320x180\"\nbarcode = true\n",
         ONE_FLOW.replace("10s", "3s").replace("2s", "0s").replace("20mbit", "2mbit")
     );
     let outcome = run(&scenario(&text), &RunOptions::default()).unwrap();

@@ -240,6 +240,8 @@ pub struct Encoder {
     pub size: Option<PictureSize>,
     /// Codec: cut frames into slices that fit a packet each.
     pub slices: bool,
+    /// Codec: burn each frame's number into its picture, and check that it is the one shown.
+    pub barcode: bool,
 }
 
 impl Default for Encoder {
@@ -261,6 +263,7 @@ impl Default for Encoder {
             clip: SYNTHETIC.to_owned(),
             size: None,
             slices: false,
+            barcode: false,
         }
     }
 }

@@ -1,0 +1,143 @@
+//! Clips as real time plays them: read ahead on a thread of their own, for as long as asked for.
+
+use std::sync::{Arc, Mutex};
+
+use media::{ClipOptions, RawFrame, Source, SyntheticConfig, SyntheticGame};
+use real::Prefetched;
+use units::Span;
+
+use crate::failure::Failure;
+use crate::values::{Input, PictureSize};
+
+/// Pictures read ahead of the encoder: a hiccup of a disk or of ffmpeg costs no frame.
+const READ_AHEAD: usize = 8;
+/// The synthetic clip, where nothing else is asked for.
+const SYNTHETIC: PictureSize = PictureSize { width: 1280, height: 720 };
+const SYNTHETIC_FPS: f64 = 30.0;
+
+/// A clip as it is to be played.
+#[derive(Clone, Copy, Debug)]
+pub struct Clip<'a> {
+    /// Which.
+    pub input: &'a Input,
+    /// Scaled to this size; its own if `None`.
+    pub size: Option<PictureSize>,
+    /// Pictures a second; its own if `None`.
+    pub fps: Option<f64>,
+    /// Repeated for this long; played once if `None`.
+    pub length: Option<Span>,
+}
+
+/// Why a clip broke off, if it did.
+#[derive(Clone, Debug, Default)]
+pub struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    /// An error if the clip broke off.
+    pub fn check(&self) -> Result<(), Failure> {
+        let trouble = self.0.lock().expect("nothing panics while it holds this");
+        trouble.clone().map_or(Ok(()), |what| Err(Failure::Work(what)))
+    }
+}
+
+/// A clip that tells why it broke off, from whatever thread reads it.
+struct Watched {
+    clip: media::Clip,
+    trouble: Trouble,
+}
+
+impl Source for Watched {
+    fn size(&self) -> (usize, usize) {
+        self.clip.size()
+    }
+    fn interval(&self) -> Span {
+        self.clip.interval()
+    }
+    fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
+        let picture = self.clip.next_picture();
+        if let Some(trouble) = self.clip.trouble().filter(|_| picture.is_none()) {
+            *self.trouble.0.lock().expect("nothing panics while it holds this") = Some(trouble.to_string());
+        }
+        picture
+    }
+}
+
+/// The first pictures of a clip.
+struct FirstOf {
+    source: Prefetched,
+    left: u64,
+}
+
+impl Source for FirstOf {
+    fn size(&self) -> (usize, usize) {
+        self.source.size()
+    }
+    fn interval(&self) -> Span {
+        self.source.interval()
+    }
+    fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
+        self.left = self.left.checked_sub(1)?;
+        self.source.next_picture()
+    }
+}
+
+/// Opens a clip.
+pub fn open(clip: &Clip<'_>) -> Result<(Box<dyn Source>, Trouble), Failure> {
+    if clip.fps.is_some_and(|fps| !(1.0..=240.0).contains(&fps)) {
+        return Err(Failure::input("--fps: pictures a second are between 1 and 240"));
+    }
+    let trouble = Trouble::default();
+    let source: Box<dyn Source> = match clip.input {
+        Input::Synthetic => Box::new(synthetic(clip)),
+        Input::File(path) => {
+            let size = clip.size.map(|size| (size.width, size.height));
+            let options =
+                ClipOptions { loop_clip: clip.length.is_some(), fps: clip.fps, size, max_frames: None };
+            let clip = media::Clip::open(path, options).map_err(Failure::input)?;
+            Box::new(Watched { clip, trouble: trouble.clone() })
+        }
+    };
+    let pictures = |length: Span| (length.as_secs_f64() / source.interval().as_secs_f64()).round() as u64;
+    let left = clip.length.map_or(u64::MAX, pictures);
+    Ok((Box::new(FirstOf { source: Prefetched::new(source, READ_AHEAD), left }), trouble))
+}
+
+fn synthetic(clip: &Clip<'_>) -> SyntheticGame {
+    let size = clip.size.unwrap_or(SYNTHETIC);
+    let interval = Span::from_secs_f64(1.0 / clip.fps.unwrap_or(SYNTHETIC_FPS));
+    SyntheticGame::new(SyntheticConfig { interval, ..SyntheticConfig::new(size.width, size.height) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pictures(clip: &Clip<'_>) -> (usize, Result<(), Failure>) {
+        let (mut source, trouble) = open(clip).expect("the clip opens");
+        (std::iter::from_fn(|| source.next_picture()).count(), trouble.check())
+    }
+
+    #[test]
+    fn a_clip_ends_after_the_time_asked_for() {
+        let size = Some(PictureSize { width: 64, height: 64 });
+        let length = Some(Span::from_millis(100));
+        let clip = Clip { input: &Input::Synthetic, size, fps: Some(30.0), length };
+        let (count, trouble) = pictures(&clip);
+        assert_eq!(count, 3);
+        assert!(trouble.is_ok());
+        assert!(open(&Clip { fps: Some(0.5), ..clip }).is_err());
+    }
+
+    #[test]
+    fn a_clip_that_breaks_off_says_so() {
+        let path = std::env::temp_dir().join(format!("framewire-cut-{}.y4m", std::process::id()));
+        let picture = [b"FRAME\n".as_slice(), &[128; 16 * 16 * 3 / 2]].concat();
+        let whole = [b"YUV4MPEG2 W16 H16 F30:1 C420jpeg\n".as_slice(), &picture, &picture[..40]].concat();
+        std::fs::write(&path, whole).expect("the temporary folder can be written");
+        let input = Input::File(path.clone());
+        let (count, trouble) = pictures(&Clip { input: &input, size: None, fps: None, length: None });
+        std::fs::remove_file(&path).expect("the file is there");
+        assert_eq!(count, 1);
+        assert!(matches!(trouble, Err(Failure::Work(what)) if what.contains("framewire-cut")));
+    }
+}
