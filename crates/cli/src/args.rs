@@ -146,7 +146,7 @@ pub struct Demo {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Congestion controllers to compare, separated by commas
-    #[arg(long, value_name = "CC,CC,...", default_value = "sqp,newreno,fixed")]
+    #[arg(long, value_name = "CC,CC,...", default_value = "sqp,newreno,fixed:rate=6mbit")]
     pub cc: CcList,
     /// How long to run in virtual time; the clip repeats
     #[arg(long, default_value = "10s")]
@@ -218,6 +218,9 @@ pub struct Send {
     /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
     #[arg(long)]
     pub fps: Option<f64>,
+    /// Burn each picture's number into its corner, so that frames can be matched at the other end
+    #[arg(long)]
+    pub barcode: bool,
     /// Rate to start at
     #[arg(long, default_value = "2mbit")]
     pub initial: Rate,

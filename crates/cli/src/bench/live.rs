@@ -64,7 +64,13 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
 }
 
 fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, EncodeTimes), Failure> {
-    let clip = Clip { input, size: Some(SIZE), fps: Some(FPS), length: Some(LENGTH + Span::from_secs(5)) };
+    let clip = Clip {
+        input,
+        size: Some(SIZE),
+        fps: Some(FPS),
+        length: Some(LENGTH + Span::from_secs(5)),
+        barcode: false,
+    };
     let (source, _) = live::open(&clip)?;
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup { frame_interval: interval, ..Setup::default() };

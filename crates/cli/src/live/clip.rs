@@ -26,6 +26,8 @@ pub struct Clip<'a> {
     pub fps: Option<f64>,
     /// Repeated for this long; played once if `None`.
     pub length: Option<Span>,
+    /// Each picture's number is burned into it.
+    pub barcode: bool,
 }
 
 /// Why a clip broke off, if it did.
@@ -66,6 +68,8 @@ impl Source for Watched {
 struct FirstOf {
     source: Prefetched,
     left: u64,
+    barcode: bool,
+    next: u32,
 }
 
 impl Source for FirstOf {
@@ -77,7 +81,12 @@ impl Source for FirstOf {
     }
     fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
         self.left = self.left.checked_sub(1)?;
-        self.source.next_picture()
+        let mut picture = self.source.next_picture()?;
+        if self.barcode {
+            media::barcode::burn(Arc::make_mut(&mut picture), self.next);
+        }
+        self.next += 1;
+        Some(picture)
     }
 }
 
@@ -99,7 +108,15 @@ pub fn open(clip: &Clip<'_>) -> Result<(Box<dyn Source>, Trouble), Failure> {
     };
     let pictures = |length: Span| (length.as_secs_f64() / source.interval().as_secs_f64()).round() as u64;
     let left = clip.length.map_or(u64::MAX, pictures);
-    Ok((Box::new(FirstOf { source: Prefetched::new(source, READ_AHEAD), left }), trouble))
+    Ok((
+        Box::new(FirstOf {
+            source: Prefetched::new(source, READ_AHEAD),
+            left,
+            barcode: clip.barcode,
+            next: 0,
+        }),
+        trouble,
+    ))
 }
 
 fn synthetic(clip: &Clip<'_>) -> SyntheticGame {
@@ -121,7 +138,7 @@ mod tests {
     fn a_clip_ends_after_the_time_asked_for() {
         let size = Some(PictureSize { width: 64, height: 64 });
         let length = Some(Span::from_millis(100));
-        let clip = Clip { input: &Input::Synthetic, size, fps: Some(30.0), length };
+        let clip = Clip { input: &Input::Synthetic, size, fps: Some(30.0), length, barcode: true };
         let (count, trouble) = pictures(&clip);
         assert_eq!(count, 3);
         assert!(trouble.is_ok());
@@ -135,7 +152,8 @@ mod tests {
         let whole = [b"YUV4MPEG2 W16 H16 F30:1 C420jpeg\n".as_slice(), &picture, &picture[..40]].concat();
         std::fs::write(&path, whole).expect("the temporary folder can be written");
         let input = Input::File(path.clone());
-        let (count, trouble) = pictures(&Clip { input: &input, size: None, fps: None, length: None });
+        let (count, trouble) =
+            pictures(&Clip { input: &input, size: None, fps: None, length: None, barcode: false });
         std::fs::remove_file(&path).expect("the file is there");
         assert_eq!(count, 1);
         assert!(matches!(trouble, Err(Failure::Work(what)) if what.contains("framewire-cut")));

@@ -24,7 +24,13 @@ const PATIENCE: Span = Span::from_secs(10);
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?;
-    let clip = Clip { input: &args.input, size: args.size, fps: args.fps, length: args.duration };
+    let clip = Clip {
+        input: &args.input,
+        size: args.size,
+        fps: args.fps,
+        length: args.duration,
+        barcode: args.barcode,
+    };
     let (source, trouble) = open(&clip)?;
     let (size, interval) = (source.size(), source.interval());
     let peer = args.target.resolve().map_err(Failure::Input)?;
