@@ -4,10 +4,8 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lab::report::{ReportData, render};
 use lab::run::{LabError, Outcome, RunOptions};
 use lab::scenario::Scenario;
-use serde_json::{Value, json};
 
 use crate::args;
 use crate::failure::Failure;
@@ -25,17 +23,15 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
         Some(cc) => scenario.with_cc(cc.only().map_err(Failure::Input)?).map_err(Failure::input)?,
         None => scenario,
     };
-    let title = scenario.name.clone();
     let out = folder(&args.scenario, &scenario);
     let begin = Instant::now();
     let outcomes = simulate(&[scenario], out.as_deref())?;
     let outcome = &outcomes[0];
     if let Some(out) = &out {
-        write_run(out, outcome)?;
-        write_report(out, &title, &outcomes)?;
+        lab::output::write_run(out, outcome).map_err(Failure::work)?;
     }
     if args.scenario.format.json {
-        output::json(&summary(outcome));
+        output::json(&lab::output::json(outcome));
         return Ok(());
     }
     println!("{}", results::of_flows(&outcome.summary));
@@ -64,13 +60,10 @@ pub fn side_by_side(
     let begin = Instant::now();
     let outcomes = simulate(&scenarios, out)?;
     if let Some(out) = out {
-        for (name, outcome) in folder_names(ccs).iter().zip(&outcomes) {
-            write_run(&out.join(name), outcome)?;
-        }
-        write_report(out, title, &outcomes)?;
+        lab::output::write_comparison(out, title, &outcomes).map_err(Failure::work)?;
     }
     if format.json {
-        output::json(&json!({ "runs": outcomes.iter().map(summary).collect::<Vec<_>>() }));
+        output::json(&lab::output::comparison_json(&outcomes));
         return Ok(());
     }
     println!("{}", results::of_runs(outcomes.iter().map(|outcome| &outcome.summary)));
@@ -97,28 +90,9 @@ fn simulate(scenarios: &[Scenario], out: Option<&Path>) -> Result<Vec<Outcome>, 
 
 /// Where results go: where `--out` says; for people, who asked for no folder, `out/NAME`.
 fn folder(args: &args::Scenario, scenario: &Scenario) -> Option<PathBuf> {
-    let usual = || (!args.format.json).then(|| Path::new("out").join(folder_name(&scenario.name)));
+    let usual =
+        || (!args.format.json).then(|| Path::new("out").join(lab::output::folder_name(&scenario.name)));
     args.out.clone().or_else(usual)
-}
-
-/// A controller or scenario's name as the name of a folder.
-fn folder_name(name: &str) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || "-_.=".contains(c) { c } else { '-' };
-    name.chars().map(plain).collect::<String>().trim_start_matches('.').to_owned()
-}
-
-/// A folder for each controller, numbered where one is compared with itself.
-fn folder_names(ccs: &[String]) -> Vec<String> {
-    let twins = |index: usize| ccs[..index].iter().filter(|cc| **cc == ccs[index]).count();
-    let number = |index| match twins(index) {
-        0 => String::new(),
-        before => format!("-{}", before + 1),
-    };
-    ccs.iter().enumerate().map(|(index, cc)| folder_name(cc) + &number(index)).collect()
-}
-
-fn summary(outcome: &Outcome) -> Value {
-    serde_json::to_value(&outcome.summary).expect("a summary is plain data")
 }
 
 /// Whether a folder is there or could be made, found out without making it: a run that fails leaves nothing behind.
@@ -143,29 +117,6 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::Input(format!("--out {}: {error}", folder.display())))
 }
 
-/// Tables, summary and scenario of one run.
-fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), Failure> {
-    make_folder(folder)?;
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        lab::files::write_whole(&path, |file| std::io::Write::write_all(file, text.as_bytes()))
-            .map_err(Failure::work)
-    };
-    write("scenario.toml", &outcome.scenario.text)?;
-    write("summary.json", &format!("{:#}\n", summary(outcome)))?;
-    lab::tables::write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin())
-        .map_err(Failure::work)
-}
-
-fn write_report(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), Failure> {
-    let description = outcomes[0].scenario.description.clone();
-    let runs = outcomes.iter().map(|outcome| outcome.view(outcome.scenario.flows[0].cc.clone())).collect();
-    let page = render(&ReportData { title: title.to_owned(), description, runs });
-    let path = folder.join("report.html");
-    lab::files::write_whole(&path, |file| std::io::Write::write_all(file, page.as_bytes()))
-        .map_err(Failure::work)
-}
-
 /// The last lines for people: what would repeat the run, and where the rest is.
 fn close(outcomes: &[Outcome], out: Option<&Path>, took: Duration) {
     let simulated: f64 = outcomes.iter().map(|outcome| outcome.summary.duration_s).sum();
@@ -175,18 +126,5 @@ fn close(outcomes: &[Outcome], out: Option<&Path>, took: Duration) {
     println!("seed {}, commit {}, hash {}", first.seed, first.commit, hashes.join(" "));
     if let Some(out) = out {
         println!("report: {}", out.join("report.html").display());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_folders() {
-        assert_eq!(folder_name("sqp:target=0.8,window=3"), "sqp-target=0.8-window=3");
-        assert_eq!(folder_name("../up"), "-up");
-        let ccs = ["sqp", "fixed", "sqp"].map(str::to_owned);
-        assert_eq!(folder_names(&ccs), ["sqp", "fixed", "sqp-2"]);
     }
 }

@@ -26,8 +26,9 @@ pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
 /// # Errors
 /// As [`write_run`].
 pub fn write_comparison(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), WriteError> {
-    for outcome in outcomes {
-        write_rows(&folder.join(folder_name(&outcome.scenario.flows[0].cc)), outcome)?;
+    let ccs: Vec<&str> = outcomes.iter().map(|outcome| outcome.scenario.flows[0].cc.as_str()).collect();
+    for (name, outcome) in folder_names(&ccs).iter().zip(outcomes) {
+        write_rows(&folder.join(name), outcome)?;
     }
     write_text(&folder.join("report.html"), &report(title, outcomes))?;
     write_text(&folder.join("summary.json"), &format!("{:#}\n", comparison_json(outcomes)))
@@ -77,6 +78,16 @@ pub fn folder_name(name: &str) -> String {
         "" => "-".to_owned(),
         name => name.to_owned(),
     }
+}
+
+/// A folder for each controller, numbered where one is compared with itself.
+fn folder_names(ccs: &[&str]) -> Vec<String> {
+    let twins = |index: usize| ccs[..index].iter().filter(|cc| **cc == ccs[index]).count();
+    let number = |index| match twins(index) {
+        0 => String::new(),
+        before => format!("-{}", before + 1),
+    };
+    ccs.iter().enumerate().map(|(index, cc)| folder_name(cc) + &number(index)).collect()
 }
 
 #[cfg(test)]
@@ -130,5 +141,6 @@ mod tests {
         assert_eq!(folder_name("sqp:target=0.7,window=3"), "sqp-target=0.7-window=3");
         assert_eq!(folder_name("../x"), "-x");
         assert_eq!(folder_name(".."), "-");
+        assert_eq!(folder_names(&["sqp", "fixed", "sqp"]), ["sqp", "fixed", "sqp-2"]);
     }
 }

@@ -57,7 +57,15 @@ pub enum Event {
     Delivered { flow: u16, size: u32, delay: Span },
 
     /// The sender handed a packet to the network. `frame` is `u32::MAX` for packets of no frame.
-    PacketSent { packet: u64, size: u32, stream: u8, frame: u32, index: u16, retransmission: bool, in_flight: u32 },
+    PacketSent {
+        packet: u64,
+        size: u32,
+        stream: u8,
+        frame: u32,
+        index: u16,
+        retransmission: bool,
+        in_flight: u32,
+    },
     /// The receiver accepted a media or padding packet.
     PacketReceived { packet: u64, size: u32, stream: u8, frame: u32, owd: RelativeDelay },
     /// The sender learnt that a packet arrived.

@@ -91,9 +91,12 @@ impl OutFrame {
     }
 
     fn settled(&self, now: Time) -> bool {
-        let useless =
-            if self.next == self.count { self.info.deadline } else { self.info.captured + LONGEST_WAIT };
-        self.acked >= self.count || useless < now
+        self.acked >= self.count || self.useless_after() < now
+    }
+
+    /// When the frame stops mattering, whatever becomes of it.
+    fn useless_after(&self) -> Time {
+        if self.next == self.count { self.info.deadline } else { self.info.captured + LONGEST_WAIT }
     }
 }
 
@@ -232,6 +235,13 @@ impl Outbox {
         self.waiting_bytes -= left.iter().map(bytes).sum::<u64>();
         self.sending = self.sending.saturating_sub(1);
         !left.is_empty()
+    }
+
+    /// When [`expire`](Outbox::expire) will next find something to forget, if nothing more arrives.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.frames.front().map(|frame| {
+            if frame.settled(Time::ZERO) { Time::ZERO } else { frame.useless_after() + Span::from_nanos(1) }
+        })
     }
 
     /// Nothing is left to send or to repair.

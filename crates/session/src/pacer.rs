@@ -36,10 +36,8 @@ impl Pacer {
     pub fn sent(&mut self, now: Time, size: Bytes) {
         if let Some(rate) = self.rate {
             let cost = rate.time_to_send(size);
-            // Idle for longer than a packet takes: start afresh. Otherwise keep the schedule, so that lateness of a
-            // few microseconds a packet does not add up to a lower rate.
-            let late = now - self.clear_at;
-            let base = if late >= cost.min(CATCH_UP) { now } else { self.clear_at };
+            // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a lower rate.
+            let base = if now - self.clear_at >= CATCH_UP { now } else { self.clear_at };
             self.clear_at = base + cost;
         }
     }

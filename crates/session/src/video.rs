@@ -79,7 +79,9 @@ impl VideoStream {
 
     /// When capture or encoder next want attention.
     pub fn next_wake(&self) -> Option<Time> {
-        [self.next_capture, self.video.encoder.next_ready()].into_iter().flatten().min()
+        // Once the source has ended nothing else may look at the clock, and the end could not be told.
+        let emptying = if self.is_drained() { self.outbox.next_expiry() } else { None };
+        [self.next_capture, self.video.encoder.next_ready(), emptying].into_iter().flatten().min()
     }
 
     /// The source ended and nothing is left in the encoder.

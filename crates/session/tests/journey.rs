@@ -138,3 +138,48 @@ fn losses_reach_recovery_and_are_sent_again() {
     assert_eq!((sender.counters().lost, sender.counters().retransmissions), (1, 1));
     assert_eq!(receiver.counters().abandoned, 0);
 }
+
+/// A source of three pictures.
+struct Three(u32);
+
+impl media::Source for Three {
+    fn size(&self) -> (usize, usize) {
+        (16, 16)
+    }
+    fn interval(&self) -> Span {
+        Span::from_millis(20)
+    }
+    fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
+        self.0 = self.0.checked_sub(1)?;
+        Some(Arc::new(RawFrame::filled(16, 16, 0, 128, 128)))
+    }
+}
+
+#[test]
+fn the_end_is_told_even_to_a_receiver_that_has_gone() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let encoder = Box::new(Exact { diary, ready: None });
+    let video = Video { encoder, source: Some(Box::new(Three(3))), interval: Span::from_millis(20) };
+    let setup = Setup::default();
+    let controller = cc::build(&cc::Options::of("sqp"), &setup).unwrap();
+    let supplies = vec![Supply::Video(video)];
+    let rng = Rng::stream(1, "end");
+    let mut sender = Sender::new(
+        SenderConfig::default(),
+        &setup,
+        controller,
+        Policies::default(),
+        supplies,
+        rng,
+        Tap::default(),
+    );
+    let mut out = [0; 1500];
+    let mut now = Time::ZERO;
+    // Driven by nothing but its own wish to be woken.
+    while let Some(at) = sender.next_wake().filter(|at| *at < Time::from_secs(60) && !sender.is_finished()) {
+        now = now.max(at);
+        sender.wake(now);
+        while sender.transmit(now, &mut out).is_some() {}
+    }
+    assert!(sender.is_finished() && now < Time::from_secs(3), "still waiting at {now:?}");
+}
