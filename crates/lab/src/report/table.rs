@@ -121,7 +121,7 @@ pub(super) fn render(subjects: &[Subject<'_>], mark: bool) -> String {
 fn row(subject: &Subject<'_>, columns: &[&Column], best: &[Option<String>]) -> String {
     let (class, label) = (subject.colour.class(), escape(&subject.label));
     let mut out = format!("<tr><th class=\"{class}\"><i class=\"dot\"></i>{label}");
-    if subject.flow.cc.contains(':') || !subject.label.starts_with(&subject.flow.cc) {
+    if !subject.label.starts_with(&subject.flow.cc) {
         let _ = write!(out, "<small>{}</small>", escape(&subject.flow.cc));
     }
     out.push_str("</th>");
