@@ -262,7 +262,7 @@ impl Relay {
         limits: &Limits,
         on_tick: &mut dyn FnMut(&Relay) -> ControlFlow<()>,
     ) -> Result<(), RealError> {
-        socket::sleep_precisely();
+        socket::be_prompt();
         // The links' clock may start afresh; the limits' does not.
         let clock = self.clock;
         let mut next_tick = clock.now() + limits.tick;

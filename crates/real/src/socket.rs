@@ -144,8 +144,8 @@ pub(crate) fn wait(sockets: &[&Socket], writable: bool, waker: &Waker, timeout: 
     plain::wait(timeout);
 }
 
-/// Makes this thread's sleeps end on time where the system would round them up.
-pub(crate) fn sleep_precisely() {
+/// Makes this thread's sleeps end on time where the system would round them up, and lets it run soon after it wakes.
+pub(crate) fn be_prompt() {
     #[cfg(target_os = "linux")]
-    linux::sleep_precisely();
+    linux::be_prompt();
 }

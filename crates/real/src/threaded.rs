@@ -113,6 +113,8 @@ impl Threaded {
 }
 
 fn run(mut encoder: Box<dyn Encoder>, shared: &Shared, clock: Clock, waker: &Waker) {
+    // A frame waits for this thread: it should begin as soon as it is asked to.
+    crate::socket::be_prompt();
     let mut stand_alone = false;
     while let Some(mut job) = shared.next_job() {
         let start = clock.now();

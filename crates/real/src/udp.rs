@@ -115,7 +115,7 @@ impl Driver {
         limits: &Limits,
         on_tick: &mut dyn FnMut(Time, &mut E, &Counters) -> ControlFlow<()>,
     ) -> Result<(), RealError> {
-        socket::sleep_precisely();
+        socket::be_prompt();
         let start = self.now();
         let until = limits.until.unwrap_or(Time::MAX);
         let mut next_tick = start + limits.tick;

@@ -212,7 +212,7 @@ pub(crate) fn wait<'a>(
 }
 
 /// Asks for the smallest timer slack: Linux otherwise rounds a thread's sleeps up by as much as 50 us.
-pub(crate) fn sleep_precisely() {
+pub(crate) fn be_prompt() {
     // SAFETY: changes a property of this thread only; failure leaves it as it was.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
     ask_for_a_short_slice();
@@ -241,7 +241,7 @@ pub(crate) fn silence(event: &OwnedFd) {
     unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
 }
 
-/// The scheduler's time slice of the thread that moves packets: the shortest Linux grants.
+/// The scheduler's time slice of threads that packets and frames wait for: the shortest Linux grants.
 const SLICE_NS: u64 = 100_000;
 
 /// `struct sched_attr` of sched_setattr(2), first version.
