@@ -88,9 +88,7 @@ mod tests {
     use units::{Rate, Rng, Span, Time};
 
     use super::*;
-    use crate::{
-        Ask, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Source, SyntheticConfig, SyntheticGame,
-    };
+    use crate::{Ask, Encoder, H264Config, H264Decoder, H264Encoder, Source, SyntheticConfig, SyntheticGame};
 
     #[test]
     fn checksum_is_the_published_one() {

@@ -33,5 +33,5 @@ pub use quality::{PSNR_CAP, psnr, quality};
 pub use recording::record_table;
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Table, TableError};
-pub use traits::{Ask, CodecError, Coded, Decoder, Encoder, Quality, Source};
+pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Quality, Source};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

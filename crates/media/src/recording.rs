@@ -13,8 +13,7 @@ use units::{Rate, Rng, Time};
 
 use crate::table::{Curve, Fit, Table};
 use crate::{
-    Ask, CodecError, Coded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Quality, RawFrame,
-    Source, quality,
+    Ask, CodecError, Coded, Encoder, H264Config, H264Decoder, H264Encoder, Quality, RawFrame, Source, quality,
 };
 
 /// Frames between the forced key frames of the third encoder.

@@ -88,13 +88,23 @@ pub trait Encoder: Send {
     fn next_ready(&self) -> Option<Time>;
 }
 
-/// Turns coded frames back into pictures, in order.
+/// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now is ready later.
 pub trait Decoder: Send {
-    /// Decodes one frame.
-    ///
-    /// # Errors
-    /// [`CodecError`] if it can't be decoded; decoding resumes at the next key frame.
-    fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError>;
+    /// Begins a frame.
+    fn submit(&mut self, now: Time, frame: u32, coded: Bytes);
+    /// The oldest frame that is ready at `now`.
+    fn poll(&mut self, now: Time) -> Option<Decoded>;
+    /// When the next frame will be ready, if one is in the making.
+    fn next_ready(&self) -> Option<Time>;
+}
+
+/// What became of one coded frame.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The frame's number, as submitted.
+    pub frame: u32,
+    /// Its picture. After an error decoding resumes at the next key frame.
+    pub picture: Result<RawFrame, CodecError>,
 }
 
 /// A clip or a camera: pictures at a fixed rate.

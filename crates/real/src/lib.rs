@@ -10,8 +10,8 @@
 //!  a datagram, a Waker  <----------------------------+
 //! ```
 //!
-//! [`Relay`] runs the simulator's own [`netsim::Link`] on the real clock between two sockets. [`Threaded`] moves an encoder
-//! to its own thread, so that encoding a picture does not hold up the network.
+//! [`Relay`] runs the simulator's own [`netsim::Link`] on the real clock between two sockets. [`ThreadedEncoder`] and
+//! [`ThreadedDecoder`] move codecs to threads of their own, so that coding a picture does not hold up the network.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,6 +20,7 @@
 
 mod clock;
 mod error;
+mod prompt;
 mod relay;
 mod settings;
 mod socket;
@@ -33,6 +34,6 @@ pub use clock::Clock;
 pub use error::RealError;
 pub use relay::{Relay, RelayCounters, RelaySettings};
 pub use settings::{Counters, Limits, Peer, Settings};
-pub use threaded::{EncodeTimes, Prefetched, Threaded};
+pub use threaded::{CodecTimes, Prefetched, ThreadedDecoder, ThreadedEncoder};
 pub use udp::Driver;
 pub use waker::{Stop, Waker};

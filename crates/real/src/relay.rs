@@ -19,6 +19,7 @@ use wire::TxMeta;
 
 use crate::clock::{Calendar, Clock};
 use crate::error::RealError;
+use crate::prompt::Prompt;
 use crate::settings::Limits;
 use crate::socket::{self, BATCH, Incoming, Outgoing, Socket};
 use crate::udp::opens_session;
@@ -262,7 +263,7 @@ impl Relay {
         limits: &Limits,
         on_tick: &mut dyn FnMut(&Relay) -> ControlFlow<()>,
     ) -> Result<(), RealError> {
-        socket::be_prompt();
+        let _prompt = Prompt::ask();
         // The links' clock may start afresh; the limits' does not.
         let clock = self.clock;
         let mut next_tick = clock.now() + limits.tick;

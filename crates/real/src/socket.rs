@@ -143,9 +143,3 @@ pub(crate) fn wait(sockets: &[&Socket], writable: bool, waker: &Waker, timeout: 
     let _ = (sockets, writable);
     plain::wait(timeout);
 }
-
-/// Makes this thread's sleeps end on time where the system would round them up, and lets it run soon after it wakes.
-pub(crate) fn be_prompt() {
-    #[cfg(target_os = "linux")]
-    linux::be_prompt();
-}

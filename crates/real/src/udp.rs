@@ -9,6 +9,7 @@ use wire::{Control, Endpoint, Media, RxMeta};
 
 use crate::clock::{Calendar, Clock};
 use crate::error::RealError;
+use crate::prompt::Prompt;
 use crate::settings::{Counters, Limits, Peer, Settings};
 use crate::socket::{self, BATCH, Incoming, Outgoing, SLOT, Socket};
 use crate::waker::{Stop, Waker};
@@ -115,7 +116,7 @@ impl Driver {
         limits: &Limits,
         on_tick: &mut dyn FnMut(Time, &mut E, &Counters) -> ControlFlow<()>,
     ) -> Result<(), RealError> {
-        socket::be_prompt();
+        let _prompt = Prompt::ask();
         let start = self.now();
         let until = limits.until.unwrap_or(Time::MAX);
         let mut next_tick = start + limits.tick;

@@ -1,9 +1,10 @@
 //! Which complete frames are decoded and shown, and when.
 
-use media::{Decoder, RawFrame};
+use media::RawFrame;
 use units::{RemoteTime, Span, Time};
 
 use crate::assembly::{Assembling, Assembly};
+use crate::decoding::Decoding;
 
 /// A frame as it is shown.
 #[derive(Clone, Debug)]
@@ -31,11 +32,6 @@ pub trait Screen: Send {
 /// What one look at the assembly found.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// The newest frame that became showable; older ones that became so at the same time are decoded but not shown: a
-    /// screen could show each for no time at all.
-    pub show: Option<Shown>,
-    /// Frames that would not decode.
-    pub decode_errors: u64,
     /// Frames given up.
     pub abandoned: Vec<u32>,
     /// The chain is broken: a key frame after this one is needed.
@@ -46,12 +42,14 @@ pub struct Progress {
 #[derive(Debug, Default)]
 pub struct Display {
     decoded: Option<u32>,
+    /// The last key frame among those.
+    key: Option<u32>,
     /// The chain is broken and waits for a key frame.
     broken: bool,
 }
 
 impl Display {
-    /// The last frame decoded.
+    /// The last frame given to the decoder.
     pub fn decoded(&self) -> Option<u32> {
         self.decoded
     }
@@ -66,28 +64,22 @@ impl Display {
         frame.is_complete() && (frame.key || !self.broken && self.decoded == predicted_from())
     }
 
-    /// Decodes what can be decoded and gives up what can't be any more.
+    /// Gives the decoder what can be decoded, and gives up what can't be any more.
     pub fn advance(
         &mut self,
         now: Time,
         stream: u8,
         assembly: &mut Assembly,
-        decoder: &mut Option<Box<dyn Decoder>>,
+        decoding: &mut Decoding,
     ) -> Progress {
         let mut progress = Progress::default();
-        loop {
+        while !decoding.is_full() {
             let Some(frame) = assembly.frames().find(|frame| self.decodable(frame)) else { break };
             let number = frame.frame;
-            let shown = decode(now, stream, frame, decoder);
-            self.broken = shown.is_none();
+            decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes());
+            self.broken = false;
             self.decoded = Some(number);
-            match shown {
-                Some(shown) => progress.show = Some(shown),
-                None => {
-                    progress.decode_errors += 1;
-                    progress.need_key_after = Some(number);
-                }
-            }
+            self.key = if frame.key { Some(number) } else { self.key };
             assembly.raise_floor(number + 1, |gone| {
                 if gone.frame != number {
                     progress.abandoned.push(gone.frame);
@@ -96,6 +88,14 @@ impl Display {
         }
         self.give_up(now, assembly, &mut progress);
         progress
+    }
+
+    /// A frame did not decode, which breaks the chain unless a key frame has followed it already: true if that is news.
+    pub fn failed(&mut self, frame: u32) -> bool {
+        let healed = self.key.is_some_and(|key| key > frame);
+        let news = !self.broken && !healed;
+        self.broken |= news;
+        news
     }
 
     /// Frames whose deadline passed before they could be decoded break the chain. The newest is spared: a path may be slower
@@ -118,22 +118,8 @@ impl Display {
     }
 }
 
-fn decode(
-    now: Time,
-    stream: u8,
-    frame: &Assembling,
-    decoder: &mut Option<Box<dyn Decoder>>,
-) -> Option<Shown> {
-    let picture = match (decoder, frame.bytes()) {
-        (Some(decoder), Some(bytes)) => Some(decoder.decode(&bytes).ok()??),
-        _ => None,
-    };
-    Some(Shown {
-        stream,
-        frame: frame.frame,
-        version: frame.version,
-        captured: frame.captured,
-        late: now > frame.deadline,
-        picture,
-    })
+/// A frame as it will be shown once it is decoded.
+fn about(stream: u8, frame: &Assembling) -> Shown {
+    let (captured, version) = (frame.captured, frame.version);
+    Shown { stream, frame: frame.frame, version, captured, late: false, picture: None }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  Source -> Encoder -> Outbox -> Schedule -> Pacer, window -> datagram ->
 //!                                                                          -> ArrivalLog -> feedback ->
-//!                                                                          -> Assembly -> Display -> Screen
+//!                                                                          -> Assembly -> Display -> Decoding -> Screen
 //!  feedback -> Ledger::settle -> Controller -> Decision -> Pacer
 //!                                                       -> RateControl -> Encoder
 //!                             -> Recovery -> Outbox
@@ -18,6 +18,7 @@ mod assembly;
 mod clock;
 mod config;
 mod counters;
+mod decoding;
 mod display;
 mod feedback;
 mod ledger;

@@ -13,6 +13,7 @@ use crate::assembly::{Assembly, Stored};
 use crate::clock::Offset;
 use crate::config::ReceiverConfig;
 use crate::counters::ReceiverCounters;
+use crate::decoding::Decoding;
 use crate::display::{Display, Progress, Screen, Shown};
 use crate::feedback::Reporter;
 
@@ -44,7 +45,7 @@ struct InStream {
 pub struct Receiver {
     config: ReceiverConfig,
     session: Option<u32>,
-    decoder: Option<Box<dyn Decoder>>,
+    decoding: Decoding,
     screen: Option<Box<dyn Screen>>,
     tap: Tap,
     log: ArrivalLog,
@@ -71,7 +72,7 @@ impl Receiver {
         Receiver {
             config,
             session: config.session,
-            decoder,
+            decoding: Decoding::new(decoder),
             screen,
             tap,
             log: ArrivalLog::default(),
@@ -161,8 +162,7 @@ impl Receiver {
             self.streams.push(InStream::default());
         }
         // Over a socket the bytes follow the header; a copy is only worth making where someone decodes them.
-        let over_socket =
-            || self.decoder.as_ref().and_then(|_| datagram.get(Media::LEN..)).filter(|b| !b.is_empty());
+        let over_socket = || datagram.get(Media::LEN..).filter(|b| self.decoding.is_real() && !b.is_empty());
         let payload = handle.or_else(|| over_socket().map(Bytes::copy_from_slice));
         let payload_length = length.saturating_sub(Media::LEN);
         let stream = &mut self.streams[usize::from(media.stream)];
@@ -198,22 +198,45 @@ impl Receiver {
     /// Decodes, shows and gives up what is due in a stream.
     fn advance(&mut self, now: Time, index: usize) {
         let stream = &mut self.streams[index];
-        let progress = stream.display.advance(now, index as u8, &mut stream.assembly, &mut self.decoder);
-        if let Some(after) = progress.need_key_after {
+        let Progress { abandoned, need_key_after } =
+            stream.display.advance(now, index as u8, &mut stream.assembly, &mut self.decoding);
+        if let Some(after) = need_key_after {
             stream.key_wanted = Some((after, now));
         } else if !stream.display.is_broken() {
             stream.key_wanted = None;
         }
-        self.settle(now, index as u8, progress);
+        for frame in abandoned {
+            self.counters.abandoned += 1;
+            self.tap.record(now, Event::FrameAbandoned { stream: index as u8, frame });
+        }
+        self.collect(now);
     }
 
-    fn settle(&mut self, now: Time, stream: u8, progress: Progress) {
-        self.counters.decode_errors += progress.decode_errors;
-        for frame in progress.abandoned {
-            self.counters.abandoned += 1;
-            self.tap.record(now, Event::FrameAbandoned { stream, frame });
+    /// Takes back what the decoder has done. Of several frames that become ready at once only the newest is shown: a screen
+    /// could show each of the others for no time at all.
+    fn collect(&mut self, now: Time) {
+        let mut newest: Option<Shown> = None;
+        while let Some(result) = self.decoding.poll(now) {
+            match result {
+                Ok(shown) => newest = Some(shown),
+                Err(failed) => self.miss(now, &failed),
+            }
         }
-        let Some(shown) = progress.show else { return };
+        if let Some(shown) = newest {
+            self.settle(now, shown);
+        }
+    }
+
+    /// A frame would not decode.
+    fn miss(&mut self, now: Time, failed: &Shown) {
+        self.counters.decode_errors += 1;
+        let stream = &mut self.streams[usize::from(failed.stream)];
+        if stream.display.failed(failed.frame) {
+            stream.key_wanted = Some((failed.frame, now));
+        }
+    }
+
+    fn settle(&mut self, now: Time, shown: Shown) {
         if self.config.playout == Span::ZERO {
             return self.show(now, shown);
         }
@@ -309,9 +332,12 @@ impl Endpoint for Receiver {
     }
 
     fn wake(&mut self, now: Time) {
+        let waited = self.decoding.is_full();
+        self.collect(now);
+        let resumed = waited && !self.decoding.is_full();
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
-            if stream.display.next_expiry(&stream.assembly).is_some_and(|at| at <= now) {
+            if resumed || stream.display.next_expiry(&stream.assembly).is_some_and(|at| at <= now) {
                 self.advance(now, index);
             }
         }
@@ -325,7 +351,8 @@ impl Endpoint for Receiver {
         });
         let gaps = self.gaps.map(|(at, _)| at);
         let playout = self.playout.front().map(|(at, _)| *at);
-        streams.chain([self.reporter.due_at(), gaps, playout]).flatten().min()
+        let decoded = self.decoding.next_ready();
+        streams.chain([self.reporter.due_at(), gaps, playout, decoded]).flatten().min()
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {

@@ -7,11 +7,12 @@
 //!
 //! What is left is what we add: waiting for threads, timers and sockets.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cc::{Options, Setup};
-use media::{CodecError, Decoder, H264Config, H264Decoder, H264Encoder, RawFrame, Source};
-use real::{Clock, EncodeTimes, Threaded};
+use media::{H264Config, H264Decoder, H264Encoder, RawFrame, Source};
+use real::{CodecTimes, ThreadedDecoder, ThreadedEncoder};
 use serde_json::{Map, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Bytes, Rng, Span, Time};
@@ -64,29 +65,15 @@ impl Source for Held {
     }
 }
 
-/// A decoder that is timed.
-struct Timed {
-    decoder: H264Decoder,
-    clock: Clock,
-    watch: Watch,
-}
-
-impl Decoder for Timed {
-    fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
-        let start = self.clock.now();
-        let picture = self.decoder.decode(coded);
-        self.watch.decoded(self.clock.now() - start);
-        picture
-    }
-}
-
 /// Runs the chain once.
 pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     let loopback = Loopback::open(None)?;
     let clock = loopback.near().clock();
     let (sender, encode_times) = sender(&loopback, input)?;
     let watch = Watch::on(clock);
-    let decoder = Timed { decoder: H264Decoder::new().map_err(Failure::work)?, clock, watch: watch.clone() };
+    let decoder = Box::new(H264Decoder::new().map_err(Failure::work)?);
+    let decoder = ThreadedDecoder::new(decoder, clock, loopback.far().waker());
+    let decode_times = decoder.times();
     let tap = loopback.tap(RECEIVER);
     let screen = Box::new(watch.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
@@ -95,10 +82,10 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     let recording = loopback.run(sender, receiver, LENGTH);
     let cores = (cpu_time() - before).as_secs_f64() / LENGTH.as_secs_f64();
     bar.finish_and_clear();
-    Ok(gather(&recording?.frames(&watch), &encode_times.take()).benchmark(input, cores))
+    Ok(gather(&recording?.frames(&watch), &encode_times.take(), &decode_times.take()).benchmark(input, cores))
 }
 
-fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, EncodeTimes), Failure> {
+fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, CodecTimes), Failure> {
     let clip = Clip { input, size: Some(SIZE), fps: Some(FPS), length: Some(HELD), barcode: false };
     let (mut clip, _) = live::open(&clip)?;
     let source = Box::new(Held::read(clip.as_mut()));
@@ -110,7 +97,7 @@ fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, EncodeTimes), F
         H264Config { latency: Span::ZERO, max: setup.max, ..H264Config::new(size.0, size.1, interval) };
     let encoder = Box::new(H264Encoder::new(codec).map_err(Failure::input)?);
     let near = loopback.near();
-    let encoder = Threaded::new(encoder, near.clock(), near.waker());
+    let encoder = ThreadedEncoder::new(encoder, near.clock(), near.waker());
     let times = encoder.times();
     let video = Video { encoder: Box::new(encoder), source: Some(source), interval };
     let (rng, tap) = (Rng::stream(1, "sender"), loopback.tap(SENDER));
@@ -133,15 +120,14 @@ struct Frames {
     gaps: Vec<f64>,
 }
 
-fn gather(ways: &[Way], encode_times: &[(u32, Span)]) -> Frames {
+fn gather(ways: &[Way], encode_times: &[(u32, Span)], decode_times: &[(u32, Span)]) -> Frames {
+    let decode_times: BTreeMap<_, _> = decode_times.iter().copied().collect();
     let gaps = ways.windows(2).map(|pair| (pair[1].captured - pair[0].captured).as_millis_f64()).collect();
     let mut frames = Frames { captured: ways.len(), gaps, ..Frames::default() };
     let mut ideal = Ideal::default();
     for &(number, encode) in encode_times {
-        let Some((way, (shown, decode))) = ways.get(number as usize).and_then(|way| Some((way, way.shown?)))
-        else {
-            continue;
-        };
+        let way = ways.get(number as usize).and_then(|way| Some((way, way.shown?)));
+        let (Some((way, shown)), Some(&decode)) = (way, decode_times.get(&number)) else { continue };
         let ideally = ideal.show(way, encode, decode);
         frames.shown += 1;
         frames.bits += f64::from(way.size) * 8.0;
@@ -213,11 +199,12 @@ mod tests {
             before_last: 9_000,
             last: 1_000,
             pacing: Some(Rate::from_mbps(8)),
-            shown: Some((ms(start + 20), Span::from_millis(3))),
+            shown: Some(ms(start + 20)),
         };
         let ways: Vec<_> = (0..=WARM_UP).map(|frame| way(33 * frame)).chain([Way::default()]).collect();
         let encode: Vec<_> = (0..WARM_UP + 9).map(|frame| (frame, Span::from_millis(6))).collect();
-        let frames = gather(&ways, &encode);
+        let decode: Vec<_> = (0..WARM_UP + 9).map(|frame| (frame, Span::from_millis(3))).collect();
+        let frames = gather(&ways, &encode, &decode);
         assert_eq!((frames.captured, frames.shown), (WARM_UP as usize + 2, WARM_UP as usize + 1));
         // 20 ms in all, less 6 of encoding, 9 of pacing and 3 of decoding.
         assert_eq!(frames.added, [2.0]);

@@ -56,6 +56,11 @@ impl Loopback {
         &self.near
     }
 
+    /// The receiver's driver.
+    pub fn far(&self) -> &Driver {
+        &self.far
+    }
+
     /// Where an endpoint reports to.
     pub fn tap(&self, node: NodeId) -> Tap {
         Tap::new(self.events.clone(), node, HostClock::default())
@@ -111,8 +116,8 @@ pub struct Way {
     pub last: u64,
     /// What the controller allowed when it was encoded.
     pub pacing: Option<Rate>,
-    /// It was shown: when, and how long it had taken to decode.
-    pub shown: Option<(Time, Span)>,
+    /// It was shown.
+    pub shown: Option<Time>,
 }
 
 /// A screen that looks at the clock: a driver tells its endpoint when a packet arrived at the kernel, but a viewer sees a
@@ -120,8 +125,7 @@ pub struct Way {
 #[derive(Clone, Default)]
 pub struct Watch {
     clock: Option<Clock>,
-    rows: Arc<Mutex<Vec<(u32, Time, Span)>>>,
-    decode: Arc<Mutex<Span>>,
+    rows: Arc<Mutex<Vec<(u32, Time)>>>,
 }
 
 impl Watch {
@@ -129,18 +133,12 @@ impl Watch {
     pub fn on(clock: Clock) -> Watch {
         Watch { clock: Some(clock), ..Watch::default() }
     }
-
-    /// Notes how long the latest decoding took.
-    pub fn decoded(&self, took: Span) {
-        *self.decode.lock().expect("nothing panics while it measures") = took;
-    }
 }
 
 impl Screen for Watch {
     fn show(&mut self, now: Time, shown: &Shown) {
         let at = self.clock.map_or(now, |clock| clock.now());
-        let decode = *self.decode.lock().expect("nothing panics while it measures");
-        self.rows.lock().expect("nothing panics while it measures").push((shown.frame, at, decode));
+        self.rows.lock().expect("nothing panics while it measures").push((shown.frame, at));
     }
 }
 
@@ -169,9 +167,9 @@ impl Recording {
                 _ => {}
             }
         }
-        for &(frame, at, decode) in watch.rows.lock().expect("nothing panics while it measures").iter() {
+        for &(frame, at) in watch.rows.lock().expect("nothing panics while it measures").iter() {
             if let Some(way) = frames.get_mut(frame as usize) {
-                way.shown = Some((at, decode));
+                way.shown = Some(at);
             }
         }
         frames

@@ -37,7 +37,7 @@ struct Seen {
 
 fn seen(recording: &Recording, watch: &Watch) -> Seen {
     let frames = recording.frames(watch);
-    let shown = frames.iter().filter_map(|way| Some((way, way.shown?.0)));
+    let shown = frames.iter().filter_map(|way| Some((way, way.shown?)));
     let bytes: u64 = shown.clone().map(|(way, _)| u64::from(way.size)).sum();
     let delays: Vec<f64> = shown.clone().map(|(way, at)| (at - way.captured).as_millis_f64()).collect();
     Seen {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use media::{H264Decoder, RawFrame, Y4mWriter};
-use real::{Driver, Limits, Peer, Settings};
+use real::{Driver, Limits, Peer, Settings, ThreadedDecoder};
 use record::Tap;
 use serde_json::json;
 use session::{Receiver, ReceiverConfig, Screen, Shown};
@@ -104,7 +104,8 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
         viewer.seen().file = Some(Recording { path: path.clone(), writer: None });
     }
     let mut driver = Driver::open(args.listen, Peer::First, &Settings::default()).map_err(refused)?;
-    let decoder = H264Decoder::new().map_err(Failure::work)?;
+    let decoder = Box::new(H264Decoder::new().map_err(Failure::work)?);
+    let decoder = ThreadedDecoder::new(decoder, driver.clock(), driver.waker());
     let screen = Box::new(viewer.clone());
     let mut receiver =
         Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), Tap::default());

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use cc::Setup;
 use media::{H264Config, H264Encoder, Source};
-use real::{Driver, Limits, Settings, Threaded};
+use real::{Driver, Limits, Settings, ThreadedEncoder};
 use record::Tap;
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, Supply, Video};
@@ -78,7 +78,7 @@ fn build(
         ..H264Config::new(size.0, size.1, interval)
     };
     let encoder = H264Encoder::new(codec).map_err(Failure::input)?;
-    let encoder = Box::new(Threaded::new(Box::new(encoder), driver.clock(), driver.waker()));
+    let encoder = Box::new(ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker()));
     let video = Video { encoder, source: Some(source), interval };
     let config = SenderConfig {
         session: session_number(driver),

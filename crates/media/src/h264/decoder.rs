@@ -1,10 +1,15 @@
 //! The decoder: strict, because a concealed picture would be measured as if it had been received.
 
+use std::collections::VecDeque;
+
+use bytes::Bytes;
 use openh264::OpenH264API;
 use openh264::decoder::{DecodedYUV, Decoder as Inner, DecoderConfig};
 use openh264::formats::YUVSource;
 
-use crate::{CodecError, Decoder, RawFrame};
+use units::Time;
+
+use crate::{CodecError, Decoded, Decoder, RawFrame};
 
 /// Types of network abstraction layer units (H.264 table 7-1) that hold a part of a picture.
 const SLICES: [u8; 5] = [1, 2, 3, 4, 5];
@@ -21,6 +26,7 @@ pub struct H264Decoder {
     inner: Inner,
     /// No picture since the start or the last error: only a key frame can be decoded.
     waiting: bool,
+    ready: VecDeque<Decoded>,
 }
 
 fn fail<T>(what: impl std::fmt::Display) -> Result<T, CodecError> {
@@ -63,7 +69,34 @@ impl H264Decoder {
     /// # Errors
     /// [`CodecError::Codec`] if OpenH264 can't be started.
     pub fn new() -> Result<H264Decoder, CodecError> {
-        Ok(H264Decoder { inner: open()?, waiting: true })
+        Ok(H264Decoder { inner: open()?, waiting: true, ready: VecDeque::new() })
+    }
+
+    /// Decodes one access unit; `None` if it held no picture.
+    ///
+    /// # Errors
+    /// [`CodecError`] if it can't be decoded; decoding resumes at the next key frame.
+    pub fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
+        if coded.is_empty() || coded.len() > i32::MAX as usize {
+            return fail(format!("an access unit of {} bytes", coded.len()));
+        }
+        if self.waiting && !holds(coded, &BEGINNINGS) {
+            return fail("waiting for a key frame");
+        }
+        let mut decoded = self.decode_unit(coded);
+        if decoded.is_err() {
+            self.reset()?;
+            // Damage that went by unnoticed must not spoil the key frame that ends it.
+            if holds(coded, &KEY_SLICE) {
+                decoded = self.decode_unit(coded);
+            }
+        }
+        match &decoded {
+            Ok(Some(_)) => self.waiting = false,
+            Ok(None) => {}
+            Err(_) => self.reset()?,
+        }
+        decoded
     }
 
     fn decode_unit(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
@@ -87,26 +120,17 @@ impl H264Decoder {
 }
 
 impl Decoder for H264Decoder {
-    fn decode(&mut self, coded: &[u8]) -> Result<Option<RawFrame>, CodecError> {
-        if coded.is_empty() || coded.len() > i32::MAX as usize {
-            return fail(format!("an access unit of {} bytes", coded.len()));
-        }
-        if self.waiting && !holds(coded, &BEGINNINGS) {
-            return fail("waiting for a key frame");
-        }
-        let mut decoded = self.decode_unit(coded);
-        if decoded.is_err() {
-            self.reset()?;
-            // Damage that went by unnoticed must not spoil the key frame that ends it.
-            if holds(coded, &KEY_SLICE) {
-                decoded = self.decode_unit(coded);
-            }
-        }
-        match &decoded {
-            Ok(Some(_)) => self.waiting = false,
-            Ok(None) => {}
-            Err(_) => self.reset()?,
-        }
-        decoded
+    fn submit(&mut self, _: Time, frame: u32, coded: Bytes) {
+        let picture =
+            self.decode(&coded).and_then(|picture| picture.map_or_else(|| fail("no picture in it"), Ok));
+        self.ready.push_back(Decoded { frame, picture });
+    }
+
+    fn poll(&mut self, _: Time) -> Option<Decoded> {
+        self.ready.pop_front()
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        self.ready.front().map(|_| Time::ZERO)
     }
 }

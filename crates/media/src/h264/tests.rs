@@ -1,7 +1,7 @@
 use units::Rng;
 
 use super::*;
-use crate::{Decoder, Source, SyntheticConfig, SyntheticGame, quality};
+use crate::{Source, SyntheticConfig, SyntheticGame, quality};
 
 const INTERVAL: Span = Span::from_nanos(33_333_333);
 

@@ -211,13 +211,6 @@ pub(crate) fn wait<'a>(
     true
 }
 
-/// Asks for the smallest timer slack: Linux otherwise rounds a thread's sleeps up by as much as 50 us.
-pub(crate) fn be_prompt() {
-    // SAFETY: changes a property of this thread only; failure leaves it as it was.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
-    ask_for_a_short_slice();
-}
-
 /// An eventfd(2): a counter that can be waited for.
 pub(crate) fn event() -> io::Result<OwnedFd> {
     // SAFETY: a new descriptor, if not negative, is ours alone.
@@ -239,33 +232,4 @@ pub(crate) fn silence(event: &OwnedFd) {
     let mut count = 0u64;
     // SAFETY: reads eight bytes into `count`. It fails where nobody rang, and then there is nothing to silence.
     unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
-}
-
-/// The scheduler's time slice of threads that packets and frames wait for: the shortest Linux grants.
-const SLICE_NS: u64 = 100_000;
-
-/// `struct sched_attr` of sched_setattr(2), first version.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-/// Since Linux 6.12 a thread of the ordinary policy may ask for a shorter slice: it then runs sooner when it wakes, for less
-/// at a time, at nobody's cost. On two busy cores (encoder, decoder) the default slice of about 3 ms is what a packet would
-/// wait. Older kernels refuse or ignore it.
-fn ask_for_a_short_slice() {
-    // SAFETY: reads this thread's niceness, which stays what it is.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let attr =
-        SchedAttr { size: size_of::<SchedAttr>() as u32, nice, runtime: SLICE_NS, ..SchedAttr::default() };
-    // SAFETY: the kernel reads `size` bytes of a struct of ours, for this thread (0) and without flags.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
 }

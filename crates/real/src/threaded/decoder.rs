@@ -1,0 +1,132 @@
+//! A decoder on a thread of its own.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use media::{CodecError, Decoded, Decoder};
+use units::Time;
+
+use super::{CodecTimes, Worker, timed};
+use crate::{Clock, Waker};
+
+/// A decoder on a thread of its own. [`submit`](Decoder::submit) never waits; the waker rings when a frame is ready.
+pub struct ThreadedDecoder {
+    worker: Worker<(u32, Bytes), Decoded>,
+    /// Frames the thread did not take, and the number of those it has not given back.
+    refused: VecDeque<Decoded>,
+    inside: usize,
+    times: CodecTimes,
+}
+
+impl ThreadedDecoder {
+    /// Moves `decoder` to a thread; `waker` (of the driver that polls this one) is rung whenever a frame is ready.
+    pub fn new(mut decoder: Box<dyn Decoder>, clock: Clock, waker: Waker) -> ThreadedDecoder {
+        let times = CodecTimes::default();
+        let noted = times.clone();
+        let worker = Worker::new(waker, move |(frame, coded), give: &mut dyn FnMut(Decoded)| {
+            timed(clock, &noted, frame, || decoder.submit(clock.now(), frame, coded));
+            // The time has passed already: what a model would still hold back is ready.
+            std::iter::from_fn(|| decoder.poll(Time::MAX)).for_each(give);
+        });
+        ThreadedDecoder { worker, refused: VecDeque::new(), inside: 0, times }
+    }
+
+    /// A handle to how long each frame took.
+    pub fn times(&self) -> CodecTimes {
+        self.times.clone()
+    }
+}
+
+impl Decoder for ThreadedDecoder {
+    /// Hands the frame to the thread. One that it can't take comes back as an error, after those it has taken.
+    fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
+        match self.worker.submit((frame, coded)) {
+            Ok(()) => self.inside += 1,
+            Err(what) => {
+                let error = CodecError::Codec { codec: "threaded decoder", what: what.to_owned() };
+                self.refused.push_back(Decoded { frame, picture: Err(error) });
+            }
+        }
+    }
+
+    fn poll(&mut self, _now: Time) -> Option<Decoded> {
+        match self.worker.take() {
+            Some(decoded) => {
+                self.inside -= 1;
+                Some(decoded)
+            }
+            None if self.inside == 0 => self.refused.pop_front(),
+            None => None,
+        }
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        let refused = self.refused.front().filter(|_| self.inside == 0).map(|_| Time::ZERO);
+        refused.or_else(|| self.worker.next_ready())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threaded::{MAX_JOBS, wait_for};
+    use media::RawFrame;
+    use units::Span;
+
+    /// Takes 20 ms a frame, and refuses empty ones.
+    struct Slow(Clock, Option<Decoded>);
+
+    impl Decoder for Slow {
+        fn submit(&mut self, now: Time, frame: u32, coded: Bytes) {
+            self.0.sleep_until(now + Span::from_millis(20));
+            let empty = || CodecError::Codec { codec: "slow", what: "nothing".to_owned() };
+            let picture = coded.first().map(|&luma| RawFrame::filled(2, 2, luma, 0, 0)).ok_or_else(empty);
+            self.1 = Some(Decoded { frame, picture });
+        }
+        fn poll(&mut self, _: Time) -> Option<Decoded> {
+            self.1.take()
+        }
+        fn next_ready(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    fn threaded() -> (ThreadedDecoder, Waker, Clock) {
+        let (clock, waker) = (Clock::shared(), Waker::new().unwrap());
+        (ThreadedDecoder::new(Box::new(Slow(clock, None)), clock, waker.clone()), waker, clock)
+    }
+
+    #[test]
+    fn submitting_does_not_wait_and_the_waker_tells_when_to_poll() {
+        let (mut decoder, waker, clock) = threaded();
+        assert_eq!(decoder.next_ready(), None);
+        let start = clock.now();
+        decoder.submit(start, 7, Bytes::from_static(&[99]));
+        assert!(clock.now() - start < Span::from_millis(15), "submit took {}", clock.now() - start);
+        assert_eq!(decoder.next_ready(), Some(Time::MAX));
+        assert!(decoder.poll(clock.now()).is_none());
+        wait_for(&waker);
+        assert_eq!(decoder.next_ready(), Some(Time::ZERO));
+        let decoded = decoder.poll(clock.now()).unwrap();
+        assert_eq!((decoded.frame, decoded.picture.unwrap().y[0]), (7, 99));
+        assert!(decoder.times().take()[0].1 >= Span::from_millis(20));
+    }
+
+    #[test]
+    fn errors_and_refusals_come_back_in_order() {
+        let (mut decoder, waker, clock) = threaded();
+        let frames = MAX_JOBS as u32 + 4;
+        (0..frames)
+            .for_each(|frame| decoder.submit(clock.now(), frame, Bytes::from(vec![1; frame as usize % 2])));
+        let mut back = Vec::new();
+        while back.len() < frames as usize {
+            match decoder.poll(clock.now()) {
+                Some(decoded) => back.push(decoded),
+                None => wait_for(&waker),
+            }
+        }
+        assert!(back.iter().map(|decoded| decoded.frame).eq(0..frames));
+        assert!(back[..MAX_JOBS].iter().all(|decoded| decoded.picture.is_ok() == (decoded.frame % 2 == 1)));
+        assert!(back[MAX_JOBS + 1..].iter().all(|decoded| decoded.picture.is_err()), "too many at once");
+    }
+}
