@@ -36,6 +36,8 @@ pub struct Setup {
     pub max: Rate,
     /// Time between frames.
     pub frame_interval: Span,
+    /// Seed of the controller's random streams.
+    pub seed: u64,
 }
 
 impl Default for Setup {
@@ -47,6 +49,7 @@ impl Default for Setup {
             min: Rate::from_kbps(300),
             max: Rate::from_mbps(100),
             frame_interval: Span::from_nanos(16_666_667),
+            seed: 1,
         }
     }
 }
@@ -92,8 +95,12 @@ pub struct Delivery {
     pub delivered_at: Time,
     /// Send time of the packet whose acknowledgement opened the current sampling interval.
     pub first_sent_at: Time,
-    /// The sender was application-limited.
+    /// The sender had run dry within the window this packet was sent in: a sample says as much of it as of the path.
     pub app_limited: bool,
+    /// Bytes in flight, this packet included.
+    pub in_flight: u64,
+    /// Bytes given up as lost by then, over the connection's life.
+    pub lost: u64,
 }
 
 /// A packet that arrived.
@@ -126,6 +133,8 @@ pub struct Lost {
     pub size: u32,
     /// Its frame, if it carried media.
     pub frame: Option<FrameTag>,
+    /// The delivery state when it was sent.
+    pub delivery: Delivery,
 }
 
 /// What one feedback packet (or the loss timer) settled.
@@ -157,6 +166,8 @@ pub struct Report<'a> {
     pub persistent_congestion: bool,
     /// Bytes delivered over the connection's life, for delivery-rate samples.
     pub delivered: u64,
+    /// Bytes given up as lost over the connection's life; those that arrived after all are not taken back.
+    pub lost_bytes: u64,
     /// What the controller's receiver half sent along; empty without one.
     pub blob: &'a [u8],
 }
@@ -223,7 +234,7 @@ pub(crate) mod tests {
     }
 
     pub fn lost(packet: u64, size: u32) -> Lost {
-        Lost { packet, sent_at: Time::from_millis(packet), size, frame: None }
+        Lost { packet, sent_at: Time::from_millis(packet), size, frame: None, delivery: Delivery::default() }
     }
 
     pub fn report<'a>(acked: &'a [Acked], lost: &'a [Lost]) -> Report<'a> {
@@ -241,6 +252,7 @@ pub(crate) mod tests {
             ce_marks: 0,
             persistent_congestion: false,
             delivered: 0,
+            lost_bytes: 0,
             blob: &[],
         }
     }

@@ -13,7 +13,9 @@ pub const ENTRY: Entry = Entry {
         ("rate", "media rate, such as 5mbit (default: the session's initial rate)"),
         ("pace", "frames leave at this multiple of the rate, 1 to 16 (default 2, as SQP's)"),
     ],
+    page: include_str!("fixed.md"),
     build: |options, setup| Ok(Box::new(Fixed::new(options, setup)?)),
+    receiver: None,
 };
 
 /// Sends at one rate.

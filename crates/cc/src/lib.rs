@@ -7,9 +7,12 @@ mod controller;
 pub mod fixed;
 pub mod newreno;
 pub mod options;
+pub mod parts;
+mod receiver;
 pub mod registry;
 pub mod sqp;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};
 pub use options::{OptionError, Options};
-pub use registry::{Entry, REGISTRY, build};
+pub use receiver::{Received, ReceiverHalf};
+pub use registry::{Entry, REGISTRY, build, build_receiver};

@@ -1,7 +1,8 @@
 //! NewReno as QUIC has it (RFC 9002 section 7 and appendix B): slow start, one segment per round trip, half on a loss.
 
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Span, Time};
 
+use crate::parts::{LossEpoch, window_rate};
 use crate::{Acked, Controller, Decision, Entry, Report, Sent, Setup};
 
 /// The registry's row.
@@ -10,7 +11,9 @@ pub const ENTRY: Entry = Entry {
     summary: "NewReno for QUIC (RFC 9002 appendix B), paced",
     needs_frames: false,
     options: &[],
+    page: include_str!("newreno.md"),
     build: |_, setup| Ok(Box::new(NewReno::new(setup))),
+    receiver: None,
 };
 
 /// RFC 9002 section 7.2: ten datagrams, at most 14720 bytes unless two are larger.
@@ -32,7 +35,7 @@ pub struct NewReno {
     ssthresh: u64,
     /// Fraction of a byte the window has grown by in congestion avoidance, in units of 1/window.
     growth_left: u64,
-    recovery_start: Option<Time>,
+    epoch: LossEpoch,
     srtt: Option<Span>,
 }
 
@@ -41,7 +44,14 @@ impl NewReno {
     pub fn new(setup: &Setup) -> NewReno {
         let datagram = u64::from(setup.mtu);
         let window = (10 * datagram).min(INITIAL_WINDOW_BYTES.max(2 * datagram));
-        NewReno { datagram, window, ssthresh: u64::MAX, growth_left: 0, recovery_start: None, srtt: None }
+        NewReno {
+            datagram,
+            window,
+            ssthresh: u64::MAX,
+            growth_left: 0,
+            epoch: LossEpoch::default(),
+            srtt: None,
+        }
     }
 
     fn minimum(&self) -> u64 {
@@ -50,7 +60,7 @@ impl NewReno {
 
     /// RFC 9002 appendix B.5, OnPacketAcked.
     fn grow(&mut self, acked: &Acked) {
-        if self.recovery_start.is_some_and(|start| acked.sent_at <= start) {
+        if self.epoch.covers(acked.sent_at) {
             return;
         }
         let mut bytes = u64::from(acked.size);
@@ -67,10 +77,9 @@ impl NewReno {
 
     /// RFC 9002 appendix B.6, OnCongestionEvent: once per round, counted by send time.
     fn reduce(&mut self, sent_at: Time, now: Time) {
-        if self.recovery_start.is_some_and(|start| sent_at <= start) {
+        if !self.epoch.opens(sent_at, now) {
             return;
         }
-        self.recovery_start = Some(now);
         self.ssthresh = ((self.window as f64 * LOSS_REDUCTION) as u64).max(self.minimum());
         self.window = self.ssthresh;
     }
@@ -91,7 +100,7 @@ impl Controller for NewReno {
         }
         if report.persistent_congestion {
             self.window = self.minimum();
-            self.recovery_start = None;
+            self.epoch.clear();
         }
         if report.limited {
             report.acked.iter().for_each(|acked| self.grow(acked));
@@ -101,11 +110,9 @@ impl Controller for NewReno {
     fn decision(&self) -> Decision {
         let gain = if self.window < self.ssthresh { PACING_GAIN_SLOW_START } else { PACING_GAIN };
         let window = Bytes::new(self.window);
-        let pacing =
-            self.srtt.map(|srtt| Rate::average(window, srtt.max(Span::from_micros(1))).mul_f64(gain));
         Decision {
             window: Some(window),
-            pacing: pacing.map(|rate| rate.max(Rate::from_kbps(8))),
+            pacing: self.srtt.map(|srtt| window_rate(window, srtt, gain)),
             burst: Bytes::new(2 * self.datagram),
             ..Decision::default()
         }

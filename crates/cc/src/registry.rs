@@ -1,9 +1,12 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, Setup, fixed, newreno, sqp};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, fixed, newreno, sqp};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
+
+/// Makes a receiver half of the same options and set-up.
+pub type BuildReceiver = fn(&Options, &Setup) -> Result<Box<dyn ReceiverHalf>, OptionError>;
 
 /// One row: a controller, or a preset of one.
 pub struct Entry {
@@ -15,8 +18,12 @@ pub struct Entry {
     pub needs_frames: bool,
     /// The options it takes, each with a line of help.
     pub options: &'static [(&'static str, &'static str)],
+    /// Its page in the manual, Markdown: idea, source, presets, deviations. Also the module's documentation.
+    pub page: &'static str,
     /// Builds one.
     pub build: Build,
+    /// Builds its receiver half, if it has one.
+    pub receiver: Option<BuildReceiver>,
 }
 
 /// All of them, in the order they are listed to people.
@@ -27,13 +34,28 @@ pub const REGISTRY: &[Entry] = &[sqp::ENTRY, newreno::ENTRY, fixed::ENTRY];
 /// # Errors
 /// [`OptionError`] if there is none of that name, or it does not take the options.
 pub fn build(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
+    (find(options)?.build)(options, setup)
+}
+
+/// Builds the receiver half of the controller that `options` names, if it has one.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_receiver(
+    options: &Options,
+    setup: &Setup,
+) -> Result<Option<Box<dyn ReceiverHalf>>, OptionError> {
+    find(options)?.receiver.map(|build| build(options, setup)).transpose()
+}
+
+fn find(options: &Options) -> Result<&'static Entry, OptionError> {
     let entry =
         REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Controller {
             found: options.name.clone(),
             known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
         })?;
     options.check_keys(entry.options)?;
-    (entry.build)(options, setup)
+    Ok(entry)
 }
 
 #[cfg(test)]

@@ -14,14 +14,19 @@ struct Step {
     what: u8,
     remote_ns: i64,
     rtt_us: u32,
+    delivered: (u64, u64),
+    lost: (u64, u64),
+    blob: Vec<u8>,
 }
 
 prop_compose! {
     fn step()(
         after_us in 0u32..200_000, packet: u16, size in 1u32..65_000, frame in prop::option::of((0u32..50, 0u16..5, 1u16..6)),
-        what: u8, remote_ns: i64, rtt_us in 0u32..10_000_000
+        what: u8, remote_ns: i64, rtt_us in 0u32..10_000_000,
+        delivered in (0u64..1 << 40, 0u64..1 << 40), lost in (0u64..1 << 40, 0u64..1 << 40),
+        blob in prop::collection::vec(any::<u8>(), 0..40)
     ) -> Step {
-        Step { after_us, packet, size, frame, what, remote_ns, rtt_us }
+        Step { after_us, packet, size, frame, what, remote_ns, rtt_us, delivered, lost, blob }
     }
 }
 
@@ -34,6 +39,14 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
     let packet = u64::from(step.packet);
     let sent_at = now - Span::from_micros(i64::from(step.rtt_us));
     let arrived_at = (step.what & 8 != 0).then(|| RemoteTime::from_nanos(step.remote_ns));
+    let delivery = Delivery {
+        delivered: step.delivered.0,
+        delivered_at: sent_at - Span::from_micros(i64::from(step.rtt_us % 1000)),
+        first_sent_at: sent_at - Span::from_micros(i64::from(step.rtt_us % 777)),
+        app_limited: step.what & 4 != 0,
+        in_flight: u64::from(step.size),
+        lost: step.lost.0,
+    };
     let acked = Acked {
         packet,
         sent_at,
@@ -41,9 +54,9 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
         size: step.size,
         ecn: Ecn::from_bits(step.what),
         frame: tag(step),
-        delivery: Delivery::default(),
+        delivery,
     };
-    let lost = Lost { packet, sent_at, size: step.size, frame: tag(step) };
+    let lost = Lost { packet, sent_at, size: step.size, frame: tag(step), delivery };
     let in_flight = Bytes::new(u64::from(step.size) * u64::from(step.what & 1));
     let rtt = Span::from_micros(i64::from(step.rtt_us));
     match step.what & 3 {
@@ -69,8 +82,9 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
             min_rtt: rtt,
             ce_marks: u32::from(step.what & 32 != 0),
             persistent_congestion: step.what & 128 != 0,
-            delivered: 0,
-            blob: &[],
+            delivered: step.delivered.1,
+            lost_bytes: step.lost.1,
+            blob: &step.blob,
         }),
     }
 }

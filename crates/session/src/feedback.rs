@@ -87,6 +87,7 @@ impl Reporter {
         now: Time,
         session: u32,
         refused: u32,
+        blob: &[u8],
         log: &ArrivalLog,
         out: &mut [u8],
     ) -> (u32, usize) {
@@ -102,7 +103,7 @@ impl Reporter {
         }
         let ranges = log.down_to(self.confirmed);
         let (length, written) =
-            FeedbackWriter::write(out, session, self.sequence, now, refused, &[], &self.merged, ranges);
+            FeedbackWriter::write(out, session, self.sequence, now, refused, blob, &self.merged, ranges);
         self.turn(now, written, log.largest().unwrap_or(0));
         (self.sequence, length)
     }
@@ -145,7 +146,7 @@ mod tests {
 
     fn written(reporter: &mut Reporter, log: &ArrivalLog, ms: u64) -> (Vec<u64>, Vec<(u64, u64)>) {
         let mut out = [0; 1200];
-        let (_, length) = reporter.write(Time::from_millis(ms), 1, 0, log, &mut out);
+        let (_, length) = reporter.write(Time::from_millis(ms), 1, 0, &[], log, &mut out);
         let feedback = Feedback::decode(&out[..length]).unwrap();
         (feedback.arrivals().map(|a| a.packet).collect(), feedback.ranges().collect())
     }

@@ -96,6 +96,9 @@ pub struct Ledger {
     reordering: Span,
     loss_at: Option<Time>,
     delivered: u64,
+    lost: u64,
+    /// Delivery samples are bounded by the application until this much is delivered (draft-ietf-ccwg-bbr section 4.1.2).
+    app_limited_until: u64,
     delivered_at: Time,
     first_sent_at: Time,
 }
@@ -112,6 +115,8 @@ impl Default for Ledger {
             reordering: Span::ZERO,
             loss_at: None,
             delivered: 0,
+            lost: 0,
+            app_limited_until: 0,
             delivered_at: Time::ZERO,
             first_sent_at: Time::ZERO,
         }
@@ -136,6 +141,11 @@ impl Ledger {
         self.delivered
     }
 
+    /// Bytes given up as lost so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// When the oldest packet in flight must be looked at again, if reordering is still possible for it.
     pub fn loss_at(&self) -> Option<Time> {
         self.loss_at
@@ -151,6 +161,11 @@ impl Ledger {
             (self.first_sent_at, self.delivered_at) = (transmission.sent_at, transmission.sent_at);
         }
         let number = self.next_packet();
+        if transmission.app_limited {
+            // What is sent from here on, until all of this is delivered, samples the application as well as the path.
+            self.app_limited_until = self.delivered + self.in_flight + u64::from(transmission.size);
+        }
+        self.in_flight += u64::from(transmission.size);
         self.slots.push_back(Slot {
             sent_at: transmission.sent_at,
             size: transmission.size,
@@ -160,10 +175,11 @@ impl Ledger {
                 delivered: self.delivered,
                 delivered_at: self.delivered_at,
                 first_sent_at: self.first_sent_at,
-                app_limited: transmission.app_limited,
+                app_limited: self.delivered < self.app_limited_until,
+                in_flight: self.in_flight,
+                lost: self.lost,
             },
         });
-        self.in_flight += u64::from(transmission.size);
         number
     }
 
@@ -295,7 +311,14 @@ impl Ledger {
                 if largest >= packet + self.packet_threshold || slot.sent_at + delay <= now {
                     slot.state = State::Lost;
                     self.in_flight -= u64::from(slot.size);
-                    out.lost.push(Lost { packet, sent_at: slot.sent_at, size: slot.size, frame: slot.frame });
+                    self.lost += u64::from(slot.size);
+                    out.lost.push(Lost {
+                        packet,
+                        sent_at: slot.sent_at,
+                        size: slot.size,
+                        frame: slot.frame,
+                        delivery: slot.delivery,
+                    });
                 } else {
                     settled_prefix = false;
                     self.loss_at =

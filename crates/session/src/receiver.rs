@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use cc::{Received, ReceiverHalf};
 use media::Decoder;
 use record::{Dropped, Event, Tap};
 use units::{RelativeDelay, Span, Time};
@@ -45,6 +46,8 @@ struct InStream {
 pub struct Receiver {
     config: ReceiverConfig,
     session: Option<u32>,
+    half: Option<Box<dyn ReceiverHalf>>,
+    blob: Vec<u8>,
     decoding: Decoding,
     screen: Option<Box<dyn Screen>>,
     tap: Tap,
@@ -72,6 +75,8 @@ impl Receiver {
         Receiver {
             config,
             session: config.session,
+            half: None,
+            blob: Vec::new(),
             decoding: Decoding::new(decoder),
             screen,
             tap,
@@ -86,6 +91,11 @@ impl Receiver {
             ended: false,
             counters: ReceiverCounters::default(),
         }
+    }
+
+    /// The same receiver with the half of a controller that lives on this side.
+    pub fn with_half(self, half: Option<Box<dyn ReceiverHalf>>) -> Receiver {
+        Receiver { half, ..self }
     }
 
     /// Counts since the start.
@@ -140,6 +150,10 @@ impl Receiver {
         self.counters.bytes += meta.length as u64;
         self.offset.insert(media.sent, now);
         self.reporter.confirm(media.feedback_seen);
+        if let Some(half) = &mut self.half {
+            let (packet, size) = (media.packet, meta.length as u32);
+            half.on_packet(&Received { now, packet, sent: media.sent, size, ecn: meta.ecn });
+        }
         if self.tap.is_on() {
             let owd = RelativeDelay::between(media.sent, now);
             let frame = if media.class == Class::Padding { u32::MAX } else { media.frame };
@@ -295,6 +309,12 @@ impl Receiver {
         }
     }
 
+    /// When a feedback packet is due, for the arrivals' sake or the receiver half's.
+    fn report_due(&self) -> Option<Time> {
+        let half = self.half.as_ref().and_then(|half| half.due_at());
+        [self.reporter.due_at(), half].into_iter().flatten().min()
+    }
+
     fn transmit_request(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
         let session = self.session.unwrap_or(0);
         if let Some(nack) = self.nacks.pop_front() {
@@ -343,6 +363,9 @@ impl Endpoint for Receiver {
         }
         self.ask_for_gaps(now);
         self.play(now);
+        if let Some(half) = self.half.as_mut().filter(|half| half.next_timer().is_some_and(|at| at <= now)) {
+            half.on_timer(now);
+        }
     }
 
     fn next_wake(&self) -> Option<Time> {
@@ -351,17 +374,22 @@ impl Endpoint for Receiver {
         });
         let gaps = self.gaps.map(|(at, _)| at);
         let playout = self.playout.front().map(|(at, _)| *at);
-        let decoded = self.decoding.next_ready();
-        streams.chain([self.reporter.due_at(), gaps, playout, decoded]).flatten().min()
+        let half = self.half.as_ref().and_then(|half| half.next_timer());
+        streams.chain([self.report_due(), gaps, playout, self.decoding.next_ready(), half]).flatten().min()
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         let head = match self.transmit_request(now, out) {
             Some(head) => head,
             None => {
-                self.reporter.due_at().filter(|at| *at <= now)?;
+                self.report_due().filter(|at| *at <= now)?;
                 let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
-                let (sequence, length) = self.reporter.write(now, session, refused, &self.log, out);
+                self.blob.clear();
+                if let Some(half) = &mut self.half {
+                    half.write(now, &mut self.blob);
+                }
+                let (sequence, length) =
+                    self.reporter.write(now, session, refused, &self.blob, &self.log, out);
                 self.counters.feedback += 1;
                 self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
                 length

@@ -144,7 +144,8 @@ mod tests {
             frames.arrived(&acked, at);
             assert_eq!(frames.pop_settled(Time::from_millis(50), srtt), None);
         }
-        frames.lost(&Lost { packet: 2, sent_at: Time::ZERO, size: 1000, frame: Some(tag(7, 2, 3)) });
+        let (frame, delivery) = (Some(tag(7, 2, 3)), crate::Delivery::default());
+        frames.lost(&Lost { packet: 2, sent_at: Time::ZERO, size: 1000, frame, delivery });
         let burst = frames.pop_settled(Time::from_millis(50), srtt).unwrap();
         assert_eq!((burst.bytes, burst.arrived, burst.lost), (3000, 2, 1));
         assert_eq!(burst.received.map(|(a, b)| b - a), Some(Span::from_millis(1)));

@@ -40,7 +40,9 @@ pub const ENTRY: Entry = Entry {
         ("exclude_first", "leave the first packet out of the sample's size, on or off (default off)"),
         ("scale_step", "scale delta by frame interval / 16.67 ms, on or off (default off)"),
     ],
+    page: include_str!("sqp.md"),
     build: |options, setup| Ok(Box::new(Sqp::new(Params::read(options)?, setup))),
+    receiver: None,
 };
 
 /// Section 4.3 reads srtt before the first report too; RFC 9002's 333 ms would make the first window needlessly long.

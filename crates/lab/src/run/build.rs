@@ -9,6 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use cc::{OptionError, Options, ReceiverHalf};
 use netsim::{
     CrossTraffic, Delay, HostConfig, HostId, Impairments, LinkConfig, LinkId, MahimahiTrace, Pattern,
     QueueSpec, RateProcess, Reorder, World,
@@ -20,7 +21,7 @@ use units::{HostClock, Rng, Span, Time};
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
 use crate::collect::Layout;
-use crate::scenario::{Cross, CrossKind, Flow, Link, Scenario, ScenarioError};
+use crate::scenario::{Cross, CrossKind, Link, Scenario, ScenarioError};
 
 /// A world ready to run, and what is needed to make sense of its events.
 pub(super) struct Built {
@@ -122,16 +123,17 @@ fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
 
 fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -> Result<(), ScenarioError> {
     let Prepared { supply, interval, picture, pictures } = supply::prepare(scenario, index)?;
-    let setup = setup(&scenario.flows[index], interval);
-    let controller = scenario.flows[index].cc.parse().and_then(|options| cc::build(&options, &setup));
-    let controller =
-        controller.map_err(|error| scenario.error(format!("flow[{}].cc", index + 1), error.to_string()))?;
+    let setup = setup(scenario, index, interval);
+    let refuse = |error: OptionError| scenario.error(format!("flow[{}].cc", index + 1), error.to_string());
+    let options: Options = scenario.flows[index].cc.parse().map_err(refuse)?;
+    let controller = cc::build(&options, &setup).map_err(refuse)?;
+    let half = cc::build_receiver(&options, &setup).map_err(refuse)?;
     let world = &mut built.world;
     let sender = add_sender(world, scenario, index, picture, |config, rng, tap| {
         Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, tap)
     });
     built.originals.extend(pictures.as_ref().map(|(_, originals)| (index, originals.clone())));
-    let receiver = add_receiver(world, scenario, index, pictures);
+    let receiver = add_receiver(world, scenario, index, pictures, half);
     connect(world, scenario, index, ways, (sender, receiver));
     built.intervals.push(interval);
     Ok(())
@@ -160,7 +162,13 @@ fn add_sender(
     world.add_host(HostConfig { start, stop, ..HostConfig::new(&format!("{} sender", flow.name)) }, sender)
 }
 
-fn add_receiver(world: &mut World, scenario: &Scenario, index: usize, pictures: Option<Pictures>) -> HostId {
+fn add_receiver(
+    world: &mut World,
+    scenario: &Scenario,
+    index: usize,
+    pictures: Option<Pictures>,
+    half: Option<Box<dyn ReceiverHalf>>,
+) -> HostId {
     let flow = &scenario.flows[index];
     let clock = HostClock::new(flow.clock_offset, flow.clock_drift_ppm);
     let tap = world.next_host_tap(clock);
@@ -172,7 +180,7 @@ fn add_receiver(world: &mut World, scenario: &Scenario, index: usize, pictures: 
         nack: flow.nack,
         ..ReceiverConfig::default()
     };
-    let receiver = Receiver::new(config, decoder, screen, tap);
+    let receiver = Receiver::new(config, decoder, screen, tap).with_half(half);
     world.add_host(HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) }, receiver)
 }
 
@@ -181,8 +189,10 @@ fn session_of(index: usize) -> u32 {
     index as u32 + 1
 }
 
-fn setup(flow: &Flow, frame_interval: Span) -> cc::Setup {
+fn setup(scenario: &Scenario, index: usize, frame_interval: Span) -> cc::Setup {
+    let flow = &scenario.flows[index];
     cc::Setup {
+        seed: Rng::stream(scenario.seed, &format!("flow{index}/cc")).next_u64(),
         mtu: flow.mtu.get() as u32,
         initial: flow.initial,
         min: flow.min,

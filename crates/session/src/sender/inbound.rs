@@ -48,6 +48,7 @@ impl Sender {
             ce_marks: self.settled.ce_marks,
             persistent_congestion: self.settled.persistent_congestion,
             delivered: self.ledger.delivered(),
+            lost_bytes: self.ledger.lost(),
             blob,
         };
         self.controller.on_feedback(&report);

@@ -91,7 +91,9 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
     let bottleneck = world.add_link("bottleneck", link);
     let mut hosts = Vec::new();
     for (number, flow) in flows.into_iter().enumerate() {
-        let setup = Setup { mtu: flow.mtu as u32, initial: flow.initial, ..Setup::default() };
+        let rng = &mut Rng::stream(seed, &format!("flow{number}/cc"));
+        let setup =
+            Setup { mtu: flow.mtu as u32, initial: flow.initial, seed: rng.next_u64(), ..Setup::default() };
         let options: Options = flow.cc.parse().unwrap();
         let controller = cc::build(&options, &setup).unwrap();
         let encoder = Box::new(Exact { share: flow.share, caps: flow.caps, ready: None });
@@ -110,7 +112,8 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let from = world.add_host(place, sender);
         let tap = world.next_host_tap(flow.receiver_clock);
         let receiver =
-            Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap);
+            Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap)
+                .with_half(cc::build_receiver(&options, &setup).unwrap());
         let place =
             HostConfig { clock: flow.receiver_clock, ..HostConfig::new(&format!("receiver {number}")) };
         let to = world.add_host(place, receiver);
@@ -173,7 +176,15 @@ impl Path {
         })
     }
 
-    /// `(time, frame, index)` of every media packet given up by its sender.
+    /// When the sender gave packets up.
+    pub fn losses(&self, flow: usize) -> Vec<f64> {
+        self.events(|at, node, event| match event {
+            Event::PacketLost { .. } if node == self.sender_node(flow) => Some(at),
+            _ => None,
+        })
+    }
+
+    /// The numbers of the packets given up by their sender.
     pub fn lost_packets(&self, flow: usize) -> Vec<u64> {
         self.events(|_, node, event| match event {
             Event::PacketLost { packet, .. } if node == self.sender_node(flow) => Some(*packet),

@@ -1,0 +1,70 @@
+//! Delivery-rate samples (draft-ietf-ccwg-bbr section 4.1, draft-cheng-iccrg-delivery-rate-estimation).
+
+use units::{Rate, Span};
+
+use crate::{Acked, Delivery, Report};
+
+/// What one report says about the rate at which the path delivers.
+#[derive(Clone, Copy, Debug)]
+pub struct RateSample {
+    /// Bytes delivered over `interval`, as a rate.
+    pub rate: Rate,
+    /// Bytes delivered over `interval`.
+    pub delivered: u64,
+    /// The longer of the times it took to send them and to hear of them, so that neither compressed acknowledgements nor a
+    /// slow sender inflate the rate.
+    pub interval: Span,
+    /// The sample's packet: the one sent last among those acknowledged.
+    pub packet: u64,
+    /// Bytes of that packet.
+    pub size: u32,
+    /// The delivery state when that packet was sent. `app_limited` says that the rate is only a lower bound.
+    pub then: Delivery,
+}
+
+/// The sample of a report, if it acknowledges anything and the interval is long enough to mean something: an interval shorter
+/// than the smallest round trip can only be an artefact.
+pub fn rate_sample(report: &Report<'_>) -> Option<RateSample> {
+    let base: &Acked = report.acked.iter().max_by_key(|acked| (acked.delivery.delivered, acked.packet))?;
+    let then = base.delivery;
+    let interval = (base.sent_at - then.first_sent_at).max(report.now - then.delivered_at);
+    if interval < report.min_rtt || !interval.is_positive() {
+        return None;
+    }
+    let delivered = report.delivered - then.delivered.min(report.delivered);
+    let rate = Rate::from_f64(delivered as f64 * 8.0 / interval.as_secs_f64());
+    Some(RateSample { rate, delivered, interval, packet: base.packet, size: base.size, then })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::tests::{acked, report};
+    use units::Time;
+
+    #[test]
+    fn the_longer_of_sending_and_hearing_counts() {
+        let then = Delivery {
+            delivered: 10_000,
+            delivered_at: Time::from_millis(50),
+            first_sent_at: Time::from_millis(10),
+            ..Delivery::default()
+        };
+        let acks = [Acked { delivery: then, ..acked(90, 1000) }];
+        let report = Report { delivered: 20_000, ..report(&acks, &[]) };
+        // Sent over 80 ms, heard of over 50 ms: 10 kB in 80 ms are 1 Mbit/s.
+        let sample = rate_sample(&report).unwrap();
+        assert_eq!((sample.rate, sample.interval), (Rate::from_mbps(1), Span::from_millis(80)));
+        // Less than the smallest round trip (40 ms) says nothing.
+        let hasty = [Acked {
+            delivery: Delivery {
+                delivered_at: Time::from_millis(99),
+                first_sent_at: Time::from_millis(89),
+                ..then
+            },
+            ..acked(90, 1000)
+        }];
+        assert!(rate_sample(&Report { acked: &hasty, ..report }).is_none());
+        assert!(rate_sample(&Report { acked: &[], ..report }).is_none());
+    }
+}

@@ -1,0 +1,15 @@
+//! newreno.md section 7.
+
+use crate::steady::alone;
+
+#[test]
+fn the_sawtooth_of_s20() {
+    let seen = alone("newreno", 40, 136);
+    assert!(seen.utilisation >= 0.99, "{seen:?}");
+    // The sheet: mean 84, P90 114 ms, loss 3.75e-5 (six cycles of 16 s).
+    assert!(
+        (76.0..=92.0).contains(&seen.queue_mean) && (104.0..=120.5).contains(&seen.queue_p90),
+        "{seen:?}"
+    );
+    assert!((2e-5..6e-5).contains(&seen.loss), "{seen:?}");
+}
