@@ -1,4 +1,5 @@
 //! One flow's steady state.
+#![allow(dead_code, reason = "each controller's file uses its part")]
 
 use netsim::LinkConfig;
 use units::{Span, Time};
