@@ -43,6 +43,9 @@ pub enum Command {
     Compare(Compare),
     /// Send a clip over a simulated cellular link and show what the viewer saw
     Demo(Demo),
+    /// Reproduce the papers' experiments and hold their claims against ours
+    #[command(subcommand)]
+    Lab(Lab),
     /// Measure the speed of this machine and build
     Bench(Bench),
     /// Encode a clip and send it over UDP in real time
@@ -159,6 +162,98 @@ pub struct Demo {
     pub out: PathBuf,
     #[command(flatten)]
     pub format: Format,
+}
+
+/// `framewire lab`.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// List the experiments and what each claims
+    List(LabList),
+    /// Run experiments and print what was measured at every point
+    Run(LabRun),
+    /// Run experiments and hold every claim against its band
+    Check(LabCheck),
+    /// Run experiments and write the book: every figure with our curves and the paper's numbers
+    Report(LabReport),
+}
+
+/// Which experiments.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Selection {
+    /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Only those of one document: 000 (SQP), 001 (QUIC-DC), 002 (GCC and AQM), 003, 004, ours
+    #[arg(long, value_name = "DOCUMENT")]
+    pub seed: Option<String>,
+    /// Folder of the experiments' files
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub experiments: PathBuf,
+}
+
+/// How to run them.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Laboratory {
+    #[command(flatten)]
+    pub which: Selection,
+    /// Folder for finished runs, which are not done again, and for the book
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    /// Runs at the same time; as many as there are processors if left out. Results do not depend on it
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// Do every run again
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+/// `framewire lab list`.
+#[derive(Debug, clap::Args)]
+pub struct LabList {
+    #[command(flatten)]
+    pub which: Selection,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire lab run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire lab run rate-drop
+  framewire lab run rate-drop --json | jq '.experiments[0].points[0]'")]
+pub struct LabRun {
+    #[command(flatten)]
+    pub how: Laboratory,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire lab check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire lab check                  every claim there is
+  framewire lab check --seed 000       those of the SQP paper
+  framewire lab check S0-10 S0-16 --json
+
+With --json: {\"rows\": [{\"id\", \"kind\", \"claimed\", \"measured\", \"band\", \"verdict\", \"seconds\"}], \"held\", \"missed\", \"skipped\"}.
+A claim that is missed has its paragraph in docs/reproduction.md; a miss is a result, and the exit code stays 0.")]
+pub struct LabCheck {
+    #[command(flatten)]
+    pub how: Laboratory,
+    #[command(flatten)]
+    pub format: Format,
+}
+
+/// `framewire lab report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  framewire lab report --seed 000      writes out/lab/book.html, which needs nothing else to open")]
+pub struct LabReport {
+    #[command(flatten)]
+    pub how: Laboratory,
 }
 
 /// `framewire bench`.

@@ -7,6 +7,7 @@ mod allocation;
 mod args;
 mod bench;
 mod demo;
+mod experiments;
 mod failure;
 mod listing;
 mod live;
@@ -48,6 +49,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Run(args) => simulate::run(&args),
         Command::Compare(args) => simulate::compare(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::Lab(args) => experiments::lab(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),

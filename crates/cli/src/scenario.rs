@@ -2,6 +2,7 @@
 //! results, so that they always say what they are results of.
 
 use lab::scenario::Scenario;
+use lab::scenario::patch::{literal, set};
 use toml::{Table, Value};
 
 use crate::args;
@@ -38,79 +39,4 @@ fn changes(args: &args::Scenario) -> Result<Vec<(String, Value)>, Failure> {
         Ok((field.trim().to_owned(), literal(value.trim())))
     });
     seed.into_iter().chain(duration).map(Ok).chain(asked).collect()
-}
-
-/// A TOML value if it reads as one (`20.0`, `true`, `["1s", "2s"]`), else text, so that quotes can be left out.
-fn literal(text: &str) -> Value {
-    text.parse().unwrap_or_else(|_| Value::String(text.to_owned()))
-}
-
-/// Sets the field at a path such as `link.rate` or `flow[1].encoder.fps`; tables on the way are made.
-fn set(table: &mut Table, path: &str, value: Value) -> Result<(), String> {
-    let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
-    let (key, index) = indexed(head)?;
-    let slot = table.entry(key.to_owned()).or_insert_with(|| Value::Table(Table::new()));
-    let slot = match (index, slot) {
-        (None, slot) => slot,
-        (Some(index), Value::Array(list)) => {
-            let length = list.len();
-            list.get_mut(index - 1).ok_or_else(|| format!("`{key}` has {length} elements, counted from 1"))?
-        }
-        (Some(_), _) => return Err(format!("`{key}` is no list")),
-    };
-    match (rest, slot) {
-        (None, slot) => *slot = value,
-        (Some(rest), Value::Table(inner)) => return set(inner, rest, value),
-        (Some(_), Value::Array(_)) => {
-            return Err(format!("`{key}` is a list; write {key}[1] for its first element"));
-        }
-        (Some(_), _) => return Err(format!("`{key}` has no fields")),
-    }
-    Ok(())
-}
-
-/// `flow[2]` is `flow` and 2; `flow` is `flow` alone.
-fn indexed(head: &str) -> Result<(&str, Option<usize>), String> {
-    let Some((key, rest)) = head.split_once('[') else {
-        return if head.is_empty() { Err("a field has a name".to_owned()) } else { Ok((head, None)) };
-    };
-    let index = rest.strip_suffix(']').and_then(|text| text.parse().ok()).filter(|&index| index > 0);
-    index
-        .map(|index| (key, Some(index)))
-        .ok_or_else(|| format!("`{head}` is not NAME[NUMBER], counted from 1"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn changed(path: &str, value: &str) -> Result<String, String> {
-        let mut table: Table = "a = 1\n[[flow]]\ncc = \"x\"\n[[flow]]\ncc = \"y\"\n".parse().unwrap();
-        set(&mut table, path, literal(value))?;
-        Ok(table.to_string())
-    }
-
-    #[test]
-    fn fields_are_set_wherever_they_are() {
-        assert!(changed("a", "2").unwrap().contains("a = 2"));
-        assert!(changed("link.rate", "5mbit").unwrap().contains("[link]\nrate = \"5mbit\""));
-        assert!(
-            changed("flow[2].cc", "z").unwrap().contains("\"x\"")
-                && changed("flow[2].cc", "z").unwrap().contains("\"z\"")
-        );
-        assert!(changed("flow[1].encoder.fps", "60.0").unwrap().contains("fps = 60.0"));
-    }
-
-    #[test]
-    fn impossible_fields_are_refused() {
-        assert_eq!(changed("flow[3].cc", "z").unwrap_err(), "`flow` has 2 elements, counted from 1");
-        assert_eq!(changed("flow[0].cc", "z").unwrap_err(), "`flow[0]` is not NAME[NUMBER], counted from 1");
-        assert_eq!(
-            changed("flow.cc", "z").unwrap_err(),
-            "`flow` is a list; write flow[1] for its first element"
-        );
-        assert_eq!(changed("a.b", "z").unwrap_err(), "`a` has no fields");
-        assert_eq!(changed("a[1]", "z").unwrap_err(), "`a` is no list");
-        assert_eq!(changed(".b", "z").unwrap_err(), "a field has a name");
-    }
 }

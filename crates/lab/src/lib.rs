@@ -8,6 +8,7 @@
 //! ```
 
 pub mod collect;
+pub mod experiment;
 pub mod files;
 pub mod metrics;
 pub mod output;

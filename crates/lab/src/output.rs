@@ -66,6 +66,17 @@ fn write_rows(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin())
 }
 
+/// Writes a page, and makes its folder if needed.
+///
+/// # Errors
+/// [`WriteError`] naming what could not be written. The file is whole or absent.
+pub fn write_page(path: &Path, page: &str) -> Result<(), WriteError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
+    }
+    write_text(path, page)
+}
+
 fn write_text(path: &Path, text: &str) -> Result<(), WriteError> {
     write_whole(path, |file| file.write_all(text.as_bytes()))
 }
@@ -87,7 +98,7 @@ fn folder_names(ccs: &[&str]) -> Vec<String> {
         0 => String::new(),
         before => format!("-{}", before + 1),
     };
-    ccs.iter().enumerate().map(|(index, cc)| folder_name(cc) + &number(index)).collect()
+    ccs.iter().enumerate().map(|(index, cc)| folder_name(cc) + number(index).as_str()).collect()
 }
 
 #[cfg(test)]

@@ -4,10 +4,19 @@ use std::time::Duration;
 
 /// CPU time this process has used, all threads together.
 pub fn cpu_time() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// CPU time this thread has used.
+pub fn thread_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(which: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of ours, which the call fills.
-    let code = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    assert_eq!(code, 0, "every POSIX system has a process clock");
+    let code = unsafe { libc::clock_gettime(which, &raw mut time) };
+    assert_eq!(code, 0, "every POSIX system has this clock");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

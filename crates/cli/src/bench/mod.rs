@@ -2,7 +2,7 @@
 
 mod live;
 mod loopback;
-mod measure;
+pub mod measure;
 mod shadow;
 mod sim;
 

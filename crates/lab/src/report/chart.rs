@@ -1,5 +1,6 @@
 //! A chart as inline SVG. Colours are CSS variables of the page, so that the same picture is right in light and dark.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::axis::{Axis, Spacing, short};
@@ -119,9 +120,9 @@ pub struct Chart {
     /// One sentence on how to read it.
     pub caption: String,
     /// What runs to the right, with unit.
-    pub x_label: &'static str,
+    pub x_label: Cow<'static, str>,
     /// What runs upwards, with unit.
-    pub y_label: &'static str,
+    pub y_label: Cow<'static, str>,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
@@ -187,8 +188,8 @@ impl Chart {
             self.y.low,
             self.y.high,
             log(&self.y),
-            escape(self.x_label),
-            escape(self.y_label),
+            escape(&self.x_label),
+            escape(&self.y_label),
         );
         if let Some((_, points)) = &self.shade {
             let _ = write!(out, "<path class=\"shade\" d=\"{}\"/>", self.area(points));
@@ -208,7 +209,7 @@ impl Chart {
         for (i, &tick) in ticks.iter().enumerate() {
             self.draw_x_tick(out, tick, i + 1 == ticks.len());
         }
-        let (x_label, y_label) = (escape(self.x_label), escape(self.y_label));
+        let (x_label, y_label) = (escape(&self.x_label), escape(&self.y_label));
         let _ = write!(
             out,
             "<line class=\"base\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
@@ -302,8 +303,8 @@ mod tests {
         Chart {
             title: "Delay <of> frames".into(),
             caption: String::new(),
-            x_label: "seconds",
-            y_label: "ms",
+            x_label: "seconds".into(),
+            y_label: "ms".into(),
             x: Axis::linear(0.0, 10.0),
             y: Axis::from_zero(100.0),
             shade: None,

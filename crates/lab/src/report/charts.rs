@@ -53,7 +53,17 @@ fn time_chart(
     lines: Vec<Line>,
 ) -> Chart {
     let x = time_axis(run);
-    Chart { title, caption, x_label: "seconds", y_label, x, y, shade: None, lines, height: 280.0 }
+    Chart {
+        title,
+        caption,
+        x_label: "seconds".into(),
+        y_label: y_label.into(),
+        x,
+        y,
+        shade: None,
+        lines,
+        height: 280.0,
+    }
 }
 
 /// The bin width as people write it.
@@ -217,8 +227,8 @@ fn frame_delay_distribution(subjects: &[&Subject<'_>]) -> Chart {
     Chart {
         title: "How long frames took".into(),
         caption: "Share of frames shown within a delay. Further left is better.".into(),
-        x_label: "frame delay in ms",
-        y_label: "% of frames",
+        x_label: "frame delay in ms".into(),
+        y_label: "% of frames".into(),
         x,
         y: Axis::linear(0.0, 100.0),
         shade: None,

@@ -42,7 +42,7 @@ fn about(subject: &Subject<'_>) -> String {
         text += &format!(" with a mean SSIM of {:.3}", ssim.mean);
     }
     text += ". ";
-    text + &evenness(subject)
+    text + evenness(subject).as_str()
 }
 
 fn owd(flow: &FlowSummary) -> String {

@@ -23,11 +23,11 @@ use crate::collect::{Collector, FlowRecord};
 use crate::scenario::{Flow, Scenario, Supply};
 use crate::summary::{FlowSummary, Summary};
 
-pub use axis::{milliseconds, percent, rate, short};
+pub use axis::{Axis, milliseconds, percent, rate, short};
 pub use chart::{Chart, Colour, Line, Stroke};
 
 use chart::Colour::Palette;
-use markup::escape;
+pub use markup::escape;
 
 /// A run as the report sees it.
 pub struct RunView<'a> {
@@ -93,24 +93,26 @@ const HOVER: &str = include_str!("hover.js");
 pub fn render(data: &ReportData<'_>) -> String {
     let subjects = subjects(data);
     let first = data.runs.first().expect("a report is about at least one run");
-    let mut page = format!(
+    let mut body = header(data, first);
+    body.push_str(&findings::render(data, &subjects));
+    body.push_str(&table::render(&subjects, data.runs.len() > 1));
+    body.push_str(&strip::render(&subjects));
+    for chart in charts::all(data, &subjects) {
+        body.push_str(&chart.render());
+    }
+    body.push_str(&footer(data));
+    page(&data.title, &body)
+}
+
+/// A whole page around `body`, with the style and script that charts need.
+pub fn page(title: &str, body: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title><style>{STYLE}</style></head><body><main>\n",
-        escape(&data.title)
-    );
-    page.push_str(&header(data, first));
-    page.push_str(&findings::render(data, &subjects));
-    page.push_str(&table::render(&subjects, data.runs.len() > 1));
-    page.push_str(&strip::render(&subjects));
-    for chart in charts::all(data, &subjects) {
-        page.push_str(&chart.render());
-    }
-    page.push_str(&footer(data));
-    page.push_str("</main><div id=\"tip\" hidden></div><script>");
-    page.push_str(HOVER);
-    page.push_str("</script></body></html>\n");
-    page
+         <meta name=\"color-scheme\" content=\"light dark\"><title>{}</title><style>{STYLE}</style></head><body><main>\n\
+         {body}</main><div id=\"tip\" hidden></div><script>{HOVER}</script></body></html>\n",
+        escape(title)
+    )
 }
 
 fn subjects<'a>(data: &'a ReportData<'a>) -> Vec<Subject<'a>> {

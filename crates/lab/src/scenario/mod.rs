@@ -9,6 +9,7 @@
 
 mod check;
 mod error;
+pub mod patch;
 mod text;
 
 use std::fs;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use cc::{OptionError, Options, Setup};
 use netsim::QueueSpec;
 use serde::Deserialize;
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Rate, Rng, Span};
 
 pub use error::ScenarioError;
 pub use text::{PacketLimit, PictureSize, RandomLoss, Share};
@@ -137,9 +138,18 @@ pub struct Flow {
     /// When it starts.
     #[serde(default, deserialize_with = "text::quantity")]
     pub start: Span,
+    /// Starts up to this much later, by chance.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub start_spread: Span,
     /// When it stops; by default with the run.
     #[serde(default, deserialize_with = "text::optional")]
     pub stop: Option<Span>,
+    /// So many flows of this kind, ...
+    #[serde(default = "default_count")]
+    pub count: u16,
+    /// ... each starting this much after the one before.
+    #[serde(default, deserialize_with = "text::quantity")]
+    pub every: Span,
     /// Delay of its own access link, each way: adds twice this to its round trip.
     #[serde(default, deserialize_with = "text::quantity")]
     pub extra_delay: Span,
@@ -309,6 +319,21 @@ pub struct Cross {
     pub off: Span,
 }
 
+impl Flow {
+    /// The flows this one stands for.
+    fn each(&self) -> impl Iterator<Item = Flow> + '_ {
+        (0..self.count).map(|number| {
+            let name = match self.name.as_str() {
+                named if !named.is_empty() && self.count > 1 => format!("{named}-{}", number + 1),
+                named => named.to_owned(),
+            };
+            let later = self.every * i64::from(number);
+            let stop = self.stop.map(|stop| stop + later);
+            Flow { name, start: self.start + later, stop, count: 1, ..self.clone() }
+        })
+    }
+}
+
 impl Scenario {
     /// Scenario files are written by hand; a larger one is something else.
     const LARGEST_FILE: u64 = 4 << 20;
@@ -336,6 +361,8 @@ impl Scenario {
         let mut scenario: Scenario =
             toml::from_str(text).map_err(|error| error::from_toml(file.to_owned(), text, &error))?;
         check::check(&scenario).map_err(|problem| problem.locate(file.to_owned(), text))?;
+        scenario.flows = scenario.flows.iter().flat_map(Flow::each).collect();
+        scenario.scatter_starts();
         scenario.file = file.to_owned();
         scenario.text = text.to_owned();
         scenario.fill_names();
@@ -371,6 +398,15 @@ impl Scenario {
         Ok(changed)
     }
 
+    fn scatter_starts(&mut self) {
+        for (index, flow) in self.flows.iter_mut().enumerate() {
+            if flow.start_spread.is_positive() {
+                let late = Rng::stream(self.seed, &format!("flow{index}/start")).uniform();
+                flow.start += flow.start_spread.mul_f64(late);
+            }
+        }
+    }
+
     fn fill_names(&mut self) {
         if self.name.is_empty() {
             self.name = self.file.file_stem().map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
@@ -395,7 +431,10 @@ fn free_name(stem: &str, taken: &[String]) -> String {
 fn with_first_cc(text: &str, flows: &[Flow]) -> String {
     let mut table: toml::Table = text.parse().expect("a scenario was read from this text");
     let tables = table.get_mut("flow").and_then(toml::Value::as_array_mut).into_iter().flatten();
-    for (index, (flow, table)) in flows.iter().zip(tables.filter_map(toml::Value::as_table_mut)).enumerate() {
+    let tables: Vec<_> = tables.filter_map(toml::Value::as_table_mut).collect();
+    // A table that stands for several flows names none of them.
+    let flows = if tables.len() == flows.len() { flows } else { &flows[..1] };
+    for (index, (flow, table)) in flows.iter().zip(tables).enumerate() {
         if index == 0 {
             table.insert("cc".to_owned(), flow.cc.as_str().into());
         }
@@ -410,6 +449,9 @@ pub fn controller_name(cc: &str) -> &str {
 }
 
 fn default_seed() -> u64 {
+    1
+}
+fn default_count() -> u16 {
     1
 }
 fn default_true() -> bool {

@@ -1,0 +1,216 @@
+//! `framewire lab`: the papers' experiments.
+
+use lab::experiment::{
+    Cache, Execution, Experiment, ExperimentError, Fingerprint, Results, Value, Verdict, VerdictRow, book,
+    check, count, execute,
+};
+use serde_json::json;
+
+use crate::args;
+use crate::bench::measure::thread_time;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::Table;
+
+/// Dispatches.
+pub fn lab(args: &args::Lab) -> Result<(), Failure> {
+    match args {
+        args::Lab::List(args) => list(args),
+        args::Lab::Run(args) => run(args),
+        args::Lab::Check(args) => check_all(args),
+        args::Lab::Report(args) => report(args),
+    }
+}
+
+/// The experiments asked for. Where claims are named, only those remain.
+fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
+    let mut experiments = Experiment::all(&which.experiments).map_err(Failure::input)?;
+    experiments.retain(|experiment| which.seed.as_ref().is_none_or(|seed| *seed == experiment.seed));
+    if !which.ids.is_empty() {
+        let named = |id: &String| which.ids.iter().any(|wanted| wanted.eq_ignore_ascii_case(id));
+        for experiment in experiments.iter_mut().filter(|experiment| !named(&experiment.id)) {
+            experiment.rows.retain(|row| named(&row.id));
+        }
+        experiments.retain(|experiment| named(&experiment.id) || !experiment.rows.is_empty());
+    }
+    if experiments.is_empty() {
+        let what = "no experiment or claim of that name; `framewire lab list` shows them";
+        return Err(Failure::Input(what.to_owned()));
+    }
+    Ok(experiments)
+}
+
+fn list(args: &args::LabList) -> Result<(), Failure> {
+    let experiments = selected(&args.which)?;
+    if args.format.json {
+        let of = |e: &Experiment| {
+            json!({ "id": e.id, "seed": e.seed, "source": e.source, "title": e.title,
+                    "rows": e.rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>() })
+        };
+        output::json(&json!({ "experiments": experiments.iter().map(of).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let mut table = Table::new(["experiment", "document", "where", "runs", "claims"]);
+    for experiment in &experiments {
+        let runs = count(std::slice::from_ref(experiment)).map_err(Failure::input)?;
+        let rows: Vec<&str> = experiment.rows.iter().map(|row| row.id.as_str()).collect();
+        table.row([&experiment.id, &experiment.seed, &experiment.source, &runs.to_string(), &rows.join(" ")]);
+    }
+    print!("{table}");
+    Ok(())
+}
+
+/// Runs what is asked for, under one progress bar.
+fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Failure> {
+    let experiments = selected(&how.which)?;
+    let bar = output::progress(count(&experiments).map_err(Failure::input)? as u64, "lab");
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let execution = Execution {
+        commit: env!("FRAMEWIRE_COMMIT").to_owned(),
+        threads: how.threads.map_or(threads, usize::from),
+        cache: (!how.fresh).then(|| Cache::new(&how.out.join("runs"), &program())),
+        progress: &|done, experiment| {
+            bar.set_message(experiment.to_owned());
+            bar.set_position(done as u64);
+        },
+        cpu_seconds: || thread_time().as_secs_f64(),
+    };
+    let results = execute(&experiments, &execution);
+    bar.finish_and_clear();
+    results.map(|results| (experiments, results)).map_err(Failure::input)
+}
+
+/// What names exactly this code: the commit; where the sources differ from it, the program's own bytes as well.
+fn program() -> String {
+    let commit = env!("FRAMEWIRE_COMMIT");
+    if !commit.ends_with('+') && commit != "unknown" {
+        return commit.to_owned();
+    }
+    let bytes = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    let mut fingerprint = Fingerprint::default();
+    fingerprint.add_bytes(&bytes);
+    format!("{commit}{:032x}", fingerprint.0)
+}
+
+fn run(args: &args::LabRun) -> Result<(), Failure> {
+    let (experiments, results) = results(&args.how)?;
+    if args.format.json {
+        let of = |(e, r): (&Experiment, &Results)| {
+            let points: Vec<_> =
+                r.points.iter().map(|(labels, seeds)| json!({ "labels": labels, "seeds": seeds })).collect();
+            json!({ "id": e.id, "axes": e.axes.iter().map(|axis| axis.name.clone()).collect::<Vec<_>>(),
+                    "points": points, "hashes": r.hashes, "seconds": r.seconds })
+        };
+        output::json(&json!({ "experiments": experiments.iter().zip(&results).map(of).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    for (experiment, results) in experiments.iter().zip(&results) {
+        println!("{} ({}): {}", experiment.id, experiment.source, experiment.title);
+        print!("{}", measured(experiment, results));
+        println!();
+    }
+    Ok(())
+}
+
+/// Every point's numbers; curves are for the book.
+fn measured(experiment: &Experiment, results: &Results) -> Table {
+    let plain = |value: &Value| matches!(value, Value::Number(_));
+    let first = results.points.first().and_then(|(_, seeds)| seeds.first());
+    let names: Vec<&String> =
+        first.into_iter().flatten().filter(|(_, value)| plain(value)).map(|(name, _)| name).collect();
+    let axes = experiment.axes.iter().map(|axis| axis.name.clone());
+    let mut table = Table::new(axes.chain(names.iter().map(|name| (*name).clone())));
+    for (labels, seeds) in &results.points {
+        let mean = |name: &String| {
+            let values: Vec<Value> = seeds.iter().filter_map(|seed| seed.get(name).cloned()).collect();
+            match Value::mean(&values) {
+                Some(Value::Number(number)) => number_text(number),
+                _ => "–".to_owned(),
+            }
+        };
+        table.row(labels.iter().cloned().chain(names.iter().map(|name| mean(name))));
+    }
+    table
+}
+
+fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
+    let (experiments, results) = results(&args.how)?;
+    let rows: Result<Vec<Vec<VerdictRow>>, ExperimentError> =
+        experiments.iter().zip(&results).map(|(experiment, results)| check(experiment, results)).collect();
+    let mut rows: Vec<VerdictRow> = rows.map_err(Failure::input)?.into_iter().flatten().collect();
+    rows.sort_by_key(|row| place(&row.id));
+    let tally = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+    let (held, missed, skipped) = (tally(Verdict::Held), tally(Verdict::Missed), tally(Verdict::Skipped));
+    if args.format.json {
+        output::json(&json!({ "rows": rows, "held": held, "missed": missed, "skipped": skipped }));
+        return Ok(());
+    }
+    let mut table = Table::new(["id", "kind", "verdict", "measured", "band", "unit", "claim"]);
+    for row in &rows {
+        let verdict = match row.verdict {
+            Verdict::Held => "held",
+            Verdict::Missed => "MISSED",
+            Verdict::Skipped => "skipped",
+        };
+        let measured = row.measured.map_or("–".to_owned(), number_text);
+        table.row([&row.id, &row.kind, verdict, &measured, &row.band, &row.unit, &row.claimed]);
+    }
+    print!("{table}");
+    println!("{held} held, {missed} missed, {skipped} skipped");
+    Ok(())
+}
+
+fn report(args: &args::LabReport) -> Result<(), Failure> {
+    let (experiments, results) = results(&args.how)?;
+    let commit = env!("FRAMEWIRE_COMMIT");
+    let page = book(&experiments, &results, commit).map_err(Failure::input)?;
+    let path = args.how.out.join("book.html");
+    lab::output::write_page(&path, &page).map_err(Failure::work)?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+fn number_text(number: f64) -> String {
+    match number.abs() {
+        _ if !number.is_finite() => number.to_string(),
+        1000.0.. => format!("{number:.0}"),
+        100.0.. => format!("{number:.1}"),
+        1.0.. => format!("{number:.2}"),
+        0.0 => "0".to_owned(),
+        0.01.. => format!("{number:.3}"),
+        _ => format!("{number:.2e}"),
+    }
+}
+
+/// Sorts `S0-2` before `S0-10`: words and numbers alternately.
+fn place(id: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = id;
+    while !rest.is_empty() {
+        let word = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, more) = rest.split_at(word);
+        let digits = more.find(|c: char| !c.is_ascii_digit()).unwrap_or(more.len());
+        let (number, more) = more.split_at(digits);
+        parts.push((text.to_owned(), number.parse().unwrap_or(0)));
+        rest = more;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_listed_in_their_order() {
+        let mut ids = ["S1-T2a", "S0-10", "S0-2", "S1-T1h", "S1-T1a"];
+        ids.sort_by_key(|id| place(id));
+        assert_eq!(ids, ["S0-2", "S0-10", "S1-T1a", "S1-T1h", "S1-T2a"]);
+    }
+
+    #[test]
+    fn numbers_keep_three_digits_that_matter() {
+        let texts = [18.7234, 0.0, 0.95123, 1.234e-5, 12345.6, f64::INFINITY].map(number_text);
+        assert_eq!(texts, ["18.72", "0", "0.951", "1.23e-5", "12346", "inf"]);
+    }
+}

@@ -1,0 +1,152 @@
+//! The book: every experiment with its claims, our curves and the paper's numbers, as one page that needs nothing else.
+
+use std::fmt::Write;
+
+use super::execute::Results;
+use super::file::{Experiment, ExperimentError, Plot};
+use super::rows::{Verdict, VerdictRow, check};
+use super::value::Value;
+use crate::report::{Axis, Chart, Colour, Line, Stroke, escape, page, short};
+
+/// The page.
+///
+/// # Errors
+/// [`ExperimentError`] if a row's formula can't be evaluated.
+pub fn book(
+    experiments: &[Experiment],
+    results: &[Results],
+    commit: &str,
+) -> Result<String, ExperimentError> {
+    let mut body = String::new();
+    let mut all = Vec::new();
+    let mut chapters = String::new();
+    for (experiment, results) in experiments.iter().zip(results) {
+        let rows = check(experiment, results)?;
+        chapters.push_str(&chapter(experiment, results, &rows));
+        all.extend(rows);
+    }
+    let tally = |verdict| all.iter().filter(|row| row.verdict == verdict).count();
+    let _ = writeln!(
+        body,
+        "<header><p class=\"brand\">Framewire</p><h1>The papers&rsquo; experiments</h1>\
+         <p class=\"lead\">Every figure and table with our curves, and the papers&rsquo; printed numbers beside them. \
+         {} claims hold, {} do not, {} could not be run here. Misses are explained in docs/reproduction.md.</p>\
+         <p class=\"chips\"><span class=\"chip\"><b>commit</b>{}</span></p></header>",
+        tally(Verdict::Held),
+        tally(Verdict::Missed),
+        tally(Verdict::Skipped),
+        escape(commit)
+    );
+    body.push_str(&chapters);
+    Ok(page("The papers' experiments", &body))
+}
+
+fn chapter(experiment: &Experiment, results: &Results, rows: &[VerdictRow]) -> String {
+    let mut text = format!(
+        "<h2 id=\"{0}\">{1}</h2><p><b>{2}.</b> {3}</p>\n",
+        escape(&experiment.id),
+        escape(&experiment.title),
+        escape(&experiment.source),
+        escape(experiment.about.trim())
+    );
+    text.push_str(&claims(rows));
+    for plot in &experiment.plots {
+        if let Some(chart) = chart(experiment, results, plot) {
+            text.push_str(&chart.render());
+        }
+    }
+    text
+}
+
+fn claims(rows: &[VerdictRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<div class=\"card scroll\"><table><thead><tr><th>claim</th><th></th><th>measured</th><th>band</th><th>the paper</th>\
+         </tr></thead><tbody>",
+    );
+    for row in rows {
+        let verdict = match row.verdict {
+            Verdict::Held => "held",
+            Verdict::Missed => "<b>missed</b>",
+            Verdict::Skipped => "skipped",
+        };
+        let measured = row.measured.map_or("\u{2013}".to_owned(), short);
+        let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", escape(&row.unit)) };
+        let _ = write!(
+            text,
+            "<tr><th>{}</th><td>{verdict}</td><td>{measured}{unit}</td><td>{}</td>\
+             <td style=\"text-align:left;white-space:normal\">{}</td></tr>",
+            escape(&row.id),
+            escape(&row.band),
+            escape(&row.claimed)
+        );
+    }
+    text.push_str("</tbody></table></div>\n");
+    text
+}
+
+fn chart(experiment: &Experiment, results: &Results, plot: &Plot) -> Option<Chart> {
+    let shown = lines(experiment, results, plot);
+    let points = || shown.iter().flat_map(|line| line.pieces.iter().flatten());
+    let (mut low, mut high, mut top) = (f64::INFINITY, f64::NEG_INFINITY, 0.0f64);
+    for &(x, y) in points().filter(|(x, y)| x.is_finite() && y.is_finite()) {
+        (low, high, top) = (low.min(x), high.max(x), top.max(y));
+    }
+    (low < high).then(|| Chart {
+        title: plot.title.clone(),
+        caption: if plot.paper.is_empty() {
+            String::new()
+        } else {
+            "Dotted: the paper's printed numbers.".into()
+        },
+        x_label: plot.x_label.clone().into(),
+        y_label: plot.y_label.clone().into(),
+        x: Axis::linear(low, high),
+        y: Axis::from_zero(top),
+        shade: None,
+        lines: shown,
+        height: 280.0,
+    })
+}
+
+fn lines(experiment: &Experiment, results: &Results, plot: &Plot) -> Vec<Line> {
+    let wanted = |labels: &[String]| {
+        experiment
+            .axes
+            .iter()
+            .zip(labels)
+            .all(|(axis, label)| plot.only.get(&axis.name).is_none_or(|only| only.contains(label)))
+    };
+    let along = plot.x.as_ref().and_then(|name| experiment.axes.iter().position(|axis| axis.name == *name));
+    let mut ours: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for (labels, seeds) in results.points.iter().filter(|(labels, _)| wanted(labels)) {
+        let values: Vec<Value> = seeds.iter().filter_map(|seed| seed.get(&plot.y).cloned()).collect();
+        match (Value::mean(&values), along) {
+            (Some(Value::Curve(points)), None) => ours.push((labels.join(" "), points)),
+            (Some(Value::Number(y)), Some(axis)) => {
+                let others = labels.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, l)| l.as_str());
+                let name = others.collect::<Vec<_>>().join(" ");
+                let Some(x) = leading_number(&labels[axis]).filter(|_| y.is_finite()) else { continue };
+                match ours.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, points)) => points.push((x, y)),
+                    None => ours.push((name, vec![(x, y)])),
+                }
+            }
+            _ => {}
+        }
+    }
+    let ours =
+        ours.into_iter().enumerate().map(|(i, (name, points))| Line::new(name, Colour::Palette(i), points));
+    let paper = plot.paper.iter().enumerate().map(|(i, (name, points))| {
+        Line::new(format!("paper: {name}"), Colour::Palette(i), points.clone()).stroke(Stroke::Dotted)
+    });
+    ours.chain(paper).collect()
+}
+
+/// `40` of `40ms`: where a label stands on an axis.
+fn leading_number(label: &str) -> Option<f64> {
+    let end = label.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(label.len());
+    label[..end].parse().ok()
+}

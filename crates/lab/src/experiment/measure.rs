@@ -1,0 +1,304 @@
+//! The formulas of an experiment: of metrics (over one run) and of rows (over all points).
+//!
+//! Formulas are [Rhai](https://rhai.rs) expressions. They see what is registered here and nothing else: no clock, no files, no
+//! randomness, and only so many steps.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map, Scope};
+
+use super::probe::Probe;
+use super::value::{Value, number};
+
+/// Steps a formula may take: far more than any sensible one, far fewer than an endless one.
+const STEPS: u64 = 10_000_000;
+
+type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// A formula's complaint.
+fn refuse<T>(what: impl Into<String>) -> Answer<T> {
+    Err(what.into().into())
+}
+
+fn engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.set_max_operations(STEPS);
+    engine.set_max_expr_depths(128, 64);
+    engine
+        .register_fn("mean", |list: Array| numbers(&list).map(|of| of.iter().sum::<f64>() / of.len() as f64));
+    engine.register_fn("least", |list: Array| {
+        numbers(&list).map(|of| of.into_iter().fold(f64::INFINITY, f64::min))
+    });
+    engine.register_fn("most", |list: Array| {
+        numbers(&list).map(|of| of.into_iter().fold(f64::NEG_INFINITY, f64::max))
+    });
+    engine.register_fn("rising", |list: Array| numbers(&list).map(|of| of.is_sorted()));
+    engine.register_fn("falling", |list: Array| numbers(&list).map(|of| of.is_sorted_by(|a, b| a >= b)));
+    engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
+        let (a, b) = (as_number(&a)?, as_number(&b)?);
+        Answer::Ok((a - b).abs() <= share * b.abs())
+    });
+    engine
+}
+
+fn as_number(value: &Dynamic) -> Answer<f64> {
+    number(value).map_or_else(|| refuse(format!("a number is wanted here, not {}", value.type_name())), Ok)
+}
+
+fn numbers(list: &Array) -> Answer<Vec<f64>> {
+    list.iter().map(as_number).collect()
+}
+
+fn floats(values: impl IntoIterator<Item = f64>) -> Array {
+    values.into_iter().map(Dynamic::from_float).collect()
+}
+
+fn curve(points: impl IntoIterator<Item = (f64, f64)>) -> Array {
+    points.into_iter().map(|(x, y)| Dynamic::from(floats([x, y]))).collect()
+}
+
+/// One number for many.
+type Fold = fn(Vec<f64>) -> f64;
+/// A curve of a flow, in bins of a width.
+type OfBins = fn(&Probe, usize, f64) -> Vec<(f64, f64)>;
+/// What distribution a function summarises, as `NAME(flow, from, to)`.
+type OfFlow = fn(&Probe, usize, f64, f64) -> Vec<f64>;
+
+const OF_FLOWS: [(&str, OfFlow); 4] = [
+    ("owd", Probe::delays),
+    ("rtt", Probe::rtts),
+    ("media", Probe::media),
+    ("frame_delay", Probe::frame_delays),
+];
+
+struct Asker {
+    engine: Engine,
+    probe: Rc<Probe>,
+}
+
+impl Asker {
+    /// Registers `name(a, b, ...)` that asks about a flow.
+    fn flow_fn3(&mut self, name: &str, ask: impl Fn(&Probe, usize, f64, f64) -> f64 + 'static) {
+        let probe = self.probe.clone();
+        self.engine.register_fn(name, move |flow: INT, from: Dynamic, to: Dynamic| {
+            Answer::Ok(ask(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?))
+        });
+    }
+
+    fn link_fn2(&mut self, name: &str, ask: impl Fn(&Probe, f64, f64) -> f64 + 'static) {
+        let probe = self.probe.clone();
+        self.engine.register_fn(name, move |from: Dynamic, to: Dynamic| {
+            Answer::Ok(ask(&probe, as_number(&from)?, as_number(&to)?))
+        });
+    }
+
+    fn flow_fn5(&mut self, name: &str, ask: impl Fn(&Probe, usize, [f64; 4]) -> f64 + 'static) {
+        let probe = self.probe.clone();
+        self.engine.register_fn(name, move |flow: INT, a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| {
+            let rest = [as_number(&a)?, as_number(&b)?, as_number(&c)?, as_number(&d)?];
+            Answer::Ok(ask(&probe, known(&probe, flow)?, rest))
+        });
+    }
+
+    fn distributions(&mut self) {
+        for (name, values) in OF_FLOWS {
+            self.flow_fn3(&format!("{name}_mean"), move |p, f, a, b| Probe::mean_of(values(p, f, a, b)));
+            self.flow_fn3(&format!("{name}_std"), move |p, f, a, b| Probe::deviation_of(values(p, f, a, b)));
+            self.flow_fn3(&format!("{name}_min"), move |p, f, a, b| Probe::least_of(values(p, f, a, b)));
+            self.flow_fn3(&format!("{name}_max"), move |p, f, a, b| Probe::most_of(values(p, f, a, b)));
+            let probe = self.probe.clone();
+            self.engine.register_fn(name, move |flow: INT, p: Dynamic, from: Dynamic, to: Dynamic| {
+                let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+                Answer::Ok(Probe::percentile_of(of, as_number(&p)?))
+            });
+            let probe = self.probe.clone();
+            self.engine.register_fn(format!("{name}_cdf"), move |flow: INT, from: Dynamic, to: Dynamic| {
+                let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+                Answer::Ok(curve(Probe::distribution(of)))
+            });
+        }
+        self.link_fn2("queue_mean", |p, a, b| Probe::mean_of(p.queue(a, b)));
+        self.link_fn2("queue_max", |p, a, b| Probe::most_of(p.queue(a, b)));
+        let probe = self.probe.clone();
+        self.engine.register_fn("queue", move |p: Dynamic, from: Dynamic, to: Dynamic| {
+            Answer::Ok(Probe::percentile_of(probe.queue(as_number(&from)?, as_number(&to)?), as_number(&p)?))
+        });
+    }
+
+    fn rates(&mut self) {
+        self.flow_fn3("rate", Probe::rate);
+        self.flow_fn3("sent", Probe::sent);
+        self.flow_fn3("loss", Probe::loss);
+        self.link_fn2("utilization", Probe::utilization);
+        self.link_fn2("jain", Probe::jain);
+        self.link_fn2("jain_mean", |p, a, b| Probe::mean_of(p.jain_windows(a, b)));
+        self.link_fn2("jain_p10", |p, a, b| Probe::percentile_of(p.jain_windows(a, b), 10.0));
+        self.flow_fn5("rise", |p, f, [from, to, least, window]| p.rise(f, from, to, least, window));
+        self.flow_fn3("spike", |p, f, change, until| p.spike(f, change, until - 5.0, until));
+        let probe = self.probe.clone();
+        self.engine.register_fn("rates", move |from: Dynamic, to: Dynamic| {
+            Answer::Ok(floats(probe.rates(as_number(&from)?, as_number(&to)?)))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn("send_cv", move |flow: INT, width: Dynamic, from: Dynamic, to: Dynamic| {
+            let (from, to) = (as_number(&from)?, as_number(&to)?);
+            Answer::Ok(probe.send_variation(known(&probe, flow)?, as_number(&width)?, from, to))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn(
+            "lulls",
+            move |flow: INT, from: Dynamic, to: Dynamic, mbit: Dynamic, least: Dynamic| {
+                let (mbit, least) = (as_number(&mbit)?, as_number(&least)?);
+                let (from, to) = (as_number(&from)?, as_number(&to)?);
+                Answer::Ok(curve(probe.lulls(known(&probe, flow)?, from, to, mbit, least)))
+            },
+        );
+    }
+
+    /// Equation 10's frames, smoothed over `n`: `sim_rate(flow, n, p, from, to)` and the like.
+    fn simulated(&mut self) {
+        self.flow_fn5("sim_rate", |p, f, [n, share, a, b]| {
+            Probe::percentile_of(p.simulated_rates(f, n as usize, a, b), share)
+        });
+        self.flow_fn5("sim_delay", |p, f, [n, share, a, b]| {
+            Probe::percentile_of(p.simulated_delays(f, n as usize, a, b), share)
+        });
+        self.flow_fn3("sim_rate_mean", |p, f, a, b| Probe::mean_of(p.simulated_rates(f, 4, a, b)));
+        self.flow_fn3("sim_delay_mean", |p, f, a, b| Probe::mean_of(p.simulated_delays(f, 4, a, b)));
+    }
+
+    fn inner(&mut self) {
+        let of: [(&str, Fold); 3] =
+            [("mean", Probe::mean_of), ("min", Probe::least_of), ("max", Probe::most_of)];
+        for (suffix, fold) in of {
+            let probe = self.probe.clone();
+            let name = format!("observed_{suffix}");
+            self.engine.register_fn(name, move |flow: INT, what: &str, from: Dynamic, to: Dynamic| {
+                let (from, to) = (as_number(&from)?, as_number(&to)?);
+                Answer::Ok(fold(probe.observed(known(&probe, flow)?, what, from, to)))
+            });
+        }
+        let probe = self.probe.clone();
+        self.engine.register_fn("observed", move |flow: INT, what: &str, from: Dynamic, to: Dynamic| {
+            let (from, to) = (as_number(&from)?, as_number(&to)?);
+            Answer::Ok(floats(probe.observed(known(&probe, flow)?, what, from, to)))
+        });
+    }
+
+    fn curves(&mut self) {
+        let of: [(&str, OfBins); 2] = [("rate_curve", Probe::rate_curve), ("owd_curve", Probe::delay_curve)];
+        for (name, points) in of {
+            let probe = self.probe.clone();
+            self.engine.register_fn(name, move |flow: INT, width: Dynamic| {
+                let width = as_number(&width)?.max(1e-3);
+                Answer::Ok(curve(points(&probe, known(&probe, flow)?, width)))
+            });
+        }
+    }
+}
+
+fn known(probe: &Probe, flow: INT) -> Answer<usize> {
+    let known = usize::try_from(flow).ok().filter(|flow| (1..=probe.flows()).contains(flow));
+    known.map_or_else(
+        || refuse(format!("there is no flow {flow}; this run has flows 1 to {}", probe.flows())),
+        Ok,
+    )
+}
+
+/// Evaluates an experiment's metrics over one run.
+pub(super) fn measure(
+    probe: Probe,
+    metrics: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, Value>, String> {
+    let mut asker = Asker { engine: engine(), probe: Rc::new(probe) };
+    asker.distributions();
+    asker.rates();
+    asker.simulated();
+    asker.inner();
+    asker.curves();
+    let mut found = BTreeMap::new();
+    for (name, formula) in metrics {
+        let result =
+            asker.engine.eval::<Dynamic>(formula).map_err(|error| format!("metric `{name}`: {error}"))?;
+        let value = Value::of(&result).ok_or_else(|| {
+            format!("metric `{name}` gives {}, not a number, list or curve", result.type_name())
+        })?;
+        found.insert(name.clone(), value);
+    }
+    Ok(found)
+}
+
+/// Evaluates rows' formulas over all points: `at("label", ...)` is a map of a point's metrics, averaged over seeds;
+/// `seeds("label", ...)` the list of such maps, one a seed; where there is only one point, its metrics are plain names too.
+pub(super) struct Judge {
+    engine: Engine,
+    only: Vec<(String, Dynamic)>,
+}
+
+/// A point's labels and its metrics, one map a seed.
+pub(super) type Measured = (Vec<String>, Vec<BTreeMap<String, Value>>);
+
+fn averaged(seeds: &[BTreeMap<String, Value>]) -> Map {
+    let names = seeds.first().into_iter().flat_map(BTreeMap::keys);
+    names
+        .filter_map(|name| {
+            let values: Vec<Value> = seeds.iter().filter_map(|seed| seed.get(name).cloned()).collect();
+            Some((name.as_str().into(), Value::mean(&values)?.to_dynamic()))
+        })
+        .collect()
+}
+
+fn plain(seed: &BTreeMap<String, Value>) -> Dynamic {
+    seed.iter().map(|(name, value)| (name.as_str().into(), value.to_dynamic())).collect::<Map>().into()
+}
+
+impl Judge {
+    pub fn new(measured: &[Measured]) -> Judge {
+        let mut engine = engine();
+        let means: BTreeMap<Vec<String>, Map> =
+            measured.iter().map(|(labels, seeds)| (labels.clone(), averaged(seeds))).collect();
+        let only = match measured {
+            [(_, seeds)] => {
+                averaged(seeds).into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let each: BTreeMap<Vec<String>, Array> = measured
+            .iter()
+            .map(|(labels, seeds)| (labels.clone(), seeds.iter().map(plain).collect()))
+            .collect();
+        let axes = measured.first().map_or(0, |(labels, _)| labels.len());
+        register(&mut engine, "at", axes, Rc::new(means.into_iter().map(|(k, v)| (k, v.into())).collect()));
+        register(&mut engine, "seeds", axes, Rc::new(each.into_iter().map(|(k, v)| (k, v.into())).collect()));
+        Judge { engine, only }
+    }
+
+    /// What a formula gives; a truth is 1 or 0.
+    pub fn evaluate(&self, formula: &str) -> Result<f64, String> {
+        let mut scope = Scope::new();
+        for (name, value) in &self.only {
+            scope.push_dynamic(name.clone(), value.clone());
+        }
+        let result =
+            self.engine.eval_with_scope::<Dynamic>(&mut scope, formula).map_err(|error| error.to_string())?;
+        number(&result).ok_or_else(|| format!("it gives {}, not a number", result.type_name()))
+    }
+}
+
+/// Registers a look-up by as many labels as there are axes.
+fn register(engine: &mut Engine, name: &str, axes: usize, points: Rc<BTreeMap<Vec<String>, Dynamic>>) {
+    let find = move |labels: &[&Dynamic]| -> Answer<Dynamic> {
+        let labels: Vec<String> = labels.iter().map(|label| label.to_string()).collect();
+        match points.get(&labels) {
+            Some(found) => Ok(found.clone()),
+            None => refuse(format!("no point is called ({})", labels.join(", "))),
+        }
+    };
+    match axes {
+        0 => engine.register_fn(name, move || find(&[])),
+        1 => engine.register_fn(name, move |a: Dynamic| find(&[&a])),
+        2 => engine.register_fn(name, move |a: Dynamic, b: Dynamic| find(&[&a, &b])),
+        _ => engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic| find(&[&a, &b, &c])),
+    };
+}

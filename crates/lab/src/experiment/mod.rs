@@ -1,0 +1,27 @@
+//! Experiments: a figure or table of a paper as a file that can be run, checked and drawn. `docs/experiments.md` is the
+//! reference.
+//!
+//! ```text
+//! experiments/*.toml -> Experiment { scenario, axes, metrics, rows, plots }
+//!     axes x seeds --> points --run--> metrics of each run (cached) --> Results
+//!                                                                    rows  --> verdicts   (check)
+//!                                                                    plots --> the book   (report)
+//! ```
+
+mod book;
+mod cache;
+mod execute;
+mod file;
+mod measure;
+mod points;
+mod probe;
+mod rows;
+mod value;
+
+pub use book::book;
+pub use cache::{Cache, Fingerprint};
+pub use execute::{Execution, Results, count, execute};
+pub use file::{Band, Experiment, ExperimentError, Plot, Row};
+pub use points::Point;
+pub use rows::{Verdict, VerdictRow, check};
+pub use value::Value;

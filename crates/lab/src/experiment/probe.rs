@@ -1,0 +1,266 @@
+//! What formulas can ask of a run. Times in seconds of virtual time, rates in Mbit/s on the wire, delays in ms, flows
+//! counted from 1.
+
+use netsim::IP_UDP_OVERHEAD;
+use units::{Span, Time};
+
+use crate::collect::{FlowRecord, PacketRow};
+use crate::metrics::{
+    Spread, coefficient_of_variation, jain, jain_windows, nearest_rank, simulate, slots, spike_duration,
+};
+use crate::run::Outcome;
+use crate::summary::activities;
+
+/// Windows of Jain's index (seed 000, section 6.9).
+const JAIN_WINDOW: Span = Span::from_millis(500);
+/// Frames of equation 10: 60 a second, as in seed 000.
+const FRAME: Span = Span::from_nanos(16_666_667);
+
+/// A finished run, asked about.
+pub(super) struct Probe {
+    outcome: Outcome,
+    /// Wire bytes as they arrived, of each flow.
+    deliveries: Vec<Vec<(Time, u32)>>,
+}
+
+fn at(seconds: f64) -> Time {
+    Time::ZERO + Span::from_secs_f64(seconds.max(0.0))
+}
+
+fn mbps(bytes: u64, from: f64, to: f64) -> f64 {
+    if to > from { bytes as f64 * 8.0 / (to - from) / 1e6 } else { f64::NAN }
+}
+
+fn percentile(mut values: Vec<f64>, p: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    nearest_rank(&values, p).unwrap_or(f64::NAN)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
+}
+
+impl Probe {
+    pub fn new(outcome: Outcome) -> Probe {
+        let deliveries = outcome.record.flows.iter().map(FlowRecord::deliveries).collect();
+        Probe { outcome, deliveries }
+    }
+
+    pub fn flows(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    fn flow(&self, number: usize) -> &FlowRecord {
+        &self.outcome.record.flows[number - 1]
+    }
+
+    fn delivered(&self, number: usize, from: f64, to: f64) -> &[(Time, u32)] {
+        let all = &self.deliveries[number - 1];
+        let place = |seconds: f64| all.partition_point(|delivery| delivery.0 < at(seconds));
+        &all[place(from)..place(to).max(place(from))]
+    }
+
+    fn sent_rows(&self, number: usize, from: f64, to: f64) -> &[PacketRow] {
+        let all = &self.flow(number).packets;
+        let place = |seconds: f64| all.partition_point(|packet| packet.sent < at(seconds));
+        &all[place(from)..place(to).max(place(from))]
+    }
+
+    /// Delivered wire bits a second.
+    pub fn rate(&self, flow: usize, from: f64, to: f64) -> f64 {
+        mbps(self.delivered(flow, from, to).iter().map(|d| u64::from(d.1)).sum(), from, to)
+    }
+
+    /// Sent wire bits a second.
+    pub fn sent(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let bytes = |p: &PacketRow| u64::from(p.size + IP_UDP_OVERHEAD);
+        mbps(self.sent_rows(flow, from, to).iter().map(bytes).sum(), from, to)
+    }
+
+    /// Every flow's rate.
+    pub fn rates(&self, from: f64, to: f64) -> Vec<f64> {
+        (1..=self.flows()).map(|flow| self.rate(flow, from, to)).collect()
+    }
+
+    /// Bits that left the bottleneck over bits it could have sent.
+    pub fn utilization(&self, from: f64, to: f64) -> f64 {
+        let capacity =
+            self.outcome.rate.capacity(at(from), at(to)).map_or(f64::NAN, |bytes| bytes.get() as f64);
+        self.departures(from, to).map(|d| f64::from(d.size)).sum::<f64>() / capacity
+    }
+
+    fn departures(&self, from: f64, to: f64) -> impl Iterator<Item = &crate::collect::Departure> {
+        let all = &self.outcome.record.link.departures;
+        let place = |seconds: f64| all.partition_point(|d| d.at < at(seconds));
+        all[place(from)..place(to).max(place(from))].iter()
+    }
+
+    /// Time in the bottleneck, waiting and being sent, of what left it.
+    pub fn queue(&self, from: f64, to: f64) -> Vec<f64> {
+        self.departures(from, to).map(|d| d.sojourn.as_millis_f64()).collect()
+    }
+
+    /// One-way delays of what was sent.
+    pub fn delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let rows = self.sent_rows(flow, from, to).iter();
+        rows.filter_map(|p| Some((p.arrived? - p.sent).as_millis_f64())).collect()
+    }
+
+    /// The sender's round-trip samples.
+    pub fn rtts(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let samples = self.flow(flow).rtt.iter().filter(|s| s.at >= at(from) && s.at < at(to));
+        samples.map(|s| s.latest.as_millis_f64()).collect()
+    }
+
+    /// Of the bytes sent, those that never arrived.
+    pub fn loss(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let (mut sent, mut lost) = (0u64, 0u64);
+        for packet in self.sent_rows(flow, from, to) {
+            sent += u64::from(packet.size);
+            lost += if packet.arrived.is_none() { u64::from(packet.size) } else { 0 };
+        }
+        lost as f64 / sent.max(1) as f64
+    }
+
+    /// Jain's index in each window in which two flows were on.
+    pub fn jain_windows(&self, from: f64, to: f64) -> Vec<f64> {
+        let flows = activities(&self.outcome.record, &self.outcome.scenario);
+        jain_windows(&flows, at(from), at(to), JAIN_WINDOW).into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// Jain's index of the flows' mean rates.
+    pub fn jain(&self, from: f64, to: f64) -> f64 {
+        jain(&self.rates(from, to)).unwrap_or(f64::NAN)
+    }
+
+    /// Seconds from `from` until the rate over the last `window` seconds first reaches `least`; infinite if it does not by `to`.
+    pub fn rise(&self, flow: usize, from: f64, to: f64, least: f64, window: f64) -> f64 {
+        let step = window / 10.0;
+        let ends = (0..).map(|k| from + window + step * f64::from(k)).take_while(|&end| end <= to);
+        let mut reached = ends.filter(|&end| self.rate(flow, end - window, end) >= least);
+        reached.next().map_or(f64::INFINITY, |end| end - from)
+    }
+
+    /// Seconds from `change` for which delays stay above twice the mean of the steady time from `from` to `to`.
+    pub fn spike(&self, flow: usize, change: f64, from: f64, to: f64) -> f64 {
+        let rows = self.sent_rows(flow, change, to).iter();
+        let delays: Vec<(Time, f64)> =
+            rows.filter_map(|p| Some((p.sent, (p.arrived? - p.sent).as_millis_f64()))).collect();
+        spike_duration(&delays, at(change), mean(&self.delays(flow, from, to))).as_secs_f64()
+    }
+
+    /// Bitrates of equation 10's frames, smoothed over `n`.
+    pub fn simulated_rates(&self, flow: usize, n: usize, from: f64, to: f64) -> Vec<f64> {
+        let packets = self.flow(flow).path_packets();
+        simulate(&packets, at(from), at(to), FRAME, n).iter().map(|f| f.bitrate / 1e6).collect()
+    }
+
+    /// Delays of equation 10's frames, smoothed over `n`.
+    pub fn simulated_delays(&self, flow: usize, n: usize, from: f64, to: f64) -> Vec<f64> {
+        let packets = self.flow(flow).path_packets();
+        simulate(&packets, at(from), at(to), FRAME, n).iter().map(|f| f.delay.as_millis_f64()).collect()
+    }
+
+    /// What the controller advised the encoder.
+    pub fn media(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let decisions = self.flow(flow).decisions.iter().filter(|d| d.at >= at(from) && d.at < at(to));
+        decisions.map(|d| d.media.as_bps() as f64 / 1e6).collect()
+    }
+
+    /// An inner quantity of the controller.
+    pub fn observed(&self, flow: usize, name: &str, from: f64, to: f64) -> Vec<f64> {
+        let of = self.flow(flow).observed.get(name);
+        let inside = of.into_iter().flatten().filter(|(t, _)| *t >= at(from) && *t < at(to));
+        inside.map(|(_, value)| *value).collect()
+    }
+
+    /// Variation of the wire bytes sent in slots of `width` seconds: standard deviation over mean.
+    pub fn send_variation(&self, flow: usize, width: f64, from: f64, to: f64) -> f64 {
+        let sent = self.sent_rows(flow, from, to).iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD));
+        let sent = slots(sent, at(from), at(to), Span::from_secs_f64(width));
+        coefficient_of_variation(&sent).unwrap_or(f64::NAN)
+    }
+
+    /// Frame delays: capture to display, undelivered frames by the rule of metrics.md section 5.
+    pub fn frame_delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
+        let times: Vec<_> = captured.map(|(captured, frame)| (captured, frame.displayed)).collect();
+        crate::metrics::latencies(&times, at(to)).of_frames.iter().map(|span| span.as_millis_f64()).collect()
+    }
+
+    /// Stretches of at least `least` seconds in which no more than `bits` a second were sent (in slots of 10 ms): when each
+    /// began, and how long it was.
+    pub fn lulls(&self, flow: usize, from: f64, to: f64, mbit: f64, least: f64) -> Vec<(f64, f64)> {
+        const SLOT: f64 = 0.01;
+        let sent = self.sent_rows(flow, from, to).iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD));
+        let sent = slots(sent, at(from), at(to), Span::from_secs_f64(SLOT));
+        let mut lulls = Vec::new();
+        let mut begun = None;
+        for (k, bytes) in sent.iter().chain([&f64::INFINITY]).enumerate() {
+            let now = from + SLOT * k as f64;
+            match (bytes * 8.0 / SLOT / 1e6 <= mbit, begun) {
+                (true, None) => begun = Some(now),
+                (false, Some(start)) => {
+                    if now - start >= least {
+                        lulls.push((start, now - start));
+                    }
+                    begun = None;
+                }
+                _ => {}
+            }
+        }
+        lulls
+    }
+
+    /// Delivered rate over time.
+    pub fn rate_curve(&self, flow: usize, width: f64) -> Vec<(f64, f64)> {
+        let bins =
+            |end: f64| (0..).map(move |k| width * f64::from(k)).take_while(move |t| t + width <= end + 1e-9);
+        bins(self.end()).map(|t| (t + width / 2.0, self.rate(flow, t, t + width))).collect()
+    }
+
+    /// Mean one-way delay over time, by when packets were sent.
+    pub fn delay_curve(&self, flow: usize, width: f64) -> Vec<(f64, f64)> {
+        let bins =
+            |end: f64| (0..).map(move |k| width * f64::from(k)).take_while(move |t| t + width <= end + 1e-9);
+        let points = bins(self.end()).map(|t| (t + width / 2.0, mean(&self.delays(flow, t, t + width))));
+        points.filter(|(_, delay)| delay.is_finite()).collect()
+    }
+
+    /// The distribution of values: their hundredths.
+    pub fn distribution(mut values: Vec<f64>) -> Vec<(f64, f64)> {
+        values.sort_unstable_by(f64::total_cmp);
+        let shares = (1..=100).map(f64::from);
+        shares.filter_map(|share| Some((nearest_rank(&values, share)?, share / 100.0))).collect()
+    }
+
+    /// The virtual length of the run in seconds.
+    pub fn end(&self) -> f64 {
+        self.outcome.scenario.duration.as_secs_f64()
+    }
+
+    pub fn mean_of(values: Vec<f64>) -> f64 {
+        mean(&values)
+    }
+
+    pub fn deviation_of(values: Vec<f64>) -> f64 {
+        deviation(&values)
+    }
+
+    pub fn percentile_of(values: Vec<f64>, p: f64) -> f64 {
+        percentile(values, p)
+    }
+
+    pub fn least_of(values: Vec<f64>) -> f64 {
+        Spread::of(values.iter().map(|v| -v)).map_or(f64::NAN, |spread| -spread.max)
+    }
+
+    pub fn most_of(values: Vec<f64>) -> f64 {
+        Spread::of(values).map_or(f64::NAN, |spread| spread.max)
+    }
+}

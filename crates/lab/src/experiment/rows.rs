@@ -1,0 +1,87 @@
+//! Claims against measurements.
+
+use serde::Serialize;
+
+use super::execute::Results;
+use super::file::{Band, Experiment, ExperimentError, Row};
+use super::measure::Judge;
+
+/// Whether a claim holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Measured inside the band.
+    Held,
+    /// Measured outside of it.
+    Missed,
+    /// Not measured: what it needs is not on this machine.
+    Skipped,
+}
+
+/// A row of `framewire lab check`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictRow {
+    /// The claim's name.
+    pub id: String,
+    /// How the paper states it; see [`Row::kind`].
+    pub kind: String,
+    /// What the paper says.
+    pub claimed: String,
+    /// What was measured; `null` if nothing was.
+    pub measured: Option<f64>,
+    /// What counts as holding.
+    pub band: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// Processor seconds its experiment's runs took; of cached runs, when they were run.
+    pub seconds: f64,
+    /// The unit.
+    pub unit: String,
+    /// The experiment's name.
+    pub experiment: String,
+}
+
+impl Band {
+    /// Whether a measured value lies inside. A truth is 1 or 0.
+    pub fn holds(&self, measured: f64) -> bool {
+        match *self {
+            Band::True => measured == 1.0,
+            Band::Between(least, most) => (least..=most).contains(&measured),
+        }
+    }
+}
+
+/// Holds every row of `experiment` against `results`.
+///
+/// # Errors
+/// [`ExperimentError`] if a row's formula can't be evaluated.
+pub fn check(experiment: &Experiment, results: &Results) -> Result<Vec<VerdictRow>, ExperimentError> {
+    let judge = Judge::new(&results.points);
+    let row = |row: &Row| {
+        let measured = match results.missing {
+            Some(_) => None,
+            None => Some(
+                judge
+                    .evaluate(&row.measure)
+                    .map_err(|what| experiment.refuse(format!("row {}", row.id), what))?,
+            ),
+        };
+        let verdict = match measured {
+            None => Verdict::Skipped,
+            Some(value) if row.band.holds(value) => Verdict::Held,
+            Some(_) => Verdict::Missed,
+        };
+        Ok(VerdictRow {
+            id: row.id.clone(),
+            kind: row.kind.clone(),
+            claimed: row.claim.clone(),
+            measured: measured.filter(|value| value.is_finite()),
+            band: row.band.to_string(),
+            verdict,
+            seconds: results.seconds,
+            unit: row.unit.clone(),
+            experiment: experiment.id.clone(),
+        })
+    };
+    experiment.rows.iter().map(row).collect()
+}
