@@ -153,9 +153,11 @@ fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
             Verdict::Skipped => "skipped",
         };
         let measured = row.measured.map_or("–".to_owned(), number_text);
-        table.row([&row.id, &row.kind, verdict, &measured, &row.band, &row.unit, &row.claimed]);
+        let band = if row.also.is_some() { format!("{} *", row.band) } else { row.band.clone() };
+        table.row([&row.id, &row.kind, verdict, &measured, &band, &row.unit, &row.claimed]);
     }
     print!("{table}");
+    println!("* a second condition must hold too; --json and the book name it");
     println!("{held} held, {missed} missed, {skipped} skipped");
     Ok(())
 }

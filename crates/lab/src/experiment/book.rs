@@ -74,12 +74,14 @@ fn claims(rows: &[VerdictRow]) -> String {
         };
         let measured = row.measured.map_or("\u{2013}".to_owned(), short);
         let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", escape(&row.unit)) };
+        let also = row.also.as_ref().map_or(String::new(), |also| format!(", and {also}"));
+        let band = row.band.clone() + also.as_str();
         let _ = write!(
             text,
-            "<tr><th>{}</th><td>{verdict}</td><td>{measured}{unit}</td><td>{}</td>\
+            "<tr><th>{}</th><td>{verdict}</td><td>{measured}{unit}</td><td style=\"white-space:normal\">{}</td>\
              <td style=\"text-align:left;white-space:normal\">{}</td></tr>",
             escape(&row.id),
-            escape(&row.band),
+            escape(&band),
             escape(&row.claimed)
         );
     }

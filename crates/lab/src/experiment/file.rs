@@ -38,12 +38,15 @@ pub struct Experiment {
     /// Runs of every point, with seeds 1, 2, ...
     #[serde(default = "one")]
     pub seeds: u64,
-    /// The scenario, as `docs/scenario.md` has it, before any axis changes it.
-    pub scenario: Table,
+    /// The scenario, as `docs/scenario.md` has it, before any axis changes it. Without one nothing is run: the claims are
+    /// about theory.
+    #[serde(default)]
+    pub scenario: Option<Table>,
     /// What is varied; every combination is run.
     #[serde(default, rename = "axis")]
     pub axes: Vec<Axis>,
     /// What is measured in each run: formulas by name.
+    #[serde(default)]
     pub metrics: BTreeMap<String, String>,
     /// The claims.
     #[serde(default, rename = "row")]
@@ -97,6 +100,9 @@ pub struct Row {
     pub measure: String,
     /// What counts as the same.
     pub band: Band,
+    /// A formula that must hold besides.
+    #[serde(default)]
+    pub also: Option<String>,
     /// The unit of both.
     #[serde(default)]
     pub unit: String,

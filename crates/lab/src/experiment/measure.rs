@@ -14,7 +14,7 @@ use super::value::{Value, number};
 /// Steps a formula may take: far more than any sensible one, far fewer than an endless one.
 const STEPS: u64 = 10_000_000;
 
-type Answer<T> = Result<T, Box<EvalAltResult>>;
+pub(super) type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// A formula's complaint.
 fn refuse<T>(what: impl Into<String>) -> Answer<T> {
@@ -35,6 +35,13 @@ fn engine() -> Engine {
     });
     engine.register_fn("rising", |list: Array| numbers(&list).map(|of| of.is_sorted()));
     engine.register_fn("falling", |list: Array| numbers(&list).map(|of| of.is_sorted_by(|a, b| a >= b)));
+    engine.register_fn("period", |points: Array| pairs(&points).map(|points| period(&points)));
+    engine.register_fn("swing", |points: Array| pairs(&points).map(|points| swing(&points)));
+    engine.register_fn("within", |a: Dynamic, least: Dynamic, most: Dynamic| {
+        let (least, most) = (as_number(&least)?, as_number(&most)?);
+        Answer::Ok((least..=most).contains(&as_number(&a)?))
+    });
+    super::theory::register(&mut engine);
     engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
         let (a, b) = (as_number(&a)?, as_number(&b)?);
         Answer::Ok((a - b).abs() <= share * b.abs())
@@ -42,12 +49,40 @@ fn engine() -> Engine {
     engine
 }
 
-fn as_number(value: &Dynamic) -> Answer<f64> {
+pub(super) fn as_number(value: &Dynamic) -> Answer<f64> {
     number(value).map_or_else(|| refuse(format!("a number is wanted here, not {}", value.type_name())), Ok)
 }
 
 fn numbers(list: &Array) -> Answer<Vec<f64>> {
     list.iter().map(as_number).collect()
+}
+
+fn pairs(list: &Array) -> Answer<Vec<(f64, f64)>> {
+    let pair = |item: &Dynamic| match item.read_lock::<Array>().map(|pair| numbers(&pair)) {
+        Some(Ok(pair)) if pair.len() == 2 => Ok((pair[0], pair[1])),
+        _ => refuse("a curve of points [x, y] is wanted here"),
+    };
+    list.iter().map(pair).collect()
+}
+
+/// Mean time between upward crossings of the middle: the period of something that swings.
+fn period(points: &[(f64, f64)]) -> f64 {
+    let middle = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
+    let crossings: Vec<f64> = points
+        .windows(2)
+        .filter(|pair| pair[0].1 < middle && pair[1].1 >= middle)
+        .map(|pair| pair[1].0)
+        .collect();
+    match crossings.as_slice() {
+        [first, .., last] => (last - first) / (crossings.len() - 1) as f64,
+        _ => f64::INFINITY,
+    }
+}
+
+/// From the 5th to the 95th percentile of the values.
+fn swing(points: &[(f64, f64)]) -> f64 {
+    let values = || points.iter().map(|p| p.1).collect();
+    Probe::percentile_of(values(), 95.0) - Probe::percentile_of(values(), 5.0)
 }
 
 fn floats(values: impl IntoIterator<Item = f64>) -> Array {
@@ -119,6 +154,9 @@ impl Asker {
             });
         }
         self.link_fn2("queue_mean", |p, a, b| Probe::mean_of(p.queue(a, b)));
+        self.link_fn2("backlog_max", |p, a, b| Probe::most_of(p.backlog(a, b)));
+        self.flow_fn3("frame_cv", Probe::frame_variation);
+        self.flow_fn3("lost_place_min", |p, f, a, b| Probe::least_of(p.lost_places(f, a, b)));
         self.link_fn2("queue_max", |p, a, b| Probe::most_of(p.queue(a, b)));
         let probe = self.probe.clone();
         self.engine.register_fn("queue", move |p: Dynamic, from: Dynamic, to: Dynamic| {

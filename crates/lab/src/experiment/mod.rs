@@ -16,6 +16,7 @@ mod measure;
 mod points;
 mod probe;
 mod rows;
+mod theory;
 mod value;
 
 pub use book::book;

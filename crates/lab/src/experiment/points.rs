@@ -45,7 +45,8 @@ impl Experiment {
     /// # Errors
     /// [`ExperimentError`] if an axis sets a field that can't be.
     pub fn points(&self) -> Result<Vec<Point>, ExperimentError> {
-        let mut points = vec![Point { labels: Vec::new(), scenario: self.scenario.clone() }];
+        let Some(scenario) = self.scenario.clone() else { return Ok(Vec::new()) };
+        let mut points = vec![Point { labels: Vec::new(), scenario }];
         for axis in &self.axes {
             let changes = axis.changes();
             let mut next = Vec::with_capacity(points.len() * changes.len());

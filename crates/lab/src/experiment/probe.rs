@@ -166,10 +166,17 @@ impl Probe {
         simulate(&packets, at(from), at(to), FRAME, n).iter().map(|f| f.delay.as_millis_f64()).collect()
     }
 
-    /// What the controller advised the encoder.
+    /// What the controller advised the encoder, every 20 ms.
     pub fn media(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
-        let decisions = self.flow(flow).decisions.iter().filter(|d| d.at >= at(from) && d.at < at(to));
-        decisions.map(|d| d.media.as_bps() as f64 / 1e6).collect()
+        const EVERY: f64 = 0.02;
+        let decisions = &self.flow(flow).decisions;
+        let times = (0..).map(|k| from + EVERY * f64::from(k)).take_while(|&time| time < to);
+        times
+            .filter_map(|time| {
+                let after = decisions.partition_point(|decided| decided.at <= at(time));
+                Some(decisions.get(after.checked_sub(1)?)?.media.as_bps() as f64 / 1e6)
+            })
+            .collect()
     }
 
     /// An inner quantity of the controller.
@@ -184,6 +191,31 @@ impl Probe {
         let sent = self.sent_rows(flow, from, to).iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD));
         let sent = slots(sent, at(from), at(to), Span::from_secs_f64(width));
         coefficient_of_variation(&sent).unwrap_or(f64::NAN)
+    }
+
+    /// Variation of the wire bytes sent per frame: standard deviation over mean.
+    pub fn frame_variation(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let (all, later) =
+            (self.flow(flow).bytes_per_frame(at(from)), self.flow(flow).bytes_per_frame(at(to)));
+        coefficient_of_variation(&all[..all.len() - later.len()]).unwrap_or(f64::NAN)
+    }
+
+    /// Packets in the queue, that in service included, at each arrival.
+    pub fn backlog(&self, from: f64, to: f64) -> Vec<f64> {
+        let arrivals = self.outcome.record.link.arrivals.iter();
+        let inside = arrivals.filter(|a| a.at >= at(from) && a.at < at(to));
+        inside.map(|a| f64::from(a.packets)).collect()
+    }
+
+    /// Places of lost packets within their frames, as the share of the frame's packets sent before.
+    pub fn lost_places(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let frames = self.flow(flow).frames();
+        let lost = self.sent_rows(flow, from, to).iter().filter(|p| p.arrived.is_none() && !p.retransmission);
+        lost.filter_map(|p| {
+            let packets = frames.get(p.frame as usize)?.packets;
+            (packets > 0).then(|| f64::from(p.index) / f64::from(packets))
+        })
+        .collect()
     }
 
     /// Frame delays: capture to display, undelivered frames by the rule of metrics.md section 5.

@@ -31,6 +31,8 @@ pub struct VerdictRow {
     pub measured: Option<f64>,
     /// What counts as holding.
     pub band: String,
+    /// What must be true besides, if anything.
+    pub also: Option<String>,
     /// Whether it holds.
     pub verdict: Verdict,
     /// Processor seconds its experiment's runs took; of cached runs, when they were run.
@@ -57,18 +59,19 @@ impl Band {
 /// [`ExperimentError`] if a row's formula can't be evaluated.
 pub fn check(experiment: &Experiment, results: &Results) -> Result<Vec<VerdictRow>, ExperimentError> {
     let judge = Judge::new(&results.points);
+    let refuse = |row: &Row, what| experiment.refuse(format!("row {}", row.id), what);
     let row = |row: &Row| {
         let measured = match results.missing {
             Some(_) => None,
-            None => Some(
-                judge
-                    .evaluate(&row.measure)
-                    .map_err(|what| experiment.refuse(format!("row {}", row.id), what))?,
-            ),
+            None => Some(judge.evaluate(&row.measure).map_err(|what| refuse(row, what))?),
+        };
+        let besides = match row.also.as_ref().filter(|_| measured.is_some()) {
+            Some(also) => judge.evaluate(also).map_err(|what| refuse(row, what))? == 1.0,
+            None => true,
         };
         let verdict = match measured {
             None => Verdict::Skipped,
-            Some(value) if row.band.holds(value) => Verdict::Held,
+            Some(value) if besides && row.band.holds(value) => Verdict::Held,
             Some(_) => Verdict::Missed,
         };
         Ok(VerdictRow {
@@ -77,6 +80,7 @@ pub fn check(experiment: &Experiment, results: &Results) -> Result<Vec<VerdictRo
             claimed: row.claim.clone(),
             measured: measured.filter(|value| value.is_finite()),
             band: row.band.to_string(),
+            also: row.also.clone(),
             verdict,
             seconds: results.seconds,
             unit: row.unit.clone(),

@@ -1,0 +1,57 @@
+//! The papers' closed forms, for formulas to hold claims against without running anything.
+
+use cc::sqp;
+use rhai::{Array, Dynamic, Engine};
+
+use super::measure::{Answer, as_number};
+
+/// SQP's step in Mbit/s and its reward (seed 000, section 4.4).
+const STEP: f64 = 0.32;
+const REWARD: f64 = 0.25;
+
+pub(super) fn register(engine: &mut Engine) {
+    four(engine, "sqp_sample", sqp::fluid::sample);
+    four(engine, "sqp_settles", settle);
+    four(engine, "sqp_pair", sqp::fluid::paired_sample);
+    engine.register_fn("sqp_fixed_point", |c: Dynamic, r: Dynamic, m: Dynamic, t: Dynamic| {
+        Answer::Ok(sqp::fluid::fixed_point(as_number(&c)?, as_number(&r)?, as_number(&m)?, as_number(&t)?))
+    });
+    engine.register_fn("sqp_utilization", |a: Dynamic, m: Dynamic, t: Dynamic| {
+        Answer::Ok(sqp::fluid::utilisation(as_number(&a)?, as_number(&m)?, as_number(&t)?))
+    });
+    engine.register_fn("sqp_queue_free_share", |m: Dynamic, t: Dynamic| {
+        Answer::Ok(sqp::fluid::queue_free_share(as_number(&m)?, as_number(&t)?))
+    });
+    engine.register_fn("sqp_total", |n: Dynamic, m: Dynamic, t: Dynamic| {
+        Answer::Ok(sqp::fluid::total_utilisation(as_number(&n)? as u32, as_number(&m)?, as_number(&t)?))
+    });
+    engine.register_fn("sqp_meeting_jain", |smooth: bool| meeting_jain(smooth));
+    engine.register_fn("jain_of", |shares: Array| {
+        let shares = shares.iter().map(as_number).collect::<Answer<Vec<f64>>>()?;
+        Answer::Ok(crate::metrics::jain(&shares).unwrap_or(f64::NAN))
+    });
+}
+
+fn four(engine: &mut Engine, name: &str, of: fn(f64, f64, f64, f64) -> f64) {
+    engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| {
+        Answer::Ok(of(as_number(&a)?, as_number(&b)?, as_number(&c)?, as_number(&d)?))
+    });
+}
+
+/// Where equation 4 settles after 30 s of 60 frames/s beside a constant competitor (in Mbit/s).
+fn settle(c: f64, r: f64, m: f64, t: f64) -> f64 {
+    (0..30 * 60).fold(2.0, |b, _| sqp::update(b, t * sqp::fluid::sample(c, r, b, m), STEP, REWARD))
+}
+
+/// Jain's index of two flows from 0.5 and 2 Mbit/s at the first update at which they fill 90 % of 20 Mbit/s, by equation 4
+/// or by taking each sample as it is (seed 000, figure 6).
+fn meeting_jain(smooth: bool) -> f64 {
+    const LINK: f64 = 20.0;
+    let step = |b: f64, s: f64| if smooth { sqp::update(b, s, STEP, REWARD) } else { s };
+    let (mut x, mut y) = (0.5, 2.0);
+    while x + y < 0.9 * LINK {
+        let samples = (0.9 * sqp::fluid::sample(LINK, y, x, 2.0), 0.9 * sqp::fluid::sample(LINK, x, y, 2.0));
+        (x, y) = (step(x, samples.0), step(y, samples.1));
+    }
+    crate::metrics::jain(&[x, y]).unwrap_or(f64::NAN)
+}
