@@ -74,6 +74,9 @@ pub struct Axis {
     /// Points that change several fields in their own way.
     #[serde(default)]
     pub points: Vec<Change>,
+    /// The points instead, where a file of real data that one of `points` names is not on this machine.
+    #[serde(default)]
+    pub otherwise: Vec<Change>,
 }
 
 /// A point of an axis.

@@ -171,6 +171,7 @@ impl Asker {
         self.link_fn2("utilization", Probe::utilization);
         self.link_fn2("jain", Probe::jain);
         self.link_fn2("jain_mean", |p, a, b| Probe::mean_of(p.jain_windows(a, b)));
+        self.link_fn2("jain_min", |p, a, b| Probe::least_of(p.jain_windows(a, b)));
         self.link_fn2("jain_p10", |p, a, b| Probe::percentile_of(p.jain_windows(a, b), 10.0));
         self.flow_fn5("rise", |p, f, [from, to, least, window]| p.rise(f, from, to, least, window));
         self.flow_fn3("spike", |p, f, change, until| p.spike(f, change, until - 5.0, until));
@@ -268,7 +269,8 @@ pub(super) fn measure(
 }
 
 /// Evaluates rows' formulas over all points: `at("label", ...)` is a map of a point's metrics, averaged over seeds;
-/// `seeds("label", ...)` the list of such maps, one a seed; where there is only one point, its metrics are plain names too.
+/// `seeds("label", ...)` the list of such maps, one a seed; `over("metric", "label")` the median of a metric over all points with
+/// that label on the last axis; where there is only one point, its metrics are plain names too.
 pub(super) struct Judge {
     engine: Engine,
     only: Vec<(String, Dynamic)>,
@@ -307,6 +309,19 @@ impl Judge {
             .map(|(labels, seeds)| (labels.clone(), seeds.iter().map(plain).collect()))
             .collect();
         let axes = measured.first().map_or(0, |(labels, _)| labels.len());
+        let by_last: Vec<(String, Map)> =
+            means.iter().filter_map(|(labels, map)| Some((labels.last()?.clone(), map.clone()))).collect();
+        engine.register_fn("over", move |metric: &str, label: &str| {
+            let of = by_last
+                .iter()
+                .filter(|(last, _)| last == label)
+                .filter_map(|(_, map)| number(map.get(metric)?));
+            let values: Vec<f64> = of.collect();
+            match values.is_empty() {
+                true => refuse(format!("no point of `{label}` has a number `{metric}`")),
+                false => Ok(Probe::percentile_of(values, 50.0)),
+            }
+        });
         register(&mut engine, "at", axes, Rc::new(means.into_iter().map(|(k, v)| (k, v.into())).collect()));
         register(&mut engine, "seeds", axes, Rc::new(each.into_iter().map(|(k, v)| (k, v.into())).collect()));
         Judge { engine, only }

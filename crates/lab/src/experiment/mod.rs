@@ -10,6 +10,7 @@
 
 mod book;
 mod cache;
+mod data;
 mod execute;
 mod file;
 mod measure;

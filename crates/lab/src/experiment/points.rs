@@ -2,6 +2,7 @@
 
 use toml::{Table, Value};
 
+use super::data;
 use super::file::{Axis, Experiment, ExperimentError};
 use crate::scenario::{Scenario, patch};
 
@@ -22,7 +23,10 @@ impl Axis {
             let set = self.fields.iter().map(|field| (field.clone(), value.clone())).collect();
             (label(value), set)
         };
-        let own = self.points.iter().map(|point| {
+        let real = self.points.iter().flat_map(|point| point.set.values());
+        let lacking = real.filter_map(Value::as_str).any(data::is_missing);
+        let own = if lacking && !self.otherwise.is_empty() { &self.otherwise } else { &self.points };
+        let own = own.iter().map(|point| {
             let set = point.set.iter().map(|(field, value)| (field.clone(), value.clone())).collect();
             (point.label.clone(), set)
         });
@@ -54,8 +58,10 @@ impl Experiment {
                 for (label, set) in &changes {
                     let mut point = point.clone();
                     for (field, value) in set {
-                        patch::set(&mut point.scenario, field, value.clone())
-                            .map_err(|what| self.refuse(format!("axis {}: {field}", axis.name), what))?;
+                        let place = || format!("axis {}: {field}", axis.name);
+                        let value = data::resolve(value).map_err(|what| self.refuse(place(), what))?;
+                        patch::set(&mut point.scenario, field, value)
+                            .map_err(|what| self.refuse(place(), what))?;
                     }
                     point.labels.push(label.clone());
                     next.push(point);
