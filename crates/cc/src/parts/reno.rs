@@ -71,6 +71,11 @@ impl RenoWindow {
         self.epoch.opens(sent_at, now)
     }
 
+    /// When congestion was last reacted to.
+    pub fn cut_at(&self) -> Option<Time> {
+        self.epoch.start()
+    }
+
     /// Cuts to `ssthresh` (never raises), and grows slowly from there on. Slow start follows if the window is below it already.
     pub fn cut(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh.max(self.minimum());

@@ -5,4 +5,6 @@ mod cubic;
 mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
+mod quic_dc;
 mod steady;
+mod westwood;
