@@ -34,7 +34,7 @@ impl Controller for NewReno {
     fn on_sent(&mut self, _: &Sent) {}
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        if self.window.is_congested(report) {
+        if self.window.reacts_to(report) {
             self.window.cut((self.window.bytes() as f64 * LOSS_REDUCTION) as u64);
         }
         if report.persistent_congestion {

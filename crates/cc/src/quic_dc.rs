@@ -1,11 +1,12 @@
-//! QUIC Delay Control: Westwood+ that takes a one-way queuing delay above a threshold for congestion, before the queue overflows.
+//! QUIC Delay Control: Westwood+ that takes a one-way queuing delay above a threshold for congestion, before the queue
+//! overflows.
 //!
 //! ```text
 //! OWQD > OWQD_th  ->  ssthresh = cwnd = bandwidth * smallest round trip,   OWQD = sum of one-way delay variations
 //! ```
 //!
-//! The sum telescopes to a packet's one-way delay less the first one's; here it is less the smallest since the last reaction, when
-//! the queue was empty.
+//! The sum telescopes to a packet's one-way delay less the first one's; here it is less the smallest since the last
+//! reaction, when the queue was empty.
 
 use units::{RemoteTime, Span, Time};
 
@@ -24,6 +25,7 @@ pub const ENTRY: Entry = Entry {
         ("buffer", "the bottleneck's buffer as a time, such as 200ms"),
         ("base", "the smallest delay is kept for at least this long, 1s to 60s (default 10s)"),
         ("hold", "packets in a row above the threshold, 1 to 64 (default 4), and 5 ms unless 1"),
+        ("hystart", "leave the first slow start by HyStart++ (RFC 9406), on or off (default off)"),
     ],
     page: include_str!("quic_dc.md"),
     build: |options, setup| Ok(Box::new(QuicDc::new(Params::read(options)?, setup))),
@@ -34,8 +36,9 @@ pub const ENTRY: Entry = Entry {
 const HOLD_TIME: Span = Span::from_millis(5);
 /// Below a millisecond the clocks' resolution and the sender's own bursts would be taken for a queue.
 const LEAST_THRESHOLD: Span = Span::from_millis(1);
-
-/// The smallest delay is forgotten after this, whatever happened: 50 ppm of clock drift make 3 ms.
+/// The smallest delay is kept for at least this (a few round trips of any path) ...
+const SHORTEST_BASE: Span = Span::from_secs(1);
+/// ... and forgotten after this, whatever happened: 50 ppm of clock drift make 3 ms.
 const LONGEST_BASE: Span = Span::from_secs(60);
 
 /// QUIC-DC's parameters.
@@ -43,38 +46,46 @@ const LONGEST_BASE: Span = Span::from_secs(60);
 pub struct Params {
     /// OWQD_th.
     pub threshold: Span,
-    /// The smallest one-way delay stands for the empty path for this long, or since the last reaction, if that was earlier: only
-    /// then was the queue empty, and a high threshold is reached slowly.
+    /// The smallest one-way delay stands for the empty path for this long, or since the last reaction, if that was
+    /// earlier: only then was the queue empty, and a high threshold is reached slowly.
     pub base: Span,
     /// Packets in a row that must be above the threshold.
     pub hold: u32,
+    /// Leave the first slow start by HyStart++.
+    pub hystart: bool,
 }
 
 impl Default for Params {
-    /// 20 ms for interactive video where the buffer is not known (the paper takes shares of a known one); a base of 10 s forgets
-    /// a clock drift of 50 ppm before it makes 1 ms; four packets outlast a hiccup of a wireless link.
+    /// 20 ms for interactive video where the buffer is not known (the paper takes shares of a known one); a base of
+    /// 10 s forgets a clock drift of 50 ppm before it makes 1 ms; four packets outlast a hiccup of a wireless link.
     fn default() -> Params {
-        Params { threshold: Span::from_millis(20), base: Span::from_secs(10), hold: 4 }
+        Params { threshold: Span::from_millis(20), base: Span::from_secs(10), hold: 4, hystart: false }
     }
 }
 
 impl Params {
     fn read(options: &Options) -> Result<Params, OptionError> {
         let d = Params::default();
-        let time = |key, default| options.quantity(key, default, "a time such as 20ms");
-        let mut threshold = time("threshold", d.threshold)?;
+        let mut threshold = options.quantity("threshold", d.threshold, "a time such as 20ms")?;
         if options.is_set("share") || options.is_set("buffer") {
-            let share = options.number("share", 1.0, 0.01..=1.0)?;
-            let buffer = time("buffer", Span::ZERO)?;
             if !options.is_set("share") || !options.is_set("buffer") || options.is_set("threshold") {
                 return Err(options.refuse("share", "given with buffer, and without threshold".to_owned()));
             }
-            threshold = buffer.mul_f64(share);
+            let buffer = options.quantity("buffer", Span::ZERO, "a time such as 200ms")?;
+            threshold = buffer.mul_f64(options.number("share", 1.0, 0.01..=1.0)?);
+        }
+        if threshold < LEAST_THRESHOLD {
+            return Err(options.refuse("threshold", "at least 1ms, share of the buffer or not".to_owned()));
+        }
+        let base = options.quantity("base", d.base, "a time such as 10s")?;
+        if !(SHORTEST_BASE..=LONGEST_BASE).contains(&base) {
+            return Err(options.refuse("base", "a time from 1s to 60s".to_owned()));
         }
         Ok(Params {
-            threshold: threshold.max(LEAST_THRESHOLD),
-            base: time("base", d.base)?.max(Span::from_secs(1)).min(LONGEST_BASE),
+            threshold,
+            base,
             hold: options.number("hold", f64::from(d.hold), 1.0..=64.0)? as u32,
+            hystart: options.switch("hystart", d.hystart)?,
         })
     }
 }
@@ -98,9 +109,9 @@ impl DelaySignal {
         DelaySignal { params, base, newest: None, above: 0, below_at: None, queuing: Span::ZERO }
     }
 
-    /// Takes a packet heard of `now`, when the window was last cut at `cut_at`; true if it met congestion: the smallest queuing delay of the last `hold` packets
-    /// and of the last 5 ms is above the threshold.
-    fn is_congested(&mut self, now: Time, cut_at: Option<Time>, acked: &Acked) -> bool {
+    /// Takes a packet heard of `now`, when the window was last cut at `cut_at`; true if it met congestion: the smallest
+    /// queuing delay of the last `hold` packets and of the last 5 ms is above the threshold.
+    fn take(&mut self, now: Time, cut_at: Option<Time>, acked: &Acked) -> bool {
         let Some(arrived_at) = acked.arrived_at else { return false };
         if self.newest.is_some_and(|newest| acked.packet <= newest) {
             return false;
@@ -129,7 +140,10 @@ pub struct QuicDc {
 impl QuicDc {
     /// A new connection's state.
     pub fn new(params: Params, setup: &Setup) -> QuicDc {
-        QuicDc { westwood: Westwood::new(setup, Filter::Quic, false), delay: DelaySignal::new(params) }
+        QuicDc {
+            westwood: Westwood::new(setup, Filter::Quic, params.hystart),
+            delay: DelaySignal::new(params),
+        }
     }
 }
 
@@ -141,7 +155,7 @@ impl Controller for QuicDc {
     fn on_feedback(&mut self, report: &Report<'_>) {
         self.westwood.take_losses(report);
         for acked in report.acked {
-            if self.delay.is_congested(report.now, self.westwood.cut_at(), acked) {
+            if self.delay.take(report.now, self.westwood.cut_at(), acked) {
                 self.westwood.congested(acked.sent_at, report.now);
             }
         }
@@ -176,8 +190,8 @@ mod tests {
 
     #[test]
     fn the_sum_of_variations_is_the_delay_above_the_first() {
-        // quic_dc.md section 7: one-way delays of 20, 22, 25, 19, 40 ms. The paper's sum gives 0, 2, 5, -1, 20; against the
-        // smallest delay it is 0, 2, 5, 0, 21.
+        // quic_dc.md section 7: one-way delays of 20, 22, 25, 19, 40 ms. The paper's sum gives 0, 2, 5, -1, 20; against
+        // the smallest delay it is 0, 2, 5, 0, 21.
         let delays = [20u64, 22, 25, 19, 40];
         let mut literal = vec![0i64];
         for pair in delays.windows(2) {
@@ -187,7 +201,7 @@ mod tests {
         let mut signal = signal("threshold=1s");
         let queuing = delays.iter().enumerate().map(|(n, &delay)| {
             let n = n as u64;
-            signal.is_congested(Time::from_millis(100), None, &took(n, 10 * n, delay));
+            signal.take(Time::from_millis(100), None, &took(n, 10 * n, delay));
             signal.queuing
         });
         assert_eq!(queuing.collect::<Vec<_>>(), [0, 2, 5, 0, 21].map(Span::from_millis));
@@ -196,9 +210,8 @@ mod tests {
     #[test]
     fn four_packets_and_5_ms_above_the_threshold_are_congestion() {
         let mut signal = signal("threshold=10ms");
-        let mut at = |packet, delay| {
-            signal.is_congested(Time::from_millis(100), None, &took(packet, 2 * packet, delay))
-        };
+        let mut at =
+            |packet, delay| signal.take(Time::from_millis(100), None, &took(packet, 2 * packet, delay));
         assert!(!at(0, 20) && !at(1, 20));
         assert!(!at(2, 31) && !at(3, 40) && !at(4, 40));
         assert!(!at(4, 40) && !at(1, 40), "heard of before, or reordered");
@@ -206,7 +219,7 @@ mod tests {
         assert!(!at(7, 30), "at the threshold is not above it");
         // Eight packets within 3 ms are four, but not 5 ms.
         let burst = |n: u64| Acked { packet: 8 + n, ..took(8, 13 + n / 4, 32) };
-        assert!((0..8).all(|n| !signal.is_congested(Time::from_millis(100), None, &burst(n))));
+        assert!((0..8).all(|n| !signal.take(Time::from_millis(100), None, &burst(n))));
     }
 
     #[test]

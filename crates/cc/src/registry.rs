@@ -32,11 +32,11 @@ pub struct Entry {
 pub const REGISTRY: &[Entry] = &[
     sqp::ENTRY,
     newreno::ENTRY,
+    fixed::ENTRY,
     cubic::ENTRY,
     westwood::ENTRY,
     westwood::QUIC_ENTRY,
     quic_dc::ENTRY,
-    fixed::ENTRY,
 ];
 
 /// Builds the controller that `options` names.

@@ -1,7 +1,8 @@
 //! TCP Westwood+: grows like NewReno, and after a loss sets the window to what the path was measured to hold.
 //!
 //! ```text
-//! ssthresh = bandwidth * smallest round trip;   bandwidth = low-pass of (bytes acknowledged in a round trip / its length)
+//! ssthresh = bandwidth * smallest round trip;   bandwidth = low-pass of (bytes acknowledged in a round trip / its
+//! length)
 //! ```
 
 use units::{Span, Time};
@@ -56,7 +57,8 @@ pub enum Filter {
 #[derive(Clone, Debug)]
 struct Bandwidth {
     filter: Filter,
-    /// When the sample under way began, the bytes acknowledged since, and whether the window was the limit all the time.
+    /// When the sample under way began, the bytes acknowledged since, and whether the window was the limit all the
+    /// time.
     started_at: Option<Time>,
     bytes: u64,
     limited: bool,
@@ -78,8 +80,8 @@ impl Bandwidth {
         (self.started_at, self.bytes, self.limited) = (None, 0, true);
     }
 
-    /// Closes the sample if a round trip has passed, then counts what `report` acknowledges towards the next: bytes that arrive
-    /// at its very start belong to the time after it, as those at its end do not belong to it.
+    /// Closes the sample if a round trip has passed, then counts what `report` acknowledges towards the next: bytes
+    /// that arrive at its very start belong to the time after it, as those at its end do not belong to it.
     fn on_report(&mut self, report: &Report<'_>) {
         let started_at = *self.started_at.get_or_insert(report.now);
         let rtt = report.latest_rtt.unwrap_or(report.srtt);
@@ -163,11 +165,10 @@ impl Westwood {
         if let Some(rtt) = report.latest_rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
         }
-        if self.window.is_congested(report) {
+        if self.window.reacts_to(report) || report.persistent_congestion {
             self.back_off();
         }
         if report.persistent_congestion {
-            self.back_off();
             self.window.collapse();
             self.min_rtt = None;
         }

@@ -23,10 +23,12 @@ const GROWTH_DIVISOR: u64 = 4;
 /// ... and lasts this many rounds (CSS_ROUNDS).
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// Watches one slow start. All senders here are paced, so growth per acknowledgement has no limit of its own (L is infinite).
+/// Watches one slow start. All senders here are paced, so growth per acknowledgement has no limit of its own (L is
+/// infinite).
 ///
-/// Deviation: every acknowledged packet gives a sample, not every acknowledgement, with the time that the receiver held it back
-/// taken out by its timestamps. Feedback that comes once a frame would give two or three samples a round, never eight.
+/// Deviation: every acknowledged packet gives a sample, not every acknowledgement, with the time that the receiver held
+/// it back taken out by its timestamps. Feedback that comes once a frame would give two or three samples a round, never
+/// eight.
 #[derive(Clone, Debug, Default)]
 pub struct HyStart {
     rounds: Rounds,

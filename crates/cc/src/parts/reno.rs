@@ -3,7 +3,7 @@
 use units::{Bytes, Span, Time};
 
 use super::{HyStart, LossEpoch, window_rate};
-use crate::{Decision, Report, Setup};
+use crate::{Acked, Decision, Report, Setup};
 
 /// RFC 9002 section 7.2: ten datagrams, at most 14720 bytes unless two are larger.
 const INITIAL_BYTES: u64 = 14_720;
@@ -14,8 +14,8 @@ const PACING_GAIN: f64 = 1.25;
 /// ... and twice as fast while the window doubles.
 const PACING_GAIN_SLOW_START: f64 = 2.0;
 
-/// A window that doubles a round trip below `ssthresh` and grows by a datagram a round trip above (RFC 9002 appendix B), with one
-/// reaction to congestion a round. How far it is cut is its owner's business.
+/// A window that doubles a round trip below `ssthresh` and grows by a datagram a round trip above (RFC 9002 appendix
+/// B), with one reaction to congestion a round. How far it is cut is its owner's business.
 #[derive(Clone, Debug)]
 pub struct RenoWindow {
     datagram: u64,
@@ -59,8 +59,9 @@ impl RenoWindow {
         MINIMUM_DATAGRAMS * self.datagram
     }
 
-    /// Whether losses or congestion marks of `report` ask for a cut: once per round, counted by send time (RFC 9002 appendix B.6).
-    pub fn is_congested(&mut self, report: &Report<'_>) -> bool {
+    /// Whether losses or congestion marks of `report` ask for a cut: once per round, counted by send time (RFC 9002
+    /// appendix B.6).
+    pub fn reacts_to(&mut self, report: &Report<'_>) -> bool {
         let lost = report.lost.last().map(|lost| lost.sent_at);
         let marked = report.acked.last().filter(|_| report.ce_marks > 0).map(|acked| acked.sent_at);
         lost.max(marked).is_some_and(|sent_at| self.opens(sent_at, report.now))
@@ -76,7 +77,8 @@ impl RenoWindow {
         self.epoch.start()
     }
 
-    /// Cuts to `ssthresh` (never raises), and grows slowly from there on. Slow start follows if the window is below it already.
+    /// Cuts to `ssthresh` (never raises), and grows slowly from there on. Slow start follows if the window is below it
+    /// already.
     pub fn cut(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh.max(self.minimum());
         self.window = self.window.min(self.ssthresh);
@@ -98,23 +100,24 @@ impl RenoWindow {
             self.hystart = None;
         }
         if report.limited {
-            let fresh = report.acked.iter().filter(|acked| !self.epoch.covers(acked.sent_at));
-            let bytes = fresh.map(|acked| u64::from(acked.size)).sum();
-            self.grow_by(bytes);
+            report.acked.iter().for_each(|acked| self.grow_by(acked));
         }
     }
 
-    /// RFC 9002 appendix B.5. What an acknowledgement of much has left at `ssthresh` counts as congestion avoidance.
-    fn grow_by(&mut self, mut bytes: u64) {
+    /// RFC 9002 appendix B.5.
+    fn grow_by(&mut self, acked: &Acked) {
+        if self.epoch.covers(acked.sent_at) {
+            return;
+        }
+        let mut bytes = u64::from(acked.size);
         if self.window < self.ssthresh {
             let wanted = self.hystart.as_ref().map_or(bytes, |hystart| hystart.growth(bytes));
             let grown = wanted.min(self.ssthresh - self.window);
             self.window += grown;
             bytes = if grown < wanted { bytes - grown } else { 0 };
         }
-        // Congestion avoidance: datagram * bytes / window, with the remainder kept. One report after a collapse can
-        // acknowledge many windows; it counts as one.
-        self.growth_left += bytes.min(self.window) * self.datagram;
+        // Congestion avoidance: datagram * bytes / window, with the remainder kept.
+        self.growth_left += bytes * self.datagram;
         self.window += self.growth_left / self.window;
         self.growth_left %= self.window;
     }
@@ -154,9 +157,8 @@ mod tests {
     #[test]
     fn a_window_of_acks_adds_one_datagram() {
         let mut reno = in_avoidance(10);
-        for n in 0..10 {
-            reno.grow(&report(&[acked(n, 1000)], &[]));
-        }
+        let acks: Vec<_> = (0..10).map(|n| acked(n, 1000)).collect();
+        reno.grow(&report(&acks, &[]));
         assert!((10_950..=11_000).contains(&reno.window), "{}", reno.window);
     }
 
@@ -173,12 +175,12 @@ mod tests {
     #[test]
     fn a_round_is_cut_once_and_grows_nothing() {
         let mut reno = in_avoidance(20);
-        assert!(reno.is_congested(&report(&[], &[lost(3, 1000)])));
+        assert!(reno.reacts_to(&report(&[], &[lost(3, 1000)])));
         reno.cut(12_000);
-        assert!(!reno.is_congested(&report(&[], &[lost(4, 1000)])));
+        assert!(!reno.reacts_to(&report(&[], &[lost(4, 1000)])));
         // A mark in the same round is the same congestion.
         let acks = [acked(5, 1000)];
-        assert!(!reno.is_congested(&Report { ce_marks: 1, ..report(&acks, &[]) }));
+        assert!(!reno.reacts_to(&Report { ce_marks: 1, ..report(&acks, &[]) }));
         reno.grow(&report(&acks, &[]));
         assert_eq!(reno.window, 12_000);
         reno.cut(50_000);
