@@ -4,13 +4,16 @@
 //! clock, no socket and no randomness; the session calls it, in virtual and in real time alike.
 
 mod controller;
+pub mod cubic;
 pub mod fixed;
 pub mod newreno;
 pub mod options;
 pub mod parts;
+pub mod quic_dc;
 mod receiver;
 pub mod registry;
 pub mod sqp;
+pub mod westwood;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};
 pub use options::{OptionError, Options};

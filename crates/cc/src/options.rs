@@ -87,11 +87,16 @@ impl Options {
         }
     }
 
+    /// Whether the option is set.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.text(key).is_some()
+    }
+
     fn text(&self, key: &str) -> Option<&str> {
         self.pairs.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    fn refuse(&self, key: &str, expected: String) -> OptionError {
+    pub(crate) fn refuse(&self, key: &str, expected: String) -> OptionError {
         let value = self.text(key).unwrap_or_default().to_owned();
         OptionError::Value { controller: self.name.clone(), key: key.to_owned(), value, expected }
     }

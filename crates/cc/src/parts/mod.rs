@@ -2,16 +2,20 @@
 
 mod epoch;
 mod extremum;
+mod hystart;
 mod line;
 mod owd;
 mod rate;
+mod reno;
 mod rounds;
 
 pub use epoch::LossEpoch;
 pub use extremum::Extremum;
+pub use hystart::HyStart;
 pub use line::Line;
 pub use owd::OwdBase;
 pub use rate::{RateSample, rate_sample};
+pub use reno::{RenoWindow, initial_window};
 pub use rounds::Rounds;
 
 use units::{Bytes, Rate, Span};

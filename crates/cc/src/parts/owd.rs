@@ -20,7 +20,12 @@ impl OwdBase {
 
     /// Takes the delay of a packet heard of at `now`; returns how much of it is above the smallest: the queuing delay.
     pub fn queuing(&mut self, now: Time, delay: RelativeDelay) -> Span {
-        self.least.insert(now, delay, now.saturating_sub(self.window));
+        self.queuing_since(now.saturating_sub(self.window), now, delay)
+    }
+
+    /// As [`queuing`](OwdBase::queuing), above the smallest delay since `oldest`, which must not go backwards.
+    pub fn queuing_since(&mut self, oldest: Time, now: Time, delay: RelativeDelay) -> Span {
+        self.least.insert(now, delay, oldest);
         self.least.get().map_or(Span::ZERO, |least| (delay - least).max(Span::ZERO))
     }
 
