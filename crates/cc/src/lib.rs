@@ -4,6 +4,7 @@
 //! clock, no socket and no randomness; the session calls it, in virtual and in real time alike.
 
 mod controller;
+pub mod copa;
 pub mod fixed;
 pub mod newreno;
 pub mod options;
