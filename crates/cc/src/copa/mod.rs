@@ -14,7 +14,7 @@ mod velocity;
 
 use units::{Bytes, Span, Time};
 
-use crate::parts::window_rate;
+use crate::parts::{packet_rtts, window_rate};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use loss::HeavyLoss;
 use mode::{Detection, ModeSwitch};
@@ -26,6 +26,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("latest", "queuing delay from the latest round trip, as mvfst has it, on or off (default off)"),
     ("patience", "round trips in one direction before the velocity doubles, 1 (genericCC) to 8 (default 3)"),
     ("heavy_loss", "cut the window where over 30 % is lost, as genericCC does, on or off"),
+    ("packets", "a round-trip sample of each packet instead of each report, on or off (default off)"),
     ("new_path", "forget RTTmin when the round trip grew by half for good, on or off (default off)"),
 ];
 
@@ -35,6 +36,7 @@ const AUTO_OPTIONS: &[(&str, &str)] = &[
     OPTIONS[2],
     OPTIONS[3],
     OPTIONS[4],
+    OPTIONS[5],
     ("rtts", "round trips without a nearly empty queue that mean a competitor, 1 to 20"),
 ];
 
@@ -89,6 +91,9 @@ pub struct Params {
     pub patience: u32,
     /// genericCC's cut on heavy loss.
     pub heavy_loss: bool,
+    /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame, whose last
+    /// packet has always waited behind the others. With a sample of each packet the queue within a frame goes unseen.
+    pub packets: bool,
     /// RTTmin gives way to a round trip that stays half as long again.
     pub new_path: bool,
 }
@@ -102,6 +107,7 @@ impl Params {
             latest: false,
             patience: PATIENCE,
             heavy_loss: false,
+            packets: false,
             new_path: false,
         }
     }
@@ -123,6 +129,7 @@ impl Params {
             latest: options.switch("latest", self.latest)?,
             patience: options.number("patience", f64::from(self.patience), 1.0..=8.0)? as u32,
             heavy_loss: options.switch("heavy_loss", self.heavy_loss)?,
+            packets: options.switch("packets", self.packets)?,
             new_path: options.switch("new_path", self.new_path)?,
             ..self
         };
@@ -255,6 +262,9 @@ impl Controller for Copa {
             self.used_at = Some(report.now);
         }
         if let Some(latest) = report.latest_rtt {
+            if self.params.packets {
+                packet_rtts(report).for_each(|rtt| self.rtts.sample(report.now, rtt, report.srtt));
+            }
             self.rtts.sample(report.now, latest, report.srtt);
         }
         if let Some(mode) = &mut self.mode {
