@@ -11,6 +11,7 @@ pub mod options;
 pub mod parts;
 mod receiver;
 pub mod registry;
+pub mod rocc;
 pub mod sqp;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};

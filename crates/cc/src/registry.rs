@@ -1,6 +1,6 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, copa, fixed, newreno, sqp};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, copa, fixed, newreno, rocc, sqp};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -35,6 +35,8 @@ pub const REGISTRY: &[Entry] = &[
     copa::ENTRY_09,
     copa::ENTRY_AUTO,
     copa::ENTRY_AUTO_4,
+    rocc::ENTRY,
+    rocc::ENTRY_KERNEL,
     newreno::ENTRY,
     fixed::ENTRY,
 ];

@@ -5,4 +5,5 @@ mod copa;
 mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
+mod rocc;
 mod steady;
