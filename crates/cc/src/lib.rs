@@ -13,6 +13,7 @@ mod receiver;
 pub mod registry;
 pub mod rocc;
 pub mod sqp;
+pub mod vegas;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};
 pub use options::{OptionError, Options};

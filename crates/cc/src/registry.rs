@@ -1,6 +1,6 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, copa, fixed, newreno, rocc, sqp};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, copa, fixed, newreno, rocc, sqp, vegas};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -37,6 +37,7 @@ pub const REGISTRY: &[Entry] = &[
     copa::ENTRY_AUTO_4,
     rocc::ENTRY,
     rocc::ENTRY_KERNEL,
+    vegas::ENTRY,
     newreno::ENTRY,
     fixed::ENTRY,
 ];

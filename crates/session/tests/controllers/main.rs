@@ -7,3 +7,4 @@ mod newreno;
 mod path;
 mod rocc;
 mod steady;
+mod vegas;
