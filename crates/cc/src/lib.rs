@@ -6,6 +6,7 @@
 mod controller;
 pub mod copa;
 pub mod fixed;
+pub mod ledbat;
 pub mod newreno;
 pub mod options;
 pub mod parts;

@@ -1,6 +1,8 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, copa, fixed, newreno, rocc, sqp, vegas};
+use crate::{
+    Controller, OptionError, Options, ReceiverHalf, Setup, copa, fixed, ledbat, newreno, rocc, sqp, vegas,
+};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -38,6 +40,7 @@ pub const REGISTRY: &[Entry] = &[
     rocc::ENTRY,
     rocc::ENTRY_KERNEL,
     vegas::ENTRY,
+    ledbat::ENTRY,
     newreno::ENTRY,
     fixed::ENTRY,
 ];

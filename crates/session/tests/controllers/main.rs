@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod copa;
+mod ledbat;
 mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
