@@ -25,6 +25,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("delta", "packets in the queue are about 1.25/delta, 0.004 to 4"),
     ("latest", "queuing delay from the latest round trip, as mvfst has it, on or off (default off)"),
     ("patience", "round trips in one direction before the velocity doubles, 1 (genericCC) to 8 (default 3)"),
+    ("void", "a decision against the velocity's direction voids it at once, on or off (default on)"),
     ("heavy_loss", "cut the window where over 30 % is lost, as genericCC does, on or off"),
     ("packets", "a round-trip sample of each packet instead of each report, on or off (default off)"),
     ("new_path", "forget RTTmin when the round trip grew by half for good, on or off (default off)"),
@@ -37,6 +38,7 @@ const AUTO_OPTIONS: &[(&str, &str)] = &[
     OPTIONS[3],
     OPTIONS[4],
     OPTIONS[5],
+    OPTIONS[6],
     ("rtts", "round trips without a nearly empty queue that mean a competitor, 1 to 20"),
 ];
 
@@ -89,6 +91,8 @@ pub struct Params {
     pub latest: bool,
     /// Comparisons with the same direction before the velocity doubles; genericCC has one.
     pub patience: u32,
+    /// A decision against the velocity's direction voids it at once (mvfst), not at the round trip's end (genericCC).
+    pub void: bool,
     /// genericCC's cut on heavy loss.
     pub heavy_loss: bool,
     /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame, whose last
@@ -106,6 +110,7 @@ impl Params {
             switching: None,
             latest: false,
             patience: PATIENCE,
+            void: true,
             heavy_loss: false,
             packets: false,
             new_path: false,
@@ -128,6 +133,7 @@ impl Params {
             delta: options.number("delta", self.delta, 0.004..=4.0)?,
             latest: options.switch("latest", self.latest)?,
             patience: options.number("patience", f64::from(self.patience), 1.0..=8.0)? as u32,
+            void: options.switch("void", self.void)?,
             heavy_loss: options.switch("heavy_loss", self.heavy_loss)?,
             packets: options.switch("packets", self.packets)?,
             new_path: options.switch("new_path", self.new_path)?,
@@ -210,7 +216,9 @@ impl Copa {
             return;
         }
         self.slow_start = false;
-        self.velocity.decided(direction, report.delivered, self.window);
+        if self.params.void {
+            self.velocity.decided(direction, report.delivered, self.window);
+        }
         // Never more than what was acknowledged: no faster than slow start.
         let step = (self.velocity.get() * packets / (self.delta() * self.window)).min(packets);
         match direction {

@@ -1,8 +1,9 @@
 //! copa.md section 7.
 
-use units::Time;
+use netsim::{LinkConfig, RateProcess};
+use units::{Rate, Time};
 
-use crate::path::{Flow, Path, jain, mean, s20};
+use crate::path::{Flow, Path, jain, mean, quantile, s20};
 use crate::steady::{alone, backlogged, run, steady};
 
 #[test]
@@ -27,7 +28,7 @@ fn equal_flows_share_fairly() {
     assert!(jain(&rates) >= 0.95 && (3.6..=8.4).contains(&queue), "{rates:?} {queue}");
 }
 
-/// Share of the reports between two times with the controller in competitive mode.
+/// Share of the reports between two times with the controller in competitive mode; none where it has no such mode.
 fn competitive(path: &Path, flow: usize, from: f64, to: f64) -> f64 {
     let seen: Vec<f64> = path
         .observed(flow, "competitive")
@@ -35,7 +36,7 @@ fn competitive(path: &Path, flow: usize, from: f64, to: f64) -> f64 {
         .filter(|(at, _)| (from..to).contains(at))
         .map(|(_, value)| *value)
         .collect();
-    mean(&seen)
+    if seen.is_empty() { 0.0 } else { mean(&seen) }
 }
 
 #[test]
@@ -59,5 +60,39 @@ fn only_auto_holds_its_own_against_a_flow_that_fills_the_queue() {
         assert!((low..=high).contains(&share), "{cc}: {share}");
         let first = path.observed(0, "competitive").into_iter().find(|&(at, on)| at > 5.0 && on > 0.0);
         assert!(first.is_none_or(|(at, _)| at < 15.0), "{cc} notices at {first:?}");
+    }
+}
+
+/// genericCC as Pantheon runs it.
+const PANTHEON: &str = "copa-auto-4:delta=0.1,patience=1,void=off";
+
+#[test]
+fn generic_form_swings_between_twenty_and_sixty_ms() {
+    let path = run(s20(), vec![backlogged(PANTHEON)], 30);
+    let delays = path.delays(0, 10.0, 30.0);
+    let (low, high) = (quantile(&delays, 0.02), quantile(&delays, 0.98));
+    println!("{PANTHEON}: {low:.1} to {high:.1} ms");
+    // targets.md S0-12: 20 to 60 ms.
+    assert!(low < 22.0 && (45.0..=65.0).contains(&high), "{low} {high}");
+}
+
+#[test]
+fn auto_takes_its_own_queue_for_a_competitors_when_the_rate_falls() {
+    let steps = vec![(Time::ZERO, Rate::from_mbps(20)), (Time::from_secs(10), Rate::from_mbps(5))];
+    let rate = RateProcess::steps(steps).unwrap();
+    let mean_delay = |cc| {
+        let link = LinkConfig { rate: rate.clone(), queue: "droptail:200p".parse().unwrap(), ..s20() };
+        let path = run(link, vec![backlogged(cc)], 30);
+        let delay = mean(&path.delays(0, 10.0, 30.0));
+        println!(
+            "{cc}: {delay:.1} ms after 20 to 5 Mbit/s, competitive {:.2}",
+            competitive(&path, 0, 10.0, 30.0)
+        );
+        delay
+    };
+    // targets.md S0-6: at least twice Copa-0.1's.
+    let plain = mean_delay("copa-0.1");
+    for cc in ["copa-auto", "copa-auto-4", PANTHEON] {
+        assert!(mean_delay(cc) >= 2.0 * plain, "{cc}");
     }
 }
