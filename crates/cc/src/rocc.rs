@@ -1,4 +1,5 @@
-//! RoCC: the window is what was delivered in `(1 + gamma) RTTmin`, plus a constant (arXiv 2309.16869 section 4, Vidaptive).
+//! RoCC: the window is what was delivered in `(1 + gamma) RTTmin`, plus a constant (arXiv 2309.16869 section 4,
+//! Vidaptive).
 //!
 //! A full pipe delivers C, so the window is `(1 + gamma) RTTmin C + alpha`, and the queue `gamma RTTmin + alpha / C`.
 
@@ -71,7 +72,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Seed 004 section 5: gamma 0.5, packets paced at the window over srtt; "a small constant" is the kernel module's two.
+    /// Gamma 0.5, packets paced at the window over srtt (section 5); the "small constant" is the kernel module's two.
     pub fn vidaptive() -> Params {
         Params { gamma: 0.5, alpha: 2.0, eager: false, loss_mode: false, drain: false }
     }

@@ -295,7 +295,8 @@ mod tests {
             Path { vegas, packet: 0, limited: true }
         }
 
-        /// A round: `count` packets sent and acknowledged together, all with a round trip of `rtt` ms. The window in packets.
+        /// A round: `count` packets sent and acknowledged together, all with a round trip of `rtt` ms. The window in
+        /// packets.
         fn round(&mut self, count: u64, rtt: i64) -> f64 {
             let first = self.packet;
             let now = Time::from_millis(100 + first);

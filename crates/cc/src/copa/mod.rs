@@ -95,8 +95,9 @@ pub struct Params {
     pub void: bool,
     /// genericCC's cut on heavy loss.
     pub heavy_loss: bool,
-    /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame, whose last
-    /// packet has always waited behind the others. With a sample of each packet the queue within a frame goes unseen.
+    /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame, whose
+    /// last packet has always waited behind the others. With a sample of each packet the queue within a frame goes
+    /// unseen.
     pub packets: bool,
     /// RTTmin gives way to a round trip that stays half as long again.
     pub new_path: bool,

@@ -8,7 +8,7 @@ use crate::parts::Extremum;
 const MIN_WINDOW: Span = Span::from_secs(10);
 /// A round trip that never falls back below ...
 const CHANGED: f64 = 1.5;
-/// ... times RTTmin over this long is another path's (an option; the sheet's recommendation, not the paper's).
+/// ... times RTTmin over this long is another path's (an option; not in the paper).
 const CHANGED_WINDOW: Span = Span::from_secs(3);
 /// No round trip counts as shorter: all that follows divides by it.
 const SHORTEST: Span = Span::from_micros(1);
@@ -55,8 +55,8 @@ impl Rtts {
         self.standing.get()
     }
 
-    /// For one whose window is at the floor: if even the last three seconds' smallest is far above RTTmin, it is no queue of
-    /// ours, and RTTmin is forgotten.
+    /// For one whose window is at the floor: if even the last three seconds' smallest is far above RTTmin, it is no
+    /// queue of ours, and RTTmin is forgotten.
     pub fn forget_another_path(&mut self, now: Time) {
         if let (Some(least), Some(recent)) = (self.least.get(), self.recent.get())
             && self.recent.key().is_some_and(|at| now - at <= CHANGED_WINDOW)
