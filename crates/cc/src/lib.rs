@@ -4,15 +4,19 @@
 //! clock, no socket and no randomness; the session calls it, in virtual and in real time alike.
 
 mod controller;
+pub mod copa;
 pub mod cubic;
 pub mod fixed;
+pub mod ledbat;
 pub mod newreno;
 pub mod options;
 pub mod parts;
 pub mod quic_dc;
 mod receiver;
 pub mod registry;
+pub mod rocc;
 pub mod sqp;
+pub mod vegas;
 pub mod westwood;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};

@@ -1,7 +1,8 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
 use crate::{
-    Controller, OptionError, Options, ReceiverHalf, Setup, cubic, fixed, newreno, quic_dc, sqp, westwood,
+    Controller, OptionError, Options, ReceiverHalf, Setup, copa, cubic, fixed, ledbat, newreno, quic_dc,
+    rocc, sqp, vegas, westwood,
 };
 
 /// Makes a controller of options and set-up.
@@ -37,6 +38,16 @@ pub const REGISTRY: &[Entry] = &[
     westwood::ENTRY,
     westwood::QUIC_ENTRY,
     quic_dc::ENTRY,
+    copa::ENTRY,
+    copa::ENTRY_01,
+    copa::ENTRY_004,
+    copa::ENTRY_09,
+    copa::ENTRY_AUTO,
+    copa::ENTRY_AUTO_4,
+    rocc::ENTRY,
+    rocc::ENTRY_KERNEL,
+    vegas::ENTRY,
+    ledbat::ENTRY,
 ];
 
 /// Builds the controller that `options` names.

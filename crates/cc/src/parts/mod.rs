@@ -8,6 +8,7 @@ mod owd;
 mod rate;
 mod reno;
 mod rounds;
+mod rtt;
 
 pub use epoch::LossEpoch;
 pub use extremum::Extremum;
@@ -17,6 +18,7 @@ pub use owd::OwdBase;
 pub use rate::{RateSample, rate_sample};
 pub use reno::{RenoWindow, initial_window};
 pub use rounds::Rounds;
+pub use rtt::packet_rtts;
 
 use units::{Bytes, Rate, Span};
 
