@@ -10,6 +10,7 @@ pub mod options;
 pub mod parts;
 mod receiver;
 pub mod registry;
+pub mod sprout;
 pub mod sqp;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};
