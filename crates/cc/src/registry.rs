@@ -27,13 +27,7 @@ pub struct Entry {
 }
 
 /// All of them, in the order they are listed to people.
-pub const REGISTRY: &[Entry] = &[
-    sqp::ENTRY,
-    newreno::ENTRY,
-    sprout::ENTRY,
-    sprout::CUMULATIVE,
-    fixed::ENTRY,
-];
+pub const REGISTRY: &[Entry] = &[sqp::ENTRY, newreno::ENTRY, sprout::ENTRY, sprout::CUMULATIVE, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

@@ -11,7 +11,7 @@ mod forecast;
 mod forecaster;
 mod model;
 
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::parts::window_rate;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
@@ -54,6 +54,10 @@ const UNIT: u64 = 1400;
 /// With nothing allowed, one packet leaves this often all the same (`sproutbt2.cc`, fallback_interval).
 const KEEP_ALIVE: Span = Span::from_millis(50);
 
+/// A tick counts as elapsed this much late, so that a forecast that is on time is read first. (The reference looks at the
+/// clock in steps of 10 ms that overrun a little, but at once when something arrives.)
+const SLACK: Span = Span::from_millis(1);
+
 /// What an elapsed tick takes off the queue estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
@@ -81,7 +85,11 @@ pub struct Sprout {
     sent_at: Option<Time>,
     /// Nothing has left for the keep-alive's interval.
     overdue: bool,
-    video: bool,
+    /// All that the newest forecast allows was used.
+    filled: bool,
+    initial: Rate,
+    /// Packets belong to no frame: there is no encoder to advise.
+    backlogged: bool,
     srtt: Option<Span>,
 }
 
@@ -98,7 +106,9 @@ impl Sprout {
             in_flight: 0,
             sent_at: None,
             overdue: false,
-            video: false,
+            filled: false,
+            initial: setup.initial.max(Rate::from_bps(1)),
+            backlogged: false,
             srtt: None,
         }
     }
@@ -110,7 +120,8 @@ impl Sprout {
     /// Brings the queue estimate and the keep-alive up to `now`.
     fn advance(&mut self, now: Time) {
         let Some(since) = self.since else { return };
-        let elapsed = ((now - since).max(Span::ZERO).as_nanos() / TICK.as_nanos()).min(TICKS as i64 - 1);
+        let age = (now - since - SLACK).max(Span::ZERO);
+        let elapsed = (age.as_nanos() / TICK.as_nanos()).min(TICKS as i64 - 1);
         while self.elapsed < elapsed as usize {
             let drained = match self.drain {
                 Drain::PerTick => self.bytes(self.elapsed + 1) - self.bytes(self.elapsed),
@@ -127,21 +138,43 @@ impl Sprout {
         self.bytes((self.elapsed + HORIZON).min(TICKS - 1)) - self.bytes(self.elapsed)
     }
 
-    /// Bytes that may leave now.
+    /// Bytes that may leave now. Deviation: rounded up to whole datagrams, for the reference cuts its last packet to fit and
+    /// a session does not. Rounded down, a slow link would stay slow: a datagram a tick forecasts less than two.
     fn allowance(&self) -> u64 {
-        let allowed = self.deliverable().saturating_sub(self.queue);
-        if self.overdue { allowed.max(self.datagram) } else { allowed }
+        let allowed = self.deliverable().saturating_sub(self.queue).max(u64::from(self.overdue));
+        allowed.next_multiple_of(self.datagram)
     }
 
-    fn adopt(&mut self, forecast: Forecast, now: Time) {
-        if self.newest.is_none_or(|newest| forecast.is_after(newest)) {
-            (self.newest, self.counts) = (Some(forecast.tick), forecast.counts);
-            (self.since, self.elapsed) = (Some(now), 0);
-            // What was sent less what was received or lost. Deviation: counted by the sender's own ledger, from the report
-            // the forecast came with; packets have numbers here, not byte offsets, so the receiver can't say it in bytes.
-            self.queue = self.in_flight;
-        }
+    /// What an encoder should produce. Deviation: what is deliverable over srtt (as every window here is turned into a rate),
+    /// not over the horizon: a forecast is cautious about the rate that arrived, so that an encoder that followed it over
+    /// 100 ms would talk itself down to nothing. And a datagram more, else the belief in a slow link could not be refuted.
+    fn advice(&self) -> Rate {
+        let asked = Bytes::new(self.deliverable() + self.datagram);
+        self.srtt.map_or(self.initial, |srtt| window_rate(asked, srtt, 1.0))
     }
+
+    /// Takes a forecast. Deviation: one that is smaller than the last is not believed while the application leaves part of
+    /// that unused, unless it sees an outage with packets on their way: it was made of what the application chose to send.
+    /// (Sprout's time-to-next excuses idle ticks only, not meagre ones.)
+    fn adopt(&mut self, forecast: Forecast, now: Time) {
+        if self.newest.is_some_and(|newest| !forecast.is_after(newest)) {
+            return;
+        }
+        self.newest = Some(forecast.tick);
+        // What was sent less what was received or lost. Deviation: counted by the sender's own ledger, from the report
+        // the forecast came with; packets have numbers here, not byte offsets, so the receiver can't say it in bytes.
+        (self.since, self.elapsed, self.queue) = (Some(now), 0, self.in_flight);
+        let (old, new) = (reach(&self.counts), reach(&forecast.counts));
+        if self.filled || new > old || new == 0 && self.in_flight > 0 {
+            self.counts = forecast.counts;
+        }
+        self.filled = self.allowance() == 0;
+    }
+}
+
+/// Packets within the horizon of a fresh forecast.
+fn reach(counts: &Counts) -> u8 {
+    counts[HORIZON] - counts[0]
 }
 
 impl Controller for Sprout {
@@ -151,7 +184,8 @@ impl Controller for Sprout {
         self.queue = self.queue.saturating_add(u64::from(sent.size));
         self.in_flight = sent.in_flight.get();
         (self.sent_at, self.overdue) = (Some(sent.now), false);
-        self.video |= sent.frame.is_some();
+        self.filled |= self.allowance() == 0;
+        self.backlogged = sent.frame.is_none() && !sent.app_limited;
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
@@ -168,18 +202,15 @@ impl Controller for Sprout {
     }
 
     fn next_timer(&self) -> Option<Time> {
-        let tick = self.since.filter(|_| self.elapsed < TICKS - 1).map(|at| at + TICK * (self.elapsed as i64 + 1));
+        let running = self.since.filter(|_| self.elapsed < TICKS - 1);
+        let tick = running.map(|at| at + TICK * (self.elapsed as i64 + 1) + SLACK);
         let keep_alive = self.sent_at.filter(|_| !self.overdue).map(|at| at + KEEP_ALIVE);
         [tick, keep_alive].into_iter().flatten().min()
     }
 
     fn decision(&self) -> Decision {
         let window = self.in_flight.saturating_add(self.allowance()).max(1);
-        // Deviation: what is deliverable over srtt, not over the horizon. Every forecast is cautious about the rate of the
-        // last one's packets: an encoder that followed it over 100 ms would talk itself down to nothing. A backlogged flow
-        // has no encoder, and must not be paced.
-        let deliverable = Bytes::new(self.deliverable());
-        let media = self.srtt.filter(|_| self.video).map(|srtt| window_rate(deliverable, srtt, 1.0));
+        let media = (!self.backlogged).then(|| self.advice());
         Decision { window: Some(Bytes::new(window)), media, ..Decision::default() }
     }
 
@@ -206,7 +237,12 @@ mod tests {
         let mut blob = Vec::new();
         Forecast { tick, counts }.write(&mut blob);
         let in_flight = Bytes::new(in_flight);
-        sprout.on_feedback(&Report { now: Time::from_millis(ms), blob: &blob, in_flight, ..report(&[], &[]) });
+        sprout.on_feedback(&Report {
+            now: Time::from_millis(ms),
+            blob: &blob,
+            in_flight,
+            ..report(&[], &[])
+        });
     }
 
     fn window(sprout: &Sprout) -> u64 {
@@ -219,17 +255,26 @@ mod tests {
         assert_eq!(window(&Sprout::new(Drain::PerTick, &Setup::default())), 6 * UNIT);
     }
 
+    /// A datagram is one of the model's packets.
+    fn whole(drain: Drain) -> Sprout {
+        Sprout::new(drain, &Setup { mtu: 1400, ..Setup::default() })
+    }
+
     #[test]
     fn the_window_is_what_five_ticks_deliver() {
         // sprout.md section 7, point 3: 600 packets/s make a window of 48.
-        let mut sprout = Sprout::new(Drain::PerTick, &Setup::default());
+        let mut sprout = whole(Drain::PerTick);
         sprout.on_sent(&sent(0, 1400, 1400));
         hear(&mut sprout, 100, 1, STEADY_12, 10 * UNIT);
         assert_eq!((window(&sprout), sprout.allowance()), (48 * UNIT, 38 * UNIT));
         sprout.on_sent(&sent(101, 1400, 11 * UNIT));
         assert_eq!((window(&sprout), sprout.allowance()), (48 * UNIT, 37 * UNIT));
         // Acknowledgements between forecasts open nothing.
-        sprout.on_feedback(&Report { in_flight: Bytes::ZERO, now: Time::from_millis(102), ..report(&[], &[]) });
+        sprout.on_feedback(&Report {
+            in_flight: Bytes::ZERO,
+            now: Time::from_millis(102),
+            ..report(&[], &[])
+        });
         assert_eq!(sprout.allowance(), 37 * UNIT);
         // An older forecast changes nothing.
         hear(&mut sprout, 103, 1, [0; 8], 0);
@@ -239,10 +284,10 @@ mod tests {
     #[test]
     fn elapsed_ticks_drain_their_own_deliveries_or_all_so_far() {
         let allowances = |drain| {
-            let mut sprout = Sprout::new(drain, &Setup::default());
+            let mut sprout = whole(drain);
             sprout.on_sent(&sent(90, 1400, 1400));
             hear(&mut sprout, 100, 1, STEADY_12, 48 * UNIT);
-            [119, 120, 140, 160].map(|ms| {
+            [120, 121, 141, 161].map(|ms| {
                 sprout.sent_at = Some(Time::from_millis(ms));
                 sprout.on_timer(Time::from_millis(ms));
                 sprout.allowance() / UNIT
@@ -256,14 +301,48 @@ mod tests {
 
     #[test]
     fn without_forecasts_only_keep_alives_are_left() {
-        let mut sprout = Sprout::new(Drain::PerTick, &Setup::default());
+        let mut sprout = whole(Drain::PerTick);
         sprout.on_sent(&sent(0, 1200, 1200));
         sprout.on_sent(&sent(130, 1200, 2400));
-        sprout.on_timer(Time::from_millis(160));
+        sprout.on_timer(Time::from_millis(161));
         assert_eq!((sprout.allowance(), sprout.next_timer()), (0, Some(Time::from_millis(180))));
         sprout.on_timer(Time::from_millis(180));
-        assert_eq!((sprout.allowance(), sprout.next_timer()), (1200, None));
+        assert_eq!((sprout.allowance(), sprout.next_timer()), (1400, None));
         sprout.on_sent(&sent(181, 1200, 3600));
         assert_eq!((sprout.allowance(), sprout.next_timer()), (0, Some(Time::from_millis(231))));
+    }
+
+    #[test]
+    fn an_allowance_is_whole_datagrams() {
+        let mut sprout = Sprout::new(Drain::PerTick, &Setup { mtu: 1000, ..Setup::default() });
+        sprout.on_sent(&sent(0, 1000, 1000));
+        hear(&mut sprout, 40, 1, STEADY_12, 47 * UNIT);
+        assert_eq!(sprout.allowance(), 2000);
+    }
+
+    #[test]
+    fn an_idle_application_is_no_slow_link_but_an_outage_is_one() {
+        let meagre = [0, 0, 0, 1, 1, 2, 3, 4];
+        let mut sprout = whole(Drain::PerTick);
+        sprout.on_sent(&sent(0, 1400, 1400));
+        hear(&mut sprout, 40, 1, STEADY_12, UNIT);
+        hear(&mut sprout, 60, 2, meagre, UNIT);
+        assert_eq!(sprout.deliverable(), 48 * UNIT, "one packet of 48 was used");
+        hear(&mut sprout, 80, 3, [0; 8], UNIT);
+        assert_eq!(sprout.deliverable(), 0, "nothing gets through");
+        hear(&mut sprout, 100, 4, STEADY_12, 48 * UNIT);
+        hear(&mut sprout, 120, 5, meagre, 48 * UNIT);
+        assert_eq!(sprout.deliverable(), 2 * UNIT, "all 48 were used");
+    }
+
+    #[test]
+    fn an_encoder_is_advised_and_a_backlog_is_not() {
+        let mut sprout = whole(Drain::PerTick);
+        assert_eq!(sprout.decision().media, Some(Setup::default().initial));
+        hear(&mut sprout, 40, 1, STEADY_12, 0);
+        // 48 packets and a datagram over 40 ms.
+        assert_eq!(sprout.decision().media, Some(Rate::from_bps(49 * 1400 * 8 * 25)));
+        sprout.on_sent(&sent(50, 1400, 1400));
+        assert_eq!(sprout.decision().media, None);
     }
 }

@@ -147,7 +147,15 @@ fn horizons(start: usize, kernel: &[Row], ticks: &[[f64; ARRIVALS]]) -> Vec<Vec<
         }
         total = convolve(&total, &mixed);
         let mut sum = 0.0;
-        out.push(total.iter().map(|p| { sum += p; sum }).collect());
+        out.push(
+            total
+                .iter()
+                .map(|p| {
+                    sum += p;
+                    sum
+                })
+                .collect(),
+        );
         evolve(kernel, &mut p);
     }
     out
@@ -252,7 +260,10 @@ mod tests {
     fn near(belief: &Belief, expected: Counts) {
         let forecast = belief.forecast(0.95);
         println!("{:.1} {:.3} {forecast:?}", belief.mean(), belief.p[0]);
-        assert!(forecast.iter().zip(&expected).all(|(a, b)| a.abs_diff(*b) <= 1), "{forecast:?} for {expected:?}");
+        assert!(
+            forecast.iter().zip(&expected).all(|(a, b)| a.abs_diff(*b) <= 1),
+            "{forecast:?} for {expected:?}"
+        );
     }
 
     /// sprout.md section 7.

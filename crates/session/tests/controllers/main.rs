@@ -4,4 +4,5 @@
 mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
+mod sprout;
 mod steady;
