@@ -138,6 +138,10 @@ impl Sprout {
         self.bytes((self.elapsed + HORIZON).min(TICKS - 1)) - self.bytes(self.elapsed)
     }
 
+    fn is_full(&self) -> bool {
+        self.deliverable() <= self.queue
+    }
+
     /// Bytes that may leave now. Deviation: rounded up to whole datagrams, for the reference cuts its last packet to fit and
     /// a session does not. Rounded down, a slow link would stay slow: a datagram a tick forecasts less than two.
     fn allowance(&self) -> u64 {
@@ -168,7 +172,7 @@ impl Sprout {
         if self.filled || new > old || new == 0 && self.in_flight > 0 {
             self.counts = forecast.counts;
         }
-        self.filled = self.allowance() == 0;
+        self.filled = self.is_full();
     }
 }
 
@@ -184,7 +188,7 @@ impl Controller for Sprout {
         self.queue = self.queue.saturating_add(u64::from(sent.size));
         self.in_flight = sent.in_flight.get();
         (self.sent_at, self.overdue) = (Some(sent.now), false);
-        self.filled |= self.allowance() == 0;
+        self.filled |= self.is_full();
         self.backlogged = sent.frame.is_none() && !sent.app_limited;
     }
 
