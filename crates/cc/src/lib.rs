@@ -10,6 +10,7 @@ pub mod options;
 pub mod parts;
 mod receiver;
 pub mod registry;
+pub mod scream;
 pub mod sprout;
 pub mod sqp;
 

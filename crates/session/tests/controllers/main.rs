@@ -4,5 +4,6 @@
 mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
+mod scream;
 mod sprout;
 mod steady;
