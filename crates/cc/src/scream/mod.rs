@@ -1,8 +1,8 @@
-//! SCReAM v2 (draft-johansson-ccwg-rfc8298bis-screamv2): a reference window that shrinks in proportion to queuing delay, marks or
-//! losses, and a media rate made of it.
+//! SCReAM v2 (draft-johansson-ccwg-rfc8298bis-screamv2): a reference window that shrinks in proportion to queuing
+//! delay, marks or losses, and a media rate made of it.
 //!
 //! ```text
-//!  losses, marks, delay -> reduce: x 0.7, x (1 - alpha/2), or by up to two datagrams a reaction as the delay passes 30 ms
+//!  losses, marks, delay -> reduce: x 0.7, x (1 - alpha/2), or by a datagram or so where the delay is over 30 ms
 //!  bytes acknowledged   -> grow:   a datagram a round trip + 2 %, less near the last ceiling and while a queue shows
 //!  window / srtt        -> media rate; packets leave at 1.5 times that, up to five windows in flight
 //! ```
@@ -209,8 +209,8 @@ impl Scream {
         congested.then(|| if excess > 0.0 { (2.0 * few * excess).min(1.0) } else { 0.0 })
     }
 
-    /// "Reference Window Reduction". The draft's text wants one a round trip, its code one in 25 ms or a round trip, whichever
-    /// is shorter: the code holds here.
+    /// "Reference Window Reduction". The draft's text wants one a round trip, its code one in 25 ms or a round trip,
+    /// whichever is shorter: the code holds here.
     fn reduce(&mut self, now: Time, window: f64) -> f64 {
         if self.pending != (false, false) {
             self.detected_at = Some(now);

@@ -1,5 +1,5 @@
-//! How much queuing delay to put up with: more where loss-based flows keep the queue full (section 4.2.1.5.1, "Competing
-//! Flows Compensation").
+//! How much queuing delay to put up with: more where loss-based flows keep the queue full (the draft's
+//! "Competing Flows Compensation").
 
 use std::collections::VecDeque;
 

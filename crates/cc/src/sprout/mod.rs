@@ -1,5 +1,5 @@
-//! Sprout (Winstein, Sivaraman, Balakrishnan, NSDI 2013): a forecast of what the link will certainly deliver, and no more in
-//! flight than that.
+//! Sprout (Winstein, Sivaraman, Balakrishnan, NSDI 2013): a forecast of what the link will certainly deliver, and no
+//! more in flight than that.
 //!
 //! ```text
 //!  receiver: packets a tick -> model.rs       what the link's rate may be
@@ -39,29 +39,29 @@ pub const CUMULATIVE: Entry = Entry {
 };
 
 const OPTIONS: &[(&str, &str)] =
-    &[("confidence", "percent of forecasts that shall hold, 5 to 99 (default 95; NSDI 2013 section 5.5)")];
+    &[("confidence", "percent of forecasts that shall hold, 5 to 99 (default 95; NSDI 2013)")];
 
 fn confidence(options: &Options) -> Result<f64, OptionError> {
     Ok(options.number("confidence", 95.0, 5.0..=99.0)? / 100.0)
 }
 
-/// Section 3.2 of the paper.
+/// The paper's; `receiver.hh`, TICK_LENGTH.
 const TICK: Span = Span::from_millis(20);
-/// Deliveries within 100 ms count (section 3.4): five ticks.
+/// Deliveries within 100 ms count: five ticks (`sproutconn.h`, TARGET_DELAY_TICKS).
 const HORIZON: usize = 5;
 /// Bytes of one of the model's packets (Pantheon's patch; keithw/sprout counts arrivals so too, but sends 1440).
 const UNIT: u64 = 1400;
 /// With nothing allowed, one packet leaves this often all the same (`sproutbt2.cc`, fallback_interval).
 const KEEP_ALIVE: Span = Span::from_millis(50);
 
-/// A tick counts as elapsed this much late, so that a forecast that is on time is read first. (The reference looks at the
-/// clock in steps of 10 ms that overrun a little, but at once when something arrives.)
+/// A tick counts as elapsed this much late, so that a forecast that is on time is read first. (The reference looks at
+/// the clock in steps of 10 ms that overrun a little, but at once when something arrives.)
 const SLACK: Span = Span::from_millis(1);
 
 /// What an elapsed tick takes off the queue estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
-    /// The tick's own deliveries (the paper, section 3.4).
+    /// The tick's own deliveries (the paper's intention).
     PerTick,
     /// All deliveries forecast up to the tick (keithw/sprout, `sproutconn.cc`, update_queue_estimate).
     Cumulative,
@@ -88,7 +88,7 @@ pub struct Sprout {
     /// All that the newest forecast allows was used.
     filled: bool,
     initial: Rate,
-    /// Packets belong to no frame: there is no encoder to advise.
+    /// Packets belong to no frame, and there is always another: there is no encoder to advise.
     backlogged: bool,
     srtt: Option<Span>,
 }
@@ -142,24 +142,26 @@ impl Sprout {
         self.deliverable() <= self.queue
     }
 
-    /// Bytes that may leave now. Deviation: rounded up to whole datagrams, for the reference cuts its last packet to fit and
-    /// a session does not. Rounded down, a slow link would stay slow: a datagram a tick forecasts less than two.
+    /// Bytes that may leave now. Deviation: rounded up to whole datagrams, for the reference cuts its last packet to
+    /// fit and a session does not. Rounded down, a slow link would stay slow: a datagram a tick forecasts less than
+    /// two.
     fn allowance(&self) -> u64 {
         let allowed = self.deliverable().saturating_sub(self.queue).max(u64::from(self.overdue));
         allowed.next_multiple_of(self.datagram)
     }
 
-    /// What an encoder should produce. Deviation: what is deliverable over srtt (as every window here is turned into a rate),
-    /// not over the horizon: a forecast is cautious about the rate that arrived, so that an encoder that followed it over
-    /// 100 ms would talk itself down to nothing. And a datagram more, else the belief in a slow link could not be refuted.
+    /// What an encoder should produce. Deviation: what is deliverable over srtt (as every window here is turned into
+    /// a rate), not over the horizon: a forecast is cautious about the rate that arrived, so that an encoder that
+    /// followed it over 100 ms would talk itself down to nothing. And a datagram more, else the belief in a slow link
+    /// could not be refuted.
     fn advice(&self) -> Rate {
         let asked = Bytes::new(self.deliverable() + self.datagram);
         self.srtt.map_or(self.initial, |srtt| window_rate(asked, srtt, 1.0))
     }
 
-    /// Takes a forecast. Deviation: one that is smaller than the last is not believed while the application leaves part of
-    /// that unused, unless it sees an outage with packets on their way: it was made of what the application chose to send.
-    /// (Sprout's time-to-next excuses idle ticks only, not meagre ones.)
+    /// Takes a forecast. Deviation: one that is smaller than the last is not believed while the application leaves
+    /// part of that unused, unless it sees an outage with packets on their way: it was made of what the application
+    /// chose to send. (Sprout's time-to-next excuses idle ticks only, not meagre ones.)
     fn adopt(&mut self, forecast: Forecast, now: Time) {
         if self.newest.is_some_and(|newest| !forecast.is_after(newest)) {
             return;
@@ -214,6 +216,7 @@ impl Controller for Sprout {
 
     fn decision(&self) -> Decision {
         let window = self.in_flight.saturating_add(self.allowance()).max(1);
+        // Until its first packet tells, a flow is taken for an encoder's. A backlogged one must not be paced.
         let media = (!self.backlogged).then(|| self.advice());
         Decision { window: Some(Bytes::new(window)), media, ..Decision::default() }
     }
