@@ -2,7 +2,7 @@
 
 /// Frames remembered: the draft leaves open how fast the histogram forgets; this is a second of video.
 const MEMORY: usize = 64;
-/// The percentile of `SCReAM-CPP-implementation`, which the draft names.
+/// The draft's, "Calculate Frame Size".
 const PERCENTILE: f64 = 0.75;
 
 /// Sizes of recent frames that were larger than asked for, relative to that.
