@@ -15,6 +15,8 @@ pub mod quic_dc;
 mod receiver;
 pub mod registry;
 pub mod rocc;
+pub mod scream;
+pub mod sprout;
 pub mod sqp;
 pub mod vegas;
 pub mod westwood;

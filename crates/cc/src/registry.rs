@@ -2,7 +2,7 @@
 
 use crate::{
     Controller, OptionError, Options, ReceiverHalf, Setup, copa, cubic, fixed, ledbat, newreno, quic_dc,
-    rocc, sqp, vegas, westwood,
+    rocc, scream, sprout, sqp, vegas, westwood,
 };
 
 /// Makes a controller of options and set-up.
@@ -49,6 +49,8 @@ pub const REGISTRY: &[Entry] = &[
     vegas::ENTRY,
     ledbat::ENTRY,
 ];
+pub const REGISTRY: &[Entry] =
+    &[sqp::ENTRY, newreno::ENTRY, sprout::ENTRY, sprout::CUMULATIVE, scream::ENTRY, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

@@ -9,6 +9,8 @@ mod newreno;
 mod path;
 mod quic_dc;
 mod rocc;
+mod scream;
+mod sprout;
 mod steady;
 mod vegas;
 mod westwood;
