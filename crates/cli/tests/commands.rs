@@ -38,7 +38,11 @@ fn controllers_and_queues_are_listed() {
         rows.map(|row| row["name"].as_str().expect("a name").to_owned()).collect()
     };
     let listed = json(&["controllers", "--json"]);
-    assert_eq!(names(&listed["controllers"])[..3], ["sqp", "newreno", "fixed"]);
+    let listed = names(&listed["controllers"]);
+    assert!(
+        ["sqp", "newreno", "fixed"].iter().all(|name| listed.contains(&(*name).to_owned())),
+        "{listed:?}"
+    );
     assert!(names(&json(&["queues", "--json"])["queues"]).contains(&"droptail".to_owned()));
     let text = printed(&["controllers"]);
     assert!(["sqp", "newreno", "fixed"].iter().all(|name| text.contains(name)), "{text}");

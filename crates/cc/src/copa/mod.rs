@@ -69,6 +69,16 @@ pub const ENTRY_AUTO_4: Entry = Entry {
     ..entry("copa-auto-4", "Copa with mode switching as in genericCC", |o, s| Params::generic().build(o, s))
 };
 
+/// The registry's row.
+pub const ENTRY_PANTHEON: Entry = Entry {
+    options: AUTO_OPTIONS,
+    ..entry(
+        "copa-pantheon",
+        "Copa with mode switching as Pantheon runs genericCC (do_ss:auto:0.1)",
+        |o, s| Params::pantheon().build(o, s),
+    )
+};
+
 /// Ten packets, as RFC 6928 and mvfst have it, and genericCC's number of probe packets.
 const INITIAL_WINDOW: f64 = 10.0;
 /// genericCC and mvfst.
@@ -127,6 +137,11 @@ impl Params {
     pub fn generic() -> Params {
         let switching = Some(Detection { rtts: 4.0, raw: true });
         Params { switching, heavy_loss: true, ..Params::plain(0.5) }
+    }
+
+    /// What Pantheon runs: genericCC with `do_ss:auto:0.1`, and its velocity, which doubles every round trip.
+    pub fn pantheon() -> Params {
+        Params { delta: 0.1, patience: 1, void: false, ..Params::generic() }
     }
 
     fn build(self, options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {

@@ -262,10 +262,9 @@ cc = \"sqp\"
 
     #[test]
     fn names_from_other_rooms_are_checked_too() {
-        assert_eq!(
-            with("\"sqp\"", "\"bbr9\""),
-            "x.toml:8: flow[1].cc: no congestion controller is called `bbr9`; there are sqp, newreno, fixed"
-        );
+        let unknown = with("\"sqp\"", "\"bbr9\"");
+        let expected = "x.toml:8: flow[1].cc: no congestion controller is called `bbr9`; there are sqp, ";
+        assert!(unknown.starts_with(expected), "{unknown}");
         assert!(
             with("\"sqp\"", "\"sqp:tarjet=1\"")
                 .starts_with("x.toml:8: flow[1].cc: sqp has no option `tarjet`")
