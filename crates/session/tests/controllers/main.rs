@@ -5,3 +5,4 @@ mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
 mod steady;
+mod bbr;

@@ -1,0 +1,403 @@
+//! BBR version 1: send at the measured bandwidth, with at most two bandwidth-delay products in flight.
+//!
+//! ```text
+//!  report -> model.rs    what arrived: sample, round; smallest round trip; full pipe; aggregation
+//!         -> policer.rs  a rate that losses say is policed
+//!         -> STARTUP -> DRAIN -> PROBE_BW <-> PROBE_RTT    (this file)
+//!         -> control.rs  pacing, quantum, loss recovery
+//! ```
+//!
+//! `model.rs` and `control.rs` serve [`bbr2`](crate::bbr2) as well. Constants are those of Linux's tcp_bbr.c where nothing else
+//! is said; its names stand in brackets.
+
+pub(crate) mod control;
+pub(crate) mod model;
+mod policer;
+
+use units::{Bytes, Rate, Rng, Span, Time};
+
+use crate::parts::Extremum;
+use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
+use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, quantum};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp};
+use policer::Policer;
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "bbr",
+    summary: "BBR version 1: bandwidth and round-trip time, probed every 8 round trips and 10 s (Linux)",
+    needs_frames: false,
+    options: &[
+        ("startup_gain", "pacing and window gain of STARTUP, 1.5 to 4 (default 2.885)"),
+        ("cwnd_gain", "window in bandwidth-delay products, 1 to 4 (default 2)"),
+        ("bw_rounds", "rounds the bandwidth's maximum is kept, 2 to 100 (default 10)"),
+        ("min_rtt_window", "the smallest round trip is kept for this long, such as 10s"),
+        ("policer", "look for policers, on or off (default on)"),
+    ],
+    page: include_str!("bbr.md"),
+    build: |options, setup| Ok(Box::new(Bbr::new(Params::read(options)?, setup))),
+    receiver: None,
+};
+
+/// Gains of PROBE_BW's phases (bbr_pacing_gain): a quarter faster, a quarter slower, then at the bandwidth.
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// PROBE_BW begins in any phase but the slow one (bbr_cycle_rand).
+const FIRST_PHASES: u64 = 7;
+/// Rounds each of the two aggregation slots lasts (bbr_extra_acked_win_rtts).
+const EXTRA_ROUNDS: u32 = 5;
+/// Packets that are padded to the window while probing, so that small windows rise at all (bbr_quantization_budget).
+const PROBE_PACKETS: u64 = 2;
+/// Quanta in flight beside the path: in the sender's queues and the receiver's (the same place).
+const QUANTA: u64 = 3;
+/// Pace at 99 % of the bandwidth (bbr_pacing_margin_percent).
+const PACING_SHARE: f64 = 0.99;
+
+/// BBR's parameters; [`Default`] is Linux's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Pacing and window gain of STARTUP: 2/ln 2, the least that doubles the rate every round (bbr_high_gain).
+    pub startup_gain: f64,
+    /// Bandwidth-delay products in flight in PROBE_BW (bbr_cwnd_gain).
+    pub cwnd_gain: f64,
+    /// Rounds the bandwidth's maximum is kept (bbr_bw_rtts).
+    pub bw_rounds: u64,
+    /// How long the smallest round-trip time is kept (bbr_min_rtt_win_sec).
+    pub min_rtt_window: Span,
+    /// Look for policers.
+    pub policer: bool,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            startup_gain: 2.885,
+            cwnd_gain: 2.0,
+            bw_rounds: 10,
+            min_rtt_window: Span::from_secs(10),
+            policer: true,
+        }
+    }
+}
+
+impl Params {
+    fn read(options: &Options) -> Result<Params, OptionError> {
+        let d = Params::default();
+        let window = options.quantity("min_rtt_window", d.min_rtt_window, "a time such as 10s")?;
+        Ok(Params {
+            startup_gain: options.number("startup_gain", d.startup_gain, 1.5..=4.0)?,
+            cwnd_gain: options.number("cwnd_gain", d.cwnd_gain, 1.0..=4.0)?,
+            bw_rounds: options.number("bw_rounds", d.bw_rounds as f64, 2.0..=100.0)? as u64,
+            min_rtt_window: window.max(Span::from_secs(1)),
+            policer: options.switch("policer", d.policer)?,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct Bbr {
+    params: Params,
+    mtu: u64,
+    mode: Mode,
+    /// In bytes.
+    window: u64,
+    sampler: Sampler,
+    max_bw: Extremum<u64, Rate>,
+    min_rtt: MinRtt,
+    full: FullPipe,
+    extra: ExtraAcked,
+    policer: Policer,
+    recovery: Recovery,
+    /// The first round of recovery: one packet out for one that left the network.
+    conservation: bool,
+    dwell: Dwell,
+    pacing: Pacing,
+    /// Index into [`CYCLE`], and since when.
+    phase: usize,
+    phase_since: Time,
+    idle_restart: bool,
+    /// The sender had nothing more to send after its last packet.
+    ran_dry: bool,
+    /// Pacing has changed between reports.
+    changed_at: Option<Time>,
+    media: Rate,
+    rng: Rng,
+}
+
+impl Bbr {
+    /// A new connection's state.
+    pub fn new(params: Params, setup: &Setup) -> Bbr {
+        let mtu = u64::from(setup.mtu.max(1));
+        let window = INITIAL_PACKETS * mtu;
+        Bbr {
+            params,
+            mtu,
+            mode: Mode::Startup,
+            window,
+            sampler: Sampler::default(),
+            max_bw: Extremum::max(),
+            min_rtt: MinRtt::new(params.min_rtt_window, params.min_rtt_window),
+            full: FullPipe::default(),
+            extra: ExtraAcked::default(),
+            policer: Policer::default(),
+            recovery: Recovery::default(),
+            conservation: false,
+            dwell: Dwell::default(),
+            pacing: Pacing::new(window, params.startup_gain, PACING_SHARE),
+            phase: 0,
+            phase_since: Time::ZERO,
+            idle_restart: false,
+            ran_dry: false,
+            changed_at: None,
+            media: setup.initial.max(Rate::from_bps(1)),
+            rng: Rng::stream(setup.seed, "bbr"),
+        }
+    }
+
+    fn largest_bw(&self) -> Rate {
+        self.max_bw.get().unwrap_or(Rate::ZERO)
+    }
+
+    fn bw(&self) -> Rate {
+        self.policer.rate().unwrap_or_else(|| self.largest_bw())
+    }
+
+    fn bdp(&self, bw: Rate, gain: f64) -> u64 {
+        self.min_rtt.get().map_or(INITIAL_PACKETS * self.mtu, |min_rtt| bdp(bw, min_rtt, gain))
+    }
+
+    /// `bytes` and what is in the hosts: three quanta, an even number of packets, and two more while probing.
+    fn padded(&self, bytes: u64) -> u64 {
+        let quanta = QUANTA * quantum(self.pacing.get(), self.mtu) / self.mtu;
+        let packets = (bytes.div_ceil(self.mtu) + quanta).next_multiple_of(2);
+        let probing = self.mode == Mode::ProbeBw && self.phase == 0;
+        (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
+    }
+
+    /// What should be in flight at `gain` times the bandwidth.
+    fn inflight(&self, gain: f64) -> u64 {
+        self.padded(self.bdp(self.largest_bw(), gain))
+    }
+
+    fn pacing_gain(&self) -> f64 {
+        match self.mode {
+            Mode::Startup => self.params.startup_gain,
+            Mode::Drain => 1.0 / self.params.startup_gain,
+            Mode::ProbeBw if self.policer.rate().is_none() => CYCLE[self.phase],
+            Mode::ProbeBw | Mode::ProbeRtt => 1.0,
+        }
+    }
+
+    fn cwnd_gain(&self) -> f64 {
+        match self.mode {
+            // DRAIN keeps STARTUP's window: it is the pace that drains.
+            Mode::Startup | Mode::Drain => self.params.startup_gain,
+            Mode::ProbeBw => self.params.cwnd_gain,
+            Mode::ProbeRtt => 1.0,
+        }
+    }
+
+    fn recover(&mut self, report: &Report<'_>, heard: &mut Heard) {
+        let recovering = self.recovery.is_on();
+        let turn = self.recovery.update(report);
+        if turn.exited {
+            self.window = self.window.max(self.recovery.saved());
+            self.conservation = false;
+        }
+        if turn.undone {
+            self.full.restart(Rate::ZERO);
+            self.policer.reset();
+        }
+        if turn.entered || turn.timeout {
+            self.recovery.save(self.window, !turn.entered || self.mode == Mode::ProbeRtt);
+        }
+        if turn.entered {
+            self.conservation = true;
+            self.sampler.restart_round(heard);
+            self.window = heard.in_flight + heard.acked;
+        } else if recovering && !turn.exited {
+            self.window = self.window.saturating_sub(heard.lost);
+        }
+        if turn.timeout {
+            self.window = self.mtu;
+            self.conservation = false;
+            self.full.restart(Rate::ZERO);
+            heard.round = true;
+        }
+        if heard.round {
+            self.conservation = false;
+        }
+    }
+
+    fn update_bw(&mut self, heard: &Heard) {
+        if self.params.policer && (heard.sample.is_some() || heard.lost > 0) {
+            let over = self.policer.update(heard, self.mode == Mode::ProbeBw);
+            if over {
+                self.enter_probe_bw(heard.now);
+            }
+        }
+        if let Some(sample) = heard.sample
+            && (!heard.app_limited || sample.rate >= self.largest_bw())
+        {
+            let round = self.sampler.rounds();
+            self.max_bw.insert(round, sample.rate, round.saturating_sub(self.params.bw_rounds));
+        }
+    }
+
+    fn enter_probe_bw(&mut self, now: Time) {
+        self.mode = Mode::ProbeBw;
+        self.phase = CYCLE.len() - 1 - self.rng.below(FIRST_PHASES) as usize;
+        self.next_phase(now);
+    }
+
+    fn next_phase(&mut self, now: Time) {
+        self.phase = (self.phase + 1) % CYCLE.len();
+        self.phase_since = now;
+    }
+
+    fn cycle(&mut self, heard: &Heard) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let long_enough = heard.now - self.phase_since > self.min_rtt.get().unwrap_or(Span::ZERO);
+        let over = match self.pacing_gain() {
+            // Where a quarter more does not fit the buffer, losses end the phase.
+            gain if gain > 1.0 => {
+                long_enough && (heard.lost > 0 || heard.prior_in_flight >= self.inflight(gain))
+            }
+            gain if gain < 1.0 => long_enough || heard.prior_in_flight <= self.inflight(1.0),
+            _ => long_enough,
+        };
+        if over {
+            self.next_phase(heard.now);
+        }
+    }
+
+    fn drain(&mut self, heard: &Heard) {
+        if self.mode == Mode::Startup && self.full.reached {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain && heard.in_flight <= self.inflight(1.0) {
+            self.enter_probe_bw(heard.now);
+        }
+    }
+
+    fn probe_rtt(&mut self, heard: &Heard) {
+        let expired = self.min_rtt.update(heard);
+        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.mode = Mode::ProbeRtt;
+            self.recovery.save(self.window, self.recovery.is_on());
+            self.dwell = Dwell::default();
+        }
+        if self.mode == Mode::ProbeRtt
+            && self.dwell.update(heard, MIN_PACKETS * self.mtu, &mut self.sampler)
+        {
+            self.leave_probe_rtt(heard.now);
+        }
+        if heard.acked > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn leave_probe_rtt(&mut self, now: Time) {
+        self.min_rtt.refreshed(now);
+        self.window = self.window.max(self.recovery.saved());
+        if self.full.reached {
+            self.enter_probe_bw(now);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    fn set_window(&mut self, heard: &Heard) {
+        if self.conservation {
+            self.window = self.window.max(heard.in_flight + heard.acked);
+        } else if heard.acked > 0 {
+            let extra = if self.full.reached { self.extra.get(self.bw()) } else { 0 };
+            let target = self.padded(self.bdp(self.bw(), self.cwnd_gain()) + extra);
+            if self.full.reached {
+                self.window = (self.window + heard.acked).min(target);
+            } else if self.window < target || heard.delivered < INITIAL_PACKETS * self.mtu {
+                self.window += heard.acked;
+            }
+            self.window = self.window.max(MIN_PACKETS * self.mtu);
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.window = self.window.min(MIN_PACKETS * self.mtu);
+        }
+        self.window = self.window.max(self.mtu);
+    }
+}
+
+impl Controller for Bbr {
+    fn on_sent(&mut self, sent: &Sent) {
+        let idle = sent.in_flight.get() <= u64::from(sent.size);
+        if idle && self.ran_dry {
+            self.idle_restart = true;
+            self.extra.restart(sent.now);
+            if self.mode == Mode::ProbeBw {
+                self.pacing.set(self.bw(), 1.0);
+                self.changed_at = Some(sent.now);
+            }
+        }
+        self.ran_dry = sent.app_limited;
+    }
+
+    fn on_feedback(&mut self, report: &Report<'_>) {
+        let mut heard = self.sampler.hear(report);
+        self.recover(report, &mut heard);
+        self.update_bw(&heard);
+        let bw = self.bw();
+        self.extra.update(&heard, bw, self.window, self.mtu, EXTRA_ROUNDS);
+        self.cycle(&heard);
+        self.full.update(&heard, self.largest_bw());
+        self.drain(&heard);
+        self.probe_rtt(&heard);
+        let gain = self.pacing_gain();
+        self.pacing.update(self.bw(), gain, self.full.reached, self.window, report.srtt);
+        self.set_window(&heard);
+        // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for nothing.
+        if self.mode != Mode::ProbeRtt {
+            self.media = media(self.pacing.get(), self.window, report.srtt);
+        }
+    }
+
+    fn on_timer(&mut self, _: Time) {
+        self.changed_at = None;
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.changed_at
+    }
+
+    fn decision(&self) -> Decision {
+        let pacing = self.pacing.get();
+        Decision {
+            window: Some(Bytes::new(self.window)),
+            pacing: Some(pacing),
+            media: Some(self.media),
+            // The pacer lets the packet it is asked about leave on top of this.
+            burst: Bytes::new(quantum(pacing, self.mtu) - self.mtu),
+            bulk_at_pacing: true,
+            ..Decision::default()
+        }
+    }
+
+    fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        sink("cwnd_bytes", self.window as f64);
+        sink("bbr_state", f64::from(self.mode as u8));
+        sink("bbr_bw_bps", self.bw().as_f64());
+        sink("bbr_pacing_gain", self.pacing_gain());
+        if let Some(min_rtt) = self.min_rtt.get() {
+            sink("bbr_min_rtt_ms", min_rtt.as_millis_f64());
+        }
+    }
+}
