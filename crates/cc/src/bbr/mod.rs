@@ -182,9 +182,12 @@ impl Bbr {
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
     }
 
-    /// What should be in flight at `gain` times the bandwidth.
+    /// What is in flight where phases end.
+    ///
+    /// Deviation: without the hosts' three quanta, as the sheet has it. Linux counts what waits in the host's queues as in
+    /// flight, and allows for it; here only what has left counts.
     fn inflight(&self, gain: f64) -> u64 {
-        self.padded(self.bdp(self.largest_bw(), gain))
+        self.bdp(self.largest_bw(), gain)
     }
 
     fn pacing_gain(&self) -> f64 {

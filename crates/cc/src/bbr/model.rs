@@ -55,8 +55,8 @@ pub struct Heard {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampler {
     rounds: Rounds,
-    /// Packets sent before this much was delivered count as application-limited.
-    app_limited_until: u64,
+    /// Packets sent before more than this was delivered count as application-limited.
+    app_limited_until: Option<u64>,
 }
 
 impl Sampler {
@@ -83,7 +83,8 @@ impl Sampler {
             then: newest.map(|newest| newest.delivery),
             sample,
             app_limited: newest.is_some_and(|newest| {
-                newest.delivery.app_limited || newest.delivery.delivered < self.app_limited_until
+                let marked = |until| newest.delivery.delivered <= until;
+                newest.delivery.app_limited || self.app_limited_until.is_some_and(marked)
             }),
             round,
             rtt: report.latest_rtt,
@@ -103,7 +104,7 @@ impl Sampler {
 
     /// What is in flight now, and what is sent until it is delivered, shall not lower the bandwidth.
     pub fn mark_app_limited(&mut self, heard: &Heard) {
-        self.app_limited_until = (heard.delivered.saturating_add(heard.in_flight)).max(1);
+        self.app_limited_until = Some(heard.delivered.saturating_add(heard.in_flight));
     }
 }
 
