@@ -27,15 +27,8 @@ pub struct Entry {
 }
 
 /// All of them, in the order they are listed to people.
-pub const REGISTRY: &[Entry] = &[
-    sqp::ENTRY,
-    newreno::ENTRY,
-    bbr::ENTRY,
-    bbr2::ENTRY,
-    bbr2::MVFST,
-    bbr2::V3,
-    fixed::ENTRY,
-];
+pub const REGISTRY: &[Entry] =
+    &[sqp::ENTRY, newreno::ENTRY, bbr::ENTRY, bbr2::ENTRY, bbr2::MVFST, bbr2::V3, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

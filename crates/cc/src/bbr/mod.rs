@@ -182,12 +182,9 @@ impl Bbr {
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
     }
 
-    /// What is in flight where phases end.
-    ///
-    /// Deviation: without the hosts' three quanta, as the sheet has it. Linux counts what waits in the host's queues as in
-    /// flight, and allows for it; here only what has left counts.
+    /// What is in flight where phases end: `gain` times the bandwidth-delay product, and what is in the hosts.
     fn inflight(&self, gain: f64) -> u64 {
-        self.bdp(self.largest_bw(), gain)
+        self.padded(self.bdp(self.largest_bw(), gain))
     }
 
     fn pacing_gain(&self) -> f64 {
@@ -211,9 +208,9 @@ impl Bbr {
     fn recover(&mut self, report: &Report<'_>, heard: &mut Heard) {
         let recovering = self.recovery.is_on();
         let turn = self.recovery.update(report);
+        self.conservation &= !heard.round && !turn.exited;
         if turn.exited {
             self.window = self.window.max(self.recovery.saved());
-            self.conservation = false;
         }
         if turn.undone {
             self.full.restart(Rate::ZERO);
@@ -234,9 +231,6 @@ impl Bbr {
             self.conservation = false;
             self.full.restart(Rate::ZERO);
             heard.round = true;
-        }
-        if heard.round {
-            self.conservation = false;
         }
     }
 
@@ -300,8 +294,7 @@ impl Bbr {
             self.recovery.save(self.window, self.recovery.is_on());
             self.dwell = Dwell::default();
         }
-        if self.mode == Mode::ProbeRtt
-            && self.dwell.update(heard, MIN_PACKETS * self.mtu, &mut self.sampler)
+        if self.mode == Mode::ProbeRtt && self.dwell.update(heard, MIN_PACKETS * self.mtu, &mut self.sampler)
         {
             self.leave_probe_rtt(heard.now);
         }
@@ -397,6 +390,7 @@ impl Controller for Bbr {
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("cwnd_bytes", self.window as f64);
         sink("bbr_state", f64::from(self.mode as u8));
+        sink("bbr_round", self.sampler.rounds() as f64);
         sink("bbr_bw_bps", self.bw().as_f64());
         sink("bbr_pacing_gain", self.pacing_gain());
         if let Some(min_rtt) = self.min_rtt.get() {
@@ -404,3 +398,6 @@ impl Controller for Bbr {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod replay;

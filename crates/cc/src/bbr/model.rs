@@ -349,7 +349,13 @@ pub(crate) mod tests {
         assert_eq!(extra.get(Rate::from_mbps(1)), 12_500);
         // Ten rounds without clumps, and both slots are empty of it.
         for n in 0..100 {
-            extra.update(&Heard { acked: 1000, sample, round: n % 10 == 0, ..heard(402 + n) }, bw, 200_000, 1000, 5);
+            extra.update(
+                &Heard { acked: 1000, sample, round: n % 10 == 0, ..heard(402 + n) },
+                bw,
+                200_000,
+                1000,
+                5,
+            );
         }
         assert!(extra.get(bw) <= 2000, "{}", extra.get(bw));
     }

@@ -112,7 +112,8 @@ mod tests {
 
     impl Path {
         fn round(&mut self, delivered: u64, lost: u64) -> Heard {
-            (self.ms, self.delivered, self.lost) = (self.ms + 40, self.delivered + delivered, self.lost + lost);
+            (self.ms, self.delivered, self.lost) =
+                (self.ms + 40, self.delivered + delivered, self.lost + lost);
             Heard { lost, delivered: self.delivered, lost_ever: self.lost, ..heard(self.ms) }
         }
     }

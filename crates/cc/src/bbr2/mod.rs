@@ -431,6 +431,7 @@ impl Controller for Bbr2 {
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("cwnd_bytes", self.window as f64);
         sink("bbr_state", f64::from(self.phase as u8));
+        sink("bbr_round", self.sampler.rounds() as f64);
         sink("bbr_bw_bps", self.bw().as_f64());
         sink("bbr_pacing_gain", self.pacing_gain());
         if let Some(min_rtt) = self.min_rtt.get() {
