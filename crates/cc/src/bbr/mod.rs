@@ -19,7 +19,7 @@ use units::{Bytes, Rate, Rng, Span, Time};
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, quantum};
-use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
 use policer::Policer;
 
 /// The registry's row.
@@ -187,6 +187,12 @@ impl Bbr {
         self.padded(self.bdp(self.largest_bw(), gain))
     }
 
+    /// What is in flight when the pipe is full although the application ran dry.
+    fn full_inflight(&self) -> u64 {
+        let gain = full_gain(self.mode == Mode::Startup, self.pacing_gain());
+        self.bdp(self.largest_bw(), gain).max(MIN_PACKETS * self.mtu)
+    }
+
     fn pacing_gain(&self) -> f64 {
         match self.mode {
             Mode::Startup => self.params.startup_gain,
@@ -348,7 +354,7 @@ impl Controller for Bbr {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let mut heard = self.sampler.hear(report);
+        let mut heard = self.sampler.hear(report, self.full_inflight());
         self.recover(report, &mut heard);
         self.update_bw(&heard);
         let bw = self.bw();

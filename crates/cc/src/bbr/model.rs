@@ -15,12 +15,21 @@ const FLAT_ROUNDS: u32 = 3;
 const EPOCH_PACKETS: u64 = 1 << 20;
 /// tcp_bbr.c bbr_extra_acked_max_us: aggregation beyond this much of the bandwidth is not provided for.
 const MOST_EXTRA: Span = Span::from_millis(100);
+/// google/quiche bbr_sender.cc IsPipeSufficientlyFull: with this many bandwidth-delay products in flight the path, not the
+/// application, decides what arrives; in STARTUP more, for there the bandwidth may still grow by a quarter.
+const FULL_GAIN: f64 = 1.1;
+const FULL_GAIN_STARTUP: f64 = 1.5;
 /// tcp_bbr.c bbr_probe_rtt_mode_ms.
 const DWELL: Span = Span::from_millis(200);
 
 /// `gain` times what fits into `min_rtt` at `bw`, rounded up, in bytes.
 pub fn bdp(bw: Rate, min_rtt: Span, gain: f64) -> u64 {
     ((bw.as_f64() / 8.0 * min_rtt.as_secs_f64() * gain).ceil() as u64).min(LARGEST)
+}
+
+/// Bandwidth-delay products that a sender which runs dry must have in flight for its samples to count.
+pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
+    if startup { FULL_GAIN_STARTUP } else { FULL_GAIN.max(pacing_gain) }
 }
 
 /// One report in the terms of BBR's state machines.
@@ -60,8 +69,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Reads a report.
-    pub fn hear(&mut self, report: &Report<'_>) -> Heard {
+    /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry.
+    ///
+    /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time runs dry after every
+    /// frame even while a queue stands at the bottleneck, and no sample would ever lower the bandwidth again.
+    pub fn hear(&mut self, report: &Report<'_>, full: u64) -> Heard {
         let newest = sampled(report);
         let sample = rate_sample(report);
         let acked = report.acked.iter().map(|acked| u64::from(acked.size)).sum();
@@ -84,7 +96,8 @@ impl Sampler {
             sample,
             app_limited: newest.is_some_and(|newest| {
                 let marked = |until| newest.delivery.delivered <= until;
-                newest.delivery.app_limited || self.app_limited_until.is_some_and(marked)
+                newest.delivery.app_limited && newest.delivery.in_flight < full
+                    || self.app_limited_until.is_some_and(marked)
             }),
             round,
             rtt: report.latest_rtt,

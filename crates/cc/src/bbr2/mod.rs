@@ -18,7 +18,7 @@ pub mod params;
 use units::{Bytes, Rate, Rng, Time};
 
 use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, quantum};
-use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp};
+use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use bounds::{Bounds, UNBOUNDED, crossing, is_too_high};
 use cycle::Cycle;
@@ -192,6 +192,12 @@ impl Bbr2 {
 
     fn is_cwnd_limited(&self) -> bool {
         self.filled[0] || self.filled[1]
+    }
+
+    /// What is in flight when the pipe is full although the application ran dry.
+    fn full_inflight(&self) -> u64 {
+        let gain = full_gain(self.phase == Phase::Startup, self.pacing_gain());
+        self.bdp(self.max_bw(), gain).max(MIN_PACKETS * self.mtu)
     }
 
     fn pacing_gain(&self) -> f64 {
@@ -377,7 +383,7 @@ impl Controller for Bbr2 {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let heard = self.sampler.hear(report);
+        let heard = self.sampler.hear(report, self.full_inflight());
         let recovering = self.recovery.is_on();
         self.recover(report);
         self.mark_losses(report, &heard);

@@ -7,3 +7,4 @@ mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
 mod steady;
+mod look;
