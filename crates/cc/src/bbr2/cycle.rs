@@ -16,6 +16,9 @@ const MAX_ROUNDS: u64 = 63;
 const ROUNDS_SPREAD: u64 = 2;
 /// PROBE_UP has found no more when this many bandwidth-delay products are in flight (bbr_bw_probe_pif_gain).
 const QUEUING: f64 = 1.25;
+// What is in flight is taken after the report, as in mvfst and the draft. Linux takes it before, which is the same where every
+// other packet is acknowledged; where a whole frame is, PROBE_DOWN would never see its end.
+
 /// Growth of `inflight_hi` doubles every round, up to 2^30 packets (bbr2_raise_inflight_hi_slope).
 const MAX_UP_ROUNDS: u32 = 30;
 
@@ -128,11 +131,11 @@ impl Bbr2 {
 
     fn is_time_to_cruise(&self, heard: &Heard) -> bool {
         let headroom = self.bounds.with_headroom(&self.params, self.mtu, self.least());
-        heard.prior_in_flight <= headroom && heard.prior_in_flight <= self.inflight(self.max_bw(), 1.0)
+        heard.in_flight <= headroom && heard.in_flight <= self.inflight(self.max_bw(), 1.0)
     }
 
     fn check_up(&mut self, heard: &Heard) {
-        let risky = self.cycle.prev_too_high && heard.prior_in_flight >= self.bounds.inflight_hi;
+        let risky = self.cycle.prev_too_high && heard.in_flight >= self.bounds.inflight_hi;
         let over = if self.params.plateau { self.is_plateau(heard) } else { self.is_queuing(heard) };
         if risky || over {
             self.cycle.stopped_risky |= risky;
@@ -143,7 +146,7 @@ impl Bbr2 {
 
     fn is_queuing(&self, heard: &Heard) -> bool {
         let long_enough = heard.now - self.cycle.since > self.min_rtt.get().unwrap_or(Span::ZERO);
-        long_enough && heard.prior_in_flight >= self.inflight(self.max_bw(), QUEUING)
+        long_enough && heard.in_flight >= self.inflight(self.max_bw(), QUEUING)
     }
 
     /// draft-ietf-ccwg-bbr, IsTimeToGoDown.

@@ -3,7 +3,7 @@
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{Rate, Span, Time};
 
-use crate::path::{self, Path};
+use crate::path::{self, Flow, Path};
 use crate::steady::{alone, backlogged, run, steady};
 
 /// States as `bbr_state` numbers them.
@@ -46,15 +46,18 @@ pub fn shares(ccs: &[&'static str], seconds: u64) -> Vec<f64> {
     (0..ccs.len()).map(|flow| path.throughput(flow, 10.0, seconds as f64)).collect()
 }
 
-/// Seconds after a drop from 20 to 5 Mbit/s at 10 s until one-way delay stays below twice what it is at the end, and from the
-/// rise at 25 s to 80 % of 20 Mbit/s.
-pub fn drop_and_rise(cc: &'static str) -> (f64, f64) {
+/// 20 Mbit/s, 5 from 10 s on, 20 again from 25 s on.
+pub fn drop_and_rise() -> LinkConfig {
     let steps = [(0, 20), (10, 5), (25, 20)].map(|(s, mbps)| (Time::from_secs(s), Rate::from_mbps(mbps)));
-    let link = LinkConfig { rate: RateProcess::steps(steps.to_vec()).unwrap(), ..path::s20() };
-    let path = run(link, vec![backlogged(cc)], 32);
+    LinkConfig { rate: RateProcess::steps(steps.to_vec()).unwrap(), ..path::s20() }
+}
+
+/// Seconds from the drop until one-way delay stays below twice what it settles at, and from the rise to 80 % of 20 Mbit/s.
+pub fn spike_and_rise(cc: &'static str) -> (f64, f64) {
+    let path = run(drop_and_rise(), vec![backlogged(cc)], 32);
     let settled = path::quantile(&path.delays(0, 20.0, 25.0), 0.5);
-    let high = path.delivered(0).into_iter().filter(|d| (10.0..20.0).contains(&d.0) && d.1 > 2.0 * settled);
-    let spike = high.last().map_or(0.0, |d| d.0 - 10.0);
+    let high = |d: &(f64, f64, u32)| (10.0..25.0).contains(&d.0) && d.1 > 2.0 * settled;
+    let spike = path.delivered(0).into_iter().filter(high).map(|d| d.0 - 10.0).fold(0.0, f64::max);
     let steps = (0..65).map(|n| 25.0 + 0.1 * f64::from(n));
     let rise = steps.into_iter().find(|&at| path.throughput(0, at, at + 0.5) >= 16.0).unwrap() - 24.5;
     println!(
@@ -118,7 +121,7 @@ fn s0_19_five_packets_of_buffer() {
 
 #[test]
 fn s0_4_s0_8_a_drop_fills_the_queue_for_seconds_and_a_rise_is_found_at_once() {
-    let (spike, rise) = drop_and_rise("bbr");
+    let (spike, rise) = spike_and_rise("bbr");
     assert!((2.0..=10.0).contains(&spike) && rise <= 5.0);
 }
 
@@ -131,4 +134,15 @@ fn s0_53_shares_with_newreno() {
     println!("S0-53: {one:.1?} {many:.1?} {few:.1?}");
     assert!((8.0..=12.0).contains(&one[0]) && (6.0..=10.0).contains(&many[0]));
     assert!(few.iter().all(|&share| (2.0..=6.0).contains(&share)));
+}
+
+#[test]
+fn an_encoder_that_runs_dry_after_every_frame_follows_the_link() {
+    for cc in ["bbr", "bbr2", "bbr2-mvfst", "bbr3"] {
+        let path = run(drop_and_rise(), vec![Flow { mtu: 1472, ..Flow::video(cc) }], 35);
+        let rates = [(3.0, 10.0), (22.0, 25.0), (30.0, 35.0)].map(|(from, to)| path.throughput(0, from, to));
+        let delay = path::quantile(&path.delays(0, 22.0, 25.0), 0.5);
+        println!("{cc}: video {rates:.1?} Mbit/s, {delay:.0} ms at 5 Mbit/s");
+        assert!(rates[0] >= 17.0 && rates[1] >= 4.0 && rates[2] >= 15.0 && delay <= 70.0, "{cc}");
+    }
 }

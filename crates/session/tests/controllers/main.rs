@@ -7,4 +7,3 @@ mod newreno;
 #[path = "../path/mod.rs"]
 mod path;
 mod steady;
-mod look;
