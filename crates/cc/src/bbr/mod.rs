@@ -407,3 +407,108 @@ impl Controller for Bbr {
 
 #[cfg(test)]
 pub(crate) mod replay;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::tests::{lost, report};
+    use model::tests::heard;
+
+    /// 20 Mbit/s and 40 ms in PROBE_BW, with packets of 1500 bytes.
+    fn cruising() -> Bbr {
+        let mut bbr = Bbr::new(Params::default(), &Setup { mtu: 1500, ..Setup::default() });
+        bbr.max_bw.insert(0, Rate::from_mbps(20), 0);
+        bbr.min_rtt.update(&heard(0));
+        bbr.full.reached = true;
+        bbr.mode = Mode::ProbeBw;
+        (bbr.phase, bbr.window) = (2, 204_000);
+        bbr.pacing.set(Rate::from_mbps(20), 1.0);
+        bbr
+    }
+
+    #[test]
+    fn windows_have_room_for_the_hosts() {
+        // 66.7 packets; and three quanta of two; even.
+        let mut bbr = cruising();
+        assert_eq!(bbr.inflight(1.0) / 1500, 74);
+        assert_eq!(bbr.inflight(2.0) / 1500, 140);
+        bbr.phase = 0;
+        assert_eq!(bbr.inflight(1.25) / 1500, 92);
+    }
+
+    #[test]
+    fn phases_last_a_round_trip_or_until_the_pipe_is_as_full_as_wanted() {
+        let ends = |phase, ms, prior_in_flight, lost| {
+            let mut bbr = cruising();
+            bbr.phase = phase;
+            bbr.cycle(&Heard { prior_in_flight, lost, ..heard(ms) });
+            bbr.phase != phase
+        };
+        // At the bandwidth: time alone.
+        assert!(!ends(2, 40, 200_000, 1500) && ends(2, 41, 0, 0));
+        // Faster: time, and either enough in flight or losses.
+        assert!(!ends(0, 40, 200_000, 0) && !ends(0, 41, 137_999, 0));
+        assert!(ends(0, 41, 138_000, 0) && ends(0, 41, 0, 1500));
+        // Slower: time, or little enough in flight.
+        assert!(!ends(1, 40, 111_001, 0) && ends(1, 41, 200_000, 0) && ends(1, 1, 111_000, 0));
+    }
+
+    #[test]
+    fn the_cycle_begins_anywhere_but_with_the_slow_phase() {
+        let mut bbr = cruising();
+        let mut seen = [false; CYCLE.len()];
+        for _ in 0..500 {
+            bbr.enter_probe_bw(Time::ZERO);
+            seen[bbr.phase] = true;
+        }
+        assert_eq!(seen, [true, false, true, true, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_loss_conserves_packets_for_a_round_and_then_gives_the_window_back() {
+        use crate::controller::tests::acked;
+        let mut bbr = cruising();
+        let at = |ms| Time::from_millis(ms);
+        let mut hear = |ms, acks: &[crate::Acked], losses: &[crate::Lost]| {
+            let in_flight = Bytes::new(90_000);
+            bbr.on_feedback(&Report { now: at(ms), in_flight, delivered: 1_000_000, ..report(acks, losses) });
+            bbr.window
+        };
+        assert_eq!(hear(100, &[acked(55, 1500)], &[lost(50, 1500)]), 91_500);
+        assert_eq!(hear(101, &[acked(56, 1500)], &[lost(51, 1500)]), 91_500);
+        // Sent after the loss was noticed: recovery is over, and the window what it was, and a packet more.
+        assert_eq!(hear(141, &[acked(101, 1500)], &[]), 205_500);
+    }
+
+    #[test]
+    fn an_idle_sender_starts_again_at_the_bandwidth_and_owes_no_probe() {
+        let mut bbr = cruising();
+        bbr.phase = 0;
+        let sent = |ms, app_limited| Sent {
+            now: Time::from_millis(ms),
+            packet: 0,
+            size: 1500,
+            frame: None,
+            in_flight: Bytes::new(1500),
+            app_limited,
+        };
+        bbr.pacing.set(Rate::from_mbps(20), 1.25);
+        bbr.on_sent(&sent(10, true));
+        assert_eq!(bbr.decision().pacing, Some(Rate::from_kbps(24_750)));
+        bbr.on_sent(&sent(12_000, false));
+        assert_eq!(bbr.decision().pacing, Some(Rate::from_kbps(19_800)));
+        assert_eq!(bbr.next_timer(), Some(Time::from_millis(12_000)));
+        bbr.probe_rtt(&heard(12_040));
+        assert_eq!((bbr.mode, bbr.idle_restart), (Mode::ProbeBw, false));
+    }
+
+    #[test]
+    fn probe_rtt_holds_four_packets_and_the_encoder_its_rate() {
+        let mut bbr = cruising();
+        bbr.on_feedback(&Report { now: Time::from_millis(50), ..report(&[], &[]) });
+        let media = bbr.decision().media;
+        bbr.on_feedback(&Report { now: Time::from_millis(10_100), ..report(&[], &[]) });
+        let decision = bbr.decision();
+        assert_eq!((decision.window, decision.media), (Some(Bytes::new(6_000)), media));
+    }
+}

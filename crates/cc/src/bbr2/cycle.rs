@@ -241,3 +241,134 @@ impl Bbr2 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bbr::model::tests::heard;
+    use crate::bbr2::{Params, params};
+    use crate::{Delivery, Setup};
+
+    const MTU: u64 = 1000;
+
+    /// 20 Mbit/s and 40 ms, 100 kB in all, in `phase`.
+    fn bbr2(phase: Phase, params: Params) -> Bbr2 {
+        let mut bbr = Bbr2::new(params, &Setup { mtu: MTU as u32, ..Setup::default() });
+        bbr.max_bws = [Rate::from_mbps(20); 2];
+        bbr.min_rtt.update(&heard(0));
+        bbr.full.reached = true;
+        (bbr.phase, bbr.window) = (phase, 200_000);
+        (bbr.cycle.wait, bbr.cycle.acks) = (Span::from_secs(2), Acks::Feedback);
+        bbr
+    }
+
+    fn flight(ms: u64, in_flight: u64, sent_with: u64, lost: u64) -> Heard {
+        let then = Delivery { in_flight: sent_with, ..Delivery::default() };
+        Heard { in_flight, then: Some(then), lost_ever: lost, round: false, ..heard(ms) }
+    }
+
+    #[test]
+    fn too_much_loss_in_a_probe_sets_the_bound_once() {
+        let mut bbr = bbr2(Phase::Up, params::LINUX);
+        bbr.cycle.samples = true;
+        bbr.advance(&flight(10, 110_000, 120_000, 2_400));
+        assert_eq!((bbr.phase, bbr.bounds.inflight_hi), (Phase::Up, UNBOUNDED));
+        bbr.advance(&flight(11, 110_000, 120_000, 2_401));
+        assert_eq!((bbr.phase, bbr.bounds.inflight_hi), (Phase::Down, 120_000));
+        bbr.advance(&flight(12, 110_000, 50_000, 30_000));
+        assert_eq!(bbr.bounds.inflight_hi, 120_000);
+    }
+
+    #[test]
+    fn the_bound_falls_to_seven_tenths_of_the_target_at_most() {
+        let mut bbr = bbr2(Phase::Up, params::LINUX);
+        bbr.cycle.samples = true;
+        bbr.advance(&flight(10, 30_000, 30_000, 20_000));
+        // 100 kB and the two packets that PROBE_UP adds.
+        assert_eq!(bbr.bounds.inflight_hi, 71_400);
+        // What the application limited says nothing of it.
+        let mut dry = bbr2(Phase::Up, params::LINUX);
+        dry.cycle.samples = true;
+        dry.advance(&Heard { app_limited: true, ..flight(10, 110_000, 30_000, 20_000) });
+        assert_eq!((dry.phase, dry.bounds.inflight_hi), (Phase::Down, UNBOUNDED));
+    }
+
+    #[test]
+    fn harmless_flights_raise_the_bound() {
+        let mut bbr = bbr2(Phase::Cruise, params::LINUX);
+        bbr.bounds.inflight_hi = 90_000;
+        bbr.advance(&Heard { app_limited: true, ..flight(10, 95_000, 95_000, 0) });
+        assert_eq!(bbr.bounds.inflight_hi, 90_000);
+        bbr.advance(&flight(11, 95_000, 95_000, 0));
+        assert_eq!(bbr.bounds.inflight_hi, 95_000);
+    }
+
+    #[test]
+    fn a_full_window_raises_the_bound_by_twice_as_many_packets_each_round() {
+        let mut bbr = bbr2(Phase::Refill, params::LINUX);
+        bbr.window = 96_000;
+        bbr.bounds.inflight_hi = 96_000;
+        bbr.filled = [true, true];
+        bbr.start_up(&heard(0));
+        // A packet for a window acknowledged, then two, then four.
+        for (n, packets) in [97, 99, 103].into_iter().enumerate() {
+            for part in 0..48 {
+                let round = part == 47;
+                bbr.window = bbr.bounds.inflight_hi;
+                bbr.grow_inflight_hi(&Heard { acked: 2_000, round, ..heard(n as u64) });
+            }
+            assert_eq!(bbr.bounds.inflight_hi, packets * MTU);
+            bbr.cycle.up_step = 96_000 >> (n + 1);
+        }
+        bbr.filled = [false, false];
+        bbr.grow_inflight_hi(&Heard { acked: 96_000, ..heard(9) });
+        assert_eq!(bbr.bounds.inflight_hi, 103 * MTU);
+    }
+
+    #[test]
+    fn time_or_rounds_start_a_probe_and_a_queue_ends_it() {
+        let probes = |ms, rounds| {
+            let mut bbr = bbr2(Phase::Cruise, params::LINUX);
+            bbr.cycle.rounds = rounds;
+            bbr.advance(&flight(ms, 90_000, 90_000, 0));
+            bbr.phase == Phase::Refill
+        };
+        assert!(!probes(2000, 62) && probes(2001, 0) && probes(1, 63));
+        let mut bbr = bbr2(Phase::Refill, params::LINUX);
+        bbr.advance(&Heard { round: true, ..flight(100, 100_000, 100_000, 0) });
+        assert_eq!((bbr.phase, bbr.cycle.samples), (Phase::Up, true));
+        bbr.advance(&flight(140, 130_000, 130_000, 0));
+        assert_eq!(bbr.phase, Phase::Up);
+        bbr.advance(&flight(141, 126_999, 130_000, 0));
+        assert_eq!(bbr.phase, Phase::Up);
+        bbr.advance(&flight(142, 127_000, 130_000, 0));
+        assert_eq!(bbr.phase, Phase::Down);
+        assert!((2.0..=3.0).contains(&bbr.cycle.wait.as_secs_f64()));
+        bbr.advance(&flight(150, 100_001, 130_000, 0));
+        assert_eq!(bbr.phase, Phase::Down);
+        bbr.advance(&flight(151, 100_000, 130_000, 0));
+        assert_eq!(bbr.phase, Phase::Cruise);
+    }
+
+    #[test]
+    fn a_probe_that_stops_at_the_bound_for_fear_is_followed_by_another() {
+        let mut bbr = bbr2(Phase::Up, params::LINUX);
+        (bbr.bounds.inflight_hi, bbr.cycle.prev_too_high) = (110_000, true);
+        bbr.advance(&flight(10, 110_000, 100_000, 0));
+        assert_eq!((bbr.phase, bbr.cycle.stopped_risky), (Phase::Down, true));
+        bbr.advance(&Heard { round: true, ..flight(50, 105_000, 100_000, 0) });
+        assert_eq!(bbr.phase, Phase::Refill);
+    }
+
+    #[test]
+    fn max_bw_forgets_a_cycle_at_its_end_unless_the_application_was_dry() {
+        let mut bbr = bbr2(Phase::Down, params::LINUX);
+        bbr.max_bws = [Rate::from_mbps(20), Rate::from_mbps(15)];
+        bbr.cycle.acks = Acks::Stopping;
+        bbr.advance(&Heard { round: true, app_limited: true, ..flight(10, 110_000, 100_000, 0) });
+        assert_eq!(bbr.max_bw(), Rate::from_mbps(20));
+        bbr.cycle.acks = Acks::Stopping;
+        bbr.advance(&Heard { round: true, ..flight(50, 110_000, 100_000, 0) });
+        assert_eq!(bbr.max_bws, [Rate::from_mbps(15), Rate::ZERO]);
+    }
+}
