@@ -372,4 +372,36 @@ pub(crate) mod tests {
         }
         assert!(extra.get(bw) <= 2000, "{}", extra.get(bw));
     }
+
+    /// A report at 100 ms of a packet sent at `sent` ms, when `delivered` bytes had arrived.
+    fn hear(sampler: &mut Sampler, sent: u64, then: Delivery, full: u64) -> Heard {
+        use crate::controller::tests::{acked, report};
+        let acks = [crate::Acked { delivery: then, ..acked(sent, 1000) }];
+        sampler.hear(&Report { delivered: 50_000, ..report(&acks, &[]) }, full)
+    }
+
+    #[test]
+    fn no_round_ends_on_a_packet_younger_than_a_round_trip() {
+        let mut sampler = Sampler::default();
+        let then = Delivery { delivered: 40_000, ..Delivery::default() };
+        // 40 ms are the smallest round trip.
+        assert!(!hear(&mut sampler, 61, then, 0).round && hear(&mut sampler, 60, then, 0).round);
+        assert!(!hear(&mut sampler, 60, then, 0).round);
+        assert_eq!(sampler.rounds(), 1);
+    }
+
+    #[test]
+    fn a_dry_application_limits_samples_unless_the_pipe_was_full() {
+        let mut sampler = Sampler::default();
+        let dry = Delivery { delivered: 50_000, app_limited: true, in_flight: 11_000, ..Delivery::default() };
+        assert!(
+            hear(&mut sampler, 50, dry, 11_001).app_limited
+                && !hear(&mut sampler, 50, dry, 11_000).app_limited
+        );
+        // Marked by PROBE_RTT: also with nothing in flight, and until more has arrived.
+        let then = Delivery { app_limited: false, ..dry };
+        sampler.mark_app_limited(&Heard { delivered: 50_000, in_flight: 0, ..heard(90) });
+        assert!(hear(&mut sampler, 50, then, 0).app_limited);
+        assert!(!hear(&mut sampler, 50, Delivery { delivered: 50_001, ..then }, 0).app_limited);
+    }
 }

@@ -122,3 +122,16 @@ impl Params {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_change_single_constants_of_a_preset() {
+        let options = "bbr3:down=0.8,probe_rtt=20s,ecn=on".parse().unwrap();
+        let params = V3.with(&options).unwrap();
+        assert_eq!(params, Params { down: 0.8, probe_rtt: Span::from_secs(20), ecn: true, ..V3 });
+        assert!(V3.with(&"bbr3:loss=2".parse().unwrap()).is_err());
+    }
+}

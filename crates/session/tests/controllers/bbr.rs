@@ -94,6 +94,8 @@ fn startup_fills_the_pipe_and_finds_the_bandwidth() {
     // and the receiver's wait for a second packet makes the smallest round trip 41.2 ms instead of 40.
     assert!((36.0..=76.0 + 7.2 + 2.3).contains(&peak));
     assert!(error.abs() <= 0.03);
+    // Two bandwidth-delay products and the hosts' share at most: 40 ms.
+    assert!(*path.delays(0, 1.0, 3.0).last().unwrap() - 20.6 <= 40.0);
 }
 
 #[test]
