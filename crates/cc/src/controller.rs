@@ -181,8 +181,8 @@ pub struct Decision {
     pub pacing: Option<Rate>,
     /// Advice for the media bitrate (datagram bits); `None` leaves it to the session (window over srtt).
     pub media: Option<Rate>,
-    /// A backlogged flow leaves at `pacing`, for what lies above `media` is a probe. Otherwise it leaves at `media`: what lies
-    /// above is for frames' bursts.
+    /// A backlogged flow leaves at `pacing`, for what lies above `media` is a probe. Otherwise it leaves at `media`:
+    /// what lies above is for frames' bursts.
     pub bulk_at_pacing: bool,
     /// Bytes that may leave back to back under the pacing rate.
     pub burst: Bytes,

@@ -7,8 +7,8 @@
 //!         -> control.rs  pacing, quantum, loss recovery
 //! ```
 //!
-//! `model.rs` and `control.rs` serve [`bbr2`](crate::bbr2) as well. Constants are those of Linux's tcp_bbr.c where nothing else
-//! is said; its names stand in brackets.
+//! `model.rs` and `control.rs` serve [`bbr2`](crate::bbr2) as well. Constants are those of Linux's tcp_bbr.c where
+//! nothing else is said; its names stand in brackets.
 
 pub(crate) mod control;
 pub(crate) mod model;

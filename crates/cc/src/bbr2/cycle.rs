@@ -1,4 +1,7 @@
 //! The cycle of PROBE_BW: down, cruise, refill, up.
+//!
+//! Deviation: what is in flight is taken after a report, as in mvfst and the draft. Linux takes it before, which is
+//! much the same where every other packet is acknowledged; where a whole frame is, PROBE_DOWN would never see its end.
 
 use units::{Rate, Span, Time};
 
@@ -16,9 +19,6 @@ const MAX_ROUNDS: u64 = 63;
 const ROUNDS_SPREAD: u64 = 2;
 /// PROBE_UP has found no more when this many bandwidth-delay products are in flight (bbr_bw_probe_pif_gain).
 const QUEUING: f64 = 1.25;
-// What is in flight is taken after the report, as in mvfst and the draft. Linux takes it before, which is the same where every
-// other packet is acknowledged; where a whole frame is, PROBE_DOWN would never see its end.
-
 /// Growth of `inflight_hi` doubles every round, up to 2^30 packets (bbr2_raise_inflight_hi_slope).
 const MAX_UP_ROUNDS: u32 = 30;
 

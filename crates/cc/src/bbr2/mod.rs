@@ -1,4 +1,5 @@
-//! BBR version 2, with presets for mvfst's and for version 3: version 1's model, bounded by what losses and marks have taught.
+//! BBR version 2, with presets for mvfst's and for version 3: version 1's model, bounded by what losses and marks have
+//! taught.
 //!
 //! ```text
 //!  report -> ../bbr/model.rs  what arrived: sample, round; smallest round trip; full pipe; aggregation

@@ -93,7 +93,7 @@ impl Sender {
 
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, unless they are probes.
+        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, or else they probe.
         let bulk = self.backlogged && !self.decision.bulk_at_pacing;
         let advised = self.decision.media.filter(|_| bulk);
         let pacing = match (self.decision.pacing, advised) {
