@@ -181,6 +181,9 @@ pub struct Decision {
     pub pacing: Option<Rate>,
     /// Advice for the media bitrate (datagram bits); `None` leaves it to the session (window over srtt).
     pub media: Option<Rate>,
+    /// A backlogged flow leaves at `pacing`, for what lies above `media` is a probe. Otherwise it leaves at `media`:
+    /// what lies above is for frames' bursts.
+    pub bulk_at_pacing: bool,
     /// Bytes that may leave back to back under the pacing rate.
     pub burst: Bytes,
     /// Each frame starts up to this much before or after its nominal time (uniform random walk).
@@ -196,6 +199,7 @@ impl Default for Decision {
             window: None,
             pacing: None,
             media: None,
+            bulk_at_pacing: false,
             burst: Bytes::ZERO,
             frame_jitter: Span::ZERO,
             probe: None,

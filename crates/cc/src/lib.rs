@@ -3,6 +3,8 @@
 //! A controller is a state machine that is told what was sent and what came of it, and says how fast to go on. It has no
 //! clock, no socket and no randomness; the session calls it, in virtual and in real time alike.
 
+pub mod bbr;
+pub mod bbr2;
 mod controller;
 pub mod copa;
 pub mod cubic;

@@ -1,8 +1,8 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
 use crate::{
-    Controller, OptionError, Options, ReceiverHalf, Setup, copa, cubic, fixed, ledbat, newreno, quic_dc,
-    rocc, scream, sprout, sqp, vegas, westwood,
+    Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, ledbat, newreno,
+    quic_dc, rocc, scream, sprout, sqp, vegas, westwood,
 };
 
 /// Makes a controller of options and set-up.
@@ -53,6 +53,8 @@ pub const REGISTRY: &[Entry] = &[
     sprout::CUMULATIVE,
     scream::ENTRY,
 ];
+pub const REGISTRY: &[Entry] =
+    &[sqp::ENTRY, newreno::ENTRY, bbr::ENTRY, bbr2::ENTRY, bbr2::MVFST, bbr2::V3, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

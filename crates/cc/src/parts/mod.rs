@@ -16,6 +16,7 @@ pub use hystart::HyStart;
 pub use line::Line;
 pub use owd::OwdBase;
 pub use rate::{RateSample, rate_sample};
+pub use rate::{RateSample, rate_sample, sampled};
 pub use reno::{RenoWindow, initial_window};
 pub use rounds::Rounds;
 pub use rtt::packet_rtts;
@@ -23,7 +24,7 @@ pub use rtt::packet_rtts;
 use units::{Bytes, Rate, Span};
 
 /// No controller asks for less than a datagram or so a second: a sender must find out when the path is back.
-const SLOWEST: Rate = Rate::from_kbps(8);
+pub(crate) const SLOWEST: Rate = Rate::from_kbps(8);
 
 /// The rate of `gain` windows a round trip, as window-based controllers are paced (RFC 9002 section 7.7).
 pub fn window_rate(window: Bytes, srtt: Span, gain: f64) -> Rate {

@@ -22,10 +22,15 @@ pub struct RateSample {
     pub then: Delivery,
 }
 
+/// The packet that a report's sample hangs on: the one sent last among those acknowledged.
+pub fn sampled<'a>(report: &Report<'a>) -> Option<&'a Acked> {
+    report.acked.iter().max_by_key(|acked| (acked.delivery.delivered, acked.packet))
+}
+
 /// The sample of a report, if it acknowledges anything and the interval is long enough to mean something: an interval shorter
 /// than the smallest round trip can only be an artefact.
 pub fn rate_sample(report: &Report<'_>) -> Option<RateSample> {
-    let base: &Acked = report.acked.iter().max_by_key(|acked| (acked.delivery.delivered, acked.packet))?;
+    let base = sampled(report)?;
     let then = base.delivery;
     let interval = (base.sent_at - then.first_sent_at).max(report.now - then.delivered_at);
     if interval < report.min_rtt || !interval.is_positive() {

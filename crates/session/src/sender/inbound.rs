@@ -93,8 +93,9 @@ impl Sender {
 
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames.
-        let advised = self.decision.media.filter(|_| self.backlogged);
+        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, or else they probe.
+        let bulk = self.backlogged && !self.decision.bulk_at_pacing;
+        let advised = self.decision.media.filter(|_| bulk);
         let pacing = match (self.decision.pacing, advised) {
             (Some(pacing), Some(media)) => Some(pacing.min(media)),
             (pacing, media) => pacing.or(media),

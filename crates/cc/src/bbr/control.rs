@@ -1,0 +1,211 @@
+//! What every version of BBR does with its model: pacing, quantum, recovery.
+
+use units::{Rate, Span};
+
+use crate::Report;
+use crate::parts::{LossEpoch, SLOWEST};
+
+/// tcp_bbr.c bbr_init_pacing_rate_from_rtt: a round trip before any was seen.
+const NOMINAL_RTT: Span = Span::from_millis(1);
+/// tcp_bbr.c bbr_min_tso_rate: below, one packet leaves at a time, above at least two.
+const ONE_PACKET_BELOW: Rate = Rate::from_kbps(1_200);
+/// tcp_bbr.c (sk_pacing_shift 10): what leaves at once is at most about a millisecond ...
+const QUANTUM: Span = Span::from_millis(1);
+/// ... and this many bytes (GSO_MAX_SIZE).
+const MOST_QUANTUM: u64 = 65_536;
+
+/// Packets that a window always has room for (bbr_cwnd_min_target): two pairs, as every other packet is acknowledged.
+pub const MIN_PACKETS: u64 = 4;
+/// Packets of the first window (RFC 6928, TCP_INIT_CWND).
+pub const INITIAL_PACKETS: u64 = 10;
+
+/// Bytes that may leave back to back at `pacing`, in whole packets.
+pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
+    let least = if pacing < ONE_PACKET_BELOW { 1 } else { 2 };
+    let packets = pacing.bytes_in(QUANTUM).get().min(MOST_QUANTUM) / mtu;
+    packets.max(least) * mtu
+}
+
+/// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the window.
+pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
+    let by_window = Rate::average(units::Bytes::new(window), srtt.max(Span::from_micros(1)));
+    pacing.min(by_window).max(SLOWEST)
+}
+
+/// The pacing rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    rate: Rate,
+    seen_rtt: bool,
+    /// Share of the bandwidth that is used (bbr_pacing_margin_percent leaves 1 %).
+    share: f64,
+}
+
+impl Pacing {
+    /// The first window's, over a nominal round trip.
+    pub fn new(window: u64, gain: f64, share: f64) -> Pacing {
+        let mut pacing = Pacing { rate: Rate::ZERO, seen_rtt: false, share };
+        pacing.of_window(window, NOMINAL_RTT, gain);
+        pacing
+    }
+
+    fn of_window(&mut self, window: u64, rtt: Span, gain: f64) {
+        let rtt = rtt.max(Span::from_micros(1));
+        self.set(Rate::average(units::Bytes::new(window), rtt), gain);
+    }
+
+    /// `gain` times `bw`, whatever it was.
+    pub fn set(&mut self, bw: Rate, gain: f64) {
+        self.rate = bw.mul_f64(gain * self.share).max(SLOWEST);
+    }
+
+    /// `gain` times `bw`, but no lower than it was until the pipe is full.
+    pub fn update(&mut self, bw: Rate, gain: f64, full: bool, window: u64, srtt: Span) {
+        if !self.seen_rtt {
+            self.seen_rtt = true;
+            self.of_window(window, srtt, gain);
+        }
+        if full || bw.mul_f64(gain * self.share) > self.rate {
+            self.set(bw, gain);
+        }
+    }
+
+    /// The rate.
+    pub fn get(&self) -> Rate {
+        self.rate
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum State {
+    #[default]
+    Open,
+    Fast,
+    Timeout,
+}
+
+/// What a report changed about loss recovery; both an exit and an entry are possible at once, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Turn {
+    /// Something sent since recovery began has arrived.
+    pub exited: bool,
+    /// Something sent outside recovery was lost.
+    pub entered: bool,
+    /// Persistent congestion, which stands for TCP's retransmission timeout.
+    pub timeout: bool,
+    /// All that recovery was entered for had arrived after all.
+    pub undone: bool,
+}
+
+/// Loss recovery: from a loss until something sent after it was noticed arrives (RFC 9002 section 7.3.2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovery {
+    state: State,
+    epoch: LossEpoch,
+    /// The last window that neither recovery nor PROBE_RTT had cut.
+    saved: u64,
+    /// Numbers of the epoch's first and last loss; losses and those of them that were none.
+    range: (u64, u64),
+    lost: u64,
+    spurious: u64,
+}
+
+impl Recovery {
+    /// Takes a report.
+    pub fn update(&mut self, report: &Report<'_>) -> Turn {
+        let mut turn = Turn { timeout: report.persistent_congestion, ..Turn::default() };
+        if self.is_on() && report.acked.iter().any(|acked| !self.epoch.covers(acked.sent_at)) {
+            self.state = State::Open;
+            turn.exited = true;
+        }
+        self.undo(report, &mut turn);
+        if let (Some(first), Some(last)) = (report.lost.first(), report.lost.last()) {
+            if self.epoch.opens(last.sent_at, report.now) {
+                turn.entered = self.state == State::Open;
+                self.state = State::Fast;
+                (self.range.0, self.lost, self.spurious) = (first.packet, 0, 0);
+            }
+            self.range.1 = last.packet;
+            self.lost += report.lost.len() as u64;
+        }
+        if turn.timeout {
+            self.state = State::Timeout;
+        }
+        turn
+    }
+
+    fn undo(&mut self, report: &Report<'_>, turn: &mut Turn) {
+        let range = self.range.0..=self.range.1;
+        self.spurious += report.spurious.iter().filter(|packet| range.contains(packet)).count() as u64;
+        if self.lost > 0 && self.spurious >= self.lost {
+            turn.undone = true;
+            turn.exited |= self.is_on();
+            self.state = State::Open;
+            self.lost = 0;
+        }
+    }
+
+    /// In recovery.
+    pub fn is_on(&self) -> bool {
+        self.state != State::Open
+    }
+
+    /// Keeps a window for later; `cut` says that recovery or PROBE_RTT has made it smaller than it should be.
+    pub fn save(&mut self, window: u64, cut: bool) {
+        self.saved = if cut { self.saved.max(window) } else { window };
+    }
+
+    /// The window kept.
+    pub fn saved(&self) -> u64 {
+        self.saved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::tests::{acked, lost, report};
+
+    #[test]
+    fn quantum_follows_the_pace() {
+        let quanta = [1, 2, 20, 24, 60, 10_000].map(|mbps| quantum(Rate::from_mbps(mbps), 1500));
+        assert_eq!(quanta, [1500, 3000, 3000, 3000, 7500, 64_500]);
+    }
+
+    #[test]
+    fn pacing_only_rises_until_the_pipe_is_full() {
+        let (srtt, mbps) = (Span::from_millis(40), Rate::from_mbps);
+        let mut pacing = Pacing::new(10_000, 2.885, 0.99);
+        // 2.885 * 10 kB / 1 ms, and with a round trip of 40 ms a fortieth of it.
+        assert_eq!(pacing.get(), Rate::from_f64(80e6 * (2.885 * 0.99)));
+        pacing.update(Rate::ZERO, 2.885, false, 10_000, srtt);
+        assert_eq!(pacing.get(), Rate::from_f64(2e6 * (2.885 * 0.99)));
+        pacing.update(mbps(1), 2.885, false, 10_000, srtt);
+        assert_eq!(pacing.get(), Rate::from_f64(2e6 * (2.885 * 0.99)));
+        pacing.update(mbps(1), 1.0, true, 10_000, srtt);
+        assert_eq!(pacing.get(), Rate::from_kbps(990));
+    }
+
+    #[test]
+    fn recovery_lasts_until_something_newer_arrives() {
+        // Reports come at 100 ms; packet n was sent at n ms.
+        let mut recovery = Recovery::default();
+        let turn = recovery.update(&report(&[], &[lost(10, 1000)]));
+        assert_eq!(turn, Turn { entered: true, ..Turn::default() });
+        let turn = recovery.update(&report(&[acked(99, 1000)], &[lost(50, 1000)]));
+        assert_eq!(turn, Turn::default());
+        let turn = recovery.update(&report(&[acked(101, 1000)], &[]));
+        assert_eq!(turn, Turn { exited: true, ..Turn::default() });
+    }
+
+    #[test]
+    fn losses_that_were_none_undo_it() {
+        let mut recovery = Recovery::default();
+        recovery.update(&report(&[], &[lost(10, 1000), lost(11, 1000)]));
+        let arrived = |spurious| Report { spurious, ..report(&[], &[]) };
+        assert!(!recovery.update(&arrived(&[3, 10])).undone);
+        let turn = recovery.update(&arrived(&[11]));
+        assert!(turn.undone && turn.exited && !recovery.is_on());
+        assert!(!recovery.update(&arrived(&[11])).undone);
+    }
+}
