@@ -1,0 +1,118 @@
+//! What a sender and a receiver are told before they start.
+
+use units::{Ecn, Span};
+
+/// How losses are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detection {
+    /// Three segments above have arrived (RFC 6675); a lost retransmission waits for the timeout. What ns-3 does.
+    Sack,
+    /// One sent later has arrived, long enough ago; a probe finds losses at the tail (RFC 8985). What Linux does.
+    #[default]
+    RackTlp,
+}
+
+/// Which transmission of a segment an acknowledgement is attributed to, if there were several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attribution {
+    /// The one that arrived: each keeps its own send time and delivery snapshot, as packets of QUIC do.
+    #[default]
+    Transmission,
+    /// The latest: a retransmission overwrites its segment's send time and snapshot, as in Linux and ns-3. A late arrival of
+    /// the original is taken for the retransmission's.
+    Segment,
+}
+
+/// A sender's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SenderConfig {
+    /// Connection number; the receiver takes segments of this one only.
+    pub session: u32,
+    /// Most payload in a segment, in bytes, 1 to 1448.
+    pub mss: u32,
+    /// How losses are found.
+    pub detection: Detection,
+    /// Which transmission an acknowledgement is attributed to.
+    pub attribution: Attribution,
+    /// Least retransmission timeout.
+    pub rto_min: Span,
+    /// Greatest retransmission timeout, back-off included.
+    pub rto_max: Span,
+    /// How long the receiver may hold an acknowledgement back ([`ReceiverConfig::ack_delay`]).
+    pub ack_delay: Span,
+    /// The peer's receive window: most bytes from the first that is not acknowledged to the last sent.
+    pub receive_window: u64,
+    /// Takes a timeout back when an acknowledgement of what was sent before it shows that it was spurious (as RFC 3522; the
+    /// acknowledgement names its transmission, where TCP would compare timestamps). What had been given up is in flight again.
+    pub undo: bool,
+    /// ECN bits to send with.
+    pub ecn: Ecn,
+}
+
+impl Default for SenderConfig {
+    /// Segments of 1448 bytes, RACK-TLP, a snapshot for each transmission, a timeout of 200 ms to 60 s (Linux's minimum,
+    /// RFC 6298's maximum), a window of 16 MiB (at 100 Mbit/s, 1.3 s), nothing undone, no ECN.
+    fn default() -> SenderConfig {
+        SenderConfig {
+            session: 1,
+            mss: 1448,
+            detection: Detection::RackTlp,
+            attribution: Attribution::Transmission,
+            rto_min: Span::from_millis(200),
+            rto_max: Span::from_secs(60),
+            ack_delay: Span::from_millis(40),
+            receive_window: 16 << 20,
+            undo: false,
+            ecn: Ecn::NotEct,
+        }
+    }
+}
+
+impl SenderConfig {
+    /// As ns-3's TCP, which CC-Fuzz tested: SACK without RACK, snapshots overwritten, a timeout of at least a second.
+    pub fn ns3() -> SenderConfig {
+        SenderConfig {
+            detection: Detection::Sack,
+            attribution: Attribution::Segment,
+            rto_min: Span::from_secs(1),
+            ..SenderConfig::default()
+        }
+    }
+
+    /// As Linux's TCP: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone.
+    pub fn linux() -> SenderConfig {
+        SenderConfig { attribution: Attribution::Segment, undo: true, ..SenderConfig::default() }
+    }
+}
+
+/// A receiver's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReceiverConfig {
+    /// Connection number; `None` takes the first one heard.
+    pub session: Option<u32>,
+    /// An acknowledgement goes out at the latest with this many segments, at least 1 ...
+    pub ack_every: u32,
+    /// ... or this long after the first of them.
+    pub ack_delay: Span,
+    /// Most SACK blocks in an acknowledgement, 1 to 8.
+    pub sack_blocks: usize,
+    /// Report duplicates (RFC 2883).
+    pub dsack: bool,
+    /// Ranges kept out of order at most; a segment that would open another is dropped.
+    pub ranges: usize,
+}
+
+impl Default for ReceiverConfig {
+    /// Every second segment (RFC 5681 section 4.2) or after 40 ms (Linux's least), three SACK blocks (all that TCP's options
+    /// hold beside timestamps), duplicates reported, 16384 ranges (more than a window of 16 MiB can have).
+    fn default() -> ReceiverConfig {
+        ReceiverConfig {
+            session: None,
+            ack_every: 2,
+            ack_delay: Span::from_millis(40),
+            sack_blocks: 3,
+            dsack: true,
+            ranges: 1 << 14,
+        }
+    }
+}
