@@ -3,9 +3,18 @@
 use std::collections::VecDeque;
 
 /// Ranges from (included) to (excluded), in order, neither overlapping nor touching.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ranges {
     ranges: VecDeque<(u64, u64)>,
+}
+
+/// Room for ranges from the start; more than that makes it grow.
+const ROOM: usize = 128;
+
+impl Default for Ranges {
+    fn default() -> Ranges {
+        Ranges { ranges: VecDeque::with_capacity(ROOM) }
+    }
 }
 
 impl Ranges {

@@ -222,8 +222,7 @@ impl Endpoint for Receiver {
             return None;
         }
         let (blocks, count) = self.blocks();
-        let ack =
-            SegmentAck::new(self.session?, self.next, self.ce, &self.arrivals, &blocks[..count]);
+        let ack = SegmentAck::new(self.session?, self.next, self.ce, &self.arrivals, &blocks[..count]);
         let head = ack.encode(out);
         self.arrivals.clear();
         (self.unacked, self.ce, self.deadline) = (0, false, None);

@@ -33,13 +33,7 @@ impl Default for Pages {
     /// One of RFC 8868's short TCP flows: 30 to 50 kB, pauses of 10 s on average (it has 30 of them start together; in
     /// RFC 8867's test with short TCP flows two of ten begin with a transfer, the others with a pause).
     fn default() -> Pages {
-        Pages {
-            smallest: 30_000,
-            largest: 50_000,
-            idle: Span::from_secs(10),
-            idle_first: false,
-            count: None,
-        }
+        Pages { smallest: 30_000, largest: 50_000, idle: Span::from_secs(10), idle_first: false, count: None }
     }
 }
 
@@ -179,7 +173,10 @@ mod tests {
                 assert!(application.acknowledged(now, application.written() - 1).is_none());
                 now += Span::from_secs(1);
                 let done = application.acknowledged(now, application.written()).unwrap();
-                assert!((30_000..=50_000).contains(&done.bytes) && done.finished - done.started == Span::from_secs(1));
+                assert!(
+                    (30_000..=50_000).contains(&done.bytes)
+                        && done.finished - done.started == Span::from_secs(1)
+                );
             }
         }
         assert_eq!(application.completions().len(), 200);

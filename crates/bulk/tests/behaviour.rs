@@ -17,11 +17,9 @@ fn back() -> LinkConfig {
 
 #[test]
 fn newreno_fills_the_link() {
-    for (name, sender) in [
-        ("default", SenderConfig::default()),
-        ("linux", SenderConfig::linux()),
-        ("ns3", SenderConfig::ns3()),
-    ] {
+    for (name, sender) in
+        [("default", SenderConfig::default()), ("linux", SenderConfig::linux()), ("ns3", SenderConfig::ns3())]
+    {
         let flow = Flow { sender, ..Flow::new("newreno", Workload::Endless) };
         let mut path = build(1, link(12, "droptail:100p"), back(), &[flow], None);
         let utilisation = path.utilisation(0, 2, 32, 12);

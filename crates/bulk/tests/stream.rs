@@ -63,8 +63,7 @@ fn impair(config: LinkConfig, trouble: &Trouble, way: usize) -> LinkConfig {
 
 fn survive(trouble: &Trouble) {
     let detection = if trouble.rack { Detection::RackTlp } else { Detection::Sack };
-    let attribution =
-        if trouble.per_transmission { Attribution::Transmission } else { Attribution::Segment };
+    let attribution = if trouble.per_transmission { Attribution::Transmission } else { Attribution::Segment };
     let sender = SenderConfig {
         detection,
         attribution,
@@ -98,12 +97,13 @@ fn survive(trouble: &Trouble) {
     assert!(path.sender(0).is_finished(), "{sent:?} {got:?}");
     assert_eq!((got.bytes, got.delivered, sent.acked_bytes), (trouble.bytes, trouble.bytes, trouble.bytes));
     assert_eq!(path.receiver(0).finished_at().is_some(), trouble.bytes > 0);
-    let strange = (sent.malformed, sent.foreign, sent.implausible, got.malformed, got.foreign, got.buffer_full);
+    let strange =
+        (sent.malformed, sent.foreign, sent.implausible, got.malformed, got.foreign, got.buffer_full);
     assert_eq!(strange, (0, 0, 0, 0, 0, 0));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
     #[test]
     fn any_path_delivers_the_stream_once_and_in_order(trouble in trouble()) {
         survive(&trouble);

@@ -59,7 +59,9 @@ impl Flight {
     /// A segment's transmissions, the latest first, as far as they are remembered.
     fn chain(&self, latest: u64) -> impl Iterator<Item = (u64, &Transmission)> {
         let known = |packet| self.transmission(packet).map(|sent| (packet, sent));
-        std::iter::successors(known(latest), move |(_, sent)| known(sent.previous).filter(|_| sent.previous != NONE))
+        std::iter::successors(known(latest), move |(_, sent)| {
+            known(sent.previous).filter(|_| sent.previous != NONE)
+        })
     }
 
     fn settle_others(&mut self, latest: u64, chosen: u64) {
@@ -153,9 +155,8 @@ impl Flight {
     /// The first segment of the last timeout arrived by a transmission from before it (RFC 3522 section 3).
     pub(super) fn note_spurious_timeout(&mut self, ack: &SegmentAck, out: &mut Settled) {
         let Some((head, next)) = self.timeout else { return };
-        let original = |packet: u64| {
-            packet < next && self.transmission(packet).is_some_and(|sent| sent.segment == head)
-        };
+        let original =
+            |packet: u64| packet < next && self.transmission(packet).is_some_and(|sent| sent.segment == head);
         if ack.arrivals().iter().any(|arrival| original(arrival.packet)) {
             out.timeout_was_spurious = true;
         }
@@ -164,10 +165,11 @@ impl Flight {
         }
     }
 
-    /// A tail loss probe was answered: whether its segment's earlier transmission `doubled` must have been lost. `None`
-    /// while that is not known (RFC 8985 section 7.4).
+    /// A tail loss probe is out: whether its segment's earlier transmission `doubled` must have been lost. `None` while that
+    /// is not known. Where arrivals are attributed, the probe's says so; where not, an acknowledgement beyond `end` without
+    /// a report of a duplicate does (RFC 8985 section 7.4).
     pub(crate) fn was_needed(&self, doubled: u64, end: u64, duplicate: bool) -> Option<bool> {
-        if duplicate {
+        if duplicate && self.una >= end {
             return Some(false);
         }
         match (self.attribution, self.transmission(doubled).map(|sent| sent.state)) {

@@ -30,7 +30,9 @@ impl Sender {
         self.follow_recovery();
         self.restart_timers(now);
         self.report(now, sampled, false);
-        self.flight.trim(now, self.rtt.smoothed() * 2 + LATE);
+        // Until a timeout is repaired, all that it gave up may still turn out to have arrived.
+        let keep = if self.timed_out { Span::MAX } else { self.rtt.smoothed() * 2 + LATE };
+        self.flight.trim(now, keep);
         if self.settled.advanced
             && let Some(done) = self.application.acknowledged(now, self.flight.una())
         {
@@ -85,9 +87,9 @@ impl Sender {
 
     /// RFC 8985 section 7.4: a loss that only the probe repaired is a loss all the same.
     fn answer_probe(&mut self) {
-        let Some(probe) = self.probe.filter(|probe| self.flight.una() >= probe.end) else { return };
+        let Some(probe) = self.probe else { return };
         let needed = match probe.doubled {
-            None => Some(false),
+            None => (self.flight.una() >= probe.end).then_some(false),
             Some(doubled) => self.flight.was_needed(doubled, probe.end, self.settled.duplicate),
         };
         if let (Some(true), Some(doubled)) = (needed, probe.doubled) {
@@ -103,6 +105,7 @@ impl Sender {
     pub(super) fn follow_recovery(&mut self) {
         if self.recovery_point.is_some_and(|point| self.flight.una() >= point) {
             self.recovery_point = None;
+            self.timed_out = false;
             self.rack.recovered();
         }
         if !self.settled.lost.is_empty() && !self.in_recovery() {

@@ -44,6 +44,8 @@ pub struct Sender {
     pacer: Pacer,
     /// A loss was found: a new one before everything sent by then is acknowledged belongs to the same recovery.
     recovery_point: Option<u64>,
+    /// The recovery is one from a timeout.
+    timed_out: bool,
     /// One segment may be repaired whatever the window: the first of a recovery (RFC 6675 section 5, step 4.3), or of a
     /// timeout.
     repair_at_once: bool,
@@ -81,6 +83,7 @@ impl Sender {
             rack: Rack::default(),
             pacer: Pacer::default(),
             recovery_point: None,
+            timed_out: false,
             repair_at_once: false,
             timeout_at: None,
             probe_at: None,

@@ -79,7 +79,7 @@ impl Sender {
         let patience = self.uses_rack().then(|| self.patience());
         self.flight.time_out(now, patience, &mut self.settled);
         self.recovery_point = Some(self.flight.next());
-        self.repair_at_once = true;
+        (self.repair_at_once, self.timed_out) = (true, true);
         self.rtt.back_off();
         self.timeout_at = Some(now + self.timeout());
         self.observe(now, "rto_s", self.timeout().as_secs_f64());
@@ -94,7 +94,7 @@ impl Sender {
         if let Some(make) = &mut self.fresh {
             self.controller = make();
             (self.rtt, self.rack, self.pacer) = (Rtt::default(), Rack::default(), Pacer::default());
-            (self.recovery_point, self.probe, self.limited) = (None, None, false);
+            (self.recovery_point, self.probe, self.limited, self.timed_out) = (None, None, false, false);
             self.apply_decision();
         }
     }
