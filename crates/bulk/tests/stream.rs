@@ -61,7 +61,7 @@ fn impair(config: LinkConfig, trouble: &Trouble, way: usize) -> LinkConfig {
     LinkConfig { impairments, reorder, jitter: Span::from_millis(trouble.jitter_ms), ..config }
 }
 
-fn survive(trouble: &Trouble) {
+fn config(trouble: &Trouble) -> (SenderConfig, ReceiverConfig) {
     let detection = if trouble.rack { Detection::RackTlp } else { Detection::Sack };
     let attribution = if trouble.per_transmission { Attribution::Transmission } else { Attribution::Segment };
     let sender = SenderConfig {
@@ -77,6 +77,11 @@ fn survive(trouble: &Trouble) {
         sack_blocks: trouble.blocks,
         ..ReceiverConfig::default()
     };
+    (sender, receiver)
+}
+
+fn survive(trouble: &Trouble) {
+    let (sender, receiver) = config(trouble);
     let flow = Flow {
         sender,
         receiver,

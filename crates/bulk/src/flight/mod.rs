@@ -22,8 +22,10 @@ use wire::{Segment, SegmentAck};
 use crate::config::Attribution;
 use crate::ranges::Ranges;
 
-/// Transmissions remembered at most: several for each segment of the largest sensible window. Older ones in flight are given up.
+/// Transmissions remembered at most. Older ones in flight are given up.
 const CAPACITY: usize = 1 << 17;
+/// Segments outstanding at most, each of which may have been sent several times: 47 MB of full ones.
+const SEGMENTS: usize = CAPACITY / 4;
 /// Room from the start: 256 segments are a window of 74 Mbit/s over 40 ms. Larger windows make it grow.
 const ROOM: usize = 256;
 /// No transmission.
@@ -229,6 +231,11 @@ impl Flight {
     #[inline]
     pub fn outstanding(&self) -> usize {
         self.segments.len()
+    }
+    /// Another segment may be sent without outgrowing the scoreboard.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.segments.len() < SEGMENTS
     }
     /// Something has arrived out of order.
     #[inline]

@@ -1,6 +1,7 @@
 //! Segments of 1000 bytes, numbered from 0; transmission `n` leaves at `n` ms unless told otherwise.
 
 use super::*;
+use units::Ecn;
 use wire::SegmentArrival;
 
 const MSS: u64 = 1000;
@@ -50,6 +51,16 @@ fn acknowledgements_in_and_out_of_order_settle_once() {
     assert_eq!(acked(&out), [2, 3, 7, 8, 9]);
     assert_eq!((flight.in_flight(), flight.outstanding(), flight.has_gaps()), (Bytes::ZERO, 0, false));
     assert!(hear(&mut flight, 48, 7, &[(8, 9)], &[3]).is_empty(), "old news");
+}
+
+#[test]
+fn a_mark_belongs_to_the_newest_arrival() {
+    let mut flight = sent(Attribution::Transmission, 3);
+    let named = [1, 2].map(|packet| SegmentArrival { packet, at: ms(20 + packet).on_wire() });
+    let mut out = Settled::default();
+    flight.settle(ms(45), &SegmentAck::new(1, 3 * MSS, true, &named, &[]), Span::ZERO, &mut out).unwrap();
+    let marks: Vec<_> = out.acked.iter().map(|acked| acked.ecn).collect();
+    assert_eq!(marks, [Ecn::NotEct, Ecn::NotEct, Ecn::Ce]);
 }
 
 #[test]

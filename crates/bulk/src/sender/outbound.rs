@@ -23,7 +23,7 @@ impl Sender {
         let waiting = self.application.written() - self.flight.next();
         let room = (self.flight.una() + self.config.receive_window).saturating_sub(self.flight.next());
         let payload = waiting.min(u64::from(self.config.mss)) as u32;
-        (payload > 0 && u64::from(payload) <= room).then_some(payload)
+        (payload > 0 && u64::from(payload) <= room && self.flight.has_room()).then_some(payload)
     }
 
     /// With nothing in flight something may always go: a window below a datagram would be the end.
