@@ -85,6 +85,42 @@ impl SenderConfig {
     }
 }
 
+/// A sender's settings under a name.
+pub struct Preset {
+    /// What they are called in scenarios.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// The settings.
+    pub config: fn() -> SenderConfig,
+}
+
+impl Preset {
+    /// All of them, in the order they are listed to people.
+    pub const ALL: [Preset; 3] = [
+        Preset {
+            name: "quic",
+            summary: "RACK-TLP, each transmission with its own snapshot, timeout of at least 200 ms",
+            config: SenderConfig::default,
+        },
+        Preset {
+            name: "linux",
+            summary: "RACK-TLP, snapshots overwritten by retransmissions, timeout of at least 200 ms, undo",
+            config: SenderConfig::linux,
+        },
+        Preset {
+            name: "ns3",
+            summary: "SACK (RFC 6675), snapshots overwritten by retransmissions, timeout of at least 1 s",
+            config: SenderConfig::ns3,
+        },
+    ];
+
+    /// The settings called `name`.
+    pub fn find(name: &str) -> Option<SenderConfig> {
+        Preset::ALL.iter().find(|preset| preset.name == name).map(|preset| (preset.config)())
+    }
+}
+
 /// A receiver's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReceiverConfig {
@@ -114,5 +150,20 @@ impl Default for ReceiverConfig {
             dsack: true,
             ranges: 1 << 14,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_found_and_a_full_packet_has_1500_bytes() {
+        for preset in &Preset::ALL {
+            let config = Preset::find(preset.name).unwrap();
+            assert_eq!(config.datagram() + 28, 1500, "{}", preset.name);
+        }
+        assert_eq!(Preset::find("ns3").unwrap().rto_min, Span::from_secs(1));
+        assert!(Preset::find("windows").is_none());
     }
 }

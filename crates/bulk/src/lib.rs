@@ -36,8 +36,8 @@ mod rtt;
 mod sender;
 mod workload;
 
-pub use config::{Attribution, Detection, ReceiverConfig, SenderConfig};
+pub use config::{Attribution, Detection, Preset, ReceiverConfig, SenderConfig};
 pub use counters::{ReceiverCounters, SenderCounters};
 pub use receiver::Receiver;
 pub use sender::{MakeController, Sender};
-pub use workload::{Completion, Pages, Workload};
+pub use workload::{Completion, Pages, ParseWorkloadError, Workload};

@@ -1,6 +1,9 @@
 //! What there is to send, and when.
 
-use units::{Rng, Span, Time};
+use std::fmt;
+use std::str::FromStr;
+
+use units::{Bytes, Rng, Span, Time};
 
 /// What a sender's application does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,6 +37,75 @@ impl Default for Pages {
     /// RFC 8867's test with short TCP flows two of ten begin with a transfer, the others with a pause).
     fn default() -> Pages {
         Pages { smallest: 30_000, largest: 50_000, idle: Span::from_secs(10), idle_first: false, count: None }
+    }
+}
+
+/// A workload whose text could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseWorkloadError {
+    /// What was written.
+    pub found: String,
+}
+
+impl fmt::Display for ParseWorkloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let forms = "endless, transfer:1MB, pages, pages:size=30kB-50kB,idle=10s,count=20,start=idle";
+        write!(
+            f,
+            "`{}` is not a workload; accepted: {forms} (pages' parts in any order, each optional)",
+            self.found
+        )
+    }
+}
+impl std::error::Error for ParseWorkloadError {}
+
+impl FromStr for Workload {
+    type Err = ParseWorkloadError;
+
+    /// Reads `endless`, `transfer:1MB`, `pages` and `pages:size=30kB-50kB,idle=10s,count=20,start=idle`.
+    fn from_str(text: &str) -> Result<Workload, ParseWorkloadError> {
+        let refuse = || ParseWorkloadError { found: text.to_owned() };
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("endless", "") => Ok(Workload::Endless),
+            ("transfer", size) => {
+                size.parse().map(|bytes: Bytes| Workload::Transfer(bytes.get())).map_err(|_| refuse())
+            }
+            ("pages", parts) => read_pages(parts).map(Workload::Pages).ok_or_else(refuse),
+            _ => Err(refuse()),
+        }
+    }
+}
+
+fn read_pages(parts: &str) -> Option<Pages> {
+    let mut pages = Pages::default();
+    for part in parts.split(',').filter(|part| !part.is_empty()) {
+        match part.split_once('=')? {
+            ("size", sizes) => {
+                let (smallest, largest) = sizes.split_once('-').unwrap_or((sizes, sizes));
+                let bytes = |text: &str| text.parse().map(Bytes::get).ok();
+                (pages.smallest, pages.largest) = (bytes(smallest)?, bytes(largest)?);
+            }
+            ("idle", idle) => pages.idle = idle.parse().ok()?,
+            ("count", count) => pages.count = Some(count.parse().ok()?),
+            ("start", "idle") => pages.idle_first = true,
+            ("start", "busy") => pages.idle_first = false,
+            _ => return None,
+        }
+    }
+    (pages.smallest <= pages.largest).then_some(pages)
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Workload::Endless => f.write_str("endless"),
+            Workload::Transfer(bytes) => write!(f, "transfer:{bytes}B"),
+            Workload::Pages(Pages { smallest, largest, idle, idle_first, count }) => {
+                write!(f, "pages:size={smallest}B-{largest}B,idle={idle}")?;
+                count.map_or(Ok(()), |count| write!(f, ",count={count}"))?;
+                if *idle_first { f.write_str(",start=idle") } else { Ok(()) }
+            }
+        }
     }
 }
 
@@ -194,5 +266,27 @@ mod tests {
         let mut endless = Application::new(Workload::Endless, Rng::stream(1, "a"));
         assert!(endless.start(Time::ZERO) && !endless.is_closed());
         assert!(endless.acknowledged(Time::from_secs(3), 1 << 40).is_none());
+    }
+
+    #[test]
+    fn texts_round_trip_and_errors_list_the_forms() {
+        let texts = [
+            "endless",
+            "transfer:500000B",
+            "pages:size=30000B-50000B,idle=10s",
+            "pages:size=1000B-1000B,idle=500ms,count=20,start=idle",
+        ];
+        for text in texts {
+            assert_eq!(text.parse::<Workload>().unwrap().to_string(), text);
+        }
+        assert_eq!("pages".parse(), Ok(Workload::Pages(Pages::default())));
+        let pages = Pages { smallest: 2_000, largest: 2_000, ..Pages::default() };
+        assert_eq!("pages:size=2kb,start=busy".parse(), Ok(Workload::Pages(pages)));
+        for bad in
+            ["", "endless:1", "transfer", "transfer:1", "pages:size=3kb-2kb", "pages:idle", "pages:start=x"]
+        {
+            let error = bad.parse::<Workload>().unwrap_err();
+            assert!(error.to_string().contains("accepted: endless, transfer:1MB"), "{error}");
+        }
     }
 }

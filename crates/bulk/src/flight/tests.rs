@@ -1,6 +1,7 @@
 //! Segments of 1000 bytes, numbered from 0; transmission `n` leaves at `n` ms unless told otherwise.
 
 use super::*;
+use proptest::prelude::*;
 use units::Ecn;
 use wire::SegmentArrival;
 
@@ -242,4 +243,107 @@ fn a_receiver_that_forgets_is_served_again() {
     flight.time_out(ms(1000), None, &mut out);
     let again: Vec<u64> = (0..4).map(|_| flight.resend(ms(1000)).start / MSS).collect();
     assert_eq!((again, flight.waiting_size()), (vec![0, 1, 2, 3], None));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send,
+    Resend,
+    Probe,
+    Hear { ack: u64, blocks: Vec<(u64, u64)>, named: Vec<u64> },
+    Sack,
+    Rack { newest: u64, patience_ms: i64 },
+    TimeOut { patience_ms: Option<i64> },
+    Undo,
+    Trim { keep_ms: i64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let block = (0u64..40_000, 1u64..6_000);
+    prop_oneof![
+        8 => Just(Step::Send),
+        4 => Just(Step::Resend),
+        1 => Just(Step::Probe),
+        6 => (0u64..40_000, prop::collection::vec(block, 0..4), prop::collection::vec(0u64..60, 0..4))
+            .prop_map(|(ack, blocks, named)| Step::Hear { ack, blocks, named }),
+        2 => Just(Step::Sack),
+        2 => (0u64..60, 0i64..60).prop_map(|(newest, patience_ms)| Step::Rack { newest, patience_ms }),
+        1 => prop::option::of(0i64..60).prop_map(|patience_ms| Step::TimeOut { patience_ms }),
+        1 => Just(Step::Undo),
+        2 => (0i64..100).prop_map(|keep_ms| Step::Trim { keep_ms }),
+    ]
+}
+
+fn take(flight: &mut Flight, now: Time, step: &Step, out: &mut Settled) {
+    let span = Span::from_millis;
+    match step {
+        Step::Send => _ = flight.send(now, MSS as u32, false),
+        Step::Resend if flight.has_waiting() => _ = flight.resend(now),
+        Step::Resend => {}
+        Step::Probe => {
+            if let Some((_, doubled)) = flight.probe(now)
+                && flight.was_needed(doubled, flight.next(), false) == Some(true)
+            {
+                flight.lose_doubled(doubled, out);
+            }
+        }
+        Step::Hear { ack, blocks, named } => {
+            // Within what was sent, but otherwise without sense.
+            let (next, packets) = (flight.next(), flight.next_packet().max(1));
+            let blocks: Vec<_> = blocks
+                .iter()
+                .map(|(from, size)| ((*from).min(next), (from + size).min(next)))
+                .filter(|(from, to)| from < to)
+                .collect();
+            let named: Vec<_> = named
+                .iter()
+                .map(|packet| SegmentArrival { packet: packet % packets, at: now.on_wire() })
+                .filter(|_| next > 0)
+                .collect();
+            let ack = SegmentAck::new(1, (*ack).min(next), false, &named, &blocks);
+            flight.settle(now, &ack, span(3), out).unwrap();
+        }
+        Step::Sack => flight.find_lost_by_sack(MSS as u32, out),
+        Step::Rack { newest, patience_ms } => {
+            let newest = (*newest).min(flight.next_packet());
+            flight.find_lost_by_time(now, newest, span(*patience_ms), out);
+        }
+        Step::TimeOut { patience_ms } => flight.time_out(now, patience_ms.map(span), out),
+        Step::Undo => flight.undo_timeout(),
+        Step::Trim { keep_ms } => flight.trim(now, span(*keep_ms)),
+    }
+}
+
+fn check(flight: &Flight) {
+    let flying = flight.transmissions.iter().filter(|sent| sent.state == State::InFlight);
+    assert_eq!(flying.map(|sent| u64::from(sent.size)).sum::<u64>(), flight.in_flight);
+    let waits =
+        |(n, slot): (usize, &Slot)| (slot.standing == Standing::Lost).then_some(flight.first + n as u64);
+    let waiting: Vec<u64> = flight.segments.iter().enumerate().filter_map(waits).collect();
+    assert_eq!(waiting.len() as u64, flight.waiting);
+    assert!(waiting.iter().all(|segment| *segment >= flight.resend_from));
+    // Nothing hangs: a segment that has neither arrived nor waits is in flight by its latest transmission.
+    for slot in flight.segments.iter().filter(|slot| slot.standing == Standing::Outstanding) {
+        assert_eq!(flight.transmissions[(slot.packet - flight.base) as usize].state, State::InFlight);
+    }
+    let below = flight.settled_below.saturating_sub(flight.base) as usize;
+    assert!(flight.transmissions.iter().take(below).all(|sent| sent.state != State::InFlight));
+}
+
+proptest! {
+    #[test]
+    fn the_books_balance_whatever_is_said(
+        per_transmission: bool,
+        steps in prop::collection::vec((step(), 0u64..20), 1..150)
+    ) {
+        let attribution =
+            if per_transmission { Attribution::Transmission } else { Attribution::Segment };
+        let (mut flight, mut out) = (Flight::new(attribution), Settled::default());
+        let mut now = Time::ZERO;
+        for (step, later) in steps {
+            now += Span::from_millis(later as i64);
+            take(&mut flight, now, &step, &mut out);
+            check(&flight);
+        }
+    }
 }
