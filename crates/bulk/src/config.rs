@@ -34,6 +34,10 @@ pub struct SenderConfig {
     pub detection: Detection,
     /// Which transmission an acknowledgement is attributed to.
     pub attribution: Attribution,
+    /// With [`Attribution::Segment`], a segment sent more than once still gives a round-trip sample, from the timestamp that is
+    /// echoed (RFC 7323), as in Linux. Without, it gives none (Karn's rule), and a timeout stays doubled until one that was
+    /// sent once is acknowledged, as in ns-3.
+    pub timestamps: bool,
     /// Least retransmission timeout.
     pub rto_min: Span,
     /// Greatest retransmission timeout, back-off included.
@@ -58,6 +62,7 @@ impl Default for SenderConfig {
             mss: 1448,
             detection: Detection::RackTlp,
             attribution: Attribution::Transmission,
+            timestamps: true,
             rto_min: Span::from_millis(200),
             rto_max: Span::from_secs(60),
             ack_delay: Span::from_millis(40),
@@ -69,11 +74,13 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// As ns-3's TCP, which CC-Fuzz tested: SACK without RACK, snapshots overwritten, a timeout of at least a second.
+    /// As ns-3's TCP, which CC-Fuzz tested: SACK without RACK, snapshots overwritten, Karn's rule, a timeout of at least a
+    /// second.
     pub fn ns3() -> SenderConfig {
         SenderConfig {
             detection: Detection::Sack,
             attribution: Attribution::Segment,
+            timestamps: false,
             rto_min: Span::from_secs(1),
             ..SenderConfig::default()
         }

@@ -12,6 +12,11 @@ impl Flight {
         self.transmissions.get(packet.checked_sub(self.base)? as usize)
     }
 
+    /// When a transmission was sent, if it is remembered.
+    pub(super) fn sent_at(&self, packet: u64) -> Option<Time> {
+        self.transmission(packet).map(|sent| sent.sent_at)
+    }
+
     /// A segment has arrived. Settles its transmissions and says which one brought it.
     #[inline]
     pub(super) fn deliver(

@@ -99,6 +99,8 @@ pub(crate) struct Settled {
     pub duplicate: bool,
     /// Oldest and newest send time among what can be timed.
     pub timed: Option<(Time, Time)>,
+    /// When the first of the transmissions named had been sent: what TCP's timestamp would echo.
+    pub echoed: Option<Time>,
     /// Of the segments that arrived: where each ends, and whether it had been sent before.
     pub arrived: Vec<(u64, bool)>,
     /// The newest transmission that is sure to have arrived.
@@ -116,6 +118,7 @@ impl Default for Settled {
             advanced: false,
             duplicate: false,
             timed: None,
+            echoed: None,
             arrived: Vec::with_capacity(ROOM),
             newest: None,
             timeout_was_spurious: false,
@@ -130,7 +133,7 @@ impl Settled {
         self.spurious.clear();
         self.arrived.clear();
         (self.advanced, self.duplicate, self.timeout_was_spurious) = (false, false, false);
-        (self.timed, self.newest) = (None, None);
+        (self.timed, self.echoed, self.newest) = (None, None, None);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -353,6 +356,7 @@ impl Flight {
             return Err(NeverSent);
         }
         self.note_spurious_timeout(ack, out);
+        out.echoed = ack.arrivals().first().and_then(|first| self.sent_at(first.packet));
         self.settle_in_order(now, ack, least, out);
         if !ack.blocks().is_empty() {
             self.settle_blocks(now, ack, least, out);

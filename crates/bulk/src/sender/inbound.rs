@@ -44,8 +44,10 @@ impl Sender {
 
     #[inline]
     fn take_sample(&mut self, now: Time) -> bool {
-        let sampled = self.settled.timed.is_some();
-        if let Some((oldest, newest)) = self.settled.timed {
+        let echo = self.settled.echoed.filter(|_| self.config.timestamps && self.settled.advanced);
+        let timed = self.settled.timed.or(echo.map(|echo| (echo, echo)));
+        let sampled = timed.is_some();
+        if let Some((oldest, newest)) = timed {
             self.rtt.sample(now - oldest, now - newest);
         }
         if self.uses_rack() {

@@ -181,3 +181,6 @@ impl Endpoint for Sender {
         self.transmit_segment(now, out)
     }
 }
+
+#[cfg(test)]
+mod tests;
