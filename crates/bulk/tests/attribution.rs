@@ -5,9 +5,9 @@ mod path;
 
 use std::sync::{Arc, Mutex};
 
-use cc::{Controller, Decision, Report, Sent, Setup};
+use cc::{Controller, Decision, Report, Sent};
 use framewire_bulk::{Receiver, ReceiverConfig, Sender, SenderConfig, Workload};
-use netsim::{Delay, HostConfig, LinkConfig, World};
+use netsim::{Delay, HostConfig, Impairments, LinkConfig, World};
 use record::Tap;
 use units::{Bytes, Rng, Span, Time};
 
@@ -23,6 +23,9 @@ struct Seen {
     spurious: usize,
 }
 
+/// A full window: half of what the path holds, so that there is no queue.
+const WINDOW: u64 = 20;
+
 /// A window of 20 datagrams; of one after a timeout, and one more with each acknowledgement.
 struct Scribe {
     seen: Arc<Mutex<Seen>>,
@@ -37,7 +40,7 @@ impl Controller for Scribe {
         let mut seen = self.seen.lock().unwrap();
         seen.timeouts += usize::from(report.persistent_congestion);
         seen.spurious += report.spurious.len();
-        self.window = (self.window + 1).min(20);
+        self.window = (self.window + 1).min(WINDOW);
         if report.persistent_congestion {
             (self.delivered, self.window) = (report.delivered, 1);
         }
@@ -56,16 +59,29 @@ impl Controller for Scribe {
 }
 
 /// 20 ms each way, but for 900 ms from 5 s on: 1.2 s. Acknowledgements stay away for longer than the timeout of a second.
-fn run(config: SenderConfig) -> (Seen, framewire_bulk::SenderCounters, framewire_bulk::ReceiverCounters) {
-    let seen = Arc::new(Mutex::new(Seen::default()));
-    let scribe = Scribe { seen: seen.clone(), window: 20, delivered: 0 };
-    assert_eq!(Setup { mtu: config.datagram(), ..Setup::default() }.mtu, 1472);
-    let mut world = World::new(1, None);
+fn slow_for_a_while() -> LinkConfig {
     let (short, long) = (Span::from_millis(20), Span::from_millis(1200));
     let steps = vec![(Time::ZERO, short), (Time::from_secs(5), long), (Time::from_millis(5900), short)];
-    let forward = LinkConfig { delay: Delay::steps(steps).unwrap(), ..path::link(12, "droptail:100p") };
+    LinkConfig { delay: Delay::steps(steps).unwrap(), ..path::link(12, "droptail:100p") }
+}
+
+/// A segment is lost at 5 s, and its retransmission 41 ms later with what leaves beside it.
+fn twice_lost() -> LinkConfig {
+    let at = |us: u64| Time::from_micros(5_000_000 + us);
+    let impairments =
+        Impairments { blackouts: vec![(at(0), at(900)), (at(42_000), at(48_000))], ..Impairments::default() };
+    LinkConfig { impairments, ..path::link(12, "droptail:100p") }
+}
+
+fn run(
+    config: SenderConfig,
+    forward: LinkConfig,
+) -> (Seen, framewire_bulk::SenderCounters, framewire_bulk::ReceiverCounters) {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let scribe = Scribe { seen: seen.clone(), window: WINDOW, delivered: 0 };
+    let mut world = World::new(1, None);
     let forward = world.add_link("forward", forward);
-    let back = world.add_link("back", LinkConfig::delay(short));
+    let back = world.add_link("back", LinkConfig::delay(Span::from_millis(20)));
     let sender =
         Sender::new(config, Box::new(scribe), Workload::Endless, Rng::stream(1, "flow"), Tap::default());
     let from = world.add_host(HostConfig::new("sender"), sender);
@@ -82,7 +98,7 @@ fn run(config: SenderConfig) -> (Seen, framewire_bulk::SenderCounters, framewire
 
 #[test]
 fn an_overwritten_snapshot_gives_impossible_samples() {
-    let (seen, sent, got) = run(SenderConfig::ns3());
+    let (seen, sent, got) = run(SenderConfig::ns3(), slow_for_a_while());
     println!("ns-3: {} impossible of {:?}, {sent:?}", seen.impossible, seen.shortest);
     assert!(seen.timeouts > 0 && seen.impossible >= 10, "{}", seen.impossible);
     assert_eq!(seen.ahead, seen.impossible, "each would end a round of BBR's at once");
@@ -92,7 +108,7 @@ fn an_overwritten_snapshot_gives_impossible_samples() {
 #[test]
 fn a_snapshot_for_each_transmission_does_not() {
     let config = SenderConfig { attribution: SenderConfig::default().attribution, ..SenderConfig::ns3() };
-    let (seen, sent, _) = run(config);
+    let (seen, sent, _) = run(config, slow_for_a_while());
     println!("each its own: {} impossible, {} spurious, {sent:?}", seen.impossible, seen.spurious);
     assert!(seen.timeouts > 0 && seen.spurious >= 10, "{}", seen.spurious);
     assert_eq!((seen.impossible, seen.shortest.unwrap() >= Span::from_millis(40)), (0, true));
@@ -100,9 +116,25 @@ fn a_snapshot_for_each_transmission_does_not() {
 
 #[test]
 fn undoing_a_spurious_timeout_saves_the_repairs() {
-    let (_, plain, _) = run(SenderConfig::ns3());
-    let (seen, undone, _) = run(SenderConfig { undo: true, ..SenderConfig::ns3() });
+    let (_, plain, _) = run(SenderConfig::ns3(), slow_for_a_while());
+    let (seen, undone, _) = run(SenderConfig { undo: true, ..SenderConfig::ns3() }, slow_for_a_while());
     println!("undone: {undone:?}");
     assert!(undone.undone > 0 && seen.timeouts > 0);
     assert!(undone.retransmissions * 2 < plain.retransmissions, "{undone:?} {plain:?}");
+}
+
+#[test]
+fn the_chain_of_cc_fuzz() {
+    let config = SenderConfig { attribution: SenderConfig::default().attribution, ..SenderConfig::ns3() };
+    for (config, overwritten) in [(SenderConfig::ns3(), true), (config, false)] {
+        let (seen, sent, got) = run(config, twice_lost());
+        println!("overwritten {overwritten}: {} impossible, {} ahead, {sent:?}", seen.impossible, seen.ahead);
+        assert_eq!(seen.timeouts, 1);
+        assert!(got.duplicates >= 10, "sent again, though the originals were on their way: {got:?}");
+        assert_eq!((seen.impossible >= 10, seen.ahead >= 10), (overwritten, overwritten));
+    }
+    // RACK finds the lost retransmission without a timeout.
+    let (seen, sent, _) = run(SenderConfig::linux(), twice_lost());
+    println!("linux: {sent:?}");
+    assert_eq!((seen.timeouts, seen.impossible), (0, 0));
 }
