@@ -344,9 +344,7 @@ impl Endpoint for Receiver {
             }
             Ok((Kind::Media, _)) => self.on_media(now, datagram, meta),
             Ok((Kind::Control, _)) => self.on_control(now, datagram),
-            Ok((Kind::Feedback | Kind::Nack | Kind::KeyFrameRequest, _)) => {
-                self.refuse(now, Dropped::Foreign)
-            }
+            Ok(_) => self.refuse(now, Dropped::Foreign),
             Err(_) => self.refuse(now, Dropped::Malformed),
         }
     }

@@ -27,6 +27,10 @@ pub enum Kind {
     KeyFrameRequest = 4,
     /// Session set-up and end, both ways.
     Control = 5,
+    /// A piece of a reliable byte stream, sender to receiver.
+    Segment = 6,
+    /// What of the stream has arrived, receiver to sender.
+    SegmentAck = 7,
 }
 
 /// Why bytes are not a packet.
@@ -62,6 +66,8 @@ pub fn peek(datagram: &[u8]) -> Result<(Kind, u32), WireError> {
         3 => Kind::Nack,
         4 => Kind::KeyFrameRequest,
         5 => Kind::Control,
+        6 => Kind::Segment,
+        7 => Kind::SegmentAck,
         other => return Err(WireError::Kind(other)),
     };
     Ok((kind, u32::from_be_bytes([a, b, c, d])))
@@ -219,6 +225,15 @@ impl<'a> Writer<'a> {
         debug_assert!(count <= MAX_COUNT);
         self.out[at..at + 2].copy_from_slice(&(0x4000 | count as u16).to_be_bytes());
     }
+}
+
+/// Maps small numbers of either sign to small ones without: 0, -1, 1, -2 to 0, 1, 2, 3.
+pub(crate) const fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+/// The inverse of [`zigzag`].
+pub(crate) const fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// The largest count that fits a variable-length integer of two bytes.

@@ -17,7 +17,7 @@
 
 use units::{Ecn, RemoteTime, Time};
 
-use crate::codec::{Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros};
+use crate::codec::{Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros, unzigzag, zigzag};
 
 /// One packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +69,6 @@ pub struct Ranges<'a> {
     // The next range's highest number is this less its gap; the first one's gap is not written.
     below: u64,
     first: bool,
-}
-
-const fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63) as u64
-}
-const fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Set in an arrival's word if numbers are missing before it.

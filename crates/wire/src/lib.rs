@@ -1,7 +1,7 @@
 //! What travels between sender and receiver, and the [`Endpoint`] trait that both worlds drive.
 //!
-//! Five kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
-//! [`KeyFrameRequest`] and [`Control`]. `docs/wire.md` draws them byte by byte and says how the feedback differs from
+//! Seven kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
+//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream. `docs/wire.md` draws them byte by byte and says how the feedback differs from
 //! RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics, never allocates and refuses whatever is
 //! truncated, over-long or of another version with a [`WireError`].
 
@@ -11,9 +11,11 @@ mod endpoint;
 mod feedback;
 mod media;
 pub mod oracle;
+mod segment;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Control, KeyFrameRequest, Nack};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, Media};
+pub use segment::{Segment, SegmentAck, SegmentArrival};

@@ -5,18 +5,22 @@
 
 use units::Time;
 
-use crate::{Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Nack, peek};
+use crate::{
+    Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Nack, Segment, SegmentAck, peek,
+};
 
 /// A packet's decoder.
 type Oracle = fn(&[u8]);
 
 /// Every oracle, with its fuzz target's name.
-pub const ALL: [(&str, Oracle); 5] = [
+pub const ALL: [(&str, Oracle); 7] = [
     ("media", media),
     ("feedback", feedback),
     ("nack", nack),
     ("key_frame_request", key_frame_request),
     ("control", control),
+    ("segment", segment),
+    ("segment_ack", segment_ack),
 ];
 
 /// [`Media::decode`] is stable under encoding, and writes only its header.
@@ -92,10 +96,34 @@ pub fn control(bytes: &[u8]) {
     assert!(peek(bytes).is_ok(), "what decodes can be peeked at");
 }
 
+/// [`Segment::decode`] is stable under encoding, and writes only its header.
+///
+/// # Panics
+/// If it is not.
+pub fn segment(bytes: &[u8]) {
+    let Ok(segment) = Segment::decode(bytes) else { return };
+    let mut out = [0; Segment::LEN];
+    assert_eq!(segment.encode(&mut out), Segment::LEN);
+    assert_eq!(out, bytes[..Segment::LEN], "the header has one encoding");
+}
+
+/// [`SegmentAck::decode`] keeps its promises on order and range, and is stable under encoding.
+///
+/// # Panics
+/// If it does not.
+pub fn segment_ack(bytes: &[u8]) {
+    let Ok(ack) = SegmentAck::decode(bytes) else { return };
+    assert!(ack.arrivals().windows(2).all(|pair| pair[0].at <= pair[1].at), "arrivals come in order");
+    assert!(ack.blocks().iter().all(|(from, to)| from < to));
+    let mut out = [0; SegmentAck::MAX_LEN];
+    let length = ack.encode(&mut out);
+    assert_eq!(SegmentAck::decode(&out[..length]), Ok(ack));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, VERSION};
+    use crate::{Class, SegmentArrival, VERSION};
     use units::{Ecn, RemoteTime, Rng, Span};
 
     /// One valid packet of each kind, to be mutated.
@@ -120,6 +148,10 @@ mod tests {
         add(&|out| Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667 }.encode(out));
         add(&|out| Control::Welcome { session: 7 }.encode(out));
         add(&|out| Control::Bye { session: 7 }.encode(out));
+        add(&|out| Segment { session: 7, sequence: 2896, packet: 3, sent: at(40), last: true }.encode(out));
+        let arrivals = [3, 4, 9].map(|packet| SegmentArrival { packet, at: at(900 + packet) });
+        let blocks = [(5000, 6000), (1000, 2000), (8000, 9000)];
+        add(&|out| SegmentAck::new(7, 4344, true, &arrivals, &blocks).encode(out));
         seeds
     }
 
@@ -162,7 +194,7 @@ mod tests {
     }
 
     fn random(rng: &mut Rng) -> Vec<u8> {
-        let kind = rng.below(7) as u8;
+        let kind = rng.below(9) as u8;
         let mut bytes = vec![VERSION << 4 | kind, 0];
         bytes.extend((0..rng.below(200)).map(|_| rng.next_u64() as u8 >> rng.below(8)));
         bytes
@@ -177,6 +209,8 @@ mod tests {
                 Nack::decode(bytes).is_ok(),
                 KeyFrameRequest::decode(bytes).is_ok(),
                 Control::decode(bytes).is_ok(),
+                Segment::decode(bytes).is_ok(),
+                SegmentAck::decode(bytes).is_ok(),
             ]
         };
         for seed in seeds() {
@@ -206,6 +240,7 @@ mod tests {
                 let bytes = &seed[..length];
                 assert!(Media::decode(bytes).is_err() && Feedback::decode(bytes).is_err());
                 assert!(Nack::decode(bytes).is_err() && KeyFrameRequest::decode(bytes).is_err());
+                assert!(Segment::decode(bytes).is_err() && SegmentAck::decode(bytes).is_err());
                 assert!(Control::decode(bytes).is_err(), "{bytes:02x?}");
             }
         }

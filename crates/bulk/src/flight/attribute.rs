@@ -1,0 +1,191 @@
+//! Which transmission brought a segment.
+
+use cc::Acked;
+use units::{Ecn, Span, Time};
+use wire::SegmentAck;
+
+use super::{Flight, NONE, Settled, Standing, State, Transmission};
+use crate::config::Attribution;
+
+impl Flight {
+    fn transmission(&self, packet: u64) -> Option<&Transmission> {
+        self.transmissions.get(packet.checked_sub(self.base)? as usize)
+    }
+
+    /// When a transmission was sent, if it is remembered.
+    pub(super) fn sent_at(&self, packet: u64) -> Option<Time> {
+        self.transmission(packet).map(|sent| sent.sent_at)
+    }
+
+    /// A segment has arrived. Settles its transmissions and says which one brought it.
+    #[inline]
+    pub(super) fn deliver(
+        &mut self,
+        now: Time,
+        segment: u64,
+        ack: &SegmentAck,
+        least: Span,
+        out: &mut Settled,
+    ) {
+        let slot = &mut self.segments[(segment - self.first) as usize];
+        self.waiting -= u64::from(slot.standing == Standing::Lost);
+        slot.standing = Standing::Arrived;
+        let (latest, start, end) = (slot.packet, slot.start, slot.end);
+        let Some(newest) = self.transmission(latest).copied() else {
+            // Forgotten for want of room: it counts, but says nothing.
+            self.delivered += end - start;
+            self.delivered_at = now;
+            return;
+        };
+        let again = newest.previous != NONE;
+        let (chosen, sure) = if !again {
+            (latest, true)
+        } else {
+            let chosen = self.attribute(latest, now, ack, least);
+            (chosen, self.attribution == Attribution::Transmission && is_named(ack, chosen))
+        };
+        out.arrived.push((end, again));
+        self.settle_others(latest, chosen);
+        self.acknowledge(now, chosen, ack, out);
+        self.take_times(now, chosen, sure, ack, least, out);
+    }
+
+    /// The transmission the arrival of its segment is put down to.
+    fn attribute(&self, latest: u64, now: Time, ack: &SegmentAck, least: Span) -> u64 {
+        if self.attribution == Attribution::Segment {
+            return latest;
+        }
+        let named = self.chain(latest).find(|(packet, _)| is_named(ack, *packet));
+        // The acknowledgement that named it was lost: then the latest that was sent long enough ago.
+        let plausible = || self.chain(latest).find(|(_, sent)| now - sent.sent_at >= least);
+        named.or_else(plausible).or_else(|| self.chain(latest).last()).map_or(latest, |(packet, _)| packet)
+    }
+
+    /// A segment's transmissions, the latest first, as far as they are remembered.
+    fn chain(&self, latest: u64) -> impl Iterator<Item = (u64, &Transmission)> {
+        let known = |packet| self.transmission(packet).map(|sent| (packet, sent));
+        std::iter::successors(known(latest), move |(_, sent)| {
+            known(sent.previous).filter(|_| sent.previous != NONE)
+        })
+    }
+
+    fn settle_others(&mut self, latest: u64, chosen: u64) {
+        let mut packet = latest;
+        while let Some(sent) =
+            packet.checked_sub(self.base).and_then(|index| self.transmissions.get_mut(index as usize))
+        {
+            if sent.state == State::InFlight {
+                self.in_flight -= u64::from(sent.size);
+                if packet != chosen {
+                    sent.state = State::Moot;
+                }
+            }
+            packet = sent.previous;
+        }
+    }
+
+    /// Transmission `packet` arrived; it is in flight no more.
+    fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) {
+        let sent = &mut self.transmissions[(packet - self.base) as usize];
+        if sent.state == State::Lost {
+            out.spurious.push(packet);
+        }
+        sent.state = State::Acked;
+        self.delivered += u64::from(sent.size);
+        self.delivered_at = now;
+        let arrival = ack.arrivals().iter().find(|arrival| arrival.packet == packet);
+        let newest = ack.arrivals().last().is_some_and(|newest| newest.packet == packet);
+        out.acked.push(Acked {
+            packet,
+            sent_at: sent.sent_at,
+            arrived_at: arrival.map(|arrival| arrival.at),
+            size: sent.size,
+            ecn: if ack.ce && newest { Ecn::Ce } else { Ecn::NotEct },
+            frame: None,
+            delivery: sent.delivery,
+        });
+    }
+
+    /// What the arrival says about round trips. `sure`: it was this very transmission. If not, the segment gives no sample
+    /// (Karn's rule), and RACK takes it only if it is not too fast and nothing older brought the acknowledgement about
+    /// (RFC 8985 section 6.2, step 2).
+    fn take_times(
+        &self,
+        now: Time,
+        packet: u64,
+        sure: bool,
+        ack: &SegmentAck,
+        least: Span,
+        out: &mut Settled,
+    ) {
+        let sent_at = self.transmissions[(packet - self.base) as usize].sent_at;
+        if sure {
+            out.timed = Some(match out.timed {
+                None => (sent_at, sent_at),
+                Some((oldest, newest)) => (oldest.min(sent_at), newest.max(sent_at)),
+            });
+        }
+        let echoed = || ack.arrivals().last().is_some_and(|newest| newest.packet >= packet);
+        let counts = sure || (now - sent_at >= least && echoed());
+        if counts && out.newest.is_none_or(|(newest, _)| packet > newest) {
+            out.newest = Some((packet, sent_at));
+        }
+    }
+
+    /// Transmissions named whose segments arrived by another one: with a snapshot for each, they are acknowledged like any
+    /// other, and what was given up is known to have been given up for nothing.
+    pub(super) fn settle_duplicates(&mut self, now: Time, ack: &SegmentAck, out: &mut Settled) {
+        if self.attribution == Attribution::Segment {
+            return;
+        }
+        for arrival in ack.arrivals() {
+            match self.transmission(arrival.packet).map(|sent| sent.state) {
+                Some(State::Moot) => self.acknowledge(now, arrival.packet, ack, out),
+                Some(State::Lost) if self.has_arrived(arrival.packet) => {
+                    self.acknowledge(now, arrival.packet, ack, out);
+                    // Its segment's bytes were acknowledged already.
+                    out.acked.pop();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn has_arrived(&self, packet: u64) -> bool {
+        self.transmission(packet).is_some_and(|sent| {
+            sent.segment < self.first || self.slot(sent.segment).standing == Standing::Arrived
+        })
+    }
+
+    /// The first segment of the last timeout arrived by a transmission from before it (RFC 3522 section 3).
+    pub(super) fn note_spurious_timeout(&mut self, ack: &SegmentAck, out: &mut Settled) {
+        let Some((head, next)) = self.timeout else { return };
+        let original =
+            |packet: u64| packet < next && self.transmission(packet).is_some_and(|sent| sent.segment == head);
+        if ack.arrivals().iter().any(|arrival| original(arrival.packet)) {
+            out.timeout_was_spurious = true;
+        }
+        if out.timeout_was_spurious || ack.arrivals().iter().any(|arrival| arrival.packet >= next) {
+            self.timeout = None;
+        }
+    }
+
+    /// A tail loss probe is out: whether its segment's earlier transmission `doubled` must have been lost. `None` while that
+    /// is not known. Where arrivals are attributed, the probe's says so; where not, an acknowledgement beyond `end` without
+    /// a report of a duplicate does (RFC 8985 section 7.4).
+    pub(crate) fn was_needed(&self, doubled: u64, end: u64, duplicate: bool) -> Option<bool> {
+        if duplicate && self.una >= end {
+            return Some(false);
+        }
+        match (self.attribution, self.transmission(doubled).map(|sent| sent.state)) {
+            (Attribution::Transmission, Some(State::Moot)) => Some(true),
+            (_, None | Some(State::Acked | State::Lost)) => Some(false),
+            (Attribution::Segment, Some(State::Moot)) if self.una > end => Some(true),
+            _ => None,
+        }
+    }
+}
+
+fn is_named(ack: &SegmentAck, packet: u64) -> bool {
+    ack.arrivals().iter().any(|arrival| arrival.packet == packet)
+}

@@ -1,0 +1,186 @@
+//! The sending side.
+
+mod inbound;
+mod outbound;
+mod timers;
+
+use cc::{Controller, Decision};
+use record::{Dropped, Event, Tap};
+use units::{Rng, Span, Time};
+use wire::{Endpoint, Kind, RxMeta, TxMeta};
+
+use crate::config::{Detection, SenderConfig};
+use crate::counters::SenderCounters;
+use crate::flight::{Flight, Settled};
+use crate::pacer::Pacer;
+use crate::rack::Rack;
+use crate::rtt::Rtt;
+use crate::workload::{Application, Completion, Workload};
+
+/// Makes the controller of a new connection.
+pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller> + Send>;
+
+/// A tail loss probe that was not answered yet (RFC 8985 section 7.3).
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// Where what had been sent ended.
+    end: u64,
+    /// The transmission it doubled; none if it was new data.
+    doubled: Option<u64>,
+}
+
+/// The sending endpoint.
+pub struct Sender {
+    config: SenderConfig,
+    controller: Box<dyn Controller>,
+    fresh: Option<MakeController>,
+    decision: Decision,
+    application: Application,
+    tap: Tap,
+    flight: Flight,
+    settled: Settled,
+    rtt: Rtt,
+    rack: Rack,
+    pacer: Pacer,
+    /// A loss was found: a new one before everything sent by then is acknowledged belongs to the same recovery.
+    recovery_point: Option<u64>,
+    /// The recovery is one from a timeout.
+    timed_out: bool,
+    /// One segment may be repaired whatever the window: the first of a recovery (RFC 6675 section 5, step 4.3), or of a
+    /// timeout.
+    repair_at_once: bool,
+    timeout_at: Option<Time>,
+    probe_at: Option<Time>,
+    /// When RACK has waited long enough for the next transmission.
+    loss_at: Option<Time>,
+    probe: Option<Probe>,
+    probe_due: bool,
+    /// The window or the pacing held something back since the last report.
+    limited: bool,
+    counters: SenderCounters,
+}
+
+impl Sender {
+    /// A sender of `workload` under `controller`, which must have been built for datagrams of
+    /// [`datagram`](SenderConfig::datagram) bytes. `rng` draws sizes and pauses.
+    pub fn new(
+        config: SenderConfig,
+        controller: Box<dyn Controller>,
+        workload: Workload,
+        rng: Rng,
+        tap: Tap,
+    ) -> Sender {
+        let mut sender = Sender {
+            config,
+            decision: controller.decision(),
+            controller,
+            fresh: None,
+            application: Application::new(workload, rng),
+            tap,
+            flight: Flight::new(config.attribution),
+            settled: Settled::default(),
+            rtt: Rtt::default(),
+            rack: Rack::default(),
+            pacer: Pacer::default(),
+            recovery_point: None,
+            timed_out: false,
+            repair_at_once: false,
+            timeout_at: None,
+            probe_at: None,
+            loss_at: None,
+            probe: None,
+            probe_due: false,
+            limited: false,
+            counters: SenderCounters::default(),
+        };
+        sender.apply_decision();
+        sender
+    }
+
+    /// Each transfer after the first is a connection of its own: it starts with a controller that `make` makes, and knows
+    /// nothing of the path. (Without this, transfers follow each other on one connection.)
+    pub fn with_fresh_connections(mut self, make: MakeController) -> Sender {
+        self.fresh = Some(make);
+        self
+    }
+
+    /// Counts since the start.
+    pub fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
+    /// Smoothed round-trip time.
+    pub fn srtt(&self) -> Span {
+        self.rtt.smoothed()
+    }
+
+    /// What the controller wants at present.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Transfers that have ended, oldest first, 65536 at most.
+    pub fn completions(&self) -> &[Completion] {
+        self.application.completions()
+    }
+
+    /// The stream has ended, and everything is known to have arrived.
+    pub fn is_finished(&self) -> bool {
+        self.application.is_finished()
+    }
+
+    #[inline]
+    fn in_recovery(&self) -> bool {
+        self.recovery_point.is_some()
+    }
+
+    #[inline]
+    fn uses_rack(&self) -> bool {
+        self.config.detection == Detection::RackTlp
+    }
+
+    fn refuse_malformed(&mut self, now: Time) {
+        self.counters.malformed += 1;
+        self.tap.record(now, Event::HostDropped { cause: Dropped::Malformed });
+    }
+}
+
+impl Endpoint for Sender {
+    fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
+        match wire::peek(datagram) {
+            Ok((Kind::SegmentAck, session)) if session == self.config.session => self.on_ack(now, datagram),
+            Ok(_) => self.counters.foreign += 1,
+            Err(_) => self.refuse_malformed(now),
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        if self.application.next_start().is_some_and(|at| at <= now) {
+            self.start_transfer(now);
+        }
+        self.run_timers(now);
+    }
+
+    #[inline]
+    fn next_wake(&self) -> Option<Time> {
+        let mut at = Time::MAX;
+        let mut consider = |candidate: Option<Time>| at = at.min(candidate.unwrap_or(Time::MAX));
+        consider(self.application.next_start());
+        consider(self.timeout_at);
+        consider(self.probe_at);
+        consider(self.loss_at);
+        consider(self.controller.next_timer());
+        if self.may_send() {
+            consider(Some(self.pacer.next()));
+        }
+        (at != Time::MAX).then_some(at)
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        self.transmit_segment(now, out)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! What goes out: repairs first, then new data, as window and pacing allow.
+
+use cc::Sent;
+use record::Event;
+use units::{Bytes, Time};
+use wire::{Segment, TxMeta};
+
+use super::{Probe, Sender};
+use crate::config::SenderConfig;
+use crate::flight::Outgoing;
+
+impl SenderConfig {
+    /// Bytes of a full segment's datagram (UDP payload): what a controller's set-up calls the MTU.
+    pub fn datagram(&self) -> u32 {
+        self.mss + Segment::LEN as u32
+    }
+}
+
+impl Sender {
+    /// Payload of the next new segment: what there is to send, as far as the peer's window reaches.
+    #[inline]
+    fn fresh_payload(&self) -> Option<u32> {
+        let waiting = self.application.written() - self.flight.next();
+        let room = (self.flight.una() + self.config.receive_window).saturating_sub(self.flight.next());
+        let payload = waiting.min(u64::from(self.config.mss)) as u32;
+        (payload > 0 && u64::from(payload) <= room && self.flight.has_room()).then_some(payload)
+    }
+
+    /// With nothing in flight something may always go: a window below a datagram would be the end.
+    #[inline]
+    fn window_allows(&self, size: u32) -> bool {
+        let in_flight = self.flight.in_flight();
+        let fits = |window: Bytes| in_flight + Bytes::new(u64::from(size)) <= window;
+        in_flight == Bytes::ZERO || self.decision.window.is_none_or(fits)
+    }
+
+    /// Something would leave if its time had come.
+    #[inline]
+    pub(super) fn may_send(&self) -> bool {
+        if self.probe_due {
+            return true;
+        }
+        let repair = self.flight.has_waiting();
+        if repair && self.repair_at_once {
+            return true;
+        }
+        (repair || self.fresh_payload().is_some()) && self.window_allows(self.config.datagram())
+    }
+
+    #[inline]
+    pub(super) fn transmit_segment(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        if self.pacer.next() > now {
+            // Held back by pacing counts as limited (RFC 9002 section 7.8).
+            self.limited |= self.flight.has_waiting() || self.fresh_payload().is_some();
+            return None;
+        }
+        if std::mem::take(&mut self.probe_due) {
+            return self.transmit_probe(now, out);
+        }
+        if let Some(size) = self.flight.waiting_size() {
+            if !self.repair_at_once && !self.window_allows(size) {
+                self.limited = true;
+                return None;
+            }
+            self.repair_at_once = false;
+            let outgoing = self.flight.resend(now);
+            return Some(self.dispatch(now, outgoing, true, out));
+        }
+        let Some(payload) = self.fresh_payload() else {
+            let dry = self.application.written() == self.flight.next();
+            if dry && self.window_allows(self.config.datagram()) {
+                self.flight.limit_by_application();
+            }
+            return None;
+        };
+        if !self.window_allows(payload + Segment::LEN as u32) {
+            self.limited = true;
+            return None;
+        }
+        Some(self.transmit_fresh(now, payload, out))
+    }
+
+    fn transmit_fresh(&mut self, now: Time, payload: u32, out: &mut [u8]) -> TxMeta {
+        let end = self.flight.next() + u64::from(payload);
+        let last = self.application.is_closed() && end == self.application.written();
+        let outgoing = self.flight.send(now, payload, last);
+        let meta = self.dispatch(now, outgoing, false, out);
+        self.schedule_probe(now);
+        meta
+    }
+
+    /// RFC 8985 section 7.3: new data if there is any, else the last segment again.
+    fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let end = self.flight.next();
+        self.counters.probes += 1;
+        if let Some(payload) = self.fresh_payload() {
+            self.probe = Some(Probe { end, doubled: None });
+            return Some(self.transmit_fresh(now, payload, out));
+        }
+        let (outgoing, doubled) = self.flight.probe(now)?;
+        self.probe = Some(Probe { end, doubled: Some(doubled) });
+        Some(self.dispatch(now, outgoing, true, out))
+    }
+
+    /// Enters a transmission everywhere and writes its header.
+    #[inline]
+    fn dispatch(&mut self, now: Time, outgoing: Outgoing, again: bool, out: &mut [u8]) -> TxMeta {
+        let Outgoing { packet, start, size, last, head } = outgoing;
+        let in_flight = self.flight.in_flight();
+        self.pacer.sent(now, Bytes::new(u64::from(size)));
+        // RFC 6298 section 5.1; and, as Linux does, afresh when the first segment is sent again.
+        if self.timeout_at.is_none() || (again && head) {
+            self.timeout_at = Some(now + self.timeout());
+        }
+        self.counters.packets += 1;
+        self.counters.bytes += u64::from(size);
+        self.counters.retransmissions += u64::from(again);
+        let app_limited = !self.flight.has_waiting() && self.application.written() == self.flight.next();
+        self.controller.on_sent(&Sent { now, packet, size, frame: None, in_flight, app_limited });
+        if self.tap.is_on() {
+            let in_flight = in_flight.get() as u32;
+            self.tap.record(
+                now,
+                Event::PacketSent {
+                    packet,
+                    size,
+                    stream: 0,
+                    frame: u32::MAX,
+                    index: 0,
+                    retransmission: again,
+                    in_flight,
+                },
+            );
+        }
+        let segment =
+            Segment { session: self.config.session, sequence: start, packet, sent: now.on_wire(), last };
+        let head = segment.encode(out);
+        TxMeta { head, length: size as usize, payload: None, ecn: self.config.ecn }
+    }
+}

@@ -1,0 +1,101 @@
+//! What time brings: retransmission timeouts, tail loss probes, the end of RACK's patience, new transfers.
+
+use units::{Span, Time};
+
+use super::Sender;
+use crate::pacer::Pacer;
+use crate::rack::Rack;
+use crate::rtt::Rtt;
+
+/// RFC 8985 section 7.2: the probe timeout before any round-trip sample.
+const FIRST_PROBE: Span = Span::from_secs(1);
+
+impl Sender {
+    pub(super) fn timeout(&self) -> Span {
+        self.rtt.timeout(self.config.rto_min, self.config.rto_max)
+    }
+
+    /// After an acknowledgement: RFC 6298 sections 5.2 and 5.3, and RFC 8985 section 7.2.
+    #[inline]
+    pub(super) fn restart_timers(&mut self, now: Time) {
+        if self.flight.outstanding() == 0 {
+            (self.timeout_at, self.probe_at, self.loss_at, self.probe_due) = (None, None, None, false);
+            return;
+        }
+        if self.settled.advanced {
+            self.timeout_at = Some(now + self.timeout());
+        }
+        if !self.settled.acked.is_empty() {
+            self.schedule_probe(now);
+        }
+    }
+
+    /// RFC 8985 section 7.2: two round trips after the last news, unless losses are known or a probe is out.
+    #[inline]
+    pub(super) fn schedule_probe(&mut self, now: Time) {
+        let idle = self.probe.is_none() && !self.in_recovery() && !self.flight.has_gaps();
+        if !self.uses_rack() || !idle {
+            self.probe_at = None;
+            return;
+        }
+        let mut after = if self.rtt.is_known() { self.rtt.smoothed() * 2 } else { FIRST_PROBE };
+        if self.flight.outstanding() == 1 {
+            after += self.config.ack_delay;
+        }
+        let at = now + after;
+        self.probe_at = Some(self.timeout_at.map_or(at, |timeout| timeout.min(at)));
+    }
+
+    pub(super) fn run_timers(&mut self, now: Time) {
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if due(self.loss_at) {
+            self.settled.clear();
+            self.find_losses(now);
+            if !self.settled.is_empty() {
+                self.follow_recovery();
+                self.report(now, false, false);
+            }
+        }
+        if due(self.probe_at) {
+            self.probe_at = None;
+            self.probe_due = true;
+            // RFC 8985 section 7.3: the timeout counts from the probe on.
+            self.timeout_at = Some(now + self.timeout());
+        }
+        if due(self.timeout_at) {
+            self.time_out(now);
+        }
+        if due(self.controller.next_timer()) {
+            self.controller.on_timer(now);
+            self.apply_decision();
+            self.record_decision(now);
+        }
+    }
+
+    /// RFC 6298 sections 5.4 to 5.6.
+    fn time_out(&mut self, now: Time) {
+        self.counters.timeouts += 1;
+        (self.probe, self.probe_at, self.probe_due, self.loss_at) = (None, None, false, None);
+        let patience = self.uses_rack().then(|| self.patience());
+        self.flight.time_out(now, patience, &mut self.settled);
+        self.recovery_point = Some(self.flight.next());
+        (self.repair_at_once, self.timed_out) = (true, true);
+        self.rtt.back_off();
+        self.timeout_at = Some(now + self.timeout());
+        self.observe(now, "rto_s", self.timeout().as_secs_f64());
+        self.report(now, false, true);
+    }
+
+    pub(super) fn start_transfer(&mut self, now: Time) {
+        let first = self.application.written() == 0;
+        if !self.application.start(now) || first {
+            return;
+        }
+        if let Some(make) = &mut self.fresh {
+            self.controller = make();
+            (self.rtt, self.rack, self.pacer) = (Rtt::default(), Rack::default(), Pacer::default());
+            (self.recovery_point, self.probe, self.limited, self.timed_out) = (None, None, false, false);
+            self.apply_decision();
+        }
+    }
+}
