@@ -32,12 +32,6 @@ pub struct Entry {
 /// All of them, in the order they are listed to people.
 pub const REGISTRY: &[Entry] = &[
     sqp::ENTRY,
-    newreno::ENTRY,
-    fixed::ENTRY,
-    cubic::ENTRY,
-    westwood::ENTRY,
-    westwood::QUIC_ENTRY,
-    quic_dc::ENTRY,
     copa::ENTRY,
     copa::ENTRY_01,
     copa::ENTRY_004,
@@ -45,16 +39,24 @@ pub const REGISTRY: &[Entry] = &[
     copa::ENTRY_AUTO,
     copa::ENTRY_AUTO_4,
     copa::ENTRY_PANTHEON,
+    bbr::ENTRY,
+    bbr2::ENTRY,
+    bbr2::MVFST,
+    bbr2::V3,
+    cubic::ENTRY,
+    newreno::ENTRY,
+    westwood::ENTRY,
+    westwood::QUIC_ENTRY,
+    quic_dc::ENTRY,
     rocc::ENTRY,
     rocc::ENTRY_KERNEL,
-    vegas::ENTRY,
-    ledbat::ENTRY,
     sprout::ENTRY,
     sprout::CUMULATIVE,
     scream::ENTRY,
+    vegas::ENTRY,
+    ledbat::ENTRY,
+    fixed::ENTRY,
 ];
-pub const REGISTRY: &[Entry] =
-    &[sqp::ENTRY, newreno::ENTRY, bbr::ENTRY, bbr2::ENTRY, bbr2::MVFST, bbr2::V3, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

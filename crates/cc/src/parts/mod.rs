@@ -15,7 +15,6 @@ pub use extremum::Extremum;
 pub use hystart::HyStart;
 pub use line::Line;
 pub use owd::OwdBase;
-pub use rate::{RateSample, rate_sample};
 pub use rate::{RateSample, rate_sample, sampled};
 pub use reno::{RenoWindow, initial_window};
 pub use rounds::Rounds;
