@@ -8,6 +8,7 @@ pub mod fixed;
 pub mod newreno;
 pub mod options;
 pub mod parts;
+pub mod pcc;
 mod receiver;
 pub mod registry;
 pub mod sqp;
