@@ -6,8 +6,6 @@ use super::monitor::{Length, Outcome, Tag};
 use super::probe::{Bounds, Pairs, Start, Tried};
 use super::{Learner, Step, utility};
 
-/// Results a pipelined rule waits for at most before it holds its rate.
-const AHEAD: u32 = 2;
 /// No move takes more than half of the rate.
 const MOST_CUT: f64 = 0.5;
 
@@ -28,8 +26,10 @@ pub struct Params {
     pub step: f64,
     /// ... up to this.
     pub step_max: f64,
-    /// Doubling and moving go on while results are under way; else each waits for the one before.
-    pub pipelined: bool,
+    /// Results that doubling leaves under way at most.
+    pub ahead: u32,
+    /// Waits for results at the lower of the rates in question, not at the one tried last.
+    pub waits_low: bool,
     /// How long intervals are.
     pub length: Length,
 }
@@ -43,7 +43,8 @@ pub const PAPER: Params = Params {
     pairs: 2,
     step: 0.01,
     step_max: f64::INFINITY,
-    pipelined: true,
+    ahead: 2,
+    waits_low: false,
     length: Length { round_trips: (1.7, 2.2), of_smallest: false, datagrams: 10, heard: 0 },
 };
 
@@ -57,7 +58,8 @@ pub const USPACE: Params = Params {
     pairs: 3,
     step: 0.02,
     step_max: 0.10,
-    pipelined: false,
+    ahead: 1,
+    waits_low: true,
     length: Length { round_trips: (1.0, 1.0), of_smallest: true, datagrams: 0, heard: 4 },
 };
 
@@ -75,8 +77,8 @@ struct Moves {
     direction: f64,
     /// Moves made.
     made: u32,
-    /// Moves made whose worth isn't known yet.
-    waiting: u32,
+    /// The last one's worth isn't known yet.
+    waiting: bool,
     /// The rate after the moves made.
     rate: f64,
     /// The last rate that was worth more than the one before.
@@ -128,20 +130,21 @@ impl Allegro {
         let worth: f64 = pairs.results().map(|pair| pair.better().utility).sum();
         let rate = self.bounds.hold(pairs.base * (1.0 + direction * pairs.step));
         let best = Tried { rate, utility: worth / pairs.pairs() as f64 };
-        self.enter(Phase::Deciding(Moves { direction, made: 0, waiting: 0, rate, best }));
+        self.enter(Phase::Deciding(Moves { direction, made: 0, waiting: false, rate, best }));
     }
 }
 
 impl Learner for Allegro {
     fn next(&mut self) -> Step {
         let (generation, params, bounds) = (self.generation, self.params, self.bounds);
-        let ahead = if params.pipelined { AHEAD } else { 1 };
         let judged =
             |rate: f64, index: u32| Step { rate: bounds.hold(rate), tag: Some(Tag { generation, index }) };
         let held = |rate: f64| Step { rate: bounds.hold(rate), tag: None };
         match &mut self.phase {
-            // Uspace waits at half the rate it has tried (`GetSendingRateForNonUsefulInterval`).
-            Phase::Starting(start) if start.waiting >= ahead => held(start.rate / 2.0),
+            // `rate` is what comes next: half of it was tried last.
+            Phase::Starting(start) if start.waiting >= params.ahead => {
+                held(start.rate / if params.waits_low { 4.0 } else { 2.0 })
+            }
             Phase::Starting(start) => {
                 let rate = start.rate;
                 start.waiting += 1;
@@ -150,17 +153,16 @@ impl Learner for Allegro {
             }
             Phase::Probing(pairs) => match pairs.next() {
                 Some((rate, index)) => judged(rate, index),
-                // The paper goes on at the base, Uspace at the slower of the rates tried.
-                None if params.pipelined => held(pairs.base),
-                None => held(pairs.base * (1.0 - pairs.step)),
+                None if params.waits_low => held(pairs.base * (1.0 - pairs.step)),
+                None => held(pairs.base),
             },
-            Phase::Deciding(moves) if moves.waiting >= ahead => {
-                held(if params.pipelined { moves.rate } else { moves.rate.min(moves.best.rate) })
+            Phase::Deciding(moves) if moves.waiting => {
+                held(if params.waits_low { moves.rate.min(moves.best.rate) } else { moves.rate })
             }
             Phase::Deciding(moves) => {
                 let mut moves = *moves;
                 moves.made += 1;
-                moves.waiting += 1;
+                moves.waiting = true;
                 moves.rate = bounds.hold(moves.rate * self.factor(moves.made, moves.direction));
                 self.phase = Phase::Deciding(moves);
                 judged(moves.rate, moves.made)
@@ -177,7 +179,7 @@ impl Learner for Allegro {
             Phase::Starting(_) if outcome.limited => self.enter(Phase::Starting(Start::at(outcome.asked))),
             Phase::Starting(start) => match start.learn(tried, &self.bounds) {
                 Some(rate) => self.probe(rate, self.params.probe),
-                None => return !self.params.pipelined,
+                None => return false,
             },
             Phase::Probing(pairs) if outcome.limited => {
                 let (base, step) = (pairs.base, pairs.step);
@@ -196,8 +198,7 @@ impl Learner for Allegro {
             }
             Phase::Deciding(moves) => {
                 moves.best = tried;
-                moves.waiting = moves.waiting.saturating_sub(1);
-                return !self.params.pipelined;
+                moves.waiting = false;
             }
         }
         true
@@ -209,7 +210,7 @@ impl Learner for Allegro {
 
     fn base(&self) -> f64 {
         match &self.phase {
-            Phase::Starting(start) => start.best.map_or(start.rate, |best| best.rate),
+            Phase::Starting(start) => start.base(),
             Phase::Probing(pairs) => pairs.base,
             Phase::Deciding(moves) => moves.best.rate,
         }
@@ -299,8 +300,8 @@ mod tests {
         let mut allegro = learner(USPACE);
         let first = allegro.next();
         assert!(first.tag.is_some());
-        assert_eq!(allegro.next(), Step { rate: 2.0, tag: None });
-        assert!(allegro.learn(first.tag.unwrap(), &outcome(2.0, 0.0)));
+        assert_eq!(allegro.next(), Step { rate: 1.0, tag: None });
+        assert!(!allegro.learn(first.tag.unwrap(), &outcome(2.0, 0.0)));
         assert_eq!(allegro.next().rate, 4.0);
         assert!(
             (allegro.factor(3, 1.0) - 1.06).abs() < 1e-12 && (allegro.factor(9, -1.0) - 0.9).abs() < 1e-12

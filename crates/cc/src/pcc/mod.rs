@@ -243,6 +243,9 @@ impl<L: Learner> Controller for Pcc<L> {
             self.outcome = outcome;
             if self.learner.learn(tag, &outcome) {
                 self.new_plan();
+            } else if self.monitor.is_idle() {
+                // The rule held its rate until it would know more.
+                self.advance();
             }
         }
         self.close(report.now);

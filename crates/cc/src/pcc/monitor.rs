@@ -179,6 +179,11 @@ impl Monitor {
         self.intervals.back().filter(|interval| interval.closed.is_none())
     }
 
+    /// Nothing of what is sent now will be judged.
+    pub fn is_idle(&self) -> bool {
+        self.sending().is_none()
+    }
+
     /// When the interval that is sending should be closed, if that is a matter of time.
     pub fn ends_at(&self) -> Option<Time> {
         let interval = self.sending().filter(|interval| interval.packets > 0)?;

@@ -33,6 +33,8 @@ impl Bounds {
 /// The rate doubles every interval until one is worth less than the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
+    /// Where it began, in Mbit/s.
+    pub from: f64,
     /// What the next interval sends at, in Mbit/s.
     pub rate: f64,
     /// The last interval that was worth more.
@@ -44,7 +46,12 @@ pub struct Start {
 impl Start {
     /// Doubling from `rate`.
     pub fn at(rate: f64) -> Start {
-        Start { rate, best: None, waiting: 0 }
+        Start { from: rate, rate, best: None, waiting: 0 }
+    }
+
+    /// The best rate so far.
+    pub fn base(&self) -> f64 {
+        self.best.map_or(self.from, |best| best.rate)
     }
 
     /// Takes a result; the rate to settle at if doubling is over.

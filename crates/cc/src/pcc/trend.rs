@@ -20,6 +20,12 @@ const UNSTEADY: f64 = 4.0;
 /// ... and beyond a millisecond.
 const LEAST_UNSTEADY: f64 = 1e-3;
 
+/// Slopes of the delay below this count as flat, as in Vivace's paper (NSDI'18 section 4.2).
+///
+/// Deviation: PCC-Uspace has no such floor. Frames differ in size, so packets do, and a link takes its time for each; on a
+/// quiet path that alone makes trends that the filters below let through and the latency term then makes everything of.
+pub const FLAT: f64 = 0.01;
+
 /// What of an interval's delays counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Filtered {
@@ -75,7 +81,7 @@ impl Trend {
             unsteady |= beyond | self.is_unsteady(outcome.deviation);
         }
         Filtered {
-            slope: if steep { outcome.slope.max(0.0) } else { 0.0 },
+            slope: if steep && outcome.slope >= FLAT { outcome.slope } else { 0.0 },
             deviation: if unsteady { outcome.deviation } else { 0.0 },
         }
     }

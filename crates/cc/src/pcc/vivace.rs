@@ -4,10 +4,9 @@ use units::Rng;
 
 use super::monitor::{Length, Outcome, Tag};
 use super::probe::{Bounds, Pairs, Start, Tried};
+use super::trend::FLAT;
 use super::{Learner, Step, utility};
 
-/// Slopes of the delay below this count as flat (NSDI'18 section 4.2).
-const FLAT: f64 = 0.01;
 /// Results that doubling waits for at most before it holds its rate.
 const AHEAD: u32 = 2;
 /// Consecutive steps up to which the amplifier grows by one each, beyond by two (NSDI'18 section 4.2).
@@ -183,7 +182,7 @@ impl Learner for Vivace {
 
     fn base(&self) -> f64 {
         match &self.phase {
-            Phase::Starting(start) => start.best.map_or(start.rate, |best| best.rate),
+            Phase::Starting(start) => start.base(),
             Phase::Probing(pairs) => pairs.base,
         }
     }
