@@ -1,4 +1,4 @@
-//! Vivace's rule (NSDI'18 section 4): one pair of intervals gives the utility's gradient, and the rate climbs along it.
+//! Vivace's rule (NSDI'18 section 4): a pair of intervals gives the utility's gradient, and the rate climbs along it.
 
 use units::Rng;
 

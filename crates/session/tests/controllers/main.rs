@@ -2,7 +2,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod newreno;
-mod pcc;
 #[path = "../path/mod.rs"]
 mod path;
+mod pcc;
 mod steady;
