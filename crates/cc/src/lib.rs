@@ -6,6 +6,7 @@
 mod controller;
 pub mod fixed;
 pub mod newreno;
+pub mod nimbus;
 pub mod options;
 pub mod parts;
 pub mod pcc;

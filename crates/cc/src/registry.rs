@@ -1,6 +1,6 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, fixed, newreno, pcc, sqp};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, fixed, newreno, nimbus, pcc, sqp};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -36,6 +36,7 @@ pub const REGISTRY: &[Entry] = &[
     pcc::VIVACE_USPACE,
     pcc::PROTEUS_P,
     pcc::PROTEUS_S,
+    nimbus::ENTRY,
     fixed::ENTRY,
 ];
 

@@ -6,6 +6,7 @@ mod line;
 mod owd;
 mod rate;
 mod rounds;
+mod silence;
 
 pub use epoch::LossEpoch;
 pub use extremum::Extremum;
@@ -13,6 +14,7 @@ pub use line::Line;
 pub use owd::OwdBase;
 pub use rate::{RateSample, rate_sample};
 pub use rounds::Rounds;
+pub use silence::Silence;
 
 use units::{Bytes, Rate, Span};
 

@@ -16,6 +16,7 @@ mod vivace;
 
 use units::{Bytes, Rate, Rng, Span, Time};
 
+use crate::parts::Silence;
 use crate::{Controller, Decision, Entry, Options, Report, Sent, Setup};
 use monitor::{Length, Monitor, Outcome, Tag};
 use probe::Bounds;
@@ -139,30 +140,10 @@ trait Learner: Send {
     fn phase(&self) -> u8;
 }
 
-/// A timeout is at least this long: as long as the session lets a probe timeout become.
-const MIN_TIMEOUT: Span = Span::from_millis(500);
-/// Timeouts in a row double up to this many times (RFC 6298 section 5.5).
-const MOST_BACKOFF: u32 = 6;
 /// A feedback outage can't run away: this many times rate times round trip in flight (the codes use 2 to 5) ...
 const WINDOW_GAIN: f64 = 3.0;
 /// ... but always two intervals of the fewest packets.
 const MIN_WINDOW_DATAGRAMS: u64 = 20;
-
-/// Notices that nothing is heard.
-#[derive(Clone, Copy, Debug, Default)]
-struct Silence {
-    /// Since when, while something is in flight.
-    since: Option<Time>,
-    in_a_row: u32,
-}
-
-impl Silence {
-    fn due_at(&self, srtt: Span, rttvar: Span) -> Option<Time> {
-        // RFC 6298 section 2: srtt + 4 rttvar.
-        let timeout = (srtt + rttvar * 4).max(MIN_TIMEOUT);
-        self.since.map(|since| since + timeout * (1 << self.in_a_row.min(MOST_BACKOFF)))
-    }
-}
 
 /// The controller around a rule.
 #[derive(Clone, Debug)]
@@ -222,19 +203,16 @@ impl<L: Learner> Pcc<L> {
 
 impl<L: Learner> Controller for Pcc<L> {
     fn on_sent(&mut self, sent: &Sent) {
-        self.silence.since = self.silence.since.or(Some(sent.now));
+        self.silence.sent(sent.now);
         self.monitor.sent(sent.now, sent.packet, sent.size);
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
         self.monitor.settle(report);
-        (self.rttvar, self.silence) = match report.acked.is_empty() {
-            true => (report.rttvar, self.silence),
-            false => {
-                let since = (report.in_flight > Bytes::ZERO).then_some(report.now);
-                (report.rttvar, Silence { since, in_a_row: 0 })
-            }
-        };
+        self.rttvar = report.rttvar;
+        if !report.acked.is_empty() {
+            self.silence.heard(report.now, report.in_flight > Bytes::ZERO);
+        }
         // Nothing is judged before there is a round trip to measure intervals by.
         if self.srtt.replace(report.srtt).is_none() {
             self.new_plan();
@@ -254,7 +232,7 @@ impl<L: Learner> Controller for Pcc<L> {
     fn on_timer(&mut self, now: Time) {
         self.close(now);
         if self.silence_at().is_some_and(|at| at <= now) {
-            self.silence = Silence { since: Some(now), in_a_row: self.silence.in_a_row + 1 };
+            self.silence.reacted(now);
             self.learner.silence();
             self.new_plan();
         }

@@ -119,7 +119,7 @@ impl Pairs {
             return None;
         }
         self.issued += 1;
-        let faster = (place % 2 == 0) == self.faster_first[place / 2];
+        let faster = place.is_multiple_of(2) == self.faster_first[place / 2];
         let factor = if faster { 1.0 + self.step } else { 1.0 - self.step };
         Some((self.base * factor, place as u32))
     }
