@@ -114,8 +114,9 @@ struct Nimbus {
     /// mu, and the average it is the maximum of, in bit/s.
     mu: f64,
     received: f64,
-    /// z, in bit/s.
+    /// z, in bit/s, and its last value that a queue vouched for.
     cross: f64,
+    seen_cross: f64,
     detector: Detector,
     elasticity: f64,
     /// Without the pulse, in bit/s.
@@ -147,6 +148,7 @@ impl Nimbus {
             mu: params.mu.unwrap_or(0.0),
             received: 0.0,
             cross: 0.0,
+            seen_cross: 0.0,
             detector: Detector::new(),
             elasticity: 0.0,
             base: rate,
@@ -195,9 +197,11 @@ impl Nimbus {
         if self.params.mu.is_none() {
             self.mu = self.mu.max(self.received);
         }
-        // Deviation: the code takes z with an empty queue too; then it is what the link has to spare, and moves with our pulse.
+        self.cross = (self.mu * rates.sent / rates.received - rates.sent).clamp(0.0, self.mu);
+        // Deviation: the code's detector takes z with an empty queue too; but then it is what the link has to spare, and
+        // moves with our own pulse.
         if self.queuing() >= QUEUE {
-            self.cross = (self.mu * rates.sent / rates.received - rates.sent).clamp(0.0, self.mu);
+            self.seen_cross = self.cross;
         }
     }
 
@@ -207,7 +211,7 @@ impl Nimbus {
         let limited = self.is_limited();
         // A pulse that the application does not fill proves nothing.
         if !limited && !matches!(self.mode, Mode::Starting) {
-            self.detector.push(self.cross, self.mu, self.rates.received);
+            self.detector.push(self.seen_cross, self.mu, self.rates.received);
             if let Some(elasticity) = self.detector.update(self.frequency(), self.mu) {
                 self.elasticity = elasticity;
                 self.choose_mode(now);
@@ -354,7 +358,7 @@ impl Controller for Nimbus {
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("nimbus_base_bps", self.base);
         sink("nimbus_mu_bps", self.mu);
-        sink("nimbus_cross_bps", self.cross);
+        sink("nimbus_cross_bps", self.seen_cross);
         sink("nimbus_elasticity", self.elasticity);
         let mode = match self.mode {
             Mode::Starting => 0.0,

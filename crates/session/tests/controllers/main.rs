@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod newreno;
+mod nimbus;
 #[path = "../path/mod.rs"]
 mod path;
 mod pcc;
