@@ -4,7 +4,7 @@ use units::{Span, Time};
 
 use crate::parts::LossEpoch;
 
-/// RFC 9438 section 4.1: C in datagrams per second cubed, and what is left after a loss.
+/// RFC 9438 sections 5 and 4.6: C in datagrams per second cubed, and what is left after a loss.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// RFC 9438 section 4.3: Reno's additive increase for the same decrease.

@@ -50,8 +50,8 @@ impl Ring {
         self.samples[split..].iter().chain(&self.samples[..split]).copied()
     }
 
-    /// Magnitude of one frequency of the full ring, `bin` (more than none) cycles in all, by Goertzel's recursion. Whole cycles
-    /// do not see the mean, and a magnitude does not see where the ring begins.
+    /// Magnitude of one frequency of the full ring, `bin` (more than none) cycles in all, by Goertzel's recursion.
+    /// Whole cycles do not see the mean, and a magnitude does not see where the ring begins.
     fn magnitude(&self, bin: usize) -> f64 {
         let turn = 2.0 * (TAU * bin as f64 / SAMPLES as f64).cos();
         let step = |(last, before): (f64, f64), value: &f64| (value + turn * last - before, last);
@@ -94,7 +94,8 @@ impl Detector {
         self.received.iter().next()
     }
 
-    /// Updates the elasticity for a pulse at `frequency` on a link of `mu`; `None` until the ring is full, and between spectra.
+    /// Updates the elasticity for a pulse at `frequency` on a link of `mu`; `None` until the ring is full, and
+    /// between spectra.
     pub fn update(&mut self, frequency: f64, mu: f64) -> Option<f64> {
         if self.cross.samples.len() < SAMPLES || !self.cross.next.is_multiple_of(EVERY) {
             return None;

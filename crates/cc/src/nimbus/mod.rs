@@ -1,4 +1,5 @@
-//! Nimbus: a small pulse on the sending rate tells whether the cross traffic is elastic (arXiv 1802.08730, SIGCOMM 2022).
+//! Nimbus: a small pulse on the sending rate tells whether the cross traffic is elastic (arXiv 1802.08730, SIGCOMM
+//! 2022).
 //!
 //! ```text
 //!   acknowledged -> flow.rs      S, R: send and receive rate of the same packets
@@ -41,7 +42,7 @@ pub const ENTRY: Entry = Entry {
 const TICK: Span = Span::from_millis(10);
 /// Ticks made up for after a late one, at most.
 const MOST_TICKS: u32 = 20;
-/// Weights of delay mode's two terms (paper section 5; code alpha, beta).
+/// Weights of delay mode's two terms (paper; code: alpha, beta).
 const FILL: f64 = 0.8;
 const DRAIN: f64 = 0.5;
 /// The rate never falls below this share of the link's (code).
@@ -198,8 +199,8 @@ impl Nimbus {
             self.mu = self.mu.max(self.received);
         }
         self.cross = (self.mu * rates.sent / rates.received - rates.sent).clamp(0.0, self.mu);
-        // Deviation: the code's detector takes z with an empty queue too; but then it is what the link has to spare, and
-        // moves with our own pulse.
+        // Deviation: the code's detector takes z with an empty queue too; but then it is what the link has to spare,
+        // and moves with our own pulse.
         if self.queuing() >= QUEUE {
             self.seen_cross = self.cross;
         }
@@ -247,8 +248,8 @@ impl Nimbus {
         }
     }
 
-    /// Deviation: the code sends 2 MB/s for the first second. Here the rate doubles until the path delivers less than was
-    /// sent or queues twice the delay aimed for.
+    /// Deviation: the code sends 2 MB/s for the first second. Here the rate doubles until the path delivers less than
+    /// was sent or queues twice the delay aimed for.
     fn is_saturated(&self) -> bool {
         let short = self.rates.sent > 0.0 && self.rates.received < SATURATED * self.rates.sent;
         short && self.queuing() >= self.params.target || self.queuing() >= self.params.target * 2

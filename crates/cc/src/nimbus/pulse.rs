@@ -2,9 +2,9 @@
 
 use std::f64::consts::TAU;
 
-/// Share of the period that is spent above the mean (paper section 4; code `up_ratio`).
+/// Share of the period that is spent above the mean (paper; code `up_ratio`).
 const UP: f64 = 0.25;
-/// Height of the pulse as a share of the link's rate (paper section 4; code `pulse_size`).
+/// Height of the pulse as a share of the link's rate (paper; code `pulse_size`).
 pub const HEIGHT: f64 = 0.25;
 
 /// What the pulse adds `seconds` into the session at `frequency` (Hz), as a share of the link's rate.

@@ -1,4 +1,5 @@
-//! Allegro's rule (NSDI'15 section 3): double, then try faster and slower, then move on with growing steps while it helps.
+//! Allegro's rule (NSDI'15): double, then try faster and slower, then move on with growing steps while it
+//! helps.
 
 use units::Rng;
 
@@ -34,7 +35,7 @@ pub struct Params {
     pub length: Length,
 }
 
-/// NSDI'15: sections 3.1 (intervals) and 3.2 (eps 0.01 to 0.05, two pairs).
+/// NSDI'15: eps from 0.01 to 0.05, two pairs, intervals of 1.7 to 2.2 round trips and ten packets.
 pub const PAPER: Params = Params {
     utility: utility::allegro,
     probe: 0.01,
@@ -48,8 +49,8 @@ pub const PAPER: Params = Params {
     length: Length { round_trips: (1.7, 2.2), of_smallest: false, datagrams: 10, heard: 0 },
 };
 
-/// PCC-Uspace master: kProbingStepSize, kDecisionMadeStepSize, kMaxDecisionMadeStepSize, three groups of intervals of the
-/// smallest round trip, with four delays each.
+/// PCC-Uspace master: kProbingStepSize, kDecisionMadeStepSize, kMaxDecisionMadeStepSize, three groups of intervals of
+/// the smallest round trip, with four delays each.
 pub const USPACE: Params = Params {
     utility: utility::allegro_uspace,
     probe: 0.05,

@@ -263,3 +263,45 @@ impl<L: Learner> Controller for Pcc<L> {
         sink("pcc_delay_slope", self.outcome.slope);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::tests::{acked, report};
+
+    fn sent(n: u64) -> Sent {
+        Sent {
+            now: Time::from_millis(n),
+            packet: n,
+            size: 1000,
+            frame: None,
+            in_flight: Bytes::new(1000),
+            app_limited: false,
+        }
+    }
+
+    #[test]
+    fn nothing_is_judged_before_a_round_trip_is_known() {
+        let mut pcc = allegro(allegro::PAPER, &Setup { mtu: 1000, ..Setup::default() });
+        (0..40).for_each(|n| pcc.on_sent(&sent(n)));
+        assert_eq!(pcc.next_timer(), Some(Time::from_millis(500)));
+        pcc.on_feedback(&report(&[acked(0, 1000)], &[]));
+        pcc.on_sent(&sent(101));
+        // An interval of 1.7 to 2.2 round trips of 40 ms.
+        let ends = pcc.next_timer().unwrap() - Time::from_millis(101);
+        assert!((Span::from_millis(68)..=Span::from_millis(88)).contains(&ends), "{ends:?}");
+    }
+
+    #[test]
+    fn silence_halves_the_rate_and_waits_longer_each_time() {
+        let mut pcc = allegro(allegro::PAPER, &Setup { initial: Rate::from_mbps(8), ..Setup::default() });
+        pcc.on_sent(&sent(0));
+        for (at, mbps) in [(500, 4.0), (1500, 2.0), (3500, 1.0), (7500, 0.5), (15_500, 0.3)] {
+            assert_eq!(pcc.next_timer(), Some(Time::from_millis(at)));
+            pcc.on_timer(Time::from_millis(at));
+            // The first trial is a hundredth faster or slower, the encoder gets the base at least.
+            let media = pcc.decision().media.unwrap().as_f64() / 1e6;
+            assert!((mbps..=mbps * 1.011).contains(&media), "{at} ms: {media}");
+        }
+    }
+}

@@ -225,8 +225,9 @@ impl Monitor {
     }
 
     fn acked(&mut self, acked: &Acked) {
-        // Deviation: the forward path's delay from the receiver's timestamps stands for the round trip. Its slope is the same
-        // where the way back is steady, and feedback that is batched or compressed on that way does not blur it.
+        // Deviation: the forward path's delay from the receiver's timestamps stands for the round trip. Its slope is
+        // the same where the way back is steady, and feedback that is batched or compressed on that way does not blur
+        // it.
         let delay = acked.arrived_at.map(|at| at.delay_since(acked.sent_at));
         let origin = self.origin;
         if let Some(interval) = self.of(acked.packet) {

@@ -1,21 +1,21 @@
 //! What an interval was worth. Rates `x` are in Mbit/s, as the published coefficients want them; losses are fractions.
 
-/// Allegro tolerates this much loss (NSDI'15 section 2.2).
+/// Allegro tolerates this much loss (NSDI'15).
 const LOSS_TOLERANCE: f64 = 0.05;
 /// Steepness of Allegro's cliff at the tolerated loss (NSDI'15: alpha = 100; PCC-Uspace: 1000).
 const CLIFF: f64 = 100.0;
 const CLIFF_USPACE: f64 = 1000.0;
-/// What Uspace's latency factor comes to while no round trip halves within an interval: with its tolerance of 100 % that
-/// leaves a constant.
+/// What Uspace's latency factor comes to while no round trip halves within an interval: with its tolerance of 100 %
+/// that leaves a constant.
 const LATENCY_FACTOR_USPACE: f64 = 0.5;
 /// Beyond this an exponential is as good as infinite.
 const LARGEST_EXPONENT: f64 = 500.0;
 
-/// Exponent of the rate's worth (NSDI'18 section 4.1, t).
+/// Exponent of the rate's worth (NSDI'18, utility: t).
 const EXPONENT: f64 = 0.9;
-/// Weight of the latency gradient (NSDI'18 section 4.1, b).
+/// Weight of the latency gradient (NSDI'18, utility: b).
 pub const LATENCY: f64 = 900.0;
-/// Weight of the loss (NSDI'18 section 4.1, c).
+/// Weight of the loss (NSDI'18, utility: c).
 pub const LOSS: f64 = 11.35;
 /// Weight of the round trip's deviation for a scavenger (Proteus; PCC-Uspace, where the deviation is in microseconds).
 pub const DEVIATION: f64 = 0.0015;
@@ -24,7 +24,7 @@ fn sigmoid(y: f64, steepness: f64) -> f64 {
     1.0 / (1.0 + (steepness * y).min(LARGEST_EXPONENT).exp())
 }
 
-/// Allegro's utility (NSDI'15 section 2.2): throughput, worthless beyond 5 % loss, less what was lost.
+/// Allegro's utility (NSDI'15): throughput, worthless beyond 5 % loss, less what was lost.
 pub fn allegro(x: f64, loss: f64) -> f64 {
     x * (1.0 - loss) * sigmoid(loss - LOSS_TOLERANCE, CLIFF) - x * loss
 }
@@ -34,7 +34,8 @@ pub fn allegro_uspace(x: f64, loss: f64) -> f64 {
     x * (1.0 - loss) * sigmoid(loss - LOSS_TOLERANCE, CLIFF_USPACE) * LATENCY_FACTOR_USPACE - x * loss
 }
 
-/// Vivace's utility (NSDI'18 eq. 1): `slope` is the round trip's growth in seconds per second; falling counts for nothing.
+/// Vivace's utility (NSDI'18): `slope` is the round trip's growth in seconds per second; falling counts for
+/// nothing.
 pub fn vivace(x: f64, slope: f64, loss: f64, latency: f64) -> f64 {
     x.powf(EXPONENT) - latency * x * slope.max(0.0) - LOSS * x * loss
 }

@@ -1,4 +1,4 @@
-//! Vivace's rule (NSDI'18 section 4): a pair of intervals gives the utility's gradient, and the rate climbs along it.
+//! Vivace's rule (NSDI'18): a pair of intervals gives the utility's gradient, and the rate climbs along it.
 
 use units::Rng;
 
@@ -9,7 +9,7 @@ use super::{Learner, Step, utility};
 
 /// Results that doubling waits for at most before it holds its rate.
 const AHEAD: u32 = 2;
-/// Consecutive steps up to which the amplifier grows by one each, beyond by two (NSDI'18 section 4.2).
+/// Consecutive steps up to which the amplifier grows by one each, beyond by two (NSDI'18, rate control).
 const GENTLE_STEPS: u32 = 3;
 
 /// Vivace's constants.
@@ -29,7 +29,7 @@ pub struct Params {
     pub length: Length,
 }
 
-/// NSDI'18 section 4. Intervals of fewer than ten packets tell no gradient, and last longer.
+/// NSDI'18. Intervals of fewer than ten packets tell no gradient, and last longer.
 pub const PAPER: Params = Params {
     latency: utility::LATENCY,
     probe: 0.05,
