@@ -30,6 +30,7 @@ pub struct Entry {
 pub const REGISTRY: &[Entry] = &[
     sqp::ENTRY,
     newreno::ENTRY,
+    fixed::ENTRY,
     pcc::PCC,
     pcc::PCC_USPACE,
     pcc::VIVACE,
@@ -37,7 +38,6 @@ pub const REGISTRY: &[Entry] = &[
     pcc::PROTEUS_P,
     pcc::PROTEUS_S,
     nimbus::ENTRY,
-    fixed::ENTRY,
 ];
 
 /// Builds the controller that `options` names.
