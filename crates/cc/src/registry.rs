@@ -1,9 +1,6 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{
-    Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, ledbat, newreno,
-    quic_dc, rocc, scream, sprout, sqp, vegas, westwood,
-};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, ledbat, newreno, nimbus, pcc, quic_dc, rocc, scream, sprout, sqp, vegas, westwood};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -56,6 +53,13 @@ pub const REGISTRY: &[Entry] = &[
     vegas::ENTRY,
     ledbat::ENTRY,
     fixed::ENTRY,
+    pcc::PCC,
+    pcc::PCC_USPACE,
+    pcc::VIVACE,
+    pcc::VIVACE_USPACE,
+    pcc::PROTEUS_P,
+    pcc::PROTEUS_S,
+    nimbus::ENTRY,
 ];
 
 /// Builds the controller that `options` names.

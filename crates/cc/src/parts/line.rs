@@ -45,10 +45,18 @@ impl Line {
 
     /// Standard error of the slope; `None` with fewer than three points.
     pub fn slope_error(&self) -> Option<f64> {
-        let slope = self.slope().filter(|_| self.n >= 3.0)?;
-        let (sxx, sxy) = (self.xx - self.x * self.x / self.n, self.xy - self.x * self.y / self.n);
-        let residual = (self.yy - self.y * self.y / self.n - slope * sxy).max(0.0);
-        Some((residual / (self.n - 2.0) / sxx).sqrt())
+        let squares = self.residual_squares().filter(|_| self.n >= 3.0)?;
+        Some((squares / (self.n - 2.0) / (self.xx - self.x * self.x / self.n)).sqrt())
+    }
+
+    /// Root mean square of the points' distances from the line, in units of `y`; `None` without a slope.
+    pub fn residual(&self) -> Option<f64> {
+        self.residual_squares().map(|squares| (squares / self.n).sqrt())
+    }
+
+    fn residual_squares(&self) -> Option<f64> {
+        let sxy = self.xy - self.x * self.y / self.n;
+        Some((self.yy - self.y * self.y / self.n - self.slope()? * sxy).max(0.0))
     }
 }
 
@@ -66,6 +74,7 @@ mod tests {
         [(0.0, 0.0), (1.0, 1.0), (2.0, 0.0), (3.0, 1.0)].iter().for_each(|&(x, y)| noisy.add(x, y));
         assert!((noisy.slope().unwrap() - 0.2).abs() < 1e-12);
         assert!((noisy.slope_error().unwrap() - 0.08f64.sqrt()).abs() < 1e-12);
+        assert!((noisy.residual().unwrap() - 0.2f64.sqrt()).abs() < 1e-12);
         assert_eq!((noisy.mean(), noisy.deviation(), noisy.count()), (Some(0.5), Some(0.5), 4));
         assert_eq!(Line::default().slope(), None);
     }

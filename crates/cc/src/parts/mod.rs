@@ -9,6 +9,7 @@ mod rate;
 mod reno;
 mod rounds;
 mod rtt;
+mod silence;
 
 pub use epoch::LossEpoch;
 pub use extremum::Extremum;
@@ -19,6 +20,7 @@ pub use rate::{RateSample, rate_sample, sampled};
 pub use reno::{RenoWindow, initial_window};
 pub use rounds::Rounds;
 pub use rtt::packet_rtts;
+pub use silence::Silence;
 
 use units::{Bytes, Rate, Span};
 

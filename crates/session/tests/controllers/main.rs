@@ -7,12 +7,14 @@ mod copa;
 mod cubic;
 mod ledbat;
 mod newreno;
+mod nimbus;
 #[path = "../path/mod.rs"]
 mod path;
 mod quic_dc;
 mod rocc;
 mod scream;
 mod sprout;
+mod pcc;
 mod steady;
 mod vegas;
 mod westwood;
