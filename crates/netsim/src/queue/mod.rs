@@ -16,9 +16,12 @@ mod codel;
 mod drophead;
 mod droptail;
 mod fifo;
+mod fq_codel;
+mod lanes;
 mod options;
 mod pie;
 mod registry;
+mod sfq;
 #[cfg(test)]
 mod testing;
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use units::{Rate, Rng};
 
 use super::options::Options;
-use super::{Queue, codel, drophead, droptail, pie};
+use super::{Queue, codel, drophead, droptail, fq_codel, pie, sfq};
 use crate::text::{self, TextError};
 
 /// What a discipline may know about the link it serves.
@@ -53,6 +53,8 @@ pub const REGISTRY: &[Entry] = &[
     pie::RFC8033,
     pie::LINUX,
     pie::LINUX_OLD,
+    sfq::ENTRY,
+    fq_codel::ENTRY,
 ];
 
 /// A queue discipline and its arguments as text, known to be buildable.
