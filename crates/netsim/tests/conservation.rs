@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use framewire_netsim::{
     CrossTraffic, GilbertElliott, Impairments, Link, LinkConfig, Loss, MahimahiTrace, Notice, Opportunities,
-    Packet, Pattern, RateProcess, Reorder, World,
+    Packet, Pattern, Policer, RateProcess, Reorder, Shaper, World,
 };
 use proptest::prelude::*;
 use record::{Event, Memory, Tap};
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 fn rate_process() -> impl Strategy<Value = RateProcess> {
     let mbps = 0u64..40;
@@ -23,11 +23,16 @@ fn rate_process() -> impl Strategy<Value = RateProcess> {
         let trace = Arc::new(MahimahiTrace::from_millis(millis).unwrap());
         RateProcess::Trace(Opportunities { trace, once, framing: 4 })
     });
+    let shaper = (mbps.clone(), 1_000u64..9_000, prop::option::of(mbps.clone())).prop_map(|(mbps, burst, peak)| {
+        let (rate, peak) = (Rate::from_mbps(mbps), peak.map(Rate::from_mbps));
+        RateProcess::Shaper(Shaper { rate, burst: Bytes::new(burst), peak })
+    });
     prop_oneof![
         Just(RateProcess::Infinite),
         mbps.prop_map(|mbps| RateProcess::Constant(Rate::from_mbps(mbps))),
         steps,
-        trace
+        trace,
+        shaper
     ]
 }
 
@@ -48,14 +53,16 @@ prop_compose! {
     fn link_config()(
         rate in rate_process(), queue in "droptail:[1-9][0-9]?p|droptail:[1-9]0kB|droptail:[1-9]0ms|infinite",
         delay in 0i64..30, jitter in 0i64..4, loss in loss(), duplicate in 0.0..0.2, reorder in 0.0..0.3,
-        blackout in 0u64..150, mtu in 800u32..1600
+        blackout in 0u64..150, mtu in 800u32..1600, police in prop::option::of((1u64..20, 1_500u64..9_000))
     ) -> LinkConfig {
         let blackouts = vec![(Time::from_millis(blackout), Time::from_millis(blackout + 10))];
         let mtu = vec![(Time::from_millis(100), mtu)];
+        let policer = |(mbps, burst)| Policer { rate: Rate::from_mbps(mbps), burst: Bytes::new(burst) };
+        let police = police.map(policer);
         LinkConfig {
             jitter: Span::from_millis(jitter),
             reorder: Some(Reorder { probability: reorder, extra: Span::from_millis(7) }),
-            impairments: Impairments { loss, duplicate, blackouts, mtu },
+            impairments: Impairments { loss, duplicate, blackouts, mtu, police },
             ..LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::from_millis(delay))
         }
     }
@@ -140,7 +147,8 @@ proptest! {
         let mut link = Link::new(config, 1, "link", Tap::default());
         drive(&mut link, &arrivals, |_| {});
         if let Some(capacity) = rate.capacity(Time::ZERO, Time::from_secs(10)) {
-            prop_assert!(link.stats().total().departed.bytes <= capacity.get());
+            let burst = if let RateProcess::Shaper(shaper) = rate { shaper.burst.get() } else { 0 };
+            prop_assert!(link.stats().total().departed.bytes <= capacity.get() + burst);
         }
     }
 
