@@ -45,7 +45,9 @@ impl Bucket {
     pub fn ready(&mut self, now: Time, size: u32) -> Time {
         self.fill(now);
         let needed = u64::from(size) * PER_BYTE;
-        let Some(missing) = needed.checked_sub(self.tokens).filter(|&missing| missing > 0) else { return now };
+        let Some(missing) = needed.checked_sub(self.tokens).filter(|&missing| missing > 0) else {
+            return now;
+        };
         match self.rate.as_bps() {
             0 => Time::MAX,
             _ if needed > self.depth => Time::MAX,

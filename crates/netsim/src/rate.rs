@@ -109,7 +109,9 @@ impl RateProcess {
     pub fn capacity(&self, from: Time, to: Time) -> Option<Bytes> {
         match self {
             RateProcess::Infinite => None,
-            RateProcess::Constant(rate) | RateProcess::Shaper(Shaper { rate, .. }) => Some(rate.bytes_in(to - from)),
+            RateProcess::Constant(rate) | RateProcess::Shaper(Shaper { rate, .. }) => {
+                Some(rate.bytes_in(to - from))
+            }
             RateProcess::Steps(steps) => Some(steps.capacity(from, to)),
             RateProcess::Trace(opportunities) => Some(opportunities.capacity(from, to)),
         }

@@ -23,10 +23,11 @@ fn rate_process() -> impl Strategy<Value = RateProcess> {
         let trace = Arc::new(MahimahiTrace::from_millis(millis).unwrap());
         RateProcess::Trace(Opportunities { trace, once, framing: 4 })
     });
-    let shaper = (mbps.clone(), 1_000u64..9_000, prop::option::of(mbps.clone())).prop_map(|(mbps, burst, peak)| {
-        let (rate, peak) = (Rate::from_mbps(mbps), peak.map(Rate::from_mbps));
-        RateProcess::Shaper(Shaper { rate, burst: Bytes::new(burst), peak })
-    });
+    let shaper =
+        (mbps.clone(), 1_000u64..9_000, prop::option::of(mbps.clone())).prop_map(|(mbps, burst, peak)| {
+            let (rate, peak) = (Rate::from_mbps(mbps), peak.map(Rate::from_mbps));
+            RateProcess::Shaper(Shaper { rate, burst: Bytes::new(burst), peak })
+        });
     prop_oneof![
         Just(RateProcess::Infinite),
         mbps.prop_map(|mbps| RateProcess::Constant(Rate::from_mbps(mbps))),

@@ -18,7 +18,9 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "first in, first out; makes room by dropping the oldest packets",
     options: &[LIMIT_OPTION],
     build: |options, setup| match options.limit(setup.reference, Limit::NONE)? {
-        Limit::NONE => Err(TextError::new("drophead", "a queue by itself", "a limit after it: drophead:100p")),
+        Limit::NONE => {
+            Err(TextError::new("drophead", "a queue by itself", "a limit after it: drophead:100p"))
+        }
         limit => Ok(Box::new(DropHead::new(limit))),
     },
 };

@@ -19,7 +19,9 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "first in, first out; refuses what exceeds a limit in packets, bytes or time at the reference rate",
     options: &[LIMIT_OPTION],
     build: |options, setup| match options.limit(setup.reference, Limit::NONE)? {
-        Limit::NONE => Err(TextError::new("droptail", "a queue by itself", "a limit after it: droptail:100p")),
+        Limit::NONE => {
+            Err(TextError::new("droptail", "a queue by itself", "a limit after it: droptail:100p"))
+        }
         limit => Ok(Box::new(DropTail::new(limit))),
     },
 };

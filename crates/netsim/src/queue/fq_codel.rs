@@ -30,7 +30,10 @@ pub(super) const ENTRY: Entry = Entry {
         ("interval", "how long it may be exceeded: a round trip; default 100ms"),
         ("mtu", "no drop while a flow has no more bytes than this waiting; default 1500B"),
         ("ecn", "marks ECN-capable packets instead of dropping them; default on"),
-        ("linux", "a drop needs more than an interval above target, as in Linux, not just an interval; default off"),
+        (
+            "linux",
+            "a drop needs more than an interval above target, as in Linux, not just an interval; default off",
+        ),
         ("flows", "how many lanes there are; default 1024"),
         ("quantum", "bytes a lane sends in its turn; default 1514B"),
         ("batch", "most packets dropped at once when it is full; default 64"),
@@ -112,7 +115,11 @@ impl FqCodel {
 
     /// The lane at `list`'s head has had its turn, or has nothing to send.
     fn pass(&mut self, lane: u32, from_new: bool, keep: bool) {
-        if from_new { self.new.pop_front() } else { self.old.pop_front() };
+        if from_new {
+            self.new.pop_front()
+        } else {
+            self.old.pop_front()
+        };
         if keep { self.old.push_back(lane) } else { self.turns[lane as usize].listed = false }
     }
 }
@@ -187,11 +194,13 @@ mod tests {
         const V: u16 = 30;
         let mut queue = queue("fq_codel");
         let mut drops = Drops::new();
-        let mut offer = |queue: &mut dyn Queue, flow, id, size| {
+        let offer = |queue: &mut dyn Queue, flow, id, size| {
             queue.enqueue(Time::ZERO, packet(flow, id, size), &mut Drops::new()).unwrap();
         };
         let mut take = |queue: &mut dyn Queue, count: usize| -> Vec<_> {
-            (0..count).map(|_| queue.dequeue(Time::ZERO, &mut drops).map(|p| (p.flow, p.id)).unwrap()).collect()
+            (0..count)
+                .map(|_| queue.dequeue(Time::ZERO, &mut drops).map(|p| (p.flow, p.id)).unwrap())
+                .collect()
         };
         (1..=4).for_each(|id| offer(&mut *queue, A, id, 1514));
         assert_eq!(take(&mut *queue, 1), [(A, 1)]);

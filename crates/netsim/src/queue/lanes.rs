@@ -5,7 +5,7 @@
 //! lane 1: head -> node <- tail                waited, whichever lanes they waited in
 //! ```
 
-use units::{Rng, Time};
+use units::{Rng, Span, Time};
 
 use super::Backlog;
 use super::options::Options;
@@ -43,12 +43,7 @@ impl Lanes {
     /// `count` empty lanes.
     pub fn new(count: u32) -> Lanes {
         let lane = Lane { head: NONE, tail: NONE, backlog: Backlog::default() };
-        Lanes {
-            lanes: vec![lane; count as usize],
-            nodes: Vec::new(),
-            free: NONE,
-            total: Backlog::default(),
-        }
+        Lanes { lanes: vec![lane; count as usize], nodes: Vec::new(), free: NONE, total: Backlog::default() }
     }
 
     /// How many lanes there are.
@@ -143,8 +138,10 @@ impl Lanes {
 }
 
 /// What the option that chooses a [`Hash`] is called, and what it takes.
-pub(super) const HASH_OPTION: (&str, &str) =
-    ("hash", "which flows share a lane: `identity` takes the flow's number (default), `seeded` a random function");
+pub(super) const HASH_OPTION: (&str, &str) = (
+    "hash",
+    "which flows share a lane: `identity` takes the flow's number (default), `seeded` a random function",
+);
 
 /// Which lane a flow goes to.
 #[derive(Debug)]
@@ -199,12 +196,12 @@ fn mix(mut z: u64) -> u64 {
 /// Something that is due every `period` from the start of the world on; never if the period is zero.
 #[derive(Debug)]
 pub(super) struct Periodic {
-    period: units::Span,
+    period: Span,
     next: Time,
 }
 
 impl Periodic {
-    pub fn new(period: units::Span) -> Periodic {
+    pub fn new(period: Span) -> Periodic {
         let next = if period.is_positive() { Time::ZERO + period } else { Time::MAX };
         Periodic { period, next }
     }
@@ -224,8 +221,10 @@ impl Periodic {
 mod tests {
     use std::collections::VecDeque;
 
-    use super::*;
     use proptest::prelude::*;
+    use units::{Rng, Span};
+
+    use super::*;
 
     proptest! {
         #[test]
@@ -267,9 +266,9 @@ mod tests {
     #[test]
     fn periods_are_counted_from_the_start() {
         let ms = Time::from_millis;
-        let mut every = Periodic::new(units::Span::from_millis(10));
+        let mut every = Periodic::new(Span::from_millis(10));
         let due = [9, 10, 11, 19, 45, 49, 50].map(|at| every.is_due(ms(at)));
         assert_eq!(due, [false, true, false, false, true, false, true]);
-        assert!(!Periodic::new(units::Span::ZERO).is_due(ms(1_000_000)));
+        assert!(!Periodic::new(Span::ZERO).is_due(ms(1_000_000)));
     }
 }

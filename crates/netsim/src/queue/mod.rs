@@ -15,11 +15,13 @@
 mod codel;
 mod drophead;
 mod droptail;
+mod dualpi2;
 mod fifo;
 mod fq_codel;
 mod lanes;
 mod options;
 mod pie;
+mod red;
 mod registry;
 mod sfq;
 #[cfg(test)]

@@ -13,6 +13,27 @@ use crate::text::{self, TextError};
 /// The option that words without a key belong to.
 const LIMIT: &str = "limit";
 
+/// A length of the queue, in the unit it is watched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Threshold {
+    Packets(u64),
+    Bytes(u64),
+}
+
+impl FromStr for Threshold {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Threshold, ()> {
+        let packets =
+            text.strip_suffix('p').and_then(|number| number.trim().parse().ok()).map(Threshold::Packets);
+        let bytes = || text.parse().ok().map(|size: Bytes| Threshold::Bytes(size.get()));
+        match packets.or_else(bytes) {
+            None | Some(Threshold::Packets(0) | Threshold::Bytes(0)) => Err(()),
+            Some(threshold) => Ok(threshold),
+        }
+    }
+}
+
 /// What was written after a queue's name, all of it known to its registry row.
 pub struct Options<'a> {
     pairs: Vec<(&'a str, &'a str)>,
@@ -61,18 +82,18 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// All the limits written, each of which must be fit; `default` where there is none.
+    /// All the limits written, each of which must be met; `default` where there is none.
     pub(super) fn limit(&self, reference: Rate, default: Limit) -> Result<Limit, TextError> {
-        self.limit_of(LIMIT, reference, default)
-    }
-
-    /// As [`limit`](Options::limit), of the option called `key`.
-    pub(super) fn limit_of(&self, key: &str, reference: Rate, default: Limit) -> Result<Limit, TextError> {
-        let mut written = self.pairs.iter().filter(|(name, _)| *name == key).peekable();
+        let mut written = self.pairs.iter().filter(|(name, _)| *name == LIMIT).peekable();
         if written.peek().is_none() {
             return Ok(default);
         }
         written.try_fold(Limit::NONE, |limit, (_, text)| Ok(limit.and(read_limit(text, reference)?)))
+    }
+
+    /// A length of the queue.
+    pub(super) fn threshold(&self, key: &'static str, default: Threshold) -> Result<Threshold, TextError> {
+        self.parsed(key, default, |_| true, "packets (5p) or a size (30kB) above zero")
     }
 
     /// A time above zero.

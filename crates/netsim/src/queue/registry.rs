@@ -6,7 +6,7 @@ use std::str::FromStr;
 use units::{Rate, Rng};
 
 use super::options::Options;
-use super::{Queue, codel, drophead, droptail, fq_codel, pie, sfq};
+use super::{Queue, codel, drophead, droptail, dualpi2, fq_codel, pie, red, sfq};
 use crate::text::{self, TextError};
 
 /// What a discipline may know about the link it serves.
@@ -55,6 +55,9 @@ pub const REGISTRY: &[Entry] = &[
     pie::LINUX_OLD,
     sfq::ENTRY,
     fq_codel::ENTRY,
+    dualpi2::RFC9332,
+    dualpi2::LINUX,
+    red::ENTRY,
 ];
 
 /// A queue discipline and its arguments as text, known to be buildable.
@@ -76,7 +79,8 @@ impl QueueSpec {
 fn build(text: &str, setup: &Setup) -> Built {
     let (name, arguments) = text::split_name(text);
     let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let accepted: Vec<_> = REGISTRY.iter().map(|entry| entry.syntax.split(", ").next().unwrap()).collect();
+        let accepted: Vec<_> =
+            REGISTRY.iter().map(|entry| entry.syntax.split(", ").next().unwrap()).collect();
         TextError::new(text, "a queue", accepted.join(", "))
     })?;
     (entry.build)(&Options::read(entry, arguments)?, setup)

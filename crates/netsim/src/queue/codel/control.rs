@@ -170,9 +170,8 @@ mod tests {
 
     #[test]
     fn c1_continuous_law() {
-        let expected = [
-            100_000, 200_000, 270_711, 328_446, 378_446, 423_167, 463_992, 501_788, 537_144, 570_477u64,
-        ];
+        let expected =
+            [100_000, 200_000, 270_711, 328_446, 378_446, 423_167, 463_992, 501_788, 537_144, 570_477u64];
         let mut at = Time::from_millis(100);
         for (count, micros) in (1..).zip(expected) {
             assert_eq!((at.as_nanos() + 500) / 1_000, micros);
@@ -185,9 +184,8 @@ mod tests {
         let sojourn = |ms| if (600..800).contains(&ms) { 2_000 } else { 20_000 };
         let drops = drops(&Parameters::default(), 1, 1_300, sojourn);
         assert_eq!(times(&drops[..10]), C1[..10]);
-        let expected = [
-            900, 934, 965, 996, 1024, 1052, 1079, 1105, 1130, 1154, 1178, 1201, 1223, 1245, 1266, 1287,
-        ];
+        let expected =
+            [900, 934, 965, 996, 1024, 1052, 1079, 1105, 1130, 1154, 1178, 1201, 1223, 1245, 1266, 1287];
         assert_eq!(times(&drops[10..]), expected);
         assert!(drops[10..].iter().map(|drop| drop.1).eq(9..=24));
     }

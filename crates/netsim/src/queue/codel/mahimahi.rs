@@ -48,9 +48,7 @@ impl Codel {
     fn next(&mut self, now: u64) -> Option<(Packet, bool)> {
         let packet = self.packets.pop()?;
         let sojourn = now - packet.entered.as_nanos() / 1_000_000;
-        if self.packets.is_empty()
-            || sojourn < self.target
-            || self.packets.bytes() <= u64::from(OPPORTUNITY)
+        if self.packets.is_empty() || sojourn < self.target || self.packets.bytes() <= u64::from(OPPORTUNITY)
         {
             self.first_above = 0;
             return Some((packet, false));
@@ -125,7 +123,9 @@ mod tests {
         let mut queue = Codel::new(Limit::NONE, super::super::TARGET, super::super::INTERVAL);
         let mut drops = Drops::new();
         for id in 0..400 {
-            queue.enqueue(Time::ZERO, Packet { id, ..Packet::bare(0, 1500, Time::ZERO) }, &mut drops).unwrap();
+            queue
+                .enqueue(Time::ZERO, Packet { id, ..Packet::bare(0, 1500, Time::ZERO) }, &mut drops)
+                .unwrap();
         }
         let mut lost = Vec::new();
         for ms in 1..=330 {

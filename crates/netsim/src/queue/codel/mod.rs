@@ -33,8 +33,14 @@ pub(super) const ENTRY: Entry = Entry {
         ("interval", "how long it may be exceeded: a round trip; default 100ms"),
         ("mtu", "no drop while no more bytes than this wait; default 1500B"),
         ("ecn", "marks ECN-capable packets instead of dropping them; default off"),
-        ("linux", "a drop needs more than an interval above target, as in Linux, not just an interval; default off"),
-        ("mahimahi", "loses the packet after the one that CoDel drops, in whole milliseconds, as Mahimahi does"),
+        (
+            "linux",
+            "a drop needs more than an interval above target, as in Linux, not just an interval; default off",
+        ),
+        (
+            "mahimahi",
+            "loses the packet after the one that CoDel drops, in whole milliseconds, as Mahimahi does",
+        ),
     ],
     build,
 };
@@ -123,8 +129,7 @@ mod tests {
         let mut queue = Codel::new(Limit::packets(10_000), Parameters::default());
         let outcome = serve(&mut queue, every_millisecond(3_000), SERVICE);
         assert_eq!((outcome.drops.len(), outcome.out.len()), (290, 2_710));
-        let first: Vec<_> =
-            outcome.drops.iter().take(12).map(|&(at, id)| (at.as_millis_f64(), id)).collect();
+        let first: Vec<_> = outcome.drops.iter().take(12).map(|&(at, id)| (at.as_millis_f64(), id)).collect();
         let expected = [
             (125.0, 100),
             (225.0, 181),

@@ -123,8 +123,7 @@ mod tests {
 
     /// Probabilities after each update, from `p` and a delay (ms) of `before`.
     fn run(parameters: &Parameters, p: f64, before: i64, delays: &[i64]) -> Vec<f64> {
-        let mut control =
-            Control { probability: p, delay: Span::from_millis(before), burst: Span::ZERO };
+        let mut control = Control { probability: p, delay: Span::from_millis(before), burst: Span::ZERO };
         let update = |&delay: &i64| {
             control.update(parameters, Span::from_millis(delay), false);
             control.probability
@@ -171,9 +170,8 @@ mod tests {
         assert_prints(&p[99..100], &[0.276406]);
     }
 
-    const RAMP: [i64; 25] = [
-        0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 60, 60, 60, 60, 60, 30, 15, 5, 0, 0, 0, 0,
-    ];
+    const RAMP: [i64; 25] =
+        [0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 60, 60, 60, 60, 60, 30, 15, 5, 0, 0, 0, 0];
 
     #[test]
     fn p3_a_ramp() {

@@ -18,8 +18,8 @@ use super::registry::Built;
 use super::{Backlog, Drops, Entry, Limit, Queue, Setup, mark};
 use crate::Packet;
 
-pub use control::Parameters;
 use control::Control;
+pub use control::Parameters;
 use departures::{Averaging, Departures};
 
 const OPTIONS: &[(&str, &str)] = &[
@@ -100,12 +100,8 @@ const RFC8033_PRESET: Preset = Preset {
 const LINUX_PRESET: Preset =
     Preset { parameters: control::LINUX, derandomise: true, latest: true, ..RFC8033_PRESET };
 
-const LINUX_OLD_PRESET: Preset = Preset {
-    parameters: control::LINUX_OLD,
-    departures: true,
-    averaging: LINUX_AVERAGING,
-    ..RFC8033_PRESET
-};
+const LINUX_OLD_PRESET: Preset =
+    Preset { parameters: control::LINUX_OLD, departures: true, averaging: LINUX_AVERAGING, ..RFC8033_PRESET };
 
 fn build(options: &Options<'_>, setup: &Setup, preset: &Preset) -> Built {
     let default = preset.parameters;
@@ -193,11 +189,7 @@ impl<Draw: FnMut() -> f64> Pie<Draw> {
     }
 
     fn delay(&self) -> Span {
-        if self.preset.departures {
-            self.departures.time_of(self.packets.bytes())
-        } else {
-            self.last_sojourn
-        }
+        if self.preset.departures { self.departures.time_of(self.packets.bytes()) } else { self.last_sojourn }
     }
 
     /// Whether the arriving packet is to be dropped or marked.

@@ -67,13 +67,8 @@ fn p6_overload_derandomised() {
     let (outcome, updates) = overload(as_in_floating_point(unlimited(true)), every_millisecond(3_000));
     assert_eq!(outcome.drops.len(), 597);
     assert_eq!(first_drops(&outcome), [374.0, 436.0, 465.0, 486.0, 510.0, 532.0]);
-    let expected = [
-        (0.00838586, 59.75),
-        (0.161644, 116.75),
-        (0.507769, 148.75),
-        (0.722894, 92.75),
-        (0.667019, 3.75),
-    ];
+    let expected =
+        [(0.00838586, 59.75), (0.161644, 116.75), (0.507769, 148.75), (0.722894, 92.75), (0.667019, 3.75)];
     assert_eq!(updates, expected);
 }
 
