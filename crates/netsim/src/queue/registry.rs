@@ -44,6 +44,13 @@ pub struct Entry {
     pub build: for<'a> fn(&Options<'a>, &Setup) -> Built,
 }
 
+impl Entry {
+    /// The examples of [`syntax`](Entry::syntax), one by one.
+    pub fn examples(&self) -> impl Iterator<Item = &'static str> {
+        self.syntax.split(", ")
+    }
+}
+
 /// All of them, in the order they are listed to people.
 pub const REGISTRY: &[Entry] = &[
     droptail::ENTRY,
@@ -79,8 +86,7 @@ impl QueueSpec {
 fn build(text: &str, setup: &Setup) -> Built {
     let (name, arguments) = text::split_name(text);
     let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let accepted: Vec<_> =
-            REGISTRY.iter().map(|entry| entry.syntax.split(", ").next().unwrap()).collect();
+        let accepted: Vec<_> = REGISTRY.iter().filter_map(|entry| entry.examples().next()).collect();
         TextError::new(text, "a queue", accepted.join(", "))
     })?;
     (entry.build)(&Options::read(entry, arguments)?, setup)
@@ -137,7 +143,7 @@ mod tests {
     #[test]
     fn every_discipline_conserves_packets() {
         let setup = Setup { reference: Rate::from_mbps(20), seed: 1, link: "link".into() };
-        for text in REGISTRY.iter().flat_map(|entry| entry.syntax.split(", ")) {
+        for text in REGISTRY.iter().flat_map(Entry::examples) {
             let mut queue = text.parse::<QueueSpec>().unwrap().build(&setup);
             let mut rng = units::Rng::stream(1, text);
             let mut drops = Vec::new();
