@@ -48,7 +48,9 @@ pub fn queues(as_json: bool) -> Result<(), Failure> {
         before = entry.options;
     }
     print!("{table}");
-    println!("\nWrite NAME or NAME:OPTION=VALUE,OPTION=VALUE; switches and limits may be written alone: codel:300p,ecn");
+    println!(
+        "\nWrite NAME or NAME:OPTION=VALUE,OPTION=VALUE; switches and limits may be written alone: codel:300p,ecn"
+    );
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! offer --> impairments --> queue --> rate process --> delay, jitter, reordering --> deliver
-//!              | lost         | refused, dropped
+//!              | lost,        | refused, dropped
+//!              | policed      |
 //!              v              v
 //!            notices        notices
 //! ```

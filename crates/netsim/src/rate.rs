@@ -48,7 +48,7 @@ pub struct Shaper {
     pub rate: Rate,
     /// Most tokens kept: what leaves back to back after a pause. At most 1 GiB.
     pub burst: Bytes,
-    /// How fast a burst leaves, one full packet of 1500 bytes ahead; `None` for at once.
+    /// How fast a burst leaves, one full packet of 1500 bytes ahead (larger ones are dropped); `None` for at once.
     pub peak: Option<Rate>,
 }
 

@@ -22,6 +22,7 @@ use super::options::Options;
 use super::registry::Built;
 use super::{Backlog, Drops, Entry, Limit, Queue, Setup, mark};
 use crate::Packet;
+use crate::text::TextError;
 
 const OPTIONS: &[(&str, &str)] = &[
     LIMIT_OPTION,
@@ -32,7 +33,8 @@ const OPTIONS: &[(&str, &str)] = &[
     ("coupling", "k: how much likelier L4S packets are marked than the base probability says; default 2"),
     ("threshold", "delay from which L4S packets are marked by themselves"),
     ("range", "delay above the threshold at which all are; 0ms for a step"),
-    ("shift", "how much longer than an L4S packet a classic one may wait before it goes first"),
+    ("shift", "how much longer than an L4S packet a classic one may wait before it goes first; or:"),
+    ("weight", "of 100 bytes sent while both queues wait, how many are classic; L4S goes first otherwise"),
 ];
 
 /// The registry's row.
@@ -114,9 +116,11 @@ const FULL_PACKET: i64 = 1500;
 
 fn build(options: &Options<'_>, setup: &Setup, default: &Parameters, limit: Limit) -> Built {
     let limit = options.limit(setup.reference, limit)?;
-    let scheduler = match default.scheduler {
-        Scheduler::Shifted(shift) => Scheduler::Shifted(options.time_or_zero("shift", shift)?),
-        weighted => weighted,
+    let scheduler = match (options.has("shift"), options.has("weight")) {
+        (false, false) => default.scheduler,
+        (true, false) => Scheduler::Shifted(options.time_or_zero("shift", Span::ZERO)?),
+        (false, true) => Scheduler::Weighted(options.count("weight", 0, 1..=99)?.into()),
+        (true, true) => return Err(TextError::new("shift, weight", "one scheduler", "one of the two")),
     };
     let parameters = Parameters {
         target: options.time("target", default.target)?,

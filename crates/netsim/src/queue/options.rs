@@ -68,6 +68,11 @@ impl<'a> Options<'a> {
         self.pairs.iter().rev().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 
+    /// Whether the option is written.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.text(key).is_some()
+    }
+
     fn parsed<T: FromStr>(
         &self,
         key: &'static str,

@@ -6,7 +6,8 @@
 //! full: the newest (or oldest) packet of the longest lane goes
 //! ```
 //!
-//! Deviation: allotments are bytes, where Linux counts units of 8 bytes, rounded up.
+//! Deviations: allotments are bytes, where Linux counts units of 8 bytes, rounded up. When a full queue holds one packet of
+//! each flow the newest goes, as from any other longest lane, where Linux drops the one that would be served next.
 
 use std::collections::VecDeque;
 

@@ -63,8 +63,10 @@ pub(super) const LINUX_OLD: Entry = Entry {
     build: |options, setup| build(options, setup, &LINUX_OLD_PRESET),
 };
 
-/// Linux (`sch_pie.c`): an eighth of each new rate, measured over 10 000 bytes in the kernels of [`LINUX_OLD`].
-const LINUX_AVERAGING: Averaging = Averaging::Rate { weight: 0.125, threshold: 10_000 };
+/// Linux (`sch_pie.c`): an eighth of each new rate, over 2^14 bytes ...
+const LINUX_AVERAGING: Averaging = Averaging::Rate { weight: 0.125, threshold: 16_384 };
+/// ... and over 10 000 in the kernels of [`LINUX_OLD`].
+const LINUX_OLD_AVERAGING: Averaging = Averaging::Rate { weight: 0.125, threshold: 10_000 };
 /// RFC 8033 appendix B: a quarter of each new time of 2^14 bytes.
 const RFC_AVERAGING: Averaging = Averaging::Time { weight: 0.25, threshold: 16_384 };
 
@@ -97,11 +99,20 @@ const RFC8033_PRESET: Preset = Preset {
     latest: false,
 };
 
-const LINUX_PRESET: Preset =
-    Preset { parameters: control::LINUX, derandomise: true, latest: true, ..RFC8033_PRESET };
+const LINUX_PRESET: Preset = Preset {
+    parameters: control::LINUX,
+    averaging: LINUX_AVERAGING,
+    derandomise: true,
+    latest: true,
+    ..RFC8033_PRESET
+};
 
-const LINUX_OLD_PRESET: Preset =
-    Preset { parameters: control::LINUX_OLD, departures: true, averaging: LINUX_AVERAGING, ..RFC8033_PRESET };
+const LINUX_OLD_PRESET: Preset = Preset {
+    parameters: control::LINUX_OLD,
+    departures: true,
+    averaging: LINUX_OLD_AVERAGING,
+    ..RFC8033_PRESET
+};
 
 fn build(options: &Options<'_>, setup: &Setup, preset: &Preset) -> Built {
     let default = preset.parameters;
@@ -194,9 +205,9 @@ impl<Draw: FnMut() -> f64> Pie<Draw> {
 
     /// Whether the arriving packet is to be dropped or marked.
     fn hits(&mut self, size: u32) -> bool {
-        let Preset { parameters, latest, mtu, .. } = self.preset;
+        let Preset { parameters, departures, latest, mtu, .. } = self.preset;
         let Control { probability, burst, .. } = self.control;
-        let delay = if latest { self.delay() } else { self.control.delay };
+        let delay = if latest && !departures { self.last_sojourn } else { self.control.delay };
         if burst.is_positive()
             || (delay < parameters.target / 2 && probability < HARMLESS)
             || self.packets.bytes() <= 2 * u64::from(mtu)
