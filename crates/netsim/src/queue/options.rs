@@ -101,9 +101,10 @@ impl<'a> Options<'a> {
         self.parsed(key, default, |_| true, "packets (5p) or a size (30kB) above zero")
     }
 
-    /// A time above zero.
+    /// A time of a microsecond or more: periodic updates shorter than that would stop the simulator.
     pub(super) fn time(&self, key: &'static str, default: Span) -> Result<Span, TextError> {
-        self.parsed(key, default, |span| span.is_positive(), "a time above zero such as 5ms")
+        let accepted = "a time of at least 1us such as 5ms";
+        self.parsed(key, default, |&span| span >= Span::from_micros(1), accepted)
     }
 
     /// A time, perhaps zero.
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(refusal("droptail:gentle"), limit);
         assert_eq!(
             refusal("codel:target=-1ms"),
-            "`target=-1ms` is not a value of this option; accepted: target= with a time above zero such as 5ms"
+            "`target=-1ms` is not a value of this option; accepted: target= with a time of at least 1us such as 5ms"
         );
         assert_eq!(
             refusal("codel:ecn=maybe"),

@@ -111,7 +111,7 @@ impl Control {
     }
 }
 
-/// RFC 8289 section 5.5: the drop after one at `at` is due interval / sqrt(count) later.
+/// RFC 8289 section 5: the drop after one at `at` is due interval / sqrt(count) later.
 fn law(parameters: &Parameters, at: Time, count: u32) -> Time {
     let gap = parameters.interval.as_nanos() as f64 / f64::from(count).sqrt();
     at + Span::from_nanos(gap as i64)

@@ -111,7 +111,7 @@ impl Queue for Codel {
     }
 }
 
-/// RFC 8289 sections 4.2 and 4.3: 5 ms and 100 ms.
+/// RFC 8289 sections 4 and 5: 5 ms and 100 ms.
 const TARGET: Span = Span::from_millis(5);
 /// See [`TARGET`].
 const INTERVAL: Span = Span::from_millis(100);
