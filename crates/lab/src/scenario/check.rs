@@ -87,12 +87,20 @@ fn check_link(link: &Link, at: &str) -> Checked {
 fn check_buckets(link: &Link, at: &str) -> Checked {
     if let Some(burst) = link.burst {
         check_burst(burst, &format!("{at}.burst"))?;
-        require(link.rate.is_some(), format!("{at}.burst"), "a burst needs a `rate` that it exceeds for a while")?;
+        require(
+            link.rate.is_some(),
+            format!("{at}.burst"),
+            "a burst needs a `rate` that it exceeds for a while",
+        )?;
     }
     if let Some(peak) = link.peak {
         let at = format!("{at}.peak");
         require(link.burst.is_some(), &at, "a peak rate needs a `burst` that leaves at it")?;
-        require(link.rate <= Some(peak) && peak <= FASTEST, &at, "a peak rate lies between `rate` and 1000gbit")?;
+        require(
+            link.rate <= Some(peak) && peak <= FASTEST,
+            &at,
+            "a peak rate lies between `rate` and 1000gbit",
+        )?;
     }
     let Some(police) = link.police else { return Ok(()) };
     check_burst(police.burst, &format!("{at}.police.burst"))?;
