@@ -28,20 +28,36 @@ pub fn controllers(as_json: bool) -> Result<(), Failure> {
 pub fn queues(as_json: bool) -> Result<(), Failure> {
     use netsim::queue::REGISTRY;
     if as_json {
-        let row = |entry: &netsim::queue::Entry| json!({ "name": entry.name, "summary": entry.summary, "syntax": entry.syntax });
+        let row = |entry: &netsim::queue::Entry| {
+            let (name, summary, syntax) = (entry.name, entry.summary, entry.syntax);
+            json!({ "name": name, "summary": summary, "syntax": syntax, "options": options(entry.options) })
+        };
         output::json(&json!({ "queues": REGISTRY.iter().map(row).collect::<Vec<_>>() }));
         return Ok(());
     }
-    let mut table = Table::new(["queue", "what it does", "written"]);
+    let mut table = Table::new(["queue", "what it does"]);
+    let mut before: &[_] = &[];
     for entry in REGISTRY {
-        table.row([entry.name, entry.summary, entry.syntax]);
+        table.row([entry.name, entry.summary]);
+        table.row(["", &format!("as in {}", entry.syntax)]);
+        // Presets take the options of the row before.
+        let options = if entry.options == before { &[] } else { entry.options };
+        for (name, help) in options {
+            table.row([format!("  {name}="), (*help).to_owned()]);
+        }
+        before = entry.options;
     }
     print!("{table}");
+    println!(
+        "\nWrite NAME or NAME:OPTION=VALUE,OPTION=VALUE; switches and limits may be written alone: codel:300p,ecn"
+    );
     Ok(())
 }
 
 fn row(entry: &cc::Entry) -> serde_json::Value {
-    let option = |(name, help): &(&str, &str)| json!({ "name": name, "summary": help });
-    let options: Vec<_> = entry.options.iter().map(option).collect();
-    json!({ "name": entry.name, "summary": entry.summary, "options": options })
+    json!({ "name": entry.name, "summary": entry.summary, "options": options(entry.options) })
+}
+
+fn options(options: &[(&str, &str)]) -> Vec<serde_json::Value> {
+    options.iter().map(|(name, help)| json!({ "name": name, "summary": help })).collect()
 }

@@ -58,9 +58,9 @@ fn bad_flags_name_the_remedy() {
             "--rate",
             "5mbit",
             "--queue",
-            "red",
+            "blue",
         ],
-        &["red", "droptail"],
+        &["blue", "droptail"],
     );
     refused(&["trace"], &["a command is needed"]);
 }

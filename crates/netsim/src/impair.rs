@@ -1,4 +1,4 @@
-//! Impairments at a link's entry: random loss, duplication, blackouts and a largest packet size.
+//! Impairments at a link's entry: random loss, duplication, blackouts, a largest packet size and a policer.
 //!
 //! ```text
 //! Gilbert-Elliott:      p                    loss 1-k in Good, 1-h in Bad
@@ -13,9 +13,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use record::Dropped;
-use units::{Rng, Time};
+use units::{Bytes, Rate, Rng, Time};
 
 use crate::Packet;
+use crate::bucket::Bucket;
 use crate::text::{self, TextError};
 
 /// A random loss process. Probabilities lie between 0 and 1.
@@ -128,6 +129,15 @@ pub(crate) enum Verdict {
     Drop(Dropped),
 }
 
+/// A token bucket that drops what finds too few tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policer {
+    /// How fast tokens come: what passes in the long run.
+    pub rate: Rate,
+    /// Most tokens kept: what passes at once after a pause. At most 1 GiB.
+    pub burst: Bytes,
+}
+
 /// What a link does to packets before they reach its queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Impairments {
@@ -140,6 +150,8 @@ pub struct Impairments {
     /// The largest IP packet (datagram and 28 bytes) the link carries, from given times on; times must increase.
     /// Empty: any size.
     pub mtu: Vec<(Time, u32)>,
+    /// A policer, which what is not lost otherwise must pass.
+    pub police: Option<Policer>,
 }
 
 /// The running process at one link's entry.
@@ -148,6 +160,7 @@ pub(crate) struct Gate {
     bad: bool,
     loss: Rng,
     duplicate: Rng,
+    police: Option<Bucket>,
 }
 
 impl Gate {
@@ -157,7 +170,9 @@ impl Gate {
             return None;
         }
         let stream = |name: &str| Rng::stream(seed, &format!("{link}/{name}"));
-        Some(Box::new(Gate { impairments, bad: false, loss: stream("loss"), duplicate: stream("duplicate") }))
+        let (loss, duplicate) = (stream("loss"), stream("duplicate"));
+        let police = impairments.police.map(|Policer { rate, burst }| Bucket::new(rate, burst));
+        Some(Box::new(Gate { impairments, bad: false, loss, duplicate, police }))
     }
 
     /// Decides about a packet that arrives at `now`.
@@ -169,6 +184,9 @@ impl Gate {
         let lost = self.is_lost();
         if lost || self.impairments.blackouts.iter().any(|(from, to)| (*from..*to).contains(&now)) {
             return Verdict::Drop(Dropped::LinkLoss);
+        }
+        if self.police.as_mut().is_some_and(|bucket| !bucket.take(now, packet.size)) {
+            return Verdict::Drop(Dropped::Policed);
         }
         let twice = self.impairments.duplicate > 0.0 && self.duplicate.chance(self.impairments.duplicate);
         if twice { Verdict::Twice } else { Verdict::Pass }

@@ -11,6 +11,7 @@
 //! nanosecond.
 
 mod agenda;
+mod bucket;
 mod config;
 mod cross;
 mod delay;
@@ -30,12 +31,12 @@ mod world;
 pub use config::LinkConfig;
 pub use cross::{CrossTraffic, DEFAULT_SIZE, Pattern};
 pub use delay::{Delay, Reorder};
-pub use impair::{GilbertElliott, Impairments, Loss};
+pub use impair::{GilbertElliott, Impairments, Loss, Policer};
 pub use link::{Link, Notice};
 pub use packet::{IP_UDP_OVERHEAD, Packet};
 pub use place::{FIRST_LINK_NODE, HostConfig, HostId, LinkId};
 pub use queue::QueueSpec;
-pub use rate::{Opportunities, RateProcess, Steps, TUN_FRAMING};
+pub use rate::{Opportunities, RateProcess, Shaper, Steps, TUN_FRAMING};
 pub use stats::{Count, FlowStats, LinkStats};
 pub use text::TextError;
 pub use trace::{MAX_LINES, MahimahiTrace, OPPORTUNITY, TraceError};

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! offer --> impairments --> queue --> rate process --> delay, jitter, reordering --> deliver
-//!              | lost         | refused, dropped
+//!              | lost,        | refused, dropped
+//!              | policed      |
 //!              v              v
 //!            notices        notices
 //! ```
@@ -25,7 +26,7 @@ use crate::delay::Line;
 use crate::impair::{Gate, Verdict};
 use crate::queue::{Backlog, Drops, Queue, Setup};
 use crate::rate::RateProcess;
-use crate::server::Server;
+use crate::server::{Server, Timed};
 use crate::stats::LinkStats;
 use crate::trace::OPPORTUNITY;
 
@@ -209,6 +210,9 @@ impl Link {
     fn admit(&mut self, now: Time, packet: Packet) {
         match self.server {
             Server::Infinite => return self.depart(now, packet),
+            Server::Timed(Timed { largest, .. }) if packet.size > largest => {
+                return self.drop_packet(now, packet, Dropped::Oversize);
+            }
             Server::Timed(_) => self.settle_timed(now, false),
             Server::Slotted(_) => self.settle_slotted(now),
         }
@@ -332,8 +336,8 @@ mod tests {
     use units::Rate;
 
     use super::*;
-    use crate::impair::Impairments;
-    use crate::rate::Opportunities;
+    use crate::impair::{Impairments, Policer};
+    use crate::rate::{Opportunities, Shaper};
     use crate::trace::MahimahiTrace;
 
     fn ms(ms: u64) -> Time {
@@ -451,6 +455,47 @@ mod tests {
         let (out, dropped) = run(config, &arrivals, 99);
         assert_eq!(out, [(A, 11.0), (B, 12.0), (C, 13.0)]);
         assert_eq!(dropped, [D, E]);
+    }
+
+    /// links.md section 5: 1 MB/s, 3000 bytes, packets of 1500 at 0 to 5 ms and three at 20 ms.
+    const BUCKET: [(u64, u32, u32); 9] = [
+        (0, 0, 1500),
+        (1, 1, 1500),
+        (2, 2, 1500),
+        (3, 3, 1500),
+        (4, 4, 1500),
+        (5, 5, 1500),
+        (20, 6, 1500),
+        (20, 7, 1500),
+        (20, 8, 1500),
+    ];
+
+    fn shaper(peak: Option<Rate>) -> LinkConfig {
+        let shaper = Shaper { rate: Rate::from_mbps(8), burst: Bytes::new(3_000), peak };
+        LinkConfig::bottleneck(RateProcess::Shaper(shaper), "infinite".parse().unwrap(), Span::ZERO)
+    }
+
+    #[test]
+    fn a_shaper_waits_for_tokens() {
+        let (out, dropped) = run(shaper(None), &BUCKET, 99);
+        let expected = [0.0, 1.0, 2.0, 3.0, 4.5, 6.0, 20.0, 20.0, 21.5];
+        assert_eq!(out.iter().map(|packet| packet.1).collect::<Vec<_>>(), expected);
+        assert!(dropped.is_empty());
+        // At a peak of 12 Mbit/s the second packet of a burst leaves a millisecond after the first.
+        let (out, _) = run(shaper(Some(Rate::from_mbps(12))), &BUCKET, 99);
+        assert_eq!(out[6..].iter().map(|packet| packet.1).collect::<Vec<_>>(), [20.0, 21.0, 22.0]);
+        // What exceeds the bucket could wait for ever.
+        assert_eq!(run(shaper(None), &[(0, A, 3_001), (0, B, 3_000)], 99), (vec![(B, 0.0)], vec![A]));
+    }
+
+    #[test]
+    fn a_policer_drops_what_finds_too_few_tokens() {
+        let police = Some(Policer { rate: Rate::from_mbps(8), burst: Bytes::new(3_000) });
+        let impairments = Impairments { police, ..Impairments::default() };
+        let config = LinkConfig { impairments, ..LinkConfig::default() };
+        let (out, dropped) = run(config, &BUCKET, 99);
+        let expected = [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (5, 5.0), (6, 20.0), (7, 20.0)];
+        assert_eq!((out, dropped), (expected.to_vec(), vec![4, 8]));
     }
 
     #[test]

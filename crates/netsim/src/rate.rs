@@ -4,6 +4,7 @@
 //! Infinite   a packet leaves as it arrives; the queue is never used
 //! Constant   finish = start + 8 size / rate
 //! Steps      the integral of rate(t) from start to finish is 8 size (a rate may be zero: a blackout)
+//! Shaper     a packet leaves, all at once, when a token bucket holds enough tokens for it (`tbf`)
 //! Trace      a packet's bytes are sent at the trace's opportunities, 1504 at a time
 //! ```
 
@@ -27,6 +28,8 @@ pub enum RateProcess {
     Constant(Rate),
     /// A rate that changes at given times; a packet in transit goes on at the new rate.
     Steps(Steps),
+    /// A token bucket before an infinitely fast line.
+    Shaper(Shaper),
     /// A recorded or modelled trace of opportunities.
     Trace(Opportunities),
 }
@@ -34,6 +37,20 @@ pub enum RateProcess {
 /// A rate that changes at given times. The first rate holds from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps(Vec<(Time, Rate)>);
+
+/// A token bucket that packets wait for, as Linux's `tbf`. The packet at its head is out of the queue, as with every rate
+/// process; larger packets than the bucket holds are dropped.
+///
+/// Deviation: `tbf` counts the head in its queue's limit, which is `rate x latency + burst` bytes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shaper {
+    /// How fast tokens come: the rate in the long run.
+    pub rate: Rate,
+    /// Most tokens kept: what leaves back to back after a pause. At most 1 GiB.
+    pub burst: Bytes,
+    /// How fast a burst leaves, one full packet of 1500 bytes ahead (larger ones are dropped); `None` for at once.
+    pub peak: Option<Rate>,
+}
 
 /// A Mahimahi trace as a rate process.
 #[derive(Clone, Debug)]
@@ -69,7 +86,7 @@ impl RateProcess {
     pub fn reference(&self) -> Rate {
         match self {
             RateProcess::Infinite => Rate::MAX,
-            RateProcess::Constant(rate) => *rate,
+            RateProcess::Constant(rate) | RateProcess::Shaper(Shaper { rate, .. }) => *rate,
             RateProcess::Steps(steps) => steps.0.iter().map(|step| step.1).max().unwrap_or_default(),
             RateProcess::Trace(opportunities) => opportunities.trace.mean_rate(),
         }
@@ -87,11 +104,14 @@ impl RateProcess {
         }
     }
 
-    /// IP bytes the process could have sent after `from` and up to `to`; `None` for an infinite link.
+    /// IP bytes the process could have sent after `from` and up to `to`; `None` for an infinite link. A shaper may have
+    /// sent a burst more.
     pub fn capacity(&self, from: Time, to: Time) -> Option<Bytes> {
         match self {
             RateProcess::Infinite => None,
-            RateProcess::Constant(rate) => Some(rate.bytes_in(to - from)),
+            RateProcess::Constant(rate) | RateProcess::Shaper(Shaper { rate, .. }) => {
+                Some(rate.bytes_in(to - from))
+            }
             RateProcess::Steps(steps) => Some(steps.capacity(from, to)),
             RateProcess::Trace(opportunities) => Some(opportunities.capacity(from, to)),
         }

@@ -1,6 +1,6 @@
 //! The server of a link's queue: which packet is being transmitted and when it is through.
 //!
-//! Two kinds. A *timed* server (constant or stepped rate) takes the next packet when the one before is through and knows at
+//! Two kinds. A *timed* server (constant or stepped rate, token bucket) takes the next packet when the one before is through and knows at
 //! once when it will finish. A *slotted* server (a Mahimahi trace) acts at opportunities only:
 //!
 //! ```text
@@ -14,7 +14,8 @@
 use units::{Bytes, Rate, Span, Time};
 
 use crate::Packet;
-use crate::rate::{Opportunities, RateProcess, Steps};
+use crate::bucket::Bucket;
+use crate::rate::{Opportunities, RateProcess, Shaper, Steps};
 
 /// A link's server.
 pub(crate) enum Server {
@@ -31,6 +32,7 @@ impl Server {
                 Server::Timed(Timed::new(Pace::Constant(Serialisation::new(rate))))
             }
             RateProcess::Steps(steps) => Server::Timed(Timed::new(Pace::Steps(steps))),
+            RateProcess::Shaper(shaper) => Server::Timed(Timed::new(Pace::Buckets(Buckets::new(shaper)))),
             RateProcess::Trace(process) => Server::Slotted(Slotted::new(process)),
         }
     }
@@ -51,11 +53,45 @@ pub(crate) struct Timed {
     packet: Option<Packet>,
     /// When it is through; [`Time::MAX`] while there is none.
     pub finish: Time,
+    /// The largest packet that ever gets through, in bytes.
+    pub largest: u32,
 }
 
 enum Pace {
     Constant(Serialisation),
     Steps(Steps),
+    Buckets(Buckets),
+}
+
+/// A shaper's bucket, and the one that spreads its bursts.
+struct Buckets {
+    mean: Bucket,
+    peak: Option<Bucket>,
+}
+
+/// The largest IP packet of Ethernet (RFC 894): how far a peak rate may be ahead (`tbf` calls it `mtu`).
+const PEAK_BURST: Bytes = Bytes::new(1500);
+
+impl Buckets {
+    fn new(shaper: Shaper) -> Buckets {
+        let peak = shaper.peak.map(|rate| Bucket::new(rate, PEAK_BURST));
+        Buckets { mean: Bucket::new(shaper.rate, shaper.burst), peak }
+    }
+
+    fn largest(&self) -> u32 {
+        self.peak.iter().map(Bucket::largest).fold(self.mean.largest(), u32::min)
+    }
+
+    /// When a packet that is at the head at `at` leaves.
+    fn finish(&mut self, at: Time, size: u32) -> Time {
+        let ready = self.peak.iter_mut().map(|peak| peak.ready(at, size));
+        let ready = ready.fold(self.mean.ready(at, size), Time::max);
+        if ready < Time::MAX {
+            self.mean.take(ready, size);
+            self.peak.iter_mut().for_each(|peak| _ = peak.take(ready, size));
+        }
+        ready
+    }
 }
 
 /// Transmission times at one rate; the last one is remembered, because most packets are of one size.
@@ -81,7 +117,8 @@ impl Serialisation {
 
 impl Timed {
     fn new(pace: Pace) -> Timed {
-        Timed { pace, packet: None, finish: Time::MAX }
+        let largest = if let Pace::Buckets(buckets) = &pace { buckets.largest() } else { u32::MAX };
+        Timed { pace, packet: None, finish: Time::MAX, largest }
     }
 
     pub fn is_idle(&self) -> bool {
@@ -98,6 +135,7 @@ impl Timed {
                 time => at + time,
             },
             (Some(packet), Pace::Steps(steps)) => steps.finish(at, packet.size),
+            (Some(packet), Pace::Buckets(buckets)) => buckets.finish(at, packet.size),
         };
     }
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use framewire_netsim::{
     CrossTraffic, GilbertElliott, Impairments, Link, LinkConfig, Loss, MahimahiTrace, Notice, Opportunities,
-    Packet, Pattern, RateProcess, Reorder, World,
+    Packet, Pattern, Policer, QueueSpec, RateProcess, Reorder, Shaper, World, queue,
 };
 use proptest::prelude::*;
 use record::{Event, Memory, Tap};
-use units::{Rate, Span, Time};
+use units::{Bytes, Ecn, Rate, Span, Time};
 
 fn rate_process() -> impl Strategy<Value = RateProcess> {
     let mbps = 0u64..40;
@@ -23,11 +23,17 @@ fn rate_process() -> impl Strategy<Value = RateProcess> {
         let trace = Arc::new(MahimahiTrace::from_millis(millis).unwrap());
         RateProcess::Trace(Opportunities { trace, once, framing: 4 })
     });
+    let shaper =
+        (mbps.clone(), 1_000u64..9_000, prop::option::of(mbps.clone())).prop_map(|(mbps, burst, peak)| {
+            let (rate, peak) = (Rate::from_mbps(mbps), peak.map(Rate::from_mbps));
+            RateProcess::Shaper(Shaper { rate, burst: Bytes::new(burst), peak })
+        });
     prop_oneof![
         Just(RateProcess::Infinite),
         mbps.prop_map(|mbps| RateProcess::Constant(Rate::from_mbps(mbps))),
         steps,
-        trace
+        trace,
+        shaper
     ]
 }
 
@@ -46,19 +52,31 @@ fn loss() -> impl Strategy<Value = Loss> {
 
 prop_compose! {
     fn link_config()(
-        rate in rate_process(), queue in "droptail:[1-9][0-9]?p|droptail:[1-9]0kB|droptail:[1-9]0ms|infinite",
+        rate in rate_process(), queue in queue(),
         delay in 0i64..30, jitter in 0i64..4, loss in loss(), duplicate in 0.0..0.2, reorder in 0.0..0.3,
-        blackout in 0u64..150, mtu in 800u32..1600
+        blackout in 0u64..150, mtu in 800u32..1600, police in prop::option::of((1u64..20, 1_500u64..9_000))
     ) -> LinkConfig {
         let blackouts = vec![(Time::from_millis(blackout), Time::from_millis(blackout + 10))];
         let mtu = vec![(Time::from_millis(100), mtu)];
+        let policer = |(mbps, burst)| Policer { rate: Rate::from_mbps(mbps), burst: Bytes::new(burst) };
+        let police = police.map(policer);
         LinkConfig {
             jitter: Span::from_millis(jitter),
             reorder: Some(Reorder { probability: reorder, extra: Span::from_millis(7) }),
-            impairments: Impairments { loss, duplicate, blackouts, mtu },
-            ..LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::from_millis(delay))
+            impairments: Impairments { loss, duplicate, blackouts, mtu, police },
+            ..LinkConfig::bottleneck(rate, queue, Span::from_millis(delay))
         }
     }
+}
+
+/// Any discipline in any form it is listed with.
+fn queue() -> impl Strategy<Value = QueueSpec> {
+    let examples: Vec<_> = queue::REGISTRY.iter().flat_map(queue::Entry::examples).collect();
+    let limits = "droptail:[1-9][0-9]?p|droptail:[1-9]0kB|droptail:[1-9]0ms|codel:[1-9]p,target=1ms,interval=5ms|\
+                  fq_codel:[1-9]p,target=1ms,interval=5ms|pie:target=1ms,tupdate=2ms,burst=0ms|sfq:[1-9]p|\
+                  red:min=1p,max=3p,weight=0[.]5|dualpi2:target=1ms,tupdate=2ms|drophead:[1-9]p";
+    prop_oneof![prop::sample::select(examples).prop_map(str::to_owned), limits]
+        .prop_map(|text| text.parse().unwrap())
 }
 
 /// Packets as (gap to the one before in us, flow, size).
@@ -86,7 +104,8 @@ fn drive(
     for (index, &(gap, flow, size)) in arrivals.iter().enumerate() {
         now += Span::from_micros(gap);
         step(link, now);
-        link.offer(now, Packet { id: index as u32, ..Packet::bare(flow, size, now) });
+        let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1][usize::from(flow)];
+        link.offer(now, Packet { id: index as u32, ecn, ..Packet::bare(flow, size, now) });
         check(link);
     }
     step(link, Time::from_secs(10));
@@ -127,10 +146,13 @@ proptest! {
     }
 
     #[test]
-    fn without_reordering_packets_leave_in_order(config in link_config(), arrivals in arrivals()) {
+    fn without_reordering_the_packets_of_a_flow_leave_in_order(config in link_config(), arrivals in arrivals()) {
         let mut link = Link::new(LinkConfig { reorder: None, ..config }, 1, "link", Tap::default());
         let (out, _) = drive(&mut link, &arrivals, |_| {});
-        prop_assert!(out.is_sorted_by_key(|(_, packet)| packet.id));
+        for flow in 0..3 {
+            let ids = out.iter().filter(|(_, packet)| packet.flow == flow).map(|(_, packet)| packet.id);
+            prop_assert!(ids.is_sorted());
+        }
     }
 
     #[test]
@@ -140,7 +162,8 @@ proptest! {
         let mut link = Link::new(config, 1, "link", Tap::default());
         drive(&mut link, &arrivals, |_| {});
         if let Some(capacity) = rate.capacity(Time::ZERO, Time::from_secs(10)) {
-            prop_assert!(link.stats().total().departed.bytes <= capacity.get());
+            let burst = if let RateProcess::Shaper(shaper) = rate { shaper.burst.get() } else { 0 };
+            prop_assert!(link.stats().total().departed.bytes <= capacity.get() + burst);
         }
     }
 

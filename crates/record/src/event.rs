@@ -41,6 +41,8 @@ pub enum Dropped {
     FarFuture,
     /// A bounded buffer was full.
     BufferFull,
+    /// A policer found it too early.
+    Policed,
 }
 
 /// One thing that happened. Sizes are bytes, `packet` is the sender's packet number, `frame` the capture index.

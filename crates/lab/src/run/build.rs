@@ -12,7 +12,7 @@ use std::sync::Arc;
 use cc::{OptionError, Options, ReceiverHalf};
 use netsim::{
     CrossTraffic, Delay, HostConfig, HostId, Impairments, LinkConfig, LinkId, MahimahiTrace, Pattern,
-    QueueSpec, RateProcess, Reorder, World,
+    Policer, QueueSpec, RateProcess, Reorder, Shaper, World,
 };
 use record::{Shared, Tap};
 use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
@@ -21,7 +21,7 @@ use units::{HostClock, Rng, Span, Time};
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
 use crate::collect::Layout;
-use crate::scenario::{Cross, CrossKind, Link, Scenario, ScenarioError};
+use crate::scenario::{Cross, CrossKind, Link, Police, Scenario, ScenarioError};
 
 /// A world ready to run, and what is needed to make sense of its events.
 pub(super) struct Built {
@@ -78,7 +78,10 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
     let steps = || link.steps.iter().map(|&(at, rate)| (time(at), rate)).collect();
     let rate = match (&link.trace, link.rate) {
         (Some(path), _) => RateProcess::trace(trace(scenario, path, at)?),
-        (None, Some(rate)) => RateProcess::Constant(rate),
+        (None, Some(rate)) => match link.burst {
+            Some(burst) => RateProcess::Shaper(Shaper { rate, burst, peak: link.peak }),
+            None => RateProcess::Constant(rate),
+        },
         (None, None) if link.steps.is_empty() => RateProcess::Infinite,
         (None, None) => {
             RateProcess::steps(steps()).map_err(|e| scenario.error(format!("{at}.steps"), e.to_string()))?
@@ -102,6 +105,7 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
             duplicate: link.duplicate.0,
             blackouts: link.blackout.iter().map(|&(from, to)| (time(from), time(to))).collect(),
             mtu: link.mtu.0.iter().map(|&(at, size)| (time(at), size.get() as u32)).collect(),
+            police: link.police.map(|Police { rate, burst }| Policer { rate, burst }),
         },
         ..LinkConfig::default()
     })

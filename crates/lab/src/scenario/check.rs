@@ -70,6 +70,7 @@ fn check_link(link: &Link, at: &str) -> Checked {
             "a rate lies between 1bit and 1000gbit (use blackout for silence)",
         )?;
     }
+    check_buckets(link, at)?;
     check_steps(&link.steps, &format!("{at}.steps"))?;
     for (from, to) in &link.blackout {
         require(from < to, format!("{at}.blackout"), format!("[{from}, {to}] ends before it begins"))?;
@@ -81,6 +82,36 @@ fn check_link(link: &Link, at: &str) -> Checked {
         require(possible, format!("{at}.{name}"), format!("{delay} is not at most 60s"))?;
     }
     Ok(())
+}
+
+fn check_buckets(link: &Link, at: &str) -> Checked {
+    if let Some(burst) = link.burst {
+        check_burst(burst, &format!("{at}.burst"))?;
+        require(
+            link.rate.is_some(),
+            format!("{at}.burst"),
+            "a burst needs a `rate` that it exceeds for a while",
+        )?;
+    }
+    if let Some(peak) = link.peak {
+        let at = format!("{at}.peak");
+        require(link.burst.is_some(), &at, "a peak rate needs a `burst` that leaves at it")?;
+        require(
+            link.rate <= Some(peak) && peak <= FASTEST,
+            &at,
+            "a peak rate lies between `rate` and 1000gbit",
+        )?;
+    }
+    let Some(police) = link.police else { return Ok(()) };
+    check_burst(police.burst, &format!("{at}.police.burst"))?;
+    let possible = police.rate > Rate::ZERO && police.rate <= FASTEST;
+    require(possible, format!("{at}.police.rate"), "a rate lies between 1bit and 1000gbit")
+}
+
+/// A full packet of Ethernet must fit, or nothing would ever pass; the end of netsim's token buckets is 1 GiB.
+fn check_burst(burst: Bytes, at: &str) -> Checked {
+    let possible = (1_500..=1 << 30).contains(&burst.get());
+    require(possible, at, format!("{}B is not between 1500B and 1GiB", burst.get()))
 }
 
 fn check_mtu(steps: &[(Span, Bytes)], at: &str) -> Checked {
@@ -304,6 +335,22 @@ cc = \"sqp\"
         assert_eq!(
             with("[link]", "[link]\ntrace = \"a\""),
             "x.toml:3: link: give one of `rate`, `steps` and `trace`, not several"
+        );
+        assert_eq!(
+            with("[link]", "[link]\nburst = \"100B\""),
+            "x.toml:4: link.burst: 100B is not between 1500B and 1GiB"
+        );
+        assert_eq!(
+            with("rate = \"20mbit\"", "burst = \"3kB\""),
+            "x.toml:4: link.burst: a burst needs a `rate` that it exceeds for a while"
+        );
+        assert_eq!(
+            with("[link]", "[link]\npeak = \"30mbit\""),
+            "x.toml:4: link.peak: a peak rate needs a `burst` that leaves at it"
+        );
+        assert_eq!(
+            with("[link]", "[link]\npolice = { rate = \"0bit\", burst = \"3kB\" }"),
+            "x.toml:4: link.police.rate: a rate lies between 1bit and 1000gbit"
         );
         assert_eq!(
             with("rate = \"20mbit\"", "steps = [[\"1s\", \"5mbit\"]]"),

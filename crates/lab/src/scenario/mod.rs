@@ -68,6 +68,12 @@ pub struct Link {
     /// Constant rate in wire bits; at most one of this, `steps` and `trace`.
     #[serde(default, deserialize_with = "text::optional")]
     pub rate: Option<Rate>,
+    /// Makes the link a token bucket of this size that fills at `rate`: after a pause this much leaves back to back.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub burst: Option<Bytes>,
+    /// How fast a burst leaves; at once if left out.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub peak: Option<Rate>,
     /// Rate from each instant on; the first instant is zero.
     #[serde(default, deserialize_with = "text::pairs")]
     pub steps: Vec<(Span, Rate)>,
@@ -84,6 +90,9 @@ pub struct Link {
     /// Random loss before the queue.
     #[serde(default)]
     pub loss: RandomLoss,
+    /// Drops what comes faster than a token bucket allows, before the queue.
+    #[serde(default)]
+    pub police: Option<Police>,
     /// Share of packets that arrive twice.
     #[serde(default)]
     pub duplicate: Share,
@@ -99,6 +108,18 @@ pub struct Link {
     /// Largest IP packet it carries, at all times or from given times on.
     #[serde(default)]
     pub mtu: PacketLimit,
+}
+
+/// A policer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Police {
+    /// What passes in the long run.
+    #[serde(deserialize_with = "text::quantity")]
+    pub rate: Rate,
+    /// What passes at once after a pause.
+    #[serde(deserialize_with = "text::quantity")]
+    pub burst: Bytes,
 }
 
 /// Reordering.

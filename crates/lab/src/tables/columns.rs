@@ -282,6 +282,7 @@ fn cause_name(cause: record::Dropped) -> &'static str {
         D::Stale => "stale",
         D::FarFuture => "far future",
         D::BufferFull => "buffer full",
+        D::Policed => "policed",
     }
 }
 

@@ -1,12 +1,39 @@
 //! DropTail: first in, first out, and what does not fit is refused at the tail.
 
-use std::collections::VecDeque;
-
 use record::Dropped;
 use units::{Bytes, Rate, Span, Time};
 
-use super::{Backlog, Drops, Queue};
+use super::fifo::Fifo;
+use super::{Backlog, Drops, Entry, Queue};
 use crate::Packet;
+use crate::text::TextError;
+
+/// What the option of every limited queue is called, and what it takes.
+pub(super) const LIMIT_OPTION: (&str, &str) =
+    ("limit", "most that waits: 100p, 300kB or 120ms, or several; the word `limit=` may be left out");
+
+/// The registry's row.
+pub(super) const ENTRY: Entry = Entry {
+    name: "droptail",
+    syntax: "droptail:100p, droptail:300kB, droptail:120ms",
+    summary: "first in, first out; refuses what exceeds a limit in packets, bytes or time at the reference rate",
+    options: &[LIMIT_OPTION],
+    build: |options, setup| match options.limit(setup.reference, Limit::NONE)? {
+        Limit::NONE => {
+            Err(TextError::new("droptail", "a queue by itself", "a limit after it: droptail:100p"))
+        }
+        limit => Ok(Box::new(DropTail::new(limit))),
+    },
+};
+
+/// The registry's row of a queue without a limit.
+pub(super) const INFINITE: Entry = Entry {
+    name: "infinite",
+    syntax: "infinite",
+    summary: "first in, first out without a limit",
+    options: &[],
+    build: |_, _| Ok(Box::new(DropTail::new(Limit::NONE))),
+};
 
 /// How much a queue holds. A packet is accepted if and only if it fits every limit that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +68,16 @@ impl Limit {
         Limit::bytes(rate.bytes_in(time).max(FULL_PACKET))
     }
 
+    /// Whether a packet of `size` bytes fits on top of `backlog`.
+    pub fn admits(self, backlog: Backlog, size: u32) -> bool {
+        backlog.packets < self.packets && backlog.bytes + u64::from(size) <= self.bytes
+    }
+
+    /// Whether `backlog` is within the limit.
+    pub fn holds(self, backlog: Backlog) -> bool {
+        backlog.packets <= self.packets && backlog.bytes <= self.bytes
+    }
+
     /// Whichever of two limits is reached first.
     pub fn and(self, other: Limit) -> Limit {
         Limit { packets: self.packets.min(other.packets), bytes: self.bytes.min(other.bytes) }
@@ -50,42 +87,39 @@ impl Limit {
 /// A first-in, first-out queue with a [`Limit`].
 #[derive(Debug)]
 pub struct DropTail {
-    packets: VecDeque<Packet>,
-    bytes: u64,
+    packets: Fifo,
     limit: Limit,
 }
 
 impl DropTail {
     /// An empty queue that holds `limit`.
     pub fn new(limit: Limit) -> DropTail {
-        DropTail { packets: VecDeque::new(), bytes: 0, limit }
+        DropTail { packets: Fifo::default(), limit }
     }
 }
 
 impl Queue for DropTail {
     fn enqueue(&mut self, _now: Time, packet: Packet, _drops: &mut Drops) -> Result<(), Dropped> {
-        let bytes = self.bytes + u64::from(packet.size);
-        if self.packets.len() >= self.limit.packets as usize || bytes > self.limit.bytes {
+        if !self.limit.admits(self.packets.backlog(), packet.size) {
             return Err(Dropped::QueueFull);
         }
-        self.bytes = bytes;
-        self.packets.push_back(packet);
+        self.packets.push(packet);
         Ok(())
     }
 
     fn dequeue(&mut self, _now: Time, _drops: &mut Drops) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= u64::from(packet.size);
-        Some(packet)
+        self.packets.pop()
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.packets.len() as u32, bytes: self.bytes }
+        self.packets.backlog()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
     use proptest::prelude::*;
 

@@ -7,16 +7,32 @@
 //! ```
 //!
 //! The packet being transmitted is outside the queue: a link holds its queue's limit plus one partly sent packet.
+//! Drops at the tail for want of room are [`Dropped::QueueFull`], those a discipline chose are [`Dropped::QueuePolicy`].
+//! Periodic updates (PIE, DualPI2) are caught up with, in order, at the next call: one due at the instant of an arrival or
+//! departure comes before it.
 //! To add a discipline, write its file here and one row in `registry.rs`.
 
+mod codel;
+mod drophead;
 mod droptail;
+mod dualpi2;
+mod fifo;
+mod fq_codel;
+mod lanes;
+mod options;
+mod pie;
+mod red;
 mod registry;
+mod sfq;
+#[cfg(test)]
+mod testing;
 
 pub use droptail::{DropTail, Limit};
-pub use registry::{Entry, QueueSpec, REGISTRY, Setup};
+pub use options::Options;
+pub use registry::{Built, Entry, QueueSpec, REGISTRY, Setup};
 
 use record::Dropped;
-use units::Time;
+use units::{Ecn, Time};
 
 use crate::Packet;
 
@@ -47,4 +63,13 @@ pub trait Queue: Send {
 
     /// What waits now.
     fn backlog(&self) -> Backlog;
+}
+
+/// Marks a packet that can be marked (RFC 3168); whether it could.
+fn mark(packet: &mut Packet) -> bool {
+    let capable = packet.ecn != Ecn::NotEct;
+    if capable {
+        packet.ecn = Ecn::Ce;
+    }
+    capable
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use units::{Bytes, Rate, Span};
+use units::{Rate, Rng};
 
-use super::{DropTail, Limit, Queue};
+use super::options::Options;
+use super::{Queue, codel, drophead, droptail, dualpi2, fq_codel, pie, red, sfq};
 use crate::text::{self, TextError};
 
 /// What a discipline may know about the link it serves.
@@ -19,62 +20,52 @@ pub struct Setup {
     pub link: String,
 }
 
-/// A queue, or why its text could not be read.
-type Built = Result<Box<dyn Queue>, TextError>;
+impl Setup {
+    /// The discipline's random stream.
+    pub fn rng(&self) -> Rng {
+        Rng::stream(self.seed, &format!("{}/queue", self.link))
+    }
+}
 
-/// One row: a queue discipline.
+/// A queue, or why its text could not be read.
+pub type Built = Result<Box<dyn Queue>, TextError>;
+
+/// One row: a queue discipline, or a preset of one.
 pub struct Entry {
     /// What it is called.
     pub name: &'static str,
-    /// How it is written.
+    /// How it is written: examples, separated by a comma and a blank.
     pub syntax: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// Builds one from the text after `name:`.
-    pub build: fn(&str, &Setup) -> Built,
+    /// The options it takes after its name, each with a line about it.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Builds one.
+    pub build: for<'a> fn(&Options<'a>, &Setup) -> Built,
+}
+
+impl Entry {
+    /// The examples of [`syntax`](Entry::syntax), one by one.
+    pub fn examples(&self) -> impl Iterator<Item = &'static str> {
+        self.syntax.split(", ")
+    }
 }
 
 /// All of them, in the order they are listed to people.
 pub const REGISTRY: &[Entry] = &[
-    Entry {
-        name: "droptail",
-        syntax: "droptail:100p, droptail:300kB, droptail:120ms",
-        summary: "first in, first out; refuses what exceeds a limit in packets, bytes or time at the reference rate",
-        build: droptail,
-    },
-    Entry {
-        name: "infinite",
-        syntax: "infinite",
-        summary: "first in, first out without a limit",
-        build: infinite,
-    },
+    droptail::ENTRY,
+    drophead::ENTRY,
+    droptail::INFINITE,
+    codel::ENTRY,
+    pie::RFC8033,
+    pie::LINUX,
+    pie::LINUX_OLD,
+    sfq::ENTRY,
+    fq_codel::ENTRY,
+    dualpi2::RFC9332,
+    dualpi2::LINUX,
+    red::ENTRY,
 ];
-
-fn droptail(arguments: &str, setup: &Setup) -> Built {
-    let mut limit = Limit::NONE;
-    for part in arguments.split(',') {
-        limit = limit.and(read_limit(part.trim(), setup.reference)?);
-    }
-    Ok(Box::new(DropTail::new(limit)))
-}
-
-fn read_limit(text: &str, reference: Rate) -> Result<Limit, TextError> {
-    let packets = || text.strip_suffix('p')?.trim().parse().ok().filter(|&n| n > 0).map(Limit::packets);
-    let bytes = || text.parse().ok().filter(|&size| size > Bytes::ZERO).map(Limit::bytes);
-    let time =
-        || text.parse::<Span>().ok().filter(|span| span.is_positive()).map(|t| Limit::time(t, reference));
-    packets().or_else(bytes).or_else(time).ok_or_else(|| {
-        let accepted = "packets (100p), a size (300kB), a time (120ms)";
-        TextError::new(text, "a queue limit above zero", accepted)
-    })
-}
-
-fn infinite(arguments: &str, _setup: &Setup) -> Built {
-    match arguments {
-        "" => Ok(Box::new(DropTail::new(Limit::NONE))),
-        _ => Err(TextError::new(arguments, "an option of queue `infinite`", "none")),
-    }
-}
 
 /// A queue discipline and its arguments as text, known to be buildable.
 #[derive(Clone, PartialEq, Eq)]
@@ -95,16 +86,16 @@ impl QueueSpec {
 fn build(text: &str, setup: &Setup) -> Built {
     let (name, arguments) = text::split_name(text);
     let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let accepted: Vec<_> = REGISTRY.iter().map(|entry| entry.syntax).collect();
+        let accepted: Vec<_> = REGISTRY.iter().filter_map(|entry| entry.examples().next()).collect();
         TextError::new(text, "a queue", accepted.join(", "))
     })?;
-    (entry.build)(arguments, setup)
+    (entry.build)(&Options::read(entry, arguments)?, setup)
 }
 
 impl FromStr for QueueSpec {
     type Err = TextError;
 
-    /// Reads what [`REGISTRY`] lists: `droptail:100p`, `droptail:300kB`, `droptail:120ms`, `infinite`.
+    /// Reads what [`REGISTRY`] lists: `droptail:100p`, `infinite`, `codel:target=13ms,ecn`.
     fn from_str(text: &str) -> Result<QueueSpec, TextError> {
         // Whether the text holds does not depend on the link it is for.
         let setup = Setup { reference: Rate::ZERO, seed: 0, link: String::new() };
@@ -152,7 +143,7 @@ mod tests {
     #[test]
     fn every_discipline_conserves_packets() {
         let setup = Setup { reference: Rate::from_mbps(20), seed: 1, link: "link".into() };
-        for text in REGISTRY.iter().flat_map(|entry| entry.syntax.split(", ")) {
+        for text in REGISTRY.iter().flat_map(Entry::examples) {
             let mut queue = text.parse::<QueueSpec>().unwrap().build(&setup);
             let mut rng = units::Rng::stream(1, text);
             let mut drops = Vec::new();
@@ -185,11 +176,9 @@ mod tests {
 
     #[test]
     fn errors_list_what_is_accepted() {
-        let error = "red:5".parse::<QueueSpec>().unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "`red:5` is not a queue; accepted: droptail:100p, droptail:300kB, droptail:120ms, infinite"
-        );
+        let error = "blue:5".parse::<QueueSpec>().unwrap_err().to_string();
+        let names = "`blue:5` is not a queue; accepted: droptail:100p, drophead:100p, infinite, codel";
+        assert!(error.starts_with(names), "{error}");
         for bad in [
             "",
             "droptail",
