@@ -5,6 +5,7 @@
 
 mod controller;
 pub mod fixed;
+pub mod gcc;
 pub mod newreno;
 pub mod options;
 pub mod parts;

@@ -1,6 +1,6 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, fixed, newreno, sqp};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, fixed, gcc, newreno, sqp};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 /// All of them, in the order they are listed to people.
-pub const REGISTRY: &[Entry] = &[sqp::ENTRY, newreno::ENTRY, fixed::ENTRY];
+pub const REGISTRY: &[Entry] = &[sqp::ENTRY, newreno::ENTRY, gcc::RMCAT_02, gcc::LEGACY, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

@@ -1,0 +1,123 @@
+//! Google Congestion Control: the gradient of the one-way delay against an adaptive threshold, in three generations.
+//!
+//! ```text
+//!  packets -> groups.rs    bursts of 5 ms, and the delay variation between them
+//!          -> kalman.rs    the draft's scalar filter, or the old code's in two dimensions
+//!             trendline.rs the present code's: slope of the accumulated delay
+//!          -> detector.rs  over-use, under-use, normal; adaptive threshold          (delay.rs: these three)
+//!          -> rate.rs      0.85 of what arrives on over-use, else up                (capacity.rs, received.rs)
+//!  losses  -> loss.rs      the draft's 2 % and 10 %     loss_v2.rs  the present code's likelihood
+//!  probes  <- probe.rs, cluster.rs, alr.rs
+//! ```
+//!
+//! `remb.rs` and `rmcat.rs` are the receiver-side forms, `webrtc.rs` the send-side one. "The draft" is
+//! draft-ietf-rmcat-gcc-02, "libwebrtc" the code's defaults.
+
+mod capacity;
+mod delay;
+mod detector;
+mod groups;
+mod kalman;
+mod loss;
+mod rate;
+mod received;
+mod remb;
+mod rmcat;
+mod trendline;
+
+use units::{Bytes, Rate, Span};
+
+use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
+use delay::Form;
+use rate::{Params, Rules};
+
+const PAGE: &str = include_str!("gcc.md");
+
+/// Packets leave at this multiple of the target (libwebrtc `kDefaultPaceMultiplier`).
+const PACE: f64 = 2.5;
+/// R is measured over this (seed 002 section 2.2).
+const RATE_WINDOW: Span = Span::from_millis(500);
+/// A REMB message at least this often (draft section 4).
+const REMB_INTERVAL: Span = Span::from_secs(1);
+/// The draft leaves chi to 0.001 to 0.1 (section 5.3).
+const CHI: f64 = 0.01;
+/// No session runs on less, in bit/s (libwebrtc `kCongestionControllerMinBitrate`).
+const FLOOR: f64 = 5e3;
+
+/// The registry's row of the draft's form.
+pub const RMCAT_02: Entry = Entry {
+    name: "gcc-rmcat-02",
+    summary: "GCC as draft-ietf-rmcat-gcc-02 and the MMSys analysis have it: receiver-side scalar filter, REMB",
+    needs_frames: false,
+    options: &[
+        ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
+        ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("chi", "weight of the newest residual in the noise, 0.001 to 0.1 (default 0.01)"),
+    ],
+    page: PAGE,
+    build: |options, setup| rmcat_sender(options, setup),
+    receiver: Some(|options, setup| receiver(draft_form(options)?, Rules::Draft, options, setup)),
+};
+
+/// The registry's row of libwebrtc's receiver-side form.
+pub const LEGACY: Entry = Entry {
+    name: "gcc-legacy",
+    summary: "GCC as browsers had it until 2017: receiver-side filter in two dimensions, REMB",
+    needs_frames: false,
+    options: &[
+        ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
+        ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+    ],
+    page: PAGE,
+    build: |options, setup| rmcat_sender(options, setup),
+    receiver: Some(|options, setup| receiver(Form::Planar, Rules::Code, options, setup)),
+};
+
+fn draft_form(options: &Options) -> Result<Form, OptionError> {
+    Ok(Form::Scalar(options.number("chi", CHI, 0.001..=0.1)?))
+}
+
+/// The sender half takes none of the options, but refuses bad ones as its other half would.
+fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
+    draft_form(options)?;
+    params(Rules::Draft, options, setup)?;
+    Ok(Box::new(rmcat::Rmcat::new(setup)))
+}
+
+fn receiver(
+    form: Form,
+    rules: Rules,
+    options: &Options,
+    setup: &Setup,
+) -> Result<Box<dyn ReceiverHalf>, OptionError> {
+    let params = params(rules, options, setup)?;
+    Ok(Box::new(remb::Estimator::new(form, params, RATE_WINDOW, REMB_INTERVAL)))
+}
+
+/// Seed 002's ranges of eta and alpha.
+fn params(rules: Rules, options: &Options, setup: &Setup) -> Result<Params, OptionError> {
+    let (min, max) = bounds(setup);
+    Ok(Params {
+        rules,
+        beta: options.number("beta", rate::BETA, 0.8..=0.95)?,
+        growth: options.number("growth", rate::GROWTH, 1.005..=1.3)?,
+        initial: setup.initial.as_f64(),
+        min,
+        max,
+    })
+}
+
+/// Least and most a target may be, in bit/s.
+fn bounds(setup: &Setup) -> (f64, f64) {
+    let min = setup.min.as_f64().max(FLOOR);
+    (min, setup.max.as_f64().max(min))
+}
+
+fn decision(target: f64, pace: f64) -> Decision {
+    Decision {
+        media: Some(Rate::from_f64(target)),
+        pacing: Some(Rate::from_f64(target * pace)),
+        burst: Bytes::ZERO,
+        ..Decision::default()
+    }
+}
