@@ -13,17 +13,22 @@
 //! `remb.rs` and `rmcat.rs` are the receiver-side forms, `webrtc.rs` the send-side one. "The draft" is
 //! draft-ietf-rmcat-gcc-02, "libwebrtc" the code's defaults.
 
+mod alr;
 mod capacity;
+mod cluster;
 mod delay;
 mod detector;
 mod groups;
 mod kalman;
 mod loss;
+mod loss_v2;
+mod probe;
 mod rate;
 mod received;
 mod remb;
 mod rmcat;
 mod trendline;
+mod webrtc;
 
 use units::{Bytes, Rate, Span};
 
@@ -43,6 +48,29 @@ const REMB_INTERVAL: Span = Span::from_secs(1);
 const CHI: f64 = 0.01;
 /// No session runs on less, in bit/s (libwebrtc `kCongestionControllerMinBitrate`).
 const FLOOR: f64 = 5e3;
+
+/// Groups in the trendline (libwebrtc `TrendlineEstimatorSettings`).
+const TRENDLINE: f64 = 20.0;
+/// The first probes go no higher (libwebrtc `kDefaultMaxProbingBitrate`).
+const PROBE_CAP: Rate = Rate::from_mbps(5);
+
+/// The registry's row of the present form.
+pub const ENTRY: Entry = Entry {
+    name: "gcc",
+    summary: "GCC as WebRTC has it now: send-side trendline, probes, loss-based v2",
+    needs_frames: false,
+    options: &[
+        ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
+        ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("window", "groups in the trendline, 2 to 200 (default 20)"),
+        ("probing", "probe with padding, on or off (default on)"),
+        ("probe_cap", "most the first probes go to, such as 5mbit"),
+        ("loss_v2", "likelihood estimator for losses, on; off: the draft's rule (default on)"),
+    ],
+    page: PAGE,
+    build: |options, setup| Ok(Box::new(webrtc::Webrtc::new(choice(options, setup)?, setup))),
+    receiver: None,
+};
 
 /// The registry's row of the draft's form.
 pub const RMCAT_02: Entry = Entry {
@@ -72,6 +100,16 @@ pub const LEGACY: Entry = Entry {
     build: |options, setup| rmcat_sender(options, setup),
     receiver: Some(|options, setup| receiver(Form::Planar, Rules::Code, options, setup)),
 };
+
+fn choice(options: &Options, setup: &Setup) -> Result<webrtc::Choice, OptionError> {
+    Ok(webrtc::Choice {
+        rate: params(Rules::Code, options, setup)?,
+        window: options.number("window", TRENDLINE, 2.0..=200.0)? as usize,
+        probing: options.switch("probing", true)?,
+        probe_cap: options.quantity("probe_cap", PROBE_CAP, "a rate such as 5mbit")?.as_f64(),
+        loss_v2: options.switch("loss_v2", true)?,
+    })
+}
 
 fn draft_form(options: &Options) -> Result<Form, OptionError> {
     Ok(Form::Scalar(options.number("chi", CHI, 0.001..=0.1)?))

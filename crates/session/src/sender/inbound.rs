@@ -93,16 +93,21 @@ impl Sender {
 
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames.
-        let advised = self.decision.media.filter(|_| self.backlogged);
+        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, and for probes.
+        let advised = self.decision.media.filter(|_| self.backlogged && self.decision.probe.is_none());
         let pacing = match (self.decision.pacing, advised) {
             (Some(pacing), Some(media)) => Some(pacing.min(media)),
             (pacing, media) => pacing.or(media),
         };
         self.pacer.apply(pacing, self.decision.burst);
-        if let Some(probe) = self.decision.probe.filter(|probe| self.probe_seen != Some(probe.id)) {
-            self.probe_seen = Some(probe.id);
-            self.padding += probe.bytes.get();
+        match self.decision.probe {
+            // Padding is for probes only: what one did not need is not sent after it.
+            None => self.padding = 0,
+            Some(probe) if self.probe_seen != Some(probe.id) => {
+                self.probe_seen = Some(probe.id);
+                self.padding = probe.bytes.get();
+            }
+            Some(_) => {}
         }
     }
 

@@ -47,7 +47,7 @@ fn series(path: &Path, to: u64, step: f64, names: &[&str]) {
 
 #[test]
 fn adhoc_s2() {
-    for cc in ["gcc-rmcat-02", "gcc-legacy"] {
+    for cc in ["gcc", "gcc:probing=off", "gcc-rmcat-02", "gcc-legacy"] {
         for b in [1.0, 2.0] {
             let mut flow = video(cc);
             flow.caps = vec![(Time::ZERO, Time::MAX, Rate::from_mbps(2))];
@@ -56,7 +56,7 @@ fn adhoc_s2() {
             path.world.run_until(Time::from_secs(150));
             show(&format!("{cc} {b}"), &path, b, 25.0 + 1.228 * 8.0 / b, 30.0, 150.0);
             if std::env::var("SERIES").is_ok() {
-                series(&path, 60, 0.5, &["target_bps", "remb_bps", "loss_fraction"]);
+                series(&path, 60, 0.5, &["target_bps", "delay_bps", "acknowledged_bps", "trend_ms", "threshold_ms", "capacity_bps", "average_loss", "alr"]);
             }
         }
     }
@@ -64,7 +64,7 @@ fn adhoc_s2() {
 
 #[test]
 fn adhoc_s20() {
-    for cc in ["gcc-rmcat-02", "gcc-legacy"] {
+    for cc in ["gcc", "gcc:probing=off", "gcc-rmcat-02", "gcc-legacy"] {
         for backlog in [false, true] {
             let flow = Flow { backlog, mtu: 1472, initial: Rate::from_mbps(1), ..Flow::video(cc) };
             let path = steady::run(path::s20(), vec![flow], 120);
@@ -72,7 +72,29 @@ fn adhoc_s20() {
             let reach = (0..240).find(|&w| path.throughput(0, f64::from(w) * 0.5, f64::from(w) * 0.5 + 0.5) >= 18.0);
             println!("   reaches 18 at {:?}", reach.map(|w| f64::from(w) * 0.5));
             if std::env::var("SERIES").is_ok() {
-                series(&path, 120, 1.0, &["target_bps", "remb_bps", "loss_fraction"]);
+                series(&path, 120, 1.0, &["target_bps", "delay_bps", "acknowledged_bps", "trend_ms", "threshold_ms", "capacity_bps", "average_loss", "alr"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn adhoc_step() {
+    let steps = RateProcess::steps(
+        [(0, 20), (40, 5), (60, 20)].map(|(s, mbps)| (Time::from_secs(s), Rate::from_mbps(mbps))).to_vec(),
+    )
+    .unwrap();
+    for cc in ["gcc", "gcc-legacy", "gcc-rmcat-02"] {
+        for backlog in [false, true] {
+            let flow = Flow { backlog, mtu: 1472, ..Flow::video(cc) };
+            let path = steady::run(LinkConfig { rate: steps.clone(), ..path::s20() }, vec![flow], 120);
+            let reach = (600..1200).find(|&w| path.throughput(0, f64::from(w) * 0.1, f64::from(w) * 0.1 + 0.5) >= 16.0);
+            let post = path::quantile(&path.delays(0, 55.0, 60.0), 0.5);
+            let over: Vec<f64> = path.delivered(0).iter().filter(|d| (40.0..60.0).contains(&d.0) && d.1 > 2.0 * post).map(|d| d.0).collect();
+            println!("{cc} backlog {backlog}: 80 % at {:?} s after; post-drop median {post:.1}, spike until {:?}, max {:.1}; max 75-110 {:.1} p50 {:.1}", reach.map(|w| f64::from(w) * 0.1 - 60.0 + 0.5), over.last().map(|x| x - 40.0),
+                path::quantile(&path.delays(0, 40.0, 60.0), 1.0), path::quantile(&path.delays(0, 75.0, 110.0), 1.0), path::quantile(&path.delays(0, 75.0, 110.0), 0.5));
+            if std::env::var("SERIES").is_ok() {
+                series(&path, 120, 1.0, &["target_bps", "delay_bps", "acknowledged_bps", "trend_ms", "threshold_ms", "capacity_bps", "average_loss", "alr"]);
             }
         }
     }
