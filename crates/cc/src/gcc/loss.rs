@@ -74,6 +74,7 @@ const SILENCE_STEP: Span = Span::from_secs(1);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     next: Option<Time>,
+    stepped: bool,
 }
 
 impl Silence {
@@ -82,9 +83,10 @@ impl Silence {
         self.next.get_or_insert(now + SILENT);
     }
 
-    /// Feedback came; `waiting`: packets are still unheard of.
-    pub fn on_feedback(&mut self, now: Time, waiting: bool) {
+    /// Feedback came; `waiting`: packets are still unheard of. True if it ended a silence that had lowered the rate.
+    pub fn on_feedback(&mut self, now: Time, waiting: bool) -> bool {
         self.next = waiting.then(|| now + SILENT);
+        std::mem::take(&mut self.stepped)
     }
 
     /// When the rate falls next.
@@ -95,7 +97,7 @@ impl Silence {
     /// The factor due at `now`, if one is.
     pub fn step(&mut self, now: Time) -> Option<f64> {
         self.next.filter(|at| *at <= now)?;
-        self.next = Some(now + SILENCE_STEP);
+        (self.next, self.stepped) = (Some(now + SILENCE_STEP), true);
         Some(SILENCE_FACTOR)
     }
 }
@@ -135,7 +137,8 @@ mod tests {
         assert_eq!(silence.step(Time::from_millis(3499)), None);
         assert_eq!(silence.step(Time::from_millis(3500)), Some(0.8));
         assert_eq!(silence.next(), Some(Time::from_millis(4500)));
-        silence.on_feedback(Time::from_millis(4000), false);
+        assert!(silence.on_feedback(Time::from_millis(4000), false));
         assert_eq!(silence.next(), None);
+        assert!(!silence.on_feedback(Time::from_millis(4001), false));
     }
 }

@@ -159,6 +159,14 @@ impl LossV2 {
         (self.estimate, self.limit) = (bps, Limit::Delay);
     }
 
+    /// Forgets every observation and goes on from `bps`, rising by [`RISE`] at most.
+    pub fn restart(&mut self, bps: f64) {
+        self.observations.clear();
+        (self.partial, self.observed_at) = (Settled::default(), None);
+        self.best = Some(Channel { bandwidth: bps, inherent: INHERENT });
+        (self.estimate, self.limit, self.ceiling) = (bps, Limit::Falling, None);
+    }
+
     /// Takes feedback. `delay` is the delay-based estimate, `received` the acknowledged rate, unless the application limits
     /// it.
     pub fn update(&mut self, settled: &Settled, delay: f64, received: Option<f64>) {

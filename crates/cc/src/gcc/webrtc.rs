@@ -169,6 +169,15 @@ impl Webrtc {
         }
     }
 
+    /// After a silence. Deviation: its losses are not put to the estimator, for one outage of seconds would outweigh all
+    /// observations that follow; it starts over from where the silence has taken the rate.
+    fn resume(&mut self) -> f64 {
+        if let Loss::Likelihood(estimator) = &mut self.loss {
+            estimator.restart(self.target);
+        }
+        self.target
+    }
+
     fn limit(&self) -> Limit {
         match &self.loss {
             Loss::Likelihood(estimator) => estimator.limit(),
@@ -210,8 +219,9 @@ impl Controller for Webrtc {
 
     fn on_feedback(&mut self, report: &Report<'_>) {
         let now = report.now;
+        let mut ended = false;
         if !report.acked.is_empty() {
-            self.silence.on_feedback(now, report.in_flight > Bytes::ZERO);
+            ended = self.silence.on_feedback(now, report.in_flight > Bytes::ZERO);
             self.control.set_rtt(report.srtt);
         }
         self.follow_alr(now);
@@ -219,7 +229,8 @@ impl Controller for Webrtc {
         if !self.order.is_empty() {
             self.learn_delay(now, probed);
         }
-        self.target = self.learn_losses(report).clamp(self.bounds.0, self.bounds.1);
+        let target = if ended { self.resume() } else { self.learn_losses(report) };
+        self.target = target.clamp(self.bounds.0, self.bounds.1);
         self.probe(now, drained);
     }
 

@@ -84,7 +84,7 @@ fn adhoc_step() {
         [(0, 20), (40, 5), (60, 20)].map(|(s, mbps)| (Time::from_secs(s), Rate::from_mbps(mbps))).to_vec(),
     )
     .unwrap();
-    for cc in ["gcc", "gcc-legacy", "gcc-rmcat-02"] {
+    for cc in ["gcc", "gcc:loss_v2=off", "gcc-legacy", "gcc-rmcat-02"] {
         for backlog in [false, true] {
             let flow = Flow { backlog, mtu: 1472, ..Flow::video(cc) };
             let path = steady::run(LinkConfig { rate: steps.clone(), ..path::s20() }, vec![flow], 120);
@@ -96,6 +96,18 @@ fn adhoc_step() {
             if std::env::var("SERIES").is_ok() {
                 series(&path, 120, 1.0, &["target_bps", "delay_bps", "acknowledged_bps", "trend_ms", "threshold_ms", "capacity_bps", "average_loss", "alr"]);
             }
+        }
+    }
+}
+
+#[test]
+fn adhoc_long() {
+    for cc in ["gcc", "gcc:probing=off", "gcc:loss_v2=off", "gcc-legacy"] {
+        for backlog in [false, true] {
+            let flow = Flow { backlog, mtu: 1472, initial: Rate::from_mbps(1), ..Flow::video(cc) };
+            let path = steady::run(path::s20(), vec![flow], 400);
+            show(&format!("{cc} s20 long backlog {backlog}"), &path, 20.0, 20.6, 60.0, 400.0);
+            for k in 3..20 { let t = f64::from(k) * 20.0; show(&format!("   {t}"), &path, 20.0, 20.6, t, t + 20.0); }
         }
     }
 }
