@@ -27,7 +27,8 @@ pub struct Entry {
 }
 
 /// All of them, in the order they are listed to people.
-pub const REGISTRY: &[Entry] = &[sqp::ENTRY, newreno::ENTRY, gcc::ENTRY, gcc::RMCAT_02, gcc::LEGACY, fixed::ENTRY];
+pub const REGISTRY: &[Entry] =
+    &[sqp::ENTRY, newreno::ENTRY, gcc::ENTRY, gcc::RMCAT_02, gcc::LEGACY, fixed::ENTRY];
 
 /// Builds the controller that `options` names.
 ///

@@ -111,7 +111,8 @@ mod tests {
         (0..frames).find(|&n| {
             let sent = Time::from_micros(n * 33_333);
             let arrived = sent + Span::from_secs_f64((20.0 + growth_ms * n as f64) / 1e3);
-            let packet = Packet { sent: sent.on_wire(), arrived: arrived.on_wire(), heard: arrived, size: 1000 };
+            let packet =
+                Packet { sent: sent.on_wire(), arrived: arrived.on_wire(), heard: arrived, size: 1000 };
             delay.push(&packet) == Some(Signal::Over)
         })
     }

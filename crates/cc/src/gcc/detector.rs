@@ -75,7 +75,8 @@ impl Detector {
             return if value < -self.threshold { Signal::Under } else { Signal::Normal };
         }
         // libwebrtc counts half of the first group's interval, for the crossing was somewhere in it.
-        self.beyond_ms += if self.beyond == 0 && self.column.holds { departure_ms / 2.0 } else { departure_ms };
+        self.beyond_ms +=
+            if self.beyond == 0 && self.column.holds { departure_ms / 2.0 } else { departure_ms };
         self.beyond += 1;
         let lasting = self.beyond_ms >= LASTING && self.beyond >= self.column.groups;
         match lasting && value >= self.last {

@@ -71,8 +71,7 @@ impl Group {
     /// Sent in the same burst, or held back by a radio and released together: the later packet waited less.
     fn takes(&self, packet: &Packet) -> bool {
         let (apart, gap) = (packet.sent - self.sent, packet.arrived - self.arrived);
-        let released =
-            gap < apart && gap <= RELEASE_GAP && (packet.arrived - self.first_arrived) < RELEASE;
+        let released = gap < apart && gap <= RELEASE_GAP && (packet.arrived - self.first_arrived) < RELEASE;
         packet.sent - self.first_sent <= BURST || released
     }
 

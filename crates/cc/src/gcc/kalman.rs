@@ -56,7 +56,13 @@ impl Scalar {
 
     /// A filter with m = 0; `chi` is 0.001 to 0.1 (draft section 5.3).
     pub fn new(chi: f64) -> Scalar {
-        Scalar { estimate: 0.0, error: Self::ERROR, noise: Self::LEAST_NOISE, chi, interval: Interval::default() }
+        Scalar {
+            estimate: 0.0,
+            error: Self::ERROR,
+            noise: Self::LEAST_NOISE,
+            chi,
+            interval: Interval::default(),
+        }
     }
 
     /// Takes a group's delay variation; returns m.

@@ -8,12 +8,12 @@ use crate::Report;
 const HIGH: f64 = 0.10;
 /// ... below this one it rises ...
 const LOW: f64 = 0.02;
-/// ... by this factor a report (draft section 6; seed 002 equation 2).
+/// ... by this factor a report (draft section 6; Carlucci 2016 equation 2).
 const RISE: f64 = 1.05;
 /// Share of the losses that is taken off the rate.
 const FALL: f64 = 0.5;
 /// Reports are 360 / (kbit/s) seconds apart (RFC 3550 section 6.2, the reduced minimum), within these bounds: what that gives
-/// at 2 Mbit/s, the most a session of seed 002 sent, and browsers' RTCP interval for video.
+/// at 2 Mbit/s, the most a session of Carlucci 2016 sent, and browsers' RTCP interval for video.
 const REPORT_RATE: f64 = 360e3;
 const REPORT_INTERVAL: (f64, f64) = (0.18, 1.0);
 
@@ -52,7 +52,7 @@ impl Reports {
     }
 }
 
-/// Seed 002 equation 2: what a report of `fraction` lost multiplies the rate with.
+/// Carlucci 2016 equation 2: what a report of `fraction` lost multiplies the rate with.
 pub fn factor(fraction: f64) -> f64 {
     if fraction > HIGH {
         1.0 - FALL * fraction

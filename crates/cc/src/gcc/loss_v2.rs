@@ -336,7 +336,8 @@ mod tests {
         let mut estimator = settle(5e6, 5, |_| 0.0);
         for n in 0..3 {
             let at = Time::from_secs(6) + OBSERVATION * n;
-            let settled = Settled { packets: 100, lost: 50, bytes: 100_000, sent: Some((at, at + OBSERVATION)) };
+            let settled =
+                Settled { packets: 100, lost: 50, bytes: 100_000, sent: Some((at, at + OBSERVATION)) };
             estimator.update(&settled, 5e6, Some(1e6));
         }
         let capped = INSTANT_BALANCE / (estimator.average_loss() - INSTANT_OFFSET);

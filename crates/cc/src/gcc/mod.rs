@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `remb.rs` and `rmcat.rs` are the receiver-side forms, `webrtc.rs` the send-side one. "The draft" is
-//! draft-ietf-rmcat-gcc-02, "libwebrtc" the code's defaults.
+//! draft-ietf-rmcat-gcc-02, "libwebrtc" the code's defaults, "Carlucci 2016" the paper that `gcc.md` names.
 
 mod alr;
 mod capacity;
@@ -40,7 +40,7 @@ const PAGE: &str = include_str!("gcc.md");
 
 /// Packets leave at this multiple of the target (libwebrtc `kDefaultPaceMultiplier`).
 const PACE: f64 = 2.5;
-/// R is measured over this (seed 002 section 2.2).
+/// R is measured over this (Carlucci 2016 section 2.2).
 const RATE_WINDOW: Span = Span::from_millis(500);
 /// A REMB message at least this often (draft section 4).
 const REMB_INTERVAL: Span = Span::from_secs(1);
@@ -132,7 +132,7 @@ fn receiver(
     Ok(Box::new(remb::Estimator::new(form, params, RATE_WINDOW, REMB_INTERVAL)))
 }
 
-/// Seed 002's ranges of eta and alpha.
+/// Carlucci 2016's ranges of eta and alpha.
 fn params(rules: Rules, options: &Options, setup: &Setup) -> Result<Params, OptionError> {
     let (min, max) = bounds(setup);
     Ok(Params {

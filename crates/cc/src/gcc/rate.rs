@@ -5,7 +5,7 @@ use units::{Span, Time};
 use super::capacity::Capacity;
 use super::detector::Signal;
 
-/// Draft section 5.5, and seed 002's range of 1.005 to 1.3: growth a second far from the capacity.
+/// Draft section 5.5, and Carlucci 2016's range of 1.005 to 1.3: growth a second far from the capacity.
 pub const GROWTH: f64 = 1.08;
 /// Draft section 5.6, beta.
 pub const BETA: f64 = 0.85;
@@ -276,7 +276,11 @@ mod tests {
         // gcc.md section 4.6: about 34 kbit/s a second at 20 Mbit/s and 40 ms.
         let mut code = control(Rules::Code, 20e6);
         code.set_rtt(Span::from_millis(40));
-        assert!((code.additive(Span::from_secs(1)) - 34e3).abs() < 100.0, "{}", code.additive(Span::from_secs(1)));
+        assert!(
+            (code.additive(Span::from_secs(1)) - 34e3).abs() < 100.0,
+            "{}",
+            code.additive(Span::from_secs(1))
+        );
         // At 100 kbit/s a packet is 3333 bits: 11.9 kbit/s a second; the floor is 4.
         code.set(100e3);
         assert!((code.additive(Span::from_secs(1)) - 11.9e3).abs() < 10.0);

@@ -103,7 +103,7 @@ impl Acknowledged {
             return None;
         }
         let kbps = self.sum as f64 * 8.0 / window.as_millis_f64();
-        self.elapsed = self.elapsed - window;
+        self.elapsed -= window;
         self.sum = 0;
         Some(kbps)
     }

@@ -12,7 +12,7 @@ use super::groups::Packet;
 use super::rate::{Params, RateControl};
 use super::received::Window;
 
-/// Increases are reckoned this often: seed 002's groups are the frames of a 30-frames/s video, and the draft's least step
+/// Increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s video, and the draft's least step
 /// is meant per group.
 const STEP: Span = Span::from_micros(33_333);
 /// A rate below this share of the last one sent goes at once (libwebrtc `PacketRouter`).
@@ -118,9 +118,10 @@ impl ReceiverHalf for Estimator {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::rate::{BETA, GROWTH, Rules};
-    use units::Ecn;
+    use super::*;
+    use proptest::prelude::*;
+    use units::{Ecn, RemoteTime};
 
     fn estimator(form: Form) -> Estimator {
         let params =
@@ -131,6 +132,27 @@ mod tests {
     fn arrive(half: &mut Estimator, packet: u64, sent: Time, delay: Span) {
         let now = sent + delay;
         half.on_packet(&Received { now, packet, sent: sent.on_wire(), size: 4166, ecn: Ecn::NotEct });
+    }
+
+    proptest! {
+        #[test]
+        fn no_arrival_breaks_it(
+            packets in prop::collection::vec((0u32..3_000_000, any::<i64>(), any::<bool>(), 0u32..65_536), 1..300)
+        ) {
+            for form in [Form::Scalar(0.1), Form::Planar, Form::Trendline(20)] {
+                let (mut half, mut now, mut blob) = (estimator(form), Time::ZERO, Vec::new());
+                for (packet, &(after_us, sent, absurd, size)) in packets.iter().enumerate() {
+                    now += Span::from_micros(i64::from(after_us) / 100);
+                    let plain = now.on_wire() + Span::from_micros(sent % 20_000);
+                    let sent = if absurd { RemoteTime::from_nanos(sent) } else { plain };
+                    half.on_packet(&Received { now, packet: packet as u64, sent, size, ecn: Ecn::NotEct });
+                    blob.clear();
+                    half.write(now, &mut blob);
+                    prop_assert!(blob.len() <= 3 && (1e5..=1e8).contains(&half.rate()));
+                    prop_assert!(half.delay.tested().0.is_finite() && half.delay.tested().1.is_finite());
+                }
+            }
+        }
     }
 
     #[test]

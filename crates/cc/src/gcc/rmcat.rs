@@ -8,7 +8,7 @@ use super::PACE;
 use super::loss::{Reports, Silence};
 use super::remb;
 
-/// Seed 002 section 2.2: As by equation 2, then As = min(As, Ar).
+/// Carlucci 2016 section 2.2: As by equation 2, then As = min(As, Ar).
 #[derive(Clone, Debug)]
 pub struct Rmcat {
     /// As, in bit/s.
