@@ -49,6 +49,7 @@ impl Form {
 #[derive(Clone, Debug)]
 pub struct Delay {
     form: Form,
+    burst: Span,
     groups: Groups,
     filter: Filter,
     detector: Detector,
@@ -57,11 +58,12 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// One that has seen nothing.
-    pub fn new(form: Form) -> Delay {
+    /// One that has seen nothing; packets sent within `burst` are a group.
+    pub fn new(form: Form, burst: Span) -> Delay {
         Delay {
             form,
-            groups: Groups::default(),
+            burst,
+            groups: Groups::new(burst),
             filter: form.filter(),
             detector: Detector::new(form.column()),
             value: 0.0,
@@ -72,7 +74,7 @@ impl Delay {
     /// Takes a packet. Says the signal if a group was completed.
     pub fn push(&mut self, packet: &Packet) -> Option<Signal> {
         if self.heard_at.is_some_and(|at| packet.heard - at > STREAM_TIMEOUT) {
-            *self = Delay::new(self.form);
+            *self = Delay::new(self.form, self.burst);
         }
         self.heard_at = Some(packet.heard);
         let variation = self.groups.push(packet)?;
@@ -103,11 +105,12 @@ impl Delay {
 
 #[cfg(test)]
 mod tests {
+    use super::super::groups::BURST;
     use super::*;
 
     /// A 30-frames/s stream through a queue that grows by `growth_ms` a frame for `frames`; the first over-use.
     fn first_over(form: Form, growth_ms: f64, frames: u64) -> Option<u64> {
-        let mut delay = Delay::new(form);
+        let mut delay = Delay::new(form, BURST);
         (0..frames).find(|&n| {
             let sent = Time::from_micros(n * 33_333);
             let arrived = sent + Span::from_secs_f64((20.0 + growth_ms * n as f64) / 1e3);
@@ -127,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_pause_forgets() {
-        let mut delay = Delay::new(Form::Trendline(20));
+        let mut delay = Delay::new(Form::Trendline(20), BURST);
         let packet = |ms: u64| {
             let at = Time::from_millis(ms);
             Packet { sent: at.on_wire(), arrived: at.on_wire(), heard: at, size: 1000 }

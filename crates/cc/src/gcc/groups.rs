@@ -69,10 +69,10 @@ impl Group {
     }
 
     /// Sent in the same burst, or held back by a radio and released together: the later packet waited less.
-    fn takes(&self, packet: &Packet) -> bool {
+    fn takes(&self, packet: &Packet, burst: Span) -> bool {
         let (apart, gap) = (packet.sent - self.sent, packet.arrived - self.arrived);
         let released = gap < apart && gap <= RELEASE_GAP && (packet.arrived - self.first_arrived) < RELEASE;
-        packet.sent - self.first_sent <= BURST || released
+        packet.sent - self.first_sent <= burst || released
     }
 
     fn add(&mut self, packet: &Packet) {
@@ -84,14 +84,20 @@ impl Group {
 }
 
 /// Puts packets into groups.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Groups {
+    burst: Span,
     current: Option<Group>,
     previous: Option<Group>,
     reordered: u32,
 }
 
 impl Groups {
+    /// Groups of packets that were sent within `burst`.
+    pub fn new(burst: Span) -> Groups {
+        Groups { burst, current: None, previous: None, reordered: 0 }
+    }
+
     /// Takes a packet; if it opens a new group, says how the one it closes compares with the one before. Packets sent
     /// before the current group are too late to tell anything.
     pub fn push(&mut self, packet: &Packet) -> Option<Variation> {
@@ -101,7 +107,7 @@ impl Groups {
                 None
             }
             Some(current) if packet.sent < current.first_sent => None,
-            Some(current) if current.takes(packet) => {
+            Some(current) if current.takes(packet, self.burst) => {
                 current.add(packet);
                 None
             }
@@ -115,7 +121,7 @@ impl Groups {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = Groups::default();
+        *self = Groups::new(self.burst);
     }
 
     fn compare(&mut self) -> Option<Variation> {
@@ -143,7 +149,7 @@ mod tests {
 
     /// Packets as `(sent, arrived)` in ms; the variations they give.
     fn variations(packets: &[(i64, i64)]) -> Vec<(i64, i64, i64)> {
-        let mut groups = Groups::default();
+        let mut groups = Groups::new(BURST);
         let ms = |ms: i64| RemoteTime::from_nanos(ms * 1_000_000);
         let push = |&(sent, arrived): &(i64, i64)| {
             let heard = Time::from_millis(arrived.max(0) as u64 + 20);
@@ -171,7 +177,7 @@ mod tests {
     fn late_packets_are_passed_over_and_a_clock_that_jumps_starts_afresh() {
         let packets = [(0, 20), (20, 40), (10, 41), (40, 60), (60, 80)];
         assert_eq!(variations(&packets), [(20, 20, 0), (20, 20, 0)]);
-        let mut groups = Groups::default();
+        let mut groups = Groups::new(BURST);
         let at = |n: u64, jump: i64| Packet {
             sent: Time::from_millis(20 * n).on_wire(),
             arrived: Time::from_millis(20 * n + 30).on_wire() + Span::from_millis(jump),

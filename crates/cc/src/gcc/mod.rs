@@ -33,7 +33,7 @@ mod webrtc;
 use units::{Bytes, Rate, Span};
 
 use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
-use delay::Form;
+use delay::{Delay, Form};
 use rate::{Params, Rules};
 
 const PAGE: &str = include_str!("gcc.md");
@@ -75,11 +75,12 @@ pub const ENTRY: Entry = Entry {
 /// The registry's row of the draft's form.
 pub const RMCAT_02: Entry = Entry {
     name: "gcc-rmcat-02",
-    summary: "GCC as draft-ietf-rmcat-gcc-02 and the MMSys analysis have it: receiver-side scalar filter, REMB",
+    summary: "GCC as draft-ietf-rmcat-gcc-02 has it: scalar filter beside the receiver, REMB",
     needs_frames: false,
     options: &[
         ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
         ("chi", "weight of the newest residual in the noise, 0.001 to 0.1 (default 0.01)"),
     ],
     page: PAGE,
@@ -90,11 +91,12 @@ pub const RMCAT_02: Entry = Entry {
 /// The registry's row of libwebrtc's receiver-side form.
 pub const LEGACY: Entry = Entry {
     name: "gcc-legacy",
-    summary: "GCC as browsers had it until 2017: receiver-side filter in two dimensions, REMB",
+    summary: "GCC as browsers had it until 2017: two-dimensional filter beside the receiver, REMB",
     needs_frames: false,
     options: &[
         ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
     ],
     page: PAGE,
     build: |options, setup| rmcat_sender(options, setup),
@@ -118,6 +120,7 @@ fn draft_form(options: &Options) -> Result<Form, OptionError> {
 /// The sender half takes none of the options, but refuses bad ones as its other half would.
 fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
     draft_form(options)?;
+    burst(options, setup)?;
     params(Rules::Draft, options, setup)?;
     Ok(Box::new(rmcat::Rmcat::new(setup)))
 }
@@ -129,7 +132,13 @@ fn receiver(
     setup: &Setup,
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
-    Ok(Box::new(remb::Estimator::new(form, params, RATE_WINDOW, REMB_INTERVAL)))
+    let delay = Delay::new(form, burst(options, setup)?);
+    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW, REMB_INTERVAL)))
+}
+
+/// A group is a frame (Carlucci 2016 section 2.2). Frames leave within 1/2.5 of their interval.
+fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
+    options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
 }
 
 /// Carlucci 2016's ranges of eta and alpha.

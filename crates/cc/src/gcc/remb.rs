@@ -6,7 +6,7 @@ use units::{Span, Time};
 
 use crate::{Received, ReceiverHalf};
 
-use super::delay::{Delay, Form, STREAM_TIMEOUT};
+use super::delay::{Delay, STREAM_TIMEOUT};
 use super::detector::Signal;
 use super::groups::Packet;
 use super::rate::{Params, RateControl};
@@ -51,10 +51,10 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// An estimator with filter `form`, rate constants `params`, R over `window`, a message at least every `interval`.
-    pub fn new(form: Form, params: Params, window: Span, interval: Span) -> Estimator {
+    /// An estimator with rate constants `params`, R over `window`, a message at least every `interval`.
+    pub fn new(delay: Delay, params: Params, window: Span, interval: Span) -> Estimator {
         Estimator {
-            delay: Delay::new(form),
+            delay,
             received: Window::new(window),
             control: RateControl::new(params),
             stepped_at: None,
@@ -118,6 +118,8 @@ impl ReceiverHalf for Estimator {
 
 #[cfg(test)]
 mod tests {
+    use super::super::delay::Form;
+    use super::super::groups::BURST;
     use super::super::rate::{BETA, GROWTH, Rules};
     use super::*;
     use proptest::prelude::*;
@@ -126,7 +128,7 @@ mod tests {
     fn estimator(form: Form) -> Estimator {
         let params =
             Params { rules: Rules::Draft, beta: BETA, growth: GROWTH, initial: 1e6, min: 1e5, max: 1e8 };
-        Estimator::new(form, params, Span::from_millis(500), Span::from_secs(1))
+        Estimator::new(Delay::new(form, BURST), params, Span::from_millis(500), Span::from_secs(1))
     }
 
     fn arrive(half: &mut Estimator, packet: u64, sent: Time, delay: Span) {

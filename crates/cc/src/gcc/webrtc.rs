@@ -8,7 +8,7 @@ use super::PACE;
 use super::alr::Alr;
 use super::delay::{Delay, Form};
 use super::detector::Signal;
-use super::groups::Packet;
+use super::groups::{BURST, Packet};
 use super::loss::{Reports, Silence};
 use super::loss_v2::{Limit, LossV2, Settled};
 use super::probe::Prober;
@@ -76,7 +76,7 @@ impl Webrtc {
             false => Loss::Zones(Reports::default(), control.rate()),
         };
         Webrtc {
-            delay: Delay::new(Form::Trendline(choice.window)),
+            delay: Delay::new(Form::Trendline(choice.window), BURST),
             acknowledged: Acknowledged::default(),
             alr: Alr::default(),
             prober: choice.probing.then(|| Prober::new(control.rate(), caps, setup.mtu)),
@@ -268,5 +268,69 @@ impl Controller for Webrtc {
         if let Loss::Likelihood(estimator) = &self.loss {
             sink("average_loss", estimator.average_loss());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rate::{BETA, GROWTH, Rules};
+    use super::*;
+    use crate::controller::tests::{acked, report};
+
+    fn webrtc() -> Webrtc {
+        let rate =
+            Params { rules: Rules::Code, beta: BETA, growth: GROWTH, initial: 1e6, min: 1e5, max: 1e8 };
+        let choice = Choice { rate, window: 20, probing: true, probe_cap: 5e6, loss_v2: true };
+        Webrtc::new(choice, &Setup::default())
+    }
+
+    fn send(webrtc: &mut Webrtc, packet: u64) {
+        let (now, in_flight) = (Time::from_millis(packet), Bytes::new(1000));
+        webrtc.on_sent(&Sent { now, packet, size: 1000, frame: None, in_flight, app_limited: false });
+    }
+
+    #[test]
+    fn a_probe_sets_the_pace_while_it_is_on() {
+        let mut webrtc = webrtc();
+        assert_eq!((webrtc.decision().pacing, webrtc.decision().probe), (Some(Rate::from_f64(2.5e6)), None));
+        send(&mut webrtc, 0);
+        assert_eq!(webrtc.next_timer(), Some(Time::ZERO));
+        webrtc.on_timer(Time::ZERO);
+        assert_eq!(webrtc.decision().pacing, Some(Rate::from_mbps(3)));
+        assert_eq!(webrtc.decision().media, Some(Rate::from_mbps(1)), "media is not sent faster for it");
+        (1..=6).for_each(|packet| send(&mut webrtc, packet));
+        assert_eq!(webrtc.next_timer(), Some(Time::from_millis(6)));
+        webrtc.on_timer(Time::from_millis(6));
+        assert_eq!(webrtc.decision().pacing, Some(Rate::from_mbps(5)), "6 times, at most 5 Mbit/s");
+    }
+
+    #[test]
+    fn order_and_missing_times_do_not_matter() {
+        let (mut sorted, mut shuffled) = (webrtc(), webrtc());
+        for start in (0..2000).step_by(20) {
+            let mut acks: Vec<_> = (start..start + 20).map(|n| acked(n, 250)).collect();
+            let now = Time::from_millis(start + 60);
+            sorted.on_feedback(&Report { now, ..report(&acks, &[]) });
+            acks.reverse();
+            acks.push(Acked { arrived_at: None, ..acked(start + 7, 250) });
+            shuffled.on_feedback(&Report { now, ..report(&acks, &[]) });
+        }
+        assert_eq!(sorted.acknowledged.rate(), shuffled.acknowledged.rate());
+        assert_eq!(sorted.target, shuffled.target);
+        assert!(sorted.acknowledged.rate().is_some_and(|bps| (bps - 2e6).abs() < 2e4));
+    }
+
+    #[test]
+    fn silence_lowers_the_target_and_its_losses_are_forgotten() {
+        let mut webrtc = webrtc();
+        send(&mut webrtc, 0);
+        for ms in [3000, 4000] {
+            webrtc.on_timer(Time::from_millis(ms));
+        }
+        assert!((webrtc.target - 0.64e6).abs() < 1.0, "{}", webrtc.target);
+        let lost: Vec<_> = (1..400).map(|n| crate::controller::tests::lost(n, 1000)).collect();
+        let acks = [acked(400, 1000)];
+        webrtc.on_feedback(&Report { now: Time::from_millis(5000), ..report(&acks, &lost) });
+        assert!((webrtc.target - 0.64e6).abs() < 1.0, "{}", webrtc.target);
     }
 }

@@ -1,4 +1,5 @@
-//! gcc.md section 7, and rows S2-1 and S2-2 of the reproduction table. GCC's own load is video; frames are of equal size here.
+//! gcc.md section 7, and rows S2-1 and S2-2 of the reproduction table. GCC's own load is video; frames are of equal size
+//! here.
 
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{Rate, Span, Time};
@@ -70,7 +71,7 @@ fn s2_1_s2_2_one_flow_on_1_and_2_mbit() {
             let rate = RateProcess::Constant(Rate::from_f64(mbps * 1e6));
             let link = LinkConfig::bottleneck(rate, queue, Span::from_millis(25));
             let caps = vec![(Time::ZERO, Time::MAX, Rate::from_mbps(2))];
-            let flow = Flow { mtu: 1200, caps, ..video(cc, 300) };
+            let flow = Flow { mtu: 1200, caps, interval: Span::from_micros(33_333), ..video(cc, 300) };
             let back = LinkConfig::delay(Span::from_millis(25));
             let mut path = path::build(link, back, vec![flow], true);
             path.world.run_until(Time::from_secs(150));
