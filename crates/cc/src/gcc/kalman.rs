@@ -4,7 +4,8 @@ use crate::parts::Extremum;
 
 use super::detector::Signal;
 
-/// Groups over which the highest group rate is sought (libwebrtc `kMinFramePeriodHistoryLength`; the draft's K is open).
+/// Groups over which the highest group rate is sought (libwebrtc `kMinFramePeriodHistoryLength`; the draft's K is
+/// open).
 const RATE_GROUPS: u64 = 60;
 /// Residuals beyond this many standard deviations count as that many (draft section 5.3).
 const OUTLIER: f64 = 3.0;

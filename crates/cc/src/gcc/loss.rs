@@ -12,13 +12,13 @@ const LOW: f64 = 0.02;
 const RISE: f64 = 1.05;
 /// Share of the losses that is taken off the rate.
 const FALL: f64 = 0.5;
-/// Reports are 360 / (kbit/s) seconds apart (RFC 3550 section 6.2, the reduced minimum), within these bounds: what that gives
-/// at 2 Mbit/s, the most a session of Carlucci 2016 sent, and browsers' RTCP interval for video.
+/// Reports are 360 / (kbit/s) seconds apart (RFC 3550 section 6.2, the reduced minimum), within these bounds: what that
+/// gives at 2 Mbit/s, the most a session of Carlucci 2016 sent, and browsers' RTCP interval for video.
 const REPORT_RATE: f64 = 360e3;
 const REPORT_INTERVAL: (f64, f64) = (0.18, 1.0);
 
-/// As of the draft. Feedback comes per frame here; it is gathered into reports as far apart as RTCP's, for equation 2 acts
-/// once a report.
+/// As of the draft. Feedback comes per frame here; it is gathered into reports as far apart as RTCP's, for equation 2
+/// acts once a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reports {
     arrived: u64,

@@ -1,4 +1,5 @@
-//! The delay-based rate controller: a state machine of increase, decrease and hold (draft-ietf-rmcat-gcc-02 section 5.5).
+//! The delay-based rate controller: a state machine of increase, decrease and hold (draft-ietf-rmcat-gcc-02 section
+//! 5.5).
 
 use units::{Span, Time};
 
@@ -117,8 +118,8 @@ impl RateControl {
         self.changed_at = Some(now);
     }
 
-    /// Takes the detector's word and the received rate in bit/s (if known yet). `frozen`: the application sends less than it
-    /// may, so that nothing speaks for more. True if this was a cut.
+    /// Takes the detector's word and the received rate in bit/s (if known yet). `frozen`: the application sends less
+    /// than it may, so that nothing speaks for more. True if this was a cut.
     pub fn update(&mut self, now: Time, signal: Signal, received: Option<f64>, frozen: bool) -> bool {
         match (signal, self.state) {
             (Signal::Over, _) => return self.over_use(now, received),

@@ -1,6 +1,7 @@
 //! The half of the draft's controller that lives with the receiver, and its message.
 //!
-//! The message is the rate field of REMB (draft-alvestrand-rmcat-remb-03 section 2.2): 6 bits of exponent, 18 of mantissa.
+//! The message is the rate field of REMB (draft-alvestrand-rmcat-remb-03 section 2.2): 6 bits of exponent, 18 of
+//! mantissa.
 
 use units::{Span, Time};
 
@@ -12,8 +13,8 @@ use super::groups::Packet;
 use super::rate::{Params, RateControl};
 use super::received::Window;
 
-/// Increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s video, and the draft's least step
-/// is meant per group.
+/// Increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s video, and the draft's
+/// least step is meant per group.
 const STEP: Span = Span::from_micros(33_333);
 /// A rate below this share of the last one sent goes at once (libwebrtc `PacketRouter`).
 const AT_ONCE: f64 = 0.97;

@@ -19,7 +19,8 @@ use super::received::Acknowledged;
 const START_PHASE: Span = Span::from_secs(2);
 /// A probe never takes the estimate below this share of what arrives (libwebrtc `kProbeDropThroughputFraction`).
 const PROBE_DROP: f64 = 0.85;
-/// While losses limit but the estimate rises, probes go up to this multiple of it (libwebrtc `loss_limited_probe_scale`).
+/// While losses limit but the estimate rises, probes go up to this multiple of it (libwebrtc
+/// `loss_limited_probe_scale`).
 const PROBE_UNDER_LOSS: f64 = 1.5;
 
 /// What the options choose.
@@ -169,8 +170,8 @@ impl Webrtc {
         }
     }
 
-    /// After a silence. Deviation: its losses are not put to the estimator, for one outage of seconds would outweigh all
-    /// observations that follow; it starts over from where the silence has taken the rate.
+    /// After a silence. Deviation: its losses are not put to the estimator, for one outage of seconds would outweigh
+    /// all observations that follow; it starts over from where the silence has taken the rate.
     fn resume(&mut self) -> f64 {
         if let Loss::Likelihood(estimator) = &mut self.loss {
             estimator.restart(self.target);
