@@ -207,7 +207,8 @@ impl Default for Decision {
     }
 }
 
-/// A probe: `bytes` of padding at `rate`, numbered so that it is sent once.
+/// A probe: `bytes` of padding, numbered so that it is sent once. What is left of them when the controller no longer asks for
+/// the probe is not sent. Pacing is the controller's: it asks for `rate` as long as the probe is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The probe's number.

@@ -10,6 +10,7 @@ pub mod copa;
 pub mod cubic;
 pub mod fixed;
 pub mod ledbat;
+pub mod gcc;
 pub mod newreno;
 pub mod nimbus;
 pub mod options;

@@ -1,6 +1,6 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
 
-use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, ledbat, newreno, nimbus, pcc, quic_dc, rocc, scream, sprout, sqp, vegas, westwood};
+use crate::{Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, gcc, ledbat, newreno, nimbus, pcc, quic_dc, rocc, scream, sprout, sqp, vegas, westwood};
 
 /// Makes a controller of options and set-up.
 pub type Build = fn(&Options, &Setup) -> Result<Box<dyn Controller>, OptionError>;
@@ -29,6 +29,9 @@ pub struct Entry {
 /// All of them, in the order they are listed to people.
 pub const REGISTRY: &[Entry] = &[
     sqp::ENTRY,
+    gcc::ENTRY,
+    gcc::LEGACY,
+    gcc::RMCAT_02,
     copa::ENTRY,
     copa::ENTRY_01,
     copa::ENTRY_004,
@@ -45,21 +48,21 @@ pub const REGISTRY: &[Entry] = &[
     westwood::ENTRY,
     westwood::QUIC_ENTRY,
     quic_dc::ENTRY,
-    rocc::ENTRY,
-    rocc::ENTRY_KERNEL,
-    sprout::ENTRY,
-    sprout::CUMULATIVE,
-    scream::ENTRY,
-    vegas::ENTRY,
-    ledbat::ENTRY,
-    fixed::ENTRY,
     pcc::PCC,
     pcc::PCC_USPACE,
     pcc::VIVACE,
     pcc::VIVACE_USPACE,
     pcc::PROTEUS_P,
     pcc::PROTEUS_S,
+    rocc::ENTRY,
+    rocc::ENTRY_KERNEL,
+    sprout::ENTRY,
+    sprout::CUMULATIVE,
+    scream::ENTRY,
     nimbus::ENTRY,
+    vegas::ENTRY,
+    ledbat::ENTRY,
+    fixed::ENTRY,
 ];
 
 /// Builds the controller that `options` names.

@@ -93,17 +93,22 @@ impl Sender {
 
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, or else they probe.
-        let bulk = self.backlogged && !self.decision.bulk_at_pacing;
-        let advised = self.decision.media.filter(|_| bulk);
+        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, or they probe.
+        let held = self.backlogged && !self.decision.bulk_at_pacing && self.decision.probe.is_none();
+        let advised = self.decision.media.filter(|_| held);
         let pacing = match (self.decision.pacing, advised) {
             (Some(pacing), Some(media)) => Some(pacing.min(media)),
             (pacing, media) => pacing.or(media),
         };
         self.pacer.apply(pacing, self.decision.burst);
-        if let Some(probe) = self.decision.probe.filter(|probe| self.probe_seen != Some(probe.id)) {
-            self.probe_seen = Some(probe.id);
-            self.padding += probe.bytes.get();
+        match self.decision.probe {
+            // Padding is for probes only: what one did not need is not sent after it.
+            None => self.padding = 0,
+            Some(probe) if self.probe_seen != Some(probe.id) => {
+                self.probe_seen = Some(probe.id);
+                self.padding = probe.bytes.get();
+            }
+            Some(_) => {}
         }
     }
 

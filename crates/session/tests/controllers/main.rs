@@ -6,6 +6,7 @@ mod bbr2;
 mod copa;
 mod cubic;
 mod ledbat;
+mod gcc;
 mod newreno;
 mod nimbus;
 #[path = "../path/mod.rs"]

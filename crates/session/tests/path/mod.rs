@@ -48,6 +48,8 @@ pub struct Flow {
     pub repair: bool,
     pub share: f64,
     pub initial: Rate,
+    /// Time between frames.
+    pub interval: Span,
 }
 
 impl Flow {
@@ -63,6 +65,7 @@ impl Flow {
             repair: true,
             share: 1.0,
             initial: Rate::from_mbps(2),
+            interval: Setup::default().frame_interval,
         }
     }
 }
@@ -92,8 +95,13 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
     let mut hosts = Vec::new();
     for (number, flow) in flows.into_iter().enumerate() {
         let rng = &mut Rng::stream(seed, &format!("flow{number}/cc"));
-        let setup =
-            Setup { mtu: flow.mtu as u32, initial: flow.initial, seed: rng.next_u64(), ..Setup::default() };
+        let setup = Setup {
+            mtu: flow.mtu as u32,
+            initial: flow.initial,
+            frame_interval: flow.interval,
+            seed: rng.next_u64(),
+            ..Setup::default()
+        };
         let options: Options = flow.cc.parse().unwrap();
         let controller = cc::build(&options, &setup).unwrap();
         let encoder = Box::new(Exact { share: flow.share, caps: flow.caps, ready: None });

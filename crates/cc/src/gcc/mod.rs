@@ -1,0 +1,170 @@
+//! Google Congestion Control: the gradient of the one-way delay against an adaptive threshold, in three generations.
+//!
+//! ```text
+//!  packets -> groups.rs    bursts of 5 ms, and the delay variation between them
+//!          -> kalman.rs    the draft's scalar filter, or the old code's in two dimensions
+//!             trendline.rs the present code's: slope of the accumulated delay
+//!          -> detector.rs  over-use, under-use, normal; adaptive threshold          (delay.rs: these three)
+//!          -> rate.rs      0.85 of what arrives on over-use, else up                (capacity.rs, received.rs)
+//!  losses  -> loss.rs      the draft's 2 % and 10 %     loss_v2.rs  the present code's likelihood
+//!  probes  <- probe.rs, cluster.rs, alr.rs
+//! ```
+//!
+//! `remb.rs` and `rmcat.rs` are the receiver-side forms, `webrtc.rs` the send-side one. "The draft" is
+//! draft-ietf-rmcat-gcc-02, "libwebrtc" the code's defaults, "Carlucci 2016" the paper that `gcc.md` names.
+
+mod alr;
+mod capacity;
+mod cluster;
+mod delay;
+mod detector;
+mod groups;
+mod kalman;
+mod loss;
+mod loss_v2;
+mod probe;
+mod rate;
+mod received;
+mod remb;
+mod rmcat;
+mod trendline;
+mod webrtc;
+
+use units::{Bytes, Rate, Span};
+
+use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
+use delay::{Delay, Form};
+use rate::{Params, Rules};
+
+const PAGE: &str = include_str!("gcc.md");
+
+/// Packets leave at this multiple of the target (libwebrtc `kDefaultPaceMultiplier`).
+const PACE: f64 = 2.5;
+/// R is measured over this (Carlucci 2016 section 2.2).
+const RATE_WINDOW: Span = Span::from_millis(500);
+/// A REMB message at least this often (draft section 4).
+const REMB_INTERVAL: Span = Span::from_secs(1);
+/// The draft leaves chi to 0.001 to 0.1 (section 5.3).
+const CHI: f64 = 0.01;
+/// No session runs on less, in bit/s (libwebrtc `kCongestionControllerMinBitrate`).
+const FLOOR: f64 = 5e3;
+
+/// Groups in the trendline (libwebrtc `TrendlineEstimatorSettings`).
+const TRENDLINE: f64 = 20.0;
+/// The first probes go no higher (libwebrtc `kDefaultMaxProbingBitrate`).
+const PROBE_CAP: Rate = Rate::from_mbps(5);
+
+/// The registry's row of the present form.
+pub const ENTRY: Entry = Entry {
+    name: "gcc",
+    summary: "GCC as WebRTC has it now: send-side trendline, probes, loss-based v2",
+    needs_frames: false,
+    options: &[
+        ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
+        ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("window", "groups in the trendline, 2 to 200 (default 20)"),
+        ("probing", "probe with padding, on or off (default on)"),
+        ("probe_cap", "most the first probes go to, such as 5mbit"),
+        ("loss_v2", "likelihood estimator for losses, on; off: the draft's rule (default on)"),
+    ],
+    page: PAGE,
+    build: |options, setup| Ok(Box::new(webrtc::Webrtc::new(choice(options, setup)?, setup))),
+    receiver: None,
+};
+
+/// The registry's row of the draft's form.
+pub const RMCAT_02: Entry = Entry {
+    name: "gcc-rmcat-02",
+    summary: "GCC as draft-ietf-rmcat-gcc-02 has it: scalar filter beside the receiver, REMB",
+    needs_frames: false,
+    options: &[
+        ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
+        ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
+        ("chi", "weight of the newest residual in the noise, 0.001 to 0.1 (default 0.01)"),
+    ],
+    page: PAGE,
+    build: |options, setup| rmcat_sender(options, setup),
+    receiver: Some(|options, setup| receiver(draft_form(options)?, Rules::Draft, options, setup)),
+};
+
+/// The registry's row of libwebrtc's receiver-side form.
+pub const LEGACY: Entry = Entry {
+    name: "gcc-legacy",
+    summary: "GCC as browsers had it until 2017: two-dimensional filter beside the receiver, REMB",
+    needs_frames: false,
+    options: &[
+        ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
+        ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
+        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
+    ],
+    page: PAGE,
+    build: |options, setup| rmcat_sender(options, setup),
+    receiver: Some(|options, setup| receiver(Form::Planar, Rules::Code, options, setup)),
+};
+
+fn choice(options: &Options, setup: &Setup) -> Result<webrtc::Choice, OptionError> {
+    Ok(webrtc::Choice {
+        rate: params(Rules::Code, options, setup)?,
+        window: options.number("window", TRENDLINE, 2.0..=200.0)? as usize,
+        probing: options.switch("probing", true)?,
+        probe_cap: options.quantity("probe_cap", PROBE_CAP, "a rate such as 5mbit")?.as_f64(),
+        loss_v2: options.switch("loss_v2", true)?,
+    })
+}
+
+fn draft_form(options: &Options) -> Result<Form, OptionError> {
+    Ok(Form::Scalar(options.number("chi", CHI, 0.001..=0.1)?))
+}
+
+/// The sender half takes none of the options, but refuses bad ones as its other half would.
+fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
+    draft_form(options)?;
+    burst(options, setup)?;
+    params(Rules::Draft, options, setup)?;
+    Ok(Box::new(rmcat::Rmcat::new(setup)))
+}
+
+fn receiver(
+    form: Form,
+    rules: Rules,
+    options: &Options,
+    setup: &Setup,
+) -> Result<Box<dyn ReceiverHalf>, OptionError> {
+    let params = params(rules, options, setup)?;
+    let delay = Delay::new(form, burst(options, setup)?);
+    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW, REMB_INTERVAL)))
+}
+
+/// A group is a frame (Carlucci 2016 section 2.2). Frames leave within 1/2.5 of their interval.
+fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
+    options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
+}
+
+/// Carlucci 2016's ranges of eta and alpha.
+fn params(rules: Rules, options: &Options, setup: &Setup) -> Result<Params, OptionError> {
+    let (min, max) = bounds(setup);
+    Ok(Params {
+        rules,
+        beta: options.number("beta", rate::BETA, 0.8..=0.95)?,
+        growth: options.number("growth", rate::GROWTH, 1.005..=1.3)?,
+        initial: setup.initial.as_f64(),
+        min,
+        max,
+    })
+}
+
+/// Least and most a target may be, in bit/s.
+fn bounds(setup: &Setup) -> (f64, f64) {
+    let min = setup.min.as_f64().max(FLOOR);
+    (min, setup.max.as_f64().max(min))
+}
+
+fn decision(target: f64, pace: f64) -> Decision {
+    Decision {
+        media: Some(Rate::from_f64(target)),
+        pacing: Some(Rate::from_f64(target * pace)),
+        burst: Bytes::ZERO,
+        ..Decision::default()
+    }
+}
