@@ -192,6 +192,18 @@ pub struct Decision {
     pub probe: Option<Probe>,
 }
 
+impl Decision {
+    /// The rate at which a flow leaves that always has something to send: that of media, for bursts above it are for frames;
+    /// while the controller probes, or if it wants so ([`bulk_at_pacing`](Decision::bulk_at_pacing)), the pacing rate itself.
+    pub fn bulk_pacing(&self) -> Option<Rate> {
+        let held = !self.bulk_at_pacing && self.probe.is_none();
+        match (self.pacing, self.media.filter(|_| held)) {
+            (Some(pacing), Some(media)) => Some(pacing.min(media)),
+            (pacing, media) => pacing.or(media),
+        }
+    }
+}
+
 impl Default for Decision {
     /// No limits: what a controller fills in.
     fn default() -> Decision {

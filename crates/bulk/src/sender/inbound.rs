@@ -179,14 +179,10 @@ impl Sender {
         self.tap.record(now, Event::Observed { name, value: Real(value) });
     }
 
-    /// A bulk flow leaves at the media rate where the controller advises one: bursts above it are for frames.
     #[inline]
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        let pacing = match (self.decision.pacing, self.decision.media) {
-            (Some(pacing), Some(media)) => Some(pacing.min(media)),
-            (pacing, media) => pacing.or(media),
-        };
+        let pacing = self.decision.bulk_pacing();
         self.pacer.apply(pacing, self.decision.burst);
     }
 }

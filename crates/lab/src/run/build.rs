@@ -20,8 +20,9 @@ use units::{HostClock, Rng, Span, Time};
 
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
+use super::tcp;
 use crate::collect::Layout;
-use crate::scenario::{Cross, CrossKind, Link, Police, Scenario, ScenarioError};
+use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Supply};
 
 /// A world ready to run, and what is needed to make sense of its events.
 pub(super) struct Built {
@@ -126,10 +127,24 @@ fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
 }
 
 fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -> Result<(), ScenarioError> {
+    let (hosts, interval) = match scenario.flows[index].source {
+        Supply::Tcp => (tcp::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
+        Supply::Video | Supply::Backlog => add_session(built, scenario, index)?,
+    };
+    connect(&mut built.world, scenario, index, ways, hosts);
+    built.intervals.push(interval);
+    Ok(())
+}
+
+/// The two ends of a flow of this project's own protocol, and its time between frames.
+fn add_session(
+    built: &mut Built,
+    scenario: &Scenario,
+    index: usize,
+) -> Result<((HostId, HostId), Span), ScenarioError> {
     let Prepared { supply, interval, picture, pictures } = supply::prepare(scenario, index)?;
-    let setup = setup(scenario, index, interval);
-    let refuse = |error: OptionError| scenario.error(format!("flow[{}].cc", index + 1), error.to_string());
-    let options: Options = scenario.flows[index].cc.parse().map_err(refuse)?;
+    let (setup, options) = controller_of(scenario, index, scenario.flows[index].mtu.get() as u32, interval)?;
+    let refuse = |error: OptionError| refuse_cc(scenario, index, &error);
     let controller = cc::build(&options, &setup).map_err(refuse)?;
     let half = cc::build_receiver(&options, &setup).map_err(refuse)?;
     let world = &mut built.world;
@@ -138,9 +153,43 @@ fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -
     });
     built.originals.extend(pictures.as_ref().map(|(_, originals)| (index, originals.clone())));
     let receiver = add_receiver(world, scenario, index, pictures, half);
-    connect(world, scenario, index, ways, (sender, receiver));
-    built.intervals.push(interval);
-    Ok(())
+    Ok(((sender, receiver), interval))
+}
+
+/// What flow number `index`'s controller is built from.
+pub(super) fn controller_of(
+    scenario: &Scenario,
+    index: usize,
+    mtu: u32,
+    frame_interval: Span,
+) -> Result<(cc::Setup, Options), ScenarioError> {
+    let flow = &scenario.flows[index];
+    let options = flow.cc.parse().map_err(|error| refuse_cc(scenario, index, &error))?;
+    let setup = cc::Setup {
+        mtu,
+        initial: flow.initial,
+        min: flow.min,
+        max: flow.max,
+        frame_interval,
+        seed: Rng::stream(scenario.seed, &format!("flow{index}/cc")).next_u64(),
+    };
+    Ok((setup, options))
+}
+
+pub(super) fn refuse_cc(scenario: &Scenario, index: usize, error: &OptionError) -> ScenarioError {
+    scenario.error(format!("flow[{}].cc", index + 1), error.to_string())
+}
+
+/// Where a flow's sender lives, and when it is on.
+pub(super) fn sender_host(flow: &Flow) -> HostConfig {
+    let (start, stop) = (time(flow.start), flow.stop.map_or(Time::MAX, time));
+    HostConfig { start, stop, ..HostConfig::new(&format!("{} sender", flow.name)) }
+}
+
+/// Where a flow's receiver lives, with a clock of its own.
+pub(super) fn receiver_host(flow: &Flow) -> HostConfig {
+    let clock = HostClock::new(flow.clock_offset, flow.clock_drift_ppm);
+    HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) }
 }
 
 fn add_sender(
@@ -162,8 +211,7 @@ fn add_sender(
     };
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
     let sender = make(config, rng, world.next_host_tap(HostClock::default()));
-    let (start, stop) = (time(flow.start), flow.stop.map_or(Time::MAX, time));
-    world.add_host(HostConfig { start, stop, ..HostConfig::new(&format!("{} sender", flow.name)) }, sender)
+    world.add_host(sender_host(flow), sender)
 }
 
 fn add_receiver(
@@ -174,8 +222,8 @@ fn add_receiver(
     half: Option<Box<dyn ReceiverHalf>>,
 ) -> HostId {
     let flow = &scenario.flows[index];
-    let clock = HostClock::new(flow.clock_offset, flow.clock_drift_ppm);
-    let tap = world.next_host_tap(clock);
+    let host = receiver_host(flow);
+    let tap = world.next_host_tap(host.clock);
     let judge = |originals| -> Box<dyn Screen> { Box::new(Judge { originals, tap: tap.clone() }) };
     let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
     let config = ReceiverConfig {
@@ -185,24 +233,12 @@ fn add_receiver(
         ..ReceiverConfig::default()
     };
     let receiver = Receiver::new(config, decoder, screen, tap).with_half(half);
-    world.add_host(HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) }, receiver)
+    world.add_host(host, receiver)
 }
 
 /// Each flow is a session of its own; zero is left free.
-fn session_of(index: usize) -> u32 {
+pub(super) fn session_of(index: usize) -> u32 {
     index as u32 + 1
-}
-
-fn setup(scenario: &Scenario, index: usize, frame_interval: Span) -> cc::Setup {
-    let flow = &scenario.flows[index];
-    cc::Setup {
-        seed: Rng::stream(scenario.seed, &format!("flow{index}/cc")).next_u64(),
-        mtu: flow.mtu.get() as u32,
-        initial: flow.initial,
-        min: flow.min,
-        max: flow.max,
-        frame_interval,
-    }
 }
 
 fn connect(

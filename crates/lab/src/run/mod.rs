@@ -3,6 +3,7 @@
 mod build;
 mod pictures;
 mod supply;
+mod tcp;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

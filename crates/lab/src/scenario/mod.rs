@@ -15,6 +15,7 @@ mod text;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bulk::Workload;
 use cc::{OptionError, Options, Setup};
 use netsim::QueueSpec;
 use serde::Deserialize;
@@ -140,8 +141,25 @@ pub enum Supply {
     /// Frames of an encoder.
     #[default]
     Video,
-    /// As much as it may, always.
+    /// As much as it may, always, as QUIC sends it.
     Backlog,
+    /// A stream of bytes, as TCP sends it: what, and with which stack, say `workload` and `stack`.
+    Tcp,
+}
+
+/// A TCP stack by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// Its name.
+    pub name: String,
+    /// What it stands for.
+    pub config: bulk::SenderConfig,
+}
+
+impl Default for Stack {
+    fn default() -> Stack {
+        Stack { name: "linux".to_owned(), config: bulk::SenderConfig::linux() }
+    }
 }
 
 /// A sender and its receiver.
@@ -156,6 +174,12 @@ pub struct Flow {
     /// Video or backlog.
     #[serde(default)]
     pub source: Supply,
+    /// TCP: what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
+    #[serde(default, deserialize_with = "text::parsed")]
+    pub workload: Workload,
+    /// TCP: whose rules of loss recovery it follows, `linux` (the default), `ns3` or `quic`.
+    #[serde(default, deserialize_with = "text::stack")]
+    pub stack: Stack,
     /// When it starts.
     #[serde(default, deserialize_with = "text::quantity")]
     pub start: Span,

@@ -238,3 +238,22 @@ mod tests {
         }
     }
 }
+
+/// Anything that reads from text.
+pub(super) fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+    D: Deserializer<'de>,
+{
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+/// A TCP stack's name.
+pub(super) fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super::Stack, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let Some(config) = bulk::Preset::find(&name) else {
+        let known: Vec<_> = bulk::Preset::ALL.iter().map(|preset| preset.name).collect();
+        return Err(D::Error::custom(format!("`{name}` is no TCP stack; accepted: {}", known.join(", "))));
+    };
+    Ok(super::Stack { name, config })
+}

@@ -93,13 +93,7 @@ impl Sender {
 
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        // A backlogged flow is media at exactly the advised rate: bursts above it are for frames, or they probe.
-        let held = self.backlogged && !self.decision.bulk_at_pacing && self.decision.probe.is_none();
-        let advised = self.decision.media.filter(|_| held);
-        let pacing = match (self.decision.pacing, advised) {
-            (Some(pacing), Some(media)) => Some(pacing.min(media)),
-            (pacing, media) => pacing.or(media),
-        };
+        let pacing = if self.backlogged { self.decision.bulk_pacing() } else { self.decision.pacing };
         self.pacer.apply(pacing, self.decision.burst);
         match self.decision.probe {
             // Padding is for probes only: what one did not need is not sent after it.
