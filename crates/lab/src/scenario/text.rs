@@ -226,19 +226,6 @@ impl FromStr for PictureSize {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn picture_sizes() {
-        assert_eq!("1280x720".parse(), Ok(PictureSize { width: 1280, height: 720 }));
-        for bad in ["1280", "1281x720", "0x0", "1280x99999998", "-2x2", ""] {
-            assert!(bad.parse::<PictureSize>().is_err(), "{bad}");
-        }
-    }
-}
-
 /// Anything that reads from text.
 pub(super) fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
@@ -256,4 +243,17 @@ pub(super) fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super:
         return Err(D::Error::custom(format!("`{name}` is no TCP stack; accepted: {}", known.join(", "))));
     };
     Ok(super::Stack { name, config })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picture_sizes() {
+        assert_eq!("1280x720".parse(), Ok(PictureSize { width: 1280, height: 720 }));
+        for bad in ["1280", "1281x720", "0x0", "1280x99999998", "-2x2", ""] {
+            assert!(bad.parse::<PictureSize>().is_err(), "{bad}");
+        }
+    }
 }
