@@ -35,6 +35,7 @@ pub const REGISTRY: &[Entry] = &[
     gcc::ENTRY,
     gcc::LEGACY,
     gcc::RMCAT_02,
+    gcc::CARLUCCI,
     copa::ENTRY,
     copa::ENTRY_01,
     copa::ENTRY_004,

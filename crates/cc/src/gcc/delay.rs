@@ -2,7 +2,7 @@
 
 use units::{Span, Time};
 
-use super::detector::{CODE, Column, DRAFT, Detector, Signal};
+use super::detector::{CODE, Column, DRAFT, Detector, PAPER, Signal};
 use super::groups::{Groups, Packet, Variation};
 use super::kalman::{Planar, Scalar};
 use super::trendline::Trendline;
@@ -17,6 +17,8 @@ pub enum Form {
     Scalar(f64),
     /// The two-dimensional filter of libwebrtc up to 2017.
     Planar,
+    /// The same filter with the threshold of the papers.
+    Paper,
     /// The trendline, over this many groups.
     Trendline(usize),
 }
@@ -32,7 +34,7 @@ impl Form {
     fn filter(self) -> Filter {
         match self {
             Form::Scalar(chi) => Filter::Scalar(Scalar::new(chi)),
-            Form::Planar => Filter::Planar(Planar::default()),
+            Form::Planar | Form::Paper => Filter::Planar(Planar::default()),
             Form::Trendline(window) => Filter::Trendline(Trendline::new(window)),
         }
     }
@@ -40,6 +42,7 @@ impl Form {
     fn column(self) -> Column {
         match self {
             Form::Scalar(_) => DRAFT,
+            Form::Paper => PAPER,
             Form::Planar | Form::Trendline(_) => CODE,
         }
     }

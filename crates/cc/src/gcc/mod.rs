@@ -103,6 +103,14 @@ pub const LEGACY: Entry = Entry {
     receiver: Some(|options, setup| receiver(Form::Planar, Rules::Code, options, setup)),
 };
 
+/// The registry's row of seed 002's form.
+pub const CARLUCCI: Entry = Entry {
+    name: "gcc-carlucci",
+    summary: "GCC as seed 002 describes it: filter in two dimensions, threshold that rises faster than it falls, REMB",
+    receiver: Some(|options, setup| receiver(Form::Paper, Rules::Code, options, setup)),
+    ..LEGACY
+};
+
 fn choice(options: &Options, setup: &Setup) -> Result<webrtc::Choice, OptionError> {
     Ok(webrtc::Choice {
         rate: params(Rules::Code, options, setup)?,

@@ -79,10 +79,10 @@ fn period(points: &[(f64, f64)]) -> f64 {
     }
 }
 
-/// From the 5th to the 95th percentile of the values.
+/// From the lowest to the highest value, but for a hundredth at either end.
 fn swing(points: &[(f64, f64)]) -> f64 {
     let values = || points.iter().map(|p| p.1).collect();
-    Probe::percentile_of(values(), 95.0) - Probe::percentile_of(values(), 5.0)
+    Probe::percentile_of(values(), 99.0) - Probe::percentile_of(values(), 1.0)
 }
 
 fn floats(values: impl IntoIterator<Item = f64>) -> Array {
@@ -185,14 +185,10 @@ impl Asker {
             Answer::Ok(probe.send_variation(known(&probe, flow)?, as_number(&width)?, from, to))
         });
         let probe = self.probe.clone();
-        self.engine.register_fn(
-            "lulls",
-            move |flow: INT, from: Dynamic, to: Dynamic, mbit: Dynamic, least: Dynamic| {
-                let (mbit, least) = (as_number(&mbit)?, as_number(&least)?);
-                let (from, to) = (as_number(&from)?, as_number(&to)?);
-                Answer::Ok(curve(probe.lulls(known(&probe, flow)?, from, to, mbit, least)))
-            },
-        );
+        self.engine.register_fn("narrow", move |flow: INT, from: Dynamic, to: Dynamic, bytes: Dynamic| {
+            let (from, to, bytes) = (as_number(&from)?, as_number(&to)?, as_number(&bytes)?);
+            Answer::Ok(curve(probe.narrow(known(&probe, flow)?, from, to, bytes)))
+        });
     }
 
     /// Equation 10's frames, smoothed over `n`: `sim_rate(flow, n, p, from, to)` and the like.

@@ -225,28 +225,23 @@ impl Probe {
         crate::metrics::latencies(&times, at(to)).of_frames.iter().map(|span| span.as_millis_f64()).collect()
     }
 
-    /// Stretches of at least `least` seconds in which no more than `bits` a second were sent (in slots of 10 ms): when each
-    /// began, and how long it was.
-    pub fn lulls(&self, flow: usize, from: f64, to: f64, mbit: f64, least: f64) -> Vec<(f64, f64)> {
-        const SLOT: f64 = 0.01;
-        let sent = self.sent_rows(flow, from, to).iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD));
-        let sent = slots(sent, at(from), at(to), Span::from_secs_f64(SLOT));
-        let mut lulls = Vec::new();
+    /// Stretches in which the controller's window was at most `bytes`: when each began, and how long it was.
+    pub fn narrow(&self, flow: usize, from: f64, to: f64, bytes: f64) -> Vec<(f64, f64)> {
+        let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
+        let decisions = self.flow(flow).decisions.iter().filter(|d| d.at >= at(from) && d.at < at(to));
+        let mut found = Vec::new();
         let mut begun = None;
-        for (k, bytes) in sent.iter().chain([&f64::INFINITY]).enumerate() {
-            let now = from + SLOT * k as f64;
-            match (bytes * 8.0 / SLOT / 1e6 <= mbit, begun) {
-                (true, None) => begun = Some(now),
+        for decided in decisions {
+            match (decided.window as f64 <= bytes, begun) {
+                (true, None) => begun = Some(decided.at),
                 (false, Some(start)) => {
-                    if now - start >= least {
-                        lulls.push((start, now - start));
-                    }
+                    found.push((seconds(start), seconds(decided.at) - seconds(start)));
                     begun = None;
                 }
                 _ => {}
             }
         }
-        lulls
+        found
     }
 
     /// Delivered rate over time.
