@@ -58,7 +58,8 @@ impl<'a> Expression<'a> {
         if self.follows("WITH") {
             self.words.next()?;
         }
-        Some(ALLOWED.contains(&name))
+        // `MPL-2.0+`: that version or a later one, as we like.
+        Some(ALLOWED.contains(&name.strip_suffix('+').unwrap_or(name)))
     }
 }
 
