@@ -2,7 +2,7 @@
 
 use lab::experiment::{
     Cache, Execution, Experiment, ExperimentError, Fingerprint, Results, Value, Verdict, VerdictRow, book,
-    check, count, execute,
+    check, count, execute, natural,
 };
 use serde_json::json;
 
@@ -33,8 +33,16 @@ fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
         }
         experiments.retain(|experiment| named(&experiment.id) || !experiment.rows.is_empty());
     }
+    let found = |id: &&String| {
+        let same = |other: &str| other.eq_ignore_ascii_case(id);
+        experiments.iter().any(|e| same(&e.id) || e.rows.iter().any(|row| same(&row.id)))
+    };
+    if let Some(unknown) = which.ids.iter().find(|id| !found(id)) {
+        let what = format!("no experiment or claim is called `{unknown}`; `framewire lab list` shows them");
+        return Err(Failure::Input(what));
+    }
     if experiments.is_empty() {
-        let what = "no experiment or claim of that name; `framewire lab list` shows them";
+        let what = "no experiment of that document; `framewire lab list` shows them";
         return Err(Failure::Input(what.to_owned()));
     }
     Ok(experiments)
@@ -138,7 +146,7 @@ fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
     let rows: Result<Vec<Vec<VerdictRow>>, ExperimentError> =
         experiments.iter().zip(&results).map(|(experiment, results)| check(experiment, results)).collect();
     let mut rows: Vec<VerdictRow> = rows.map_err(Failure::input)?.into_iter().flatten().collect();
-    rows.sort_by_key(|row| place(&row.id));
+    rows.sort_by_key(|row| natural(&row.id));
     let tally = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let (held, missed, skipped) = (tally(Verdict::Held), tally(Verdict::Missed), tally(Verdict::Skipped));
     if args.format.json {
@@ -184,31 +192,9 @@ fn number_text(number: f64) -> String {
     }
 }
 
-/// Sorts `S0-2` before `S0-10`: words and numbers alternately.
-fn place(id: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let mut rest = id;
-    while !rest.is_empty() {
-        let word = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (text, more) = rest.split_at(word);
-        let digits = more.find(|c: char| !c.is_ascii_digit()).unwrap_or(more.len());
-        let (number, more) = more.split_at(digits);
-        parts.push((text.to_owned(), number.parse().unwrap_or(0)));
-        rest = more;
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn claims_are_listed_in_their_order() {
-        let mut ids = ["S1-T2a", "S0-10", "S0-2", "S1-T1h", "S1-T1a"];
-        ids.sort_by_key(|id| place(id));
-        assert_eq!(ids, ["S0-2", "S0-10", "S1-T1a", "S1-T1h", "S1-T2a"]);
-    }
 
     #[test]
     fn numbers_keep_three_digits_that_matter() {

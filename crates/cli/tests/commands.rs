@@ -49,6 +49,22 @@ fn controllers_and_queues_are_listed() {
 }
 
 #[test]
+fn claims_are_held_against_their_bands() {
+    let folder = ["--experiments", "../../experiments"];
+    let checked = json(&[&["lab", "check", "sqp-theory", "--json"][..], &folder].concat());
+    assert_eq!(
+        (&checked["held"], &checked["missed"], &checked["skipped"]),
+        (&9.into(), &0.into(), &0.into())
+    );
+    let row = &checked["rows"][0];
+    for key in ["id", "kind", "claimed", "measured", "band", "verdict", "seconds"] {
+        assert!(!row[key].is_null(), "{key} in {row}");
+    }
+    let listed = printed(&[&["lab", "list", "--seed", "001"][..], &folder].concat());
+    assert!(listed.contains("quic-dc-four-flows") && !listed.contains("rate-drop"), "{listed}");
+}
+
+#[test]
 fn every_command_teaches_itself() {
     assert!(printed(&["--help"]).contains("framewire demo"));
     assert!(printed(&["--version"]).starts_with("framewire "));

@@ -38,6 +38,8 @@ fn bad_flags_name_the_remedy() {
     refused(&["run", "x.toml", "--cc", "cubic9"], &["cubic9", "there are sqp, "]);
     refused(&["run", "x.toml", "--cc", "sqp:target=7"], &["target", "a number from"]);
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
+    refused(&["lab", "check", "S9-9", "--experiments", "../../experiments"], &["S9-9", "framewire lab list"]);
+    refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
     refused(&["bench", "everything"], &["everything", "sim, live, shadow, all"]);
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::execute::Results;
 use super::file::{Experiment, ExperimentError, Plot};
-use super::rows::{Verdict, VerdictRow, check};
+use super::rows::{Verdict, VerdictRow, check, natural};
 use super::value::Value;
 use crate::report::{Axis, Chart, Colour, Line, Stroke, escape, page, short};
 
@@ -17,21 +17,36 @@ pub fn book(
     results: &[Results],
     commit: &str,
 ) -> Result<String, ExperimentError> {
-    let mut body = String::new();
-    let mut all = Vec::new();
-    let mut chapters = String::new();
-    for (experiment, results) in experiments.iter().zip(results) {
+    let (mut all, mut chapters, mut contents) = (Vec::new(), String::new(), String::new());
+    let mut order: Vec<usize> = (0..experiments.len()).collect();
+    order.sort_by_key(|&i| (&experiments[i].seed, experiments[i].rows.first().map(|row| natural(&row.id))));
+    let mut document = "";
+    for i in order {
+        let (experiment, results) = (&experiments[i], &results[i]);
+        if experiment.seed != document {
+            document = &experiment.seed;
+            let _ = writeln!(chapters, "<h1>{}</h1>", escape(&title_of(document)));
+        }
         let rows = check(experiment, results)?;
+        let held = rows.iter().filter(|row| row.verdict == Verdict::Held).count();
+        let _ = write!(
+            contents,
+            "<li><a href=\"#{}\">{}</a> \u{2014} {}: {held} of {} claims hold</li>",
+            escape(&experiment.id),
+            escape(&experiment.title),
+            escape(&experiment.source),
+            rows.len()
+        );
         chapters.push_str(&chapter(experiment, results, &rows));
         all.extend(rows);
     }
     let tally = |verdict| all.iter().filter(|row| row.verdict == verdict).count();
-    let _ = writeln!(
-        body,
+    let mut body = format!(
         "<header><p class=\"brand\">Framewire</p><h1>The papers&rsquo; experiments</h1>\
          <p class=\"lead\">Every figure and table with our curves, and the papers&rsquo; printed numbers beside them. \
          {} claims hold, {} do not, {} could not be run here. Misses are explained in docs/reproduction.md.</p>\
-         <p class=\"chips\"><span class=\"chip\"><b>commit</b>{}</span></p></header>",
+         <p class=\"chips\"><span class=\"chip\"><b>commit</b>{}</span></p></header>\n\
+         <div class=\"card\"><ol>{contents}</ol></div>\n",
         tally(Verdict::Held),
         tally(Verdict::Missed),
         tally(Verdict::Skipped),
@@ -39,6 +54,18 @@ pub fn book(
     );
     body.push_str(&chapters);
     Ok(page("The papers' experiments", &body))
+}
+
+/// A document's name.
+fn title_of(document: &str) -> String {
+    match document {
+        "000" => "SQP (seed 000)".to_owned(),
+        "001" => "QUIC-DC (seed 001)".to_owned(),
+        "002" => "GCC and active queue management (seed 002)".to_owned(),
+        "003" => "Vantage, Prism, ViXNN, CC-Fuzz (seed 003)".to_owned(),
+        "004" => "Vidaptive (seed 004)".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 fn chapter(experiment: &Experiment, results: &Results, rows: &[VerdictRow]) -> String {
@@ -68,20 +95,21 @@ fn claims(rows: &[VerdictRow]) -> String {
     );
     for row in rows {
         let verdict = match row.verdict {
-            Verdict::Held => "held",
-            Verdict::Missed => "<b>missed</b>",
+            Verdict::Held => "<span style=\"color:var(--c2)\">held</span>",
+            Verdict::Missed => "<b style=\"color:var(--c1)\">missed</b>",
             Verdict::Skipped => "skipped",
         };
         let measured = row.measured.map_or("\u{2013}".to_owned(), short);
         let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", escape(&row.unit)) };
-        let also = row.also.as_ref().map_or(String::new(), |also| format!(", and {also}"));
-        let band = row.band.clone() + also.as_str();
+        let also = row.also.as_ref().map_or(String::new(), |also| {
+            format!("<details><summary>and a condition</summary><code>{}</code></details>", escape(also))
+        });
         let _ = write!(
             text,
-            "<tr><th>{}</th><td>{verdict}</td><td>{measured}{unit}</td><td style=\"white-space:normal\">{}</td>\
+            "<tr><th>{}</th><td>{verdict}</td><td>{measured}{unit}</td><td style=\"white-space:normal;max-width:22em\">{}</td>\
              <td style=\"text-align:left;white-space:normal\">{}</td></tr>",
             escape(&row.id),
-            escape(&band),
+            escape(&row.band) + also.as_str(),
             escape(&row.claimed)
         );
     }

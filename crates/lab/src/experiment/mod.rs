@@ -25,5 +25,5 @@ pub use cache::{Cache, Fingerprint};
 pub use execute::{Execution, Results, count, execute};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
 pub use points::Point;
-pub use rows::{Verdict, VerdictRow, check};
+pub use rows::{Verdict, VerdictRow, check, natural};
 pub use value::Value;

@@ -89,3 +89,30 @@ pub fn check(experiment: &Experiment, results: &Results) -> Result<Vec<VerdictRo
     };
     experiment.rows.iter().map(row).collect()
 }
+
+/// Sorts `S0-2` before `S0-10`: words and numbers alternately.
+pub fn natural(id: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = id;
+    while !rest.is_empty() {
+        let word = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, more) = rest.split_at(word);
+        let digits = more.find(|c: char| !c.is_ascii_digit()).unwrap_or(more.len());
+        let (number, more) = more.split_at(digits);
+        parts.push((text.to_owned(), number.parse().unwrap_or(0)));
+        rest = more;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_listed_in_their_order() {
+        let mut ids = ["S1-T2a", "S0-10", "S0-2", "S1-T1h", "S1-T1a"];
+        ids.sort_by_key(|id| natural(id));
+        assert_eq!(ids, ["S0-2", "S0-10", "S1-T1a", "S1-T1h", "S1-T2a"]);
+    }
+}
