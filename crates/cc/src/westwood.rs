@@ -105,11 +105,16 @@ impl Bandwidth {
                 Some((first, (7.0 * second + first) / 8.0))
             }
             Some((_, bandwidth)) => {
-                let bandwidth = 0.2 * bandwidth + 0.8 * sample;
+                let bandwidth = quic_filter(bandwidth, sample);
                 Some((bandwidth, bandwidth))
             }
         };
     }
+}
+
+/// QUIC-DC's bandwidth filter (seed 001, equation 7).
+pub fn quic_filter(bandwidth: f64, sample: f64) -> f64 {
+    0.2 * bandwidth + 0.8 * sample
 }
 
 /// Westwood+'s state.

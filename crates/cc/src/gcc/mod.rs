@@ -20,7 +20,7 @@ mod delay;
 mod detector;
 mod groups;
 mod kalman;
-mod loss;
+pub mod loss;
 mod loss_v2;
 mod probe;
 mod rate;

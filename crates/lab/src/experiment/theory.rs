@@ -1,7 +1,10 @@
 //! The papers' closed forms, for formulas to hold claims against without running anything.
 
-use cc::sqp;
+use cc::{Options, Setup, sqp};
 use rhai::{Array, Dynamic, Engine};
+use session::RateControl;
+use session::rate::{Live, View};
+use units::{Bytes, Rate, Span, Time};
 
 use super::measure::{Answer, as_number};
 
@@ -24,6 +27,18 @@ pub(super) fn register(engine: &mut Engine) {
     });
     engine.register_fn("sqp_total", |n: Dynamic, m: Dynamic, t: Dynamic| {
         Answer::Ok(sqp::fluid::total_utilisation(as_number(&n)? as u32, as_number(&m)?, as_number(&t)?))
+    });
+    engine.register_fn("window_media", |window: Dynamic, srtt: Dynamic, queued: Dynamic| {
+        Answer::Ok(window_media(as_number(&window)?, as_number(&srtt)?, as_number(&queued)?))
+    });
+    engine.register_fn("westwood_filter", |old: Dynamic, sample: Dynamic| {
+        Answer::Ok(cc::westwood::quic_filter(as_number(&old)?, as_number(&sample)?))
+    });
+    engine
+        .register_fn("gcc_loss_factor", |lost: Dynamic| Answer::Ok(cc::gcc::loss::factor(as_number(&lost)?)));
+    engine.register_fn("accepts", |controller: &str| {
+        let built = controller.parse::<Options>().and_then(|o| cc::build(&o, &Setup::default()));
+        built.is_ok()
     });
     engine.register_fn("sqp_meeting_jain", |smooth: bool| meeting_jain(smooth));
     engine.register_fn("jain_of", |shares: Array| {
@@ -54,4 +69,19 @@ fn meeting_jain(smooth: bool) -> f64 {
         (x, y) = (step(x, samples.0), step(y, samples.1));
     }
     crate::metrics::jain(&[x, y]).unwrap_or(f64::NAN)
+}
+
+/// The media rate in Mbit/s that the session gives a window-based controller: window and queue in bytes, round trip in ms.
+fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
+    let view = View {
+        now: Time::ZERO,
+        advice: None,
+        window: Some(Bytes::new(window as u64)),
+        srtt: Span::from_secs_f64(srtt / 1e3),
+        queued: Bytes::new(queued as u64),
+        waited: Span::ZERO,
+        patience: Span::from_secs(1),
+        limits: (Rate::from_bps(1), Rate::MAX),
+    };
+    Live::default().plan(&view).bitrate.as_f64() / 1e6
 }
