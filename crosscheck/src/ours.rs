@@ -48,7 +48,8 @@ impl Estimator for Ours {
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
-        (self.acked.clear(), self.lost.clear());
+        self.acked.clear();
+        self.lost.clear();
         for packet in &feedback.packets {
             let Packet { number, size, sent, arrived } = *packet;
             let (frame, delivery) = (None, Delivery::default());

@@ -26,6 +26,8 @@ pub struct Path {
     pub jitter: Span,
     /// Share of packets lost at random.
     pub loss: f64,
+    /// Seed of jitter and losses.
+    pub seed: u64,
 }
 
 /// How much is sent.
@@ -113,7 +115,7 @@ impl World<'_> {
 pub fn run(path: &Path, load: Load, estimators: &mut [&mut dyn Estimator], seconds: u64) -> Vec<Trace> {
     let mut world = World {
         path,
-        rng: Rng::stream(1, "crosscheck"),
+        rng: Rng::stream(path.seed, "crosscheck"),
         now: Time::ZERO,
         link: 0.0,
         receiver: 0.0,
