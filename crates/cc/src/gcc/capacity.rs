@@ -2,8 +2,6 @@
 
 /// Weight of a rate seen at over-use (draft-ietf-rmcat-gcc-02 section 5.5: smoothing 0.95).
 const WEIGHT: f64 = 0.05;
-/// Weight of a probe's result (libwebrtc `LinkCapacityEstimator`).
-const PROBE_WEIGHT: f64 = 0.5;
 /// Bounds of the variance over the mean, in kbit/s (libwebrtc).
 const VARIANCE: (f64, f64) = (0.4, 2.5);
 /// "Near" is within this many standard deviations (draft section 5.5).
@@ -26,19 +24,11 @@ impl Default for Capacity {
 impl Capacity {
     /// Over-use at a received rate of `bps`.
     pub fn on_over_use(&mut self, bps: f64) {
-        self.update(bps / 1e3, WEIGHT);
-    }
-
-    /// A probe measured `bps`.
-    pub fn on_probe(&mut self, bps: f64) {
-        self.update(bps / 1e3, PROBE_WEIGHT);
-    }
-
-    fn update(&mut self, kbps: f64, weight: f64) {
-        let average = self.average.map_or(kbps, |average| (1.0 - weight) * average + weight * kbps);
+        let kbps = bps / 1e3;
+        let average = self.average.map_or(kbps, |average| (1.0 - WEIGHT) * average + WEIGHT * kbps);
         let error = average - kbps;
         let scaled = error * error / average.max(1.0);
-        self.variance = ((1.0 - weight) * self.variance + weight * scaled).clamp(VARIANCE.0, VARIANCE.1);
+        self.variance = ((1.0 - WEIGHT) * self.variance + WEIGHT * scaled).clamp(VARIANCE.0, VARIANCE.1);
         self.average = Some(average);
     }
 
@@ -74,8 +64,6 @@ mod tests {
         assert_eq!(capacity.near(), Some((940e3, 1060e3)));
         capacity.on_over_use(2e6);
         assert_eq!(capacity.average(), Some(1.05e6));
-        capacity.on_probe(2.05e6);
-        assert_eq!(capacity.average(), Some(1.55e6));
         capacity.clear();
         assert_eq!(capacity.near(), None);
     }

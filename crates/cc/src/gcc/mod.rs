@@ -5,7 +5,7 @@
 //!          -> kalman.rs    the draft's scalar filter, or the old code's in two dimensions
 //!             trendline.rs the present code's: slope of the accumulated delay
 //!          -> detector.rs  over-use, under-use, normal; adaptive threshold          (delay.rs: these three)
-//!          -> rate.rs      0.85 of what arrives on over-use, else up                (capacity.rs, received.rs)
+//!          -> rate.rs      0.85 of what arrives on over-use, else up                (capacity.rs, received.rs, throughput.rs)
 //!  losses  -> loss.rs      the draft's 2 % and 10 %     loss_v2.rs  the present code's likelihood
 //!  probes  <- probe.rs, cluster.rs, alr.rs
 //! ```
@@ -27,6 +27,7 @@ mod rate;
 mod received;
 mod remb;
 mod rmcat;
+mod throughput;
 mod trendline;
 mod webrtc;
 
@@ -65,6 +66,7 @@ pub const ENTRY: Entry = Entry {
         ("window", "groups in the trendline, 2 to 200 (default 20)"),
         ("probing", "probe with padding, on or off (default on)"),
         ("probe_cap", "most the first probes go to, such as 5mbit"),
+        ("robust", "received rate over a second, on; off: samples of 150 ms (default off)"),
         ("loss_v2", "likelihood estimator for losses, on; off: the draft's rule (default on)"),
     ],
     page: PAGE,
@@ -117,6 +119,7 @@ fn choice(options: &Options, setup: &Setup) -> Result<webrtc::Choice, OptionErro
         window: options.number("window", TRENDLINE, 2.0..=200.0)? as usize,
         probing: options.switch("probing", true)?,
         probe_cap: options.quantity("probe_cap", PROBE_CAP, "a rate such as 5mbit")?.as_f64(),
+        robust: options.switch("robust", false)?,
         loss_v2: options.switch("loss_v2", true)?,
     })
 }

@@ -111,9 +111,9 @@ impl RateControl {
         self.rtt = rtt.max(Span::ZERO);
     }
 
-    /// A probe measured `bps`: go there.
+    /// A probe measured `bps`: go there. It says what the path carried, not that it was full: what is known of the capacity
+    /// stays, and without it growth stays multiplicative (libwebrtc `AimdRateControl::SetEstimate`).
     pub fn set_probed(&mut self, now: Time, bps: f64) {
-        self.capacity.on_probe(bps);
         self.set(bps);
         self.changed_at = Some(now);
     }
@@ -300,6 +300,17 @@ mod tests {
         assert_eq!(control.rate(), 2.26e6);
         control.update(Time::from_secs(11), Signal::Normal, Some(9e6), true);
         assert_eq!(control.rate(), 2.26e6);
+    }
+
+    #[test]
+    fn a_probe_is_no_sign_of_the_capacity() {
+        let mut control = control(Rules::Code, 1e6);
+        control.set_probed(Time::ZERO, 5e6);
+        assert_eq!((control.rate(), control.capacity()), (5e6, None));
+        for n in 0..=20 {
+            control.update(Time::from_millis(50 * n), Signal::Normal, Some(5e6), false);
+        }
+        assert!((control.rate() / 5e6 - GROWTH).abs() < 1e-3, "{}", control.rate());
     }
 
     #[test]

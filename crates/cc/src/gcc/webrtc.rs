@@ -14,6 +14,7 @@ use super::loss_v2::{Limit, LossV2, Settled};
 use super::probe::Prober;
 use super::rate::{Params, RateControl};
 use super::received::Acknowledged;
+use super::throughput::{Received, Throughput};
 
 /// For this long, and while nothing is lost, losses have no say (libwebrtc `kStartPhase`).
 const START_PHASE: Span = Span::from_secs(2);
@@ -34,6 +35,8 @@ pub struct Choice {
     pub probing: bool,
     /// Most that the first probes go to, in bit/s.
     pub probe_cap: f64,
+    /// The received rate over a second; else from samples of 150 ms.
+    pub robust: bool,
     /// The likelihood estimator for losses; else the draft's rule.
     pub loss_v2: bool,
 }
@@ -50,7 +53,7 @@ enum Loss {
 pub struct Webrtc {
     delay: Delay,
     control: RateControl,
-    acknowledged: Acknowledged,
+    acknowledged: Received,
     alr: Alr,
     prober: Option<Prober>,
     loss: Loss,
@@ -78,7 +81,10 @@ impl Webrtc {
         };
         Webrtc {
             delay: Delay::new(Form::Trendline(choice.window), BURST),
-            acknowledged: Acknowledged::default(),
+            acknowledged: match choice.robust {
+                true => Received::Second(Throughput::default()),
+                false => Received::Samples(Acknowledged::default()),
+            },
             alr: Alr::default(),
             prober: choice.probing.then(|| Prober::new(control.rate(), caps, setup.mtu)),
             loss,
@@ -120,8 +126,8 @@ impl Webrtc {
                 self.freed_at = None;
                 self.acknowledged.expect_fast_change();
             }
-            self.acknowledged.insert(arrived, acked.size);
             let sent = acked.sent_at.on_wire();
+            self.acknowledged.insert(arrived, sent, acked.size);
             if let Some(prober) = &mut self.prober {
                 probed = prober.on_arrived(acked.packet, sent, arrived, acked.size).or(probed);
             }
@@ -281,7 +287,7 @@ mod tests {
     fn webrtc() -> Webrtc {
         let rate =
             Params { rules: Rules::Code, beta: BETA, growth: GROWTH, initial: 1e6, min: 1e5, max: 1e8 };
-        let choice = Choice { rate, window: 20, probing: true, probe_cap: 5e6, loss_v2: true };
+        let choice = Choice { rate, window: 20, probing: true, probe_cap: 5e6, robust: false, loss_v2: true };
         Webrtc::new(choice, &Setup::default())
     }
 

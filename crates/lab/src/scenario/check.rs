@@ -278,7 +278,7 @@ cc = \"sqp\"
         assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
         assert_eq!(
             with("", "source = \"movie\""),
-            "x.toml:9: flow[1].source: unknown variant `movie`, expected `video` or `backlog`"
+            "x.toml:9: flow[1].source: unknown variant `movie`, expected one of `video`, `backlog`, `tcp`"
         );
         assert_eq!(
             with("", "[flow.encoder]\nfps = 1000.0"),
