@@ -38,7 +38,7 @@ fn bad_flags_name_the_remedy() {
     refused(&["run", "x.toml", "--cc", "cubic9"], &["cubic9", "there are sqp, "]);
     refused(&["run", "x.toml", "--cc", "sqp:target=7"], &["target", "a number from"]);
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
-    refused(&["bench", "everything"], &["everything", "sim, live, shadow, all"]);
+    refused(&["bench", "everything"], &["everything", "sim, controllers, scale, live, shadow, all"]);
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
         &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],
