@@ -263,7 +263,8 @@ Examples:
   framewire bench sim
   framewire bench all --json > bench.json
 
-`sim` is the simulator's speed, `live` the whole chain over UDP in real time, `shadow` one scenario in both worlds.
+`sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
+the whole chain over UDP in real time, `shadow` one scenario in both worlds.
 docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
 pub struct Bench {
     /// What to measure
@@ -281,6 +282,10 @@ pub struct Bench {
 pub enum Measured {
     /// Packets per CPU second of the simulator
     Sim,
+    /// The same for every controller
+    Controllers,
+    /// Cost and memory with more flows and a faster link
+    Scale,
     /// Frame rate and added delay in real time
     Live,
     /// Virtual against real time

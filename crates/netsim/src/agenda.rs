@@ -13,6 +13,8 @@
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's number, so the
 //! order at one instant does not depend on how often something was rescheduled: recording a run cannot change it.
 
+use std::hint::select_unpredictable;
+
 use units::Time;
 
 /// Next times of a fixed number of components.
@@ -54,16 +56,19 @@ impl Agenda {
         }
     }
 
-    /// Plays a changed leaf's matches up to the root, or to where the outcome is what it was.
+    /// Plays a changed leaf's matches up to the root. All of them: with many components, neither who wins nor where the outcome
+    /// stops changing can be predicted, and a wrong guess costs the processor more than the matches do. So nothing branches
+    /// on them, and the opponents' addresses do not depend on who wins.
     fn rise(&mut self, leaf: usize) {
+        let mut winner = self.nodes[leaf];
         let mut node = leaf;
         while node > 1 {
-            let (left, right) = (self.nodes[node & !1], self.nodes[node | 1]);
-            let winner = if right.time < left.time { right } else { left };
+            let other = self.nodes[node ^ 1];
+            let on_the_left = node & 1 == 0;
+            let stays = (winner.time < other.time) | ((winner.time == other.time) & on_the_left);
+            winner.time = select_unpredictable(stays, winner.time, other.time);
+            winner.component = select_unpredictable(stays, winner.component, other.component);
             node /= 2;
-            if self.nodes[node] == winner {
-                return;
-            }
             self.nodes[node] = winner;
         }
     }

@@ -14,8 +14,8 @@ pub struct HostId(pub(crate) u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u16);
 
-/// The [`NodeId`] of the first link; hosts are numbered from 0.
-pub const FIRST_LINK_NODE: u16 = 1000;
+/// The [`NodeId`] of the first link; hosts are numbered from 0. Each kind has half of all numbers.
+pub const FIRST_LINK_NODE: u16 = 1 << 15;
 
 impl HostId {
     /// Under which node the host's events are recorded.

@@ -73,7 +73,9 @@ impl AddAssign<&FlowStats> for FlowStats {
 /// A link's counters. Totals are sums over flows, so that counting costs a packet one table row.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
+    /// From flow `first` on: most links carry one flow, whatever its number.
     flows: Vec<FlowStats>,
+    first: u16,
     causes: Vec<(Dropped, Count)>,
     /// How long the link had something to send, in closed busy periods; see [`Link::busy_time`](crate::Link::busy_time).
     pub(crate) busy: Span,
@@ -86,7 +88,8 @@ pub struct LinkStats {
 impl LinkStats {
     /// What happened to the packets of `flow`.
     pub fn flow(&self, flow: u16) -> FlowStats {
-        self.flows.get(usize::from(flow)).copied().unwrap_or_default()
+        let index = flow.checked_sub(self.first);
+        index.and_then(|index| self.flows.get(usize::from(index))).copied().unwrap_or_default()
     }
 
     /// What happened to all packets.
@@ -98,7 +101,7 @@ impl LinkStats {
 
     /// The flows seen, in order of their numbers.
     pub fn flows(&self) -> impl Iterator<Item = (u16, &FlowStats)> {
-        (0u16..=u16::MAX).zip(&self.flows).filter(|(_, flow)| **flow != FlowStats::default())
+        (self.first..=u16::MAX).zip(&self.flows).filter(|(_, flow)| **flow != FlowStats::default())
     }
 
     /// What was dropped for one reason.
@@ -108,11 +111,25 @@ impl LinkStats {
 
     #[inline]
     pub(crate) fn row(&mut self, flow: u16) -> &mut FlowStats {
-        let index = usize::from(flow);
-        if index >= self.flows.len() {
-            self.flows.resize(index + 1, FlowStats::default());
+        let index = flow.wrapping_sub(self.first);
+        if usize::from(index) >= self.flows.len() {
+            self.make_room(flow);
         }
-        &mut self.flows[index]
+        &mut self.flows[usize::from(flow - self.first)]
+    }
+
+    #[cold]
+    fn make_room(&mut self, flow: u16) {
+        if self.flows.is_empty() {
+            self.first = flow;
+        }
+        if flow < self.first {
+            let more = usize::from(self.first - flow);
+            self.flows.splice(0..0, std::iter::repeat_n(FlowStats::default(), more));
+            self.first = flow;
+        }
+        let rows = usize::from(flow - self.first) + 1;
+        self.flows.resize(rows.max(self.flows.len()), FlowStats::default());
     }
 
     pub(crate) fn count_drop(&mut self, packet: &Packet, cause: Dropped) {
@@ -132,7 +149,7 @@ mod tests {
     #[test]
     fn totals_are_sums_over_flows() {
         let mut stats = LinkStats::default();
-        for (flow, size) in [(0, 100), (3, 200), (3, 300)] {
+        for (flow, size) in [(3, 200), (0, 100), (3, 300)] {
             let packet = Packet::bare(flow, size, Time::ZERO);
             stats.row(flow).offered.count(&packet);
             stats.count_drop(&packet, Dropped::QueueFull);
@@ -143,5 +160,14 @@ mod tests {
         assert_eq!(stats.dropped(Dropped::LinkLoss), Count::default());
         assert_eq!(stats.flows().map(|(flow, _)| flow).collect::<Vec<_>>(), [0, 3]);
         assert_eq!(stats.total().loss(), 1.0);
+    }
+
+    #[test]
+    fn a_link_of_one_flow_keeps_one_row() {
+        let mut stats = LinkStats::default();
+        stats.row(u16::MAX).offered.count(&Packet::bare(u16::MAX, 100, Time::ZERO));
+        assert_eq!(stats.flows.len(), 1);
+        assert_eq!(stats.flows().map(|(flow, _)| flow).collect::<Vec<_>>(), [u16::MAX]);
+        assert_eq!((stats.flow(u16::MAX).offered.packets, stats.flow(0)), (1, FlowStats::default()));
     }
 }

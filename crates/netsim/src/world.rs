@@ -95,10 +95,13 @@ impl World {
     /// Adds a host. It sends nothing before it is [connected](World::connect).
     ///
     /// # Panics
-    /// Beyond 1000 hosts, whose nodes would run into those of the links.
+    /// Beyond [`FIRST_LINK_NODE`] hosts, whose nodes would run into those of the links.
     pub fn add_host(&mut self, config: HostConfig, endpoint: impl Endpoint + Any) -> HostId {
+        assert!(
+            self.hosts.len() < usize::from(FIRST_LINK_NODE),
+            "a world holds at most {FIRST_LINK_NODE} hosts"
+        );
         let id = HostId(self.hosts.len() as u16);
-        assert!(id.0 < FIRST_LINK_NODE, "a world holds at most {FIRST_LINK_NODE} hosts");
         let tap = self.tap(id.node(), HostClock::default());
         self.hosts.push(Host { config, endpoint: Box::new(endpoint), tap, way: None, started: false });
         self.planned = false;
@@ -107,8 +110,8 @@ impl World {
 
     /// Adds a link. `name` names its random streams too, so it should be the link's own.
     pub fn add_link(&mut self, name: &str, config: LinkConfig) -> LinkId {
+        assert!(self.links.len() < usize::from(u16::MAX - FIRST_LINK_NODE), "too many links");
         let id = LinkId(self.links.len() as u16);
-        assert!(id.0 < u16::MAX - FIRST_LINK_NODE, "too many links");
         let tap = self.tap(id.node(), HostClock::default());
         self.links.push(Link::new(config, self.seed, name, tap.clone()));
         self.link_taps.push(tap);

@@ -10,7 +10,8 @@ use crate::config::ReceiverConfig;
 const WAITING: usize = 1024;
 /// Beyond this many arrivals in a report, those of the report before are not repeated.
 const REPEAT_BELOW: usize = 56;
-/// Reports remembered until the sender says it has heard them.
+/// Reports remembered until the sender says it has heard them. With more on their way, newer ones are not remembered: one
+/// that follows confirms what they said, a round trip later.
 const UNCONFIRMED: usize = 64;
 
 /// Collects arrivals and writes reports.
@@ -125,10 +126,9 @@ impl Reporter {
             self.due_at = Some(now);
         }
         (self.media, self.padding) = (0, 0);
-        if self.unconfirmed.len() == UNCONFIRMED {
-            self.unconfirmed.pop_front();
+        if self.unconfirmed.len() < UNCONFIRMED {
+            self.unconfirmed.push_back((self.sequence, largest));
         }
-        self.unconfirmed.push_back((self.sequence, largest));
     }
 }
 
@@ -173,6 +173,21 @@ mod tests {
         assert_eq!(reporter.due_at(), Some(now + Span::from_millis(20)));
         reporter.arrived(now, 2, Ecn::NotEct, true, false, &config);
         assert_eq!(reporter.due_at(), Some(now));
+    }
+
+    #[test]
+    fn ranges_are_confirmed_however_many_reports_are_on_their_way() {
+        let (mut reporter, mut log) = (Reporter::default(), ArrivalLog::default());
+        let on_their_way = 10 * UNCONFIRMED as u64;
+        for n in 0..20 * on_their_way {
+            // Every arrival leaves a gap, and its report is heard after `on_their_way` further ones.
+            arrive(&mut reporter, &mut log, n, 2 * n);
+            reporter.confirm(n.saturating_sub(on_their_way) as u32);
+            let ranges = log.down_to(reporter.confirmed).count() as u64;
+            assert!(ranges <= 2 * on_their_way + UNCONFIRMED as u64, "{ranges} after {n}");
+            written(&mut reporter, &log, n);
+        }
+        assert!(reporter.confirmed > 0);
     }
 
     #[test]

@@ -20,10 +20,26 @@ fn clock(which: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The largest resident set of this process so far, in bytes; `None` where the system does not tell.
+/// The largest resident set of this process since the last [`reset_peak_memory`], in bytes; `None` where the system does not
+/// tell.
 pub fn peak_memory() -> Option<u64> {
+    memory("VmHWM:")
+}
+
+/// This process's resident set, in bytes.
+pub fn resident_memory() -> Option<u64> {
+    memory("VmRSS:")
+}
+
+/// Makes the present resident set the peak (proc(5), `clear_refs`). Where the system refuses, the peak stays the whole
+/// process's.
+pub fn reset_peak_memory() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 

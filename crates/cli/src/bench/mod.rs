@@ -1,8 +1,11 @@
 //! `framewire bench`: how fast this build is on this machine. `docs/performance.md` says what each figure means.
 
+mod controllers;
+mod dumbbell;
 mod live;
 mod loopback;
 pub mod measure;
+mod scale;
 mod shadow;
 mod sim;
 
@@ -29,6 +32,10 @@ pub struct Benchmark {
 }
 
 impl Benchmark {
+    fn new(name: &'static str, unit: &'static str, value: f64, details: Value) -> Benchmark {
+        Benchmark { name, unit, value, details: details.as_object().cloned().unwrap_or_default() }
+    }
+
     fn json(&self) -> Value {
         let mut object = Map::new();
         object.insert("name".into(), json!(self.name));
@@ -40,21 +47,28 @@ impl Benchmark {
     }
 }
 
+type Run = fn(&Bench) -> Result<Benchmark, Failure>;
+
+/// All benchmarks, in the order they run.
+const EACH: [(Measured, Run); 5] = [
+    (Measured::Sim, |_| Ok(sim::run())),
+    (Measured::Controllers, |_| Ok(controllers::run())),
+    (Measured::Scale, |_| Ok(scale::run())),
+    (Measured::Live, |args| live::run(&input(args))),
+    (Measured::Shadow, |_| shadow::run()),
+];
+
 /// Runs what was asked for and prints it.
 pub fn bench(args: &Bench) -> Result<(), Failure> {
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
-    let wanted = |what| args.what == what || args.what == Measured::All;
     let mut results = Vec::new();
-    if wanted(Measured::Sim) {
-        results.push(sim::run()?.json());
-    }
-    if wanted(Measured::Live) {
-        results.push(live::run(&input(args))?.json());
-    }
-    if wanted(Measured::Shadow) {
-        results.push(shadow::run()?.json());
+    for (what, run) in EACH {
+        if args.what == what || args.what == Measured::All {
+            measure::reset_peak_memory();
+            results.push(run(args)?.json());
+        }
     }
     if args.format.json {
         output::json(&json!({ "benchmarks": results }));
@@ -70,12 +84,33 @@ fn input(args: &Bench) -> Input {
     args.input.clone().or_else(fetched).unwrap_or(Input::Synthetic)
 }
 
+/// Adds the fields of one object to another.
+fn extend(object: &mut Value, fields: Value) {
+    if let (Value::Object(object), Value::Object(fields)) = (object, fields) {
+        object.extend(fields);
+    }
+}
+
+/// Prints the figures, and below them each list of objects as a table of its own.
 fn print(result: &Value) {
     let mut table = Table::new([result["name"].as_str().unwrap_or_default(), ""]);
+    let mut lists = Vec::new();
     for (key, value) in result.as_object().into_iter().flatten().filter(|(key, _)| key.as_str() != "name") {
-        table.row([key.clone(), written(value)]);
+        match listed(value) {
+            Some(list) => lists.push(list),
+            None => table.row([key.clone(), written(value)]),
+        }
     }
     println!("{table}");
+    lists.iter().for_each(|list| println!("{list}"));
+}
+
+/// A list of objects as a table, if `value` is one; its heads are the first object's keys.
+fn listed(value: &Value) -> Option<Table> {
+    let rows: Vec<_> = value.as_array()?.iter().map(Value::as_object).collect::<Option<_>>()?;
+    let mut table = Table::new(rows.first()?.keys().cloned());
+    rows.iter().for_each(|row| table.row(row.values().map(written)));
+    Some(table)
 }
 
 /// A value for people: whole numbers without a fraction, others with three digits.
@@ -106,5 +141,13 @@ mod tests {
     fn values_are_written_for_people() {
         let value = json!({ "a": 2.0, "b": [0.12345, "x"], "c": null });
         assert_eq!(written(&value), "a 2, b [0.123] [x], c null");
+    }
+
+    #[test]
+    fn lists_of_objects_become_tables() {
+        let value = json!([{ "name": "a", "n": 1 }, { "name": "b", "n": 20 }]);
+        let table = listed(&value).unwrap().to_string();
+        assert_eq!(table.lines().count(), 3, "{table}");
+        assert!(listed(&json!([1, 2])).is_none() && listed(&json!("text")).is_none());
     }
 }

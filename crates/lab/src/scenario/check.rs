@@ -9,8 +9,8 @@ use super::{Cross, Encoder, Flow, Link, Scenario};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
-/// A simulated world holds 1000 hosts, two to a flow.
-const MOST_FLOWS: usize = 500;
+/// As many as `framewire bench scale` runs; a simulated world would hold 32768 hosts and as many links.
+const MOST_FLOWS: usize = 1000;
 /// Anything faster overflows nanosecond arithmetic long before it is useful.
 const FASTEST: Rate = Rate::from_mbps(1_000_000);
 

@@ -1,0 +1,204 @@
+//! The network of the virtual benchmarks: flows of one controller through one bottleneck, 20 ms each way.
+//!
+//! Nothing is left out: wire packets are encoded and decoded, receivers report every second packet (of video, every frame) in
+//! a feedback packet, and ledger, pacer and controller run as they would live.
+
+use cc::{Options, Setup};
+use media::{EncoderModel, ModelConfig, Table};
+use netsim::{HostConfig, LinkConfig, LinkId, QueueSpec, RateProcess, World};
+use record::Tap;
+use serde_json::{Value, json};
+use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use units::{Rate, Rng, Span, Time};
+
+use super::measure::{cpu_time, median};
+use crate::allocation;
+
+/// An Ethernet packet's IP payload less the UDP header: 1500 bytes on the wire.
+const DATAGRAM: usize = 1472;
+/// One way.
+const DELAY: Span = Span::from_millis(20);
+/// Flows start evenly spread over this, so that a thousand first windows do not meet in the queue.
+const ARRIVALS: Span = Span::from_secs(1);
+/// Steady state: slow start and its losses are over, every buffer has found its size.
+const STEADY: Time = Time::from_secs(20);
+const END: Time = Time::from_secs(60);
+/// Measured at least this often.
+const ROUNDS: usize = 3;
+
+/// What runs through the bottleneck.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// The flows' controller.
+    pub controller: &'static str,
+    /// How many.
+    pub flows: usize,
+    /// 60 frames/s of the encoder model, instead of a backlog.
+    pub video: bool,
+    /// The bottleneck's rate.
+    pub rate: Rate,
+    /// Its queue.
+    pub queue: &'static str,
+}
+
+impl Load {
+    /// The flow that simulators are measured with: 12 Mbit/s and a queue of 100 packets, which are 100 ms.
+    pub const fn of(controller: &'static str) -> Load {
+        Load { controller, flows: 1, video: false, rate: Rate::from_mbps(12), queue: "droptail:100p" }
+    }
+
+    fn setup(&self) -> Setup {
+        let defaults = Setup::default();
+        Setup { mtu: DATAGRAM as u32, max: defaults.max.max(self.rate), ..defaults }
+    }
+
+    fn supply(&self, index: usize, interval: Span) -> Supply {
+        if !self.video {
+            return Supply::Backlog;
+        }
+        let model = ModelConfig::openh264(Table::big_buck_bunny(), index as u64 + 1);
+        let encoder = Box::new(EncoderModel::new(model).expect("the recorded model is sound"));
+        Supply::Video(Video { encoder, source: None, interval })
+    }
+
+    fn sender(&self, index: usize) -> Sender {
+        let setup = self.setup();
+        let controller = cc::build(&Options::of(self.controller), &setup)
+            .expect("benchmarks name controllers of the registry");
+        let config = SenderConfig { mtu: DATAGRAM, session: session_of(index), ..SenderConfig::default() };
+        let rng = Rng::stream(1, &format!("flow{index}/sender"));
+        let supplies = vec![self.supply(index, setup.frame_interval)];
+        Sender::new(config, &setup, controller, Policies::default(), supplies, rng, Tap::default())
+    }
+
+    fn receiver(&self, index: usize) -> Receiver {
+        let half = cc::build_receiver(&Options::of(self.controller), &self.setup())
+            .expect("a controller takes the same options at both ends");
+        let config = ReceiverConfig { session: Some(session_of(index)), ..ReceiverConfig::default() };
+        Receiver::new(config, None, None, Tap::default()).with_half(half)
+    }
+
+    fn add_flow(&self, world: &mut World, bottleneck: LinkId, index: usize) {
+        let start = Time::ZERO + ARRIVALS * index as i64 / self.flows as i64;
+        let sender = HostConfig { start, ..HostConfig::new(&format!("sender {index}")) };
+        let sender = world.add_host(sender, self.sender(index));
+        let receiver = world.add_host(HostConfig::new(&format!("receiver {index}")), self.receiver(index));
+        let back = world.add_link(&format!("back {index}"), LinkConfig::delay(DELAY));
+        world.connect(sender, index as u16, &[bottleneck], receiver);
+        world.connect(receiver, index as u16, &[back], sender);
+    }
+
+    fn world(&self) -> (World, LinkId) {
+        let mut world = World::new(1, None);
+        let queue: QueueSpec = self.queue.parse().expect("the queue registry knows droptail");
+        let link = LinkConfig::bottleneck(RateProcess::Constant(self.rate), queue, DELAY);
+        let bottleneck = world.add_link("bottleneck", link);
+        (0..self.flows).for_each(|index| self.add_flow(&mut world, bottleneck, index));
+        (world, bottleneck)
+    }
+
+    /// One run of a minute.
+    pub fn round(&self) -> Round {
+        let begin = cpu_time();
+        let (mut world, bottleneck) = self.world();
+        let delivered = |world: &World| world.link(bottleneck).stats().total().delivered.packets;
+        world.run_until(STEADY);
+        let (packets_before, allocations_before) = (delivered(&world), allocation::of_this_thread());
+        world.run_until(END);
+        let packets = delivered(&world);
+        Round {
+            packets,
+            cpu_s: (cpu_time() - begin).as_secs_f64(),
+            steady_packets: packets - packets_before,
+            steady_allocations: allocation::of_this_thread() - allocations_before,
+        }
+    }
+
+    /// Runs it until that has used `enough_s` seconds of CPU time, and three times at least.
+    pub fn measure(&self, enough_s: f64) -> Measurement {
+        let begin = cpu_time();
+        let mut rounds = Vec::new();
+        while rounds.len() < ROUNDS || (cpu_time() - begin).as_secs_f64() < enough_s {
+            rounds.push(self.round());
+        }
+        Measurement { load: *self, rounds }
+    }
+}
+
+/// Each flow is a session of its own; zero is left free.
+fn session_of(index: usize) -> u32 {
+    index as u32 + 1
+}
+
+/// One round: packets and CPU seconds of the whole run, packets and allocations of its steady state.
+pub struct Round {
+    /// Delivered by the bottleneck.
+    pub packets: u64,
+    /// CPU time, building the world included.
+    pub cpu_s: f64,
+    /// Delivered after the first 20 s.
+    pub steady_packets: u64,
+    /// Allocations meanwhile.
+    pub steady_allocations: u64,
+}
+
+/// Several rounds of a load.
+pub struct Measurement {
+    load: Load,
+    rounds: Vec<Round>,
+}
+
+impl Measurement {
+    fn speeds(&self) -> impl Iterator<Item = f64> {
+        self.rounds.iter().map(|round| round.packets as f64 / round.cpu_s)
+    }
+
+    /// Packets per CPU second of the best round: noise only ever adds time.
+    pub fn best(&self) -> f64 {
+        self.speeds().fold(0.0, f64::max)
+    }
+
+    /// CPU time of a packet in multiples of what one costs in `other`.
+    pub fn cost_in(&self, other: &Measurement) -> f64 {
+        other.best() / self.best()
+    }
+
+    /// What a reader wants to know of it; the rounds differ in nothing but time.
+    pub fn details(&self) -> Value {
+        let last = self.rounds.last().expect("at least three rounds");
+        json!({
+            "packets_per_cpu_s": self.best().round(),
+            "packets_per_cpu_s_median": median(self.speeds().collect()).round(),
+            "allocs_per_packet": last.steady_allocations as f64 / last.steady_packets as f64,
+            "packets": last.packets,
+            "utilization": last.packets as f64 * 1500.0 * 8.0 / (self.load.rate.as_bps() as f64 * END.as_secs_f64()),
+            "rounds": self.rounds.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steady_state_allocates_nothing_and_fills_the_link() {
+        let round = Load::of("newreno").round();
+        assert_eq!(round.steady_allocations, 0, "in {} packets", round.steady_packets);
+        assert!(round.steady_packets > 39_000, "{} of 40000 packets", round.steady_packets);
+    }
+
+    #[test]
+    fn ten_flows_share_the_link() {
+        let ten =
+            Load { flows: 10, rate: Rate::from_mbps(24), queue: "droptail:100ms", ..Load::of("newreno") };
+        let round = ten.round();
+        assert!(round.steady_packets > 78_000, "{} of 80000 packets", round.steady_packets);
+    }
+
+    #[test]
+    fn a_controller_that_needs_frames_gets_them() {
+        let round = Load { video: true, ..Load::of("sqp") }.round();
+        assert!(round.steady_packets > 20_000, "{} of 40000 packets", round.steady_packets);
+    }
+}
