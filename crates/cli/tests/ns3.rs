@@ -1,4 +1,4 @@
-//! Our TCP beside that of ns-3, on one flow: the bands that hold, as `docs/reproduction.md` has them. Says so and passes
+//! Our TCP beside that of ns-3, on one flow: the bands that hold, as in `docs/reproduction.md`. Says so and passes
 //! where the Python named by `FRAMEWIRE_NS3_PYTHON` (default `python3`) has no module `ns3`.
 
 use std::path::Path;
