@@ -31,6 +31,8 @@ fn bad_flags_name_the_remedy() {
     refused(&[], &["a command is needed", "--help"]);
     refused(&["rum"], &["'rum'", "'run'"]);
     refused(&["controllers", "--jsom"], &["'--jsom'", "'--json'"]);
+    refused(&["controllers", "cubic9"], &["cubic9", "there are sqp, "]);
+    refused(&["controllers", "sqp", "--write", "x"], &["--write", "NAME"]);
     refused(&["run"], &["SCENARIO.toml", "--help"]);
     refused(&["run", "x.toml", "--seed", "-1"], &["-1"]);
     refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed"]);
