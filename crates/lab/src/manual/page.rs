@@ -22,12 +22,13 @@ pub fn of(family: &Family) -> String {
         let only = if rows.len() == family.rows.len() { String::new() } else { of_rows(&rows) };
         let _ = writeln!(out, "| `{key}=` | {}{only} |", cell(help));
     }
-    let source = if family.rows[0].needs_frames { "sending video" } else { "with always something to send" };
+    let source = if family.rows[0].needs_frames { "sends video" } else { "always has something to send" };
     let _ = writeln!(
         out,
         "\n## On two links\n\n\
-         One flow of `{name}`, {source}, alone on {}. The line on top is what left the bottleneck, the one below the one-way \
-         delay of its packets, {} ms of which are the empty path's; both are means over {} ms.\n",
+         One flow of `{name}` that {source}, alone on {}.\n\
+         Above is what left the bottleneck, below the one-way delay of its packets, {} ms of which are the empty path's.\n\
+         Points are means over {} ms.\n",
         Link::Steady.words(),
         short(Link::EMPTY_MS),
         short(Link::BIN.as_millis_f64())
@@ -49,11 +50,11 @@ pub fn index(families: &[Family], steady: &[&Trial]) -> String {
         "# Congestion controllers\n\n\
          Write a name, or a name with options (`copa:delta=0.25`), wherever a scenario or a command takes a controller;\n\
          `framewire controllers NAME` shows its page in a terminal. [Add a controller](../add-a-controller.md) says how to add one.\n\n\
-         The figures are those of one flow alone on {}, from second {} to second {}. Utilisation is the share of the link's bits that\n\
-         were used, queuing delay the time packets waited at the bottleneck, loss the share of packets dropped there. The flow always\n\
-         has something to send, or sends video of 60 frames/s (marked *) where the controller learns from frames. They describe one\n\
-         link and rank nothing: a controller for video that shares a link, or meets one that changes, is judged by\n\
-         [the experiments](../experiments.md).\n\n\
+         The figures are those of one flow alone on {}, from second {} to second {}.\n\
+         Utilisation is the share of the link's bits that were used, queuing delay the time packets waited at the bottleneck, loss the\n\
+         share of packets dropped there. The flow always has something to send; where the controller learns from frames (marked *) it\n\
+         sends video of 60 frames/s. This is one link and ranks nothing: a controller for video shares its link and meets links that\n\
+         change, which is what [the experiments](../experiments.md) are about.\n\n\
          | controller | what it is | utilisation, % | mean queue, ms | P90 queue, ms | loss, % |\n\
          |---|---|--:|--:|--:|--:|\n",
         Link::Steady.words(),

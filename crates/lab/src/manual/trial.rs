@@ -74,7 +74,7 @@ impl Link {
     fn most_delay(self) -> f64 {
         match self {
             Link::Steady => 150.0,
-            Link::Drop => 520.0,
+            Link::Drop => 500.0,
         }
     }
 
