@@ -25,7 +25,7 @@ pub const ENTRY: Entry = Entry {
 
 /// RFC 9438 section 4.6, beta_cubic.
 const DECREASE: f64 = 0.7;
-/// A frame and a half at 60 frames/s, rounded up: what a viewer does not notice.
+/// Our choice: less than two frames at 60 frames/s.
 const QUEUE: Span = Span::from_millis(30);
 /// RFC 9002 section 7.2, kMinimumWindow.
 const MINIMUM_DATAGRAMS: u64 = 2;
