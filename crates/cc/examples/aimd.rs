@@ -107,6 +107,10 @@ impl Controller for Aimd {
     }
 }
 
+fn main() {
+    println!("{}", ENTRY.page);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,8 +175,4 @@ mod tests {
         aimd.on_feedback(&report(&[acked(101)], &[], 31));
         assert_eq!(aimd.window, 2_500);
     }
-}
-
-fn main() {
-    println!("{}", ENTRY.page);
 }
