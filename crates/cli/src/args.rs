@@ -22,7 +22,7 @@ const MOST_SEED: u64 = i64::MAX as u64;
     after_help = "\
 Start here:
   framewire demo                                a real clip over a simulated LTE link under three controllers
-  framewire controllers                         what can be compared, with every option
+  framewire controllers                         what can be compared; with a name, its page and options
   framewire compare scenarios/sqp-20mbit.toml --cc sqp,newreno,fixed
 
 Every command prints a table; with --json it prints one JSON object instead. Progress goes to standard error.

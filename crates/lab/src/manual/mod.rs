@@ -131,5 +131,15 @@ mod tests {
                 assert!(index.contains(&format!("[`{}`]({name})", row.name)), "no {} in the index", row.name);
             }
         }
+        let stems = std::fs::read_dir(&folder).expect("it is in the repository").flatten().map(|file| {
+            let name = file.file_name().to_string_lossy().into_owned();
+            name.rsplit_once('.').map_or(name.clone(), |(stem, _)| stem.to_owned())
+        });
+        let known: Vec<String> = families().iter().map(|f| f.name().to_owned()).collect();
+        let stray = stems.filter(|stem| {
+            let of = stem.trim_end_matches("-steady").trim_end_matches("-drop");
+            stem != "README" && !known.iter().any(|name| name == of)
+        });
+        assert_eq!(stray.collect::<Vec<_>>(), [""; 0], "docs/controllers has files of no controller");
     }
 }
