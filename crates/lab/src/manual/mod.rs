@@ -17,7 +17,7 @@ use cc::{Entry, REGISTRY};
 
 use crate::files::{WriteError, write_whole};
 use crate::run::{LabError, RunOptions};
-use trial::Trial;
+use trial::{Link, Trial};
 
 /// A page of the manual and the rows of the registry that it is about.
 pub struct Family {
@@ -88,12 +88,14 @@ pub fn write(folder: &Path, options: &RunOptions<'_>) -> Result<(), LabError> {
     for family in &families {
         let name = family.name();
         text(&folder.join(format!("{name}.md")), &page::of(family))?;
-        let of_family = trials.iter().filter(|trial| trial.cc == name);
-        for (link, picture) in of_family.filter_map(|trial| Some((trial.link, trial.picture.as_ref()?))) {
-            text(&folder.join(format!("{name}-{}.svg", link.name())), picture)?;
+        for link in [Link::Steady, Link::Drop] {
+            let own =
+                |trial: &&Trial| trial.link == link && family.rows.iter().any(|row| row.name == trial.cc);
+            let own: Vec<&Trial> = trials.iter().filter(own).collect();
+            text(&folder.join(format!("{name}-{}.svg", link.name())), &trial::draw(link, &own))?;
         }
     }
-    let steady: Vec<&Trial> = trials.iter().filter(|trial| trial.link == trial::Link::Steady).collect();
+    let steady: Vec<&Trial> = trials.iter().filter(|trial| trial.link == Link::Steady).collect();
     text(&folder.join("README.md"), &page::index(&families, &steady))?;
     Ok(())
 }

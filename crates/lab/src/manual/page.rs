@@ -26,7 +26,7 @@ pub fn of(family: &Family) -> String {
     let _ = writeln!(
         out,
         "\n## On two links\n\n\
-         One flow of `{name}` that {source}, alone on {}.\n\
+         One flow that {source}, alone on {}.\n\
          Above is what left the bottleneck, below the one-way delay of its packets, {} ms of which are the empty path's.\n\
          Points are means over {} ms.\n",
         Link::Steady.words(),

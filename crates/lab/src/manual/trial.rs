@@ -20,8 +20,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// When figures begin: the start of a flow is over for all but the slowest.
-    pub const FROM: Span = Span::from_secs(20);
+    /// When figures begin: the start of a flow is over, that of GCC, the slowest, too.
+    pub const FROM: Span = Span::from_secs(40);
     /// What points of a picture are means over.
     pub const BIN: Span = Span::from_millis(250);
     /// One-way delay of the empty path in ms.
@@ -51,7 +51,7 @@ impl Link {
     /// How long it is tried.
     pub fn length(self) -> Span {
         match self {
-            Link::Steady => Span::from_secs(100),
+            Link::Steady => Span::from_secs(120),
             Link::Drop => Span::from_secs(80),
         }
     }
@@ -65,7 +65,7 @@ impl Link {
 
     fn capacity(self) -> Vec<(f64, f64)> {
         match self {
-            Link::Steady => vec![(0.0, 20.0), (100.0, 20.0)],
+            Link::Steady => vec![(0.0, 20.0), (120.0, 20.0)],
             Link::Drop => vec![(0.0, 20.0), (30.0, 5.0), (50.0, 20.0), (80.0, 20.0)],
         }
     }
@@ -101,8 +101,10 @@ pub struct Trial {
     pub link: Link,
     /// Figures after the start.
     pub figures: Figures,
-    /// Rate and delay over time, SVG; of a family's first row alone.
-    pub picture: Option<String>,
+    /// Mbit/s through the bottleneck over seconds.
+    rates: Vec<(f64, f64)>,
+    /// One-way delay in ms over seconds.
+    delays: Vec<(f64, f64)>,
 }
 
 /// A flow after its start.
@@ -117,30 +119,40 @@ pub struct Figures {
     pub loss: f64,
 }
 
-/// Tries every row on the steady link, and every family's first row on the other.
+/// Tries every row on every link.
 pub fn all(families: &[Family], options: &RunOptions<'_>) -> Result<Vec<Trial>, LabError> {
-    let steady = families.iter().flat_map(|family| {
-        family.rows.iter().enumerate().map(|(index, &row)| (row, Link::Steady, index == 0))
-    });
+    let rows = families.iter().flat_map(|family| &family.rows);
     let jobs: Vec<_> =
-        steady.chain(families.iter().map(|family| (family.rows[0], Link::Drop, true))).collect();
+        rows.flat_map(|&row| [Link::Steady, Link::Drop].into_iter().map(move |link| (row, link))).collect();
     let mut trials = Vec::new();
     // In groups, for a run's rows are many, and only what is drawn of them is kept.
     let group = options.threads.max(1) * 2;
     for (number, jobs_of_group) in jobs.chunks(group).enumerate() {
         let scenarios: Result<Vec<_>, _> =
-            jobs_of_group.iter().map(|(row, link, _)| link.scenario(row)).collect();
+            jobs_of_group.iter().map(|(row, link)| link.scenario(row)).collect();
         let done = number * group;
         let progress = |share: f64| {
             (options.progress)((done as f64 + share * jobs_of_group.len() as f64) / jobs.len() as f64);
         };
         let how = RunOptions { progress: &progress, commit: options.commit.clone(), ..*options };
-        for ((row, link, drawn), outcome) in jobs_of_group.iter().zip(run_all(&scenarios?, &how)?) {
-            let picture = drawn.then(|| draw(row.name, *link, &outcome));
-            trials.push(Trial { cc: row.name, link: *link, figures: figures(&outcome), picture });
-        }
+        let outcomes = run_all(&scenarios?, &how)?;
+        trials.extend(
+            jobs_of_group.iter().zip(&outcomes).map(|((row, link), run)| trial(row.name, *link, run)),
+        );
     }
     Ok(trials)
+}
+
+fn trial(cc: &'static str, link: Link, outcome: &Outcome) -> Trial {
+    let departures = outcome.record.link.departures.iter().map(|departure| (departure.at, departure.size));
+    let delays = outcome.record.flows[0].one_way_delays();
+    Trial {
+        cc,
+        link,
+        figures: figures(outcome),
+        rates: rates(link, departures),
+        delays: means(delays.map(|(sent, delay)| (sent + delay, delay.as_millis_f64()))),
+    }
 }
 
 fn figures(outcome: &Outcome) -> Figures {
@@ -162,26 +174,30 @@ fn figures(outcome: &Outcome) -> Figures {
     }
 }
 
-fn draw(cc: &str, link: Link, outcome: &Outcome) -> String {
-    let flow = &outcome.record.flows[0];
-    let departures = outcome.record.link.departures.iter().map(|departure| (departure.at, departure.size));
-    let delays = flow.one_way_delays().map(|(sent, delay)| (sent + delay, delay.as_millis_f64()));
-    let top = chart(
-        link,
-        "Mbit/s through the bottleneck; shaded: what it could carry",
-        25.0,
-        rates(link, departures),
-    );
-    let top = Chart { shade: Some(("capacity".to_owned(), link.capacity())), ..top };
-    let below = chart(link, "one-way delay, ms", link.most_delay(), means(delays));
-    let heading = match link {
-        Link::Steady => format!("{cc}, alone on 20 Mbit/s"),
-        Link::Drop => format!("{cc}, alone on 20, 5 and 20 Mbit/s"),
+/// Rate and delay over time of the rows of one family on one link, as SVG.
+pub fn draw(link: Link, trials: &[&Trial]) -> String {
+    let colours = || trials.iter().enumerate().map(|(index, trial)| (*trial, Colour::Palette(index)));
+    // The first is drawn last and lies on top: presets often do the same.
+    let lines = |of: fn(&Trial) -> &Vec<(f64, f64)>| {
+        colours()
+            .rev()
+            .map(|(trial, colour)| Line::new(trial.cc, colour, of(trial).clone()).broken(1.0))
+            .collect()
     };
-    picture(&heading, &[top, below])
+    let label = "Mbit/s through the bottleneck; shaded: what it could carry";
+    let top = chart(link, label, 25.0, lines(|trial| &trial.rates));
+    let top = Chart { shade: Some(("capacity".to_owned(), link.capacity())), ..top };
+    let below = chart(link, "one-way delay, ms", link.most_delay(), lines(|trial| &trial.delays));
+    let heading = match link {
+        Link::Steady => format!("{}, alone on 20 Mbit/s", trials[0].cc),
+        Link::Drop => format!("{}, alone on 20, 5 and 20 Mbit/s", trials[0].cc),
+    };
+    let key: Vec<_> =
+        colours().filter(|_| trials.len() > 1).map(|(trial, colour)| (trial.cc, colour)).collect();
+    picture(&heading, &key, &[top, below])
 }
 
-fn chart(link: Link, y_label: &'static str, most: f64, points: Vec<(f64, f64)>) -> Chart {
+fn chart(link: Link, y_label: &'static str, most: f64, lines: Vec<Line>) -> Chart {
     Chart {
         title: String::new(),
         caption: String::new(),
@@ -190,7 +206,7 @@ fn chart(link: Link, y_label: &'static str, most: f64, points: Vec<(f64, f64)>) 
         x: Axis::linear(0.0, link.length().as_secs_f64()),
         y: Axis::linear(0.0, most),
         shade: None,
-        lines: vec![Line::new("", Colour::Palette(0), points).broken(1.0)],
+        lines,
         height: 210.0,
     }
 }

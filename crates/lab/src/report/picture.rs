@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::chart::{Chart, WIDTH};
+use super::chart::{Chart, Colour, WIDTH};
 use super::markup::escape;
 
 const PALETTE: &str = include_str!("palette.css");
@@ -12,10 +12,16 @@ const HEAD: f64 = 44.0;
 /// Room around everything.
 const MARGIN: f64 = 16.0;
 
-/// `charts`, one below the other under a heading, as the text of an SVG file. It brings its colours along, light and dark,
-/// and a background of its own, for the page around it may be either.
-pub fn picture(title: &str, charts: &[Chart]) -> String {
-    let height = HEAD + MARGIN + charts.iter().map(|chart| chart.height).sum::<f64>();
+/// Room for the key, if there is one.
+const KEY: f64 = 26.0;
+/// A wide guess at the width of a letter of the key.
+const LETTER: f64 = 8.0;
+
+/// `charts`, one below the other under a heading and a key of colours, as the text of an SVG file. It brings its colours
+/// along, light and dark, and a background of its own, for the page around it may be either.
+pub fn picture(title: &str, key: &[(&str, Colour)], charts: &[Chart]) -> String {
+    let head = if key.is_empty() { HEAD } else { HEAD + KEY };
+    let height = head + MARGIN + charts.iter().map(|chart| chart.height).sum::<f64>();
     let width = WIDTH + 2.0 * MARGIN;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
@@ -26,7 +32,8 @@ pub fn picture(title: &str, charts: &[Chart]) -> String {
          <text class=\"title\" x=\"{MARGIN}\" y=\"30\">{title}</text>\n",
         title = escape(title)
     );
-    let mut top = HEAD;
+    draw_key(&mut out, key);
+    let mut top = head;
     for chart in charts {
         let _ = write!(out, "<g transform=\"translate({MARGIN} {top})\">");
         chart.draw(&mut out);
@@ -35,6 +42,21 @@ pub fn picture(title: &str, charts: &[Chart]) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+fn draw_key(out: &mut String, key: &[(&str, Colour)]) {
+    let mut left = MARGIN;
+    for (label, colour) in key {
+        let _ = write!(
+            out,
+            "<g class=\"{}\" transform=\"translate({left} {})\"><polyline points=\"0,0 22,0\"/>\
+             <text x=\"28\" y=\"4\">{}</text></g>\n",
+            colour.class(),
+            HEAD + 6.0,
+            escape(label)
+        );
+        left += 46.0 + LETTER * label.chars().count() as f64;
+    }
 }
 
 #[cfg(test)]
@@ -55,10 +77,12 @@ mod tests {
             lines: vec![Line::new("a", Colour::Palette(0), vec![(0.0, 0.0), (10.0, 100.0)])],
             height: 200.0,
         };
-        let text = picture("a & b", &[chart.clone(), chart]);
+        let text = picture("a & b", &[], &[chart.clone(), chart.clone()]);
         assert!(text.contains("prefers-color-scheme:dark") && text.contains("polyline{"), "{text}");
         assert!(text.contains("height=\"460\"") && text.contains("translate(16 244)"), "{text}");
         assert!(text.contains(">a &amp; b<") && text.ends_with("</svg>\n"), "{text}");
+        let text = picture("a", &[("one", Colour::Palette(0)), ("two", Colour::Palette(1))], &[chart]);
+        assert!(text.contains("translate(16 270)") && text.contains("class=\"c1\""), "{text}");
         for variable in text.split("var(").skip(1).filter_map(|rest| rest.split(')').next()) {
             assert!(text.contains(&format!("{variable}:")), "{variable} is not defined");
         }
