@@ -47,10 +47,10 @@ pub fn picture(title: &str, key: &[(&str, Colour)], charts: &[Chart]) -> String 
 fn draw_key(out: &mut String, key: &[(&str, Colour)]) {
     let mut left = MARGIN;
     for (label, colour) in key {
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<g class=\"{}\" transform=\"translate({left} {})\"><polyline points=\"0,0 22,0\"/>\
-             <text x=\"28\" y=\"4\">{}</text></g>\n",
+             <text x=\"28\" y=\"4\">{}</text></g>",
             colour.class(),
             HEAD + 6.0,
             escape(label)
@@ -82,7 +82,7 @@ mod tests {
         assert!(text.contains("height=\"460\"") && text.contains("translate(16 244)"), "{text}");
         assert!(text.contains(">a &amp; b<") && text.ends_with("</svg>\n"), "{text}");
         let text = picture("a", &[("one", Colour::Palette(0)), ("two", Colour::Palette(1))], &[chart]);
-        assert!(text.contains("translate(16 270)") && text.contains("class=\"c1\""), "{text}");
+        assert!(text.contains("translate(16 70)") && text.contains("class=\"c1\""), "{text}");
         for variable in text.split("var(").skip(1).filter_map(|rest| rest.split(')').next()) {
             assert!(text.contains(&format!("{variable}:")), "{variable} is not defined");
         }
