@@ -22,7 +22,7 @@ const MOST_SEED: u64 = i64::MAX as u64;
     after_help = "\
 Start here:
   framewire demo                                a real clip over a simulated LTE link under three controllers
-  framewire controllers                         what can be compared, with every option
+  framewire controllers                         what can be compared; with a name, its page and options
   framewire compare scenarios/sqp-20mbit.toml --cc sqp,newreno,fixed
 
 Every command prints a table; with --json it prints one JSON object instead. Progress goes to standard error.
@@ -54,8 +54,8 @@ pub enum Command {
     Receive(Receive),
     /// Pass UDP on through an emulated link, in real time
     Relay(Relay),
-    /// List the congestion controllers and their options
-    Controllers(Format),
+    /// List the congestion controllers, or show the page of one
+    Controllers(Controllers),
     /// List the queue disciplines
     Queues(Format),
     /// Look at link traces
@@ -69,6 +69,24 @@ pub struct Format {
     /// One JSON object instead of a table, for programs
     #[arg(long)]
     pub json: bool,
+}
+
+/// `framewire controllers`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire controllers                     every name in one line
+  framewire controllers copa                idea, source, presets and options of one
+  framewire controllers --json | jq -r .controllers[].name")]
+pub struct Controllers {
+    /// Show the page of this controller or preset
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Run every controller over two links and write a page of each, with pictures and an index, into this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["name", "json"])]
+    pub write: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// What `run`, `compare` share: a scenario and how to change it.

@@ -6,24 +6,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
 
-/// `framewire controllers`: every row of the registry, and its options.
-pub fn controllers(as_json: bool) -> Result<(), Failure> {
-    if as_json {
-        output::json(&json!({ "controllers": cc::REGISTRY.iter().map(row).collect::<Vec<_>>() }));
-        return Ok(());
-    }
-    let mut table = Table::new(["controller", "what it does"]);
-    for entry in cc::REGISTRY {
-        table.row([entry.name, entry.summary]);
-        for (name, help) in entry.options {
-            table.row([format!("  {name}="), (*help).to_owned()]);
-        }
-    }
-    print!("{table}");
-    println!("\nWrite NAME or NAME:OPTION=VALUE,OPTION=VALUE wherever a command takes --cc.");
-    Ok(())
-}
-
 /// `framewire queues`: every queue discipline and how it is written.
 pub fn queues(as_json: bool) -> Result<(), Failure> {
     use netsim::queue::REGISTRY;
@@ -54,10 +36,7 @@ pub fn queues(as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(entry: &cc::Entry) -> serde_json::Value {
-    json!({ "name": entry.name, "summary": entry.summary, "options": options(entry.options) })
-}
-
-fn options(options: &[(&str, &str)]) -> Vec<serde_json::Value> {
+/// Options for programs.
+pub fn options(options: &[(&str, &str)]) -> Vec<serde_json::Value> {
     options.iter().map(|(name, help)| json!({ "name": name, "summary": help })).collect()
 }

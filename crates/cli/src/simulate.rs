@@ -14,7 +14,7 @@ use crate::results;
 use crate::scenario;
 
 /// Steps of a progress bar.
-const STEPS: f64 = 1000.0;
+pub const STEPS: f64 = 1000.0;
 
 /// Runs one scenario.
 pub fn run(args: &args::Run) -> Result<(), Failure> {
@@ -96,7 +96,7 @@ fn folder(args: &args::Scenario, scenario: &Scenario) -> Option<PathBuf> {
 }
 
 /// Whether a folder is there or could be made, found out without making it: a run that fails leaves nothing behind.
-fn can_make_folder(folder: &Path) -> Result<(), Failure> {
+pub fn can_make_folder(folder: &Path) -> Result<(), Failure> {
     let whole = std::path::absolute(folder).map_err(Failure::input)?;
     let nearest = whole.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let refuse =

@@ -148,3 +148,19 @@ fn a_trace_is_described() {
     assert_eq!(info["mean_bps"].as_u64(), Some(12_032_000));
     assert_eq!(info["longest_gap_ms"].as_f64(), Some(1.0));
 }
+
+#[test]
+fn a_controllers_page_shows_its_whole_family() {
+    let text = printed(&["controllers", "copa-0.1"]);
+    assert!(text.starts_with("# Copa\n") && text.contains("**Source.**"), "{text}");
+    assert!(["copa-pantheon", "\noption ", "delta="].iter().all(|part| text.contains(part)), "{text}");
+    let value = json(&["controllers", "copa-0.1", "--json"]);
+    assert_eq!(value["name"], "copa-0.1");
+    assert!(value["page"].as_str().is_some_and(|page| page.starts_with("# Copa\n")), "{value}");
+    assert_eq!(value["family"][0], "copa");
+    let listed = json(&["controllers", "--json"]);
+    assert!(listed["controllers"].as_array().expect("a list").iter().all(|row| row["page"].is_string()));
+    // Presets stand below the row they are made from, and the list stays one line each.
+    let list = printed(&["controllers"]);
+    assert!(list.contains("\ncopa ") && list.contains("\n  copa-0.1 "), "{list}");
+}

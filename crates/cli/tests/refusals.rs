@@ -31,6 +31,8 @@ fn bad_flags_name_the_remedy() {
     refused(&[], &["a command is needed", "--help"]);
     refused(&["rum"], &["'rum'", "'run'"]);
     refused(&["controllers", "--jsom"], &["'--jsom'", "'--json'"]);
+    refused(&["controllers", "cubic9"], &["cubic9", "there are sqp, "]);
+    refused(&["controllers", "sqp", "--write", "x"], &["--write", "NAME"]);
     refused(&["run"], &["SCENARIO.toml", "--help"]);
     refused(&["run", "x.toml", "--seed", "-1"], &["-1"]);
     refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed"]);
@@ -40,7 +42,6 @@ fn bad_flags_name_the_remedy() {
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
     refused(&["lab", "check", "S9-9", "--experiments", "../../experiments"], &["S9-9", "framewire lab list"]);
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
-    refused(&["bench", "everything"], &["everything", "sim, live, shadow, all"]);
     refused(&["bench", "everything"], &["everything", "sim, controllers, scale, live, shadow, all"]);
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(

@@ -10,6 +10,7 @@
 pub mod collect;
 pub mod experiment;
 pub mod files;
+pub mod manual;
 pub mod metrics;
 pub mod output;
 pub mod report;

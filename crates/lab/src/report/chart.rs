@@ -191,15 +191,20 @@ impl Chart {
             escape(&self.x_label),
             escape(&self.y_label),
         );
+        self.draw(&mut out);
+        out.push_str("</svg>");
+        out
+    }
+
+    /// Everything inside the chart's frame.
+    pub(super) fn draw(&self, out: &mut String) {
         if let Some((_, points)) = &self.shade {
             let _ = write!(out, "<path class=\"shade\" d=\"{}\"/>", self.area(points));
         }
-        self.draw_axes(&mut out);
+        self.draw_axes(out);
         for line in &self.lines {
-            self.draw_line(&mut out, line);
+            self.draw_line(out, line);
         }
-        out.push_str("</svg>");
-        out
     }
 
     fn draw_axes(&self, out: &mut String) {

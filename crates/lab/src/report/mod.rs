@@ -13,6 +13,7 @@ mod charts;
 mod decimate;
 mod findings;
 mod markup;
+mod picture;
 mod strip;
 mod table;
 
@@ -28,6 +29,7 @@ pub use chart::{Chart, Colour, Line, Stroke};
 
 use chart::Colour::Palette;
 pub use markup::escape;
+pub use picture::picture;
 
 /// A run as the report sees it.
 pub struct RunView<'a> {
@@ -83,7 +85,9 @@ impl Subject<'_> {
 /// Subjects up to which each gets a bitrate chart of its own.
 const DETAILED: usize = 4;
 
-const STYLE: &str = include_str!("style.css");
+/// The page's colours and layout, and what charts are drawn with; pictures that stand alone share the first and the last.
+const STYLE: &str =
+    concat!(include_str!("palette.css"), include_str!("style.css"), include_str!("marks.css"));
 const HOVER: &str = include_str!("hover.js");
 
 /// The whole page.

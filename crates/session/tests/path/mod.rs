@@ -39,6 +39,8 @@ impl Encoder for Exact {
 /// One flow and where it goes.
 pub struct Flow {
     pub cc: &'static str,
+    /// A row that is not in the registry, to build `cc` from.
+    pub entry: Option<&'static cc::Entry>,
     pub backlog: bool,
     pub start: Time,
     pub stop: Time,
@@ -56,6 +58,7 @@ impl Flow {
     pub fn video(cc: &'static str) -> Flow {
         Flow {
             cc,
+            entry: None,
             backlog: false,
             start: Time::ZERO,
             stop: Time::MAX,
@@ -103,7 +106,8 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
             ..Setup::default()
         };
         let options: Options = flow.cc.parse().unwrap();
-        let controller = cc::build(&options, &setup).unwrap();
+        let build = flow.entry.map_or(cc::build as cc::registry::Build, |entry| entry.build);
+        let controller = build(&options, &setup).unwrap();
         let encoder = Box::new(Exact { share: flow.share, caps: flow.caps, ready: None });
         let video = Video { encoder, source: None, interval: setup.frame_interval };
         let supply = if flow.backlog { Supply::Backlog } else { Supply::Video(video) };
@@ -121,7 +125,10 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let tap = world.next_host_tap(flow.receiver_clock);
         let receiver =
             Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap)
-                .with_half(cc::build_receiver(&options, &setup).unwrap());
+                .with_half(match flow.entry {
+                    Some(entry) => entry.receiver.map(|build| build(&options, &setup).unwrap()),
+                    None => cc::build_receiver(&options, &setup).unwrap(),
+                });
         let place =
             HostConfig { clock: flow.receiver_clock, ..HostConfig::new(&format!("receiver {number}")) };
         let to = world.add_host(place, receiver);
