@@ -28,7 +28,6 @@
 mod config;
 mod counters;
 mod flight;
-mod pacer;
 mod rack;
 mod ranges;
 mod receiver;

@@ -116,3 +116,23 @@ fn a_wrong_formula_names_file_and_place() {
     assert!(error.starts_with("small.toml: run") && error.contains("metric `rate`"), "{error}");
     assert!(error.contains("there is no flow 7; this run has flows 1 to 2"), "{error}");
 }
+
+#[test]
+fn claims_about_data_that_is_not_here_are_skipped() {
+    let needs = SMALL.replace(
+        "fields = [\"flow[1].cc\"]\nvalues = [\"sqp\", \"fixed:rate=1mbit\"]",
+        "fields = [\"link.trace\"]\nvalues = [\"data:no/such/trace\"]",
+    );
+    let experiment = Experiment::parse(&needs, Path::new("small.toml")).unwrap();
+    let how = Execution {
+        commit: String::new(),
+        threads: 1,
+        cache: None,
+        progress: &|_, _| {},
+        cpu_seconds: || 0.0,
+    };
+    let results = execute(std::slice::from_ref(&experiment), &how).unwrap().remove(0);
+    assert_eq!(results.missing.as_deref(), Some("data:no/such/trace"));
+    let rows = check(&experiment, &results).unwrap();
+    assert!(rows.iter().all(|row| row.verdict == Verdict::Skipped && row.measured.is_none()));
+}

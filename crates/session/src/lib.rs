@@ -23,7 +23,6 @@ mod display;
 mod feedback;
 mod ledger;
 mod outbox;
-mod pacer;
 pub mod rate;
 mod receiver;
 pub mod recovery;

@@ -4,7 +4,7 @@ mod inbound;
 mod outbound;
 mod timers;
 
-use cc::{Controller, Decision};
+use cc::{Controller, Decision, Pacer};
 use record::{Dropped, Event, Tap};
 use units::{Rng, Span, Time};
 use wire::{Endpoint, Kind, RxMeta, TxMeta};
@@ -12,7 +12,6 @@ use wire::{Endpoint, Kind, RxMeta, TxMeta};
 use crate::config::{Detection, SenderConfig};
 use crate::counters::SenderCounters;
 use crate::flight::{Flight, Settled};
-use crate::pacer::Pacer;
 use crate::rack::Rack;
 use crate::rtt::Rtt;
 use crate::workload::{Application, Completion, Workload};

@@ -3,9 +3,9 @@
 use units::{Span, Time};
 
 use super::Sender;
-use crate::pacer::Pacer;
 use crate::rack::Rack;
 use crate::rtt::Rtt;
+use cc::Pacer;
 
 /// RFC 8985 section 7.2: the probe timeout before any round-trip sample.
 const FIRST_PROBE: Span = Span::from_secs(1);

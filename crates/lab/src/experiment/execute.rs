@@ -50,7 +50,7 @@ struct Job<'a> {
 /// The first [`ExperimentError`] in the order of experiments and points.
 pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Results>, ExperimentError> {
     let mut jobs = Vec::new();
-    for experiment in experiments {
+    for experiment in experiments.iter().filter(|experiment| experiment.missing().is_none()) {
         for point in experiment.points()? {
             for seed in 1..=experiment.seeds {
                 jobs.push(Job { experiment, scenario: experiment.scenario(&point, seed)? });
@@ -74,7 +74,11 @@ fn gather(
     experiment: &Experiment,
     kept: &mut impl Iterator<Item = Kept>,
 ) -> Result<Results, ExperimentError> {
-    let mut results = Results { points: Vec::new(), hashes: Vec::new(), seconds: 0.0, missing: None };
+    let missing = experiment.missing();
+    let mut results = Results { points: Vec::new(), hashes: Vec::new(), seconds: 0.0, missing };
+    if results.missing.is_some() {
+        return Ok(results);
+    }
     for point in experiment.points()? {
         let runs: Vec<Kept> = kept.take(experiment.seeds as usize).collect();
         results.seconds += runs.iter().map(|run| run.seconds).sum::<f64>();

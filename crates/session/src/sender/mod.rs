@@ -6,7 +6,7 @@ mod timers;
 
 use std::collections::VecDeque;
 
-use cc::{Controller, Decision, Setup};
+use cc::{Controller, Decision, Pacer, Setup};
 use record::Tap;
 use units::{Rate, Rng, Span, Time};
 use wire::{Endpoint, Kind, RxMeta, TxMeta};
@@ -14,7 +14,6 @@ use wire::{Endpoint, Kind, RxMeta, TxMeta};
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::ledger::{Ledger, Settled};
-use crate::pacer::Pacer;
 use crate::rate::{self, RateControl};
 use crate::recovery::{self, Recovery};
 use crate::rtt::Rtt;

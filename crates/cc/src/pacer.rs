@@ -1,4 +1,4 @@
-//! When the next packet may leave.
+//! When the next packet may leave: what every endpoint makes of a decision's pacing rate.
 
 use units::{Bytes, Rate, Span, Time};
 
@@ -12,23 +12,21 @@ pub struct Pacer {
     /// When everything sent so far would have left at the rate.
     clear_at: Time,
     rate: Option<Rate>,
-    burst: Bytes,
+    /// How long the burst that may run ahead takes at the rate.
+    ahead: Span,
 }
 
 impl Pacer {
     /// Sets rate (`None`: unpaced) and burst.
     pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes) {
-        (self.rate, self.burst) = (rate, burst);
+        self.rate = rate;
+        self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
     }
 
     /// The earliest time the next packet may leave.
     #[inline]
     pub fn next(&self) -> Time {
-        match self.rate {
-            None => Time::ZERO,
-            Some(_) if self.burst == Bytes::ZERO => self.clear_at,
-            Some(rate) => self.clear_at - rate.time_to_send(self.burst),
-        }
+        if self.rate.is_some() { self.clear_at - self.ahead } else { Time::ZERO }
     }
 
     /// A packet of `size` left at `now`.
