@@ -64,6 +64,8 @@ struct Moves {
 /// The rule's state.
 #[derive(Clone, Debug)]
 pub struct AllegroUdt {
+    /// The utility sees the round trip; without, it is the article's.
+    sees_rtt: bool,
     bounds: Bounds,
     rng: Rng,
     phase: Phase,
@@ -80,11 +82,11 @@ pub struct AllegroUdt {
 }
 
 impl AllegroUdt {
-    /// Starts at `rate` (Mbit/s).
-    pub fn new(rate: f64, bounds: Bounds, rng: Rng) -> AllegroUdt {
+    /// Starts at `rate` (Mbit/s). `sees_rtt`: the utility pays for the round trip; without, it is the article's.
+    pub fn new(sees_rtt: bool, rate: f64, bounds: Bounds, rng: Rng) -> AllegroUdt {
         let base = bounds.hold(rate);
         let phase = Phase::Starting(Start::at(base));
-        AllegroUdt { bounds, rng, phase, base, sending: base, next: 0, rtt: None, retuned: false }
+        AllegroUdt { sees_rtt, bounds, rng, phase, base, sending: base, next: 0, rtt: None, retuned: false }
     }
 
     /// Experiments around `base` begin with the next interval.
@@ -112,7 +114,11 @@ impl AllegroUdt {
         let before = self.rtt.unwrap_or(outcome.next_rtt);
         let rtt = if outcome.next_rtt > 0.0 { outcome.next_rtt } else { before };
         self.rtt = (rtt > 0.0).then_some(rtt);
-        let worth = utility::allegro_udt(outcome.rate, outcome.loss, before, rtt);
+        let worth = if self.sees_rtt {
+            utility::allegro_udt(outcome.rate, outcome.loss, before, rtt)
+        } else {
+            utility::allegro(outcome.rate, outcome.loss)
+        };
         if number == 0 { worth * FIRST } else { worth }
     }
 
@@ -233,7 +239,7 @@ mod tests {
     use super::*;
 
     fn learner() -> AllegroUdt {
-        AllegroUdt::new(2.0, Bounds { min: 0.3, max: 100.0 }, Rng::stream(1, "test"))
+        AllegroUdt::new(true, 2.0, Bounds { min: 0.3, max: 100.0 }, Rng::stream(1, "test"))
     }
 
     fn outcome(rate: f64, loss: f64, next_rtt: f64) -> Outcome {
@@ -270,6 +276,13 @@ mod tests {
         let mut rule = learner();
         run(&mut rule, 6, |rate| (0.0, if rate > 20.0 { 0.08 } else { 0.04 }));
         assert_eq!((rule.base(), rule.phase()), (16.0, 1));
+    }
+
+    #[test]
+    fn without_the_round_trip_only_losses_end_doubling() {
+        let mut rule = AllegroUdt { sees_rtt: false, ..learner() };
+        run(&mut rule, 6, |rate| (if rate > 50.0 { 0.5 } else { 0.0 }, rate / 100.0));
+        assert_eq!((rule.base(), rule.phase()), (32.0, 0));
     }
 
     #[test]

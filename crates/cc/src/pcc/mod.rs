@@ -47,15 +47,19 @@ pub const PCC_USPACE: Entry = entry(
 );
 
 /// Allegro as the authors' first public program has it, which Pantheon runs.
-pub const PCC_PANTHEON: Entry = entry(
-    "pcc-pantheon",
-    "PCC Allegro as Pantheon runs it (modong/pcc 1afc958): its utility also sees the round trip",
-    include_str!("allegro.md"),
-    |_, setup| {
-        let (rate, bounds, rng) = basics(setup, setup.min.as_f64() / 1e6);
-        Ok(Box::new(Pcc::new(allegro_udt::AllegroUdt::new(rate, bounds, rng), setup)))
-    },
-);
+pub const PCC_PANTHEON: Entry = Entry {
+    options: &[("rtt", "the utility sees the round trip, on or off: then it is the article's (default on)")],
+    ..entry(
+        "pcc-pantheon",
+        "PCC Allegro as Pantheon runs it (modong/pcc 1afc958): its utility also sees the round trip",
+        include_str!("allegro.md"),
+        |options, setup| {
+            let sees_rtt = options.switch("rtt", true)?;
+            let (rate, bounds, rng) = basics(setup, setup.min.as_f64() / 1e6);
+            Ok(Box::new(Pcc::new(allegro_udt::AllegroUdt::new(sees_rtt, rate, bounds, rng), setup)))
+        },
+    )
+};
 
 /// Vivace with the paper's constants.
 pub const VIVACE: Entry = Entry {
