@@ -43,7 +43,7 @@ const LENGTH: Length =
 #[derive(Clone, Debug)]
 enum Phase {
     Starting(Start),
-    Searching(Search),
+    Searching(Box<Search>),
     Moving(Move),
 }
 
@@ -170,7 +170,8 @@ impl VivaceUdt {
         let pairs = if self.climb.trend >= 1 { 1 } else { 2 };
         let step = PROBE.max(LEAST / self.base);
         let pairs = Pairs::around(self.base, step, pairs, &mut self.rng);
-        self.phase = Phase::Searching(Search { pairs, seen: [None; 4], first: None, waiting: None });
+        let search = Search { pairs, seen: [None; 4], first: None, waiting: None };
+        self.phase = Phase::Searching(Box::new(search));
     }
 
     fn start(&mut self, mut start: Start, outcome: &Outcome) {
@@ -190,7 +191,7 @@ impl VivaceUdt {
         }
     }
 
-    fn collect(&mut self, mut search: Search, number: u32, outcome: &Outcome) {
+    fn collect(&mut self, mut search: Box<Search>, number: u32, outcome: &Outcome) {
         let count = 2 * search.pairs.pairs();
         let place = search.first.and_then(|first| number.checked_sub(first)).map(|place| place as usize);
         let Some(place) = place.filter(|place| *place < count) else { return };
@@ -199,13 +200,13 @@ impl VivaceUdt {
         }
         search.seen[place] = Some(*outcome);
         if search.seen.iter().flatten().count() == count {
-            self.decide(search);
+            self.decide(&mut search);
         } else {
             self.phase = Phase::Searching(search);
         }
     }
 
-    fn decide(&mut self, mut search: Search) {
+    fn decide(&mut self, search: &mut Search) {
         let all: f64 = search.seen.iter().flatten().map(|seen| seen.loss).sum();
         let even = Some(all / (2 * search.pairs.pairs()) as f64).filter(|even| *even <= EVEN_LOSS);
         for (place, seen) in search.seen.iter().enumerate() {
