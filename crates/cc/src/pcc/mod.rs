@@ -3,16 +3,18 @@
 //! ```text
 //!   sent, acknowledged, lost -> monitor.rs  intervals of one rate each, settled a round trip later
 //!                            -> utility.rs  what the interval was worth
-//!                            -> allegro.rs, vivace.rs, uspace.rs  the next rate
+//!                            -> allegro.rs, vivace.rs, uspace.rs, allegro_udt.rs, vivace_udt.rs  the next rate
 //! ```
 
 mod allegro;
+mod allegro_udt;
 mod monitor;
 mod probe;
 mod trend;
 mod uspace;
 mod utility;
 mod vivace;
+mod vivace_udt;
 
 use units::{Bytes, Rate, Rng, Span, Time};
 
@@ -44,6 +46,21 @@ pub const PCC_USPACE: Entry = entry(
     |_, setup| Ok(allegro(allegro::USPACE, setup)),
 );
 
+/// Allegro as the authors' first public program has it, which Pantheon runs.
+pub const PCC_PANTHEON: Entry = Entry {
+    options: &[("rtt", "the utility sees the round trip, on or off: then it is the article's (default on)")],
+    ..entry(
+        "pcc-pantheon",
+        "PCC Allegro as Pantheon runs it (modong/pcc 1afc958): its utility also sees the round trip",
+        include_str!("allegro.md"),
+        |options, setup| {
+            let sees_rtt = options.switch("rtt", true)?;
+            let (rate, bounds, rng) = basics(setup, setup.min.as_f64() / 1e6);
+            Ok(Box::new(Pcc::new(allegro_udt::AllegroUdt::new(sees_rtt, rate, bounds, rng), setup)))
+        },
+    )
+};
+
 /// Vivace with the paper's constants.
 pub const VIVACE: Entry = Entry {
     options: &[("latency", "weight of the latency gradient, 0 (Vivace-Loss) to 10000 (default 900)")],
@@ -68,6 +85,21 @@ pub const VIVACE_USPACE: Entry = Entry {
         "PCC Vivace, constants of PCC-Uspace master",
         include_str!("vivace.md"),
         |options, setup| uspace(uspace::PRIMARY, options, setup),
+    )
+};
+
+/// Vivace as the program for its article has it, whose binary Pantheon runs.
+pub const VIVACE_PANTHEON: Entry = Entry {
+    options: &USPACE_OPTIONS,
+    ..entry(
+        "vivace-pantheon",
+        "PCC Vivace as Pantheon runs it (StanfordSNR/vivace 2baf862, PCC-Uspace NSDI-2018)",
+        include_str!("vivace.md"),
+        |options, setup| {
+            let latency = options.number("latency", utility::LATENCY, 0.0..=10_000.0)?;
+            let (rate, bounds, rng) = basics(setup, vivace_udt::MIN_RATE.max(setup.min.as_f64() / 1e6));
+            Ok(Box::new(Pcc::new(vivace_udt::VivaceUdt::new(latency, rate, bounds, rng), setup)))
+        },
     )
 };
 
@@ -130,6 +162,10 @@ trait Learner: Send {
     fn next(&mut self) -> Step;
     /// Takes a result: true if the plan has changed, so that whatever is under way no longer matters.
     fn learn(&mut self, tag: Tag, outcome: &Outcome) -> bool;
+    /// The rate (Mbit/s) at which the interval that is sending goes on, if the last result changed that.
+    fn retuned(&mut self) -> Option<f64> {
+        None
+    }
     /// Nothing was heard for a timeout.
     fn silence(&mut self);
     /// The rate around which is experimented, in Mbit/s.
@@ -225,6 +261,7 @@ impl<L: Learner> Controller for Pcc<L> {
                 // The rule held its rate until it would know more.
                 self.advance();
             }
+            self.sending = self.learner.retuned().unwrap_or(self.sending);
         }
         self.close(report.now);
     }

@@ -27,6 +27,9 @@ pub struct Length {
     pub datagrams: u32,
     /// It goes on until this many of its packets were acknowledged.
     pub heard: u32,
+    /// It is settled once a packet sent after it was acknowledged: what is missing then was lost. Otherwise once the fate
+    /// of each of its packets is known.
+    pub overtaken: bool,
 }
 
 /// Names an experiment: results of an older generation come too late to matter.
@@ -59,6 +62,8 @@ pub struct Outcome {
     pub samples: usize,
     /// Smoothed round trip when the interval was settled, in seconds.
     pub rtt: f64,
+    /// Round trip of the packet that overtook the interval, in seconds; 0 where none did.
+    pub next_rtt: f64,
     /// The application did not fill the rate.
     pub limited: bool,
 }
@@ -81,6 +86,7 @@ struct Interval {
     settled: u32,
     heard: u32,
     delays: Line,
+    next_rtt: Option<Span>,
 }
 
 impl Interval {
@@ -88,8 +94,9 @@ impl Interval {
         self.packets > 0 && (self.first..=self.last).contains(&packet)
     }
 
-    fn is_settled(&self) -> bool {
-        self.closed.is_some() && self.settled >= self.packets
+    fn is_settled(&self, overtaken: bool) -> bool {
+        let settled = if overtaken { self.next_rtt.is_some() } else { self.settled >= self.packets };
+        self.closed.is_some() && settled
     }
 
     /// The rate sent at: the one asked for if no more than a packet is missing (else counting packets would blur it),
@@ -116,6 +123,7 @@ impl Interval {
             deviation: self.delays.deviation().unwrap_or(0.0),
             samples: self.delays.count(),
             rtt: rtt.as_secs_f64(),
+            next_rtt: self.next_rtt.map_or(0.0, Span::as_secs_f64),
             limited,
         }
     }
@@ -167,6 +175,7 @@ impl Monitor {
             settled: 0,
             heard: 0,
             delays: Line::default(),
+            next_rtt: None,
         });
     }
 
@@ -218,6 +227,17 @@ impl Monitor {
         (self.smoothed, self.smallest) = (report.srtt, report.min_rtt);
         report.acked.iter().for_each(|acked| self.acked(acked));
         report.lost.iter().for_each(|lost| self.lost(lost));
+        if let (Some(newest), Some(rtt)) = (report.acked.last(), report.latest_rtt) {
+            self.overtake(newest.packet, rtt);
+        }
+    }
+
+    /// `packet` was acknowledged after a round trip of `rtt`.
+    fn overtake(&mut self, packet: u64, rtt: Span) {
+        let overtaken = |interval: &&mut Interval| interval.closed.is_some() && packet > interval.last;
+        self.intervals.iter_mut().filter(overtaken).for_each(|interval| {
+            interval.next_rtt.get_or_insert(rtt);
+        });
     }
 
     fn of(&mut self, packet: u64) -> Option<&mut Interval> {
@@ -254,7 +274,7 @@ impl Monitor {
         let patience = FORGOTTEN.max(self.smoothed * 3);
         let oldest = self.intervals.front()?;
         let forgotten = oldest.closed.is_some_and(|at| now - at >= patience);
-        if !oldest.is_settled() && !forgotten {
+        if !oldest.is_settled(self.length.overtaken) && !forgotten {
             return None;
         }
         let outcome = oldest.outcome(self.smoothed);
@@ -271,7 +291,12 @@ mod tests {
     const TAG: Tag = Tag { generation: 1, index: 0 };
 
     fn monitor() -> Monitor {
-        let length = Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 0, heard: 0 };
+        monitor_of(false)
+    }
+
+    fn monitor_of(overtaken: bool) -> Monitor {
+        let length =
+            Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 0, heard: 0, overtaken };
         let mut monitor = Monitor::new(length, 1000, Rng::stream(1, "test"));
         monitor.settle(&report(&[], &[]));
         monitor
@@ -330,6 +355,22 @@ mod tests {
         monitor.settle(&report(&acks, &[]));
         let (_, outcome) = monitor.pop(Time::from_millis(100)).unwrap();
         assert!(outcome.limited && (outcome.rate - 8.0).abs() < 1e-9, "{outcome:?}");
+    }
+
+    #[test]
+    fn an_interval_that_was_overtaken_has_lost_what_is_missing() {
+        let mut monitor = monitor_of(true);
+        monitor.begin(TAG, 8.0);
+        send(&mut monitor, 0..40);
+        monitor.close(Time::from_millis(40));
+        monitor.begin(Tag { index: 1, ..TAG }, 8.0);
+        send(&mut monitor, 40..80);
+        let acks: Vec<_> = (0..40).filter(|n| n % 20 != 5).map(|n| acked(n, 1000)).collect();
+        monitor.settle(&report(&acks, &[lost(5, 1000)]));
+        assert_eq!(monitor.pop(Time::from_millis(100)), None, "nothing sent later was heard of");
+        monitor.settle(&report(&[acked(40, 1000)], &[]));
+        let (_, outcome) = monitor.pop(Time::from_millis(100)).unwrap();
+        assert_eq!((outcome.loss, outcome.next_rtt), (0.05, 0.04));
     }
 
     #[test]

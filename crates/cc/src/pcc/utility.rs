@@ -34,10 +34,40 @@ pub fn allegro_uspace(x: f64, loss: f64) -> f64 {
     x * (1.0 - loss) * sigmoid(loss - LOSS_TOLERANCE, CLIFF_USPACE) * LATENCY_FACTOR_USPACE - x * loss
 }
 
+/// Steepness of the first program's factor for a round trip that grew (modong/pcc, `onMonitorEnds`).
+const GROWTH: f64 = 10.0;
+
+/// Allegro's utility as the first program has it (modong/pcc, `onMonitorEnds`): the article's, with a factor of one half where
+/// the round trip is what it was behind the interval before, less where it grew, more where it shrank; and all of it per round
+/// trip. `before` and `rtt` in seconds; the scale is arbitrary.
+pub fn allegro_udt(x: f64, loss: f64, before: f64, rtt: f64) -> f64 {
+    let growth = if rtt > 0.0 { 1.0 - before / rtt } else { 0.0 };
+    let gain = x * (1.0 - loss) * sigmoid(loss - LOSS_TOLERANCE, CLIFF) * sigmoid(growth, GROWTH);
+    (gain - x * loss) / rtt.max(SHORTEST_RTT)
+}
+
+/// No round trip counts as shorter, in seconds: it is divided by.
+const SHORTEST_RTT: f64 = 1e-6;
+
 /// Vivace's utility (NSDI'18): `slope` is the round trip's growth in seconds per second; falling counts for
 /// nothing.
 pub fn vivace(x: f64, slope: f64, loss: f64, latency: f64) -> f64 {
     x.powf(EXPONENT) - latency * x * slope.max(0.0) - LOSS * x * loss
+}
+
+/// Slopes count in steps of this, towards zero, in the program for Vivace's article (PCC-Uspace NSDI-2018, `utility`).
+const SLOPE_STEP: f64 = 0.02;
+/// Up to this loss ...
+const LITTLE_LOSS: f64 = 0.03;
+/// ... a loss weighs this much there.
+const LITTLE_LOSS_WEIGHT: f64 = 1.0;
+
+/// Vivace's utility as the program for its article has it (PCC-Uspace NSDI-2018, and by its constants StanfordSNR/vivace
+/// 2baf862): a falling delay earns what a growing one costs, slopes are coarse, and little loss is nearly free.
+pub fn vivace_udt(x: f64, slope: f64, loss: f64, latency: f64) -> f64 {
+    let slope = (slope / SLOPE_STEP).trunc() * SLOPE_STEP;
+    let weight = if loss <= LITTLE_LOSS { LITTLE_LOSS_WEIGHT } else { LOSS };
+    x.powf(EXPONENT) - latency * x * slope - weight * x * loss
 }
 
 /// What a scavenger loses by round trips that vary: `deviation` in seconds.
@@ -59,6 +89,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_program_pays_for_the_round_trip() {
+        // Half of x at a steady round trip, per second of it.
+        let steady = allegro_udt(10.0, 0.0, 0.04, 0.04);
+        assert!((steady - 10.0 * 0.993_307 * 0.5 / 0.04).abs() < 1e-3, "{steady}");
+        // 1 % more of the round trip costs 5.9 % of the worth: 4.9 % by the factor, 1 % by the division.
+        let grown = allegro_udt(10.0, 0.0, 0.04, 0.0404);
+        assert!((grown / steady - 0.941).abs() < 1e-3, "{}", grown / steady);
+        assert!(allegro_udt(10.0, 0.0, 0.04, 0.036) > steady * 1.3);
+        // Six per cent lost: nearly all of the gain is gone.
+        assert!(allegro_udt(10.0, 0.06, 0.04, 0.04) < 0.2 * steady);
+        assert!(allegro_udt(10.0, 1.0, 0.0, 0.0).is_finite());
+    }
+
+    #[test]
     fn vivace_weighs_rate_latency_and_loss() {
         // pcc_vivace.md section 7.1.
         let u = |slope, loss| vivace(10.0, slope, loss, LATENCY);
@@ -66,6 +110,17 @@ mod tests {
         assert!((u(0.01, 0.0) - -82.06).abs() < 5e-3, "{}", u(0.01, 0.0));
         assert!((u(0.0, 0.01) - 6.808).abs() < 5e-4, "{}", u(0.0, 0.01));
         assert_eq!(u(-1.0, 0.0), u(0.0, 0.0));
+    }
+
+    #[test]
+    fn vivaces_program_takes_slopes_in_steps_of_both_signs_and_little_loss_lightly() {
+        let u = |slope, loss| vivace_udt(10.0, slope, loss, LATENCY);
+        assert_eq!(u(0.0199, 0.0), u(0.0, 0.0));
+        assert_eq!(u(-0.0199, 0.0), u(0.0, 0.0));
+        assert!((u(0.0, 0.0) - u(0.035, 0.0) - 180.0).abs() < 1e-9);
+        assert!((u(-0.035, 0.0) - u(0.0, 0.0) - 180.0).abs() < 1e-9);
+        assert!((u(0.0, 0.0) - u(0.0, 0.03) - 0.3).abs() < 1e-9);
+        assert!((u(0.0, 0.0) - u(0.0, 0.04) - 4.54).abs() < 1e-9);
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn allegro_fills_the_queue_and_loses_less_than_five_per_cent() {
 
 #[test]
 fn vivace_keeps_the_queue_empty_and_loses_nothing() {
-    for cc in ["vivace", "vivace-uspace", "proteus-s"] {
+    for cc in ["vivace", "vivace-uspace", "vivace-pantheon", "proteus-s"] {
         let seen = alone(cc, 20, 40);
         assert!(seen.utilisation >= 0.90 && seen.queue_p50 <= 10.0 && seen.loss == 0.0, "{cc}: {seen:?}");
     }
@@ -56,16 +56,26 @@ fn step(cc: &'static str, to: u64) -> Path {
 
 #[test]
 fn allegro_never_drains_after_a_drop() {
-    let path = step("pcc", 35);
-    let delay = path::mean(&path.delays(0, 25.0, 35.0));
-    println!("pcc: {delay:.0} ms in the last 10 s at 5 Mbit/s");
-    // 200 packets at 5 Mbit/s are 480 ms.
-    assert!(delay >= 0.5 * 500.0, "{delay}");
+    for cc in ["pcc", "pcc-pantheon"] {
+        let path = step(cc, 35);
+        let delay = path::mean(&path.delays(0, 25.0, 35.0));
+        println!("{cc}: {delay:.0} ms in the last 10 s at 5 Mbit/s");
+        // 200 packets at 5 Mbit/s are 480 ms.
+        assert!(delay >= 0.5 * 500.0, "{cc}: {delay}");
+    }
+}
+
+#[test]
+fn the_first_program_leaves_the_queue_empty_because_it_sees_the_round_trip() {
+    let seen = alone("pcc-pantheon", 20, 60);
+    assert!(seen.utilisation >= 0.95 && seen.queue_p90 <= 10.0 && seen.loss == 0.0, "{seen:?}");
+    let blind = alone("pcc-pantheon:rtt=off", 20, 60);
+    assert!(blind.queue_p50 >= 100.0, "{blind:?}");
 }
 
 #[test]
 fn vivace_drains_in_the_end_and_is_back_soon() {
-    for cc in ["vivace", "vivace-uspace"] {
+    for cc in ["vivace", "vivace-uspace", "vivace-pantheon"] {
         let path = step(cc, 45);
         let delay = path::quantile(&path.delays(0, 32.0, 35.0), 0.5);
         let back =
