@@ -343,6 +343,10 @@ cc = \"sqp\"
             "x.toml:3: link: give one of `rate`, `steps` and `trace`, not several"
         );
         assert_eq!(
+            with("[link]", "[link]\nmahimahi = true\nburst = \"3kB\""),
+            "x.toml:4: link.mahimahi: it plays a `rate` without `burst`, or `steps`"
+        );
+        assert_eq!(
             with("[link]", "[link]\nburst = \"100B\""),
             "x.toml:4: link.burst: 100B is not between 1500B and 1GiB"
         );
