@@ -269,7 +269,8 @@ mod tests {
         let mbps = |list: &[(u64, u64)]| -> Vec<(Time, Rate)> {
             list.iter().map(|&(ms, mbps)| (Time::from_millis(ms), Rate::from_mbps(mbps))).collect()
         };
-        let lines = |rates, ms| MahimahiTrace::of_rates(&mbps(rates), Time::from_millis(ms)).map(|t| t.millis);
+        let lines =
+            |rates, ms| MahimahiTrace::of_rates(&mbps(rates), Time::from_millis(ms)).map(|t| t.millis);
         assert_eq!(lines(&[(0, 12)], 3), Some(vec![1, 2, 3]));
         // 20 000 bits a millisecond: one line and 8000 over, two and 4000 over, two and nothing.
         assert_eq!(lines(&[(0, 20)], 4), Some(vec![1, 2, 2, 3, 3, 4]));

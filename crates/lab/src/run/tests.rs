@@ -35,7 +35,8 @@ fn sqp_alone_fills_most_of_the_link_without_losing_anything() {
 
 #[test]
 fn a_link_played_by_mahimahi_sends_at_whole_milliseconds() {
-    let played = ONE_FLOW.replace("rate = \"20mbit\"", "rate = \"20mbit\"\nmahimahi = true\nqueue = \"droptail:60ms\"");
+    let played = ONE_FLOW
+        .replace("rate = \"20mbit\"", "rate = \"20mbit\"\nmahimahi = true\nqueue = \"droptail:60ms\"");
     let played = played.replace("sqp\"", "fixed:rate=30mbit\"\nsource = \"backlog\"\nmtu = \"1472B\"");
     let outcome = run(&scenario(&played), &RunOptions::default()).unwrap();
     let owd = outcome.summary.flows[0].owd_ms.unwrap();

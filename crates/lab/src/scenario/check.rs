@@ -87,7 +87,11 @@ fn check_link(link: &Link, at: &str) -> Checked {
 
 fn check_mahimahi(link: &Link, at: &str) -> Checked {
     let plain = (link.rate.is_some() || !link.steps.is_empty()) && link.burst.is_none();
-    require(!link.mahimahi || plain, format!("{at}.mahimahi"), "it plays a `rate` without `burst`, or `steps`")
+    require(
+        !link.mahimahi || plain,
+        format!("{at}.mahimahi"),
+        "it plays a `rate` without `burst`, or `steps`",
+    )
 }
 
 fn check_buckets(link: &Link, at: &str) -> Checked {
