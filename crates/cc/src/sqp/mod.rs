@@ -249,6 +249,30 @@ impl Controller for Sqp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Acked;
+    use crate::controller::tests::{acked, report};
+
+    #[test]
+    fn srtt_does_not_depend_on_how_often_reports_come() {
+        // Ten packets on a path of 40 ms, the n-th of which waited n ms: in one report, and in ten.
+        let arrived = |n: u64| (Time::from_millis(n) + Span::from_millis(20 + n as i64)).on_wire();
+        let packets: Vec<_> =
+            (0..10).map(|n| Acked { arrived_at: Some(arrived(n)), ..acked(n, 1000) }).collect();
+        let hear = |sqp: &mut Sqp, acks: &[Acked]| {
+            let waited = acks.last().map(|last| Span::from_millis(last.packet as i64)).unwrap();
+            sqp.on_feedback(&Report {
+                latest_rtt: Some(Span::from_millis(40) + waited),
+                ..report(acks, &[])
+            });
+        };
+        let mut seldom = Sqp::new(Params::default(), &Setup::default());
+        let mut often = Sqp::new(Params::default(), &Setup::default());
+        assert_eq!(seldom.srtt(), INITIAL_SRTT);
+        hear(&mut seldom, &packets);
+        packets.chunks(1).for_each(|one| hear(&mut often, one));
+        assert_eq!(seldom.srtt(), often.srtt());
+        assert!(seldom.srtt() > Span::from_millis(41) && seldom.srtt() < Span::from_millis(44));
+    }
 
     #[test]
     fn steps_match_the_printed_table() {
