@@ -19,6 +19,9 @@ pub const OPPORTUNITY: u32 = 1504;
 /// Most lines a trace may have: 50 million are 14 hours at 1000 a second, and 200 MB of memory.
 pub const MAX_LINES: usize = 50_000_000;
 
+/// Bits a millisecond's rates must add up to before Mahimahi's `mm-rate-to-events` writes a line: a 1500-byte IP packet.
+const LINE_BITS: u64 = 12_000;
+
 /// Most bytes a trace file may unpack to: [`MAX_LINES`] of eleven characters (ten digits and the end of line).
 const MAX_BYTES: u64 = MAX_LINES as u64 * 11;
 
@@ -93,6 +96,30 @@ impl MahimahiTrace {
     pub fn from_millis(millis: Vec<u32>) -> Option<MahimahiTrace> {
         let usable = millis.last().is_some_and(|&last| last > 0) && millis.is_sorted();
         usable.then_some(MahimahiTrace { millis })
+    }
+
+    /// The trace Mahimahi's tools make of rates that hold from given times on: each millisecond adds its bits, and every
+    /// 12 000 of them are one opportunity (so that the rate is that of 1500-byte IP packets). It goes to the millisecond
+    /// that holds `end`; `None` if it would have no line, or more than [`MAX_LINES`].
+    pub fn of_rates(rates: &[(Time, Rate)], end: Time) -> Option<MahimahiTrace> {
+        let end = u32::try_from(end.as_nanos().div_ceil(1_000_000)).ok()?;
+        // Nanobits: a rate of whole bits a second times nanoseconds.
+        let line = u128::from(LINE_BITS) * 1_000_000_000;
+        let (mut millis, mut owed, mut index) = (Vec::new(), 0u128, 0);
+        for at in 1..=end {
+            while rates.get(index + 1).is_some_and(|next| next.0 < Time::from_millis(u64::from(at))) {
+                index += 1;
+            }
+            owed += u128::from(rates.get(index)?.1.as_bps()) * 1_000_000;
+            if owed / line > (MAX_LINES - millis.len()) as u128 {
+                return None;
+            }
+            while owed >= line {
+                owed -= line;
+                millis.push(at);
+            }
+        }
+        MahimahiTrace::from_millis(millis)
     }
 
     /// When the opportunities are, in milliseconds since the start.
@@ -235,6 +262,21 @@ mod tests {
         assert!(read(&gzip(b"1\n2\n")[..12]).unwrap_err().starts_with("trace x.trace: "));
         let missing = MahimahiTrace::open(Path::new("no/such.trace")).unwrap_err().to_string();
         assert!(missing.starts_with("trace no/such.trace: "), "{missing}");
+    }
+
+    #[test]
+    fn rates_become_opportunities_as_mahimahis_tools_make_them() {
+        let mbps = |list: &[(u64, u64)]| -> Vec<(Time, Rate)> {
+            list.iter().map(|&(ms, mbps)| (Time::from_millis(ms), Rate::from_mbps(mbps))).collect()
+        };
+        let lines =
+            |rates, ms| MahimahiTrace::of_rates(&mbps(rates), Time::from_millis(ms)).map(|t| t.millis);
+        assert_eq!(lines(&[(0, 12)], 3), Some(vec![1, 2, 3]));
+        // 20 000 bits a millisecond: one line and 8000 over, two and 4000 over, two and nothing.
+        assert_eq!(lines(&[(0, 20)], 4), Some(vec![1, 2, 2, 3, 3, 4]));
+        assert_eq!(lines(&[(0, 12), (2, 24), (4, 0)], 6), Some(vec![1, 2, 3, 3, 4, 4]));
+        assert_eq!(lines(&[(0, 1)], 11), None);
+        assert_eq!(lines(&[(0, 1_000_000_000)], 1_000), None);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod sample;
 
 use units::{Bytes, Rate, Span, Time};
 
+use crate::parts::packet_rtts;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use frames::{FrameBurst, Frames};
 use min_owd::MinOwd;
@@ -47,6 +48,10 @@ pub const ENTRY: Entry = Entry {
 
 /// Section 4.3 reads srtt before the first report too; RFC 9002's 333 ms would make the first window needlessly long.
 const INITIAL_SRTT: Span = Span::from_millis(100);
+/// One over the weight of a packet's round trip in srtt: half of RFC 6298's eighth, because the transport that SQP runs on
+/// takes one sample of every two packets (QUIC acknowledges so: RFC 9000 section 13.2.2). How seldom our receiver reports
+/// makes no difference.
+const SRTT_SHARE: i64 = 16;
 /// Without any report for this long the estimate halves, again and again: the equivalent of a retransmission timeout,
 /// which the paper leaves open.
 const OUTAGE: Span = Span::from_millis(500);
@@ -128,7 +133,8 @@ pub struct Sqp {
     setup: Setup,
     /// B, in bit/s.
     estimate: f64,
-    srtt: Span,
+    /// Smoothed over packets, queueing included (section 4.3).
+    srtt: Option<Span>,
     frames: Frames,
     min_owd: MinOwd,
     last_sample: f64,
@@ -145,7 +151,7 @@ impl Sqp {
             params,
             setup: *setup,
             estimate: setup.initial.as_f64(),
-            srtt: INITIAL_SRTT,
+            srtt: None,
             frames: Frames::default(),
             min_owd: MinOwd::default(),
             last_sample: 0.0,
@@ -156,7 +162,7 @@ impl Sqp {
 
     /// One frame's burst is settled: sample and step.
     fn learn(&mut self, burst: &FrameBurst) {
-        let window = self.srtt.mul_f64(self.params.window);
+        let window = self.srtt().mul_f64(self.params.window);
         let min_owd = self.min_owd.since(burst.first_sent - window);
         let full = self.estimate * self.setup.frame_interval.as_secs_f64();
         let Some(sample) = sample::sample(burst, min_owd, self.estimate, full, &self.params) else { return };
@@ -165,6 +171,14 @@ impl Sqp {
         let step = self.params.step * if self.params.scale_step { scale } else { 1.0 };
         let next = update(self.estimate, sample, step, self.params.reward);
         self.set_estimate(next.max(self.estimate * MAX_CUT));
+    }
+
+    fn srtt(&self) -> Span {
+        self.srtt.unwrap_or(INITIAL_SRTT)
+    }
+
+    fn smooth(&mut self, rtt: Span) {
+        self.srtt = Some(self.srtt.map_or(rtt, |srtt| srtt + (rtt - srtt) / SRTT_SHARE));
     }
 
     fn set_estimate(&mut self, bps: f64) {
@@ -183,7 +197,7 @@ impl Controller for Sqp {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        self.srtt = report.srtt;
+        packet_rtts(report).for_each(|rtt| self.smooth(rtt));
         if !report.acked.is_empty() {
             self.heard_at = report.now;
             self.waiting = report.in_flight > Bytes::ZERO;
@@ -197,7 +211,7 @@ impl Controller for Sqp {
             self.frames.arrived(acked, arrived_at);
         }
         report.lost.iter().for_each(|lost| self.frames.lost(lost));
-        while let Some(burst) = self.frames.pop_settled(report.now, self.srtt) {
+        while let Some(burst) = self.frames.pop_settled(report.now, self.srtt()) {
             self.learn(&burst);
         }
     }
@@ -216,7 +230,7 @@ impl Controller for Sqp {
     }
 
     fn decision(&self) -> Decision {
-        let window = (WINDOW_GAIN * self.estimate * self.srtt.as_secs_f64() / 8.0) as u64;
+        let window = (WINDOW_GAIN * self.estimate * self.srtt().as_secs_f64() / 8.0) as u64;
         Decision {
             window: Some(Bytes::new(window.max(MIN_WINDOW))),
             pacing: Some(Rate::from_f64(self.params.pace * self.estimate)),
@@ -235,6 +249,30 @@ impl Controller for Sqp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Acked;
+    use crate::controller::tests::{acked, report};
+
+    #[test]
+    fn srtt_does_not_depend_on_how_often_reports_come() {
+        // Ten packets on a path of 40 ms, the n-th of which waited n ms: in one report, and in ten.
+        let arrived = |n: u64| (Time::from_millis(n) + Span::from_millis(20 + n as i64)).on_wire();
+        let packets: Vec<_> =
+            (0..10).map(|n| Acked { arrived_at: Some(arrived(n)), ..acked(n, 1000) }).collect();
+        let hear = |sqp: &mut Sqp, acks: &[Acked]| {
+            let waited = acks.last().map(|last| Span::from_millis(last.packet as i64)).unwrap();
+            sqp.on_feedback(&Report {
+                latest_rtt: Some(Span::from_millis(40) + waited),
+                ..report(acks, &[])
+            });
+        };
+        let mut seldom = Sqp::new(Params::default(), &Setup::default());
+        let mut often = Sqp::new(Params::default(), &Setup::default());
+        assert_eq!(seldom.srtt(), INITIAL_SRTT);
+        hear(&mut seldom, &packets);
+        packets.chunks(1).for_each(|one| hear(&mut often, one));
+        assert_eq!(seldom.srtt(), often.srtt());
+        assert!(seldom.srtt() > Span::from_millis(41) && seldom.srtt() < Span::from_millis(44));
+    }
 
     #[test]
     fn steps_match_the_printed_table() {

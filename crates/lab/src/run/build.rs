@@ -16,7 +16,7 @@ use netsim::{
 };
 use record::{Shared, Tap};
 use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
-use units::{HostClock, Rng, Span, Time};
+use units::{HostClock, Rate, Rng, Span, Time};
 
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
@@ -76,18 +76,7 @@ fn time(span: Span) -> Time {
 }
 
 fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig, ScenarioError> {
-    let steps = || link.steps.iter().map(|&(at, rate)| (time(at), rate)).collect();
-    let rate = match (&link.trace, link.rate) {
-        (Some(path), _) => RateProcess::trace(trace(scenario, path, at)?),
-        (None, Some(rate)) => match link.burst {
-            Some(burst) => RateProcess::Shaper(Shaper { rate, burst, peak: link.peak }),
-            None => RateProcess::Constant(rate),
-        },
-        (None, None) if link.steps.is_empty() => RateProcess::Infinite,
-        (None, None) => {
-            RateProcess::steps(steps()).map_err(|e| scenario.error(format!("{at}.steps"), e.to_string()))?
-        }
-    };
+    let rate = rate_process(scenario, link, at)?;
     // Seed 000, section 6.1 (120 ms) and figures 9 and 10 (200 packets of a trace).
     let default_queue = if link.trace.is_some() { "droptail:200p" } else { "droptail:120ms" };
     let queue = match (&link.queue, &rate) {
@@ -95,8 +84,11 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
         (None, RateProcess::Infinite) => QueueSpec::infinite(),
         (None, _) => default_queue.parse().expect("the default is a queue"),
     };
+    // A queue's limit in time refers to the rate that is played, not to the mean of its opportunities.
+    let played = || link.rate.into_iter().chain(link.steps.iter().map(|step| step.1)).max();
     Ok(LinkConfig {
         rate,
+        reference: if link.mahimahi { played() } else { None },
         queue,
         delay: Delay::constant(link.delay.or(scenario.link.delay).unwrap_or_default()),
         jitter: link.jitter,
@@ -110,6 +102,35 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
         },
         ..LinkConfig::default()
     })
+}
+
+fn rate_process(scenario: &Scenario, link: &Link, at: &str) -> Result<RateProcess, ScenarioError> {
+    let steps: Vec<_> = link.steps.iter().map(|&(at, rate)| (time(at), rate)).collect();
+    Ok(match (&link.trace, link.rate) {
+        (Some(path), _) => RateProcess::trace(trace(scenario, path, at)?),
+        (None, Some(rate)) if link.mahimahi => opportunities(scenario, &[(Time::ZERO, rate)], at)?,
+        (None, Some(rate)) => match link.burst {
+            Some(burst) => RateProcess::Shaper(Shaper { rate, burst, peak: link.peak }),
+            None => RateProcess::Constant(rate),
+        },
+        (None, None) if steps.is_empty() => RateProcess::Infinite,
+        (None, None) if link.mahimahi => opportunities(scenario, &steps, at)?,
+        (None, None) => {
+            RateProcess::steps(steps).map_err(|e| scenario.error(format!("{at}.steps"), e.to_string()))?
+        }
+    })
+}
+
+/// Rates as opportunities; one pass of the trace is as long as the run.
+fn opportunities(
+    scenario: &Scenario,
+    rates: &[(Time, Rate)],
+    at: &str,
+) -> Result<RateProcess, ScenarioError> {
+    let trace = MahimahiTrace::of_rates(rates, time(scenario.duration));
+    let trouble = "its opportunities would be none, or more than a trace may hold".to_owned();
+    let trace = trace.ok_or_else(|| scenario.error(format!("{at}.mahimahi"), trouble))?;
+    Ok(RateProcess::trace(Arc::new(trace)))
 }
 
 fn trace(scenario: &Scenario, path: &Path, at: &str) -> Result<Arc<MahimahiTrace>, ScenarioError> {

@@ -33,6 +33,21 @@ fn sqp_alone_fills_most_of_the_link_without_losing_anything() {
     assert_eq!((flow.stalls.count, flow.share), (0, Some(1.0)));
 }
 
+#[test]
+fn a_link_played_by_mahimahi_sends_at_whole_milliseconds() {
+    let played = ONE_FLOW
+        .replace("rate = \"20mbit\"", "rate = \"20mbit\"\nmahimahi = true\nqueue = \"droptail:60ms\"");
+    let played = played.replace("sqp\"", "fixed:rate=30mbit\"\nsource = \"backlog\"\nmtu = \"1472B\"");
+    let outcome = run(&scenario(&played), &RunOptions::default()).unwrap();
+    let owd = outcome.summary.flows[0].owd_ms.unwrap();
+    // 60 ms of 20 Mbit/s are 100 packets, which 1667 opportunities a second take 60 ms to carry.
+    assert!((outcome.summary.link.utilization.unwrap() - 1.0).abs() < 1e-3, "{:?}", outcome.summary.link);
+    assert!((owd.p99 - 80.0).abs() <= 2.0, "{owd:?}");
+    let steps = ONE_FLOW.replace("rate = \"20mbit\"", "steps = [[\"0s\", \"0bit\"]]\nmahimahi = true");
+    let refused = run(&scenario(&steps), &RunOptions::default()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("link.mahimahi: its opportunities would be none"), "{refused}");
+}
+
 fn several() -> Vec<Scenario> {
     let lossy = format!(
         "seed = 3\n{ONE_FLOW}source = \"backlog\"\n[[cross]]\nkind = \"poisson\"\nrate = \"2mbit\"\n"

@@ -70,6 +70,7 @@ fn check_link(link: &Link, at: &str) -> Checked {
             "a rate lies between 1bit and 1000gbit (use blackout for silence)",
         )?;
     }
+    check_mahimahi(link, at)?;
     check_buckets(link, at)?;
     check_steps(&link.steps, &format!("{at}.steps"))?;
     for (from, to) in &link.blackout {
@@ -82,6 +83,15 @@ fn check_link(link: &Link, at: &str) -> Checked {
         require(possible, format!("{at}.{name}"), format!("{delay} is not at most 60s"))?;
     }
     Ok(())
+}
+
+fn check_mahimahi(link: &Link, at: &str) -> Checked {
+    let plain = (link.rate.is_some() || !link.steps.is_empty()) && link.burst.is_none();
+    require(
+        !link.mahimahi || plain,
+        format!("{at}.mahimahi"),
+        "it plays a `rate` without `burst`, or `steps`",
+    )
 }
 
 fn check_buckets(link: &Link, at: &str) -> Checked {
@@ -335,6 +345,10 @@ cc = \"sqp\"
         assert_eq!(
             with("[link]", "[link]\ntrace = \"a\""),
             "x.toml:3: link: give one of `rate`, `steps` and `trace`, not several"
+        );
+        assert_eq!(
+            with("[link]", "[link]\nmahimahi = true\nburst = \"3kB\""),
+            "x.toml:4: link.mahimahi: it plays a `rate` without `burst`, or `steps`"
         );
         assert_eq!(
             with("[link]", "[link]\nburst = \"100B\""),

@@ -81,6 +81,9 @@ pub struct Link {
     /// A Mahimahi trace, plain or gzipped; relative to the scenario's folder.
     #[serde(default)]
     pub trace: Option<PathBuf>,
+    /// The rate or the steps as Mahimahi plays them: opportunities of 1504 bytes at whole milliseconds, lost if nothing waits.
+    #[serde(default)]
+    pub mahimahi: bool,
     /// One-way propagation delay.
     #[serde(default, deserialize_with = "text::optional")]
     pub delay: Option<Span>,
