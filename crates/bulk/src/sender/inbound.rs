@@ -135,6 +135,7 @@ impl Sender {
             min_rtt: self.rtt.min(),
             ce_marks: self.settled.acked.iter().filter(|acked| marked(acked.ecn)).count() as u32,
             persistent_congestion: timeout,
+            recovering: Some(self.in_recovery()),
             delivered: self.flight.delivered(),
             lost_bytes: self.flight.lost(),
             blob: &[],

@@ -1,6 +1,6 @@
 //! What every version of BBR does with its model: pacing, quantum, recovery.
 
-use units::{Rate, Span};
+use units::{Rate, Span, Time};
 
 use crate::Report;
 use crate::parts::{LossEpoch, SLOWEST};
@@ -114,13 +114,13 @@ impl Recovery {
     /// Takes a report.
     pub fn update(&mut self, report: &Report<'_>) -> Turn {
         let mut turn = Turn { timeout: report.persistent_congestion, ..Turn::default() };
-        if self.is_on() && report.acked.iter().any(|acked| !self.epoch.covers(acked.sent_at)) {
+        if self.is_on() && self.is_over(report) {
             self.state = State::Open;
             turn.exited = true;
         }
         self.undo(report, &mut turn);
         if let (Some(first), Some(last)) = (report.lost.first(), report.lost.last()) {
-            if self.epoch.opens(last.sent_at, report.now) {
+            if self.begins(last.sent_at, report) {
                 turn.entered = self.state == State::Open;
                 self.state = State::Fast;
                 (self.range.0, self.lost, self.spurious) = (first.packet, 0, 0);
@@ -132,6 +132,21 @@ impl Recovery {
             self.state = State::Timeout;
         }
         turn
+    }
+
+    /// The sender says so; or, where it keeps no recovery of its own, something newer than the loss has arrived.
+    fn is_over(&self, report: &Report<'_>) -> bool {
+        match report.recovering {
+            Some(on) => !on,
+            None => report.acked.iter().any(|acked| !self.epoch.covers(acked.sent_at)),
+        }
+    }
+
+    fn begins(&mut self, lost_sent_at: Time, report: &Report<'_>) -> bool {
+        match report.recovering {
+            Some(on) => on && self.state == State::Open,
+            None => self.epoch.opens(lost_sent_at, report.now),
+        }
     }
 
     fn undo(&mut self, report: &Report<'_>, turn: &mut Turn) {
