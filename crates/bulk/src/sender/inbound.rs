@@ -13,6 +13,9 @@ const LATE: Span = Span::from_millis(100);
 impl Sender {
     pub(super) fn on_ack(&mut self, now: Time, datagram: &[u8]) {
         let Ok(ack) = SegmentAck::decode(datagram) else { return self.refuse_malformed(now) };
+        if self.is_opened(now, &ack) {
+            return;
+        }
         let outstanding = self.flight.outstanding() > 0;
         if self.flight.settle(now, &ack, self.rtt.least_answer(), &mut self.settled).is_err() {
             self.counters.implausible += 1;

@@ -97,7 +97,8 @@ pub struct Turn {
     pub undone: bool,
 }
 
-/// Loss recovery: from a loss until something sent after it was noticed arrives (RFC 9002 section 7.3.2).
+/// Loss recovery: the sender's own, where it has one ([`Report::recovering`]); else from a loss until something sent after it was
+/// noticed arrives (RFC 9002 section 7.3.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovery {
     state: State,
@@ -211,6 +212,25 @@ mod tests {
         assert_eq!(turn, Turn::default());
         let turn = recovery.update(&report(&[acked(101, 1000)], &[]));
         assert_eq!(turn, Turn { exited: true, ..Turn::default() });
+    }
+
+    #[test]
+    fn a_senders_own_recovery_decides() {
+        let mut recovery = Recovery::default();
+        let at = |recovering| Report { recovering: Some(recovering), ..report(&[], &[]) };
+        let lossy = [lost(10, 1000)];
+        let turn = recovery.update(&Report { lost: &lossy, ..at(true) });
+        assert_eq!(turn, Turn { entered: true, ..Turn::default() });
+        // Newer packets arrive and newer ones are lost: it is the same recovery.
+        let (newer, newest) = ([acked(101, 1000)], [lost(102, 1000)]);
+        let turn = recovery.update(&Report { acked: &newer, lost: &newest, ..at(true) });
+        assert_eq!(turn, Turn::default());
+        let turn = recovery.update(&at(false));
+        assert_eq!(turn, Turn { exited: true, ..Turn::default() });
+        // A timeout is no second entry, and its losses none after it.
+        recovery.update(&Report { lost: &lossy, ..at(true) });
+        let turn = recovery.update(&Report { lost: &newest, persistent_congestion: true, ..at(true) });
+        assert_eq!(turn, Turn { timeout: true, ..Turn::default() });
     }
 
     #[test]
