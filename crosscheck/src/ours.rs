@@ -81,6 +81,7 @@ impl Estimator for Ours {
             min_rtt: self.min_rtt,
             ce_marks: 0,
             persistent_congestion: false,
+            recovering: None,
             delivered: 0,
             lost_bytes: 0,
             blob: &[],

@@ -49,13 +49,17 @@ pub struct SenderConfig {
     /// Takes a timeout back when an acknowledgement of what was sent before it shows that it was spurious (as RFC 3522; the
     /// acknowledgement names its transmission, where TCP would compare timestamps). What had been given up is in flight again.
     pub undo: bool,
+    /// Begins with a handshake: an empty segment, and nothing else until it is answered, as TCP's SYN. Without, data goes at once.
+    pub handshake: bool,
+    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
+    pub bunch: u32,
     /// ECN bits to send with.
     pub ecn: Ecn,
 }
 
 impl Default for SenderConfig {
     /// Segments of 1448 bytes, RACK-TLP, a snapshot for each transmission, a timeout of 200 ms to 60 s (Linux's minimum,
-    /// RFC 6298's maximum), a window of 16 MiB (at 100 Mbit/s, 1.3 s), nothing undone, no ECN.
+    /// RFC 6298's maximum), a window of 16 MiB (at 100 Mbit/s, 1.3 s), nothing undone, no handshake, no ECN.
     fn default() -> SenderConfig {
         SenderConfig {
             session: 1,
@@ -68,6 +72,8 @@ impl Default for SenderConfig {
             ack_delay: Span::from_millis(40),
             receive_window: 16 << 20,
             undo: false,
+            handshake: false,
+            bunch: 1,
             ecn: Ecn::NotEct,
         }
     }
@@ -82,13 +88,19 @@ impl SenderConfig {
             attribution: Attribution::Segment,
             timestamps: false,
             rto_min: Span::from_secs(1),
+            handshake: true,
             ..SenderConfig::default()
         }
     }
 
     /// As Linux's TCP: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone.
     pub fn linux() -> SenderConfig {
-        SenderConfig { attribution: Attribution::Segment, undo: true, ..SenderConfig::default() }
+        SenderConfig {
+            attribution: Attribution::Segment,
+            undo: true,
+            handshake: true,
+            ..SenderConfig::default()
+        }
     }
 }
 

@@ -67,6 +67,13 @@ impl Receiver {
         let Ok(segment) = Segment::decode(datagram) else { return self.refuse(now, Dropped::Malformed) };
         let from = segment.sequence;
         let to = from + meta.length.saturating_sub(Segment::LEN) as u64;
+        if from == to {
+            // A handshake: answered at once, and nothing to put together.
+            self.session = Some(segment.session);
+            self.note(now, &segment, meta.ecn);
+            self.due = true;
+            return;
+        }
         let had_gaps = !self.out_of_order.is_empty();
         let in_order = from <= self.next && to > self.next;
         let full = self.out_of_order.len() >= self.config.ranges;
@@ -284,6 +291,20 @@ mod tests {
         receiver.wake(ms(60));
         assert_eq!(ack(&mut receiver, 60).map(|a| a.ack), Some(3 * MSS));
         assert_eq!(receiver.next_wake(), None);
+    }
+
+    #[test]
+    fn a_handshake_is_answered_at_once_and_delivers_nothing() {
+        let mut receiver = receiver();
+        let segment = Segment { session: 9, sequence: 0, packet: 0, sent: ms(1).on_wire(), last: false };
+        let mut out = [0; 1500];
+        let head = segment.encode(&mut out);
+        receiver.receive(ms(1), &out[..head], RxMeta { length: Segment::LEN, ..RxMeta::default() });
+        let answer = ack(&mut receiver, 1).unwrap();
+        assert_eq!((answer.ack, answer.arrivals().len(), answer.blocks().len()), (0, 1, 0));
+        assert_eq!((receiver.counters().packets, receiver.counters().duplicates), (0, 0));
+        // The first data waits for more, as ever.
+        assert_eq!(give(&mut receiver, 2, 0), None);
     }
 
     #[test]

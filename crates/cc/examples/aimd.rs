@@ -149,6 +149,7 @@ mod tests {
             min_rtt,
             ce_marks: 0,
             persistent_congestion: false,
+            recovering: None,
             delivered: 0,
             lost_bytes: 0,
             blob: &[],

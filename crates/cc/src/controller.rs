@@ -164,6 +164,9 @@ pub struct Report<'a> {
     pub ce_marks: u32,
     /// Everything sent over three probe timeouts was lost (RFC 9002 section 7.6).
     pub persistent_congestion: bool,
+    /// In the sender's own loss recovery: of TCP, from the loss or timeout that begins it until everything sent by then is
+    /// acknowledged (RFC 6675 section 5). `None` of a sender that keeps none, as QUIC's: then controllers tell by packets.
+    pub recovering: Option<bool>,
     /// Bytes delivered over the connection's life, for delivery-rate samples.
     pub delivered: u64,
     /// Bytes given up as lost over the connection's life; those that arrived after all are not taken back.
@@ -268,6 +271,7 @@ pub(crate) mod tests {
             min_rtt: Span::from_millis(40),
             ce_marks: 0,
             persistent_congestion: false,
+            recovering: None,
             delivered: 0,
             lost_bytes: 0,
             blob: &[],

@@ -14,9 +14,18 @@ pub struct Pacer {
     rate: Option<Rate>,
     /// How long the burst that may run ahead takes at the rate.
     ahead: Span,
+    /// Packets of a bunch, and how many of the present one may still follow at once.
+    bunch: u32,
+    left: u32,
 }
 
 impl Pacer {
+    /// Lets `bunch` packets (1 or more) leave together and then waits for as long as all of them take at the rate: what a pacer with a
+    /// coarse timer does, and segmentation offload.
+    pub fn in_bunches(bunch: u32) -> Pacer {
+        Pacer { bunch, ..Pacer::default() }
+    }
+
     /// Sets rate (`None`: unpaced) and burst.
     pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes) {
         self.rate = rate;
@@ -26,7 +35,7 @@ impl Pacer {
     /// The earliest time the next packet may leave.
     #[inline]
     pub fn next(&self) -> Time {
-        if self.rate.is_some() { self.clear_at - self.ahead } else { Time::ZERO }
+        if self.rate.is_some() && self.left == 0 { self.clear_at - self.ahead } else { Time::ZERO }
     }
 
     /// A packet of `size` left at `now`.
@@ -35,9 +44,21 @@ impl Pacer {
         if let Some(rate) = self.rate {
             let cost = rate.time_to_send(size);
             // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a lower rate.
+            if self.left > 0 {
+                self.left -= 1;
+                return;
+            }
             let base = if now - self.clear_at >= CATCH_UP { now } else { self.clear_at };
-            self.clear_at = base + cost;
+            let bunch = self.bunch.max(1);
+            self.clear_at = base + cost * i64::from(bunch);
+            self.left = bunch - 1;
         }
+    }
+
+    /// Nothing follows at once: the rest of a bunch is not owed, and the next one leaves when its time has come.
+    #[inline]
+    pub fn pause(&mut self) {
+        self.left = 0;
     }
 
     /// The pacing rate, if any.
@@ -76,6 +97,25 @@ mod tests {
         pacer.sent(start, PACKET);
         pacer.sent(pacer.next() + Span::from_micros(200), PACKET);
         assert_eq!(pacer.next(), start + Span::from_millis(2));
+    }
+
+    #[test]
+    fn bunches_leave_together_at_the_same_rate() {
+        let mut pacer = Pacer::in_bunches(3);
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO);
+        let start = Time::from_millis(500);
+        let mut left = Vec::new();
+        for _ in 0..9 {
+            let now = pacer.next().max(left.last().copied().unwrap_or(start));
+            pacer.sent(now, PACKET);
+            left.push(now);
+        }
+        let ms: Vec<i64> = left.iter().map(|at| (*at - start).as_nanos() / 1_000_000).collect();
+        assert_eq!(ms, [0, 0, 0, 3, 3, 3, 6, 6, 6]);
+        // A bunch that the window cut short takes as long as a whole one.
+        pacer.sent(start + Span::from_millis(9), PACKET);
+        pacer.pause();
+        assert_eq!(pacer.next(), start + Span::from_millis(12));
     }
 
     #[test]

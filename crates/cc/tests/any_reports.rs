@@ -82,6 +82,7 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
             min_rtt: rtt,
             ce_marks: u32::from(step.what & 32 != 0),
             persistent_congestion: step.what & 128 != 0,
+            recovering: [None, Some(false), Some(true)][usize::from(step.what >> 5 & 3) % 3],
             delivered: step.delivered.1,
             lost_bytes: step.lost.1,
             blob: &step.blob,

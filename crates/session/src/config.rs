@@ -13,6 +13,8 @@ pub struct SenderConfig {
     pub deadline: Span,
     /// Capture is skipped while the oldest unsent packet has waited this long: what is encoded now would only wait too.
     pub patience: Span,
+    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
+    pub bunch: u32,
     /// ECN bits to send with.
     pub ecn: units::Ecn,
     /// Picture size announced to the receiver.
@@ -28,6 +30,7 @@ impl Default for SenderConfig {
             mtu: 1200,
             deadline: Span::from_millis(400),
             patience: Span::from_millis(100),
+            bunch: 1,
             ecn: units::Ecn::NotEct,
             picture: (0, 0),
         }

@@ -252,7 +252,7 @@ impl Flight {
     }
     /// The number the next transmission gets.
     #[inline]
-    fn next_packet(&self) -> u64 {
+    pub fn next_packet(&self) -> u64 {
         self.base + self.transmissions.len() as u64
     }
 

@@ -13,6 +13,9 @@ const LATE: Span = Span::from_millis(100);
 impl Sender {
     pub(super) fn on_ack(&mut self, now: Time, datagram: &[u8]) {
         let Ok(ack) = SegmentAck::decode(datagram) else { return self.refuse_malformed(now) };
+        if self.is_opened(now, &ack) {
+            return;
+        }
         let outstanding = self.flight.outstanding() > 0;
         if self.flight.settle(now, &ack, self.rtt.least_answer(), &mut self.settled).is_err() {
             self.counters.implausible += 1;
@@ -135,6 +138,7 @@ impl Sender {
             min_rtt: self.rtt.min(),
             ce_marks: self.settled.acked.iter().filter(|acked| marked(acked.ecn)).count() as u32,
             persistent_congestion: timeout,
+            recovering: Some(self.in_recovery()),
             delivered: self.flight.delivered(),
             lost_bytes: self.flight.lost(),
             blob: &[],

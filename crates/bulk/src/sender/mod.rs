@@ -1,6 +1,7 @@
 //! The sending side.
 
 mod inbound;
+mod opening;
 mod outbound;
 mod timers;
 
@@ -15,6 +16,7 @@ use crate::flight::{Flight, Settled};
 use crate::rack::Rack;
 use crate::rtt::Rtt;
 use crate::workload::{Application, Completion, Workload};
+use opening::Opening;
 
 /// Makes the controller of a new connection.
 pub type MakeController = Box<dyn FnMut() -> Box<dyn Controller> + Send>;
@@ -52,6 +54,8 @@ pub struct Sender {
     probe_at: Option<Time>,
     /// When RACK has waited long enough for the next transmission.
     loss_at: Option<Time>,
+    /// The handshake, until it is answered.
+    opening: Option<Opening>,
     probe: Option<Probe>,
     probe_due: bool,
     /// The window or the pacing held something back since the last report.
@@ -80,13 +84,14 @@ impl Sender {
             settled: Settled::default(),
             rtt: Rtt::default(),
             rack: Rack::default(),
-            pacer: Pacer::default(),
+            pacer: Pacer::in_bunches(config.bunch),
             recovery_point: None,
             timed_out: false,
             repair_at_once: false,
             timeout_at: None,
             probe_at: None,
             loss_at: None,
+            opening: config.handshake.then(Opening::default),
             probe: None,
             probe_due: false,
             limited: false,
@@ -169,6 +174,7 @@ impl Endpoint for Sender {
         consider(self.probe_at);
         consider(self.loss_at);
         consider(self.controller.next_timer());
+        consider(self.opens_at());
         if self.may_send() {
             consider(Some(self.pacer.next()));
         }
@@ -177,7 +183,14 @@ impl Endpoint for Sender {
 
     #[inline]
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        self.transmit_segment(now, out)
+        if self.opening.is_some() {
+            return self.transmit_opening(now, out);
+        }
+        let meta = self.transmit_segment(now, out);
+        if meta.is_none() {
+            self.pacer.pause();
+        }
+        meta
     }
 }
 

@@ -19,7 +19,7 @@ impl SenderConfig {
 impl Sender {
     /// Payload of the next new segment: what there is to send, as far as the peer's window reaches.
     #[inline]
-    fn fresh_payload(&self) -> Option<u32> {
+    pub(super) fn fresh_payload(&self) -> Option<u32> {
         let waiting = self.application.written() - self.flight.next();
         let room = (self.flight.una() + self.config.receive_window).saturating_sub(self.flight.next());
         let payload = waiting.min(u64::from(self.config.mss)) as u32;
@@ -37,6 +37,9 @@ impl Sender {
     /// Something would leave if its time had come.
     #[inline]
     pub(super) fn may_send(&self) -> bool {
+        if self.opening.is_some() {
+            return false;
+        }
         if self.probe_due {
             return true;
         }

@@ -23,7 +23,9 @@ fn ms(ms: u64) -> Time {
     Time::from_millis(ms)
 }
 
+/// On a connection that is open already.
 fn sender(config: SenderConfig, window: u64, segments: u64) -> Sender {
+    let config = SenderConfig { handshake: false, ..config };
     let workload = Workload::Transfer(segments * MSS);
     let rng = Rng::stream(1, "flow");
     let mut sender = Sender::new(config, Box::new(Fixed(window, None)), workload, rng, Tap::default());
@@ -165,4 +167,37 @@ fn foreign_and_implausible_datagrams_are_counted() {
     sender.receive(ms(2), b"x", RxMeta::default());
     let seen = sender.counters();
     assert_eq!((seen.implausible, seen.foreign, seen.malformed, seen.acked_bytes), (1, 2, 1, 0));
+}
+
+#[test]
+fn nothing_leaves_before_the_handshake_is_answered() {
+    let config = SenderConfig::ns3();
+    let (controller, rng) = (Box::new(Fixed(3, None)), Rng::stream(1, "flow"));
+    let mut sender = Sender::new(config, controller, Workload::Transfer(9 * MSS), rng, Tap::default());
+    assert_eq!(leaves(&mut sender, 0), [(0, 0)]);
+    assert_eq!((leaves(&mut sender, 900), wakes(&sender)), (vec![], Some(1000)));
+    // Unanswered, it is repeated after 1 s and then 2 s, and gives no round-trip sample.
+    assert_eq!((leaves(&mut sender, 1000), wakes(&sender)), (vec![(0, 0)], Some(3000)));
+    hear(&mut sender, 1040, 0, &[], &[0]);
+    assert_eq!(sender.rtt.latest(), None);
+    assert_eq!(leaves(&mut sender, 1040), [(0, 0), (1, 1), (2, 2)]);
+    hear(&mut sender, 1080, 3, &[], &[0, 1, 2]);
+    assert_eq!((sender.rtt.latest(), sender.counters.packets), (Some(Span::from_millis(40)), 3));
+}
+
+#[test]
+fn a_handshake_tells_the_round_trip() {
+    let mut sender = Sender::new(
+        SenderConfig::linux(),
+        Box::new(Fixed(3, None)),
+        Workload::Endless,
+        Rng::stream(1, "flow"),
+        Tap::default(),
+    );
+    leaves(&mut sender, 5);
+    // An answer to something else is none.
+    hear(&mut sender, 20, 1, &[], &[0]);
+    assert!(sender.opening.is_some());
+    hear(&mut sender, 45, 0, &[], &[0]);
+    assert_eq!((sender.rtt.latest(), leaves(&mut sender, 45).len()), (Some(Span::from_millis(40)), 3));
 }

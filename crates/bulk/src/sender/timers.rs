@@ -3,6 +3,7 @@
 use units::{Span, Time};
 
 use super::Sender;
+use super::opening::Opening;
 use crate::rack::Rack;
 use crate::rtt::Rtt;
 use cc::Pacer;
@@ -93,7 +94,9 @@ impl Sender {
         }
         if let Some(make) = &mut self.fresh {
             self.controller = make();
-            (self.rtt, self.rack, self.pacer) = (Rtt::default(), Rack::default(), Pacer::default());
+            (self.rtt, self.rack) = (Rtt::default(), Rack::default());
+            self.pacer = Pacer::in_bunches(self.config.bunch);
+            self.opening = self.config.handshake.then(Opening::default);
             (self.recovery_point, self.probe, self.limited, self.timed_out) = (None, None, false, false);
             self.apply_decision();
         }

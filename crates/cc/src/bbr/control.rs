@@ -1,6 +1,6 @@
 //! What every version of BBR does with its model: pacing, quantum, recovery.
 
-use units::{Rate, Span};
+use units::{Rate, Span, Time};
 
 use crate::Report;
 use crate::parts::{LossEpoch, SLOWEST};
@@ -97,7 +97,8 @@ pub struct Turn {
     pub undone: bool,
 }
 
-/// Loss recovery: from a loss until something sent after it was noticed arrives (RFC 9002 section 7.3.2).
+/// Loss recovery: the sender's own, where it has one ([`Report::recovering`]); else from a loss until something sent after it was
+/// noticed arrives (RFC 9002 section 7.3.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovery {
     state: State,
@@ -114,13 +115,13 @@ impl Recovery {
     /// Takes a report.
     pub fn update(&mut self, report: &Report<'_>) -> Turn {
         let mut turn = Turn { timeout: report.persistent_congestion, ..Turn::default() };
-        if self.is_on() && report.acked.iter().any(|acked| !self.epoch.covers(acked.sent_at)) {
+        if self.is_on() && self.is_over(report) {
             self.state = State::Open;
             turn.exited = true;
         }
         self.undo(report, &mut turn);
         if let (Some(first), Some(last)) = (report.lost.first(), report.lost.last()) {
-            if self.epoch.opens(last.sent_at, report.now) {
+            if self.begins(last.sent_at, report) {
                 turn.entered = self.state == State::Open;
                 self.state = State::Fast;
                 (self.range.0, self.lost, self.spurious) = (first.packet, 0, 0);
@@ -132,6 +133,21 @@ impl Recovery {
             self.state = State::Timeout;
         }
         turn
+    }
+
+    /// The sender says so; or, where it keeps no recovery of its own, something newer than the loss has arrived.
+    fn is_over(&self, report: &Report<'_>) -> bool {
+        match report.recovering {
+            Some(on) => !on,
+            None => report.acked.iter().any(|acked| !self.epoch.covers(acked.sent_at)),
+        }
+    }
+
+    fn begins(&mut self, lost_sent_at: Time, report: &Report<'_>) -> bool {
+        match report.recovering {
+            Some(on) => on && self.state == State::Open,
+            None => self.epoch.opens(lost_sent_at, report.now),
+        }
     }
 
     fn undo(&mut self, report: &Report<'_>, turn: &mut Turn) {
@@ -196,6 +212,25 @@ mod tests {
         assert_eq!(turn, Turn::default());
         let turn = recovery.update(&report(&[acked(101, 1000)], &[]));
         assert_eq!(turn, Turn { exited: true, ..Turn::default() });
+    }
+
+    #[test]
+    fn a_senders_own_recovery_decides() {
+        let mut recovery = Recovery::default();
+        let at = |recovering| Report { recovering: Some(recovering), ..report(&[], &[]) };
+        let lossy = [lost(10, 1000)];
+        let turn = recovery.update(&Report { lost: &lossy, ..at(true) });
+        assert_eq!(turn, Turn { entered: true, ..Turn::default() });
+        // Newer packets arrive and newer ones are lost: it is the same recovery.
+        let (newer, newest) = ([acked(101, 1000)], [lost(102, 1000)]);
+        let turn = recovery.update(&Report { acked: &newer, lost: &newest, ..at(true) });
+        assert_eq!(turn, Turn::default());
+        let turn = recovery.update(&at(false));
+        assert_eq!(turn, Turn { exited: true, ..Turn::default() });
+        // A timeout is no second entry, and its losses none after it.
+        recovery.update(&Report { lost: &lossy, ..at(true) });
+        let turn = recovery.update(&Report { lost: &newest, persistent_congestion: true, ..at(true) });
+        assert_eq!(turn, Turn { timeout: true, ..Turn::default() });
     }
 
     #[test]

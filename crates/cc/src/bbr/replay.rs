@@ -54,6 +54,7 @@ impl Wire {
             min_rtt: RTT,
             ce_marks: 0,
             persistent_congestion: false,
+            recovering: None,
             delivered: self.delivered,
             lost_bytes: self.lost,
             blob: &[],

@@ -228,6 +228,7 @@ fn add_sender(
         deadline: flow.deadline.unwrap_or(defaults.deadline),
         patience: flow.patience.unwrap_or(defaults.patience),
         picture,
+        bunch: flow.bunch,
         ..defaults
     };
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));

@@ -18,7 +18,7 @@ pub(super) fn add(
 ) -> Result<(HostId, HostId), ScenarioError> {
     let flow = &scenario.flows[index];
     let session = session_of(index);
-    let config = SenderConfig { session, ..flow.stack.config };
+    let config = SenderConfig { session, bunch: flow.bunch, ..flow.stack.config };
     let (setup, options) = controller_of(scenario, index, config.datagram(), INTERVAL)?;
     let controller = cc::build(&options, &setup).map_err(|error| refuse_cc(scenario, index, &error))?;
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));

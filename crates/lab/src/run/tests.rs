@@ -19,6 +19,16 @@ cc = \"sqp\"
 ";
 
 #[test]
+fn a_segments_payload_is_what_its_header_leaves() {
+    let text = ONE_FLOW.replace("\"sqp\"", "\"fixed:rate=5mbit\"\nsource = \"tcp\"");
+    let outcome = run(&scenario(&text), &RunOptions::default()).unwrap();
+    let flow = &outcome.summary.flows[0];
+    // 1448 of 1500 bytes.
+    let share = flow.goodput_bps / flow.throughput_bps;
+    assert!((share - 1448.0 / 1500.0).abs() < 0.001, "{share}");
+}
+
+#[test]
 fn sqp_alone_fills_most_of_the_link_without_losing_anything() {
     let outcome = run(&scenario(ONE_FLOW), &RunOptions::default()).unwrap();
     let flow = &outcome.summary.flows[0];

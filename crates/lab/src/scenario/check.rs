@@ -146,6 +146,8 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     check_times(flow.start, flow.stop, duration, at)?;
     let last = flow.start + flow.start_spread + flow.every * i64::from(flow.count.saturating_sub(1));
     require(flow.count > 0, format!("{at}.count"), "0; a flow stands for one or more")?;
+    let bunch = format!("{} is not between 1 and 64", flow.bunch);
+    require((1..=64).contains(&flow.bunch), format!("{at}.bunch"), bunch)?;
     let late =
         format!("the last of {} starts at {last}, not before the end of the run ({duration})", flow.count);
     require(last < duration, format!("{at}.count"), late)?;

@@ -204,6 +204,9 @@ pub struct Flow {
     /// Largest datagram (UDP payload).
     #[serde(default = "default_mtu", deserialize_with = "text::quantity")]
     pub mtu: Bytes,
+    /// Packets that leave together, 1 to 64: a pacer with a coarse timer, or segmentation offload.
+    #[serde(default = "default_bunch")]
+    pub bunch: u32,
     /// Rate to start at.
     #[serde(default = "default_initial", deserialize_with = "text::quantity")]
     pub initial: Rate,
@@ -500,6 +503,9 @@ fn default_seed() -> u64 {
     1
 }
 fn default_count() -> u16 {
+    1
+}
+fn default_bunch() -> u32 {
     1
 }
 fn default_true() -> bool {

@@ -3,6 +3,7 @@
 use netsim::IP_UDP_OVERHEAD;
 use serde::Serialize;
 use units::{Span, Time};
+use wire::Segment;
 
 use super::Context;
 use crate::collect::{Collector, FlowRecord, PacketRow};
@@ -193,7 +194,8 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
     let simulated = view.simulated();
     let (frames, frame_delay_ms) = view.frames();
     let (loss, lost) = view.loss(context.to());
-    let (throughput_bps, goodput_bps) = view.rates(context.header);
+    let header = if flow.source == Supply::Tcp { Segment::LEN as u32 } else { context.header };
+    let (throughput_bps, goodput_bps) = view.rates(header);
     let bitrate_bps =
         if flow.source == Supply::Video { view.bitrate() } else { simulated.as_ref().map(|s| s.bitrate_bps) };
     let active = (view.to - view.from).as_secs_f64();

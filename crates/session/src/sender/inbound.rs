@@ -47,6 +47,7 @@ impl Sender {
             min_rtt: self.rtt.min(),
             ce_marks: self.settled.ce_marks,
             persistent_congestion: self.settled.persistent_congestion,
+            recovering: None,
             delivered: self.ledger.delivered(),
             lost_bytes: self.ledger.lost(),
             blob,

@@ -116,7 +116,7 @@ impl Sender {
             ledger: Ledger::default(),
             settled: Settled::default(),
             rtt: Rtt::default(),
-            pacer: Pacer::default(),
+            pacer: Pacer::in_bunches(config.bunch),
             padding: 0,
             probe_seen: None,
             limited: false,
@@ -210,10 +210,12 @@ impl Endpoint for Sender {
                 schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding: self.padding };
             let pick = self.policies.schedule.pick(&view);
             if pick == Pick::Nothing {
+                self.pacer.pause();
                 return None;
             }
             if !self.window_allows(self.config.mtu) {
                 self.limited = true;
+                self.pacer.pause();
                 return None;
             }
             match pick {
