@@ -43,8 +43,6 @@ const PAGE: &str = include_str!("gcc.md");
 const PACE: f64 = 2.5;
 /// R is measured over this (Carlucci 2016 section 2.2).
 const RATE_WINDOW: Span = Span::from_millis(500);
-/// A REMB message at least this often (draft section 4).
-const REMB_INTERVAL: Span = Span::from_secs(1);
 /// The draft leaves chi to 0.001 to 0.1 (section 5.3).
 const CHI: f64 = 0.01;
 /// No session runs on less, in bit/s (libwebrtc `kCongestionControllerMinBitrate`).
@@ -102,14 +100,14 @@ pub const LEGACY: Entry = Entry {
     ],
     page: PAGE,
     build: |options, setup| rmcat_sender(options, setup),
-    receiver: Some(|options, setup| receiver(Form::Planar, Rules::Code, options, setup)),
+    receiver: Some(|options, setup| receiver(Form::Planar, Rules::Beside, options, setup)),
 };
 
 /// The registry's row of seed 002's form.
 pub const CARLUCCI: Entry = Entry {
     name: "gcc-carlucci",
     summary: "GCC as seed 002 describes it: filter in two dimensions, threshold that rises faster than it falls, REMB",
-    receiver: Some(|options, setup| receiver(Form::Paper, Rules::Code, options, setup)),
+    receiver: Some(|options, setup| receiver(Form::Paper, Rules::Beside, options, setup)),
     ..LEGACY
 };
 
@@ -144,7 +142,7 @@ fn receiver(
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
     let delay = Delay::new(form, burst(options, setup)?);
-    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW, REMB_INTERVAL)))
+    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW)))
 }
 
 /// A group is a frame (Carlucci 2016 section 2.2). Frames leave within 1/2.5 of their interval.
