@@ -35,7 +35,10 @@ fn libvpx(kbps: u64) -> Vec<String> {
     let fixed = "-c:v libvpx -deadline realtime -cpu-used -6 -threads 1 -lag-in-frames 0 -auto-alt-ref 0 -undershoot-pct 100 \
                  -overshoot-pct 15 -qmin 2 -qmax 56 -g 3000 -error-resilient default -max-intra-rate 900 -noise-sensitivity 3 \
                  -static-thresh 1 -drop-threshold 30";
-    let rate = format!("-b:v {kbps}k -minrate {kbps}k -maxrate {kbps}k -bufsize {kbps}k -rc_init_occupancy {}k", kbps / 2);
+    let rate = format!(
+        "-b:v {kbps}k -minrate {kbps}k -maxrate {kbps}k -bufsize {kbps}k -rc_init_occupancy {}k",
+        kbps / 2
+    );
     format!("{fixed} {rate}").split_whitespace().map(str::to_owned).collect()
 }
 
@@ -66,7 +69,8 @@ fn frames(ivf: &Path) -> Result<Vec<Frame>> {
     let mut rest = bytes.get(IVF_HEADERS.0..).ok_or("an IVF file without its header")?;
     while let Some((header, data)) = rest.split_at_checked(IVF_HEADERS.1) {
         let size = little_endian(&header[..4]);
-        let (frame, after) = data.split_at_checked(size as usize).ok_or("an IVF file that ends within a frame")?;
+        let (frame, after) =
+            data.split_at_checked(size as usize).ok_or("an IVF file that ends within a frame")?;
         let key = frame.first().is_some_and(|first| first & 1 == 0);
         frames.push(Frame { number: little_endian(&header[4..]), size: size as u32, key });
         rest = after;
@@ -109,7 +113,12 @@ struct Clip {
 fn open(path: &Path) -> Result<Clip> {
     let mut source = open_clip(path, ClipOptions::default())?;
     let pictures = std::iter::from_fn(|| source.next_picture()).collect();
-    Ok(Clip { path: path.to_owned(), pictures, size: source.size(), seconds: source.interval().as_secs_f64() })
+    Ok(Clip {
+        path: path.to_owned(),
+        pictures,
+        size: source.size(),
+        seconds: source.interval().as_secs_f64(),
+    })
 }
 
 impl Clip {
@@ -117,7 +126,8 @@ impl Clip {
         let once = self.pictures.len();
         encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
         let all = sizes(scratch)?;
-        let (before, last) = (all[(LOOPS - 2) * once..(LOOPS - 1) * once].to_vec(), all[(LOOPS - 1) * once..].to_vec());
+        let (before, last) =
+            (all[(LOOPS - 2) * once..(LOOPS - 1) * once].to_vec(), all[(LOOPS - 1) * once..].to_vec());
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..LOOPS * once {
@@ -141,7 +151,8 @@ impl Clip {
     fn key_ratio(&self, kbps: u64, scratch: &Path) -> Result<f64> {
         let force = ["-force_key_frames".to_owned(), format!("expr:gte(n,n_forced*{KEY_EVERY})")];
         encode(&self.path, LOOPS * self.pictures.len(), kbps, &force, scratch)?;
-        let keys = frames(scratch)?.into_iter().skip(1).filter(|frame| frame.key).map(|frame| f64::from(frame.size));
+        let keys =
+            frames(scratch)?.into_iter().skip(1).filter(|frame| frame.key).map(|frame| f64::from(frame.size));
         Ok(median(keys.collect()) / self.budget(kbps))
     }
 

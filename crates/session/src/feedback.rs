@@ -81,7 +81,9 @@ impl Reporter {
     #[inline]
     pub fn confirm(&mut self, now: Time, sequence: u32) -> Option<Span> {
         let mut since = None;
-        while let Some(report) = self.unconfirmed.front().filter(|report| report.sequence <= sequence).copied() {
+        while let Some(report) =
+            self.unconfirmed.front().filter(|report| report.sequence <= sequence).copied()
+        {
             self.unconfirmed.pop_front();
             self.confirmed = self.confirmed.max(report.largest);
             since = Some(now - report.sent_at);
@@ -171,7 +173,11 @@ mod tests {
         assert_eq!(reporter.due_at(), None);
         arrive(&mut reporter, &mut log, 40, 9);
         assert_eq!(written(&mut reporter, &log, 41), (vec![5, 6, 7, 9], vec![(9, 9), (5, 7)]));
-        assert_eq!(reporter.confirm(Time::from_millis(47), 2), Some(Span::from_millis(6)), "report 2 left at 41");
+        assert_eq!(
+            reporter.confirm(Time::from_millis(47), 2),
+            Some(Span::from_millis(6)),
+            "report 2 left at 41"
+        );
         assert_eq!(reporter.confirm(Time::from_millis(48), 2), None);
         arrive(&mut reporter, &mut log, 50, 11);
         assert_eq!(written(&mut reporter, &log, 51), (vec![9, 11], vec![(11, 11), (9, 9)]));

@@ -26,6 +26,7 @@ mod probe;
 mod rate;
 mod received;
 mod remb;
+mod revision;
 mod rmcat;
 mod throughput;
 mod trendline;
@@ -36,11 +37,16 @@ use units::{Bytes, Rate, Span};
 use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
 use delay::{Delay, Form};
 use rate::{Params, Rules};
+use revision::Revision;
 
 const PAGE: &str = include_str!("gcc.md");
 
 /// Packets leave at this multiple of the target (libwebrtc `kDefaultPaceMultiplier`).
 const PACE: f64 = 2.5;
+/// The pacer sends a group of packets this often (draft section 4, `burst_time`; libwebrtc `kMinPacketLimitMs`).
+const TICK: Span = Span::from_millis(5);
+/// And these are the groups: packets sent within this. A little less than a tick, for a real host's timer is never early.
+const GROUP: Span = Span::from_micros(4_999);
 /// R is measured over this (Carlucci 2016 section 2.2).
 const RATE_WINDOW: Span = Span::from_millis(500);
 /// The draft leaves chi to 0.001 to 0.1 (section 5.3).
@@ -80,7 +86,10 @@ pub const RMCAT_02: Entry = Entry {
     options: &[
         ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
-        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
+        (
+            "burst",
+            "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
+        ),
         ("chi", "weight of the newest residual in the noise, 0.001 to 0.1 (default 0.01)"),
     ],
     page: PAGE,
@@ -96,18 +105,26 @@ pub const LEGACY: Entry = Entry {
     options: &[
         ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
-        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
+        (
+            "burst",
+            "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
+        ),
+        (
+            "revision",
+            "whose constants: 2015-07, 2015-08, 2016-02, 2016-03 or 2016-08 (default 2016-08; gcc-carlucci: 2015-07)",
+        ),
     ],
     page: PAGE,
-    build: |options, setup| rmcat_sender(options, setup),
-    receiver: Some(|options, setup| receiver(Form::Planar, Rules::Beside, options, setup)),
+    build: |options, setup| beside_sender(revision::LAST, options, setup),
+    receiver: Some(|options, setup| beside(revision::LAST, options, setup)),
 };
 
 /// The registry's row of seed 002's form.
 pub const CARLUCCI: Entry = Entry {
     name: "gcc-carlucci",
     summary: "GCC as seed 002 describes it: filter in two dimensions, threshold that rises faster than it falls, REMB",
-    receiver: Some(|options, setup| receiver(Form::Paper, Rules::Beside, options, setup)),
+    build: |options, setup| beside_sender(revision::PUBLISHED, options, setup),
+    receiver: Some(|options, setup| beside(revision::PUBLISHED, options, setup)),
     ..LEGACY
 };
 
@@ -129,9 +146,26 @@ fn draft_form(options: &Options) -> Result<Form, OptionError> {
 /// The sender half takes none of the options, but refuses bad ones as its other half would.
 fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
     draft_form(options)?;
-    burst(options, setup)?;
+    burst(options)?;
     params(Rules::Draft, options, setup)?;
     Ok(Box::new(rmcat::Rmcat::new(setup)))
+}
+
+fn planar(default: Revision, options: &Options) -> Result<Form, OptionError> {
+    Ok(Form::Planar(options.quantity("revision", default, revision::EXPECTED)?))
+}
+
+fn beside_sender(
+    default: Revision,
+    options: &Options,
+    setup: &Setup,
+) -> Result<Box<dyn Controller>, OptionError> {
+    planar(default, options)?;
+    rmcat_sender(options, setup)
+}
+
+fn beside(default: Revision, options: &Options, setup: &Setup) -> Result<Box<dyn ReceiverHalf>, OptionError> {
+    receiver(planar(default, options)?, Rules::Beside, options, setup)
 }
 
 fn receiver(
@@ -141,13 +175,14 @@ fn receiver(
     setup: &Setup,
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
-    let delay = Delay::new(form, burst(options, setup)?);
+    let delay = Delay::new(form, burst(options)?);
     Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW)))
 }
 
-/// A group is a frame (Carlucci 2016 section 2.2). Frames leave within 1/2.5 of their interval.
-fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
-    options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
+/// Carlucci 2016 section 2.2 calls a group a frame; the browser that it measured took what the pacer sends in a tick (libwebrtc
+/// `kTimestampGroupLengthMs` over absolute send times, which it offered by default).
+fn burst(options: &Options) -> Result<Span, OptionError> {
+    options.quantity("burst", GROUP, "a time such as 5ms")
 }
 
 /// Carlucci 2016's ranges of eta and alpha.

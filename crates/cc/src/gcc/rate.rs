@@ -227,7 +227,9 @@ impl RateControl {
         let packet = frame / (frame / PACKET_BITS).ceil().max(1.0);
         let response = (self.rtt + REACTION).as_secs_f64();
         match self.params.rules {
-            Rules::Draft | Rules::Beside => (0.5 * (step.as_secs_f64() / response).min(1.0) * packet).max(LEAST_STEP),
+            Rules::Draft | Rules::Beside => {
+                (0.5 * (step.as_secs_f64() / response).min(1.0) * packet).max(LEAST_STEP)
+            }
             Rules::Code => (packet / (2.0 * response)).max(LEAST_SLOPE) * step.as_secs_f64(),
         }
     }

@@ -149,6 +149,7 @@ mod tests {
     use super::super::delay::Form;
     use super::super::groups::BURST;
     use super::super::rate::{BETA, GROWTH};
+    use super::super::revision::LAST;
     use super::*;
     use proptest::prelude::*;
     use units::{Ecn, RemoteTime};
@@ -161,7 +162,14 @@ mod tests {
 
     fn arrive(half: &mut Estimator, packet: u64, sent: Time, delay: Span) {
         let now = sent + delay;
-        half.on_packet(&Received { now, packet, sent: sent.on_wire(), size: 4166, ecn: Ecn::NotEct, rtt: None });
+        half.on_packet(&Received {
+            now,
+            packet,
+            sent: sent.on_wire(),
+            size: 4166,
+            ecn: Ecn::NotEct,
+            rtt: None,
+        });
     }
 
     proptest! {
@@ -169,7 +177,7 @@ mod tests {
         fn no_arrival_breaks_it(
             packets in prop::collection::vec((0u32..3_000_000, any::<i64>(), any::<bool>(), 0u32..65_536), 1..300)
         ) {
-            for form in [Form::Scalar(0.1), Form::Planar, Form::Trendline(20)] {
+            for form in [Form::Scalar(0.1), Form::Planar(LAST), Form::Trendline(20)] {
                 let (mut half, mut now, mut blob) = (estimator(form), Time::ZERO, Vec::new());
                 for (packet, &(after_us, sent, absurd, size)) in packets.iter().enumerate() {
                     now += Span::from_micros(i64::from(after_us) / 100);
@@ -197,7 +205,7 @@ mod tests {
 
     #[test]
     fn word_goes_every_second_and_at_once_on_a_cut() {
-        let mut half = estimator(Form::Planar);
+        let mut half = estimator(Form::Planar(LAST));
         let mut blob = Vec::new();
         let mut words = Vec::new();
         // 1 Mbit/s in 30 frames/s; from 3 s on each frame is delayed by 3 ms more than the one before.

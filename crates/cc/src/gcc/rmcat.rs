@@ -4,9 +4,9 @@ use units::{Bytes, Time};
 
 use crate::{Controller, Decision, Report, Sent, Setup};
 
-use super::PACE;
 use super::loss::{Reports, Silence};
 use super::remb;
+use super::{PACE, TICK};
 
 /// Carlucci 2016 section 2.2: As by equation 2, then As = min(As, Ar).
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Controller for Rmcat {
     }
 
     fn decision(&self) -> Decision {
-        super::decision(self.rate, PACE)
+        Decision { tick: TICK, ..super::decision(self.rate, PACE) }
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
