@@ -3,7 +3,7 @@
 //! with libvpx.
 //!
 //! ```text
-//!   clip, LOOPS times over -> ffmpeg -c:v libvpx -> IVF -> sizes of the last time over     one curve a rate
+//!   clip, LOOPS times over -> ffmpeg -c:v libvpx -> IVF -> sizes of the last times over    one curve a rate
 //!                                                    '---> ffmpeg -> pictures -> quality
 //! ```
 //!
@@ -19,8 +19,10 @@ use framewire_media::{ClipOptions, RawFrame, Table, open_clip, quality};
 
 /// Bitrates recorded, in kbit/s: at 250, libvpx leaves out pictures of a 720p clip, and what the model lacks is not recorded.
 const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
-/// The clip is coded so often, and the last time is kept: by then nothing is left of the first key frame.
-const LOOPS: usize = 4;
+/// The clip is coded so often, ...
+const LOOPS: usize = 5;
+/// ... and of these the last are kept: by then nothing is left of the first key frame.
+const KEPT: usize = 2;
 /// Key frames are asked for this often in the recording that measures them, in frames.
 const KEY_EVERY: usize = 60;
 /// IVF: bytes before the first frame and before each frame.
@@ -97,12 +99,6 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A run begins with a key frame; the seam of the clip is not there too.
-fn from_middle<T: Clone>(values: &[T]) -> Vec<T> {
-    let (first, second) = values.split_at(values.len() / 2);
-    [second, first].concat()
-}
-
 struct Clip {
     path: PathBuf,
     pictures: Vec<Arc<RawFrame>>,
@@ -124,15 +120,15 @@ fn open(path: &Path) -> Result<Clip> {
 impl Clip {
     fn recorded(&self, kbps: u64, scratch: &Path) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
         let once = self.pictures.len();
+        let (first, count) = ((LOOPS - KEPT) * once, KEPT * once);
         encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
         let all = sizes(scratch)?;
-        let (before, last) =
-            (all[(LOOPS - 2) * once..(LOOPS - 1) * once].to_vec(), all[(LOOPS - 1) * once..].to_vec());
+        let (before, last) = (all[first - count..first].to_vec(), all[first..].to_vec());
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..LOOPS * once {
             let seen = decoded.next_picture().ok_or("the decoder gave too few pictures")?;
-            if index >= (LOOPS - 1) * once {
+            if index >= first {
                 let quality = quality(&self.pictures[index % once], &seen)?;
                 psnr_y.push((quality.psnr_y * 100.0).round() as u16);
                 psnr_avg.push((quality.psnr_avg * 100.0).round() as u16);
@@ -141,8 +137,8 @@ impl Clip {
         }
         let curve = serde_json::json!({
             "bps": kbps * 1000,
-            "bytes": from_middle(&last), "psnr_y": from_middle(&psnr_y),
-            "psnr_avg": from_middle(&psnr_avg), "ssim": from_middle(&ssim),
+            "bytes": self.from_middle(&last), "psnr_y": self.from_middle(&psnr_y),
+            "psnr_avg": self.from_middle(&psnr_avg), "ssim": self.from_middle(&ssim),
         });
         Ok((curve, before, last))
     }
@@ -154,6 +150,18 @@ impl Clip {
         let keys =
             frames(scratch)?.into_iter().skip(1).filter(|frame| frame.key).map(|frame| f64::from(frame.size));
         Ok(median(keys.collect()) / self.budget(kbps))
+    }
+
+    /// A run begins with a key frame, and should not with the clip's seam too.
+    fn from_middle<T: Clone>(&self, values: &[T]) -> Vec<T> {
+        let (first, second) = values.split_at(self.pictures.len() / 2);
+        [second, first].concat()
+    }
+
+    /// Where the clip begins again.
+    fn seams(&self) -> Vec<usize> {
+        let once = self.pictures.len();
+        (1..=KEPT).map(|time| time * once - once / 2).collect()
     }
 
     fn budget(&self, kbps: u64) -> f64 {
@@ -171,11 +179,12 @@ fn main() -> Result<()> {
     let (mut curves, mut noises, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for kbps in RATES {
         let (curve, before, last) = clip.recorded(kbps, &scratch)?;
-        // The same picture, once over later: what differs is not the content's. Each has half of the variance.
+        // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
         let pairs = before.iter().zip(&last).map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
         noises.push(spread(pairs));
-        // The seam is a cut, which the bounds do not bind.
-        ratios.extend(last.iter().skip(1).map(|&bytes| f64::from(bytes) / clip.budget(kbps)));
+        // A seam is a cut, which the bounds do not bind.
+        let inner = last.chunks(clip.pictures.len()).flat_map(|time| time.iter().skip(1));
+        ratios.extend(inner.map(|&bytes| f64::from(bytes) / clip.budget(kbps)));
         println!("{kbps} kbit/s: noise {:.3}", noises[noises.len() - 1]);
         curves.push(curve);
     }
@@ -189,11 +198,10 @@ fn main() -> Result<()> {
         "undershoot": round(1.0 - ratios.iter().copied().fold(1.0, f64::min)),
         "size_noise": round(median(noises)), "key_frame_ratio": round(key),
     });
-    let seam = clip.pictures.len() - clip.pictures.len() / 2;
     let table = serde_json::json!({
         "clip": name, "credit": credit, "encoder": "libvpx VP8 in real time, as libwebrtc set it in 2016",
         "width": clip.size.0, "height": clip.size.1, "interval_ns": (clip.seconds * 1e9).round() as u64,
-        "cuts": [seam], "fit": fit, "curves": curves,
+        "cuts": clip.seams(), "fit": fit, "curves": curves,
     });
     let table = Table::parse(&table.to_string(), out)?;
     fs::write(out, table.to_json())?;

@@ -218,10 +218,10 @@ impl Table {
         shipped(&TABLE, include_str!("../tables/synthetic_game.json"))
     }
 
-    /// A person who talks to a camera, 720p at 30 Hz, 282 frames that repeat, by libvpx's VP8 as browsers run it for calls.
-    pub fn talking_head() -> Arc<Table> {
+    /// A person who signs to a webcam, 960x720 at 30 Hz, 178 frames, by libvpx's VP8 as browsers run it for calls.
+    pub fn signer() -> Arc<Table> {
         static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
-        shipped(&TABLE, include_str!("../tables/talking_head.json"))
+        shipped(&TABLE, include_str!("../tables/signer.json"))
     }
 
     /// A table that ships with the crate, by name: one of [`Table::NAMES`].
@@ -229,13 +229,13 @@ impl Table {
         match name {
             "big_buck_bunny" => Some(Table::big_buck_bunny()),
             "synthetic_game" => Some(Table::synthetic_game()),
-            "talking_head" => Some(Table::talking_head()),
+            "signer" => Some(Table::signer()),
             _ => None,
         }
     }
 
     /// Names that [`Table::by_name`] knows.
-    pub const NAMES: [&'static str; 3] = ["big_buck_bunny", "synthetic_game", "talking_head"];
+    pub const NAMES: [&'static str; 3] = ["big_buck_bunny", "synthetic_game", "signer"];
 }
 
 fn shipped(cell: &OnceLock<Arc<Table>>, json: &str) -> Arc<Table> {

@@ -36,6 +36,7 @@ use units::{Bytes, Rate, Span};
 
 use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
 use delay::{Delay, Form};
+use loss::Losses;
 use rate::{Params, Rules};
 use revision::Revision;
 
@@ -148,7 +149,8 @@ fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>,
     draft_form(options)?;
     burst(options)?;
     params(Rules::Draft, options, setup)?;
-    Ok(Box::new(rmcat::Rmcat::new(setup)))
+    let losses = Losses::Equation(loss::Reports::default());
+    Ok(Box::new(rmcat::Rmcat::new(setup, losses)))
 }
 
 fn planar(default: Revision, options: &Options) -> Result<Form, OptionError> {
@@ -161,7 +163,13 @@ fn beside_sender(
     setup: &Setup,
 ) -> Result<Box<dyn Controller>, OptionError> {
     planar(default, options)?;
-    rmcat_sender(options, setup)
+    burst(options)?;
+    params(Rules::Beside, options, setup)?;
+    let losses = match options.switch("per_report", false)? {
+        true => Losses::Equation(loss::Reports::default()),
+        false => Losses::Browser(loss::Browser::default()),
+    };
+    Ok(Box::new(rmcat::Rmcat::new(setup, losses)))
 }
 
 fn beside(default: Revision, options: &Options, setup: &Setup) -> Result<Box<dyn ReceiverHalf>, OptionError> {
