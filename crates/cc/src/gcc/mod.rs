@@ -111,6 +111,10 @@ pub const LEGACY: Entry = Entry {
             "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
         ),
         (
+            "per_report",
+            "without losses the rate rises by 5 % a report, on; off: by 8 % a second (default off)",
+        ),
+        (
             "revision",
             "whose constants: 2015-07, 2015-08, 2016-02, 2016-03 or 2016-08 (default 2016-08; gcc-carlucci: 2015-07)",
         ),
