@@ -135,7 +135,11 @@ mod tests {
             left.push((now - start).as_micros() / 1000);
             pacer.sent(now, PACKET);
         }
-        assert_eq!(left, [0, 0, 5, 10, 15, 15], "at 15 ms all four have been paid for but 1 ms");
+        assert_eq!(
+            left,
+            [0, 0, 5, 10, 15, 20],
+            "4 ms each, 5 ms a tick: 8 - 5 + 4 - 5 + 4 - 5 + 4 - 5 leaves nothing over at 20"
+        );
         now = Time::from_millis(601);
         assert!(pacer.next() <= now);
         pacer.sent(now, PACKET);
