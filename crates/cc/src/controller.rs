@@ -189,6 +189,9 @@ pub struct Decision {
     pub bulk_at_pacing: bool,
     /// Bytes that may leave back to back under the pacing rate.
     pub burst: Bytes,
+    /// Packets leave at instants this far apart, each with what the pacing rate carries until the next one; zero: one by one. Takes
+    /// the place of `burst`.
+    pub tick: Span,
     /// Each frame starts up to this much before or after its nominal time (uniform random walk).
     pub frame_jitter: Span,
     /// Extra packets wanted as a probe, if any.
@@ -216,6 +219,7 @@ impl Default for Decision {
             media: None,
             bulk_at_pacing: false,
             burst: Bytes::ZERO,
+            tick: Span::ZERO,
             frame_jitter: Span::ZERO,
             probe: None,
         }

@@ -17,25 +17,44 @@ pub struct Pacer {
     /// Packets of a bunch, and how many of the present one may still follow at once.
     bunch: u32,
     left: u32,
+    /// Packets leave at instants this far apart; zero: whenever the rate allows.
+    tick: Span,
+    /// The instant at which the last packet left, or was due to leave.
+    tick_at: Time,
 }
 
 impl Pacer {
     /// Lets `bunch` packets (1 or more) leave together and then waits for as long as all of them take at the rate: what a pacer with a
-    /// coarse timer does, and segmentation offload.
+    /// coarse timer does, and segmentation offload. Where a decision has a tick, that rules.
     pub fn in_bunches(bunch: u32) -> Pacer {
         Pacer { bunch, ..Pacer::default() }
     }
 
-    /// Sets rate (`None`: unpaced) and burst.
-    pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes) {
-        self.rate = rate;
+    /// Sets rate (`None`: unpaced), burst and tick.
+    pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes, tick: Span) {
+        (self.rate, self.tick) = (rate, tick);
         self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
     }
 
     /// The earliest time the next packet may leave.
     #[inline]
     pub fn next(&self) -> Time {
-        if self.rate.is_some() && self.left == 0 { self.clear_at - self.ahead } else { Time::ZERO }
+        match self.rate {
+            None => Time::ZERO,
+            Some(_) if self.tick.is_positive() => self.next_tick(),
+            Some(_) if self.left > 0 => Time::ZERO,
+            Some(_) => self.clear_at - self.ahead,
+        }
+    }
+
+    /// A tick may send what the rate carries until the next one; of the packet that exceeds it, the rest is taken off the next.
+    fn next_tick(&self) -> Time {
+        let spent_until = self.clear_at - self.tick;
+        if spent_until < self.tick_at {
+            return self.tick_at;
+        }
+        let passed = (spent_until - self.tick_at).as_nanos() / self.tick.as_nanos();
+        self.tick_at + self.tick * (passed + 1)
     }
 
     /// A packet of `size` left at `now`.
@@ -43,6 +62,9 @@ impl Pacer {
     pub fn sent(&mut self, now: Time, size: Bytes) {
         if let Some(rate) = self.rate {
             let cost = rate.time_to_send(size);
+            if self.tick.is_positive() {
+                return self.sent_in_tick(now, cost);
+            }
             // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a lower rate.
             if self.left > 0 {
                 self.left -= 1;
@@ -61,6 +83,17 @@ impl Pacer {
         self.left = 0;
     }
 
+    /// Ticks are counted from the packet that ends a pause. What a tick did not use is lost.
+    fn sent_in_tick(&mut self, now: Time, cost: Span) {
+        if now >= self.clear_at {
+            self.tick_at = now;
+        } else if now > self.tick_at {
+            let passed = (now - self.tick_at).as_nanos() / self.tick.as_nanos();
+            self.tick_at += self.tick * passed;
+        }
+        self.clear_at = self.clear_at.max(self.tick_at) + cost;
+    }
+
     /// The pacing rate, if any.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
@@ -76,7 +109,7 @@ mod tests {
     #[test]
     fn packets_leave_at_the_rate_and_idle_time_is_not_saved() {
         let mut pacer = Pacer::default();
-        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO);
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO, Span::ZERO);
         let mut now = Time::from_millis(500);
         assert!(pacer.next() <= now);
         for _ in 0..3 {
@@ -92,7 +125,7 @@ mod tests {
     #[test]
     fn small_lateness_is_made_up() {
         let mut pacer = Pacer::default();
-        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO);
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO, Span::ZERO);
         let start = Time::from_millis(1);
         pacer.sent(start, PACKET);
         pacer.sent(pacer.next() + Span::from_micros(200), PACKET);
@@ -121,12 +154,37 @@ mod tests {
     #[test]
     fn a_burst_may_run_ahead() {
         let mut pacer = Pacer::default();
-        pacer.apply(Some(Rate::from_mbps(10)), Bytes::new(2500));
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::new(2500), Span::ZERO);
         let now = Time::from_millis(500);
         pacer.sent(now, PACKET);
         pacer.sent(now, PACKET);
         assert!(pacer.next() <= now);
         pacer.sent(now, PACKET);
         assert!(pacer.next() > now);
+    }
+
+    #[test]
+    fn ticks_send_what_the_rate_allows_and_owe_the_rest() {
+        // 2.5 Mbit/s are 1562.5 bytes a tick; packets of 1250 take 4 ms each.
+        let mut pacer = Pacer::default();
+        pacer.apply(Some(Rate::from_kbps(2_500)), Bytes::ZERO, Span::from_millis(5));
+        let start = Time::from_millis(500);
+        let mut now = start;
+        let mut left = Vec::new();
+        for _ in 0..6 {
+            now = now.max(pacer.next());
+            left.push((now - start).as_micros() / 1000);
+            pacer.sent(now, PACKET);
+        }
+        assert_eq!(
+            left,
+            [0, 0, 5, 10, 15, 20],
+            "4 ms each, 5 ms a tick: 8 - 5 + 4 - 5 + 4 - 5 + 4 - 5 leaves nothing over at 20"
+        );
+        now = Time::from_millis(601);
+        assert!(pacer.next() <= now);
+        pacer.sent(now, PACKET);
+        pacer.sent(now, PACKET);
+        assert_eq!(pacer.next(), Time::from_millis(606));
     }
 }

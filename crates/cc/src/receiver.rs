@@ -1,6 +1,6 @@
 //! Receiver halves: state machines beside the receiver whose word rides on the feedback packet.
 
-use units::{Ecn, RemoteTime, Time};
+use units::{Ecn, RemoteTime, Span, Time};
 
 /// A packet as the receiver saw it.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,9 @@ pub struct Received {
     pub size: u32,
     /// How it was marked.
     pub ecn: Ecn,
+    /// Time since a report left that this packet is the first to confirm: a round trip, and how long the sender had nothing to
+    /// send. None where it confirms no report.
+    pub rtt: Option<Span>,
 }
 
 /// The half of a controller that lives with the receiver (Sprout's forecaster, GCC's delay-based estimator with REMB). Its

@@ -77,8 +77,8 @@ impl ModelConfig {
         }
     }
 
-    /// An encoder that behaves as OpenH264 did when the table was recorded. 4 ms latency.
-    pub fn openh264(table: Arc<Table>, seed: u64) -> ModelConfig {
+    /// An encoder that behaves as the one did that the table was recorded from. 4 ms latency.
+    pub fn recorded(table: Arc<Table>, seed: u64) -> ModelConfig {
         let fit = table.fit.clone();
         ModelConfig {
             lag_up: Span::from_secs_f64(fit.lag_up_s),
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides_and_extremes_are_survived() {
-        let config = |seed| ModelConfig::openh264(Table::big_buck_bunny(), seed);
+        let config = |seed| ModelConfig::recorded(Table::big_buck_bunny(), seed);
         let sizes = |seed| {
             run(config(seed), (0..300).map(|i| ask(i, 5.0))).iter().map(|c| c.size).collect::<Vec<_>>()
         };

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(Table::parse(&table.to_json(), "x").as_ref(), Ok(&table));
         assert!(table.cuts.len() >= 2, "the clip has cuts: {:?}", table.cuts);
         let real = ratios(&mut Lane::new(&game()).unwrap().encoder);
-        let model = ratios(&mut EncoderModel::new(ModelConfig::openh264(Arc::new(table), 1)).unwrap());
+        let model = ratios(&mut EncoderModel::new(ModelConfig::recorded(Arc::new(table), 1)).unwrap());
         for p in [0.1, 0.25, 0.5, 0.75, 0.9] {
             let (a, b) = (percentile(&real, p), percentile(&model, p));
             println!("size over target, p{:.0}: codec {a:.3}, model {b:.3}", p * 100.0);

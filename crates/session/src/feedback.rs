@@ -1,6 +1,6 @@
 //! What the receiver reports, and when.
 
-use units::{Ecn, Time};
+use units::{Ecn, Span, Time};
 use wire::{Arrival, FeedbackWriter};
 
 use crate::arrivals::ArrivalLog;
@@ -14,6 +14,15 @@ const REPEAT_BELOW: usize = 56;
 /// that follows confirms what they said, a round trip later.
 const UNCONFIRMED: usize = 64;
 
+/// A report that is on its way, or on whose confirmation is.
+#[derive(Clone, Copy, Debug)]
+struct Unconfirmed {
+    sequence: u32,
+    /// The largest number it reported.
+    largest: u64,
+    sent_at: Time,
+}
+
 /// Collects arrivals and writes reports.
 #[derive(Debug, Default)]
 pub struct Reporter {
@@ -23,8 +32,8 @@ pub struct Reporter {
     reported: Vec<Arrival>,
     merged: Vec<Arrival>,
     sequence: u32,
-    /// Sequence and largest number of reports the sender has not confirmed.
-    unconfirmed: std::collections::VecDeque<(u32, u64)>,
+    /// Reports the sender has not confirmed.
+    unconfirmed: std::collections::VecDeque<Unconfirmed>,
     /// Every number below is known to the sender, as far as it ever will be.
     confirmed: u64,
     due_at: Option<Time>,
@@ -67,14 +76,19 @@ impl Reporter {
         }
     }
 
-    /// The sender has heard the report numbered `sequence`.
+    /// The sender has heard the report numbered `sequence`. Says how long ago the latest of those left that this is the first
+    /// word of.
     #[inline]
-    pub fn confirm(&mut self, sequence: u32) {
-        while self.unconfirmed.front().is_some_and(|report| report.0 <= sequence) {
-            if let Some((_, largest)) = self.unconfirmed.pop_front() {
-                self.confirmed = self.confirmed.max(largest);
-            }
+    pub fn confirm(&mut self, now: Time, sequence: u32) -> Option<Span> {
+        let mut since = None;
+        while let Some(report) =
+            self.unconfirmed.front().filter(|report| report.sequence <= sequence).copied()
+        {
+            self.unconfirmed.pop_front();
+            self.confirmed = self.confirmed.max(report.largest);
+            since = Some(now - report.sent_at);
         }
+        since
     }
 
     /// When the next report is due.
@@ -127,7 +141,7 @@ impl Reporter {
         }
         (self.media, self.padding) = (0, 0);
         if self.unconfirmed.len() < UNCONFIRMED {
-            self.unconfirmed.push_back((self.sequence, largest));
+            self.unconfirmed.push_back(Unconfirmed { sequence: self.sequence, largest, sent_at: now });
         }
     }
 }
@@ -135,7 +149,6 @@ impl Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
     use wire::Feedback;
 
     fn arrive(reporter: &mut Reporter, log: &mut ArrivalLog, ms: u64, packet: u64) {
@@ -160,7 +173,12 @@ mod tests {
         assert_eq!(reporter.due_at(), None);
         arrive(&mut reporter, &mut log, 40, 9);
         assert_eq!(written(&mut reporter, &log, 41), (vec![5, 6, 7, 9], vec![(9, 9), (5, 7)]));
-        reporter.confirm(2);
+        assert_eq!(
+            reporter.confirm(Time::from_millis(47), 2),
+            Some(Span::from_millis(6)),
+            "report 2 left at 41"
+        );
+        assert_eq!(reporter.confirm(Time::from_millis(48), 2), None);
         arrive(&mut reporter, &mut log, 50, 11);
         assert_eq!(written(&mut reporter, &log, 51), (vec![9, 11], vec![(11, 11), (9, 9)]));
     }
@@ -182,7 +200,7 @@ mod tests {
         for n in 0..20 * on_their_way {
             // Every arrival leaves a gap, and its report is heard after `on_their_way` further ones.
             arrive(&mut reporter, &mut log, n, 2 * n);
-            reporter.confirm(n.saturating_sub(on_their_way) as u32);
+            reporter.confirm(Time::from_millis(n), n.saturating_sub(on_their_way) as u32);
             let ranges = log.down_to(reporter.confirmed).count() as u64;
             assert!(ranges <= 2 * on_their_way + UNCONFIRMED as u64, "{ranges} after {n}");
             written(&mut reporter, &log, n);

@@ -149,10 +149,10 @@ impl Receiver {
         self.counters.packets += 1;
         self.counters.bytes += meta.length as u64;
         self.offset.insert(media.sent, now);
-        self.reporter.confirm(media.feedback_seen);
+        let rtt = self.reporter.confirm(now, media.feedback_seen);
         if let Some(half) = &mut self.half {
             let (packet, size) = (media.packet, meta.length as u32);
-            half.on_packet(&Received { now, packet, sent: media.sent, size, ecn: meta.ecn });
+            half.on_packet(&Received { now, packet, sent: media.sent, size, ecn: meta.ecn, rtt });
         }
         if self.tap.is_on() {
             let owd = RelativeDelay::between(media.sent, now);

@@ -187,6 +187,6 @@ impl Sender {
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
         let pacing = self.decision.bulk_pacing();
-        self.pacer.apply(pacing, self.decision.burst);
+        self.pacer.apply(pacing, self.decision.burst, self.decision.tick);
     }
 }

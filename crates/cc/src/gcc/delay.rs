@@ -2,9 +2,10 @@
 
 use units::{Span, Time};
 
-use super::detector::{CODE, Column, DRAFT, Detector, PAPER, Signal};
+use super::detector::{CODE, Column, DRAFT, Detector, Signal};
 use super::groups::{Groups, Packet, Variation};
 use super::kalman::{Planar, Scalar};
+use super::revision::Revision;
 use super::trendline::Trendline;
 
 /// Without a packet for this long the path may be another: everything is learnt afresh (libwebrtc `kStreamTimeOut`).
@@ -15,10 +16,8 @@ pub const STREAM_TIMEOUT: Span = Span::from_secs(2);
 pub enum Form {
     /// The draft's scalar filter, with chi.
     Scalar(f64),
-    /// The two-dimensional filter of libwebrtc up to 2017.
-    Planar,
-    /// The same filter with the threshold of the papers.
-    Paper,
+    /// The two-dimensional filter of libwebrtc up to 2017, with a revision's constants.
+    Planar(Revision),
     /// The trendline, over this many groups.
     Trendline(usize),
 }
@@ -34,7 +33,7 @@ impl Form {
     fn filter(self) -> Filter {
         match self {
             Form::Scalar(chi) => Filter::Scalar(Scalar::new(chi)),
-            Form::Planar | Form::Paper => Filter::Planar(Planar::default()),
+            Form::Planar(revision) => Filter::Planar(Planar::new(revision.wander)),
             Form::Trendline(window) => Filter::Trendline(Trendline::new(window)),
         }
     }
@@ -42,8 +41,8 @@ impl Form {
     fn column(self) -> Column {
         match self {
             Form::Scalar(_) => DRAFT,
-            Form::Paper => PAPER,
-            Form::Planar | Form::Trendline(_) => CODE,
+            Form::Planar(revision) => revision.column,
+            Form::Trendline(_) => CODE,
         }
     }
 }
@@ -109,6 +108,7 @@ impl Delay {
 #[cfg(test)]
 mod tests {
     use super::super::groups::BURST;
+    use super::super::revision::LAST;
     use super::*;
 
     /// A 30-frames/s stream through a queue that grows by `growth_ms` a frame for `frames`; the first over-use.
@@ -127,7 +127,7 @@ mod tests {
     fn the_trendline_and_the_planar_filter_see_the_ramp_that_the_draft_s_filter_misses() {
         // gcc.md section 7.1: 5 ms a group.
         assert_eq!(first_over(Form::Scalar(0.01), 5.0, 3000), None);
-        assert!(first_over(Form::Planar, 5.0, 3000).is_some_and(|n| n <= 25));
+        assert!(first_over(Form::Planar(LAST), 5.0, 3000).is_some_and(|n| n <= 25));
         assert!(first_over(Form::Trendline(20), 5.0, 3000).is_some_and(|n| n <= 24));
     }
 

@@ -31,12 +31,6 @@ pub const DRAFT: Column = Column { up: 0.01, down: 0.00018, groups: 1, holds: fa
 /// libwebrtc `OveruseDetector` and `TrendlineEstimator`.
 pub const CODE: Column = Column { up: 0.0087, down: 0.039, groups: 2, holds: true };
 
-/// The gains of the adaptive threshold as its authors published them, on the quantity that libwebrtc tests: m times up to 60. Only
-/// on that scale do the threshold's first value (12.5) and its range (to 600) mean anything for video, and only with a
-/// threshold that rises faster than it falls does a flow hold its own against the sawtooth of TCP, which is what seed 002 credits
-/// it with (section 4.2).
-pub const PAPER: Column = Column { up: 0.01, down: 0.00018, groups: 2, holds: true };
-
 /// gamma(0), in ms (draft section 5.6, `del_var_th(0)`).
 const START: f64 = 12.5;
 /// gamma stays within (draft section 5.4).

@@ -92,30 +92,17 @@ pub struct Planar {
     before: f64,
     /// Covariance of the error of both.
     error: [[f64; 2]; 2],
+    /// How much both wander in a group.
+    wander: [f64; 2],
     mean_noise: f64,
     noise: f64,
     groups: u32,
     interval: Interval,
 }
 
-impl Default for Planar {
-    fn default() -> Planar {
-        Planar {
-            slope: 8.0 / 512.0,
-            offset: 0.0,
-            before: 0.0,
-            error: Self::ERROR,
-            mean_noise: 0.0,
-            noise: 50.0,
-            groups: 0,
-            interval: Interval::default(),
-        }
-    }
-}
-
 impl Planar {
     const ERROR: [[f64; 2]; 2] = [[100.0, 0.0], [0.0, 0.1]];
-    const WANDER: [f64; 2] = [1e-13, 1e-3];
+    const SLOPE_WANDERS: f64 = 1e-13;
     /// While the signal and the offset's direction disagree the offset may wander this much more.
     const TURNING: f64 = 10.0;
     /// Weight of the newest residual at 30 groups/s for the first groups, and after.
@@ -123,6 +110,21 @@ impl Planar {
     const EARLY_GROUPS: u32 = 300;
     const COUNTED: u32 = 1000;
     const SCALED: u32 = 60;
+
+    /// A filter that has seen nothing, whose offset wanders by `wander` ms^2 a group.
+    pub fn new(wander: f64) -> Planar {
+        Planar {
+            slope: 8.0 / 512.0,
+            offset: 0.0,
+            before: 0.0,
+            error: Self::ERROR,
+            wander: [Self::SLOPE_WANDERS, wander],
+            mean_noise: 0.0,
+            noise: 50.0,
+            groups: 0,
+            interval: Interval::default(),
+        }
+    }
 
     /// Takes a group; returns the tested quantity `min(groups, 60) * offset`, in ms.
     pub fn update(&mut self, delay_ms: f64, size: i64, departure_ms: f64, signal: Signal) -> f64 {
@@ -153,8 +155,8 @@ impl Planar {
     fn predict(&mut self, signal: Signal) {
         let turning = signal == Signal::Over && self.offset < self.before
             || signal == Signal::Under && self.offset > self.before;
-        self.error[0][0] += Self::WANDER[0];
-        self.error[1][1] += Self::WANDER[1] * if turning { 1.0 + Self::TURNING } else { 1.0 };
+        self.error[0][0] += self.wander[0];
+        self.error[1][1] += self.wander[1] * if turning { 1.0 + Self::TURNING } else { 1.0 };
     }
 
     fn learn_noise(&mut self, residual: f64, least_ms: f64) {
@@ -194,7 +196,7 @@ mod tests {
     #[test]
     fn the_planar_filter_tells_size_from_queue() {
         // Sizes alternate; a 4 Mbit/s link needs 2 us a byte, so 1000 bytes more or less are 2 ms.
-        let (mut steady, mut growing) = (Planar::default(), Planar::default());
+        let (mut steady, mut growing) = (Planar::new(1e-3), Planar::new(1e-3));
         let (mut x, mut y) = (0.0, 0.0);
         for n in 0..600 {
             let size = if n % 2 == 0 { 1000 } else { -1000 };

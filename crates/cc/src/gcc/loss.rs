@@ -1,5 +1,7 @@
 //! The loss-based controller of the draft (section 6), and what silence does.
 
+use std::collections::VecDeque;
+
 use units::{Span, Time};
 
 use crate::Report;
@@ -60,6 +62,75 @@ pub fn factor(fraction: f64) -> f64 {
         RISE
     } else {
         1.0
+    }
+}
+
+/// libwebrtc's loss-based controller of 2013 to 2016 (`SendSideBandwidthEstimation`): equation 2's three zones, but a rise of 8 % over
+/// the least rate of the last second however often reports come, and a pause after each cut.
+#[derive(Clone, Debug, Default)]
+pub struct Browser {
+    reports: Reports,
+    /// Rates, rising from the front; each was the least since it was entered.
+    least: VecDeque<(Time, f64)>,
+    cut_at: Option<Time>,
+}
+
+/// `kBweIncreaseIntervalMs`, ...
+const RISE_OVER: Span = Span::from_secs(1);
+/// ... the rise over that, and what is added, in bit/s.
+const BROWSER_RISE: (f64, f64) = (1.08, 1000.0);
+/// `kBweDecreaseIntervalMs`: a round trip more than this lies between cuts.
+const CUT_PAUSE: Span = Span::from_millis(300);
+
+impl Browser {
+    /// Takes feedback; returns the rate in bit/s that follows `rate` if it completes a report.
+    pub fn update(&mut self, report: &Report<'_>, rate: f64) -> Option<f64> {
+        let factor = self.reports.update(report, rate)?;
+        let now = report.now;
+        while self.least.front().is_some_and(|(at, _)| now - *at >= RISE_OVER) {
+            self.least.pop_front();
+        }
+        while self.least.back().is_some_and(|(_, least)| rate <= *least) {
+            self.least.pop_back();
+        }
+        self.least.push_back((now, rate));
+        if factor > 1.0 {
+            let least = self.least.front().map_or(rate, |(_, least)| *least);
+            return Some(BROWSER_RISE.0 * least + BROWSER_RISE.1);
+        }
+        let may_cut = self.cut_at.is_none_or(|at| now - at >= CUT_PAUSE + report.srtt);
+        if factor < 1.0 && may_cut {
+            self.cut_at = Some(now);
+            return Some(factor * rate);
+        }
+        Some(rate)
+    }
+}
+
+/// Which of the two.
+#[derive(Clone, Debug)]
+pub enum Losses {
+    /// A step with every report.
+    Equation(Reports),
+    /// A browser's.
+    Browser(Browser),
+}
+
+impl Losses {
+    /// The rate in bit/s that follows `rate` after feedback.
+    pub fn update(&mut self, report: &Report<'_>, rate: f64) -> f64 {
+        match self {
+            Losses::Equation(reports) => reports.update(report, rate).map_or(rate, |factor| factor * rate),
+            Losses::Browser(browser) => browser.update(report, rate).unwrap_or(rate),
+        }
+    }
+
+    /// Share lost in the last report.
+    pub fn fraction(&self) -> f64 {
+        match self {
+            Losses::Equation(reports) => reports.fraction(),
+            Losses::Browser(browser) => browser.reports.fraction(),
+        }
     }
 }
 
@@ -126,6 +197,24 @@ mod tests {
         assert_eq!(reports.fraction(), 0.2);
         assert_eq!(reports.update(&at(539), 20e6), None);
         assert_eq!(reports.update(&at(540), 20e6), Some(0.9));
+    }
+
+    #[test]
+    fn a_browser_rises_by_8_percent_a_second_and_pauses_between_cuts() {
+        let (mut browser, mut rate) = (Browser::default(), 1e6);
+        let acks: Vec<_> = (0..95).map(|n| acked(n, 1000)).collect();
+        let at = |ms| Report { now: Time::from_millis(ms), ..report(&acks, &[]) };
+        for ms in (0..=5_400).step_by(360) {
+            rate = browser.update(&at(ms), rate).unwrap_or(rate);
+        }
+        assert!((1.08f64.powi(5) * 1e6..1.08f64.powi(6) * 1e6 + 6e3).contains(&rate), "{rate}");
+        let losses: Vec<_> = (0..23).map(|n| lost(95 + n, 1000)).collect();
+        let cuts: Vec<_> = [5_780, 5_960, 6_140]
+            .map(|ms| browser.update(&Report { lost: &losses, ..at(ms) }, 2e6))
+            .into_iter()
+            .flatten()
+            .collect();
+        assert!(cuts[0] < 1.81e6 && cuts[1] == 2e6, "{cuts:?}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod probe;
 mod rate;
 mod received;
 mod remb;
+mod revision;
 mod rmcat;
 mod throughput;
 mod trendline;
@@ -35,16 +36,20 @@ use units::{Bytes, Rate, Span};
 
 use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
 use delay::{Delay, Form};
+use loss::Losses;
 use rate::{Params, Rules};
+use revision::Revision;
 
 const PAGE: &str = include_str!("gcc.md");
 
 /// Packets leave at this multiple of the target (libwebrtc `kDefaultPaceMultiplier`).
 const PACE: f64 = 2.5;
+/// The pacer sends a group of packets this often (draft section 4, `burst_time`; libwebrtc `kMinPacketLimitMs`).
+const TICK: Span = Span::from_millis(5);
+/// And these are the groups: packets sent within this. A little less than a tick, for a real host's timer is never early.
+const GROUP: Span = Span::from_micros(4_999);
 /// R is measured over this (Carlucci 2016 section 2.2).
 const RATE_WINDOW: Span = Span::from_millis(500);
-/// A REMB message at least this often (draft section 4).
-const REMB_INTERVAL: Span = Span::from_secs(1);
 /// The draft leaves chi to 0.001 to 0.1 (section 5.3).
 const CHI: f64 = 0.01;
 /// No session runs on less, in bit/s (libwebrtc `kCongestionControllerMinBitrate`).
@@ -82,7 +87,10 @@ pub const RMCAT_02: Entry = Entry {
     options: &[
         ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
-        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
+        (
+            "burst",
+            "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
+        ),
         ("chi", "weight of the newest residual in the noise, 0.001 to 0.1 (default 0.01)"),
     ],
     page: PAGE,
@@ -98,18 +106,30 @@ pub const LEGACY: Entry = Entry {
     options: &[
         ("beta", "share of the received rate a cut leaves, 0.8 to 0.95 (default 0.85)"),
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
-        ("burst", "packets sent within this are a group, such as 5ms (default half a frame interval)"),
+        (
+            "burst",
+            "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
+        ),
+        (
+            "per_report",
+            "without losses the rate rises by 5 % a report, on; off: by 8 % a second (default off)",
+        ),
+        (
+            "revision",
+            "whose constants: 2015-07, 2015-08, 2016-02, 2016-03 or 2016-08 (default 2016-08; gcc-carlucci: 2015-07)",
+        ),
     ],
     page: PAGE,
-    build: |options, setup| rmcat_sender(options, setup),
-    receiver: Some(|options, setup| receiver(Form::Planar, Rules::Code, options, setup)),
+    build: |options, setup| beside_sender(revision::LAST, options, setup),
+    receiver: Some(|options, setup| beside(revision::LAST, options, setup)),
 };
 
 /// The registry's row of seed 002's form.
 pub const CARLUCCI: Entry = Entry {
     name: "gcc-carlucci",
     summary: "GCC as seed 002 describes it: filter in two dimensions, threshold that rises faster than it falls, REMB",
-    receiver: Some(|options, setup| receiver(Form::Paper, Rules::Code, options, setup)),
+    build: |options, setup| beside_sender(revision::PUBLISHED, options, setup),
+    receiver: Some(|options, setup| beside(revision::PUBLISHED, options, setup)),
     ..LEGACY
 };
 
@@ -131,9 +151,33 @@ fn draft_form(options: &Options) -> Result<Form, OptionError> {
 /// The sender half takes none of the options, but refuses bad ones as its other half would.
 fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
     draft_form(options)?;
-    burst(options, setup)?;
+    burst(options)?;
     params(Rules::Draft, options, setup)?;
-    Ok(Box::new(rmcat::Rmcat::new(setup)))
+    let losses = Losses::Equation(loss::Reports::default());
+    Ok(Box::new(rmcat::Rmcat::new(setup, losses)))
+}
+
+fn planar(default: Revision, options: &Options) -> Result<Form, OptionError> {
+    Ok(Form::Planar(options.quantity("revision", default, revision::EXPECTED)?))
+}
+
+fn beside_sender(
+    default: Revision,
+    options: &Options,
+    setup: &Setup,
+) -> Result<Box<dyn Controller>, OptionError> {
+    planar(default, options)?;
+    burst(options)?;
+    params(Rules::Beside, options, setup)?;
+    let losses = match options.switch("per_report", false)? {
+        true => Losses::Equation(loss::Reports::default()),
+        false => Losses::Browser(loss::Browser::default()),
+    };
+    Ok(Box::new(rmcat::Rmcat::new(setup, losses)))
+}
+
+fn beside(default: Revision, options: &Options, setup: &Setup) -> Result<Box<dyn ReceiverHalf>, OptionError> {
+    receiver(planar(default, options)?, Rules::Beside, options, setup)
 }
 
 fn receiver(
@@ -143,13 +187,14 @@ fn receiver(
     setup: &Setup,
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
-    let delay = Delay::new(form, burst(options, setup)?);
-    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW, REMB_INTERVAL)))
+    let delay = Delay::new(form, burst(options)?);
+    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW)))
 }
 
-/// A group is a frame (Carlucci 2016 section 2.2). Frames leave within 1/2.5 of their interval.
-fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
-    options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
+/// Carlucci 2016 section 2.2 calls a group a frame; the browser that it measured took what the pacer sends in a tick (libwebrtc
+/// `kTimestampGroupLengthMs` over absolute send times, which it offered by default).
+fn burst(options: &Options) -> Result<Span, OptionError> {
+    options.quantity("burst", GROUP, "a time such as 5ms")
 }
 
 /// Carlucci 2016's ranges of eta and alpha.

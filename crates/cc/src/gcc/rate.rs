@@ -39,7 +39,10 @@ const COLLAPSE: f64 = 0.5;
 pub enum Rules {
     /// The draft's.
     Draft,
-    /// libwebrtc's `AimdRateControl`.
+    /// libwebrtc's `AimdRateControl` of 2015 and 2016, beside the receiver: a cut whenever the estimator asks for one, half a packet
+    /// a response time or step near capacity.
+    Beside,
+    /// libwebrtc's `AimdRateControl` as it is now.
     Code,
 }
 
@@ -148,7 +151,7 @@ impl RateControl {
             return false;
         }
         let mut target = self.params.beta * received;
-        if self.params.rules == Rules::Code {
+        if self.params.rules != Rules::Draft {
             if let Some(average) = self.capacity.average().filter(|_| target > self.rate) {
                 target = self.params.beta * average;
             }
@@ -161,15 +164,20 @@ impl RateControl {
         true
     }
 
-    /// Once a response time (draft); once a round trip of 10 to 200 ms, or at once where half is missing (code).
+    /// Once a response time (draft); once a round trip of 10 to 200 ms, or at once where half is missing (code). Beside the
+    /// receiver the first sight of over-use and the clock may also cut: the estimator decides.
     fn may_cut(&self, now: Time, received: f64) -> bool {
         match self.params.rules {
             Rules::Draft => self.cut_at.is_none_or(|at| now - at >= self.rtt + REACTION),
-            Rules::Code => {
-                let wait = self.rtt.clamp(CUT_WAIT.0, CUT_WAIT.1);
-                self.changed_at.is_none_or(|at| now - at >= wait) || received < COLLAPSE * self.rate
-            }
+            Rules::Beside => true,
+            Rules::Code => self.may_cut_further(now, received),
         }
+    }
+
+    /// Whether over-use that lasts is reason for another cut, where `received` bit/s arrive (libwebrtc `TimeToReduceFurther`).
+    pub fn may_cut_further(&self, now: Time, received: f64) -> bool {
+        let wait = self.rtt.clamp(CUT_WAIT.0, CUT_WAIT.1);
+        self.changed_at.is_none_or(|at| now - at >= wait) || received < COLLAPSE * self.rate
     }
 
     fn cut_to(&mut self, now: Time, bps: f64) {
@@ -200,7 +208,7 @@ impl RateControl {
         let Some((low, high)) = self.capacity.near() else { return false };
         match self.params.rules {
             Rules::Draft => received.is_some_and(|received| (low..=high).contains(&received)),
-            Rules::Code => true,
+            Rules::Beside | Rules::Code => true,
         }
     }
 
@@ -210,16 +218,18 @@ impl RateControl {
 
     fn multiplicative(&self, step: Span) -> f64 {
         let added = self.rate * (self.params.growth.powf(step.as_secs_f64()) - 1.0);
-        if self.params.rules == Rules::Code && step.is_positive() { added.max(LEAST_STEP) } else { added }
+        if self.params.rules != Rules::Draft && step.is_positive() { added.max(LEAST_STEP) } else { added }
     }
 
-    /// Draft: at most half a packet a response time. Code: half a packet too, for its response time is doubled.
+    /// Draft, and beside the receiver: at most half a packet a response time. Code: half a packet too, for its response time is doubled.
     fn additive(&self, step: Span) -> f64 {
         let frame = self.rate / FRAMES;
         let packet = frame / (frame / PACKET_BITS).ceil().max(1.0);
         let response = (self.rtt + REACTION).as_secs_f64();
         match self.params.rules {
-            Rules::Draft => (0.5 * (step.as_secs_f64() / response).min(1.0) * packet).max(LEAST_STEP),
+            Rules::Draft | Rules::Beside => {
+                (0.5 * (step.as_secs_f64() / response).min(1.0) * packet).max(LEAST_STEP)
+            }
             Rules::Code => (packet / (2.0 * response)).max(LEAST_SLOPE) * step.as_secs_f64(),
         }
     }

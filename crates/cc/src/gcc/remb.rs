@@ -10,12 +10,21 @@ use crate::{Received, ReceiverHalf};
 use super::delay::{Delay, STREAM_TIMEOUT};
 use super::detector::Signal;
 use super::groups::Packet;
-use super::rate::{Params, RateControl};
+use super::rate::{Params, RateControl, Rules};
 use super::received::Window;
 
-/// Increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s video, and the draft's
+/// The draft's increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s video, and the draft's
 /// least step is meant per group.
 const STEP: Span = Span::from_micros(33_333);
+/// Beside the receiver libwebrtc reckons as often as messages of this size take a share of the rate ...
+const MESSAGE_BITS: f64 = 80.0 * 8.0;
+const MESSAGE_SHARE: f64 = 0.05;
+/// ... within these bounds, in seconds (`AimdRateControl::GetFeedbackInterval`, 2014 to 2017).
+const RECKONING: (f64, f64) = (0.2, 1.0);
+/// The draft's messages are at most this far apart (section 4) ...
+const DRAFT_INTERVAL: Span = Span::from_secs(1);
+/// ... and libwebrtc's, which go with a new estimate, at least this (`VieRemb`, `kRembSendIntervalMs`).
+const LEAST_INTERVAL: Span = Span::from_millis(200);
 /// A rate below this share of the last one sent goes at once (libwebrtc `PacketRouter`).
 const AT_ONCE: f64 = 0.97;
 /// Mantissa bits of REMB.
@@ -43,42 +52,54 @@ pub struct Estimator {
     delay: Delay,
     received: Window,
     control: RateControl,
+    rules: Rules,
+    /// The signal of the packet before.
+    before: Signal,
     stepped_at: Option<Time>,
-    /// Longest time between messages.
-    interval: Span,
     sent: Option<(Time, f64)>,
     heard_at: Time,
     urgent: bool,
 }
 
 impl Estimator {
-    /// An estimator with rate constants `params`, R over `window`, a message at least every `interval`.
-    pub fn new(delay: Delay, params: Params, window: Span, interval: Span) -> Estimator {
+    /// An estimator with rate constants `params`, R over `window`.
+    pub fn new(delay: Delay, params: Params, window: Span) -> Estimator {
         Estimator {
             delay,
             received: Window::new(window),
             control: RateControl::new(params),
+            rules: params.rules,
+            before: Signal::Normal,
             stepped_at: None,
-            interval,
             sent: None,
             heard_at: Time::ZERO,
             urgent: false,
         }
     }
 
-    fn step(&mut self, now: Time, signal: Signal) {
-        let early = self.stepped_at.is_some_and(|at| now - at < STEP);
-        if signal == Signal::Normal && early {
-            return;
+    /// Whether the packet that just arrived is reason to reckon; `completed`: it completed a group.
+    fn is_time(&self, now: Time, signal: Signal, completed: bool) -> bool {
+        let since = self.stepped_at.map(|at| now - at);
+        if self.rules == Rules::Draft {
+            return completed && (signal != Signal::Normal || since.is_none_or(|since| since >= STEP));
         }
+        let interval = (MESSAGE_BITS / (MESSAGE_SHARE * self.control.rate())).clamp(RECKONING.0, RECKONING.1);
+        let lasting = |received| self.control.may_cut_further(now, received);
+        let over = signal == Signal::Over
+            && (self.before != Signal::Over || self.received.rate().is_none_or(lasting));
+        over || since.is_none_or(|since| since >= Span::from_secs_f64(interval))
+    }
+
+    fn step(&mut self, now: Time, signal: Signal) {
         self.stepped_at = Some(now);
-        // Deviation: the round trip is libwebrtc's default. Nothing tells it to a receiver that sends no media.
         let received = self.received.rate();
         if signal != Signal::Over || received.is_some() {
             self.control.update(now, signal, received, false);
         }
-        let fallen = self.sent.is_none_or(|(_, sent)| self.control.rate() < AT_ONCE * sent);
-        self.urgent |= fallen;
+        self.urgent |= self.sent.is_none_or(|(at, sent)| {
+            let fallen = self.control.rate() < AT_ONCE * sent;
+            fallen || self.rules != Rules::Draft && now - at >= LEAST_INTERVAL
+        });
     }
 
     /// A, in bit/s.
@@ -93,10 +114,16 @@ impl ReceiverHalf for Estimator {
         let (now, arrived) = (packet.now, packet.now.on_wire());
         self.heard_at = now;
         self.received.insert(arrived, packet.size);
+        if let Some(rtt) = packet.rtt {
+            self.control.set_rtt(rtt);
+        }
         let packet = Packet { sent: packet.sent, arrived, heard: now, size: packet.size };
-        if let Some(signal) = self.delay.push(&packet) {
+        let completed = self.delay.push(&packet).is_some();
+        let signal = self.delay.signal();
+        if self.is_time(now, signal, completed) {
             self.step(now, signal);
         }
+        self.before = signal;
     }
 
     fn due_at(&self) -> Option<Time> {
@@ -104,7 +131,7 @@ impl ReceiverHalf for Estimator {
             return Some(self.heard_at);
         }
         // A stream that has ended needs no more word.
-        let next = self.sent.map(|(at, _)| at + self.interval);
+        let next = self.sent.map(|(at, _)| at + DRAFT_INTERVAL);
         next.filter(|at| *at <= self.heard_at + STREAM_TIMEOUT)
     }
 
@@ -121,7 +148,8 @@ impl ReceiverHalf for Estimator {
 mod tests {
     use super::super::delay::Form;
     use super::super::groups::BURST;
-    use super::super::rate::{BETA, GROWTH, Rules};
+    use super::super::rate::{BETA, GROWTH};
+    use super::super::revision::LAST;
     use super::*;
     use proptest::prelude::*;
     use units::{Ecn, RemoteTime};
@@ -129,12 +157,19 @@ mod tests {
     fn estimator(form: Form) -> Estimator {
         let params =
             Params { rules: Rules::Draft, beta: BETA, growth: GROWTH, initial: 1e6, min: 1e5, max: 1e8 };
-        Estimator::new(Delay::new(form, BURST), params, Span::from_millis(500), Span::from_secs(1))
+        Estimator::new(Delay::new(form, BURST), params, Span::from_millis(500))
     }
 
     fn arrive(half: &mut Estimator, packet: u64, sent: Time, delay: Span) {
         let now = sent + delay;
-        half.on_packet(&Received { now, packet, sent: sent.on_wire(), size: 4166, ecn: Ecn::NotEct });
+        half.on_packet(&Received {
+            now,
+            packet,
+            sent: sent.on_wire(),
+            size: 4166,
+            ecn: Ecn::NotEct,
+            rtt: None,
+        });
     }
 
     proptest! {
@@ -142,13 +177,13 @@ mod tests {
         fn no_arrival_breaks_it(
             packets in prop::collection::vec((0u32..3_000_000, any::<i64>(), any::<bool>(), 0u32..65_536), 1..300)
         ) {
-            for form in [Form::Scalar(0.1), Form::Planar, Form::Trendline(20)] {
+            for form in [Form::Scalar(0.1), Form::Planar(LAST), Form::Trendline(20)] {
                 let (mut half, mut now, mut blob) = (estimator(form), Time::ZERO, Vec::new());
                 for (packet, &(after_us, sent, absurd, size)) in packets.iter().enumerate() {
                     now += Span::from_micros(i64::from(after_us) / 100);
                     let plain = now.on_wire() + Span::from_micros(sent % 20_000);
                     let sent = if absurd { RemoteTime::from_nanos(sent) } else { plain };
-                    half.on_packet(&Received { now, packet: packet as u64, sent, size, ecn: Ecn::NotEct });
+                    half.on_packet(&Received { now, packet: packet as u64, sent, size, ecn: Ecn::NotEct, rtt: None });
                     blob.clear();
                     half.write(now, &mut blob);
                     prop_assert!(blob.len() <= 3 && (1e5..=1e8).contains(&half.rate()));
@@ -170,7 +205,7 @@ mod tests {
 
     #[test]
     fn word_goes_every_second_and_at_once_on_a_cut() {
-        let mut half = estimator(Form::Planar);
+        let mut half = estimator(Form::Planar(LAST));
         let mut blob = Vec::new();
         let mut words = Vec::new();
         // 1 Mbit/s in 30 frames/s; from 3 s on each frame is delayed by 3 ms more than the one before.

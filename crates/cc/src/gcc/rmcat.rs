@@ -4,30 +4,30 @@ use units::{Bytes, Time};
 
 use crate::{Controller, Decision, Report, Sent, Setup};
 
-use super::PACE;
-use super::loss::{Reports, Silence};
+use super::loss::{Losses, Silence};
 use super::remb;
+use super::{PACE, TICK};
 
-/// Carlucci 2016 section 2.2: As by equation 2, then As = min(As, Ar).
+/// Carlucci 2016 section 2.2: As by the losses, then As = min(As, Ar).
 #[derive(Clone, Debug)]
 pub struct Rmcat {
     /// As, in bit/s.
     rate: f64,
     /// Ar, in bit/s, once told.
     limit: Option<f64>,
-    reports: Reports,
+    losses: Losses,
     silence: Silence,
     bounds: (f64, f64),
 }
 
 impl Rmcat {
     /// A new session's state.
-    pub fn new(setup: &Setup) -> Rmcat {
+    pub fn new(setup: &Setup, losses: Losses) -> Rmcat {
         let bounds = super::bounds(setup);
         Rmcat {
             rate: setup.initial.as_f64().clamp(bounds.0, bounds.1),
             limit: None,
-            reports: Reports::default(),
+            losses,
             silence: Silence::default(),
             bounds,
         }
@@ -49,8 +49,8 @@ impl Controller for Rmcat {
             self.silence.on_feedback(report.now, report.in_flight > Bytes::ZERO);
         }
         self.limit = remb::decode(report.blob).or(self.limit);
-        let factor = self.reports.update(report, self.rate).unwrap_or(1.0);
-        self.set(self.rate * factor);
+        let rate = self.losses.update(report, self.rate);
+        self.set(rate);
     }
 
     fn on_timer(&mut self, now: Time) {
@@ -64,12 +64,12 @@ impl Controller for Rmcat {
     }
 
     fn decision(&self) -> Decision {
-        super::decision(self.rate, PACE)
+        Decision { tick: TICK, ..super::decision(self.rate, PACE) }
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("target_bps", self.rate);
-        sink("loss_fraction", self.reports.fraction());
+        sink("loss_fraction", self.losses.fraction());
         if let Some(limit) = self.limit {
             sink("remb_bps", limit);
         }
@@ -78,12 +78,13 @@ impl Controller for Rmcat {
 
 #[cfg(test)]
 mod tests {
+    use super::super::loss::Reports;
     use super::*;
     use crate::controller::tests::{acked, lost, report};
 
     #[test]
     fn the_smaller_of_both_rates() {
-        let mut rmcat = Rmcat::new(&Setup::default());
+        let mut rmcat = Rmcat::new(&Setup::default(), Losses::Equation(Reports::default()));
         let acks: Vec<_> = (0..99).map(|n| acked(n, 1000)).collect();
         let at = |ms, blob| Report { now: Time::from_millis(ms), blob, ..report(&acks, &[]) };
         rmcat.on_feedback(&at(0, &[]));

@@ -120,7 +120,7 @@ mod tests {
 
     fn receive(half: &mut Forecaster, ms: u64, size: u32) {
         let now = Time::from_millis(ms);
-        half.on_packet(&Received { now, packet: ms, sent: now.on_wire(), size, ecn: Ecn::NotEct });
+        half.on_packet(&Received { now, packet: ms, sent: now.on_wire(), size, ecn: Ecn::NotEct, rtt: None });
     }
 
     fn word(half: &mut Forecaster, ms: u64) -> Option<Forecast> {

@@ -56,7 +56,7 @@ impl Load {
         if !self.video {
             return Supply::Backlog;
         }
-        let model = ModelConfig::openh264(Table::big_buck_bunny(), index as u64 + 1);
+        let model = ModelConfig::recorded(Table::big_buck_bunny(), index as u64 + 1);
         let encoder = Box::new(EncoderModel::new(model).expect("the recorded model is sound"));
         Supply::Video(Video { encoder, source: None, interval })
     }

@@ -63,7 +63,7 @@ fn back() -> LinkConfig {
 fn sender(tap: Tap) -> Sender {
     let setup = Setup { frame_interval: INTERVAL, ..Setup::default() };
     let controller = cc::build(&Options::of("sqp"), &setup).expect("the registry knows sqp");
-    let model = ModelConfig::openh264(Table::big_buck_bunny(), 1);
+    let model = ModelConfig::recorded(Table::big_buck_bunny(), 1);
     let encoder = Box::new(EncoderModel::new(model).expect("the recorded model is sound"));
     let video = Video { encoder, source: None, interval: INTERVAL };
     let rng = Rng::stream(1, "sender");

@@ -159,6 +159,12 @@ impl Asker {
         self.flow_fn3("lost_place_min", |p, f, a, b| Probe::least_of(p.lost_places(f, a, b)));
         self.link_fn2("queue_max", |p, a, b| Probe::most_of(p.queue(a, b)));
         let probe = self.probe.clone();
+        self.link_fn2("waiting_mean", |p, a, b| Probe::mean_of(p.waiting(a, b)));
+        let waited = probe.clone();
+        self.engine.register_fn("waiting", move |p: Dynamic, from: Dynamic, to: Dynamic| {
+            let waits = waited.waiting(as_number(&from)?, as_number(&to)?);
+            Answer::Ok(Probe::percentile_of(waits, as_number(&p)?))
+        });
         self.engine.register_fn("queue", move |p: Dynamic, from: Dynamic, to: Dynamic| {
             Answer::Ok(Probe::percentile_of(probe.queue(as_number(&from)?, as_number(&to)?), as_number(&p)?))
         });

@@ -105,6 +105,21 @@ impl Probe {
         self.departures(from, to).map(|d| d.sojourn.as_millis_f64()).collect()
     }
 
+    /// What a packet would wait in a first-in-first-out bottleneck that came at each millisecond: until what came before it has left.
+    pub fn waiting(&self, from: f64, to: f64) -> Vec<f64> {
+        let mut packets =
+            self.outcome.record.link.departures.iter().map(|d| (d.at - d.sojourn, d.at)).peekable();
+        let mut clear_at = Time::ZERO;
+        let instants = (0..).map(|n| at(from) + Span::from_millis(n)).take_while(|instant| *instant < at(to));
+        let wait = |instant: Time| {
+            while let Some((_, left)) = packets.next_if(|packet| packet.0 <= instant) {
+                clear_at = left;
+            }
+            (clear_at - instant).as_millis_f64().max(0.0)
+        };
+        instants.map(wait).collect()
+    }
+
     /// One-way delays of what was sent.
     pub fn delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
         let rows = self.sent_rows(flow, from, to).iter();

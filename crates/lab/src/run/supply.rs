@@ -59,7 +59,7 @@ fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     let seed = Rng::stream(scenario.seed, &format!("flow{index}/encoder")).next_u64();
     let base = match wanted.behaviour {
         Behaviour::Perfect => ModelConfig { seed, ..ModelConfig::perfect(table) },
-        Behaviour::OpenH264 => ModelConfig::openh264(table, seed),
+        Behaviour::Recorded => ModelConfig::recorded(table, seed),
     };
     let cap = |&(from, to, rate)| Cap { start: Time::ZERO + from, end: Time::ZERO + to, rate };
     let config = ModelConfig {

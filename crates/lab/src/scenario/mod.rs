@@ -257,8 +257,9 @@ pub enum Behaviour {
     /// Every frame is exactly as large as it should be.
     #[default]
     Perfect,
-    /// As OpenH264 behaved when the table was recorded.
-    OpenH264,
+    /// As the encoder behaved that the table was recorded from.
+    #[serde(alias = "openh264")]
+    Recorded,
 }
 
 /// A flow's encoder.

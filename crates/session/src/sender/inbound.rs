@@ -95,7 +95,7 @@ impl Sender {
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
         let pacing = if self.backlogged { self.decision.bulk_pacing() } else { self.decision.pacing };
-        self.pacer.apply(pacing, self.decision.burst);
+        self.pacer.apply(pacing, self.decision.burst, self.decision.tick);
         match self.decision.probe {
             // Padding is for probes only: what one did not need is not sent after it.
             None => self.padding = 0,

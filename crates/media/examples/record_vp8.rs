@@ -1,0 +1,210 @@
+//! Records a table of VP8 as browsers run it for calls: libvpx in real time, with the settings libwebrtc gave it in 2015 and 2016
+//! (`VP8EncoderImpl`), over a clip that repeats like the virtual camera of seed 002. The codec and the decoder are an `ffmpeg`
+//! with libvpx.
+//!
+//! ```text
+//!   clip, LOOPS times over -> ffmpeg -c:v libvpx -> IVF -> sizes of the last times over    one curve a rate
+//!                                                    '---> ffmpeg -> pictures -> quality
+//! ```
+//!
+//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT`
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use framewire_media::{ClipOptions, RawFrame, Table, open_clip, quality};
+
+/// Bitrates recorded, in kbit/s: at 250, libvpx leaves out pictures of a 720p clip, and what the model lacks is not recorded.
+const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
+/// The clip is coded so often, ...
+const LOOPS: usize = 5;
+/// ... and of these the last are kept: by then nothing is left of the first key frame.
+const KEPT: usize = 2;
+/// Key frames are asked for this often in the recording that measures them, in frames.
+const KEY_EVERY: usize = 60;
+/// IVF: bytes before the first frame and before each frame.
+const IVF_HEADERS: (usize, usize) = (32, 12);
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// The settings: one-pass CBR with buffers of 0.5, 0.6 and 1 s, quantisers 2 to 56, error resilience, adaptive denoising, key frames
+/// of up to nine times a frame's budget and every 3000 frames, frames left out below 30 % of the buffer. (ffmpeg puts the aimed-at
+/// level at 5/6 of the buffer where libwebrtc has 0.6.)
+fn libvpx(kbps: u64) -> Vec<String> {
+    let fixed = "-c:v libvpx -deadline realtime -cpu-used -6 -threads 1 -lag-in-frames 0 -auto-alt-ref 0 -undershoot-pct 100 \
+                 -overshoot-pct 15 -qmin 2 -qmax 56 -g 3000 -error-resilient default -max-intra-rate 900 -noise-sensitivity 3 \
+                 -static-thresh 1 -drop-threshold 30";
+    let rate = format!(
+        "-b:v {kbps}k -minrate {kbps}k -maxrate {kbps}k -bufsize {kbps}k -rc_init_occupancy {}k",
+        kbps / 2
+    );
+    format!("{fixed} {rate}").split_whitespace().map(str::to_owned).collect()
+}
+
+fn encode(clip: &Path, frames: usize, kbps: u64, more: &[String], out: &Path) -> Result<()> {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-nostdin", "-y", "-stream_loop", "-1", "-i"]).arg(clip);
+    command.args(["-pix_fmt", "yuv420p", "-frames:v", &frames.to_string()]).args(libvpx(kbps)).args(more);
+    let status = command.args(["-f", "ivf"]).arg(out).status()?;
+    if status.success() { Ok(()) } else { Err(format!("ffmpeg: {status}").into()) }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
+
+/// A coded frame.
+struct Frame {
+    /// Which picture it is of.
+    number: u64,
+    size: u32,
+    /// RFC 6386 section 9.1: the first bit says that it is not.
+    key: bool,
+}
+
+fn frames(ivf: &Path) -> Result<Vec<Frame>> {
+    let bytes = fs::read(ivf)?;
+    let mut frames = Vec::new();
+    let mut rest = bytes.get(IVF_HEADERS.0..).ok_or("an IVF file without its header")?;
+    while let Some((header, data)) = rest.split_at_checked(IVF_HEADERS.1) {
+        let size = little_endian(&header[..4]);
+        let (frame, after) =
+            data.split_at_checked(size as usize).ok_or("an IVF file that ends within a frame")?;
+        let key = frame.first().is_some_and(|first| first & 1 == 0);
+        frames.push(Frame { number: little_endian(&header[4..]), size: size as u32, key });
+        rest = after;
+    }
+    Ok(frames)
+}
+
+/// Sizes of all frames, none of which may be missing.
+fn sizes(ivf: &Path) -> Result<Vec<u32>> {
+    let frames = frames(ivf)?;
+    match (0..).zip(&frames).find(|(number, frame)| frame.number != *number) {
+        Some((number, _)) => Err(format!("libvpx left out frame {number}").into()),
+        None => Ok(frames.iter().map(|frame| frame.size).collect()),
+    }
+}
+
+/// Median of the absolute values as a standard deviation.
+fn spread(values: impl Iterator<Item = f64>) -> f64 {
+    1.4826 * median(values.map(f64::abs).collect())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+struct Clip {
+    path: PathBuf,
+    pictures: Vec<Arc<RawFrame>>,
+    size: (usize, usize),
+    seconds: f64,
+}
+
+fn open(path: &Path) -> Result<Clip> {
+    let mut source = open_clip(path, ClipOptions::default())?;
+    let pictures = std::iter::from_fn(|| source.next_picture()).collect();
+    Ok(Clip {
+        path: path.to_owned(),
+        pictures,
+        size: source.size(),
+        seconds: source.interval().as_secs_f64(),
+    })
+}
+
+impl Clip {
+    fn recorded(&self, kbps: u64, scratch: &Path) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
+        let once = self.pictures.len();
+        let (first, count) = ((LOOPS - KEPT) * once, KEPT * once);
+        encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
+        let all = sizes(scratch)?;
+        let (before, last) = (all[first - count..first].to_vec(), all[first..].to_vec());
+        let mut decoded = open_clip(scratch, ClipOptions::default())?;
+        let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..LOOPS * once {
+            let seen = decoded.next_picture().ok_or("the decoder gave too few pictures")?;
+            if index >= first {
+                let quality = quality(&self.pictures[index % once], &seen)?;
+                psnr_y.push((quality.psnr_y * 100.0).round() as u16);
+                psnr_avg.push((quality.psnr_avg * 100.0).round() as u16);
+                ssim.push((quality.ssim * 10_000.0).round() as i16);
+            }
+        }
+        let curve = serde_json::json!({
+            "bps": kbps * 1000,
+            "bytes": self.from_middle(&last), "psnr_y": self.from_middle(&psnr_y),
+            "psnr_avg": self.from_middle(&psnr_avg), "ssim": self.from_middle(&ssim),
+        });
+        Ok((curve, before, last))
+    }
+
+    /// Median size of a key frame that was asked for, over a frame's budget.
+    fn key_ratio(&self, kbps: u64, scratch: &Path) -> Result<f64> {
+        let force = ["-force_key_frames".to_owned(), format!("expr:gte(n,n_forced*{KEY_EVERY})")];
+        encode(&self.path, LOOPS * self.pictures.len(), kbps, &force, scratch)?;
+        let keys =
+            frames(scratch)?.into_iter().skip(1).filter(|frame| frame.key).map(|frame| f64::from(frame.size));
+        Ok(median(keys.collect()) / self.budget(kbps))
+    }
+
+    /// A run begins with a key frame, and should not with the clip's seam too.
+    fn from_middle<T: Clone>(&self, values: &[T]) -> Vec<T> {
+        let (first, second) = values.split_at(self.pictures.len() / 2);
+        [second, first].concat()
+    }
+
+    /// Where the clip begins again.
+    fn seams(&self) -> Vec<usize> {
+        let once = self.pictures.len();
+        (1..=KEPT).map(|time| time * once - once / 2).collect()
+    }
+
+    fn budget(&self, kbps: u64) -> f64 {
+        kbps as f64 * 125.0 * self.seconds
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [out, path, name, credit] = arguments.as_slice() else {
+        return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT".into());
+    };
+    let clip = open(Path::new(path))?;
+    let scratch = std::env::temp_dir().join(format!("record_vp8-{}.ivf", std::process::id()));
+    let (mut curves, mut noises, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for kbps in RATES {
+        let (curve, before, last) = clip.recorded(kbps, &scratch)?;
+        // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
+        let pairs = before.iter().zip(&last).map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
+        noises.push(spread(pairs));
+        // A seam is a cut, which the bounds do not bind.
+        let inner = last.chunks(clip.pictures.len()).flat_map(|time| time.iter().skip(1));
+        ratios.extend(inner.map(|&bytes| f64::from(bytes) / clip.budget(kbps)));
+        println!("{kbps} kbit/s: noise {:.3}", noises[noises.len() - 1]);
+        curves.push(curve);
+    }
+    let round = |value: f64| (value * 1e4).round() / 1e4;
+    let key = clip.key_ratio(RATES[RATES.len() / 2], &scratch)?;
+    fs::remove_file(&scratch)?;
+    let fit = serde_json::json!({
+        // A new target is the next frame's budget in libvpx's one-pass control; ffmpeg cannot change it on the way to measure that.
+        "lag_up_s": 0.0, "lag_down_s": 0.0,
+        "overshoot": round(ratios.iter().copied().fold(0.0, f64::max) - 1.0),
+        "undershoot": round(1.0 - ratios.iter().copied().fold(1.0, f64::min)),
+        "size_noise": round(median(noises)), "key_frame_ratio": round(key),
+    });
+    let table = serde_json::json!({
+        "clip": name, "credit": credit, "encoder": "libvpx VP8 in real time, as libwebrtc set it in 2016",
+        "width": clip.size.0, "height": clip.size.1, "interval_ns": (clip.seconds * 1e9).round() as u64,
+        "cuts": clip.seams(), "fit": fit, "curves": curves,
+    });
+    let table = Table::parse(&table.to_string(), out)?;
+    fs::write(out, table.to_json())?;
+    println!("{out}: {} frames, {:?}", table.frames(), table.fit);
+    Ok(())
+}
