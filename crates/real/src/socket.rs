@@ -112,6 +112,14 @@ impl Means {
         let _ = (local, batched);
         Ok(Means::Plain(Box::new(plain::Plain::new(socket))))
     }
+
+    #[cfg(target_os = "linux")]
+    fn batched(&self) -> Option<&linux::Batched> {
+        match self {
+            Means::Batched(socket) => Some(socket),
+            Means::Plain(_) => None,
+        }
+    }
 }
 
 fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
@@ -132,12 +140,9 @@ pub(crate) fn wait(sockets: &[&Socket], writable: bool, waker: &Waker, timeout: 
     }
     #[cfg(target_os = "linux")]
     {
-        let sockets = sockets.iter().filter_map(|socket| match &socket.means {
-            Means::Batched(socket) => Some(socket.as_ref()),
-            Means::Plain(_) => None,
-        });
-        if linux::wait(sockets, writable, waker, timeout) {
-            return;
+        let batched: Option<Vec<_>> = sockets.iter().map(|socket| socket.means.batched()).collect();
+        if let Some(batched) = batched {
+            return linux::wait(&batched, writable, waker, timeout);
         }
     }
     let _ = (sockets, writable);
