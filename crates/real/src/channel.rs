@@ -40,6 +40,12 @@ pub trait Channel: Send + Sync {
     /// # Errors
     /// [`Unsent`] if this one was not taken.
     fn send(&self, datagram: Bytes) -> Result<(), Unsent>;
+    /// Whether a datagram of `length` bytes would be sent without an older one being dropped for it. A driver waits until it
+    /// would. True of transports that can't tell.
+    fn has_room(&self, length: usize) -> bool {
+        let _ = length;
+        true
+    }
     /// The longest datagram that can be sent at present, in bytes; 0 while none can. It follows the path's MTU.
     fn max_datagram(&self) -> usize;
     /// Where what arrives waits, and where the end is noted.
@@ -87,8 +93,6 @@ pub struct ChannelStats {
     pub udp_received: u64,
     /// ... and their bytes.
     pub udp_received_bytes: u64,
-    /// Datagrams dropped before sending because newer ones needed the room, as far as the transport tells.
-    pub stale: u64,
 }
 
 /// Why a channel ended.
@@ -184,7 +188,7 @@ pub struct InboxCounters {
 }
 
 /// Most bytes that wait for a driver: 80 ms at 100 Mbit/s. A driver late by more than that has worse problems.
-const WAITING_BYTES: usize = 1 << 20;
+pub(crate) const WAITING_BYTES: usize = 1 << 20;
 /// What a waiting datagram costs beside its bytes, so that tiny ones are bounded too.
 const EACH: usize = 64;
 
@@ -292,7 +296,11 @@ impl Port for ChannelPort {
     }
 
     fn send(&mut self, datagrams: &[Outgoing], counters: &mut Counters) -> Result<usize, RealError> {
-        for datagram in datagrams {
+        for (done, datagram) in datagrams.iter().enumerate() {
+            if !self.0.has_room(datagram.meta.length) {
+                counters.blocked += 1;
+                return Ok(done);
+            }
             let mut bytes = BytesMut::with_capacity(datagram.meta.length);
             datagram.pieces().iter().for_each(|piece| bytes.put_slice(piece));
             match self.0.send(bytes.freeze()) {

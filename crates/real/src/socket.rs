@@ -122,7 +122,8 @@ impl Means {
     }
 }
 
-fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
+/// A socket at `local` that never waits, with buffers as large as the system grants.
+pub(crate) fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
     let domain = socket2::Domain::for_address(local);
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))?;
     // Smaller buffers than asked for are no reason to fail.
