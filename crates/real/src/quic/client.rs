@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, ConnectionError, Endpoint, EndpointConfig, TokioRuntime};
@@ -12,7 +11,7 @@ use wire::{Message, Offer, Role};
 use super::control::{Messages, write};
 use super::error::{ended, is_stranger};
 use super::identity::IdentityError;
-use super::limits::Limits;
+use super::limits::{Limits, duration};
 use super::link::{Parts, QuicChannel};
 use super::trust::{Trust, Verdict};
 use super::{ALPN, QuicError, Runtime, Token};
@@ -67,7 +66,7 @@ impl Call<'_> {
             let _inside = handle.enter();
             self.endpoint()?
         };
-        let patience = Duration::from_nanos(self.patience.as_nanos().max(0) as u64);
+        let patience = duration(self.patience);
         let making = self.make(&endpoint, config, &verdict, Arc::new(inbox), handle);
         handle
             .block_on(async { tokio::time::timeout(patience, making).await })

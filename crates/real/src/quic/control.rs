@@ -87,25 +87,23 @@ pub struct Gate {
     watch: bool,
 }
 
-/// How long whoever has connected may take to say what for.
-pub const OPEN_WITHIN: Duration = Duration::from_secs(5);
-
 impl Gate {
     /// A gate for those who know `token`, to do what is allowed here.
     pub fn new(token: Token, publish: bool, watch: bool) -> Gate {
         Gate { token, publish, watch }
     }
 
-    /// Waits for the first message, no longer than [`OPEN_WITHIN`], and judges it.
+    /// Waits for the first message, no longer than `within`, and judges it.
     ///
     /// # Errors
     /// Why they may not come in, and the same in words for them.
     pub async fn greet<R: AsyncRead + Unpin>(
         &self,
         messages: &mut Messages<R>,
+        within: Duration,
     ) -> Result<Request, (Refusal, String)> {
         let refuse = |why: Refusal, text: String| Err((why, text));
-        match tokio::time::timeout(OPEN_WITHIN, messages.next()).await {
+        match tokio::time::timeout(within, messages.next()).await {
             Err(_) => refuse(Refusal::Late, "nobody said what for".to_owned()),
             Ok(Err(error)) => refuse(Refusal::Malformed, error.to_string()),
             Ok(Ok(message)) => self.judge(&message),
@@ -213,6 +211,15 @@ mod tests {
     #[test]
     fn a_stream_that_ends_opens_nothing() {
         let mut messages = Messages::new(&b"\0"[..]);
-        assert_eq!(block_on(gate().greet(&mut messages)).unwrap_err().0, Refusal::Malformed);
+        let refused = block_on(gate().greet(&mut messages, Duration::from_secs(5))).unwrap_err();
+        assert_eq!(refused.0, Refusal::Malformed);
+    }
+
+    #[test]
+    fn silence_opens_nothing_either() {
+        let (ours, _theirs) = tokio::io::duplex(64);
+        let mut messages = Messages::new(ours);
+        let refused = block_on(gate().greet(&mut messages, Duration::from_millis(20))).unwrap_err();
+        assert_eq!(refused.0, Refusal::Late);
     }
 }

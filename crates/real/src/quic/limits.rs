@@ -15,8 +15,10 @@ use super::identity::IdentityError;
 pub struct Limits {
     /// Connections that have shown the token, at a time. Each may cost [`MEMORY`](Limits::MEMORY).
     pub guests: usize,
-    /// Connections that have not shown it yet, at a time. Each has [`OPEN_WITHIN`](super::OPEN_WITHIN) to do so.
+    /// Connections that have not shown it yet, at a time.
     pub strangers: usize,
+    /// How long each of them may take for the handshake, and again to say what for.
+    pub open_within: Span,
     /// Handshakes a second in the long run, and at once after a pause. A handshake costs a server about a millisecond of
     /// CPU (a signature and a key exchange). When half of them are used, newcomers must first show that they receive
     /// what is sent to their address (RFC 9000 section 8.1.2).
@@ -29,12 +31,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Eight guests, 32 strangers, 20 handshakes a second (2 % of a core), silence of 10 s (a tunnel on a train), a sign of
+    /// Eight guests, 32 strangers, 3 s for each step at the door, 20 handshakes a second (2 % of a core), silence of 10 s (a tunnel on a train), a sign of
     /// life every 3 s (three may be lost before that).
     fn default() -> Limits {
         Limits {
             guests: 8,
             strangers: 32,
+            open_within: Span::from_secs(3),
             handshakes: 20,
             idle: Span::from_secs(10),
             keep_alive: Span::from_secs(3),
@@ -56,13 +59,12 @@ impl Limits {
 
     /// quinn's settings of a connection.
     pub(crate) fn transport(&self) -> Result<Arc<TransportConfig>, IdentityError> {
-        let millis = |span: Span| Duration::from_nanos(span.as_nanos().max(0) as u64);
-        let idle = IdleTimeout::try_from(millis(self.idle));
+        let idle = IdleTimeout::try_from(duration(self.idle));
         let idle = idle.map_err(|error| IdentityError::Unusable(format!("idle timeout: {error}")))?;
         let mut config = TransportConfig::default();
         config
             .max_idle_timeout(Some(idle))
-            .keep_alive_interval(Some(millis(self.keep_alive)))
+            .keep_alive_interval(Some(duration(self.keep_alive)))
             .max_concurrent_bidi_streams(VarInt::from_u32(1))
             .max_concurrent_uni_streams(VarInt::from_u32(0))
             .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
@@ -74,6 +76,11 @@ impl Limits {
             .congestion_controller_factory(Arc::new(OpenWindow));
         Ok(Arc::new(config))
     }
+}
+
+/// A span as the standard library has it; none for those below zero.
+pub(super) fn duration(span: Span) -> Duration {
+    Duration::from_nanos(span.as_nanos().max(0) as u64)
 }
 
 /// A congestion controller that never holds anything back: the media session's controller decides how much is sent, and its

@@ -15,11 +15,13 @@ mod limits;
 mod link;
 mod runtime;
 mod server;
+#[cfg(test)]
+mod tests;
 mod token;
 mod trust;
 
 pub use client::{Call, Session};
-pub use control::{ControlError, Gate, Messages, OPEN_WITHIN, Request, write};
+pub use control::{ControlError, Gate, Messages, Request, write};
 pub use error::QuicError;
 pub use identity::{Fingerprint, Identity, IdentityError};
 pub use limits::{Limits, Turnstile};

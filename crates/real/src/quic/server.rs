@@ -3,23 +3,24 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
     Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime,
     VarInt,
 };
+use quinn_proto::HashedConnectionIdGenerator;
+use ring::hmac;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 use units::Span;
 use wire::{Message, Offer, Refusal};
 
-use super::control::{Gate, Messages, OPEN_WITHIN, Request, write};
+use super::control::{Gate, Messages, Request, write};
 use super::error::BUSY;
 use super::identity::{Identity, IdentityError};
-use super::limits::{Limits, Turnstile};
+use super::limits::{Limits, Turnstile, duration};
 use super::link::{Parts, QuicChannel};
 use super::{ALPN, QuicError, Runtime};
 use crate::channel::Inbox;
@@ -88,11 +89,8 @@ impl Server {
         let config = config(identity, &limits)?;
         let wrong = |source| RealError::new(listen, source);
         let socket = socket::bind(listen).map_err(wrong)?;
-        // A key that outlives the process lets a server tell the clients of its predecessor that it knows nothing of them
-        // (RFC 9000 section 10.3).
-        let endpoint_config = EndpointConfig::new(Arc::new(reset_key(identity)));
         let _inside = runtime.handle().enter();
-        let endpoint = Endpoint::new(endpoint_config, Some(config), socket, Arc::new(TokioRuntime));
+        let endpoint = Endpoint::new(endpoint_config(identity), Some(config), socket, Arc::new(TokioRuntime));
         let endpoint = endpoint.map_err(wrong)?;
         let (sender, admitted) = mpsc::channel(limits.guests.max(1));
         let tally = Arc::new(Tally::default());
@@ -122,9 +120,8 @@ impl Server {
 
     /// The next who has shown the token; `None` if nobody does within `patience`.
     pub fn accept(&mut self, patience: Span) -> Option<Guest> {
-        let patience = Duration::from_nanos(patience.as_nanos().max(0) as u64);
         let Server { admitted, runtime, .. } = self;
-        runtime.block_on(async { timeout(patience, admitted.recv()).await }).ok().flatten()
+        runtime.block_on(async { timeout(duration(patience), admitted.recv()).await }).ok().flatten()
     }
 
     /// What was done at the door so far.
@@ -193,11 +190,19 @@ fn config(identity: &Identity, limits: &Limits) -> Result<ServerConfig, QuicErro
     Ok(config)
 }
 
-fn reset_key(identity: &Identity) -> ring::hmac::Key {
+/// Settings by which a server recognises the connections of its predecessor: keys that follow from the identity and so
+/// outlive the process. It knows nothing of those connections, but can tell their clients so (RFC 9000 section 10.3), who
+/// would otherwise wait for their idle timeout.
+fn endpoint_config(identity: &Identity) -> EndpointConfig {
     let key = identity.key();
-    let seed = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.secret_der());
-    let derived = ring::hmac::sign(&seed, b"framewire stateless reset");
-    ring::hmac::Key::new(ring::hmac::HMAC_SHA256, derived.as_ref())
+    let seed = hmac::Key::new(hmac::HMAC_SHA256, key.secret_der());
+    let reset = hmac::sign(&seed, b"framewire stateless reset");
+    let names = hmac::sign(&seed, b"framewire connection id");
+    let names = u64::from_be_bytes(names.as_ref()[..8].try_into().expect("32 bytes have eight"));
+    let reset = hmac::Key::new(hmac::HMAC_SHA256, reset.as_ref());
+    let mut config = EndpointConfig::new(Arc::new(reset));
+    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(names)));
+    config
 }
 
 /// Looks at everybody who comes.
@@ -244,11 +249,12 @@ impl Door {
 
     /// Handshake, greeting, and in.
     async fn meet(&self, incoming: Incoming) {
-        let Ok(Ok(connection)) = timeout(OPEN_WITHIN, incoming.into_future()).await else {
+        let within = duration(self.limits.open_within);
+        let Ok(Ok(connection)) = timeout(within, incoming.into_future()).await else {
             count(&self.tally.failed);
             return;
         };
-        let Ok(Ok((mut control, receive))) = timeout(OPEN_WITHIN, connection.accept_bi()).await else {
+        let Ok(Ok((mut control, receive))) = timeout(within, connection.accept_bi()).await else {
             count(&self.tally.refused);
             connection.close(VarInt::from_u32(Refusal::Late as u32), b"nobody said what for");
             return;
@@ -274,7 +280,7 @@ impl Door {
         &self,
         messages: &mut Messages<RecvStream>,
     ) -> Result<(Request, OwnedSemaphorePermit, Arc<Inbox>), (Refusal, String)> {
-        let request = self.gate.greet(messages).await?;
+        let request = self.gate.greet(messages, duration(self.limits.open_within)).await?;
         let place = self.places.clone().try_acquire_owned();
         let place = place.map_err(|_| (Refusal::Busy, BUSY.to_owned()))?;
         let inbox = Inbox::new(self.clock).map_err(|error| (Refusal::Other, error.to_string()))?;
