@@ -39,5 +39,5 @@ pub use driver::Driver;
 pub use error::RealError;
 pub use relay::{Relay, RelayCounters, RelaySettings};
 pub use settings::{Counters, Limits, Peer, Settings};
-pub use threaded::{CodecTimes, Prefetched, ThreadedDecoder, ThreadedEncoder};
+pub use threaded::{CodecTimes, Newest, Prefetched, ThreadedDecoder, ThreadedEncoder};
 pub use waker::{Stop, Waker};
