@@ -67,7 +67,7 @@ impl Source for Held {
 
 /// Runs the chain once.
 pub fn run(input: &Input) -> Result<Benchmark, Failure> {
-    let loopback = Loopback::open(None)?;
+    let mut loopback = Loopback::open(None)?;
     let clock = loopback.near().clock();
     let (sender, encode_times) = sender(&loopback, input)?;
     let watch = Watch::on(clock);
