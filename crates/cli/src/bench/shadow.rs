@@ -2,7 +2,7 @@
 //! compared.
 //!
 //! The link, sender and receiver are the same code; what differs is who drives them. So what differs in the results is the
-//! machine: its timers, its scheduler, its sockets. Over QUIC two more things do: each packet is some 35 bytes longer, which the
+//! machine: its timers, its scheduler, its sockets. Over QUIC two more things do: each packet is 30 bytes longer, which the
 //! simulator's is not, and the link's clock starts with the handshake, a few round trips before the media.
 
 use std::sync::{Arc, Mutex};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::congestion::{Controller, ControllerFactory};
-use quinn::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use quinn::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 use units::{Span, Time};
 use wire::Message;
 
@@ -19,9 +19,9 @@ pub struct Limits {
     pub strangers: usize,
     /// How long each of them may take for the handshake, and again to say what for.
     pub open_within: Span,
-    /// Handshakes a second in the long run, and at once after a pause. A handshake costs a server about a millisecond of
-    /// CPU (a signature and a key exchange). When half of them are used, newcomers must first show that they receive
-    /// what is sent to their address (RFC 9000 section 8.1.2).
+    /// Handshakes a second in the long run, and at once after a pause. Each costs a signature and a key exchange. When half
+    /// of them are used, newcomers must first show that they receive what is sent to their address (RFC 9000 section
+    /// 8.1.2).
     pub handshakes: u32,
     /// A peer that is silent for this long is gone.
     pub idle: Span,
@@ -31,8 +31,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Eight guests, 32 strangers, 3 s for each step at the door, 20 handshakes a second (2 % of a core), silence of 10 s (a tunnel on a train), a sign of
-    /// life every 3 s (three may be lost before that).
+    /// Eight guests, 32 strangers, 3 s for each step at the door (a handshake takes a few round trips), 20 handshakes a
+    /// second (all guests coming back at once, twice over), silence of 10 s (a tunnel on a train), a sign of life every 3 s
+    /// (three may be lost before that).
     fn default() -> Limits {
         Limits {
             guests: 8,
@@ -50,6 +51,9 @@ impl Default for Limits {
 const SEND_BUFFER: usize = 64 << 10;
 /// Bytes of received datagrams that wait for our task to move them to the inbox.
 const RECEIVE_BUFFER: usize = 256 << 10;
+/// The peer's QUIC acknowledges every so many packets, or after its usual 25 ms, where it would every second one. Nothing of
+/// ours waits for these acknowledgements, and each costs both ends a packet.
+const ACKNOWLEDGE_EVERY: u32 = 16;
 /// Bytes of a control stream that a peer may have on the way: a few of its messages.
 const STREAM_WINDOW: u32 = 4 * Message::MAX_LEN as u32;
 
@@ -61,8 +65,11 @@ impl Limits {
     pub(crate) fn transport(&self) -> Result<Arc<TransportConfig>, IdentityError> {
         let idle = IdleTimeout::try_from(duration(self.idle));
         let idle = idle.map_err(|error| IdentityError::Unusable(format!("idle timeout: {error}")))?;
+        let mut rarely = AckFrequencyConfig::default();
+        rarely.ack_eliciting_threshold(VarInt::from_u32(ACKNOWLEDGE_EVERY));
         let mut config = TransportConfig::default();
         config
+            .ack_frequency_config(Some(rarely))
             .max_idle_timeout(Some(idle))
             .keep_alive_interval(Some(duration(self.keep_alive)))
             .max_concurrent_bidi_streams(VarInt::from_u32(1))
