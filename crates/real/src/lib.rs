@@ -10,8 +10,9 @@
 //!  a datagram, a Waker  <----------------------------+
 //! ```
 //!
-//! [`quic`] makes such channels, for those who may have one. [`Relay`] runs the simulator's own [`netsim::Link`] on the real clock between two sockets. [`ThreadedEncoder`] and
-//! [`ThreadedDecoder`] move codecs to threads of their own, so that coding a picture does not hold up the network.
+//! [`quic`] makes such channels, for those who may have one. [`Relay`] runs the simulator's own [`netsim::Link`] on the
+//! real clock between two sockets. [`ThreadedEncoder`] and [`ThreadedDecoder`] move codecs to threads of their own, so that
+//! coding a picture does not hold up the network.
 
 #![allow(
     clippy::disallowed_methods,

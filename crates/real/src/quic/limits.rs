@@ -139,18 +139,26 @@ impl Turnstile {
 
     /// Takes a turn, if there is one.
     pub fn turn(&mut self, now: Time) -> bool {
-        let elapsed = self.last.map_or(Span::ZERO, |last| now - last).as_nanos().max(0) as u64;
-        self.last = Some(now);
-        let full = u64::from(self.rate) * TURN;
-        self.left = self.left.saturating_add(elapsed.saturating_mul(u64::from(self.rate))).min(full);
+        self.refill(now);
         let open = self.left >= TURN;
         self.left -= if open { TURN } else { 0 };
         open
     }
 
     /// More than half of the turns are used.
-    pub fn is_busy(&self) -> bool {
-        self.left < u64::from(self.rate) * TURN / 2
+    pub fn is_busy(&mut self, now: Time) -> bool {
+        self.refill(now);
+        self.left < self.full() / 2
+    }
+
+    fn refill(&mut self, now: Time) {
+        let elapsed = self.last.map_or(Span::ZERO, |last| now - last).as_nanos().max(0) as u64;
+        self.last = Some(now);
+        self.left = self.left.saturating_add(elapsed.saturating_mul(u64::from(self.rate))).min(self.full());
+    }
+
+    fn full(&self) -> u64 {
+        u64::from(self.rate) * TURN
     }
 }
 
@@ -163,9 +171,10 @@ mod tests {
         let mut turnstile = Turnstile::new(20);
         let passed = (0..100).filter(|_| turnstile.turn(Time::from_secs(5))).count();
         assert_eq!(passed, 20);
-        assert!(turnstile.is_busy());
-        let passed = (0..10_000).filter(|k| turnstile.turn(Time::from_millis(5_000 + k))).count();
-        assert_eq!(passed, 199);
-        assert!(turnstile.turn(Time::from_secs(1_000)) && !turnstile.is_busy());
+        assert!(turnstile.is_busy(Time::from_secs(5)));
+        assert!(!turnstile.is_busy(Time::from_secs(6)), "a second later all turns are back");
+        let passed = (0..10_000).filter(|k| turnstile.turn(Time::from_millis(6_000 + k))).count();
+        assert_eq!(passed, 20 + 199);
+        assert!(!turnstile.turn(Time::from_secs(15)) && turnstile.turn(Time::from_secs(1_000)));
     }
 }

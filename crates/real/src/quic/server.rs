@@ -227,14 +227,15 @@ impl Door {
     }
 
     fn look_at(self: &Arc<Door>, incoming: Incoming, turnstile: &mut Turnstile) {
-        if turnstile.is_busy() && incoming.may_retry() {
+        let now = self.clock.now();
+        if turnstile.is_busy(now) && incoming.may_retry() {
             count(&self.tally.retried);
             // It can only be refused to those it was asked of before, and `may_retry` excludes them.
             let _ = incoming.retry();
             return;
         }
         let place = self.strangers.clone().try_acquire_owned().ok();
-        let Some(place) = place.filter(|_| turnstile.turn(self.clock.now())) else {
+        let Some(place) = place.filter(|_| turnstile.turn(now)) else {
             count(&self.tally.turned_away);
             incoming.refuse();
             return;
