@@ -260,6 +260,10 @@ impl Inbox {
     }
 }
 
+/// Between a driver and the wire there is another thread to wake, which costs as much as sending several packets; those of half
+/// a millisecond go together. That is a burst of two at 40 Mbit/s, where RFC 9002 section 7.7 allows ten.
+const GRAIN: Span = Span::from_micros(500);
+
 /// A channel as a driver's way to its peer.
 pub(crate) struct ChannelPort(Arc<dyn Channel>);
 
@@ -314,6 +318,10 @@ impl Port for ChannelPort {
         }
         counters.writes += 1;
         Ok(datagrams.len())
+    }
+
+    fn grain(&self) -> Span {
+        GRAIN
     }
 
     fn wait(&self, _blocked: bool, waker: &Waker, timeout: Span) {

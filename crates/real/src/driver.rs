@@ -29,6 +29,8 @@ pub struct Driver {
     pending: Range<usize>,
     /// The latest time the endpoint was told: it must not see an earlier one.
     told: Time,
+    /// When something was last sent.
+    sent_at: Time,
 }
 
 /// What carries a driver's datagrams: a UDP socket, or a channel.
@@ -43,6 +45,8 @@ pub(crate) trait Port: Send {
     /// Sends datagrams in order without waiting, and returns how many of them it is done with. With the others it waits
     /// for room.
     fn send(&mut self, datagrams: &[Outgoing], counters: &mut Counters) -> Result<usize, RealError>;
+    /// How far apart it is worth sending: packets due within this go together.
+    fn grain(&self) -> Span;
     /// Waits until something has arrived (or, if `blocked`, there is room), the waker rings, or `timeout` is over.
     fn wait(&self, blocked: bool, waker: &Waker, timeout: Span);
 }
@@ -94,6 +98,7 @@ impl Driver {
             outgoing: (0..BATCH).map(|_| Outgoing::new()).collect(),
             pending: 0..0,
             told: Time::ZERO,
+            sent_at: Time::ZERO,
         }
     }
 
@@ -264,6 +269,7 @@ impl Driver {
         // The payload's bytes are shared with whoever coded them, and wanted back.
         self.outgoing[start..start + done].iter_mut().for_each(|datagram| datagram.meta.payload = None);
         self.pending.start += done;
+        self.sent_at = self.told;
         Ok(self.pending.is_empty())
     }
 
@@ -273,6 +279,7 @@ impl Driver {
         /// While the system takes no datagrams, the endpoint's wishes can't be met; the socket says when it can be tried.
         const BLOCKED: Span = Span::from_millis(1);
         let blocked = !self.pending.is_empty();
+        let due = due.max(self.sent_at + self.port.grain());
         let due = if blocked { now + BLOCKED } else { due.min(now + LONGEST) };
         self.port.wait(blocked, &self.waker, due - now - self.spin);
     }

@@ -104,6 +104,10 @@ impl Port for UdpPort {
         Ok(done)
     }
 
+    fn grain(&self) -> Span {
+        Span::ZERO
+    }
+
     fn wait(&self, blocked: bool, waker: &Waker, timeout: Span) {
         socket::wait(&[&self.socket], blocked, waker, timeout);
     }

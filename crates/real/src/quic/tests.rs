@@ -156,6 +156,8 @@ fn datagrams_arrive_intact_in_order_and_in_time() {
     assert!(notebook.packets.len() >= 4_950, "{} of 5000 arrived", notebook.packets.len());
     assert!(notebook.packets.is_sorted());
     assert!(sender.heard >= 490, "{} answers", sender.heard);
+    // Packets 200 us apart go two or three at a time.
+    assert!(counters.writes < 3_500, "{} writes", counters.writes);
     assert!(p50 < Span::from_millis(10));
 }
 
