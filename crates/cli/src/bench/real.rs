@@ -138,7 +138,7 @@ fn pacing_errors(recording: &Recording) -> (Vec<f64>, Vec<f64>) {
         let first = frame[0];
         let mut due = Span::ZERO;
         for pair in frame.windows(2) {
-            due = due + PACING.time_to_send(Bytes::new(u64::from(pair[0].size)));
+            due += PACING.time_to_send(Bytes::new(u64::from(pair[0].size)));
             let off = |span: Span| (span - due).as_millis_f64().abs();
             sent.push(off(pair[1].sent - first.sent));
             if let (Some(start), Some(at)) = (first.arrived, pair[1].arrived) {

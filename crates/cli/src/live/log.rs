@@ -10,8 +10,10 @@ use units::HostClock;
 
 use crate::failure::Failure;
 
+type Shared = Arc<Mutex<Qlog<BufWriter<File>>>>;
+
 /// A log being written, if one was asked for.
-pub struct Log(Option<(PathBuf, Arc<Mutex<Qlog<BufWriter<File>>>>)>);
+pub struct Log(Option<(PathBuf, Shared)>);
 
 impl Log {
     /// Begins the log.
