@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use real::quic::{Fingerprint, Token};
 use units::{Rate, Span};
 
-use crate::values::{CcList, Input, PictureSize, Sink, Target};
+use crate::values::{CcList, Feed, Input, Listen, PictureSize, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
 const MOST_SEED: u64 = i64::MAX as u64;
@@ -48,7 +49,7 @@ pub enum Command {
     Lab(Lab),
     /// Measure the speed of this machine and build
     Bench(Bench),
-    /// Encode a clip and send it over UDP in real time
+    /// Encode a clip and send it over QUIC or UDP in real time
     Send(Send),
     /// Receive what `framewire send` sends
     Receive(Receive),
@@ -282,7 +283,13 @@ Examples:
   framewire bench all --json > bench.json
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
-the whole chain over UDP in real time, `shadow` one scenario in both worlds.
+the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds.
+
+`real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
+  late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
+  sender_cpu_share     CPU time of the sender's driver and QUIC threads over the run, of one core; wanted: < 0.15
+  pacing_error_*_ms    how far a packet's distance from its frame's first is from what the bytes between them take at
+                       the pacing rate, when it was handed over (sent) and at the far end (arrived); wanted: P99 < 1
 docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
 pub struct Bench {
     /// What to measure
@@ -306,6 +313,8 @@ pub enum Measured {
     Scale,
     /// Frame rate and added delay in real time
     Live,
+    /// Late frames, cost and pacing of the QUIC transport
+    Real,
     /// Virtual against real time
     Shadow,
     /// All of them
@@ -316,20 +325,25 @@ pub enum Measured {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  framewire send udp://receiver.example:4433 --input clip.mp4
+  framewire send quic://receiver.example:4433?pin=SHA256 --token TOKEN --input clip.mp4
+  framewire send quic://receiver.example:4433 --ca ours.pem --token TOKEN --input camera --size 1280x720
   framewire send udp://[::1]:4433 --input synthetic --size 1280x720 --fps 60 --duration 30s --cc sqp:target=0.8
 
-Start `framewire receive` at the other end first.")]
+Start `framewire receive` at the other end first; over QUIC it prints the pin and the token. Plain UDP is neither
+encrypted nor does it ask for a token: use it on networks of your own.")]
 pub struct Send {
-    /// Where to: udp://HOST:PORT
-    #[arg(value_name = "udp://HOST:PORT")]
+    /// Where to: quic://HOST:PORT, or udp://HOST:PORT; HOST:PORT alone is UDP
+    #[arg(value_name = "quic://HOST:PORT")]
     pub target: Target,
-    /// The clip: Y4M, anything ffmpeg reads, or `synthetic`; it repeats
+    /// The clip: Y4M, anything ffmpeg reads, `-` for Y4M on standard input, `camera` (or /dev/videoN), or `synthetic`
     #[arg(long, value_name = "CLIP")]
-    pub input: Input,
+    pub input: Feed,
     /// Congestion controller: NAME or NAME:OPTION=VALUE,OPTION=VALUE
     #[arg(long, value_name = "CC", default_value = "sqp")]
     pub cc: CcList,
+    /// Codec
+    #[arg(long, value_enum, default_value = "h264")]
+    pub codec: Codec,
     /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
     #[arg(long, value_name = "WxH")]
     pub size: Option<PictureSize>,
@@ -345,29 +359,79 @@ pub struct Send {
     /// Highest rate
     #[arg(long, default_value = "100mbit")]
     pub max: Rate,
-    /// How long to send; until the clip ends once if left out
+    /// How long to send, repeating the clip; until the clip ends once if left out
     #[arg(long)]
     pub duration: Option<Span>,
+    /// QUIC: the receiver's token
+    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
+    pub token: Option<Token>,
+    /// QUIC: SHA-256 of the receiver's certificate, which it prints; then no other is accepted, and this one whoever signed it
+    #[arg(long, value_name = "SHA256")]
+    pub pin: Option<Fingerprint>,
+    /// QUIC: accept certificates signed by those in this PEM file, instead of those this machine trusts
+    #[arg(long, value_name = "FILE", conflicts_with = "pin")]
+    pub ca: Option<PathBuf>,
+    /// QUIC: a name for what is sent
+    #[arg(long, default_value = "")]
+    pub name: String,
+    /// Write what happens to this file as qlog (JSON-SEQ), which qvis opens
+    #[arg(long, value_name = "FILE.sqlog")]
+    pub qlog: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
+}
+
+/// A codec to send with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Codec {
+    /// H.264, constrained baseline, by openh264
+    H264,
+}
+
+impl Codec {
+    /// Its name in WebCodecs: constrained baseline at the level our encoder announces.
+    pub fn web_name(self) -> &'static str {
+        match self {
+            Codec::H264 => "avc1.42E034",
+        }
+    }
 }
 
 /// `framewire receive`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  framewire receive --listen 0.0.0.0:4433 --output got.y4m
-  framewire receive --listen [::]:4433 --output null --json")]
+  framewire receive --listen quic://0.0.0.0:4433 --output play
+  framewire receive --listen quic://[::]:4433 --cert cert.pem --key key.pem --token TOKEN --output got.y4m
+  framewire receive --listen 0.0.0.0:4433 --output null --json
+
+Over QUIC, a certificate is made for the occasion unless one is given, and a token unless one is given; both are printed,
+ready to be used by `framewire send`. One sender is received, and the command ends with it.")]
 pub struct Receive {
-    /// Address and port to listen on
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub listen: SocketAddr,
-    /// Where decoded pictures go: a .y4m file, or `null` to decode and drop them
-    #[arg(long, value_name = "FILE.y4m|null", default_value = "null")]
+    /// Address and port to listen on: quic://ADDR:PORT; ADDR:PORT alone is UDP
+    #[arg(long, value_name = "quic://ADDR:PORT")]
+    pub listen: Listen,
+    /// Where decoded pictures go: a .y4m file, `play` to show them with ffplay, or `null` to decode and drop them
+    #[arg(long, value_name = "FILE.y4m|play|null", default_value = "null")]
     pub output: Sink,
+    /// The sender's congestion controller, whose receiver half is run; over QUIC the sender says it
+    #[arg(long, value_name = "CC")]
+    pub cc: Option<CcList>,
     /// Give up after this long without a packet
     #[arg(long, default_value = "10s")]
     pub timeout: Span,
+    /// QUIC: the token that senders must show; made and printed if left out
+    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
+    pub token: Option<Token>,
+    /// QUIC: our certificate and those that signed it, in PEM; one is made if left out, for 13 days
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// QUIC: the certificate's key, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Write what happens to this file as qlog (JSON-SEQ), which qvis opens
+    #[arg(long, value_name = "FILE.sqlog")]
+    pub qlog: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
 }

@@ -10,6 +10,11 @@ pub fn json(value: &Value) {
     println!("{value:#}");
 }
 
+/// A stranger's words fit to be printed: one line, without characters that move a terminal's cursor.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// A progress bar over `length` steps, drawn on standard error if that is a terminal; otherwise nothing at all.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
     // indicatif's own target is standard error, hidden where that is no terminal.

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use real::quic::Fingerprint;
+
 /// One or more congestion controllers, each known to be buildable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CcList(pub Vec<String>);
@@ -73,6 +75,34 @@ impl FromStr for Input {
     }
 }
 
+/// What to send: a clip, or pictures as they are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// A clip.
+    Clip(Input),
+    /// A Y4M stream on standard input.
+    Stdin,
+    /// A camera: a device of Video4Linux.
+    Camera(PathBuf),
+}
+
+/// The camera, where none is named.
+const CAMERA: &str = "/dev/video0";
+
+impl FromStr for Feed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Feed, String> {
+        match text {
+            "-" => Ok(Feed::Stdin),
+            "camera" => Ok(Feed::Camera(CAMERA.into())),
+            device if device.starts_with("/dev/video") => Ok(Feed::Camera(device.into())),
+            "" => Err("a clip's path, `-`, `camera` or `synthetic`".to_owned()),
+            clip => Ok(Feed::Clip(clip.parse()?)),
+        }
+    }
+}
+
 /// Where pictures go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
@@ -80,6 +110,8 @@ pub enum Sink {
     Null,
     /// To a Y4M file.
     Y4m(PathBuf),
+    /// To a window of ffplay.
+    Play,
 }
 
 impl FromStr for Sink {
@@ -88,26 +120,78 @@ impl FromStr for Sink {
     fn from_str(text: &str) -> Result<Sink, String> {
         match text {
             "null" => Ok(Sink::Null),
+            "play" => Ok(Sink::Play),
             path if path.ends_with(".y4m") => Ok(Sink::Y4m(path.into())),
-            other => Err(format!("`{other}` is neither a .y4m file nor null")),
+            other => Err(format!("`{other}` is neither a .y4m file, nor play, nor null")),
         }
     }
 }
 
-/// A UDP address to send to; its name is looked up when it is used.
+/// How packets travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Plain UDP.
+    Udp,
+    /// QUIC.
+    Quic,
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scheme::Udp => "udp",
+            Scheme::Quic => "quic",
+        })
+    }
+}
+
+impl Scheme {
+    /// A scheme and what follows it; UDP where there is none.
+    fn split(text: &str) -> Option<(Scheme, &str)> {
+        match text.split_once("://") {
+            None => Some((Scheme::Udp, text)),
+            Some(("udp", rest)) => Some((Scheme::Udp, rest)),
+            Some(("quic", rest)) => Some((Scheme::Quic, rest)),
+            Some(_) => None,
+        }
+    }
+}
+
+/// An address to send to; its name is looked up when it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target(String);
+pub struct Target {
+    /// How packets travel there.
+    pub scheme: Scheme,
+    /// HOST:PORT.
+    address: String,
+    /// The fingerprint of its certificate, if the address says it (`?pin=`).
+    pub pin: Option<Fingerprint>,
+}
 
 impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Target, String> {
-        let accepted =
-            || format!("`{text}` is not an address such as udp://192.0.2.1:4433 or udp://host.example:4433");
-        let address = text.strip_prefix("udp://").ok_or_else(accepted)?.trim_end_matches('/');
+        let accepted = || {
+            format!(
+                "`{text}` is not an address such as udp://192.0.2.1:4433 or quic://host.example:4433?pin=..."
+            )
+        };
+        let (scheme, rest) = Scheme::split(text).ok_or_else(accepted)?;
+        let (address, query) =
+            rest.split_once('?').map_or((rest, None), |(front, query)| (front, Some(query)));
+        let pin = match (scheme, query.map(|query| query.strip_prefix("pin="))) {
+            (_, None) => None,
+            (Scheme::Quic, Some(Some(pin))) => Some(pin.parse()?),
+            _ => return Err(accepted()),
+        };
+        let address = address.trim_end_matches('/');
         let (host, port) = address.rsplit_once(':').ok_or_else(accepted)?;
         let port: u16 = port.parse().map_err(|_| accepted())?;
-        if host.is_empty() || port == 0 { Err(accepted()) } else { Ok(Target(address.to_owned())) }
+        if host.is_empty() || port == 0 {
+            return Err(accepted());
+        }
+        Ok(Target { scheme, address: address.to_owned(), pin })
     }
 }
 
@@ -117,14 +201,39 @@ impl Target {
     /// # Errors
     /// A sentence if it stands for none.
     pub fn resolve(&self) -> Result<SocketAddr, String> {
-        let found = self.0.to_socket_addrs().map_err(|error| format!("udp://{}: {error}", self.0))?;
-        found.into_iter().next().ok_or_else(|| format!("udp://{}: the name has no address", self.0))
+        let found = self.address.to_socket_addrs().map_err(|error| format!("{self}: {error}"))?;
+        found.into_iter().next().ok_or_else(|| format!("{self}: the name has no address"))
+    }
+
+    /// The host's name or address, without the brackets of an IPv6 one.
+    pub fn host(&self) -> &str {
+        let host = self.address.rsplit_once(':').map_or(&*self.address, |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "udp://{}", self.0)
+        write!(f, "{}://{}", self.scheme, self.address)
+    }
+}
+
+/// Where to listen, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// How packets come.
+    pub scheme: Scheme,
+    /// The address.
+    pub at: SocketAddr,
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        let accepted = || format!("`{text}` is not an address such as 0.0.0.0:4433 or quic://[::]:4433");
+        let (scheme, at) = Scheme::split(text).ok_or_else(accepted)?;
+        Ok(Listen { scheme, at: at.parse().map_err(|_| accepted())? })
     }
 }
 
@@ -175,9 +284,38 @@ mod tests {
     #[test]
     fn targets_need_scheme_host_and_port() {
         assert_eq!("udp://[::1]:9".parse::<Target>().unwrap().resolve().unwrap(), "[::1]:9".parse().unwrap());
-        for bad in ["1.2.3.4:5", "udp://host", "udp://:1", "udp://h:0", "udp://h:99999", "tcp://h:1"] {
+        assert_eq!("1.2.3.4:5".parse::<Target>().unwrap().to_string(), "udp://1.2.3.4:5");
+        for bad in [
+            "1.2.3.4",
+            "udp://host",
+            "udp://:1",
+            "udp://h:0",
+            "udp://h:99999",
+            "tcp://h:1",
+            "udp://h:1?pin=0",
+        ] {
             assert!(bad.parse::<Target>().unwrap_err().contains("is not an address such as"), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_pin_is_part_of_the_address() {
+        let pin = "00".repeat(32);
+        let target: Target = format!("quic://[::1]:4433?pin={pin}").parse().unwrap();
+        assert_eq!(
+            (target.scheme, target.host(), target.pin.unwrap().to_string()),
+            (Scheme::Quic, "::1", pin)
+        );
+        assert_eq!(target.to_string(), "quic://[::1]:4433");
+        assert!("quic://h:1?pin=00".parse::<Target>().unwrap_err().contains("64 hexadecimal digits"));
+    }
+
+    #[test]
+    fn listening_is_for_udp_unless_said() {
+        let listen = |text: &str| text.parse::<Listen>().map(|listen| listen.scheme);
+        assert_eq!(listen("0.0.0.0:1"), Ok(Scheme::Udp));
+        assert_eq!(listen("quic://[::]:1"), Ok(Scheme::Quic));
+        assert!(listen("quic://host:1").unwrap_err().contains("0.0.0.0:4433"));
     }
 
     #[test]

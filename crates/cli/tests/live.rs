@@ -1,5 +1,6 @@
 //! Send, relay and receive as three processes, over UDP on loopback. How fast is for `framewire bench`; here it must work.
 
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -47,6 +48,63 @@ fn a_clip_crosses_three_processes() {
     let recorded = std::fs::metadata(&file).expect("the clip was written").len();
     let picture = 160 * 96 * 3 / 2 + "FRAME\n".len() as u64;
     assert_eq!((recorded - recorded % picture) / picture, shown, "{recorded} bytes");
+}
+
+/// What a receiver over QUIC says on standard error before anybody comes: its address and its pin.
+fn announced(receiver: &mut Child) -> (String, String) {
+    let mut said = BufReader::new(receiver.stderr.take().expect("it was asked for")).lines();
+    let mut after = |word: &str| {
+        let line = said.find_map(|line| line.expect("it is text").strip_prefix(word).map(str::to_owned));
+        line.expect("the receiver says how to reach it")
+    };
+    let (at, pin) = (after("listening on "), after("pin "));
+    // What it says later has somewhere to go until it ends.
+    std::thread::spawn(move || said.count());
+    (at, pin)
+}
+
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = spawn(arguments).wait_with_output().expect("the command ends");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    (output.status.code(), error)
+}
+
+#[test]
+fn a_clip_crosses_quic_and_strangers_do_not() {
+    let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sent.sqlog");
+    let listen =
+        ["receive", "--listen", "quic://127.0.0.1:0", "--token", "right", "--timeout", "60s", "--json"];
+    let mut receiver = spawn(&listen);
+    let (at, pin) = announced(&mut receiver);
+    let target = format!("{at}?pin={pin}");
+    let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "1s"];
+    let (code, error) = refused(&[&["send", &target, "--token", "wrong"], &clip[..]].concat());
+    assert_eq!((code, error.contains("the token is wrong")), (Some(2), true), "{error}");
+    let (code, error) = refused(&[&["send", &at, "--token", "right"], &clip[..]].concat());
+    assert_eq!((code, error.contains(&pin) && error.contains("--pin")), (Some(2), true), "{error}");
+    let other = format!("{at}?pin={}", "7".repeat(64));
+    let (code, error) = refused(&[&["send", &other, "--token", "right"], &clip[..]].concat());
+    assert_eq!((code, error.contains(&pin)), (Some(2), true), "{error}");
+
+    let qlog = log.display().to_string();
+    let sender = spawn(
+        &[&["send", &target, "--token", "right", "--cc", "sprout", "--qlog", &qlog, "--json"], &clip[..]]
+            .concat(),
+    );
+    let sent: Value = serde_json::from_str(&finish(sender)).expect("one JSON object");
+    let received: Value = serde_json::from_str(&finish(receiver)).expect("one JSON object");
+    assert_eq!(sent["frames"]["captured"].as_u64(), Some(30), "{sent}");
+    // Sprout's forecasts are made at the receiver: without its half there the sender would hardly send.
+    assert!(received["frames"]["displayed"].as_u64() >= Some(12), "{received}");
+    let text = std::fs::read_to_string(&log).expect("the log was written");
+    let records = text.split('\x1e').skip(1).map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
+    let records = records.expect("every record is JSON");
+    let times: Vec<f64> =
+        records[1..].iter().map(|record| record["time"].as_f64().expect("a time")).collect();
+    assert!(times.is_sorted());
+    let packets = records.iter().filter(|record| record["name"] == "transport:packet_sent").count();
+    assert_eq!(Some(packets as u64), sent["packets"]["sent"].as_u64());
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn bad_flags_name_the_remedy() {
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
     refused(&["lab", "check", "S9-9", "--experiments", "../../experiments"], &["S9-9", "framewire lab list"]);
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
-    refused(&["bench", "everything"], &["everything", "sim, controllers, scale, live, shadow, all"]);
+    refused(&["bench", "everything"], &["everything", "sim, controllers, scale, live, real, shadow, all"]);
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
         &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],

@@ -136,9 +136,13 @@ impl Clip {
     /// # Errors
     /// [`ClipError`]: no file, no clip, no picture in it, no frame rate, no ffmpeg, or options out of range.
     pub fn open(path: &Path, options: ClipOptions) -> Result<Clip, ClipError> {
+        options.check(&path.display().to_string())?;
+        let stream = open_stream(path, &options)?;
+        Clip::begin(stream, path.to_owned(), options)
+    }
+
+    fn begin(mut stream: Stream, path: PathBuf, options: ClipOptions) -> Result<Clip, ClipError> {
         let name = path.display().to_string();
-        options.check(&name)?;
-        let mut stream = open_stream(path, &options)?;
         let lacking = |found: &str, accepted| ClipError::Format {
             file: name.clone(),
             found: found.to_owned(),
@@ -150,7 +154,34 @@ impl Clip {
         let first = stream.next_frame()?;
         let first = first.ok_or_else(|| lacking("a clip without pictures", "at least one picture"))?;
         let ahead = Some(Arc::new(first));
-        Ok(Clip { path: path.to_owned(), options, stream, ahead, interval, played: 0, trouble: None })
+        Ok(Clip { path, options, stream, ahead, interval, played: 0, trouble: None })
+    }
+
+    /// A Y4M stream that is played once as it comes, such as a pipe; `name` stands for it in errors.
+    ///
+    /// # Errors
+    /// [`ClipError`]: no Y4M, no picture in it, no frame rate, or options out of range. Such a stream can be neither
+    /// scaled nor repeated: asked to, it is refused.
+    pub fn stream(stream: Box<dyn Read + Send>, name: &str, options: ClipOptions) -> Result<Clip, ClipError> {
+        options.check(name)?;
+        if options.size.is_some() || options.loop_clip {
+            let found = "asked to be scaled or repeated".to_owned();
+            let accepted = "a stream as it comes; ffmpeg can do either before it";
+            return Err(ClipError::Format { file: name.to_owned(), found, accepted });
+        }
+        Clip::begin(Y4mReader::new(stream, name)?, PathBuf::from(name), options)
+    }
+
+    /// A camera of this machine (Video4Linux) through ffmpeg, at the size and rate of the options if it has them.
+    ///
+    /// # Errors
+    /// [`ClipError`]: no ffmpeg, or what ffmpeg said if it can't read the device.
+    pub fn camera(device: &Path, options: ClipOptions) -> Result<Clip, ClipError> {
+        let name = device.display().to_string();
+        options.check(&name)?;
+        let ffmpeg = FfmpegOptions { size: options.size, fps: options.fps, ..FfmpegOptions::default() };
+        let stream: Box<dyn Read + Send> = Box::new(FfmpegPipe::camera(device, &ffmpeg)?);
+        Clip::begin(Y4mReader::new(stream, &name)?, device.to_owned(), options)
     }
 
     /// Why the clip ended early, if it did.
@@ -260,6 +291,29 @@ mod tests {
         assert!(refused(&folder.path("x.yuv"), none()).contains("rawvideo"));
         std::fs::write(folder.path("open.y4m"), b"YUV4MPEG2 W32 H16\nFRAME\n").unwrap();
         assert!(refused(&folder.path("open.y4m"), none()).contains("no frame rate"));
+    }
+
+    #[test]
+    fn a_stream_is_played_once_as_it_comes() {
+        let (_folder, path, frames) = three();
+        let open = |options| Clip::stream(Box::new(File::open(&path).unwrap()), "-", options);
+        let mut clip = open(ClipOptions::default()).unwrap();
+        let played: Vec<_> = std::iter::from_fn(|| clip.next_picture()).collect();
+        assert!(played.iter().map(|picture| &**picture).eq(&frames));
+        let looped = open(ClipOptions { loop_clip: true, ..ClipOptions::default() });
+        assert!(looped.err().unwrap().to_string().contains("a stream as it comes"));
+        let nothing = Clip::stream(Box::new(io::empty()), "-", ClipOptions::default());
+        assert!(nothing.err().unwrap().to_string().starts_with("-: "));
+    }
+
+    #[test]
+    fn a_camera_that_is_not_there_is_named() {
+        if !testing::have_ffmpeg() {
+            return println!("skipped: no ffmpeg");
+        }
+        let error =
+            Clip::camera(Path::new("/dev/video97"), ClipOptions::default()).err().unwrap().to_string();
+        assert!(error.contains("/dev/video97") && error.contains("No such file"), "{error}");
     }
 
     #[test]

@@ -53,6 +53,24 @@ impl FfmpegOptions {
         input.push(path);
         let mut command = Command::new(&self.program);
         command.args(["-v", "error", "-nostdin", "-i"]).arg(input);
+        self.to_pipe(command)
+    }
+
+    /// A camera is asked for size and rate; what it gives instead is scaled and resampled.
+    fn camera(&self, device: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["-v", "error", "-nostdin", "-fflags", "nobuffer", "-f", "v4l2"]);
+        if let Some((width, height)) = self.size {
+            command.args(["-video_size", &format!("{width}x{height}")]);
+        }
+        if let Some(fps) = self.fps {
+            command.args(["-framerate", &fps.to_string()]);
+        }
+        command.arg("-i").arg(device);
+        self.to_pipe(command)
+    }
+
+    fn to_pipe(&self, mut command: Command) -> Command {
         command.args(["-map", "0:v:0", "-vf", &self.filters(), "-pix_fmt", "yuv420p"]);
         command.args(["-f", "yuv4mpegpipe", "-"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -85,8 +103,20 @@ impl FfmpegPipe {
     /// # Errors
     /// [`ClipError::NoFfmpeg`] if there is no such program, [`ClipError::Read`] if it can't be started.
     pub fn start(path: &Path, options: &FfmpegOptions) -> Result<FfmpegPipe, ClipError> {
+        FfmpegPipe::spawn(options.command(path), path, options)
+    }
+
+    /// Starts ffmpeg on a camera, a device of Video4Linux.
+    ///
+    /// # Errors
+    /// As [`start`](FfmpegPipe::start).
+    pub fn camera(device: &Path, options: &FfmpegOptions) -> Result<FfmpegPipe, ClipError> {
+        FfmpegPipe::spawn(options.camera(device), device, options)
+    }
+
+    fn spawn(mut command: Command, path: &Path, options: &FfmpegOptions) -> Result<FfmpegPipe, ClipError> {
         let file = path.display().to_string();
-        let mut child = options.command(path).spawn().map_err(|source| match source.kind() {
+        let mut child = command.spawn().map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => {
                 ClipError::NoFfmpeg { file: file.clone(), program: options.program.display().to_string() }
             }

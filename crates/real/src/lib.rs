@@ -1,7 +1,7 @@
 //! The real world: sockets and the operating system's clock. The only room that has either.
 //!
-//! [`Driver`] runs any [`wire::Endpoint`] over UDP in real time, making the same calls in the same order as the simulator
-//! does in virtual time:
+//! [`Driver`] runs any [`wire::Endpoint`] in real time, over UDP or a [`Channel`] such as QUIC's, making the same calls in
+//! the same order as the simulator does in virtual time:
 //!
 //! ```text
 //!            +--> read what has arrived --> receive(stamp, ..)
@@ -10,17 +10,21 @@
 //!  a datagram, a Waker  <----------------------------+
 //! ```
 //!
-//! [`Relay`] runs the simulator's own [`netsim::Link`] on the real clock between two sockets. [`ThreadedEncoder`] and
-//! [`ThreadedDecoder`] move codecs to threads of their own, so that coding a picture does not hold up the network.
+//! [`quic`] makes such channels, for those who may have one. [`Relay`] runs the simulator's own [`netsim::Link`] on the
+//! real clock between two sockets. [`ThreadedEncoder`] and [`ThreadedDecoder`] move codecs to threads of their own, so that
+//! coding a picture does not hold up the network.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "this is the room that turns the operating system's clock into Time and that waits"
 )]
 
+mod channel;
 mod clock;
+mod driver;
 mod error;
 mod prompt;
+pub mod quic;
 mod relay;
 mod settings;
 mod socket;
@@ -30,10 +34,11 @@ mod threaded;
 mod udp;
 mod waker;
 
+pub use channel::{Arrived, Channel, ChannelStats, Ended, Inbox, InboxCounters, STEADY_DATAGRAM, Unsent};
 pub use clock::Clock;
+pub use driver::Driver;
 pub use error::RealError;
 pub use relay::{Relay, RelayCounters, RelaySettings};
 pub use settings::{Counters, Limits, Peer, Settings};
-pub use threaded::{CodecTimes, Prefetched, ThreadedDecoder, ThreadedEncoder};
-pub use udp::Driver;
+pub use threaded::{CodecTimes, Newest, Prefetched, ThreadedDecoder, ThreadedEncoder};
 pub use waker::{Stop, Waker};

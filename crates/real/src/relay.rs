@@ -346,12 +346,17 @@ fn arrival(incoming: &Incoming<'_>, calendar: &mut Calendar, now: Time) -> Time 
     incoming.date_ns.map_or(now, |date| calendar.time_of(date, now))
 }
 
-/// Whether a datagram is the sender's; the first that opens a session makes its author the sender.
+/// Whether a datagram is the sender's; the first that opens a session, ours or one of QUIC, makes its author the sender.
 fn is_from(incoming: &Incoming<'_>, sender: &mut Option<SocketAddr>) -> bool {
-    if sender.is_none() && opens_session(incoming.bytes) {
+    if sender.is_none() && (opens_session(incoming.bytes) || opens_quic(incoming.bytes)) {
         *sender = Some(incoming.from);
     }
     *sender == Some(incoming.from)
+}
+
+/// A client's first packet: an Initial of version 1 in a datagram of at least 1200 bytes (RFC 9000 sections 14.1, 17.2.2).
+fn opens_quic(bytes: &[u8]) -> bool {
+    bytes.len() >= 1200 && bytes[0] & 0xf0 == 0xc0 && bytes[1..5] == [0, 0, 0, 1]
 }
 
 /// The count read, or none where the error is news of an earlier datagram.
@@ -432,6 +437,16 @@ mod tests {
             relay.forward().1,
             &RelayCounters { received: 300, sent: 300, ..RelayCounters::default() }
         );
+    }
+
+    #[test]
+    fn a_quic_clients_first_packet_is_known_by_its_head() {
+        let mut initial = vec![0; 1200];
+        initial[..5].copy_from_slice(&[0xc3, 0, 0, 0, 1]);
+        assert!(opens_quic(&initial));
+        assert!(!opens_quic(&initial[..1199]));
+        initial[0] = 0xe3;
+        assert!(!opens_quic(&initial), "a Handshake packet comes later");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! runs may read them back.
 
 mod event;
+mod qlog;
 mod sink;
 
 pub use event::{Dropped, Event, NodeId, Real};
+pub use qlog::{QLOG_BYTES, Qlog, Vantage};
 pub use sink::{Fan, Hash, Memory, Recorder, Shared, Tap};

@@ -22,7 +22,7 @@ use super::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
 use super::measure::{cpu_time, quantile};
 use crate::failure::Failure;
 use crate::live::{self, Clip};
-use crate::values::{Input, PictureSize};
+use crate::values::{Feed, Input, PictureSize};
 
 const LENGTH: Span = Span::from_secs(10);
 const SIZE: PictureSize = PictureSize { width: 1280, height: 720 };
@@ -67,7 +67,7 @@ impl Source for Held {
 
 /// Runs the chain once.
 pub fn run(input: &Input) -> Result<Benchmark, Failure> {
-    let loopback = Loopback::open(None)?;
+    let mut loopback = Loopback::open(None)?;
     let clock = loopback.near().clock();
     let (sender, encode_times) = sender(&loopback, input)?;
     let watch = Watch::on(clock);
@@ -86,7 +86,8 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
 }
 
 fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, CodecTimes), Failure> {
-    let clip = Clip { input, size: Some(SIZE), fps: Some(FPS), length: Some(HELD), barcode: false };
+    let feed = Feed::Clip(input.clone());
+    let clip = Clip { input: &feed, size: Some(SIZE), fps: Some(FPS), length: Some(HELD), barcode: false };
     let (mut clip, _) = live::open(&clip)?;
     let source = Box::new(Held::read(clip.as_mut()));
     let (size, interval) = (source.size(), source.interval());

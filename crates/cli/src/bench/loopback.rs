@@ -1,21 +1,27 @@
-//! One flow over UDP on loopback, for the benchmarks of real time: sender and receiver drivers, and between them a relay
-//! if there is a link, each on a thread of its own.
+//! One flow over UDP or QUIC on loopback, for the benchmarks of real time: sender and receiver drivers, and between them a
+//! relay if there is a link, each on a thread of its own.
 //!
 //! ```text
 //! sender -- udp --> [relay: link] -- udp --> receiver        events of both ends -> one recording, on one clock
+//! sender -- QUIC threads -- udp --> ... -- QUIC threads --> receiver
 //! ```
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use netsim::Link;
-use real::{Clock, Driver, Limits, Peer, RealError, Relay, RelaySettings, Settings};
+use real::quic::{Call, Gate, Identity, Limits as QuicLimits, Runtime, Server, Token, Trust};
+use real::{Clock, Driver, Limits, Peer, RealError, Relay, RelaySettings, STEADY_DATAGRAM, Settings};
 use record::{Event, Memory, NodeId, Tap};
-use session::{Receiver, Screen, Sender, Shown};
+use session::{Receiver, Screen, Sender, SenderConfig, Shown};
 use units::{HostClock, Rate, Span, Time};
+use wire::{Offer, Role};
 
+use super::measure;
 use crate::failure::Failure;
 
 /// The sender's node in a recording.
@@ -31,9 +37,113 @@ pub struct Loopback {
     far: Driver,
     relay: Option<Relay>,
     events: Arc<Mutex<Memory>>,
+    quic: Option<Quic>,
+}
+
+/// What a QUIC connection lives on.
+struct Quic {
+    client: Runtime,
+    _server: (Server, Runtime),
+}
+
+/// How a flow's packets travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Plain UDP.
+    Udp,
+    /// QUIC.
+    Quic,
+}
+
+impl Over {
+    /// The datagrams a sender should send, in bytes.
+    pub fn mtu(self) -> usize {
+        match self {
+            Over::Udp => SenderConfig::default().mtu,
+            Over::Quic => STEADY_DATAGRAM,
+        }
+    }
+}
+
+/// A handshake over loopback and a link takes no longer.
+const PATIENCE: Span = Span::from_secs(10);
+
+/// A relay that runs while `work` does, on a thread of its own. It can run again.
+fn while_relaying<T: Send>(relay: Option<&mut Relay>, work: impl FnOnce() -> T) -> Result<T, RealError> {
+    let over = AtomicBool::new(false);
+    let limits = Limits { tick: Span::from_millis(5), ..Limits::default() };
+    let look = |_: &Relay| match over.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    thread::scope(|scope| {
+        let relay = relay.map(|relay| scope.spawn(|| relay.run(&limits, &mut { look })));
+        let done = work();
+        over.store(true, Ordering::Relaxed);
+        relay.map_or(Ok(()), |relay| relay.join().expect("the relay does not panic")).map(|()| done)
+    })
 }
 
 impl Loopback {
+    /// Opens a flow's sockets and, with `links` (there and back), a relay between them.
+    pub fn over(over: Over, links: Option<(Link, Link)>) -> Result<Loopback, Failure> {
+        match over {
+            Over::Udp => Loopback::open(links),
+            Over::Quic => Loopback::connect(links),
+        }
+    }
+
+    fn connect(links: Option<(Link, Link)>) -> Result<Loopback, Failure> {
+        let clock = Clock::starting_now();
+        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let threads = || Runtime::new(1).map_err(Failure::work);
+        let (client, runtime) = (threads()?, threads()?);
+        let identity = Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?;
+        let token = Token::generate();
+        let gate = Gate::new(token.clone(), true, false);
+        let server = Server::open(&runtime, any, &identity, gate, QuicLimits::default(), clock);
+        let mut server = server.map_err(Failure::work)?;
+        let target = server.local().map_err(Failure::work)?;
+        let mut relay = match links {
+            Some((there, back)) => {
+                Some(Relay::open(&RelaySettings::new(any, target), there, back).map_err(Failure::work)?)
+            }
+            None => None,
+        };
+        let call = Call {
+            peer: relay.as_ref().map_or(target, Relay::local),
+            host: "localhost",
+            trust: Trust::Pin(identity.fingerprint()),
+            role: Role::Publish,
+            token: &token,
+            name: "",
+            offer: Offer::default(),
+            patience: PATIENCE,
+            clock,
+            limits: QuicLimits::default(),
+        };
+        let (near, far) = while_relaying(relay.as_mut(), || {
+            thread::scope(|scope| {
+                let near = scope.spawn(|| call.connect(&client));
+                let far = server.accept(PATIENCE).map(|guest| guest.welcome(&Offer::default()));
+                (near.join().expect("connecting does not panic"), far)
+            })
+        })
+        .map_err(Failure::work)?;
+        let near = near.map_err(Failure::work)?.channel;
+        let far = far.ok_or_else(|| Failure::work("nobody came"))?.map_err(Failure::work)?;
+        let quic = Some(Quic { client, _server: (server, runtime) });
+        Ok(Loopback { near: Driver::over(near), far: Driver::over(far), relay, events: Arc::default(), quic })
+    }
+
+    /// CPU time that the sender's QUIC threads have used: there is one, and it tells itself.
+    pub fn client_cpu(&self) -> Duration {
+        let Some(quic) = &self.quic else { return Duration::ZERO };
+        let handle = quic.client.handle();
+        let told = handle.block_on(handle.spawn(async { measure::thread_time() }));
+        told.expect("reading a clock does not panic")
+    }
+
     /// Opens the sockets; with `links` (there and back), a relay between them.
     pub fn open(links: Option<(Link, Link)>) -> Result<Loopback, Failure> {
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
@@ -48,7 +158,7 @@ impl Loopback {
         };
         let target = relay.as_ref().map_or(far.local(), Relay::local);
         let near = Driver::connect(target, &settings).map_err(Failure::work)?;
-        Ok(Loopback { near, far, relay, events: Arc::default() })
+        Ok(Loopback { near, far, relay, events: Arc::default(), quic: None })
     }
 
     /// The sender's driver, to build a sender for.
@@ -68,7 +178,7 @@ impl Loopback {
 
     /// Runs both ends for `length` and returns what was recorded.
     pub fn run(
-        mut self,
+        &mut self,
         mut sender: Sender,
         mut receiver: Receiver,
         length: Span,

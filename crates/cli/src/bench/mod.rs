@@ -5,6 +5,7 @@ mod dumbbell;
 mod live;
 mod loopback;
 pub mod measure;
+mod real;
 mod scale;
 mod shadow;
 mod sim;
@@ -50,11 +51,12 @@ impl Benchmark {
 type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 
 /// All benchmarks, in the order they run.
-const EACH: [(Measured, Run); 5] = [
+const EACH: [(Measured, Run); 6] = [
     (Measured::Sim, |_| Ok(sim::run())),
     (Measured::Controllers, |_| Ok(controllers::run())),
     (Measured::Scale, |_| Ok(scale::run())),
     (Measured::Live, |args| live::run(&input(args))),
+    (Measured::Real, |_| real::run()),
     (Measured::Shadow, |_| shadow::run()),
 ];
 

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use media::{ClipOptions, RawFrame, Source, SyntheticConfig, SyntheticGame};
-use real::Prefetched;
+use real::{Newest, Prefetched};
 use units::Span;
 
 use crate::failure::Failure;
-use crate::values::{Input, PictureSize};
+use crate::values::{Feed, Input, PictureSize};
 
 /// Pictures read ahead of the encoder: a hiccup of a disk or of ffmpeg costs no frame.
 const READ_AHEAD: usize = 8;
@@ -19,7 +19,7 @@ const SYNTHETIC_FPS: f64 = 30.0;
 #[derive(Clone, Copy, Debug)]
 pub struct Clip<'a> {
     /// Which.
-    pub input: &'a Input,
+    pub input: &'a Feed,
     /// Scaled to this size; its own if `None`.
     pub size: Option<PictureSize>,
     /// Pictures a second; its own if `None`.
@@ -66,7 +66,7 @@ impl Source for Watched {
 
 /// The first pictures of a clip.
 struct FirstOf {
-    source: Prefetched,
+    source: Box<dyn Source>,
     left: u64,
     barcode: bool,
     next: u32,
@@ -96,27 +96,30 @@ pub fn open(clip: &Clip<'_>) -> Result<(Box<dyn Source>, Trouble), Failure> {
         return Err(Failure::input("--fps: pictures a second are between 1 and 240"));
     }
     let trouble = Trouble::default();
+    let watched = |clip| Box::new(Watched { clip, trouble: trouble.clone() });
+    let size = clip.size.map(|size| (size.width, size.height));
+    let options = ClipOptions { loop_clip: false, fps: clip.fps, size, max_frames: None };
     let source: Box<dyn Source> = match clip.input {
-        Input::Synthetic => Box::new(synthetic(clip)),
-        Input::File(path) => {
-            let size = clip.size.map(|size| (size.width, size.height));
-            let options =
-                ClipOptions { loop_clip: clip.length.is_some(), fps: clip.fps, size, max_frames: None };
-            let clip = media::Clip::open(path, options).map_err(Failure::input)?;
-            Box::new(Watched { clip, trouble: trouble.clone() })
+        Feed::Clip(Input::Synthetic) => ahead(Box::new(synthetic(clip))),
+        Feed::Clip(Input::File(path)) => {
+            let options = ClipOptions { loop_clip: clip.length.is_some(), ..options };
+            ahead(watched(media::Clip::open(path, options).map_err(Failure::input)?))
+        }
+        Feed::Stdin => {
+            let stdin = Box::new(std::io::stdin());
+            ahead(watched(media::Clip::stream(stdin, "standard input", options).map_err(Failure::input)?))
+        }
+        Feed::Camera(device) => {
+            Box::new(Newest::new(watched(media::Clip::camera(device, options).map_err(Failure::input)?)))
         }
     };
     let pictures = |length: Span| (length.as_secs_f64() / source.interval().as_secs_f64()).round() as u64;
     let left = clip.length.map_or(u64::MAX, pictures);
-    Ok((
-        Box::new(FirstOf {
-            source: Prefetched::new(source, READ_AHEAD),
-            left,
-            barcode: clip.barcode,
-            next: 0,
-        }),
-        trouble,
-    ))
+    Ok((Box::new(FirstOf { source, left, barcode: clip.barcode, next: 0 }), trouble))
+}
+
+fn ahead(source: Box<dyn Source>) -> Box<dyn Source> {
+    Box::new(Prefetched::new(source, READ_AHEAD))
 }
 
 fn synthetic(clip: &Clip<'_>) -> SyntheticGame {
@@ -138,7 +141,8 @@ mod tests {
     fn a_clip_ends_after_the_time_asked_for() {
         let size = Some(PictureSize { width: 64, height: 64 });
         let length = Some(Span::from_millis(100));
-        let clip = Clip { input: &Input::Synthetic, size, fps: Some(30.0), length, barcode: true };
+        let clip =
+            Clip { input: &Feed::Clip(Input::Synthetic), size, fps: Some(30.0), length, barcode: true };
         let (count, trouble) = pictures(&clip);
         assert_eq!(count, 3);
         assert!(trouble.is_ok());
@@ -151,7 +155,7 @@ mod tests {
         let picture = [b"FRAME\n".as_slice(), &[128; 16 * 16 * 3 / 2]].concat();
         let whole = [b"YUV4MPEG2 W16 H16 F30:1 C420jpeg\n".as_slice(), &picture, &picture[..40]].concat();
         std::fs::write(&path, whole).expect("the temporary folder can be written");
-        let input = Input::File(path.clone());
+        let input = Feed::Clip(Input::File(path.clone()));
         let (count, trouble) =
             pictures(&Clip { input: &input, size: None, fps: None, length: None, barcode: false });
         std::fs::remove_file(&path).expect("the file is there");

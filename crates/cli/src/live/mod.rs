@@ -1,6 +1,9 @@
 //! Real time: `framewire send`, `receive` and `relay`.
 
 mod clip;
+mod log;
+mod play;
+mod quic;
 mod receive;
 mod relay;
 mod send;

@@ -1,4 +1,4 @@
-//! `framewire receive`: UDP through session and decoder to a file, in real time.
+//! `framewire receive`: QUIC or UDP through session and decoder to a file, in real time.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,19 +7,22 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use cc::{ReceiverHalf, Setup};
 use media::{H264Decoder, RawFrame, Y4mWriter};
-use real::{Driver, Limits, Peer, Settings, ThreadedDecoder};
-use record::Tap;
+use real::{Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
+use record::{Tap, Vantage};
 use serde_json::json;
 use session::{Receiver, ReceiverConfig, Screen, Shown};
 use units::{RelativeDelay, Span, Time};
 
-use super::{catch_interrupts, go_on, refused, ticker};
+use super::log::Log;
+use super::play::Player;
+use super::{catch_interrupts, go_on, quic, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
-use crate::values::Sink;
+use crate::values::{Scheme, Sink};
 
 /// Delays kept for percentiles: 36 minutes of 30 frames a second.
 const DELAYS: usize = 1 << 16;
@@ -33,6 +36,9 @@ struct Seen {
     delays: VecDeque<RelativeDelay>,
     least: Option<RelativeDelay>,
     file: Option<Recording>,
+    window: Option<Player>,
+    /// The window was closed.
+    closed: bool,
     trouble: Option<String>,
 }
 
@@ -74,7 +80,10 @@ impl Screen for Viewer {
             seen.delays.pop_front();
         }
         seen.delays.push_back(delay);
-        let Seen { file, trouble, .. } = &mut *seen;
+        let Seen { file, window, closed, trouble, .. } = &mut *seen;
+        if let (Some(window), Some(picture)) = (window, &shown.picture) {
+            *closed = !window.show(picture);
+        }
         if let (Some(file), Some(picture), None) = (file, &shown.picture, &trouble) {
             *trouble = file.write(picture).err().map(|error| format!("{}: {error}", file.path.display()));
         }
@@ -82,6 +91,39 @@ impl Screen for Viewer {
 }
 
 impl Seen {
+    /// Prepares for pictures.
+    fn open(&mut self, output: &Sink) -> Result<(), Failure> {
+        match output {
+            Sink::Null => {}
+            Sink::Play => self.window = Some(Player::open(LABEL)?),
+            Sink::Y4m(path) => {
+                let folder = path.parent().filter(|folder| folder.as_os_str().is_empty() || folder.is_dir());
+                if path.is_dir() || folder.is_none() {
+                    return Err(Failure::Input(format!(
+                        "--output {}: its folder is not there",
+                        path.display()
+                    )));
+                }
+                self.file = Some(Recording { path: path.clone(), writer: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody looks any more, or nothing can be written.
+    fn is_over(&self) -> bool {
+        self.closed || self.trouble.is_some()
+    }
+
+    /// Closes file and window.
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.window = None;
+        if let Some(file) = self.file.take() {
+            file.finish().map_err(Failure::work)?;
+        }
+        self.trouble.take().map_or(Ok(()), |trouble| Err(Failure::Work(trouble)))
+    }
+
     /// A percentile of the delay above its own minimum, in ms.
     fn above_least_ms(&self, share: f64) -> Option<f64> {
         let least = self.least?;
@@ -95,32 +137,68 @@ impl Seen {
 /// Receives until the sender says that it is done, or is silent for too long.
 pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     let viewer = Viewer::default();
-    if let Sink::Y4m(path) = &args.output {
-        if path.is_dir()
-            || !path.parent().is_some_and(|folder| folder.as_os_str().is_empty() || folder.is_dir())
-        {
-            return Err(Failure::Input(format!("--output {}: its folder is not there", path.display())));
+    viewer.seen().open(&args.output)?;
+    half(args, "")?;
+    let log = Log::open(args.qlog.as_ref(), Vantage::Receiver, &format!("{}", args.listen.at))?;
+    catch_interrupts();
+    let line = match args.listen.scheme {
+        Scheme::Udp => None,
+        Scheme::Quic => Some(quic::answer(args)?),
+    };
+    let mut driver = match &line {
+        Some(line) => Driver::over(line.channel.clone()),
+        None => {
+            let driver = Driver::open(args.listen.at, Peer::First, &Settings::default()).map_err(refused)?;
+            eprintln!("listening on udp://{}", driver.local());
+            driver
         }
-        viewer.seen().file = Some(Recording { path: path.clone(), writer: None });
+    };
+    let mut receiver = build(args, &driver, line.as_ref(), &viewer, log.tap())?;
+    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer);
+    let ended = line.as_ref().map_or(Ok(()), |line| quic::hang_up(line, "the receiver is done"));
+    log.finish()?;
+    if !heard? {
+        ended?;
+        let (scheme, local) = (args.listen.scheme, driver.local());
+        return Err(Failure::Work(format!("nothing came to {scheme}://{local} for {}", args.timeout)));
     }
-    let mut driver = Driver::open(args.listen, Peer::First, &Settings::default()).map_err(refused)?;
+    let mut seen = viewer.seen();
+    seen.finish()?;
+    report(args, &receiver, &seen);
+    // A sender that said that it is done may close in any way.
+    if receiver.is_finished() {
+        return Ok(());
+    }
+    ended
+}
+
+/// The receiver half of the sender's controller: of the one that `--cc` names, else of the one that the sender says.
+pub fn half(args: &args::Receive, said: &str) -> Result<Option<Box<dyn ReceiverHalf>>, Failure> {
+    let name = match &args.cc {
+        Some(list) => list.only().map_err(Failure::Input)?,
+        None if said.is_empty() => return Ok(None),
+        None => said,
+    };
+    let wrong = |error: cc::OptionError| match args.cc {
+        Some(_) => Failure::input(error),
+        None => Failure::Work(format!("the sender's controller: {}", output::plain(&error.to_string()))),
+    };
+    cc::build_receiver(&name.parse().map_err(wrong)?, &Setup::default()).map_err(wrong)
+}
+
+fn build(
+    args: &args::Receive,
+    driver: &Driver,
+    line: Option<&quic::Line>,
+    viewer: &Viewer,
+    tap: Tap,
+) -> Result<Receiver, Failure> {
+    let half = half(args, line.map_or("", |line| &line.controller))?;
     let decoder = Box::new(H264Decoder::new().map_err(Failure::work)?);
     let decoder = ThreadedDecoder::new(decoder, driver.clock(), driver.waker());
     let screen = Box::new(viewer.clone());
-    let mut receiver =
-        Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), Tap::default());
-    catch_interrupts();
-    eprintln!("listening on udp://{}", driver.local());
-    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer)?;
-    if !heard {
-        return Err(Failure::Work(format!("nothing came to udp://{} for {}", driver.local(), args.timeout)));
-    }
-    let mut seen = viewer.seen();
-    if let Some(file) = seen.file.take() {
-        file.finish().map_err(Failure::work)?;
-    }
-    report(args, &receiver, &seen);
-    seen.trouble.take().map_or(Ok(()), |trouble| Err(Failure::Work(trouble)))
+    let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
+    Ok(receiver.with_half(half))
 }
 
 /// Runs the driver; whether anything was heard at all.
@@ -132,18 +210,21 @@ fn listen(
 ) -> Result<bool, Failure> {
     let bar = ticker();
     let (mut packets, mut last) = (0, driver.clock().now());
-    let run = driver.run(receiver, &Limits::default(), &mut |now, receiver, counters| {
+    let run = driver.run(receiver, &Limits::default(), &mut |now, receiver: &mut Receiver, counters| {
         if counters.received > packets {
             (packets, last) = (counters.received, now);
         }
         let c = receiver.counters();
         bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
-        let over = receiver.is_finished() || now - last > timeout || viewer.seen().trouble.is_some();
+        let over = receiver.is_finished() || now - last > timeout || viewer.seen().is_over();
         if over { ControlFlow::Break(()) } else { go_on() }
     });
     bar.finish_and_clear();
-    run.map_err(Failure::work)?;
-    Ok(packets > 0)
+    match run {
+        // Why a connection ended is told when it is hung up, after the figures.
+        Ok(()) | Err(RealError::Ended { .. }) => Ok(driver.counters().received > 0),
+        Err(error) => Err(Failure::work(error)),
+    }
 }
 
 fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen) {

@@ -3,20 +3,22 @@
 use std::ops::ControlFlow;
 
 use cc::Setup;
-use media::{H264Config, H264Encoder, Source};
-use real::{Driver, Limits, Settings, ThreadedEncoder};
-use record::Tap;
+use media::{Encoder, H264Config, H264Encoder, Source};
+use real::{Driver, Limits, RealError, STEADY_DATAGRAM, Settings, ThreadedEncoder};
+use record::{Tap, Vantage};
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, Supply, Video};
 use units::{Rate, Rng, Span};
 use wire::Endpoint;
 
 use super::clip::{Clip, open};
-use super::{catch_interrupts, go_on, refused, ticker};
-use crate::args;
+use super::log::Log;
+use super::{catch_interrupts, go_on, quic, refused, ticker};
+use crate::args::{self, Codec};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
+use crate::values::Scheme;
 
 /// A receiver that has not answered by then will not.
 const PATIENCE: Span = Span::from_secs(10);
@@ -32,62 +34,96 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         barcode: args.barcode,
     };
     let (source, trouble) = open(&clip)?;
-    let (size, interval) = (source.size(), source.interval());
-    let peer = args.target.resolve().map_err(Failure::Input)?;
-    let mut driver = Driver::connect(peer, &Settings::default()).map_err(refused)?;
-    let setup = Setup { initial: args.initial, max: args.max, frame_interval: interval, ..Setup::default() };
-    let mut sender = build(&driver, controller, &setup, source, size)?;
+    let log = Log::open(args.qlog.as_ref(), Vantage::Sender, &format!("{} by {controller}", args.target))?;
+    let line = match args.target.scheme {
+        Scheme::Udp => None,
+        Scheme::Quic => Some(quic::call(args, controller)?),
+    };
+    let mut driver = match &line {
+        Some(line) => Driver::over(line.channel.clone()),
+        None => {
+            let peer = args.target.resolve().map_err(Failure::Input)?;
+            Driver::connect(peer, &Settings::default()).map_err(refused)?
+        }
+    };
+    let mtu = if line.is_some() { STEADY_DATAGRAM } else { SenderConfig::default().mtu };
+    let mut sender = build(args, &driver, mtu, source, log.tap())?;
     catch_interrupts();
+    let start = driver.clock().now();
+    let run = drive(&mut driver, &mut sender);
+    let elapsed = driver.clock().now() - start;
+    let ended = match (&line, run) {
+        (Some(line), Ok(()) | Err(RealError::Ended { .. })) => quic::hang_up(line, "the sender is done"),
+        (_, run) => run.map_err(Failure::work),
+    };
+    log.finish()?;
+    trouble.check()?;
+    if driver.counters().received == 0 {
+        ended?;
+        return Err(Failure::Work(format!(
+            "{} has not answered; is `framewire receive` running there?",
+            args.target
+        )));
+    }
+    report(args, &sender, &driver, elapsed);
+    ended
+}
+
+/// Runs until all is sent, an interrupt, or the end of the connection.
+fn drive(driver: &mut Driver, sender: &mut Sender) -> Result<(), RealError> {
     let bar = ticker();
     let start = driver.clock().now();
     let limits = Limits { patience: Some(PATIENCE), ..Limits::default() };
-    let run = driver.run(&mut sender, &limits, &mut |now, sender, _| {
+    let run = driver.run(sender, &limits, &mut |now, sender: &mut Sender, _| {
         bar.set_message(progress(sender, now - start));
         // A sender that waits for nothing any more may not have looked at its clock since; only then is it done.
         sender.wake(now);
         if sender.is_finished() { ControlFlow::Break(()) } else { go_on() }
     });
     bar.finish_and_clear();
-    run.map_err(Failure::work)?;
-    trouble.check()?;
-    if driver.counters().received == 0 {
-        return Err(Failure::Work(format!(
-            "{} has not answered; is `framewire receive` running there?",
-            args.target
-        )));
-    }
-    report(args, &sender, driver.clock().now() - start);
-    Ok(())
+    run
 }
 
 fn build(
+    args: &args::Send,
     driver: &Driver,
-    controller: &str,
-    setup: &Setup,
+    mtu: usize,
     source: Box<dyn Source>,
-    size: (usize, usize),
+    tap: Tap,
 ) -> Result<Sender, Failure> {
-    let options = controller.parse().map_err(Failure::input)?;
-    let controller = cc::build(&options, setup).map_err(Failure::input)?;
-    let interval = setup.frame_interval;
-    // Encoding takes its own time here.
-    let codec = H264Config {
-        latency: Span::ZERO,
-        initial: setup.initial,
-        max: setup.max,
-        ..H264Config::new(size.0, size.1, interval)
+    let (size, interval) = (source.size(), source.interval());
+    let setup = Setup {
+        mtu: mtu as u32,
+        initial: args.initial,
+        max: args.max,
+        frame_interval: interval,
+        ..Setup::default()
     };
-    let encoder = H264Encoder::new(codec).map_err(Failure::input)?;
-    let encoder = Box::new(ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker()));
+    let options = args.cc.only().map_err(Failure::Input)?.parse().map_err(Failure::input)?;
+    let controller = cc::build(&options, &setup).map_err(Failure::input)?;
+    let encoder: Box<dyn Encoder> = match args.codec {
+        Codec::H264 => {
+            // Encoding takes its own time here.
+            let codec = H264Config {
+                latency: Span::ZERO,
+                initial: setup.initial,
+                max: setup.max,
+                ..H264Config::new(size.0, size.1, interval)
+            };
+            Box::new(H264Encoder::new(codec).map_err(Failure::input)?)
+        }
+    };
+    let encoder = Box::new(ThreadedEncoder::new(encoder, driver.clock(), driver.waker()));
     let video = Video { encoder, source: Some(source), interval };
     let config = SenderConfig {
         session: session_number(driver),
+        mtu,
         picture: (size.0 as u16, size.1 as u16),
         ..SenderConfig::default()
     };
     let rng = Rng::stream(u64::from(config.session), "sender");
     let supplies = vec![Supply::Video(video)];
-    Ok(Sender::new(config, setup, controller, Policies::default(), supplies, rng, Tap::default()))
+    Ok(Sender::new(config, &setup, controller, Policies::default(), supplies, rng, tap))
 }
 
 /// A number that the last session of this machine is unlikely to have had.
@@ -108,7 +144,7 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
     )
 }
 
-fn report(args: &args::Send, sender: &Sender, elapsed: Span) {
+fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
     let c = sender.counters();
     let seconds = elapsed.as_secs_f64();
     let mean_bps = c.bytes as f64 * 8.0 / seconds;
@@ -117,6 +153,7 @@ fn report(args: &args::Send, sender: &Sender, elapsed: Span) {
             "target": args.target.to_string(), "cc": args.cc.0[0], "duration_s": seconds,
             "frames": { "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
+            "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked },
             "throughput_bps": mean_bps, "srtt_ms": sender.srtt().as_millis_f64(),
             "refused": { "malformed": c.malformed, "foreign": c.foreign, "implausible": c.implausible },
         }));

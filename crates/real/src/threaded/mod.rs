@@ -15,6 +15,7 @@
 mod clip;
 mod decoder;
 mod encoder;
+mod newest;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -27,6 +28,7 @@ use crate::{Clock, Waker};
 pub use clip::Prefetched;
 pub use decoder::ThreadedDecoder;
 pub use encoder::ThreadedEncoder;
+pub use newest::Newest;
 
 /// Most jobs waiting for a worker: whoever asks for more is not listening to what comes back.
 const MAX_JOBS: usize = 8;

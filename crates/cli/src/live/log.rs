@@ -1,0 +1,44 @@
+//! `--qlog FILE`: what happened, for qvis.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use record::{NodeId, QLOG_BYTES, Qlog, Tap, Vantage};
+use units::HostClock;
+
+use crate::failure::Failure;
+
+type Shared = Arc<Mutex<Qlog<BufWriter<File>>>>;
+
+/// A log being written, if one was asked for.
+pub struct Log(Option<(PathBuf, Shared)>);
+
+impl Log {
+    /// Begins the log.
+    pub fn open(path: Option<&PathBuf>, vantage: Vantage, title: &str) -> Result<Log, Failure> {
+        let Some(path) = path else { return Ok(Log(None)) };
+        let wrong = |error: std::io::Error| Failure::Input(format!("--qlog {}: {error}", path.display()));
+        let file = BufWriter::new(File::create(path).map_err(wrong)?);
+        let log = Qlog::new(file, vantage, title, QLOG_BYTES).map_err(wrong)?;
+        Ok(Log(Some((path.clone(), Arc::new(Mutex::new(log))))))
+    }
+
+    /// What an endpoint reports to.
+    pub fn tap(&self) -> Tap {
+        let log = self.0.as_ref().map(|(_, log)| log.clone());
+        log.map_or_else(Tap::default, |log| Tap::new(log, NodeId(0), HostClock::default()))
+    }
+
+    /// Writes the rest.
+    pub fn finish(self) -> Result<(), Failure> {
+        let Some((path, log)) = self.0 else { return Ok(()) };
+        let left_out = log.lock().expect("no recorder panics").finish();
+        match left_out.map_err(|error| Failure::Work(format!("--qlog {}: {error}", path.display())))? {
+            0 => {}
+            more => eprintln!("note: {} is full; {more} events were left out", path.display()),
+        }
+        Ok(())
+    }
+}

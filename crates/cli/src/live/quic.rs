@@ -1,0 +1,139 @@
+//! QUIC for `send` and `receive`: who may, and the channel.
+
+use std::sync::Arc;
+
+use real::quic::{
+    Call, Gate, Guest, Identity, Limits, QuicChannel, QuicError, Runtime, Server, Token, Trust,
+};
+use real::{Channel, Clock};
+use units::Span;
+use wire::{Offer, Refusal, Role};
+
+use super::go_on;
+use crate::args;
+use crate::failure::Failure;
+use crate::output;
+
+/// A server that has not answered by then will not.
+const PATIENCE: Span = Span::from_secs(10);
+/// How often a server that waits looks whether it was interrupted.
+const LOOK_EVERY: Span = Span::from_millis(200);
+
+/// A channel and the threads it lives on, in the order they are to go.
+pub struct Line {
+    /// The channel.
+    pub channel: Arc<QuicChannel>,
+    /// What the sender says of its controller; may be empty.
+    pub controller: String,
+    _server: Option<Server>,
+    _runtime: Runtime,
+}
+
+fn failure(error: QuicError) -> Failure {
+    if error.is_of_input() { Failure::input(error) } else { Failure::work(error) }
+}
+
+fn runtime(threads: usize) -> Result<Runtime, Failure> {
+    Runtime::new(threads).map_err(|error| Failure::Work(format!("no threads for QUIC: {error}")))
+}
+
+/// Connects to a receiver and is let in.
+pub fn call(args: &args::Send, controller: &str) -> Result<Line, Failure> {
+    let token = args.token.as_ref().ok_or_else(|| {
+        Failure::Input(
+            "quic:// needs --token (or FRAMEWIRE_TOKEN): the one that `framewire receive` printed".to_owned(),
+        )
+    })?;
+    let trust = match (args.pin.or(args.target.pin), &args.ca) {
+        (Some(pin), _) => Trust::Pin(pin),
+        (None, Some(file)) => Trust::File(file.clone()),
+        (None, None) => Trust::System,
+    };
+    let call = Call {
+        peer: args.target.resolve().map_err(Failure::Input)?,
+        host: args.target.host(),
+        trust,
+        role: Role::Publish,
+        token,
+        name: &args.name,
+        offer: Offer { codec: args.codec.web_name(), controller },
+        patience: PATIENCE,
+        clock: Clock::shared(),
+        limits: Limits::default(),
+    };
+    let runtime = runtime(1)?;
+    let session = call.connect(&runtime).map_err(failure)?;
+    Ok(Line { channel: session.channel, controller: String::new(), _server: None, _runtime: runtime })
+}
+
+/// Listens until a sender that may has come, for as long as `--timeout` says.
+pub fn answer(args: &args::Receive) -> Result<Line, Failure> {
+    let identity = match (&args.cert, &args.key) {
+        (Some(cert), Some(key)) => Identity::from_pem(cert, key).map_err(Failure::input)?,
+        _ => Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?,
+    };
+    let token = args.token.clone().unwrap_or_else(Token::generate);
+    let gate = Gate::new(token.clone(), true, false);
+    // One sender is received; whoever comes beside it is told so.
+    let limits = Limits { guests: 1, ..Limits::default() };
+    let runtime = runtime(1)?;
+    let server = Server::open(&runtime, args.listen.at, &identity, gate, limits, Clock::shared());
+    let mut server = server.map_err(failure)?;
+    announce(&server, &identity, &token)?;
+    let guest = wait(&mut server, args.timeout)?;
+    let controller = guest.request.controller.clone();
+    if let Err(error) = super::receive::half(args, &controller) {
+        guest.refuse(
+            Refusal::Other,
+            "the receiver does not know the sender's controller; update the older of the two",
+        );
+        return Err(error);
+    }
+    eprintln!("receiving {} from quic://{}", or_else(&guest.request.name, "a stream"), guest.peer());
+    let channel = guest.welcome(&Offer::default()).map_err(failure)?;
+    Ok(Line { channel, controller, _server: Some(server), _runtime: runtime })
+}
+
+fn or_else<'a>(name: &'a str, unnamed: &'a str) -> std::borrow::Cow<'a, str> {
+    if name.is_empty() { unnamed.into() } else { output::plain(name).into() }
+}
+
+/// Says how to reach us, on standard error as all that is no result.
+fn announce(server: &Server, identity: &Identity, token: &Token) -> Result<(), Failure> {
+    let local = server.local().map_err(Failure::work)?;
+    eprintln!("listening on quic://{local}");
+    eprintln!("pin {}", identity.fingerprint());
+    eprintln!("token {}", token.secret());
+    let (port, pin) = (local.port(), identity.fingerprint());
+    eprintln!("framewire send quic://HOST:{port}?pin={pin} --token {} --input CLIP", token.secret());
+    Ok(())
+}
+
+fn wait(server: &mut Server, timeout: Span) -> Result<Guest, Failure> {
+    let clock = Clock::shared();
+    let until = clock.now() + timeout;
+    while clock.now() < until && go_on().is_continue() {
+        if let Some(guest) = server.accept(LOOK_EVERY) {
+            return Ok(guest);
+        }
+    }
+    let local = server.local().map_err(Failure::work)?;
+    let counters = server.counters();
+    let refused = match counters.refused {
+        0 => String::new(),
+        some => format!("; {some} without the right token were refused"),
+    };
+    Err(Failure::Work(format!("nothing came to quic://{local} for {timeout}{refused}")))
+}
+
+/// Goodbye, and why the channel ended if that was not by intention.
+pub fn hang_up(line: &Line, text: &str) -> Result<(), Failure> {
+    let ended = line.channel.inbox().ended();
+    line.channel.finish(text);
+    match ended {
+        Some(ended) if !ended.is_orderly() => {
+            Err(Failure::Work(format!("quic://{}: {ended}", line.channel.peer())))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,377 @@
+//! Events as qlog, for the tools that draw it, such as qvis.
+//!
+//! The file is a JSON text sequence (RFC 7464) of draft-ietf-quic-qlog-main-schema: a head, then one event a record, written
+//! as it happens. What QUIC's own vocabulary (draft-ietf-quic-qlog-quic-events) has a word for is said with it; the rest is
+//! in the namespace `framewire`, which readers that do not know it pass over:
+//!
+//! | event | qlog |
+//! |---|---|
+//! | packet sent | `transport:packet_sent` |
+//! | packet received | `transport:packet_received` |
+//! | packets acknowledged, all of one report | `transport:packet_received` with an ACK frame, as if QUIC had acknowledged them |
+//! | packet lost | `recovery:packet_lost` |
+//! | round trip, window, pacing, bytes in flight | `recovery:metrics_updated` |
+//! | everything else | `framewire:` and the event's name |
+//!
+//! Packet numbers are ours, which count media and padding packets.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use units::{Rate, Time};
+
+use crate::{Event, NodeId, Recorder};
+
+/// Writes one node's events as qlog to `out`.
+pub struct Qlog<W: Write> {
+    out: W,
+    /// The first event's time, from which all are counted.
+    start: Option<Time>,
+    line: String,
+    /// Packets acknowledged at one time, to be written as one event.
+    acked: Vec<(u64, u64)>,
+    acked_at: Time,
+    written: u64,
+    most: u64,
+    left_out: u64,
+    failed: Option<io::Error>,
+}
+
+/// Most bytes of a file, where nothing else is said: an hour of 20 Mbit/s.
+pub const QLOG_BYTES: u64 = 2 << 30;
+/// Most ranges of one acknowledgement that are written; more are written as another.
+const RANGES: usize = 64;
+
+impl<W: Write> Qlog<W> {
+    /// Begins a log of at most `most` bytes. Events beyond are counted, not written.
+    ///
+    /// # Errors
+    /// If the head can't be written.
+    pub fn new(out: W, vantage: Vantage, title: &str, most: u64) -> io::Result<Qlog<W>> {
+        let mut log = Qlog {
+            out,
+            start: None,
+            line: String::new(),
+            acked: Vec::new(),
+            acked_at: Time::ZERO,
+            written: 0,
+            most,
+            left_out: 0,
+            failed: None,
+        };
+        log.line.push_str("{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":");
+        quote(&mut log.line, title);
+        let vantage = match vantage {
+            Vantage::Sender => "{\"name\":\"sender\",\"type\":\"client\"}",
+            Vantage::Receiver => "{\"name\":\"receiver\",\"type\":\"server\"}",
+        };
+        let _ = write!(
+            log.line,
+            ",\"trace\":{{\"vantage_point\":{vantage},\"common_fields\":{{\"protocol_type\":[\"QUIC\"],\
+             \"time_format\":\"relative\",\"reference_time\":0}}}}}}"
+        );
+        log.flush_line();
+        match log.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(log),
+        }
+    }
+
+    /// Writes what is held back and returns how many events were left out for want of room.
+    ///
+    /// # Errors
+    /// The first error that writing met.
+    pub fn finish(&mut self) -> io::Result<u64> {
+        self.settle_acked();
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.out.flush().map(|()| self.left_out),
+        }
+    }
+
+    fn flush_line(&mut self) {
+        let length = self.line.len() as u64 + 2;
+        if self.failed.is_none() && self.written + length <= self.most {
+            self.written += length;
+            let record = [b"\x1e", self.line.as_bytes(), b"\n"];
+            self.failed = record.iter().try_for_each(|part| self.out.write_all(part)).err();
+        } else {
+            self.left_out += 1;
+        }
+        self.line.clear();
+    }
+
+    /// Starts an event's record, up to its data.
+    fn open(&mut self, at: Time, name: &str) {
+        let start = *self.start.get_or_insert(at);
+        let ms = (at - start).as_millis_f64();
+        let _ = write!(self.line, "{{\"time\":{ms:.6},\"name\":\"{name}\",\"data\":{{");
+    }
+
+    fn close(&mut self) {
+        self.line.push_str("}}");
+        self.flush_line();
+    }
+
+    fn event(&mut self, at: Time, name: &str, data: std::fmt::Arguments<'_>) {
+        self.open(at, name);
+        let _ = self.line.write_fmt(data);
+        self.close();
+    }
+
+    fn acked(&mut self, at: Time, packet: u64) {
+        if at != self.acked_at || self.acked.len() >= RANGES {
+            self.settle_acked();
+        }
+        self.acked_at = at;
+        match self.acked.last_mut() {
+            Some((_, high)) if packet == *high + 1 => *high = packet,
+            _ => self.acked.push((packet, packet)),
+        }
+    }
+
+    fn settle_acked(&mut self) {
+        if self.acked.is_empty() {
+            return;
+        }
+        let mut ranges = std::mem::take(&mut self.acked);
+        self.open(self.acked_at, "transport:packet_received");
+        self.line.push_str(
+            "\"header\":{\"packet_type\":\"1RTT\"},\"frames\":[{\"frame_type\":\"ack\",\"acked_ranges\":[",
+        );
+        for (index, (low, high)) in ranges.drain(..).enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(self.line, "{comma}[{low},{high}]");
+        }
+        self.line.push_str("]}]");
+        self.close();
+        self.acked = ranges;
+    }
+
+    fn write_event(&mut self, at: Time, event: &Event) {
+        match *event {
+            Event::PacketSent { packet, size, stream, frame, index, retransmission, in_flight } => {
+                let header = format_args!(
+                    "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}},\"raw\":{{\"length\":{size}}},\
+                     \"framewire\":{{\"stream\":{stream},\"frame\":{frame},\"index\":{index},\
+                     \"retransmission\":{retransmission}}}"
+                );
+                self.event(at, "transport:packet_sent", header);
+                self.event(at, "recovery:metrics_updated", format_args!("\"bytes_in_flight\":{in_flight}"));
+            }
+            Event::PacketReceived { packet, size, stream, frame, .. } => self.event(
+                at,
+                "transport:packet_received",
+                format_args!(
+                    "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}},\"raw\":{{\"length\":{size}}},\
+                     \"framewire\":{{\"stream\":{stream},\"frame\":{frame}}}"
+                ),
+            ),
+            Event::PacketAcked { packet, .. } => self.acked(at, packet),
+            Event::PacketLost { packet, .. } => self.event(
+                at,
+                "recovery:packet_lost",
+                format_args!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}}"),
+            ),
+            Event::Rtt { latest, smoothed } => self.event(
+                at,
+                "recovery:metrics_updated",
+                format_args!(
+                    "\"latest_rtt\":{},\"smoothed_rtt\":{}",
+                    latest.as_millis_f64(),
+                    smoothed.as_millis_f64()
+                ),
+            ),
+            Event::Decision { window, pacing, media } => self.decision(at, window, pacing, media),
+            Event::Observed { name, value } if value.0.is_finite() => {
+                self.event(at, "framewire:observed", format_args!("\"name\":\"{name}\",\"value\":{}", value.0));
+            }
+            Event::Observed { .. } => {}
+            ref other => self.other(at, other),
+        }
+    }
+
+    /// A window or rate without limit is left out.
+    fn decision(&mut self, at: Time, window: u64, pacing: Rate, media: Rate) {
+        let (paced, windowed) = (pacing != Rate::MAX, window != u64::MAX);
+        if paced || windowed {
+            self.open(at, "recovery:metrics_updated");
+            if windowed {
+                let _ = write!(self.line, "\"congestion_window\":{window}");
+            }
+            if paced {
+                let comma = if windowed { "," } else { "" };
+                let _ = write!(self.line, "{comma}\"pacing_rate\":{}", pacing.as_bps());
+            }
+            self.close();
+        }
+        if media != Rate::MAX {
+            self.event(at, "framewire:media_rate", format_args!("\"rate\":{}", media.as_bps()));
+        }
+    }
+
+    fn other(&mut self, at: Time, event: &Event) {
+        match *event {
+            Event::LossSpurious { packet } => {
+                self.event(at, "framewire:loss_spurious", format_args!("\"packet\":{packet}"));
+            }
+            Event::HostDropped { cause } => {
+                self.event(at, "framewire:dropped", format_args!("\"cause\":\"{cause:?}\""));
+            }
+            Event::FrameCaptured { frame, .. } => self.frame(at, "framewire:frame_captured", frame),
+            Event::FrameSkipped { frame, .. } => self.frame(at, "framewire:frame_skipped", frame),
+            Event::FrameSent { frame, .. } => self.frame(at, "framewire:frame_sent", frame),
+            Event::FrameAssembled { frame, .. } => self.frame(at, "framewire:frame_assembled", frame),
+            Event::FrameAbandoned { frame, .. } => self.frame(at, "framewire:frame_abandoned", frame),
+            Event::FrameEncoded { frame, size, key, target, .. } => self.event(
+                at,
+                "framewire:frame_encoded",
+                format_args!(
+                    "\"frame\":{frame},\"size\":{size},\"key\":{key},\"target\":{}",
+                    target.as_bps()
+                ),
+            ),
+            Event::FrameDisplayed { frame, late, .. } => {
+                self.event(
+                    at,
+                    "framewire:frame_displayed",
+                    format_args!("\"frame\":{frame},\"late\":{late}"),
+                );
+            }
+            Event::NackSent { count } => {
+                self.event(at, "framewire:nack_sent", format_args!("\"count\":{count}"))
+            }
+            Event::KeyFrameRequested { stream } => {
+                self.event(at, "framewire:key_frame_requested", format_args!("\"stream\":{stream}"));
+            }
+            Event::FeedbackSent { sequence, size } => self.event(
+                at,
+                "framewire:feedback_sent",
+                format_args!("\"sequence\":{sequence},\"size\":{size}"),
+            ),
+            // Links have no place in an endpoint's log, and quality is measured outside of it.
+            _ => {}
+        }
+    }
+
+    fn frame(&mut self, at: Time, name: &str, frame: u32) {
+        self.event(at, name, format_args!("\"frame\":{frame}"));
+    }
+}
+
+/// Whose log it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vantage {
+    /// Who sends media.
+    Sender,
+    /// Who receives it.
+    Receiver,
+}
+
+impl<W: Write> Recorder for Qlog<W> {
+    fn record(&mut self, at: Time, _: NodeId, event: &Event) {
+        if !matches!(event, Event::PacketAcked { .. }) {
+            self.settle_acked();
+        }
+        self.write_event(at, event);
+    }
+}
+
+/// Appends `text` as a JSON string.
+fn quote(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Real;
+    use units::Span;
+
+    fn sent(packet: u64) -> Event {
+        let (size, in_flight) = (1_200, 1_200 * (packet as u32 + 1));
+        Event::PacketSent { packet, size, stream: 0, frame: 7, index: 0, retransmission: false, in_flight }
+    }
+
+    fn log(events: &[(i64, Event)], most: u64) -> (Vec<String>, u64) {
+        let mut log = Qlog::new(Vec::new(), Vantage::Sender, "a \"test\"\n", most).unwrap();
+        let origin = Time::from_secs(1_000);
+        events.iter().for_each(|(us, event)| log.record(origin + Span::from_micros(*us), NodeId(0), event));
+        let left_out = log.finish().unwrap();
+        let text = String::from_utf8(log.out).unwrap();
+        let records = text.split('\x1e').skip(1).map(|record| record.strip_suffix('\n').unwrap().to_owned());
+        (records.collect(), left_out)
+    }
+
+    #[test]
+    fn a_log_reads_as_the_drafts_say() {
+        let smoothed = Span::from_micros(20_500);
+        let events = [
+            (0, sent(0)),
+            (1_500, Event::PacketAcked { packet: 3, size: 1_200 }),
+            (1_500, Event::PacketAcked { packet: 4, size: 1_200 }),
+            (1_500, Event::PacketAcked { packet: 9, size: 1_200 }),
+            (1_500, Event::PacketLost { packet: 5, size: 1_200 }),
+            (1_500, Event::Rtt { latest: Span::from_millis(21), smoothed }),
+            (1_500, Event::Decision { window: u64::MAX, pacing: Rate::from_mbps(8), media: Rate::MAX }),
+            (2_000, Event::FrameSkipped { stream: 0, frame: 8 }),
+            (2_000, Event::Observed { name: "gain", value: Real(f64::NAN) }),
+        ];
+        let (records, left_out) = log(&events, QLOG_BYTES);
+        let expected = [
+            "{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"a \\\"test\\\"\\u000a\",\"trace\":\
+             {\"vantage_point\":{\"name\":\"sender\",\"type\":\"client\"},\"common_fields\":{\"protocol_type\":[\"QUIC\"],\
+             \"time_format\":\"relative\",\"reference_time\":0}}}",
+            "{\"time\":0.000000,\"name\":\"transport:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
+             \"packet_number\":0},\"raw\":{\"length\":1200},\"framewire\":{\"stream\":0,\"frame\":7,\"index\":0,\
+             \"retransmission\":false}}}",
+            "{\"time\":0.000000,\"name\":\"recovery:metrics_updated\",\"data\":{\"bytes_in_flight\":1200}}",
+            "{\"time\":1.500000,\"name\":\"transport:packet_received\",\"data\":{\"header\":{\"packet_type\":\"1RTT\"},\
+             \"frames\":[{\"frame_type\":\"ack\",\"acked_ranges\":[[3,4],[9,9]]}]}}",
+            "{\"time\":1.500000,\"name\":\"recovery:packet_lost\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
+             \"packet_number\":5}}}",
+            "{\"time\":1.500000,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":21,\"smoothed_rtt\":20.5}}",
+            "{\"time\":1.500000,\"name\":\"recovery:metrics_updated\",\"data\":{\"pacing_rate\":8000000}}",
+            "{\"time\":2.000000,\"name\":\"framewire:frame_skipped\",\"data\":{\"frame\":8}}",
+        ];
+        assert_eq!(records, expected);
+        assert_eq!(left_out, 0);
+    }
+
+    #[test]
+    fn a_full_log_counts_what_it_leaves_out() {
+        let events: Vec<_> = (0..100).map(|k| (k, sent(k as u64))).collect();
+        let (records, left_out) = log(&events, 4_000);
+        assert_eq!(records.len() as u64 + left_out, 1 + 2 * 100);
+        assert!(left_out > 100 && records.iter().map(|record| record.len() + 2).sum::<usize>() <= 4_000);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                if bytes.first() == Some(&b'{') && bytes.starts_with(b"{\"time") {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut log = Qlog::new(Full, Vantage::Receiver, "", QLOG_BYTES).unwrap();
+        (0..10).for_each(|k| log.record(Time::from_millis(k), NodeId(0), &sent(k)));
+        assert_eq!(log.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}
