@@ -9,7 +9,7 @@ use units::{Rate, Span};
 use crate::values::{CcList, Input, PictureSize, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
-const MOST_SEED: u64 = i64::MAX as u64;
+pub const MOST_SEED: u64 = i64::MAX as u64;
 
 /// Interactive video over a changing network, in virtual and in real time.
 #[derive(Debug, Parser)]
@@ -54,6 +54,8 @@ pub enum Command {
     Receive(Receive),
     /// Pass UDP on through an emulated link, in real time
     Relay(Relay),
+    /// Run a command behind an emulated link, in a network namespace of its own
+    Link(Box<crate::live::Link>),
     /// List the congestion controllers, or show the page of one
     Controllers(Controllers),
     /// List the queue disciplines

@@ -19,7 +19,10 @@
 )]
 
 mod clock;
+mod emulated;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod link;
 mod prompt;
 mod relay;
 mod settings;
