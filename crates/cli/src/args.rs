@@ -284,7 +284,7 @@ Examples:
   framewire bench all --json > bench.json
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
-the whole chain over UDP in real time, `shadow` one scenario in both worlds.
+the whole chain over UDP in real time, `shadow` one scenario in both worlds, `link` the emulator against the simulator.
 docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
 pub struct Bench {
     /// What to measure
@@ -310,6 +310,8 @@ pub enum Measured {
     Live,
     /// Virtual against real time
     Shadow,
+    /// How exact the link emulator is (needs root)
+    Link,
     /// All of them
     All,
 }

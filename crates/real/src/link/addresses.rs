@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// All links' addresses.
 const POOL: Block = Block { base: 0x6440_0000, prefix: 10 };
 /// A link that stands in no other has one of 64 blocks of this size.
-const ROOT_PREFIX: u8 = 16;
+pub const ROOT_PREFIX: u8 = 16;
 /// A link inside another has an eighth of that one's block.
 const STEP: u8 = 3;
 /// The smallest block.

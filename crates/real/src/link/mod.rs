@@ -92,11 +92,13 @@ impl Emulator {
     /// [`LinkError`] saying what is missing.
     pub fn open(mtu: u32) -> Result<Emulator, LinkError> {
         let (outer, block) = open_outer()?;
-        outer.configure(block, block.outside(), mtu)?;
+        // Inside another link everything is forwarded; elsewhere that is for the machine's owner to say.
+        let nested = block.prefix() > addresses::ROOT_PREFIX;
+        outer.configure(block, block.outside(), mtu, nested)?;
         let namespace = Namespace::new()?;
         let inner = namespace.within(move || {
             let inner = Tun::create(INNER_DEVICE)?;
-            inner.configure(block, block.inside(), mtu)?;
+            inner.configure(block, block.inside(), mtu, true)?;
             inner.become_default_route(block.outside())?;
             Ok::<Tun, LinkError>(inner)
         })?;
@@ -124,12 +126,9 @@ impl Emulator {
         self.clock
     }
 
-    /// Takes the calling thread inside, for good: its sockets from now on are on the inside of the link.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn enter(&self) -> io::Result<()> {
-        self.namespace.enter()
+    /// Does `work` inside and waits for its result: a socket made there is one of the inside, whoever uses it later.
+    pub fn within<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
+        self.namespace.within(work)
     }
 
     /// Lets packets pass, from inside to outside as `up` says and back as `down` does; the links' time begins now.

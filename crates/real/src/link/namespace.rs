@@ -1,4 +1,4 @@
-//! A network namespace of one's own: a thread that lives in it, and a way for others to enter.
+//! A network namespace of one's own: a thread that lives in it and does what is to be done there.
 //!
 //! Linux keeps the network namespace per thread (namespaces(7)), so that one process stands on both sides of its link. A command
 //! that the thread starts lives in the namespace; it is killed when that thread ends, however it ends
@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -19,8 +18,8 @@ type Task = Box<dyn FnOnce() + Send>;
 pub(crate) struct Namespace {
     tasks: Option<mpsc::Sender<Task>>,
     thread: Option<JoinHandle<()>>,
-    /// What `setns` takes.
-    door: File,
+    /// Keeps it, and knows its number.
+    file: File,
 }
 
 impl Namespace {
@@ -29,18 +28,18 @@ impl Namespace {
         let (tasks, todo) = mpsc::channel::<Task>();
         let (done, outcome) = mpsc::channel();
         let live = move || {
-            let door = leave();
-            let left = door.is_ok();
+            let file = leave();
+            let left = file.is_ok();
             // Whoever asked is waiting for the answer.
-            let _ = done.send(door);
+            let _ = done.send(file);
             if left {
                 todo.into_iter().for_each(|task| task());
             }
         };
         let thread = thread::Builder::new().name("namespace".to_owned()).spawn(live);
         let thread = thread.map_err(|source| LinkError::System { what: "start a thread", source })?;
-        let door = outcome.recv().expect("the thread answers before it ends")?;
-        Ok(Namespace { tasks: Some(tasks), thread: Some(thread), door })
+        let file = outcome.recv().expect("the thread answers before it ends")?;
+        Ok(Namespace { tasks: Some(tasks), thread: Some(thread), file })
     }
 
     /// Does `work` inside and waits for its result.
@@ -54,18 +53,9 @@ impl Namespace {
         outcome.recv().expect("what is done inside does not panic")
     }
 
-    /// Takes the calling thread inside, for good.
-    pub fn enter(&self) -> io::Result<()> {
-        // SAFETY: changes a property of this thread only.
-        match unsafe { libc::setns(self.door.as_raw_fd(), libc::CLONE_NEWNET) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
     /// The number the kernel knows it by, as `/proc/PID/ns/net` shows it.
     pub fn number(&self) -> io::Result<u64> {
-        Ok(self.door.metadata()?.ino())
+        Ok(self.file.metadata()?.ino())
     }
 }
 
@@ -91,7 +81,12 @@ fn leave() -> Result<File, LinkError> {
     }
     super::tun::raise_loopback().map_err(|source| LinkError::new("raise the loopback device", source))?;
     // Only links inside this one need forwarding; where /proc/sys is read-only, as in some containers, they can't be reached.
-    let _ = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
-    let _ = std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1");
+    // New devices begin without, for a device that forwards IPv6 while it still has multicast joins the group of all routers,
+    // with packets nobody sent.
+    for (file, text) in
+        [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1"), ("ipv6/conf/default/forwarding", "0")]
+    {
+        let _ = std::fs::write(format!("/proc/sys/net/{file}"), text);
+    }
     File::open("/proc/thread-self/ns/net").map_err(|source| LinkError::new("look at the namespace", source))
 }

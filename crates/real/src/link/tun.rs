@@ -47,8 +47,15 @@ impl Tun {
         }
     }
 
-    /// Gives it `address` in `block`, in IPv4 and, where the kernel has it, in IPv6, and brings it up.
-    pub fn configure(&self, block: Block, address: Ipv4Addr, mtu: u32) -> Result<(), LinkError> {
+    /// Gives it `address` in `block`, in IPv4 and, where the kernel has it, in IPv6, and brings it up; if `forward`, the
+    /// kernel forwards what comes from it in IPv6 too.
+    pub fn configure(
+        &self,
+        block: Block,
+        address: Ipv4Addr,
+        mtu: u32,
+        forward: bool,
+    ) -> Result<(), LinkError> {
         let what = "set up the TUN device";
         let control = Control::new(libc::AF_INET).map_err(|source| LinkError::new(what, source))?;
         let steps = || {
@@ -66,6 +73,9 @@ impl Tun {
         steps().map_err(|source| LinkError::new(what, source))?;
         // A machine without IPv6 still has a link.
         let _ = self.configure_v6(block, address);
+        if forward {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/forwarding", self.name), "1");
+        }
         Ok(())
     }
 
