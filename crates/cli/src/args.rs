@@ -195,6 +195,9 @@ pub enum Lab {
     Check(LabCheck),
     /// Run experiments and write the book: every figure with our curves and the paper's numbers
     Report(LabReport),
+    /// Compete with this machine's own TCP over an emulated link, in real time
+    #[cfg(target_os = "linux")]
+    Real(LabReal),
 }
 
 /// Which experiments.
@@ -274,6 +277,30 @@ Example:
 pub struct LabReport {
     #[command(flatten)]
     pub how: Laboratory,
+}
+
+/// `framewire lab real`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire lab real                      SQP against the kernel's CUBIC and BBR: four minutes
+  framewire lab real --cc sqp,pcc,gcc,sprout,vivace,copa-auto --json
+
+Needs root, as `framewire link` does, and a kernel with `bbr` (modprobe tcp_bbr). Every point takes 60 s, in real time, and is run in the
+simulator too. OUT/real.json keeps the results, and `framewire lab report` shows them.")]
+pub struct LabReal {
+    /// Controllers of experiments/competition.toml, separated by commas
+    #[arg(long, value_name = "CC,CC,...", value_delimiter = ',', default_value = "sqp")]
+    pub cc: Vec<String>,
+    /// Folder of the experiments' files
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub experiments: PathBuf,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub format: Format,
 }
 
 /// `framewire bench`.

@@ -13,6 +13,8 @@ mod failure;
 mod listing;
 mod live;
 mod output;
+#[cfg(target_os = "linux")]
+mod real_lab;
 mod results;
 mod scenario;
 mod simulate;

@@ -35,6 +35,7 @@ mod waker;
 
 pub use clock::Clock;
 pub use error::RealError;
+pub use prompt::Prompt;
 pub use relay::{Relay, RelayCounters, RelaySettings};
 pub use settings::{Counters, Limits, Peer, Settings};
 pub use threaded::{CodecTimes, Prefetched, ThreadedDecoder, ThreadedEncoder};

@@ -17,8 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use netsim::{Link, LinkConfig, MahimahiTrace, Packet, RateProcess};
-use real::Clock;
 use real::link::{Emulator, End, Log, Passage, Plan};
+use real::{Clock, Prompt};
 use record::Tap;
 use serde_json::{Map, Value, json};
 use units::{Bytes, Rate, Span, Time};
@@ -41,6 +41,8 @@ const ABOVE: f64 = 1.1;
 const WARM_UP: Span = Span::from_millis(500);
 /// A pause shorter than this is not worth sleeping for; the packets due meanwhile go out together after it.
 const SHORTEST_SLEEP: Span = Span::from_micros(50);
+/// Bytes of packets, as the kernel counts them, that may wait for the receiver, which is an ordinary thread.
+const ROOM: libc::c_int = 256 << 20;
 /// Kernel CUBIC's run.
 const TCP_LENGTH: Span = Span::from_secs(30);
 
@@ -129,6 +131,7 @@ fn open() -> Result<Emulator, Failure> {
 fn run(config: &LinkConfig, rate: Rate) -> Result<Run, Failure> {
     let mut emulator = open()?;
     let receiver = UdpSocket::bind((emulator.outside(), 0)).map_err(Failure::work)?;
+    set(&receiver, libc::SO_RCVBUFFORCE, ROOM);
     let target = receiver.local_addr().map_err(Failure::work)?;
     let sender =
         emulator.within(move || UdpSocket::bind("0.0.0.0:0").and_then(|s| s.connect(target).map(|()| s)));
@@ -162,6 +165,8 @@ fn run(config: &LinkConfig, rate: Rate) -> Result<Run, Failure> {
 
 /// Sends packets evenly at `rate`; when each was sent.
 fn send(socket: &UdpSocket, clock: Clock, rate: Rate) -> Vec<Time> {
+    // A sender that has to wait for its turn sends what is due all at once, which is another load.
+    let _prompt = Prompt::ask();
     let gap = rate.time_to_send(Bytes::new(u64::from(SIZE)));
     let start = clock.now();
     let count = LENGTH.as_nanos() / gap.as_nanos();
@@ -234,14 +239,15 @@ fn measure(load: &Load) -> Result<Value, Failure> {
     let both = below.ways.iter().zip(&ideal).filter_map(|(way, ideal)| Some((way.1?, (*ideal)?)));
     let added: Vec<f64> =
         both.map(|(left, due)| (left.as_nanos() as f64 - due.as_nanos() as f64) / 1e6).collect();
-    let lost = |run: &Run| 1.0 - run.received as f64 / run.ways.len() as f64;
-    let ideally_lost = ideal.iter().filter(|out| out.is_none()).count() as f64 / ideal.len() as f64;
+    let sent = below.ways.len() as f64;
+    let lost = below.ways.iter().filter(|way| way.1.is_none()).count() as f64 / sent;
+    let ideally_lost = ideal.iter().filter(|out| out.is_none()).count() as f64 / sent;
     let saturated = throughput(&above);
     let offered = (below.ways.len() - 1) as f64 * f64::from(SIZE) * 8.0
         / (below.ways[below.ways.len() - 1].0 - below.ways[0].0).as_secs_f64();
     Ok(json!({
-        "link": load.name, "offered_bps": offered, "achieved": throughput(&below) / offered, "loss": lost(&below),
-        "ideal_loss": ideally_lost,
+        "link": load.name, "offered_bps": offered, "achieved": throughput(&below) / offered,
+        "loss": lost, "ideal_loss": ideally_lost, "not_received": 1.0 - below.received as f64 / sent,
         "added_p50_ms": quantile(&added, 0.5), "added_p90_ms": quantile(&added, 0.9), "added_p99_ms": quantile(&added, 0.99),
         "late_p50_ms": below.late.map(|late| late.as_millis_f64()),
         "cpu_cores": below.cores, "saturated_bps": saturated, "saturated": saturated / load.rate().as_f64(),
@@ -332,7 +338,7 @@ fn drain(mut stream: TcpStream) -> f64 {
 }
 
 /// The load average: what else ran.
-fn load_average() -> Option<f64> {
+pub fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 

@@ -3,7 +3,7 @@
 mod controllers;
 mod dumbbell;
 #[cfg(target_os = "linux")]
-mod link;
+pub mod link;
 mod live;
 mod loopback;
 pub mod measure;

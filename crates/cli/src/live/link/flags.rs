@@ -10,14 +10,14 @@ use units::{Rate, Span};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  framewire link --rate 12mbit --delay 20ms --queue droptail:100p -- iperf3 -c \\$FRAMEWIRE_OUTSIDE
+  framewire link --rate 12mbit --delay 20ms --queue droptail:100p -- iperf3 -c 100.64.0.1
   framewire link --rate 12mbit --delay 20ms --queue codel:ecn -- bash
   framewire link --down-trace lte.trace --up-rate 5mbit --delay 25ms --loss ge:loss=1%,burst=4 -- firefox
   framewire link --delay 40ms -- framewire link --rate 5mbit --queue fq_codel -- ./client
   framewire link --rate 12mbit --log packets.parquet --mahimahi-log link -- ./client
 
-The command runs in a network namespace of its own. It reaches servers of this machine under \\$FRAMEWIRE_OUTSIDE
-(100.64.0.1 for the first link; \\$MAHIMAHI_BASE holds it too), and they reach it under \\$FRAMEWIRE_INSIDE.
+The command runs in a network namespace of its own. It reaches servers of this machine under $FRAMEWIRE_OUTSIDE
+(100.64.0.1 for the first link; $MAHIMAHI_BASE holds it too), and they reach it under $FRAMEWIRE_INSIDE.
 `up` is from the command outwards, `down` is towards it. Without --rate or --trace a direction has no limit.
 The command's exit code is passed on; figures go to standard error. Needs root, or `unshare --user --map-root-user --net`.")]
 pub struct Link {
