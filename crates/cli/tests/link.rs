@@ -1,6 +1,7 @@
 //! `framewire link` as people use it: a command in a namespace, servers outside. How exact it is, is for `framewire bench link`;
 //! here it must work. Where namespaces or TUN devices can't be had, each test says so and passes.
 #![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "these tests watch processes in real time")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -205,6 +206,32 @@ fn a_rate_limits_tcp_and_every_byte_is_counted() {
     nothing_remains();
 }
 
+#[test]
+fn addresses_are_translated_and_the_rule_is_undone() {
+    let Some(_turn) = turn("translation") else { return };
+    if !has_python() {
+        return println!("skipped: translation: there is no python3 to send by UDP");
+    }
+    let server = UdpSocket::bind("0.0.0.0:0").expect("there is a port");
+    let port = server.local_addr().expect("it has an address").port();
+    let _ = server.set_read_timeout(Some(Duration::from_secs(10)));
+    // In the outer link's namespace packets are forwarded, so that this machine's own settings stay as they are.
+    let script = format!(
+        "\"$FRAMEWIRE\" link -q --nat -- python3 -c 'import os, socket\n\
+         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b\"x\", (os.environ[\"MAHIMAHI_BASE\"], {port}))\n\
+         print(os.environ[\"FRAMEWIRE_INSIDE\"])' || exit 1\n\
+         nft list ruleset 2>/dev/null | grep masquerade; iptables -w -t nat -S 2>/dev/null | grep MASQUERADE; exit 0"
+    );
+    let output = run(&["-q"], &script);
+    if output.status.code() != Some(0) {
+        return println!("skipped: translation: {}", text(&output.stderr).trim());
+    }
+    assert_eq!(text(&output.stdout), "100.64.32.2\n", "a rule is left, or the addresses are others");
+    let (_, from) = server.recv_from(&mut [0; 16]).expect("the packet arrives");
+    assert_eq!(from.ip().to_string(), "100.64.0.2", "it seems to come from the outer link's inside");
+    nothing_remains();
+}
+
 /// A link whose command prints a line once it runs; that line.
 fn begin(script: &str) -> (Child, String) {
     let mut child = link(&["-q"], script).spawn().expect("the command starts");
@@ -301,6 +328,21 @@ fn received_marks(socket: &UdpSocket) -> usize {
             }
         }
     }
+}
+
+#[test]
+fn a_user_namespace_will_do() {
+    let Some(_turn) = turn("user namespace") else { return };
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", FRAMEWIRE, "link", "-q", "--delay", "5ms", "--"]);
+    let Ok(output) = command.args(["sh", "-c", "echo $FRAMEWIRE_INSIDE"]).output() else {
+        return println!("skipped: user namespace: there is no unshare");
+    };
+    let error = text(&output.stderr);
+    if error.starts_with("unshare") {
+        return println!("skipped: user namespace: {}", error.trim());
+    }
+    assert_eq!((text(&output.stdout).as_str(), error.as_str()), ("100.64.0.2\n", ""));
 }
 
 #[test]

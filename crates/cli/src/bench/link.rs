@@ -242,13 +242,15 @@ fn measure(load: &Load) -> Result<Value, Failure> {
     let sent = below.ways.len() as f64;
     let lost = below.ways.iter().filter(|way| way.1.is_none()).count() as f64 / sent;
     let ideally_lost = ideal.iter().filter(|out| out.is_none()).count() as f64 / sent;
+    let whole: Vec<f64> =
+        below.ways.iter().filter_map(|way| Some((way.1? - way.0).as_millis_f64())).collect();
     let saturated = throughput(&above);
     let offered = (below.ways.len() - 1) as f64 * f64::from(SIZE) * 8.0
         / (below.ways[below.ways.len() - 1].0 - below.ways[0].0).as_secs_f64();
     Ok(json!({
         "link": load.name, "offered_bps": offered, "achieved": throughput(&below) / offered,
         "loss": lost, "ideal_loss": ideally_lost, "not_received": 1.0 - below.received as f64 / sent,
-        "added_p50_ms": quantile(&added, 0.5), "added_p90_ms": quantile(&added, 0.9), "added_p99_ms": quantile(&added, 0.99),
+        "delay_p50_ms": quantile(&whole, 0.5), "added_p50_ms": quantile(&added, 0.5), "added_p90_ms": quantile(&added, 0.9), "added_p99_ms": quantile(&added, 0.99),
         "late_p50_ms": below.late.map(|late| late.as_millis_f64()),
         "cpu_cores": below.cores, "saturated_bps": saturated, "saturated": saturated / load.rate().as_f64(),
     }))
@@ -310,17 +312,15 @@ pub fn fill(mut stream: TcpStream, length: Span) {
         }
     }
     // What is still unsent is not waited for.
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // SAFETY: the option's value is the struct of the length beside it.
+    set(&stream, libc::SO_LINGER, libc::linger { l_onoff: 1, l_linger: 0 });
+}
+
+/// Sets an option of socket(7); where the system refuses, it stays as it was.
+fn set<T>(socket: &impl AsRawFd, option: libc::c_int, value: T) {
+    let size = size_of::<T>() as u32;
+    // SAFETY: the option's value is of the length beside it.
     unsafe {
-        let size = size_of_val(&linger) as u32;
-        libc::setsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&raw const linger).cast(),
-            size,
-        );
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), size);
     }
 }
 

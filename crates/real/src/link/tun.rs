@@ -60,8 +60,8 @@ impl Tun {
         let control = Control::new(libc::AF_INET).map_err(|source| LinkError::new(what, source))?;
         let steps = || {
             control.set(&self.name, libc::SIOCSIFMTU, |r| r.ifr_ifru.ifru_mtu = mtu as i32)?;
-            // The field of the queue's length shares its place with that of the MTU.
-            control.set(&self.name, libc::SIOCSIFTXQLEN, |r| r.ifr_ifru.ifru_mtu = QUEUE)?;
+            // Linux keeps this for the machine's own root; others have its default of 500. The field shares its place with the MTU's.
+            let _ = control.set(&self.name, libc::SIOCSIFTXQLEN, |r| r.ifr_ifru.ifru_mtu = QUEUE);
             control.set(&self.name, libc::SIOCSIFADDR, |r| r.ifr_ifru.ifru_addr = internet(address))?;
             control
                 .set(&self.name, libc::SIOCSIFNETMASK, |r| r.ifr_ifru.ifru_addr = internet(block.mask()))?;

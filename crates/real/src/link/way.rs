@@ -37,7 +37,8 @@ pub struct WayCounters {
     pub received: u64,
     /// Packets written to the device at its exit.
     pub sent: u64,
-    /// Packets the kernel dropped before the device at the entry, because more than 1000 waited there to be read.
+    /// Packets the kernel dropped before the device at the entry, because 1000 (500 in a user namespace) waited
+    /// there to be read.
     pub overruns: u64,
     /// Packets dropped because they were no IP packets.
     pub foreign: u64,

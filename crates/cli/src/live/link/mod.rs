@@ -45,14 +45,17 @@ mod linux {
     /// Runs the command behind the link; what was given is looked at before anything is begun.
     pub fn link(args: &flags::Link) -> Result<(), Failure> {
         let (up, down) = (Plans::of(&args.up(), args)?, Plans::of(&args.down(), args)?);
+        for (flag, file) in [("--log", &args.log), ("--mahimahi-log", &args.mahimahi_log)] {
+            file.as_deref().map_or(Ok(()), |file| has_folder(flag, file))?;
+        }
         // Before any thread: it forks.
         let mut keeper = Keeper::start().map_err(Failure::work)?;
-        let packets = args.log.as_deref().map(PacketFile::create).transpose()?;
-        let (up_log, down_log) = (up.mahimahi(args)?, down.mahimahi(args)?);
         let mut emulator = Emulator::open(args.mtu).map_err(refused)?;
         if args.nat {
             emulator.translate(&mut keeper).map_err(refused)?;
         }
+        let packets = args.log.as_deref().map(PacketFile::create).transpose()?;
+        let (up_log, down_log) = (up.mahimahi(args)?, down.mahimahi(args)?);
         emulator
             .start(up.plan(args.seed, &up_log, &packets), down.plan(args.seed, &down_log, &packets))
             .map_err(Failure::work)?;
@@ -137,6 +140,15 @@ mod linux {
             unlogged += log.finish().map_err(Failure::Work)?;
         }
         Ok(unlogged)
+    }
+
+    /// Files are made only once there is a link, but where none can be made there need be no link.
+    fn has_folder(flag: &str, file: &Path) -> Result<(), Failure> {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if !file.is_dir() && folder.is_none_or(Path::is_dir) {
+            return Ok(());
+        }
+        Err(Failure::Input(format!("{flag} {}: not a file in a folder that is there", file.display())))
     }
 
     fn with_ending(file: &Path, ending: &str) -> PathBuf {
