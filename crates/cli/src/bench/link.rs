@@ -116,8 +116,12 @@ impl Log for Departures {
 
 /// What one run gave.
 struct Run {
-    /// When each packet was sent and when it left the emulator.
+    /// When each packet was sent and when it left the emulator. Without the latter where the kernel dropped packets before the
+    /// device: nobody knows then which is which.
     ways: Vec<(Time, Option<Time>)>,
+    /// When packets left the emulator.
+    left: Vec<Time>,
+    overruns: u64,
     received: u64,
     late: Option<Span>,
     cores: f64,
@@ -157,10 +161,13 @@ fn run(config: &LinkConfig, rate: Rate) -> Result<Run, Failure> {
     let cores = (cpu_time() - before).as_secs_f64() / LENGTH.as_secs_f64();
     let outcome = emulator.finish().expect("it was started");
     let left = std::mem::take(&mut *departures.0.lock().expect("nothing panicked"));
-    let first = outcome.up.1.received as usize - sent.len();
-    let ways =
-        sent.into_iter().enumerate().map(|(n, at)| (at, left.get(first + n).copied().flatten())).collect();
-    Ok(Run { ways, received, late: outcome.up.1.late.quantile(0.5), cores })
+    let way = outcome.up.1;
+    // The kernel may have sent some of its own before.
+    let first = (way.received as usize).checked_sub(sent.len());
+    let left_at = |n: usize| first.and_then(|first| left.get(first + n).copied().flatten());
+    let ways = sent.into_iter().enumerate().map(|(n, at)| (at, left_at(n))).collect();
+    let left = left.iter().copied().flatten().collect();
+    Ok(Run { ways, left, overruns: way.overruns, received, late: way.late.quantile(0.5), cores })
 }
 
 /// Sends packets evenly at `rate`; when each was sent.
@@ -184,15 +191,18 @@ fn send(socket: &UdpSocket, clock: Clock, rate: Rate) -> Vec<Time> {
     sent
 }
 
-/// Counts packets until `done`.
+/// Counts packets until no more come after `done`.
 fn count(socket: &UdpSocket, done: &AtomicBool) -> u64 {
     let _ = socket.set_read_timeout(Some(Duration::from_millis(50)));
     let mut buffer = [0; PAYLOAD];
     let mut received = 0;
-    while !done.load(Ordering::SeqCst) {
-        received += u64::from(socket.recv(&mut buffer).is_ok());
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(_) => received += 1,
+            Err(_) if done.load(Ordering::SeqCst) => return received,
+            Err(_) => {}
+        }
     }
-    received
 }
 
 /// When the simulator's link lets each packet out that is offered at these times; `None` if it drops it.
@@ -216,12 +226,10 @@ fn ideal(config: &LinkConfig, sent: impl Iterator<Item = Time>) -> Vec<Option<Ti
     out
 }
 
-/// Bit/s that left between the warm-up and the last packet sent.
-fn throughput(run: &Run) -> f64 {
-    let Some(&(last, _)) = run.ways.last() else { return f64::NAN };
-    let from = run.ways[0].0 + WARM_UP;
-    let mut left: Vec<Time> =
-        run.ways.iter().filter_map(|way| way.1).filter(|&at| at >= from && at <= last).collect();
+/// Bit/s of what left between the end of the warm-up and the last packet sent.
+fn throughput(ways: &[(Time, Option<Time>)], left: impl Iterator<Item = Time>) -> f64 {
+    let (Some(&(begun, _)), Some(&(ended, _))) = (ways.first(), ways.last()) else { return f64::NAN };
+    let mut left: Vec<Time> = left.filter(|&at| at >= begun + WARM_UP && at <= ended).collect();
     left.sort_unstable();
     match (left.first(), left.last()) {
         (Some(&first), Some(&end)) if end > first => {
@@ -235,25 +243,43 @@ fn measure(load: &Load) -> Result<Value, Failure> {
     let config = load.config();
     let below = run(&config, load.rate().mul_f64(BELOW))?;
     let above = run(&config, load.rate().mul_f64(ABOVE))?;
-    let ideal = ideal(&config, below.ways.iter().map(|way| way.0));
-    let both = below.ways.iter().zip(&ideal).filter_map(|(way, ideal)| Some((way.1?, (*ideal)?)));
-    let added: Vec<f64> =
-        both.map(|(left, due)| (left.as_nanos() as f64 - due.as_nanos() as f64) / 1e6).collect();
-    let sent = below.ways.len() as f64;
-    let lost = below.ways.iter().filter(|way| way.1.is_none()).count() as f64 / sent;
-    let ideally_lost = ideal.iter().filter(|out| out.is_none()).count() as f64 / sent;
-    let whole: Vec<f64> =
-        below.ways.iter().filter_map(|way| Some((way.1? - way.0).as_millis_f64())).collect();
-    let saturated = throughput(&above);
-    let offered = (below.ways.len() - 1) as f64 * f64::from(SIZE) * 8.0
-        / (below.ways[below.ways.len() - 1].0 - below.ways[0].0).as_secs_f64();
-    Ok(json!({
-        "link": load.name, "offered_bps": offered, "achieved": throughput(&below) / offered,
-        "loss": lost, "ideal_loss": ideally_lost, "not_received": 1.0 - below.received as f64 / sent,
-        "delay_p50_ms": quantile(&whole, 0.5), "added_p50_ms": quantile(&added, 0.5), "added_p90_ms": quantile(&added, 0.9), "added_p99_ms": quantile(&added, 0.99),
-        "late_p50_ms": below.late.map(|late| late.as_millis_f64()),
-        "cpu_cores": below.cores, "saturated_bps": saturated, "saturated": saturated / load.rate().as_f64(),
-    }))
+    let mut row = json!({ "link": load.name });
+    super::extend(&mut row, of_capacity_left(&config, &below));
+    super::extend(&mut row, of_saturation(&config, &above, load.rate()));
+    Ok(row)
+}
+
+/// What the run below capacity shows: what is lost, and how late the rest is.
+fn of_capacity_left(config: &LinkConfig, run: &Run) -> Value {
+    let ideal = ideal(config, run.ways.iter().map(|way| way.0));
+    let ms = |later: Time, earlier: Time| (later.as_nanos() as f64 - earlier.as_nanos() as f64) / 1e6;
+    let both = run.ways.iter().zip(&ideal).filter_map(|(way, ideal)| Some((way.1?, (*ideal)?)));
+    let added: Vec<f64> = both.map(|(left, due)| ms(left, due)).collect();
+    let whole: Vec<f64> = run.ways.iter().filter_map(|way| Some(ms(way.1?, way.0))).collect();
+    let sent = run.ways.len() as f64;
+    let span = run.ways[run.ways.len() - 1].0 - run.ways[0].0;
+    let offered = (sent - 1.0) * f64::from(SIZE) * 8.0 / span.as_secs_f64();
+    json!({
+        "offered_bps": offered, "achieved": throughput(&run.ways, run.left.iter().copied()) / offered,
+        "loss": 1.0 - run.left.len() as f64 / sent,
+        "ideal_loss": ideal.iter().filter(|out| out.is_none()).count() as f64 / sent,
+        "overruns": run.overruns, "not_received": 1.0 - run.received as f64 / sent,
+        "delay_p50_ms": quantile(&whole, 0.5), "added_p50_ms": quantile(&added, 0.5),
+        "added_p90_ms": quantile(&added, 0.9), "added_p99_ms": quantile(&added, 0.99),
+        "late_p50_ms": run.late.map(|late| late.as_millis_f64()), "cpu_cores": run.cores,
+    })
+}
+
+/// What the run above capacity shows: how much gets through, as a share of the rate, and what the simulator's link passes of the
+/// same packets.
+fn of_saturation(config: &LinkConfig, run: &Run, rate: Rate) -> Value {
+    let ideal = ideal(config, run.ways.iter().map(|way| way.0));
+    let share = |bps: f64| bps / rate.as_f64();
+    json!({
+        "saturated": share(throughput(&run.ways, run.left.iter().copied())),
+        "ideally": share(throughput(&run.ways, ideal.into_iter().flatten())),
+        "overruns_above": run.overruns,
+    })
 }
 
 /// Kernel TCP under `controller` through 12 Mbit/s, 20 ms each way and 100 packets: bit/s of payload.
