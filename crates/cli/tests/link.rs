@@ -8,7 +8,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,38 +31,32 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Why links can't be set up here, if they can't: found out once.
-fn obstacle() -> Option<&'static str> {
-    static OBSTACLE: OnceLock<Option<String>> = OnceLock::new();
-    let found = OBSTACLE.get_or_init(|| {
-        let tried = run(&["-q"], "exit 0");
-        (tried.status.code() != Some(0)).then(|| text(&tried.stderr))
-    });
-    found.as_deref()
-}
-
-/// Tests take turns, so that one can count the devices it left. `None`, with the reason printed, where links can't be had.
-fn turn(name: &str) -> Option<MutexGuard<'static, ()>> {
-    static TURN: Mutex<()> = Mutex::new(());
-    let guard = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    match obstacle() {
-        None => Some(guard),
-        Some(reason) => {
-            println!("skipped: {name}: {}", reason.trim());
-            None
-        }
+/// Takes the calling thread, its sockets and its children to a network namespace of their own, so that each test has the first
+/// link of its machine. False, with the reason printed, where links can't be had.
+fn alone(name: &str) -> bool {
+    let tried = run(&["-q"], "exit 0");
+    if tried.status.code() != Some(0) {
+        println!("skipped: {name}: {}", text(&tried.stderr).trim());
+        return false;
     }
+    // SAFETY: changes a property of this thread only.
+    let left = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    assert_eq!(left, 0, "links can be had, but no namespace: {}", std::io::Error::last_os_error());
+    true
 }
 
-/// Our devices in this namespace, and our tidying processes anywhere.
+/// Our devices in this thread's namespace, and how many processes tidy up there.
 fn remains() -> (Vec<String>, usize) {
-    let table = fs::read_to_string("/proc/net/dev").expect("there is a table of devices");
+    let table = fs::read_to_string("/proc/thread-self/net/dev").expect("there is a table of devices");
     let devices =
         table.lines().filter_map(|line| line.trim().split_once(':')).map(|(name, _)| name.to_owned());
-    let guards = fs::read_dir("/proc").expect("there is /proc").flatten();
-    let guards = guards.filter(|entry| {
-        let parent = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        parent.trim() == "framewire-guard"
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let here = namespace("thread-self");
+    let processes = fs::read_dir("/proc").expect("there is /proc").flatten();
+    let guards = processes.filter(|entry| {
+        let process = entry.file_name().to_string_lossy().into_owned();
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        name.trim() == "framewire-guard" && namespace(&process) == here
     });
     (devices.filter(|name| name.starts_with("fw")).collect(), guards.count())
 }
@@ -111,7 +104,9 @@ fn has_python() -> bool {
 
 #[test]
 fn the_command_has_its_streams_and_its_exit_code() {
-    let Some(_turn) = turn("exit codes") else { return };
+    if !alone("exit codes") {
+        return;
+    }
     let output = run(&["-q"], "echo out; echo err >&2; exit 7");
     assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("out\n", "err\n"));
     assert_eq!(output.status.code(), Some(7));
@@ -125,7 +120,9 @@ fn the_command_has_its_streams_and_its_exit_code() {
 
 #[test]
 fn delay_and_addresses_inside_one_link_and_two() {
-    let Some(_turn) = turn("delay") else { return };
+    if !alone("delay") {
+        return;
+    }
     if !has_python() {
         return println!("skipped: delay: there is no python3 to ask for round trips");
     }
@@ -143,7 +140,9 @@ fn delay_and_addresses_inside_one_link_and_two() {
 
 #[test]
 fn a_rate_limits_tcp_and_every_byte_is_counted() {
-    let Some(_turn) = turn("rate") else { return };
+    if !alone("rate") {
+        return;
+    }
     if !has_python() {
         return println!("skipped: rate: there is no python3 to send by TCP");
     }
@@ -208,7 +207,9 @@ fn a_rate_limits_tcp_and_every_byte_is_counted() {
 
 #[test]
 fn addresses_are_translated_and_the_rule_is_undone() {
-    let Some(_turn) = turn("translation") else { return };
+    if !alone("translation") {
+        return;
+    }
     if !has_python() {
         return println!("skipped: translation: there is no python3 to send by UDP");
     }
@@ -242,7 +243,9 @@ fn begin(script: &str) -> (Child, String) {
 
 #[test]
 fn nothing_is_left_when_the_emulator_is_killed() {
-    let Some(_turn) = turn("kill") else { return };
+    if !alone("kill") {
+        return;
+    }
     // A background process of the command's, which has let go of its session and its streams.
     let background = "setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $$ $!; exec sleep 1000";
     let (mut child, line) = begin(background);
@@ -256,7 +259,9 @@ fn nothing_is_left_when_the_emulator_is_killed() {
 
 #[test]
 fn a_background_process_ends_with_the_command() {
-    let Some(_turn) = turn("background") else { return };
+    if !alone("background") {
+        return;
+    }
     let output = run(&["-q"], "setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $!");
     assert_eq!(output.status.code(), Some(0));
     assert!(!is_alive(text(&output.stdout).trim()));
@@ -265,7 +270,9 @@ fn a_background_process_ends_with_the_command() {
 
 #[test]
 fn a_signal_goes_to_the_command() {
-    let Some(_turn) = turn("signals") else { return };
+    if !alone("signals") {
+        return;
+    }
     let (child, _) = begin("trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done");
     // SAFETY: sends a signal to a child that has not been waited for.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
@@ -276,7 +283,9 @@ fn a_signal_goes_to_the_command() {
 
 #[test]
 fn marks_are_written_into_packets() {
-    let Some(_turn) = turn("marks") else { return };
+    if !alone("marks") {
+        return;
+    }
     if !has_python() {
         return println!("skipped: marks: there is no python3 to send by UDP");
     }
@@ -332,7 +341,9 @@ fn received_marks(socket: &UdpSocket) -> usize {
 
 #[test]
 fn a_user_namespace_will_do() {
-    let Some(_turn) = turn("user namespace") else { return };
+    if !alone("user namespace") {
+        return;
+    }
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--net", FRAMEWIRE, "link", "-q", "--delay", "5ms", "--"]);
     let Ok(output) = command.args(["sh", "-c", "echo $FRAMEWIRE_INSIDE"]).output() else {

@@ -10,7 +10,7 @@ use units::{Rate, Span};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  framewire link --rate 12mbit --delay 20ms --queue droptail:100p -- iperf3 -c 100.64.0.1
+  framewire link --rate 12mbit --delay 20ms --queue droptail:100p -- sh -c 'iperf3 -c $FRAMEWIRE_OUTSIDE'
   framewire link --rate 12mbit --delay 20ms --queue codel:ecn -- bash
   framewire link --down-trace lte.trace --up-rate 5mbit --delay 25ms --loss ge:loss=1%,burst=4 -- firefox
   framewire link --delay 40ms -- framewire link --rate 5mbit --queue fq_codel -- ./client
