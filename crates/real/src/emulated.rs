@@ -77,11 +77,13 @@ impl<N: Default> Emulated<N> {
         &self.link
     }
 
+    #[cfg(target_os = "linux")]
     pub fn into_link(self) -> Link {
         self.link
     }
 
     /// Works out every departure until `now`.
+    #[cfg(target_os = "linux")]
     pub fn settle(&mut self, now: Time) {
         self.told = self.told.max(now);
         self.link.settle(self.told);

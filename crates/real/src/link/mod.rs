@@ -1,5 +1,5 @@
 //! A link for anything that speaks IP: a command in a network namespace of its own, behind the simulator's
-//! [`Link`](netsim::Link).
+//! [`Link`].
 //!
 //! ```text
 //!   the command                        this process                              the outside: servers, the internet
