@@ -39,10 +39,6 @@ pub struct Link {
     /// Random loss, both ways: bernoulli:1%, ge:p=0.01,r=0.25 or ge:loss=3%,burst=4
     #[arg(long, default_value = "none")]
     pub loss: Loss,
-    #[command(flatten)]
-    pub up: Up,
-    #[command(flatten)]
-    pub down: Down,
     /// Stop after one pass of a trace instead of repeating it
     #[arg(long)]
     pub once: bool,
@@ -70,6 +66,10 @@ pub struct Link {
     /// What to run inside, after `--`; a shell if left out
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub up: Up,
+    #[command(flatten)]
+    pub down: Down,
 }
 
 /// What differs from inside to outside.
