@@ -307,6 +307,35 @@ fn marks_are_written_into_packets() {
     nothing_remains();
 }
 
+#[test]
+fn flows_are_told_apart_by_their_ports() {
+    if !alone("flows") {
+        return;
+    }
+    if !has_python() {
+        return println!("skipped: flows: there is no python3 to send by UDP");
+    }
+    let sockets = [(), ()].map(|()| UdpSocket::bind("0.0.0.0:0").expect("there is a port"));
+    let [flood, trickle] =
+        sockets.each_ref().map(|socket| socket.local_addr().expect("it has an address").port());
+    // One flow offers far more than the queue holds, the other five packets; only the destination's port differs.
+    let script = format!(
+        "python3 -c 'import os, socket, time\n\
+         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); to = os.environ[\"FRAMEWIRE_OUTSIDE\"]\n\
+         for i in range(400):\n  s.sendto(bytes(1222), (to, {flood}))\n  \
+         if i % 80 == 40: s.sendto(bytes(1222), (to, {trickle}))\n\
+         time.sleep(0.5)'"
+    );
+    let output = run(&["-q", "--rate", "2mbit", "--queue", "fq_codel:30p"], &script);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let arrived = sockets.each_ref().map(|socket| {
+        let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
+        std::iter::from_fn(|| socket.recv(&mut [0; 2048]).ok()).count()
+    });
+    assert!(arrived[0] < 300 && arrived[1] == 5, "{arrived:?}");
+    nothing_remains();
+}
+
 /// How many of the datagrams that wait in the socket carry `congestion experienced`.
 fn received_marks(socket: &UdpSocket) -> usize {
     use std::os::fd::AsRawFd;
