@@ -1,17 +1,18 @@
 //! A small process that tidies up after a link, also when the emulator was killed.
 //!
 //! The kernel takes devices and an empty namespace away by itself, and the command dies with the emulator. What remains then are
-//! processes the command left in the background, and rules of address translation. The guard holds one end of a pipe; when
+//! processes the command left in the background, and rules of address translation. The guard holds one end of a line; when
 //! the other is gone, however that came, it ends those processes and undoes the rules.
 //!
 //! ```text
-//! emulator --pipe--> guard      lines `net NUMBER` and `undo COMMAND`; then, at the end of the file, it acts and ends
+//! emulator <--socket--> guard     `net FILE` and `undo COMMAND`, each acknowledged; at the end of the file it acts and ends
 //! ```
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,9 @@ const GRACE: Duration = Duration::from_millis(300);
 /// How long the guard tries.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The emulator's end of the pipe; dropping it makes the guard act, and waits for it.
+/// The emulator's end of the line; dropping it makes the guard act, and waits for it.
 pub struct Guard {
-    pipe: Option<File>,
+    line: Option<UnixStream>,
     process: libc::pid_t,
 }
 
@@ -37,27 +38,20 @@ impl Guard {
     /// [`LinkError`] if the system will have no more processes.
     pub fn start() -> Result<Guard, LinkError> {
         let failed = |source| LinkError::System { what: "start the process that tidies up", source };
-        let mut ends = [0; 2];
-        // SAFETY: `ends` has room for two descriptors, which are then ours alone.
-        let [read, write] = unsafe {
-            if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-                return Err(failed(io::Error::last_os_error()));
-            }
-            ends.map(|fd| OwnedFd::from_raw_fd(fd))
-        };
+        let (ours, its) = UnixStream::pair().map_err(failed)?;
         // SAFETY: with one thread, the child is a copy of a process in good order.
         match unsafe { libc::fork() } {
             process if process < 0 => Err(failed(io::Error::last_os_error())),
             0 => {
-                drop(write);
-                watch(read)
+                drop(ours);
+                watch(&its)
             }
-            process => Ok(Guard { pipe: Some(write.into()), process }),
+            process => Ok(Guard { line: Some(ours), process }),
         }
     }
 
-    /// From now on, whatever lives in the namespace of this number is ended at the end.
-    pub(crate) fn end_processes_in(&mut self, namespace: u64) -> io::Result<()> {
+    /// From now on, whatever lives in the namespace that this file of /proc stands for is ended at the end.
+    pub(crate) fn end_processes_in(&mut self, namespace: &str) -> io::Result<()> {
         self.say(&format!("net {namespace}"))
     }
 
@@ -66,51 +60,59 @@ impl Guard {
         self.say(&format!("undo {}", command.join(" ")))
     }
 
-    fn say(&mut self, line: &str) -> io::Result<()> {
-        self.pipe.as_mut().map_or(Ok(()), |pipe| writeln!(pipe, "{line}"))
+    /// Says something and waits until it is understood.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        let Some(line) = &mut self.line else { return Ok(()) };
+        writeln!(line, "{text}")?;
+        line.read_exact(&mut [0])
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        drop(self.pipe.take());
+        drop(self.line.take());
         // SAFETY: waits for a child of ours; its status is of no interest.
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
     }
 }
 
 /// The guard's whole life.
-fn watch(pipe: OwnedFd) -> ! {
-    detach(&pipe);
+fn watch(mut line: &UnixStream) -> ! {
+    detach(line);
     let (mut namespaces, mut undo) = (Vec::new(), Vec::new());
-    for line in BufReader::new(File::from(pipe)).lines().map_while(Result::ok) {
-        match line.split_once(' ') {
-            Some(("net", number)) => namespaces.extend(number.parse::<u64>()),
+    for text in BufReader::new(line).lines().map_while(Result::ok) {
+        match text.split_once(' ') {
+            // Open, it keeps the namespace, so that no other has its number until the guard is done.
+            Some(("net", file)) => namespaces.extend(File::open(file)),
             Some(("undo", command)) => undo.push(command.to_owned()),
             _ => {}
         }
+        // An emulator that does not wait for it is gone, and the next line is the end.
+        let _ = line.write_all(b"\n");
     }
     for command in undo.iter().rev() {
         let mut words = command.split(' ');
         let mut command = Command::new(words.next().unwrap_or_default());
         let _ = command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
-    namespaces.iter().for_each(|&namespace| clear(namespace));
+    namespaces.iter().filter_map(|file| Some(file.metadata().ok()?.ino())).for_each(clear);
     // SAFETY: ends this process without running what the emulator registered for its own end.
     unsafe { libc::_exit(0) }
 }
 
 /// Lets go of everything the emulator has open, of its terminal and of its signals.
-fn detach(pipe: &OwnedFd) {
-    let kept = pipe.as_raw_fd() as libc::c_uint;
+fn detach(line: &UnixStream) {
+    let kept = line.as_raw_fd() as libc::c_uint;
     // SAFETY: these change properties of this process only; the one descriptor it owns stays open.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        libc::syscall(libc::SYS_close_range, 0, kept.saturating_sub(1), 0);
+        if let Some(last) = kept.checked_sub(1) {
+            libc::syscall(libc::SYS_close_range, 0, last, 0);
+        }
         libc::syscall(libc::SYS_close_range, kept + 1, libc::c_uint::MAX, 0);
     }
 }

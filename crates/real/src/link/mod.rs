@@ -154,8 +154,7 @@ impl Emulator {
     /// # Errors
     /// [`LinkError`] if it can't be started.
     pub fn run(&self, mut command: Command, keeper: &mut Keeper) -> Result<ExitStatus, LinkError> {
-        let number = self.namespace.number();
-        let told = number.and_then(|number| keeper.guard.end_processes_in(number));
+        let told = keeper.guard.end_processes_in(&self.namespace.file());
         told.map_err(|source| LinkError::System { what: "tell the process that tidies up", source })?;
         command.env(OUTSIDE, self.outside().to_string()).env(INSIDE, self.inside().to_string());
         if std::env::var_os(MAHIMAHI_BASE).is_none() {

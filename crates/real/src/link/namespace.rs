@@ -4,9 +4,7 @@
 //! that the thread starts lives in the namespace; it is killed when that thread ends, however it ends
 //! (`PR_SET_PDEATHSIG`, which hangs on the thread and not on the process).
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -18,8 +16,6 @@ type Task = Box<dyn FnOnce() + Send>;
 pub(crate) struct Namespace {
     tasks: Option<mpsc::Sender<Task>>,
     thread: Option<JoinHandle<()>>,
-    /// Keeps it, and knows its number.
-    file: File,
 }
 
 impl Namespace {
@@ -28,18 +24,18 @@ impl Namespace {
         let (tasks, todo) = mpsc::channel::<Task>();
         let (done, outcome) = mpsc::channel();
         let live = move || {
-            let file = leave();
-            let left = file.is_ok();
+            let outcome = leave();
+            let left = outcome.is_ok();
             // Whoever asked is waiting for the answer.
-            let _ = done.send(file);
+            let _ = done.send(outcome);
             if left {
                 todo.into_iter().for_each(|task| task());
             }
         };
         let thread = thread::Builder::new().name("namespace".to_owned()).spawn(live);
         let thread = thread.map_err(|source| LinkError::System { what: "start a thread", source })?;
-        let file = outcome.recv().expect("the thread answers before it ends")?;
-        Ok(Namespace { tasks: Some(tasks), thread: Some(thread), file })
+        outcome.recv().expect("the thread answers before it ends")?;
+        Ok(Namespace { tasks: Some(tasks), thread: Some(thread) })
     }
 
     /// Does `work` inside and waits for its result.
@@ -53,9 +49,11 @@ impl Namespace {
         outcome.recv().expect("what is done inside does not panic")
     }
 
-    /// The number the kernel knows it by, as `/proc/PID/ns/net` shows it.
-    pub fn number(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.ino())
+    /// The file of /proc that stands for it, as long as this lives.
+    pub fn file(&self) -> String {
+        // SAFETY: only reads.
+        let thread = self.within(|| unsafe { libc::gettid() });
+        format!("/proc/{}/task/{thread}/ns/net", std::process::id())
     }
 }
 
@@ -70,7 +68,7 @@ impl Drop for Namespace {
 }
 
 /// Takes the calling thread into a new namespace.
-fn leave() -> Result<File, LinkError> {
+fn leave() -> Result<(), LinkError> {
     // SAFETY: changes a property of this thread only.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let error = io::Error::last_os_error();
@@ -88,5 +86,5 @@ fn leave() -> Result<File, LinkError> {
     {
         let _ = std::fs::write(format!("/proc/sys/net/{file}"), text);
     }
-    File::open("/proc/thread-self/ns/net").map_err(|source| LinkError::new("look at the namespace", source))
+    Ok(())
 }
