@@ -10,7 +10,7 @@ use units::{Rate, Span};
 use crate::values::{CcList, Feed, Input, Listen, PictureSize, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
-const MOST_SEED: u64 = i64::MAX as u64;
+pub const MOST_SEED: u64 = i64::MAX as u64;
 
 /// Interactive video over a changing network, in virtual and in real time.
 #[derive(Debug, Parser)]
@@ -55,6 +55,8 @@ pub enum Command {
     Receive(Receive),
     /// Pass UDP on through an emulated link, in real time
     Relay(Relay),
+    /// Run a command behind an emulated link, in a network namespace of its own
+    Link(Box<crate::live::Link>),
     /// List the congestion controllers, or show the page of one
     Controllers(Controllers),
     /// List the queue disciplines
@@ -194,6 +196,9 @@ pub enum Lab {
     Check(LabCheck),
     /// Run experiments and write the book: every figure with our curves and the paper's numbers
     Report(LabReport),
+    /// Compete with this machine's own TCP over an emulated link, in real time
+    #[cfg(target_os = "linux")]
+    Real(LabReal),
 }
 
 /// Which experiments.
@@ -275,6 +280,30 @@ pub struct LabReport {
     pub how: Laboratory,
 }
 
+/// `framewire lab real`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire lab real                      SQP against the kernel's CUBIC and BBR: four minutes
+  framewire lab real --cc sqp,pcc,gcc,sprout,vivace,copa-auto --json
+
+Needs root, as `framewire link` does, and a kernel with `bbr` (modprobe tcp_bbr). Every point takes 60 s, in real time, and is run in the
+simulator too. OUT/real.json keeps the results, and `framewire lab report` shows them.")]
+pub struct LabReal {
+    /// Controllers of experiments/competition.toml, separated by commas
+    #[arg(long, value_name = "CC,CC,...", value_delimiter = ',', default_value = "sqp")]
+    pub cc: Vec<String>,
+    /// Folder of the experiments' files
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub experiments: PathBuf,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub format: Format,
+}
+
 /// `framewire bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -283,7 +312,8 @@ Examples:
   framewire bench all --json > bench.json
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
-the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds.
+the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
+emulator against the simulator.
 
 `real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
   late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
@@ -317,6 +347,8 @@ pub enum Measured {
     Real,
     /// Virtual against real time
     Shadow,
+    /// How exact the link emulator is (needs root)
+    Link,
     /// All of them
     All,
 }

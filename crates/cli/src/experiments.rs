@@ -1,8 +1,8 @@
 //! `framewire lab`: the papers' experiments.
 
 use lab::experiment::{
-    Cache, Execution, Experiment, ExperimentError, Fingerprint, Results, Value, Verdict, VerdictRow, book,
-    check, count, execute, natural,
+    Cache, Execution, Experiment, ExperimentError, Fingerprint, RealResults, Results, Value, Verdict,
+    VerdictRow, book, check, count, execute, natural,
 };
 use serde_json::json;
 
@@ -19,6 +19,8 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
         args::Lab::Run(args) => run(args),
         args::Lab::Check(args) => check_all(args),
         args::Lab::Report(args) => report(args),
+        #[cfg(target_os = "linux")]
+        args::Lab::Real(args) => crate::real_lab::real(args),
     }
 }
 
@@ -173,7 +175,8 @@ fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
 fn report(args: &args::LabReport) -> Result<(), Failure> {
     let (experiments, results) = results(&args.how)?;
     let commit = env!("FRAMEWIRE_COMMIT");
-    let page = book(&experiments, &results, commit).map_err(Failure::input)?;
+    let real = RealResults::open(&args.how.out).map_err(Failure::Input)?;
+    let page = book(&experiments, &results, real.as_ref(), commit).map_err(Failure::input)?;
     let path = args.how.out.join("book.html");
     lab::output::write_page(&path, &page).map_err(Failure::work)?;
     println!("{}", path.display());

@@ -10,6 +10,8 @@ pub enum Failure {
     Input(String),
     /// The work itself failed: exit code 1.
     Work(String),
+    /// Nothing of ours: a command that was run for somebody ended with this exit code.
+    Command(u8),
     /// Not a failure: help or version text that was asked for.
     Help(clap::Error),
 }
@@ -33,6 +35,7 @@ impl Failure {
                 let _ = error.print();
                 ExitCode::SUCCESS
             }
+            Failure::Command(code) => ExitCode::from(code),
             Failure::Input(text) => {
                 eprintln!("error: {}", one_line(&text));
                 ExitCode::from(2)

@@ -13,6 +13,8 @@ mod failure;
 mod listing;
 mod live;
 mod output;
+#[cfg(target_os = "linux")]
+mod real_lab;
 mod results;
 mod scenario;
 mod simulate;
@@ -55,6 +57,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),
         Command::Relay(args) => live::relay(&args),
+        Command::Link(args) => live::link(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),

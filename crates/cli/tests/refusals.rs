@@ -42,7 +42,10 @@ fn bad_flags_name_the_remedy() {
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
     refused(&["lab", "check", "S9-9", "--experiments", "../../experiments"], &["S9-9", "framewire lab list"]);
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
-    refused(&["bench", "everything"], &["everything", "sim, controllers, scale, live, real, shadow, all"]);
+    refused(
+        &["bench", "everything"],
+        &["everything", "sim, controllers, scale, live, real, shadow, link, all"],
+    );
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
         &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],
@@ -65,6 +68,19 @@ fn bad_flags_name_the_remedy() {
             "blue",
         ],
         &["blue", "droptail"],
+    );
+    refused(&["link", "--rate", "0mbit", "--", "true"], &["--rate", "5mbit"]);
+    refused(&["link", "--rate", "5mbit", "--trace", "x", "--", "true"], &["--rate", "--trace"]);
+    refused(&["link", "--delay", "soon", "--", "true"], &["soon", "--delay", "20ms"]);
+    refused(&["link", "--delay=-1ms", "--", "true"], &["--delay", "20ms"]);
+    refused(&["link", "--up-queue", "blue", "--", "true"], &["blue", "--up-queue", "droptail"]);
+    refused(&["link", "--down-loss", "2", "--", "true"], &["--down-loss", "bernoulli:1%"]);
+    refused(&["link", "--mtu", "500", "--", "true"], &["--mtu", "500", "1280"]);
+    refused(&["link", "--trace", "no-such.trace", "--", "true"], &["no-such.trace"]);
+    refused(&["link", "--rate", "5mbit", "true"], &["true", "--"]);
+    refused(
+        &["link", "--log", "no/such/folder/x.parquet", "--", "true"],
+        &["--log no/such/folder/x.parquet"],
     );
     refused(&["trace"], &["a command is needed"]);
 }

@@ -83,7 +83,7 @@ fn results_do_not_depend_on_threads_and_claims_get_their_verdicts() {
     let rows = check(&experiment, &alone).unwrap();
     assert_eq!([rows[0].verdict, rows[1].verdict], [Verdict::Held, Verdict::Missed]);
     assert_eq!(rows[1].measured, None, "it never happened");
-    let page = book(&[experiment], &[alone], "test").unwrap();
+    let page = book(&[experiment], &[alone], None, "test").unwrap();
     assert!(page.contains("<polyline") && page.contains("X-1") && !page.contains("NaN"));
 }
 

@@ -131,16 +131,16 @@ impl Line {
         self.late.peek().map_or(in_order, |late| in_order.min(late.due))
     }
 
-    /// The next packet that is out at `now`.
+    /// The next packet that is out at `now`, and when it came out.
     #[inline]
-    pub fn pop(&mut self, now: Time) -> Option<Packet> {
+    pub fn pop(&mut self, now: Time) -> Option<(Time, Packet)> {
         let in_order = self.fifo.front().map_or(Time::MAX, |(due, _)| *due);
         if let Some(late) = self.late.peek()
             && late.due < in_order
         {
-            return if late.due <= now { self.late.pop().map(|late| late.packet) } else { None };
+            return if late.due <= now { self.late.pop().map(|late| (late.due, late.packet)) } else { None };
         }
-        if in_order <= now { self.fifo.pop_front().map(|(_, packet)| packet) } else { None }
+        if in_order <= now { self.fifo.pop_front() } else { None }
     }
 
     /// How many packets are on their way.
@@ -200,7 +200,9 @@ mod tests {
         let mut out = Vec::new();
         while line.len() > 0 {
             let due = line.next_due();
-            out.push((due, line.pop(due).unwrap().id));
+            let (out_at, packet) = line.pop(due).unwrap();
+            assert_eq!(out_at, due);
+            out.push((due, packet.id));
         }
         out
     }

@@ -146,10 +146,22 @@ impl Link {
     /// The next packet that has come out at the far end by `now`.
     #[inline]
     pub fn deliver(&mut self, now: Time) -> Option<Packet> {
+        self.deliver_dated(now).map(|(_, packet)| packet)
+    }
+
+    /// As [`deliver`](Link::deliver), with the moment the packet came out: a driver in real time is always a little late.
+    #[inline]
+    pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
         self.catch_up(now);
-        let packet = self.line.pop(now)?;
+        let (due, packet) = self.line.pop(now)?;
         self.stats.row(packet.flow).delivered.count(&packet);
-        Some(packet)
+        Some((due, packet))
+    }
+
+    /// Makes room for the counters of every flow there can be (5 MB) at once, for a driver that cannot wait for it later.
+    pub fn expect_all_flows(&mut self) {
+        self.stats.row(0);
+        self.stats.row(u16::MAX);
     }
 
     /// Appends every packet that has come out by `now` to `out`.

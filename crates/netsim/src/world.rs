@@ -85,7 +85,12 @@ impl World {
 
     /// The tap for an endpoint that is about to become the next host, whose own clock is `clock`.
     pub fn next_host_tap(&self, clock: HostClock) -> Tap {
-        self.tap(NodeId(self.hosts.len() as u16), clock)
+        self.later_host_tap(0, clock)
+    }
+
+    /// The tap of the host that is added after `others` more.
+    pub fn later_host_tap(&self, others: u16, clock: HostClock) -> Tap {
+        self.tap(NodeId(self.hosts.len() as u16 + others), clock)
     }
 
     fn tap(&self, node: NodeId, clock: HostClock) -> Tap {

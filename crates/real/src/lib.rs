@@ -22,7 +22,10 @@
 mod channel;
 mod clock;
 mod driver;
+mod emulated;
 mod error;
+#[cfg(target_os = "linux")]
+pub mod link;
 mod prompt;
 pub mod quic;
 mod relay;
@@ -38,6 +41,7 @@ pub use channel::{Arrived, Channel, ChannelStats, Ended, Inbox, InboxCounters, S
 pub use clock::Clock;
 pub use driver::Driver;
 pub use error::RealError;
+pub use prompt::Prompt;
 pub use relay::{Relay, RelayCounters, RelaySettings};
 pub use settings::{Counters, Limits, Peer, Settings};
 pub use threaded::{CodecTimes, Newest, Prefetched, ThreadedDecoder, ThreadedEncoder};

@@ -6,10 +6,12 @@
 /// a busy core may wait there until the kernel's next tick (4 ms at 250 Hz), as `perf sched timehist` shows; one of the
 /// real-time policy does not. That needs the right to it (root, CAP_SYS_NICE or RLIMIT_RTPRIO). Without it the thread asks
 /// for a short slice, which since Linux 6.12 makes such waits rarer.
-pub(crate) struct Prompt(());
+#[must_use = "the thread is prompt while this lives"]
+pub struct Prompt(());
 
 impl Prompt {
-    pub(crate) fn ask() -> Prompt {
+    /// Asks the system for it, for the calling thread, which must be the one that drops it.
+    pub fn ask() -> Prompt {
         #[cfg(target_os = "linux")]
         linux::ask();
         Prompt(())

@@ -13,15 +13,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use netsim::{IP_UDP_OVERHEAD, Link, Notice, Packet};
+use netsim::{IP_UDP_OVERHEAD, Link, Packet};
 use units::{Span, Time};
 use wire::TxMeta;
 
 use crate::clock::{Calendar, Clock};
+use crate::emulated::Emulated;
 use crate::error::RealError;
 use crate::prompt::Prompt;
 use crate::settings::Limits;
-use crate::socket::{self, BATCH, Incoming, Outgoing, Socket};
+use crate::socket::{self, BATCH, Incoming, Outgoing, SLOT, Socket};
 use crate::udp::opens_session;
 use crate::waker::{Stop, Waker};
 
@@ -76,88 +77,36 @@ pub struct Relay {
     stop: Stop,
 }
 
-/// One direction: a link, and the datagrams its packets stand for.
+/// One direction: a link with the datagrams inside, and what goes out next.
 struct Direction {
-    link: Link,
-    held: Vec<Held>,
-    free: Vec<u32>,
-    /// The latest time the link was told: it must not see an earlier one.
-    told: Time,
+    emulated: Emulated<()>,
     outgoing: Vec<Outgoing>,
     counters: RelayCounters,
 }
 
-#[derive(Default)]
-struct Held {
-    bytes: Vec<u8>,
-    /// How many packets stand for it (a duplicating link makes more).
-    holders: u32,
-}
-
-/// Most datagrams one direction holds: 1200 bytes each for 4 s at 150 Mbit/s, in at most 128 MB.
-const MAX_HELD: usize = 1 << 16;
-
 impl Direction {
     fn new(link: Link) -> Direction {
         let outgoing = (0..BATCH).map(|_| Outgoing::new()).collect();
-        let counters = RelayCounters::default();
-        Direction { link, held: Vec::new(), free: Vec::new(), told: Time::ZERO, outgoing, counters }
+        Direction { emulated: Emulated::new(link, SLOT), outgoing, counters: RelayCounters::default() }
     }
 
     /// Takes in a datagram that arrived at `at`.
     fn offer(&mut self, at: Time, incoming: &Incoming<'_>) {
         self.counters.received += 1;
-        let Some(id) = (if incoming.truncated { None } else { self.hold(incoming.bytes) }) else {
-            self.counters.refused += 1;
-            return;
-        };
-        self.told = self.told.max(at);
         let size = incoming.bytes.len() as u32 + IP_UDP_OVERHEAD;
-        let packet = Packet { id, ecn: incoming.ecn, ..Packet::bare(0, size, self.told) };
-        self.link.offer(self.told, packet);
-        self.keep_books();
-    }
-
-    fn hold(&mut self, bytes: &[u8]) -> Option<u32> {
-        if self.free.is_empty() && self.held.len() < MAX_HELD {
-            self.held.push(Held::default());
-            self.free.push(self.held.len() as u32 - 1);
-        }
-        let id = self.free.pop()?;
-        let held = &mut self.held[id as usize];
-        held.bytes.clear();
-        held.bytes.extend_from_slice(bytes);
-        held.holders = 1;
-        Some(id)
-    }
-
-    fn release(&mut self, id: u32) {
-        let held = &mut self.held[id as usize];
-        held.holders -= 1;
-        if held.holders == 0 {
-            self.free.push(id);
-        }
-    }
-
-    fn keep_books(&mut self) {
-        let notices: Vec<Notice> = self.link.notices().collect();
-        for notice in notices {
-            match notice {
-                Notice::Dropped(packet, _) => self.release(packet.id),
-                Notice::Duplicated(packet) => self.held[packet.id as usize].holders += 1,
-            }
-        }
+        let like = Packet { ecn: incoming.ecn, ..Packet::bare(0, size, at) };
+        let taken =
+            !incoming.truncated && self.emulated.offer(at, incoming.bytes, (), like, &mut |_, _, _| ());
+        self.counters.refused += u64::from(!taken);
     }
 
     /// Sends what has come out of the link by `now`.
     fn deliver(&mut self, now: Time, socket: &mut Socket, to: Option<SocketAddr>) -> Result<(), RealError> {
-        self.told = self.told.max(now);
         loop {
             let mut count = 0;
-            while count < BATCH {
-                let out = self.link.deliver(self.told);
-                self.keep_books();
-                let Some(packet) = out else { break };
+            while count < BATCH
+                && let Some((_, packet)) = self.emulated.deliver(now, &mut |_, _, _| ())
+            {
                 self.load(count, &packet);
                 count += 1;
             }
@@ -169,11 +118,11 @@ impl Direction {
     }
 
     fn load(&mut self, slot: usize, packet: &Packet) {
-        let bytes = &self.held[packet.id as usize].bytes;
+        let bytes = &self.emulated.held(packet).bytes;
         let outgoing = &mut self.outgoing[slot];
         outgoing.head[..bytes.len()].copy_from_slice(bytes);
         outgoing.meta = TxMeta { head: bytes.len(), length: bytes.len(), payload: None, ecn: packet.ecn };
-        self.release(packet.id);
+        self.emulated.release(packet);
     }
 
     fn send(&mut self, count: usize, socket: &mut Socket, to: Option<SocketAddr>) -> Result<(), RealError> {
@@ -246,12 +195,12 @@ impl Relay {
 
     /// The link from sender to receiver, and what its direction did.
     pub fn forward(&self) -> (&Link, &RelayCounters) {
-        (&self.forward.link, &self.forward.counters)
+        (self.forward.emulated.link(), &self.forward.counters)
     }
 
     /// The link from receiver to sender, and what its direction did.
     pub fn backward(&self) -> (&Link, &RelayCounters) {
-        (&self.backward.link, &self.backward.counters)
+        (self.backward.emulated.link(), &self.backward.counters)
     }
 
     /// Forwards until `limits.until` (on the clock the relay was given), [`stop`](Relay::stop) or `on_tick` ends it.
@@ -335,7 +284,7 @@ impl Relay {
         if self.stop.is_asked() {
             return;
         }
-        let events = [self.forward.link.next_event(), self.backward.link.next_event()];
+        let events = [&self.forward, &self.backward].map(|way| way.emulated.link().next_event());
         let now = self.clock.now();
         let due = events.into_iter().flatten().min().map_or(latest, |due| due.min(now + latest) - now);
         socket::wait(&[&self.near, &self.far], false, &self.waker, due);

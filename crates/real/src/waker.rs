@@ -70,6 +70,12 @@ impl Stop {
         self.waker.wake();
     }
 
+    /// What rings when a stop is asked for.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
     /// Whether [`stop`](Stop::stop) was called.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)

@@ -1,6 +1,7 @@
-//! Real time: `framewire send`, `receive` and `relay`.
+//! Real time: `framewire send`, `receive`, `relay` and `link`.
 
 mod clip;
+mod link;
 mod log;
 mod play;
 mod quic;
@@ -15,6 +16,7 @@ use indicatif::ProgressBar;
 use real::RealError;
 
 pub use clip::{Clip, open};
+pub use link::{Link, link};
 pub use receive::receive;
 pub use relay::relay;
 pub use send::send;

@@ -4,17 +4,19 @@ use std::fmt::Write;
 
 use super::execute::Results;
 use super::file::{Experiment, ExperimentError, Plot};
+use super::real::RealResults;
 use super::rows::{Verdict, VerdictRow, check, natural};
 use super::value::Value;
 use crate::report::{Axis, Chart, Colour, Line, Stroke, escape, page, short};
 
-/// The page.
+/// The page; what was run for real, if there is any, comes last.
 ///
 /// # Errors
 /// [`ExperimentError`] if a row's formula can't be evaluated.
 pub fn book(
     experiments: &[Experiment],
     results: &[Results],
+    real: Option<&RealResults>,
     commit: &str,
 ) -> Result<String, ExperimentError> {
     let (mut all, mut chapters, mut contents) = (Vec::new(), String::new(), String::new());
@@ -53,6 +55,7 @@ pub fn book(
         escape(commit)
     );
     body.push_str(&chapters);
+    body.push_str(&real.map(RealResults::chapter).unwrap_or_default());
     Ok(page("The papers' experiments", &body))
 }
 

@@ -157,23 +157,50 @@ fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -
     Ok(())
 }
 
-/// The two ends of a flow of this project's own protocol, and its time between frames.
-fn add_session(
-    built: &mut Built,
-    scenario: &Scenario,
-    index: usize,
-) -> Result<((HostId, HostId), Span), ScenarioError> {
+/// The two ends of a flow of this project's own protocol.
+pub struct Endpoints {
+    /// Sends.
+    pub sender: Sender,
+    /// Receives and shows.
+    pub receiver: Receiver,
+    /// Time between frames; of a backlogged flow, what its controller is told.
+    pub interval: Span,
+    /// Where there are real pictures, what they should look like.
+    originals: Option<Originals>,
+}
+
+/// Builds both ends of flow number `index` (from 0), which reports to these taps. The scenario's world is one place to run
+/// them; a real network is another.
+///
+/// # Errors
+/// [`ScenarioError`] if something the flow names can't be opened or built.
+pub fn endpoints(scenario: &Scenario, index: usize, near: Tap, far: Tap) -> Result<Endpoints, ScenarioError> {
     let Prepared { supply, interval, picture, pictures } = supply::prepare(scenario, index)?;
     let (setup, options) = controller_of(scenario, index, scenario.flows[index].mtu.get() as u32, interval)?;
     let refuse = |error: OptionError| refuse_cc(scenario, index, &error);
     let controller = cc::build(&options, &setup).map_err(refuse)?;
     let half = cc::build_receiver(&options, &setup).map_err(refuse)?;
+    let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
+    let config = sender_config(scenario, index, picture);
+    let sender = Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, near);
+    let originals = pictures.as_ref().map(|(_, originals)| originals.clone());
+    Ok(Endpoints { sender, receiver: receiver(scenario, index, pictures, half, far), interval, originals })
+}
+
+/// Adds a flow of this project's own protocol; its hosts, and its time between frames.
+fn add_session(
+    built: &mut Built,
+    scenario: &Scenario,
+    index: usize,
+) -> Result<((HostId, HostId), Span), ScenarioError> {
+    let flow = &scenario.flows[index];
     let world = &mut built.world;
-    let sender = add_sender(world, scenario, index, picture, |config, rng, tap| {
-        Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, tap)
-    });
-    built.originals.extend(pictures.as_ref().map(|(_, originals)| (index, originals.clone())));
-    let receiver = add_receiver(world, scenario, index, pictures, half);
+    let far = receiver_host(flow);
+    let taps = (world.next_host_tap(HostClock::default()), world.later_host_tap(1, far.clock));
+    let Endpoints { sender, receiver, interval, originals } = endpoints(scenario, index, taps.0, taps.1)?;
+    let sender = world.add_host(sender_host(flow), sender);
+    let receiver = world.add_host(far, receiver);
+    built.originals.extend(originals.map(|originals| (index, originals)));
     Ok(((sender, receiver), interval))
 }
 
@@ -213,16 +240,10 @@ pub(super) fn receiver_host(flow: &Flow) -> HostConfig {
     HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) }
 }
 
-fn add_sender(
-    world: &mut World,
-    scenario: &Scenario,
-    index: usize,
-    picture: (u16, u16),
-    make: impl FnOnce(SenderConfig, Rng, Tap) -> Sender,
-) -> HostId {
+fn sender_config(scenario: &Scenario, index: usize, picture: (u16, u16)) -> SenderConfig {
     let flow = &scenario.flows[index];
     let defaults = SenderConfig::default();
-    let config = SenderConfig {
+    SenderConfig {
         session: session_of(index),
         mtu: flow.mtu.get() as usize,
         deadline: flow.deadline.unwrap_or(defaults.deadline),
@@ -230,22 +251,17 @@ fn add_sender(
         picture,
         bunch: flow.bunch,
         ..defaults
-    };
-    let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
-    let sender = make(config, rng, world.next_host_tap(HostClock::default()));
-    world.add_host(sender_host(flow), sender)
+    }
 }
 
-fn add_receiver(
-    world: &mut World,
+fn receiver(
     scenario: &Scenario,
     index: usize,
     pictures: Option<Pictures>,
     half: Option<Box<dyn ReceiverHalf>>,
-) -> HostId {
+    tap: Tap,
+) -> Receiver {
     let flow = &scenario.flows[index];
-    let host = receiver_host(flow);
-    let tap = world.next_host_tap(host.clock);
     let judge = |originals| -> Box<dyn Screen> { Box::new(Judge { originals, tap: tap.clone() }) };
     let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
     let config = ReceiverConfig {
@@ -254,8 +270,7 @@ fn add_receiver(
         nack: flow.nack,
         ..ReceiverConfig::default()
     };
-    let receiver = Receiver::new(config, decoder, screen, tap).with_half(half);
-    world.add_host(host, receiver)
+    Receiver::new(config, decoder, screen, tap).with_half(half)
 }
 
 /// Each flow is a session of its own; zero is left free.

@@ -20,6 +20,8 @@ use crate::scenario::{Scenario, ScenarioError};
 use crate::summary::{Context, Provenance, Summary, summarise};
 use crate::tables::Origin;
 
+pub use build::{Endpoints, endpoints};
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {

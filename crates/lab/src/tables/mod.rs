@@ -16,7 +16,7 @@ pub use columns::{
     DecisionRow, FrameOfFlow, LinkRow, PacketOfFlow, decision_columns, frame_columns, link_columns,
     packet_columns,
 };
-pub use parquet_file::{Column, Get, write_table};
+pub use parquet_file::{Column, Get, TableWriter, write_table};
 
 /// What a table says about the run it came from: pairs of key and value.
 pub type Origin = Vec<(String, String)>;

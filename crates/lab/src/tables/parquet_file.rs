@@ -1,7 +1,6 @@
 //! One Parquet file from rows and a list of columns.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,33 +52,63 @@ pub fn write_table<R>(
     columns: &[Column<R>],
     origin: &Origin,
 ) -> Result<(), WriteError> {
-    write_whole(path, |file| write(file, rows, columns, origin).map_err(io::Error::other))
+    write_whole(path, |file| {
+        let mut table = TableWriter::new(file, columns, origin)?;
+        rows.chunks(GROUP).try_for_each(|group| table.append(group))?;
+        table.finish()
+    })
 }
 
-fn write<R>(
-    file: &mut BufWriter<File>,
-    rows: &[R],
-    columns: &[Column<R>],
-    origin: &Origin,
-) -> Result<(), ParquetError> {
-    let pairs = origin.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_created_by("framewire".to_owned())
-        .set_key_value_metadata(Some(pairs.chain(about).collect()))
-        .build();
-    let mut writer = SerializedFileWriter::new(file, schema(columns)?, Arc::new(properties))?;
-    for group in rows.chunks(GROUP) {
-        let mut row_group = writer.next_row_group()?;
-        for column in columns {
-            let mut out = row_group.next_column()?.expect("the schema has as many columns");
-            write_column(&mut out, group, column)?;
+/// Writes a table whose rows come bit by bit.
+pub struct TableWriter<'c, R, W: Write + Send> {
+    columns: &'c [Column<R>],
+    writer: SerializedFileWriter<W>,
+}
+
+impl<'c, R, W: Write + Send> TableWriter<'c, R, W> {
+    /// A table into `out`, every column nullable, with `origin` in its metadata.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn new(out: W, columns: &'c [Column<R>], origin: &Origin) -> io::Result<TableWriter<'c, R, W>> {
+        let pairs = origin.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by("framewire".to_owned())
+            .set_key_value_metadata(Some(pairs.chain(about).collect()))
+            .build();
+        let schema = schema(columns).map_err(io::Error::other)?;
+        let writer =
+            SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)?;
+        Ok(TableWriter { columns, writer })
+    }
+
+    /// Writes some rows, as a row group of their own.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn append(&mut self, rows: &[R]) -> io::Result<()> {
+        self.append_group(rows).map_err(io::Error::other)
+    }
+
+    fn append_group(&mut self, rows: &[R]) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for column in self.columns {
+            let mut out = group.next_column()?.expect("the schema has as many columns");
+            write_column(&mut out, rows, column)?;
             out.close()?;
         }
-        row_group.close()?;
+        group.close().map(drop)
     }
-    writer.close().map(drop)
+
+    /// Writes what makes a table of the rows.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn finish(self) -> io::Result<()> {
+        self.writer.close().map(drop).map_err(io::Error::other)
+    }
 }
 
 fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr, ParquetError> {
