@@ -1,7 +1,8 @@
 //! What travels between sender and receiver, and the [`Endpoint`] trait that both worlds drive.
 //!
-//! Seven kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
-//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream. `docs/wire.md` draws them byte by byte and says how the feedback differs from
+//! Nine kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
+//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream,
+//! [`TimingProbe`] and [`TimingEcho`] for one-way delays within QUIC. `docs/wire.md` draws them byte by byte and says how the feedback differs from
 //! RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics, never allocates and refuses whatever is
 //! truncated, over-long or of another version with a [`WireError`].
 
@@ -12,6 +13,7 @@ mod feedback;
 mod media;
 pub mod oracle;
 mod segment;
+mod timing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Control, KeyFrameRequest, Nack};
@@ -19,3 +21,4 @@ pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, Media};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
+pub use timing::{TimedArrival, TimingEcho, TimingProbe};
