@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use units::Span;
 
+use crate::channel::Ended;
+
 /// Why a socket can't be had or used. Each prints as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum RealError {
@@ -31,6 +33,14 @@ pub enum RealError {
         waited: Span,
         /// Its machine said that nothing listens on the port.
         refused: bool,
+    },
+    /// The connection is over.
+    #[error("{peer}: {ended}")]
+    Ended {
+        /// The peer.
+        peer: SocketAddr,
+        /// Why.
+        ended: Ended,
     },
     /// Anything else.
     #[error("{addr}: {source}")]

@@ -1,6 +1,6 @@
 //! The real world: sockets and the operating system's clock. The only room that has either.
 //!
-//! [`Driver`] runs any [`wire::Endpoint`] over UDP in real time, making the same calls in the same order as the simulator
+//! [`Driver`] runs any [`wire::Endpoint`] in real time, over UDP or a [`Channel`] such as QUIC's, making the same calls in the same order as the simulator
 //! does in virtual time:
 //!
 //! ```text
@@ -18,9 +18,12 @@
     reason = "this is the room that turns the operating system's clock into Time and that waits"
 )]
 
+mod channel;
 mod clock;
+mod driver;
 mod error;
 mod prompt;
+pub mod quic;
 mod relay;
 mod settings;
 mod socket;
@@ -30,10 +33,11 @@ mod threaded;
 mod udp;
 mod waker;
 
+pub use channel::{Arrived, Channel, ChannelStats, Ended, Inbox, InboxCounters, STEADY_DATAGRAM, Unsent};
 pub use clock::Clock;
+pub use driver::Driver;
 pub use error::RealError;
 pub use relay::{Relay, RelayCounters, RelaySettings};
 pub use settings::{Counters, Limits, Peer, Settings};
 pub use threaded::{CodecTimes, Prefetched, ThreadedDecoder, ThreadedEncoder};
-pub use udp::Driver;
 pub use waker::{Stop, Waker};

@@ -112,9 +112,18 @@ impl Means {
         let _ = (local, batched);
         Ok(Means::Plain(Box::new(plain::Plain::new(socket))))
     }
+
+    #[cfg(target_os = "linux")]
+    fn batched(&self) -> Option<&linux::Batched> {
+        match self {
+            Means::Batched(socket) => Some(socket),
+            Means::Plain(_) => None,
+        }
+    }
 }
 
-fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
+/// A socket at `local` that never waits, with buffers as large as the system grants.
+pub(crate) fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
     let domain = socket2::Domain::for_address(local);
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))?;
     // Smaller buffers than asked for are no reason to fail.
@@ -132,12 +141,9 @@ pub(crate) fn wait(sockets: &[&Socket], writable: bool, waker: &Waker, timeout: 
     }
     #[cfg(target_os = "linux")]
     {
-        let sockets = sockets.iter().filter_map(|socket| match &socket.means {
-            Means::Batched(socket) => Some(socket.as_ref()),
-            Means::Plain(_) => None,
-        });
-        if linux::wait(sockets, writable, waker, timeout) {
-            return;
+        let batched: Option<Vec<_>> = sockets.iter().map(|socket| socket.means.batched()).collect();
+        if let Some(batched) = batched {
+            return linux::wait(&batched, writable, waker, timeout);
         }
     }
     let _ = (sockets, writable);

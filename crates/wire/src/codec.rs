@@ -177,8 +177,12 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
+    /// A writer of fields without the common header.
+    pub fn plain(out: &'a mut [u8]) -> Writer<'a> {
+        Writer { out, at: 0 }
+    }
     pub fn open(out: &'a mut [u8], kind: Kind, flags: u8, session: u32) -> Writer<'a> {
-        let mut writer = Writer { out, at: 0 };
+        let mut writer = Writer::plain(out);
         writer.u8(first_byte(kind));
         writer.u8(flags);
         writer.u32(session);

@@ -18,8 +18,9 @@ pub trait Endpoint: Send {
     fn wake(&mut self, now: Time);
     /// When [`wake`](Endpoint::wake) is wanted next. May lie in the past: then at once.
     fn next_wake(&self) -> Option<Time>;
-    /// Writes the next datagram's header into `out` (at least [`MAX_DATAGRAM`] bytes long), or
-    /// returns `None` if there is nothing to send at `now`.
+    /// Writes the next datagram's header into `out`, or returns `None` if there is nothing to send at `now`. `out` is as
+    /// long as a datagram may be: at least 1150 bytes, what is left of the 1200 that every QUIC path carries. A packet
+    /// whose length its writer can choose, such as feedback, fits into it.
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta>;
 }
 

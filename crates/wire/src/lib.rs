@@ -2,7 +2,8 @@
 //!
 //! Nine kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
 //! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream,
-//! [`TimingProbe`] and [`TimingEcho`] for one-way delays within QUIC. `docs/wire.md` draws them byte by byte and says how the feedback differs from
+//! [`TimingProbe`] and [`TimingEcho`] for one-way delays within QUIC;
+//! and beside them the [`Message`]s of a connection's control stream. `docs/wire.md` draws them byte by byte and says how the feedback differs from
 //! RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics, never allocates and refuses whatever is
 //! truncated, over-long or of another version with a [`WireError`].
 
@@ -11,6 +12,7 @@ mod control;
 mod endpoint;
 mod feedback;
 mod media;
+mod message;
 pub mod oracle;
 mod segment;
 mod timing;
@@ -20,5 +22,6 @@ pub use control::{Control, KeyFrameRequest, Nack};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, Media};
+pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
 pub use timing::{TimedArrival, TimingEcho, TimingProbe};

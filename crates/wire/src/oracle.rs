@@ -6,15 +6,15 @@
 use units::Time;
 
 use crate::{
-    Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Nack, Segment, SegmentAck, TimingEcho,
-    TimingProbe, peek,
+    Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment, SegmentAck,
+    TimingEcho, TimingProbe, peek,
 };
 
 /// A packet's decoder.
 type Oracle = fn(&[u8]);
 
 /// Every oracle, with its fuzz target's name.
-pub const ALL: [(&str, Oracle); 9] = [
+pub const ALL: [(&str, Oracle); 10] = [
     ("media", media),
     ("feedback", feedback),
     ("nack", nack),
@@ -24,6 +24,7 @@ pub const ALL: [(&str, Oracle); 9] = [
     ("segment_ack", segment_ack),
     ("timing_probe", timing_probe),
     ("timing_echo", timing_echo),
+    ("message", message),
 ];
 
 /// [`Media::decode`] is stable under encoding, and writes only its header.
@@ -146,10 +147,22 @@ pub fn timing_echo(bytes: &[u8]) {
     assert_eq!(TimingEcho::decode(&out[..length]), Ok(echo));
 }
 
+/// [`Message::decode`] takes no more than it is given or a message may have, and is stable under encoding.
+///
+/// # Panics
+/// If it is not.
+pub fn message(bytes: &[u8]) {
+    let Ok(Some((message, taken))) = Message::decode(bytes) else { return };
+    assert!(taken <= bytes.len() && taken <= Message::MAX_LEN);
+    let again = message.to_vec();
+    assert!(again.len() <= taken, "fields of a later version may be missing, nothing else");
+    assert_eq!(Message::decode(&again), Ok(Some((message, again.len()))));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, SegmentArrival, TimedArrival, VERSION};
+    use crate::{Class, Offer, Refusal, Role, SegmentArrival, TimedArrival, VERSION};
     use units::{Ecn, RemoteTime, Rng, Span};
 
     /// One valid packet of each kind, to be mutated.
@@ -182,6 +195,18 @@ mod tests {
         let timed = [300, 298, 20].map(|sequence| TimedArrival { sequence, at: at(900 - sequence) });
         add(&|out| TimingEcho::new(7, &timed).encode(out));
         seeds
+    }
+
+    fn messages() -> Vec<Vec<u8>> {
+        let offer = Offer { codec: "avc1.42E01F", controller: "sqp:target=0.8" };
+        let messages = [
+            Message::open(Role::Publish, "secret", "camera", offer),
+            Message::ready(offer),
+            Message::Refused { why: Refusal::Token, text: "no" },
+            Message::Bye { text: "done" },
+            Message::Reload,
+        ];
+        messages.iter().map(Message::to_vec).collect()
     }
 
     fn example_media() -> Media {
@@ -252,7 +277,7 @@ mod tests {
     #[test]
     fn tens_of_thousands_of_random_and_mutated_inputs_break_nothing() {
         let mut rng = Rng::stream(1, "wire/oracle");
-        let seeds = seeds();
+        let seeds = [seeds(), messages()].concat();
         for _ in 0..30_000 {
             let mut bytes = if rng.chance(0.2) {
                 random(&mut rng)

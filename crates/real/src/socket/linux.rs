@@ -184,31 +184,20 @@ fn mark(header: &mut libc::msghdr, control: &mut Control, ecn: Ecn, v6: bool) {
     }
 }
 
-/// ppoll(2) with nanoseconds; false if there is no socket of this kind to wait for.
-pub(crate) fn wait<'a>(
-    sockets: impl Iterator<Item = &'a Batched>,
-    writable: bool,
-    waker: &Waker,
-    timeout: Span,
-) -> bool {
+/// ppoll(2) with nanoseconds. The waker alone is waited for where there is no socket.
+pub(crate) fn wait(sockets: &[&Batched], writable: bool, waker: &Waker, timeout: Span) {
     let events = if writable { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
     let nothing = libc::pollfd { fd: -1, events: 0, revents: 0 };
     // The kernel skips entries whose descriptor is negative.
     let mut polled = [nothing; 4];
     polled[0] = libc::pollfd { fd: waker.event().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut count = 0;
     for (slot, socket) in polled[1..].iter_mut().zip(sockets) {
         *slot = libc::pollfd { fd: socket.socket.as_raw_fd(), events, revents: 0 };
-        count += 1;
-    }
-    if count == 0 {
-        return false;
     }
     let ns = timeout.as_nanos().max(0);
     let timeout = libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
     // SAFETY: `polled` and `timeout` outlive the call. An early return (a signal, an error) only means a look too many.
     unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as _, &timeout, ptr::null()) };
-    true
 }
 
 /// An eventfd(2): a counter that can be waited for.

@@ -1,0 +1,157 @@
+//! How much a server does for whom, and how a connection is set up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::congestion::{Controller, ControllerFactory};
+use quinn::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use units::{Span, Time};
+use wire::Message;
+
+use super::identity::IdentityError;
+
+/// How much a QUIC endpoint does for its peers. What is beyond a limit is refused or dropped, and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that have shown the token, at a time. Each may cost [`MEMORY`](Limits::MEMORY).
+    pub guests: usize,
+    /// Connections that have not shown it yet, at a time. Each has [`OPEN_WITHIN`](super::OPEN_WITHIN) to do so.
+    pub strangers: usize,
+    /// Handshakes a second in the long run, and at once after a pause. A handshake costs a server about a millisecond of
+    /// CPU (a signature and a key exchange). When half of them are used, newcomers must first show that they receive
+    /// what is sent to their address (RFC 9000 section 8.1.2).
+    pub handshakes: u32,
+    /// A peer that is silent for this long is gone.
+    pub idle: Span,
+    /// While there is nothing else to say, a sign of life is sent this often: it keeps NATs open and finds out that a peer
+    /// is gone.
+    pub keep_alive: Span,
+}
+
+impl Default for Limits {
+    /// Eight guests, 32 strangers, 20 handshakes a second (2 % of a core), silence of 10 s (a tunnel on a train), a sign of
+    /// life every 3 s (three may be lost before that).
+    fn default() -> Limits {
+        Limits {
+            guests: 8,
+            strangers: 32,
+            handshakes: 20,
+            idle: Span::from_secs(10),
+            keep_alive: Span::from_secs(3),
+        }
+    }
+}
+
+/// Bytes of datagrams waiting for quinn to send them: 5 ms at 100 Mbit/s. They wait for a thread, not for a window, which is
+/// open. A driver that finds no room keeps its packets, and its endpoint decides which of them are still worth sending.
+const SEND_BUFFER: usize = 64 << 10;
+/// Bytes of received datagrams that wait for our task to move them to the inbox.
+const RECEIVE_BUFFER: usize = 256 << 10;
+/// Bytes of a control stream that a peer may have on the way: a few of its messages.
+const STREAM_WINDOW: u32 = 4 * Message::MAX_LEN as u32;
+
+impl Limits {
+    /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream and handshake.
+    pub const MEMORY: usize = SEND_BUFFER + RECEIVE_BUFFER + crate::channel::WAITING_BYTES + (64 << 10);
+
+    /// quinn's settings of a connection.
+    pub(crate) fn transport(&self) -> Result<Arc<TransportConfig>, IdentityError> {
+        let millis = |span: Span| Duration::from_nanos(span.as_nanos().max(0) as u64);
+        let idle = IdleTimeout::try_from(millis(self.idle));
+        let idle = idle.map_err(|error| IdentityError::Unusable(format!("idle timeout: {error}")))?;
+        let mut config = TransportConfig::default();
+        config
+            .max_idle_timeout(Some(idle))
+            .keep_alive_interval(Some(millis(self.keep_alive)))
+            .max_concurrent_bidi_streams(VarInt::from_u32(1))
+            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .receive_window(VarInt::from_u32(STREAM_WINDOW))
+            .send_window(u64::from(STREAM_WINDOW))
+            .datagram_send_buffer_size(SEND_BUFFER)
+            .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
+            .mtu_discovery_config(Some(MtuDiscoveryConfig::default()))
+            .congestion_controller_factory(Arc::new(OpenWindow));
+        Ok(Arc::new(config))
+    }
+}
+
+/// A congestion controller that never holds anything back: the media session's controller decides how much is sent, and its
+/// pacer when. quinn paces only windows of up to `u32::MAX` bytes, so this one is beyond.
+#[derive(Clone, Debug)]
+struct OpenWindow;
+
+const WINDOW: u64 = 1 << 40;
+
+impl ControllerFactory for OpenWindow {
+    fn build(self: Arc<Self>, _: std::time::Instant, _: u16) -> Box<dyn Controller> {
+        Box::new(OpenWindow)
+    }
+}
+
+impl Controller for OpenWindow {
+    fn on_congestion_event(&mut self, _: std::time::Instant, _: std::time::Instant, _: bool, _: u64) {}
+    fn on_mtu_update(&mut self, _: u16) {}
+    fn window(&self) -> u64 {
+        WINDOW
+    }
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+    fn initial_window(&self) -> u64 {
+        WINDOW
+    }
+    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any> {
+        self
+    }
+}
+
+/// Lets through so many a second, and as many at once after a pause.
+#[derive(Debug)]
+pub struct Turnstile {
+    rate: u32,
+    /// Turns left, in billionths.
+    left: u64,
+    last: Option<Time>,
+}
+
+const TURN: u64 = 1_000_000_000;
+
+impl Turnstile {
+    /// One for `rate` a second.
+    pub fn new(rate: u32) -> Turnstile {
+        Turnstile { rate, left: u64::from(rate) * TURN, last: None }
+    }
+
+    /// Takes a turn, if there is one.
+    pub fn turn(&mut self, now: Time) -> bool {
+        let elapsed = self.last.map_or(Span::ZERO, |last| now - last).as_nanos().max(0) as u64;
+        self.last = Some(now);
+        let full = u64::from(self.rate) * TURN;
+        self.left = self.left.saturating_add(elapsed.saturating_mul(u64::from(self.rate))).min(full);
+        let open = self.left >= TURN;
+        self.left -= if open { TURN } else { 0 };
+        open
+    }
+
+    /// More than half of the turns are used.
+    pub fn is_busy(&self) -> bool {
+        self.left < u64::from(self.rate) * TURN / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turnstile_lets_its_rate_through() {
+        let mut turnstile = Turnstile::new(20);
+        let passed = (0..100).filter(|_| turnstile.turn(Time::from_secs(5))).count();
+        assert_eq!(passed, 20);
+        assert!(turnstile.is_busy());
+        let passed = (0..10_000).filter(|k| turnstile.turn(Time::from_millis(5_000 + k))).count();
+        assert_eq!(passed, 199);
+        assert!(turnstile.turn(Time::from_secs(1_000)) && !turnstile.is_busy());
+    }
+}
