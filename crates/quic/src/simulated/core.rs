@@ -1,7 +1,6 @@
 //! One of quinn's endpoints with at most one connection, driven by the calls of [`wire::Endpoint`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
 use bytes::BytesMut;
 use quinn_proto::{
@@ -163,14 +162,4 @@ fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
         Ecn::Ect1 => Some(EcnCodepoint::Ect1),
         Ecn::Ce => Some(EcnCodepoint::Ce),
     }
-}
-
-/// The configuration that a controller is plugged into.
-pub fn client_under(
-    config: &SimulatedConfig,
-    congestion: crate::Congestion,
-) -> quinn_proto::ClientConfig {
-    let mut transport = config.transport();
-    transport.congestion_controller_factory(Arc::new(congestion));
-    config.client(transport)
 }

@@ -24,21 +24,22 @@ use record::Tap;
 
 pub use config::{Crypto, SimulatedConfig};
 pub use receiver::Receiver;
-pub use sender::Sender;
+pub use sender::{Factory, Sender};
 
 use crate::Congestion;
 use labels::Labels;
+use sender::Controller;
 
-/// Both ends of a connection in virtual time: the sender under `congestion`, whose events go to its tap, and the receiver,
-/// whose go to `heard`.
-pub fn pair(
-    config: &SimulatedConfig,
-    congestion: Congestion,
-    told: Tap,
-    heard: Tap,
-) -> (Sender, Receiver) {
-    let labels = Labels::shared();
-    let recorded = told.is_on();
-    let sender = Sender::new(config, congestion, told, recorded.then(|| labels.clone()));
-    (sender, Receiver::new(config, heard, recorded.then_some(labels)))
+/// Both ends of a connection in virtual time, the sender under `congestion`. What it does is recorded by `tap`; the receiver's
+/// records begin with [`Receiver::recorded`].
+pub fn pair(config: &SimulatedConfig, congestion: Congestion, tap: Tap) -> (Sender, Receiver) {
+    let labels = tap.is_on().then(Labels::shared);
+    let sender = Sender::new(config, Controller::Ours(congestion), tap, labels.clone());
+    (sender, Receiver::new(config, labels))
+}
+
+/// Both ends of a connection under a controller of quinn's own, to compare ours with. No packets are recorded.
+pub fn pair_under(config: &SimulatedConfig, factory: Factory) -> (Sender, Receiver) {
+    let sender = Sender::new(config, Controller::Quinns(factory), Tap::default(), None);
+    (sender, Receiver::new(config, None))
 }

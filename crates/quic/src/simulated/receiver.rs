@@ -24,7 +24,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(config: &SimulatedConfig, tap: Tap, labels: Option<SharedLabels>) -> Receiver {
+    pub(super) fn new(config: &SimulatedConfig, labels: Option<SharedLabels>) -> Receiver {
         Receiver {
             core: Core::server(config, Epoch::any()),
             echoes: Echoes::default(),
@@ -32,9 +32,14 @@ impl Receiver {
             bytes: 0,
             finished_at: None,
             sent: 0,
-            tap,
+            tap: Tap::default(),
             labels,
         }
+    }
+
+    /// Records what it does by `tap`.
+    pub fn recorded(self, tap: Tap) -> Receiver {
+        Receiver { tap, ..self }
     }
 
     /// Bytes of the stream delivered in order.

@@ -1,18 +1,31 @@
 //! The sending end: a client that writes a stream.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::{Dir, Event as Happened, StreamEvent, StreamId, WriteError};
 use record::{Event, Real, Tap};
 use units::{Span, Time};
 use wire::{Endpoint, RxMeta, TxMeta};
 
-use super::core::{Core, client_under};
+use super::core::Core;
 use super::labels::SharedLabels;
 use super::SimulatedConfig;
 use crate::clock::Epoch;
 use crate::state::Totals;
 use crate::timing::Timing;
 use crate::Congestion;
+
+/// Makes controllers as quinn wants them.
+pub type Factory = Arc<dyn ControllerFactory + Send + Sync>;
+
+/// Whose congestion control a sender is under.
+pub(super) enum Controller {
+    Ours(Congestion),
+    /// One of quinn's own, of which only the stream's progress is known.
+    Quinns(Factory),
+}
 
 /// What the stream carries.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
@@ -36,7 +49,7 @@ enum Progress {
 pub struct Sender {
     core: Core,
     config: SimulatedConfig,
-    congestion: Option<Congestion>,
+    factory: Option<Factory>,
     timed: bool,
     timing: Option<Timing>,
     progress: Progress,
@@ -48,16 +61,22 @@ pub struct Sender {
 impl Sender {
     pub(super) fn new(
         config: &SimulatedConfig,
-        congestion: Congestion,
+        controller: Controller,
         tap: Tap,
         labels: Option<SharedLabels>,
     ) -> Sender {
         let epoch = Epoch::any();
+        let (timed, factory): (bool, Factory) = match controller {
+            Controller::Ours(congestion) => {
+                (congestion.is_timed(), Arc::new(congestion.recorded(epoch, tap.clone())))
+            }
+            Controller::Quinns(factory) => (false, factory),
+        };
         Sender {
             core: Core::client(config, epoch),
             config: *config,
-            timed: congestion.is_timed(),
-            congestion: Some(congestion.recorded(epoch, tap.clone())),
+            timed,
+            factory: Some(factory),
             timing: None,
             progress: Progress::Unconnected,
             started: Time::ZERO,
@@ -80,9 +99,11 @@ impl Sender {
     }
 
     fn start(&mut self, now: Time) {
-        let Some(congestion) = self.congestion.take() else { return };
+        let Some(factory) = self.factory.take() else { return };
         self.started = now;
-        self.core.connect(now, client_under(&self.config, congestion));
+        let mut transport = self.config.transport();
+        transport.congestion_controller_factory(factory);
+        self.core.connect(now, self.config.client(transport));
         self.timing = self.core.connection().and_then(|c| Timing::of(c.congestion_state().clone_box()));
     }
 

@@ -2,32 +2,34 @@
 
 use std::sync::{Arc, Mutex};
 
-use netsim::{HostConfig, HostId, LinkConfig, RateProcess, World};
-use record::{Hash, Shared};
+use netsim::{FIRST_LINK_NODE, HostConfig, HostId, LinkConfig, RateProcess, World};
+use record::{Event, Hash, Memory, Shared};
 use units::{HostClock, Rate, Span, Time};
 
 use super::*;
-use crate::Totals;
 
-/// A bottleneck of 12 Mbit/s, 20 ms each way, `queue`.
+/// A run over a bottleneck of 12 Mbit/s with 20 ms each way.
 struct Run {
     world: World,
     hosts: (HostId, HostId),
 }
 
 fn run(cc: &str, config: SimulatedConfig, queue: &str, until: Span, recorder: Option<Shared>) -> Run {
-    let mut world = World::new(config.seed, recorder);
+    let world = World::new(config.seed, recorder);
+    let congestion = Congestion::with(cc, cc::Setup::default()).unwrap();
+    let ends = pair(&config, congestion, world.next_host_tap(HostClock::default()));
+    over(world, ends, queue, until)
+}
+
+fn over(mut world: World, (sender, receiver): (Sender, Receiver), queue: &str, until: Span) -> Run {
     let rate = RateProcess::Constant(Rate::from_mbps(12));
     let ahead = LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::from_millis(20));
     let ahead = world.add_link("bottleneck", ahead);
     let back = world.add_link("back", LinkConfig::delay(Span::from_millis(20)));
-    let congestion = Congestion::with(cc, cc::Setup::default()).unwrap();
     // The receiver's clock is an hour ahead and gains 50 ppm.
     let clock = HostClock::new(Span::from_secs(3_600), 50.0);
-    let told = world.next_host_tap(HostClock::default());
-    let heard = told.clone();
-    let (sender, receiver) = pair(&config, congestion, told, heard);
     let from = world.add_host(HostConfig::new("sender"), sender);
+    let receiver = receiver.recorded(world.next_host_tap(clock));
     let to = world.add_host(HostConfig { clock, ..HostConfig::new("receiver") }, receiver);
     world.connect(from, 0, &[ahead], to);
     world.connect(to, 0, &[back], from);
@@ -41,9 +43,6 @@ impl Run {
     }
     fn receiver(&self) -> &Receiver {
         self.world.endpoint(self.hosts.1)
-    }
-    fn totals(&self) -> Totals {
-        self.sender().totals()
     }
 }
 
@@ -80,5 +79,53 @@ fn the_same_seed_gives_the_same_events_and_another_seed_others() {
             assert_eq!(first, hash(cc, config), "{cc}, {crypto:?}");
             assert_ne!(first, hash(cc, SimulatedConfig { seed: 2, ..config }), "{cc}, {crypto:?}");
         }
+    }
+}
+
+/// Goodput in Mbit/s, mean sojourn in the bottleneck in ms, and packets dropped there.
+fn figures(run: &Run, seconds: f64, memory: &Mutex<Memory>) -> (f64, f64, usize) {
+    let memory = memory.lock().unwrap();
+    let sojourns: Vec<f64> = memory
+        .events
+        .iter()
+        .filter_map(|(_, node, event)| match event {
+            Event::LinkDeparted { sojourn, .. } if node.0 == FIRST_LINK_NODE => Some(sojourn.as_millis_f64()),
+            _ => None,
+        })
+        .collect();
+    let dropped = |(_, _, event): &&(_, _, Event)| matches!(event, Event::LinkDropped { .. });
+    let mean = sojourns.iter().sum::<f64>() / sojourns.len() as f64;
+    (run.receiver().bytes() as f64 * 8e-6 / seconds, mean, memory.events.iter().filter(dropped).count())
+}
+
+#[test]
+fn newreno_in_the_adapter_does_what_quinns_does() {
+    const SECONDS: i64 = 60;
+    let compare = |queue: &str| {
+        let (config, until) = (SimulatedConfig::default(), Span::from_secs(SECONDS));
+        let memory = Arc::new(Mutex::new(Memory::default()));
+        let ours = run("newreno", config, queue, until, Some(memory.clone()));
+        let ours = figures(&ours, SECONDS as f64, &memory);
+        let memory = Arc::new(Mutex::new(Memory::default()));
+        let factory = Arc::new(quinn_proto::congestion::NewRenoConfig::default());
+        let world = World::new(config.seed, Some(memory.clone()));
+        let quinns = over(world, pair_under(&config, factory), queue, until);
+        (ours, figures(&quinns, SECONDS as f64, &memory))
+    };
+    for queue in ["droptail:20ms", "droptail:40ms", "droptail:120ms"] {
+        let (ours, quinns) = compare(queue);
+        println!("{queue}: ours {ours:.2?}, quinn's {quinns:.2?}");
+        assert!((ours.0 / quinns.0 - 1.0).abs() < 0.03, "goodput, {queue}: {} and {}", ours.0, quinns.0);
+        assert!((ours.1 / quinns.1 - 1.0).abs() < 0.15, "queue, {queue}: {} and {} ms", ours.1, quinns.1);
+    }
+}
+
+#[test]
+#[ignore]
+fn look() {
+    for cc in ["newreno", "cubic", "bbr2", "bbr", "copa", "westwood-plus-quic", "quic-dc:threshold=10ms", "quic-dc:threshold=20ms", "quic-dc:threshold=50ms", "ledbat", "vegas", "rocc"] {
+        let memory = Arc::new(Mutex::new(Memory::default()));
+        let run = run(cc, SimulatedConfig::default(), "droptail:100ms", Span::from_secs(60), Some(memory.clone()));
+        println!("{cc}: {:.2?} {:?} {:?}", figures(&run, 60.0, &memory), run.sender().totals(), run.receiver().echoed());
     }
 }
