@@ -54,6 +54,9 @@ pub enum Command {
     Receive(Receive),
     /// Pass UDP on through an emulated link, in real time
     Relay(Relay),
+    /// Send and receive files over QUIC under the congestion controllers
+    #[command(subcommand)]
+    Bulk(crate::bulk::args::Bulk),
     /// List the congestion controllers, or show the page of one
     Controllers(Controllers),
     /// List the queue disciplines

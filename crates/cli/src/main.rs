@@ -6,6 +6,7 @@
 mod allocation;
 mod args;
 mod bench;
+mod bulk;
 mod controllers;
 mod demo;
 mod experiments;
@@ -55,6 +56,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),
         Command::Relay(args) => live::relay(&args),
+        Command::Bulk(args) => bulk::bulk(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),
