@@ -94,6 +94,14 @@ mod tests {
         call.run(&mut &content()[..], &mut |_| ControlFlow::Continue(()))
     }
 
+    /// A dock that nobody comes to gives up, so that a failing test ends.
+    fn until_late() -> impl FnMut(u64) -> ControlFlow<()> {
+        let start = std::time::Instant::now();
+        move |_| {
+            if start.elapsed().as_secs() > 60 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+
     fn identity() -> Identity {
         Identity::self_signed(&["localhost".to_owned()]).unwrap()
     }
@@ -106,7 +114,7 @@ mod tests {
         let (landed, uploaded) = thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let sink = shelf.clone();
-                dock.take(u64::MAX, &mut |_| Ok(Box::new(sink.clone())), &mut |_| ControlFlow::Continue(()))
+                dock.take(u64::MAX, &mut |_| Ok(Box::new(sink.clone())), &mut until_late())
             });
             let uploaded = upload(&dock, &identity, &token);
             (landing.join().unwrap(), uploaded)
@@ -124,7 +132,7 @@ mod tests {
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> = &mut |_| Ok(Box::new(io::sink()));
-                dock.take(u64::MAX, open, &mut |_| ControlFlow::Continue(()))
+                dock.take(u64::MAX, open, &mut until_late())
             });
             let wrong = upload(&dock, &identity, &Token::generate()).unwrap_err().to_string();
             assert!(wrong.contains("the token is wrong"), "{wrong}");
@@ -143,7 +151,7 @@ mod tests {
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> = &mut |_| Ok(Box::new(io::sink()));
-                dock.take(1_000_000, open, &mut |_| ControlFlow::Continue(()))
+                dock.take(1_000_000, open, &mut until_late())
             });
             assert!(upload(&dock, &identity, &token).is_err());
             assert!(landing.join().unwrap().unwrap_err().to_string().contains("more than"));

@@ -20,6 +20,9 @@ use crate::{RealError, socket};
 /// How often it is asked whether a probe is due; tokio's clock is no finer.
 const PROBING: Duration = Duration::from_millis(1);
 
+/// How long the end of a connection is repeated, should the peer not have heard it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A file to be sent.
 pub struct Upload<'a> {
     /// The receiver's address.
@@ -83,16 +86,14 @@ impl Upload<'_> {
             let _inside = runtime.handle().enter();
             self.endpoint()?
         };
-        let outcome = runtime.handle().block_on(async {
+        runtime.handle().block_on(async {
             let (connection, control, messages) = self.connect(&endpoint).await?;
             let outcome = self.send(&connection, control, messages, from, on_tick).await;
             connection.close(0u32.into(), b"");
+            // The other end should hear that it is over.
+            let _ = timeout(LAST_WORDS, endpoint.wait_idle()).await;
             outcome
-        });
-        // The other end should hear that it is over.
-        let last_words = timeout(Duration::from_secs(1), endpoint.wait_idle());
-        let _ = runtime.handle().block_on(async { last_words.await });
-        outcome
+        })
     }
 
     fn endpoint(&self) -> Result<Endpoint, RealError> {
@@ -134,7 +135,8 @@ impl Upload<'_> {
         connection: &Connection,
     ) -> Result<(SendStream, Messages<RecvStream>), TransferError> {
         let (mut control, answers) = connection.open_bi().await.map_err(|error| self.broken(&error))?;
-        let name = &self.name[..self.name.floor_char_boundary(255)];
+        let most = (0..=self.name.len().min(255)).rev().find(|&at| self.name.is_char_boundary(at));
+        let name = &self.name[..most.unwrap_or(0)];
         let open = Message::open(Role::Publish, self.token.secret(), name, Offer::default());
         write(&mut control, &open).await.map_err(|error| self.broken(&error))?;
         let mut messages = Messages::new(answers);
