@@ -22,7 +22,10 @@ pub const ENTRY: Entry = Entry {
     summary: "QUIC Delay Control: Westwood+ that reacts to one-way queuing delay before a loss",
     needs_frames: false,
     options: &[
-        ("threshold", "queuing delay that counts as congestion, such as 20ms (the default), or with a buffer 50%"),
+        (
+            "threshold",
+            "queuing delay that counts as congestion, such as 20ms (the default), or with a buffer 50%",
+        ),
         ("share", "the same share of the bottleneck's buffer as a number, 0.01 to 1; needs buffer"),
         ("buffer", "the bottleneck's buffer as a time, such as 200ms"),
         ("base", "the smallest delay is kept for at least this long, 1s to 60s (default 10s)"),
@@ -284,7 +287,8 @@ mod tests {
             "option `threshold` of quic-dc is `50%`; it must be given with buffer, and without share"
         );
         assert!(
-            read("quic-dc:threshold=101%,buffer=1s").is_err() && read("quic-dc:threshold=5%,share=1").is_err()
+            read("quic-dc:threshold=101%,buffer=1s").is_err()
+                && read("quic-dc:threshold=5%,share=1").is_err()
         );
         let error = read("quic-dc:share=0.1").unwrap_err().to_string();
         assert_eq!(

@@ -2,17 +2,19 @@
 //!
 //! `cargo run -p framewire-quic --example one_line`
 
-use std::error::Error;
 use std::sync::Arc;
 
+use framewire_quic as quic;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, ServerConfig, TransportConfig};
 use rustls::pki_types::CertificateDer;
 
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 /// Bytes that the client sends.
 const SIZE: usize = 5_000_000;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let identity = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
@@ -29,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })
 }
 
-async fn receive(server: Endpoint) -> Result<usize, Box<dyn Error + Send + Sync>> {
+async fn receive(server: Endpoint) -> Result<usize, Failure> {
     let connection = server.accept().await.ok_or("nobody came")?.await?;
     let mut stream = connection.accept_uni().await?;
     let bytes = stream.read_to_end(SIZE).await?;
@@ -38,7 +40,7 @@ async fn receive(server: Endpoint) -> Result<usize, Box<dyn Error + Send + Sync>
     Ok(bytes.len())
 }
 
-async fn send(address: std::net::SocketAddr, server: CertificateDer<'static>) -> Result<(), Box<dyn Error>> {
+async fn send(address: std::net::SocketAddr, server: CertificateDer<'static>) -> Result<(), Failure> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(server)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -37,14 +37,7 @@ impl Controller for Adapter {
         self.timing.state().on_sent(now, bytes);
     }
 
-    fn on_ack(
-        &mut self,
-        now: Moment,
-        sent: Moment,
-        bytes: u64,
-        app_limited: bool,
-        _rtt: &RttEstimator,
-    ) {
+    fn on_ack(&mut self, now: Moment, sent: Moment, bytes: u64, app_limited: bool, _rtt: &RttEstimator) {
         let epoch = self.timing.epoch();
         let size = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.timing.state().on_ack(epoch.time(now), epoch.time(sent), size, app_limited);

@@ -43,8 +43,7 @@ pub struct Congestion {
 const TIMED: [&str; 2] = ["quic-dc", "ledbat"];
 
 /// Controllers that learn from the rate they pace at: under quinn's own pacing they would measure something else.
-const PACED: [&str; 7] =
-    ["pcc", "pcc-uspace", "vivace", "vivace-uspace", "proteus-p", "proteus-s", "nimbus"];
+const PACED: [&str; 7] = ["pcc", "pcc-uspace", "vivace", "vivace-uspace", "proteus-p", "proteus-s", "nimbus"];
 
 impl Congestion {
     /// The controller that `text` names, as everywhere: `"newreno"`, `"quic-dc:threshold=20ms"`.
@@ -130,7 +129,9 @@ mod tests {
         assert!(TIMED.iter().all(|name| names.contains(name)), "{names:?}");
         assert!(PACED.iter().all(|name| cc::REGISTRY.iter().any(|entry| entry.name == *name)));
         let refusal = |text: &str| Congestion::new(text).err().unwrap().to_string();
-        assert!(refusal("sqp").starts_with("sqp does not run under QUIC: it learns from frames' bursts; those"));
+        assert!(
+            refusal("sqp").starts_with("sqp does not run under QUIC: it learns from frames' bursts; those")
+        );
         assert!(refusal("gcc").contains("sets a rate and no window"), "{}", refusal("gcc"));
         assert!(refusal("bbr9").starts_with("no congestion controller is called `bbr9`"));
     }

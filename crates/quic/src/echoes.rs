@@ -66,7 +66,9 @@ mod tests {
         let mut told = |at: u64, sequence| {
             let answer = echoes.answer(Time::from_millis(at).on_wire(), &probe(sequence))?;
             let echo = TimingEcho::decode(&answer).unwrap();
-            Some(echo.arrivals().iter().map(|a| (a.sequence, a.at.as_nanos() / 1_000_000)).collect::<Vec<_>>())
+            Some(
+                echo.arrivals().iter().map(|a| (a.sequence, a.at.as_nanos() / 1_000_000)).collect::<Vec<_>>(),
+            )
         };
         assert_eq!(told(5, 0).unwrap(), [(0, 5)]);
         told(6, 1);

@@ -88,8 +88,15 @@ impl Ledger {
         self.delivered += u64::from(size);
         self.delivered_at = now;
         self.first_sent_at = self.first_sent_at.max(sent_at);
-        let acked =
-            Acked { packet: number, sent_at, arrived_at: None, size, ecn: Ecn::NotEct, frame: None, delivery };
+        let acked = Acked {
+            packet: number,
+            sent_at,
+            arrived_at: None,
+            size,
+            ecn: Ecn::NotEct,
+            frame: None,
+            delivery,
+        };
         Some(Settled { acked, probe })
     }
 

@@ -9,6 +9,7 @@
 //! An application of quinn's changes one line:
 //!
 //! ```
+//! # use framewire_quic as quic;
 //! # fn main() -> Result<(), quic::CongestionError> {
 //! # let mut transport = quinn::TransportConfig::default();
 //! transport.congestion_controller_factory(quic::Congestion::new("quic-dc:threshold=20ms")?);

@@ -302,7 +302,16 @@ impl Relay {
     /// Reads both sockets; true if there may be more.
     fn take_in(&mut self) -> Result<bool, RealError> {
         let Relay {
-            near, far, clock, calendar, sender, start_with_first, open_to_all, forward, backward, ..
+            near,
+            far,
+            clock,
+            calendar,
+            sender,
+            start_with_first,
+            open_to_all,
+            forward,
+            backward,
+            ..
         } = self;
         let from_near = near.receive(&mut |incoming| {
             if !is_from(&incoming, sender, *open_to_all) {

@@ -141,7 +141,10 @@ pub fn timing_probe(bytes: &[u8]) {
 /// If it does not.
 pub fn timing_echo(bytes: &[u8]) {
     let Ok(echo) = TimingEcho::decode(bytes) else { return };
-    assert!(echo.arrivals().windows(2).all(|pair| pair[0].sequence > pair[1].sequence), "the newest comes first");
+    assert!(
+        echo.arrivals().windows(2).all(|pair| pair[0].sequence > pair[1].sequence),
+        "the newest comes first"
+    );
     let mut out = [0; TimingEcho::MAX_LEN];
     let length = echo.encode(&mut out);
     assert_eq!(TimingEcho::decode(&out[..length]), Ok(echo));

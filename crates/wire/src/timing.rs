@@ -201,8 +201,7 @@ mod tests {
     fn probes_and_echoes_are_small() {
         let mut out = [0; TimingEcho::MAX_LEN];
         assert_eq!(TimingProbe { session: 1, sequence: 9_000 }.encode(&mut out), 8);
-        let timed =
-            |sequence, us: i64| TimedArrival { sequence, at: RemoteTime::from_nanos(us * 1_000) };
+        let timed = |sequence, us: i64| TimedArrival { sequence, at: RemoteTime::from_nanos(us * 1_000) };
         let arrivals = [timed(9_000, 5_000_000), timed(8_999, 4_998_000), timed(8_998, 4_996_000)];
         assert_eq!(TimingEcho::new(1, &arrivals).encode(&mut out), 6 + 8 + 2 * 3);
     }

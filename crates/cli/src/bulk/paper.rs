@@ -14,8 +14,16 @@ pub struct Printed {
 }
 
 /// The paper's controllers by our names; `{t}` is a share of the buffer's drain time.
-pub const CONTROLLERS: [&str; 8] =
-    ["quic-dc 10%", "quic-dc 20%", "quic-dc 50%", "quic-dc 80%", "westwood-plus-quic", "bbr2-mvfst", "cubic", "newreno"];
+pub const CONTROLLERS: [&str; 8] = [
+    "quic-dc 10%",
+    "quic-dc 20%",
+    "quic-dc 50%",
+    "quic-dc 80%",
+    "westwood-plus-quic",
+    "bbr2-mvfst",
+    "cubic",
+    "newreno",
+];
 
 /// Goodput, loss, mean and deviation of each of [`CONTROLLERS`] with a buffer of so many bandwidth-delay products.
 type Row = [(f64, f64, f64, f64); CONTROLLERS.len()];

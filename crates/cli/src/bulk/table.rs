@@ -85,7 +85,8 @@ pub fn table(args: &args::Table) -> Result<(), Failure> {
         Congestion::new(&controller(name, *buffer)?).map_err(Failure::input)?;
     }
     let bar = output::progress(cases.len() as u64, "transfers");
-    let lines = cases.iter().map(|(buffer, name)| line(args, *buffer, name, &bar)).collect::<Result<Vec<_>, _>>();
+    let lines =
+        cases.iter().map(|(buffer, name)| line(args, *buffer, name, &bar)).collect::<Result<Vec<_>, _>>();
     bar.finish_and_clear();
     report(args, &lines?);
     Ok(())

@@ -195,6 +195,7 @@ fn quic_flows_are_measured_as_all_others_and_repeat() {
     assert_eq!(record.totals.received + record.totals.given_up - record.totals.spurious, record.totals.sent);
     let again = run(&scenario(text), &RunOptions::default()).unwrap();
     assert_eq!(again.summary.hash, outcome.summary.hash);
-    let tls = run(&scenario(&text.replace("mtu =", "crypto = \"tls\"\nmtu =")), &RunOptions::default()).unwrap();
+    let tls =
+        run(&scenario(&text.replace("mtu =", "crypto = \"tls\"\nmtu =")), &RunOptions::default()).unwrap();
     assert_ne!(tls.summary.hash, outcome.summary.hash);
 }

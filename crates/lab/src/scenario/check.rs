@@ -178,7 +178,11 @@ fn check_quic(flow: &Flow, at: &str) -> Checked {
     // RFC 9000 section 14: no path of QUIC's carries less.
     require(mtu >= 1200, format!("{at}.mtu"), format!("{mtu}B is below the 1200B that QUIC needs"))?;
     let pages = matches!(flow.workload, Workload::Pages(_));
-    require(!pages, format!("{at}.workload"), "a flow of QUIC's sends `endless` or `transfer:1MB`, no pages")?;
+    require(
+        !pages,
+        format!("{at}.workload"),
+        "a flow of QUIC's sends `endless` or `transfer:1MB`, no pages",
+    )?;
     let runs = Congestion::with(&flow.cc, Setup::default());
     runs.map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error.to_string()))
 }
@@ -302,7 +306,8 @@ cc = \"sqp\"
         );
         let unsuitable = with("", "source = \"quic\"");
         assert!(
-            unsuitable.starts_with("x.toml:8: flow[1].cc: sqp does not run under QUIC: it learns from frames"),
+            unsuitable
+                .starts_with("x.toml:8: flow[1].cc: sqp does not run under QUIC: it learns from frames"),
             "{unsuitable}"
         );
         assert_eq!(

@@ -9,13 +9,13 @@ use record::{Event, Real, Tap};
 use units::{Span, Time};
 use wire::{Endpoint, RxMeta, TxMeta};
 
+use super::SimulatedConfig;
 use super::core::Core;
 use super::labels::SharedLabels;
-use super::SimulatedConfig;
+use crate::Congestion;
 use crate::clock::Epoch;
 use crate::state::Totals;
 use crate::timing::Timing;
-use crate::Congestion;
 
 /// Makes controllers as quinn wants them.
 pub type Factory = Arc<dyn ControllerFactory + Send + Sync>;
@@ -135,14 +135,9 @@ impl Sender {
     }
 
     /// Hands the connection what it can take.
-    fn write(&mut self, now: Time) {
+    fn write(&mut self) {
         let Progress::Writing(id, mut left) = self.progress else { return };
-        let probe = if self.timed { self.probe(now) } else { None };
         let done = self.core.with_connection(|connection| {
-            if let Some(probe) = probe {
-                // A peer that takes no datagrams is not timed.
-                let _ = connection.datagrams().send(probe, true);
-            }
             let mut stream = connection.send_stream(id);
             while left > 0 {
                 let chunk = &ZEROS[..left.min(ZEROS.len() as u64) as usize];
@@ -162,8 +157,13 @@ impl Sender {
         };
     }
 
-    fn probe(&self, now: Time) -> Option<Bytes> {
-        self.timing.as_ref()?.probe(self.core.epoch().moment(now))
+    /// Queues a timing probe, if it is time for one and data is on its way.
+    fn probe(&mut self, now: Time) {
+        let sending = matches!(self.progress, Progress::Writing(..) | Progress::Flushing);
+        let Some(timing) = self.timing.as_ref().filter(|_| self.timed && sending) else { return };
+        let Some(probe) = timing.probe(self.core.epoch().moment(now)) else { return };
+        // A peer that takes no datagrams is not timed.
+        self.core.with_connection(|connection| _ = connection.datagrams().send(probe, true));
     }
 
     fn label(&self, now: Time, before: u64, datagram: &[u8]) {
@@ -184,8 +184,10 @@ impl Sender {
             return;
         }
         let seconds: Span = at - self.started;
-        let figures =
-            [("transfer_bytes", self.config.bytes.unwrap_or(0) as f64), ("transfer_s", seconds.as_secs_f64())];
+        let figures = [
+            ("transfer_bytes", self.config.bytes.unwrap_or(0) as f64),
+            ("transfer_s", seconds.as_secs_f64()),
+        ];
         for (name, value) in figures {
             self.tap.record(now, Event::Observed { name, value: Real(value) });
         }
@@ -211,7 +213,8 @@ impl Endpoint for Sender {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        self.write(now);
+        self.probe(now);
+        self.write();
         let before = self.next_packet();
         let meta = self.core.transmit(now, out)?;
         self.label(now, before, &out[..meta.length]);

@@ -125,7 +125,8 @@ fn newreno_in_the_adapter_does_what_quinns_does() {
 fn quic_dc_hears_of_the_queue_through_its_side_channel() {
     let figures = |cc: &str| {
         let memory = Arc::new(Mutex::new(Memory::default()));
-        let run = run(cc, SimulatedConfig::default(), "droptail:100ms", Span::from_secs(30), Some(memory.clone()));
+        let run =
+            run(cc, SimulatedConfig::default(), "droptail:100ms", Span::from_secs(30), Some(memory.clone()));
         let totals = run.sender().totals();
         assert_eq!(totals.timed, run.receiver().echoed().answered.min(totals.timed), "each echo counts once");
         (figures(&run, 30.0, &memory), totals)
@@ -135,6 +136,11 @@ fn quic_dc_hears_of_the_queue_through_its_side_channel() {
     assert!(totals.timed > 10_000, "{totals:?}");
     // The queue stays near half of the threshold (specs: 0.5 to 1.1 of 6 ms), and nothing is lost.
     assert!((2.0..9.0).contains(&queue) && totals.lost == 0, "{queue} ms, {totals:?}");
+    // A stream that is all handed over but not yet sent is timed like any other.
+    let whole = SimulatedConfig { bytes: Some(TEN_MEGABYTES), ..SimulatedConfig::default() };
+    let whole = run("quic-dc:threshold=10ms", whole, "droptail:100ms", Span::from_secs(9), None);
+    assert!(whole.sender().finished_at().is_some());
+    assert!(whole.sender().totals().timed > 3_000, "{:?}", whole.sender().totals());
     let ((plain, full, _), totals) = figures("westwood-plus-quic");
     assert!(goodput > 0.95 * plain && queue < 0.3 * full, "{goodput} {plain}, {queue} {full}");
     assert_eq!(totals.timed, 0, "no probes for a controller that has no use for them");

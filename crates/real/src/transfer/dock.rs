@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use ::quic::Echoes;
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime};
+use quinn::{
+    Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime,
+};
 use tokio::time::timeout;
 use units::Span;
 use wire::{Message, Offer, Refusal};

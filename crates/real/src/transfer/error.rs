@@ -34,7 +34,9 @@ pub enum TransferError {
         text: String,
     },
     /// No answer.
-    #[error("{peer} has not answered for {waited}; is `framewire bulk receive` running there, and does a firewall let UDP through?")]
+    #[error(
+        "{peer} has not answered for {waited}; is `framewire bulk receive` running there, and does a firewall let UDP through?"
+    )]
     Silent {
         /// The server.
         peer: SocketAddr,

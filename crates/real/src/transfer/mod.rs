@@ -131,7 +131,8 @@ mod tests {
         let dock = Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone()).unwrap();
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
-                let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> = &mut |_| Ok(Box::new(io::sink()));
+                let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> =
+                    &mut |_| Ok(Box::new(io::sink()));
                 dock.take(u64::MAX, open, &mut until_late())
             });
             let wrong = upload(&dock, &identity, &Token::generate()).unwrap_err().to_string();
@@ -150,7 +151,8 @@ mod tests {
         let dock = Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone()).unwrap();
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
-                let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> = &mut |_| Ok(Box::new(io::sink()));
+                let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> =
+                    &mut |_| Ok(Box::new(io::sink()));
                 dock.take(1_000_000, open, &mut until_late())
             });
             assert!(upload(&dock, &identity, &token).is_err());
