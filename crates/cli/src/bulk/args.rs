@@ -12,6 +12,9 @@ use units::{Bytes, Span};
 use crate::args::Format;
 use crate::values::CcList;
 
+/// How long a receiver may take to answer.
+pub const PATIENCE: Span = Span::from_secs(10);
+
 /// `framewire bulk`.
 #[derive(Debug, Subcommand)]
 pub enum Bulk {
@@ -224,6 +227,3 @@ mod tests {
         assert!("zeros:3".parse::<Content>().is_err() && "".parse::<Content>().is_err());
     }
 }
-
-/// How long a receiver may take to answer.
-pub const PATIENCE: Span = Span::from_secs(10);
