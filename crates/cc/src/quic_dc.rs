@@ -8,6 +8,8 @@
 //! The sum telescopes to a packet's one-way delay less the first one's; here it is less the smallest since the last
 //! reaction, when the queue was empty.
 
+use std::str::FromStr;
+
 use units::{RemoteTime, Span, Time};
 
 use crate::parts::OwdBase;
@@ -20,8 +22,11 @@ pub const ENTRY: Entry = Entry {
     summary: "QUIC Delay Control: Westwood+ that reacts to one-way queuing delay before a loss",
     needs_frames: false,
     options: &[
-        ("threshold", "queuing delay that counts as congestion, such as 20ms (the default)"),
-        ("share", "... or a share of the bottleneck's buffer, 0.01 to 1; needs buffer"),
+        (
+            "threshold",
+            "queuing delay that counts as congestion, such as 20ms (the default), or with a buffer 50%",
+        ),
+        ("share", "the same share of the bottleneck's buffer as a number, 0.01 to 1; needs buffer"),
         ("buffer", "the bottleneck's buffer as a time, such as 200ms"),
         ("base", "the smallest delay is kept for at least this long, 1s to 60s (default 10s)"),
         ("hold", "packets in a row above the threshold, 1 to 64 (default 4), and 5 ms unless 1"),
@@ -66,14 +71,7 @@ impl Default for Params {
 impl Params {
     fn read(options: &Options) -> Result<Params, OptionError> {
         let d = Params::default();
-        let mut threshold = options.quantity("threshold", d.threshold, "a time such as 20ms")?;
-        if options.is_set("share") || options.is_set("buffer") {
-            if !options.is_set("share") || !options.is_set("buffer") || options.is_set("threshold") {
-                return Err(options.refuse("share", "given with buffer, and without threshold".to_owned()));
-            }
-            let buffer = options.quantity("buffer", Span::ZERO, "a time such as 200ms")?;
-            threshold = buffer.mul_f64(options.number("share", 1.0, 0.01..=1.0)?);
-        }
+        let threshold = read_threshold(options, d.threshold)?;
         if threshold < LEAST_THRESHOLD {
             return Err(options.refuse("threshold", "at least 1ms, share of the buffer or not".to_owned()));
         }
@@ -88,6 +86,46 @@ impl Params {
             hystart: options.switch("hystart", d.hystart)?,
         })
     }
+}
+
+/// A threshold as it is given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Threshold {
+    Time(Span),
+    /// Of the bottleneck's buffer.
+    Share(f64),
+}
+
+impl FromStr for Threshold {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Threshold, ()> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return text.parse().map(Threshold::Time).map_err(|_| ());
+        };
+        let percent: f64 = percent.parse().map_err(|_| ())?;
+        if (1.0..=100.0).contains(&percent) { Ok(Threshold::Share(percent / 100.0)) } else { Err(()) }
+    }
+}
+
+fn read_threshold(options: &Options, default: Span) -> Result<Span, OptionError> {
+    let expected = "a time such as 20ms, or with a buffer a share of it from 1% to 100%";
+    let given = options.quantity("threshold", Threshold::Time(default), expected)?;
+    let (share, buffer) = (options.is_set("share"), options.is_set("buffer"));
+    let share = match given {
+        Threshold::Time(time) if !share && !buffer => return Ok(time),
+        Threshold::Share(given) if buffer && !share => given,
+        Threshold::Share(_) => {
+            return Err(options.refuse("threshold", "given with buffer, and without share".to_owned()));
+        }
+        Threshold::Time(_) if share && buffer && !options.is_set("threshold") => {
+            options.number("share", 1.0, 0.01..=1.0)?
+        }
+        Threshold::Time(_) => {
+            return Err(options.refuse("share", "given with buffer, and without threshold".to_owned()));
+        }
+    };
+    Ok(options.quantity("buffer", Span::ZERO, "a time such as 200ms")?.mul_f64(share))
 }
 
 /// Whether the queuing delay is above the threshold, and has been for a while.
@@ -242,6 +280,16 @@ mod tests {
         assert_eq!(read("quic-dc").unwrap(), Params::default());
         let ms = |text| read(text).unwrap().threshold.as_millis_f64();
         assert_eq!((ms("quic-dc:threshold=35ms"), ms("quic-dc:share=0.1,buffer=200ms")), (35.0, 20.0));
+        assert_eq!(ms("quic-dc:threshold=50%,buffer=100ms"), 50.0);
+        let error = read("quic-dc:threshold=50%").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "option `threshold` of quic-dc is `50%`; it must be given with buffer, and without share"
+        );
+        assert!(
+            read("quic-dc:threshold=101%,buffer=1s").is_err()
+                && read("quic-dc:threshold=5%,share=1").is_err()
+        );
         let error = read("quic-dc:share=0.1").unwrap_err().to_string();
         assert_eq!(
             error,

@@ -57,6 +57,9 @@ pub enum Command {
     Relay(Relay),
     /// Run a command behind an emulated link, in a network namespace of its own
     Link(Box<crate::live::Link>),
+    /// Send and receive files over QUIC under the congestion controllers
+    #[command(subcommand)]
+    Bulk(crate::bulk::args::Bulk),
     /// List the congestion controllers, or show the page of one
     Controllers(Controllers),
     /// List the queue disciplines

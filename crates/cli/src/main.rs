@@ -6,6 +6,7 @@
 mod allocation;
 mod args;
 mod bench;
+mod bulk;
 mod controllers;
 mod demo;
 mod experiments;
@@ -58,6 +59,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Receive(args) => live::receive(&args),
         Command::Relay(args) => live::relay(&args),
         Command::Link(args) => live::link(&args),
+        Command::Bulk(args) => bulk::bulk(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),

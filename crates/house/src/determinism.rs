@@ -7,6 +7,9 @@ use crate::tree;
 /// Crates that face the world outside and may ask it for the time. `real` and `cli` still may not iterate hash maps.
 const WORLDLY: [&str; 3] = ["crates/real/", "crates/cli/", "crates/house/"];
 
+/// quinn is told the time as instants, so one file turns those into our times; clippy still forbids to ask for them.
+const NAMES_INSTANTS: &str = "crates/quic/src/clock.rs";
+
 const CLOCKS_AND_CHANCE: [&str; 7] =
     ["Instant", "SystemTime", "thread_rng", "getrandom", "from_entropy", "OsRng", "RandomState"];
 const UNORDERED: [&str; 2] = ["HashMap", "HashSet"];
@@ -96,7 +99,8 @@ pub fn lines_with<'a>(code: &str, words: &'a [&'a str]) -> Vec<(usize, &'a str)>
 fn violations(path: &str, source: &str) -> Vec<String> {
     let code = code_only(source);
     let worldly = WORLDLY.iter().any(|folder| path.starts_with(folder));
-    let clocks = if worldly { Vec::new() } else { lines_with(&code, &CLOCKS_AND_CHANCE) };
+    let mut clocks = if worldly { Vec::new() } else { lines_with(&code, &CLOCKS_AND_CHANCE) };
+    clocks.retain(|(_, word)| path != NAMES_INSTANTS || *word != "Instant");
     let unordered = lines_with(&code, &UNORDERED);
     let named = clocks.into_iter().chain(unordered);
     let mut found: Vec<_> = named.map(|(line, word)| format!("{path}:{line} names {word}")).collect();

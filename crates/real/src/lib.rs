@@ -34,6 +34,7 @@ mod socket;
 #[cfg(test)]
 mod testing;
 mod threaded;
+pub mod transfer;
 mod udp;
 mod waker;
 

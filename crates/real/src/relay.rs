@@ -37,6 +37,8 @@ pub struct RelaySettings {
     pub clock: Clock,
     /// Start the links' clock afresh when the first packet comes, so that steps and traces begin with it.
     pub start_with_first: bool,
+    /// Whoever sends first is the sender, whatever it sends; otherwise it must open a session of our own protocol.
+    pub open_to_all: bool,
     /// Batched reads and writes with kernel arrival times, where the system has them.
     pub batched: bool,
 }
@@ -44,7 +46,14 @@ pub struct RelaySettings {
 impl RelaySettings {
     /// A relay from `listen` to `target` whose clock starts with the first packet.
     pub fn new(listen: SocketAddr, target: SocketAddr) -> RelaySettings {
-        RelaySettings { listen, target, clock: Clock::shared(), start_with_first: true, batched: true }
+        RelaySettings {
+            listen,
+            target,
+            clock: Clock::shared(),
+            start_with_first: true,
+            open_to_all: false,
+            batched: true,
+        }
     }
 }
 
@@ -71,6 +80,7 @@ pub struct Relay {
     calendar: Calendar,
     sender: Option<SocketAddr>,
     start_with_first: bool,
+    open_to_all: bool,
     forward: Direction,
     backward: Direction,
     waker: Waker,
@@ -166,6 +176,7 @@ impl Relay {
             calendar: Calendar::new(settings.clock),
             sender: None,
             start_with_first: settings.start_with_first,
+            open_to_all: settings.open_to_all,
             forward: Direction::new(forward),
             backward: Direction::new(backward),
             stop: Stop::new(waker.clone()),
@@ -239,9 +250,20 @@ impl Relay {
 
     /// Reads both sockets; true if there may be more.
     fn take_in(&mut self) -> Result<bool, RealError> {
-        let Relay { near, far, clock, calendar, sender, start_with_first, forward, backward, .. } = self;
+        let Relay {
+            near,
+            far,
+            clock,
+            calendar,
+            sender,
+            start_with_first,
+            open_to_all,
+            forward,
+            backward,
+            ..
+        } = self;
         let from_near = near.receive(&mut |incoming| {
-            if !is_from(&incoming, sender) {
+            if !is_from(&incoming, sender, *open_to_all) {
                 forward.counters.foreign += 1;
                 return;
             }
@@ -295,9 +317,10 @@ fn arrival(incoming: &Incoming<'_>, calendar: &mut Calendar, now: Time) -> Time 
     incoming.date_ns.map_or(now, |date| calendar.time_of(date, now))
 }
 
-/// Whether a datagram is the sender's; the first that opens a session, ours or one of QUIC, makes its author the sender.
-fn is_from(incoming: &Incoming<'_>, sender: &mut Option<SocketAddr>) -> bool {
-    if sender.is_none() && (opens_session(incoming.bytes) || opens_quic(incoming.bytes)) {
+/// Whether a datagram is the sender's; the first that opens a session, ours or one of QUIC (or the very first), makes its author the sender.
+fn is_from(incoming: &Incoming<'_>, sender: &mut Option<SocketAddr>, open_to_all: bool) -> bool {
+    let opens = |bytes| open_to_all || opens_session(bytes) || opens_quic(bytes);
+    if sender.is_none() && opens(incoming.bytes) {
         *sender = Some(incoming.from);
     }
     *sender == Some(incoming.from)

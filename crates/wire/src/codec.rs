@@ -31,6 +31,10 @@ pub enum Kind {
     Segment = 6,
     /// What of the stream has arrived, receiver to sender.
     SegmentAck = 7,
+    /// A packet whose arrival is to be timed, sender to receiver, in a datagram of QUIC's.
+    TimingProbe = 8,
+    /// When such packets arrived, receiver to sender.
+    TimingEcho = 9,
 }
 
 /// Why bytes are not a packet.
@@ -68,6 +72,8 @@ pub fn peek(datagram: &[u8]) -> Result<(Kind, u32), WireError> {
         5 => Kind::Control,
         6 => Kind::Segment,
         7 => Kind::SegmentAck,
+        8 => Kind::TimingProbe,
+        9 => Kind::TimingEcho,
         other => return Err(WireError::Kind(other)),
     };
     Ok((kind, u32::from_be_bytes([a, b, c, d])))

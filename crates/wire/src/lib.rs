@@ -1,7 +1,8 @@
 //! What travels between sender and receiver, and the [`Endpoint`] trait that both worlds drive.
 //!
-//! Seven kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
-//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream;
+//! Nine kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
+//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream,
+//! [`TimingProbe`] and [`TimingEcho`] for one-way delays within QUIC;
 //! and beside them the [`Message`]s of a connection's control stream. `docs/wire.md` draws them byte by byte and says how the feedback differs from
 //! RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics, never allocates and refuses whatever is
 //! truncated, over-long or of another version with a [`WireError`].
@@ -14,6 +15,7 @@ mod media;
 mod message;
 pub mod oracle;
 mod segment;
+mod timing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Control, KeyFrameRequest, Nack};
@@ -22,3 +24,4 @@ pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, Media};
 pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
+pub use timing::{TimedArrival, TimingEcho, TimingProbe};

@@ -7,14 +7,14 @@ use units::Time;
 
 use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment, SegmentAck,
-    peek,
+    TimingEcho, TimingProbe, peek,
 };
 
 /// A packet's decoder.
 type Oracle = fn(&[u8]);
 
 /// Every oracle, with its fuzz target's name.
-pub const ALL: [(&str, Oracle); 8] = [
+pub const ALL: [(&str, Oracle); 10] = [
     ("media", media),
     ("feedback", feedback),
     ("nack", nack),
@@ -22,6 +22,8 @@ pub const ALL: [(&str, Oracle); 8] = [
     ("control", control),
     ("segment", segment),
     ("segment_ack", segment_ack),
+    ("timing_probe", timing_probe),
+    ("timing_echo", timing_echo),
     ("message", message),
 ];
 
@@ -122,6 +124,32 @@ pub fn segment_ack(bytes: &[u8]) {
     assert_eq!(SegmentAck::decode(&out[..length]), Ok(ack));
 }
 
+/// [`TimingProbe::decode`] is stable under encoding.
+///
+/// # Panics
+/// If it is not.
+pub fn timing_probe(bytes: &[u8]) {
+    let Ok(probe) = TimingProbe::decode(bytes) else { return };
+    let mut out = [0; TimingProbe::MAX_LEN];
+    let length = probe.encode(&mut out);
+    assert_eq!(TimingProbe::decode(&out[..length]), Ok(probe));
+}
+
+/// [`TimingEcho::decode`] keeps its promise on numbers, and is stable under encoding.
+///
+/// # Panics
+/// If it does not.
+pub fn timing_echo(bytes: &[u8]) {
+    let Ok(echo) = TimingEcho::decode(bytes) else { return };
+    assert!(
+        echo.arrivals().windows(2).all(|pair| pair[0].sequence > pair[1].sequence),
+        "the newest comes first"
+    );
+    let mut out = [0; TimingEcho::MAX_LEN];
+    let length = echo.encode(&mut out);
+    assert_eq!(TimingEcho::decode(&out[..length]), Ok(echo));
+}
+
 /// [`Message::decode`] takes no more than it is given or a message may have, and is stable under encoding.
 ///
 /// # Panics
@@ -137,7 +165,7 @@ pub fn message(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Offer, Refusal, Role, SegmentArrival, VERSION};
+    use crate::{Class, Offer, Refusal, Role, SegmentArrival, TimedArrival, VERSION};
     use units::{Ecn, RemoteTime, Rng, Span};
 
     /// One valid packet of each kind, to be mutated.
@@ -166,6 +194,9 @@ mod tests {
         let arrivals = [3, 4, 9].map(|packet| SegmentArrival { packet, at: at(900 + packet) });
         let blocks = [(5000, 6000), (1000, 2000), (8000, 9000)];
         add(&|out| SegmentAck::new(7, 4344, true, &arrivals, &blocks).encode(out));
+        add(&|out| TimingProbe { session: 7, sequence: 300 }.encode(out));
+        let timed = [300, 298, 20].map(|sequence| TimedArrival { sequence, at: at(900 - sequence) });
+        add(&|out| TimingEcho::new(7, &timed).encode(out));
         seeds
     }
 
@@ -220,7 +251,7 @@ mod tests {
     }
 
     fn random(rng: &mut Rng) -> Vec<u8> {
-        let kind = rng.below(9) as u8;
+        let kind = rng.below(11) as u8;
         let mut bytes = vec![VERSION << 4 | kind, 0];
         bytes.extend((0..rng.below(200)).map(|_| rng.next_u64() as u8 >> rng.below(8)));
         bytes
@@ -237,6 +268,8 @@ mod tests {
                 Control::decode(bytes).is_ok(),
                 Segment::decode(bytes).is_ok(),
                 SegmentAck::decode(bytes).is_ok(),
+                TimingProbe::decode(bytes).is_ok(),
+                TimingEcho::decode(bytes).is_ok(),
             ]
         };
         for seed in seeds() {
@@ -267,6 +300,7 @@ mod tests {
                 assert!(Media::decode(bytes).is_err() && Feedback::decode(bytes).is_err());
                 assert!(Nack::decode(bytes).is_err() && KeyFrameRequest::decode(bytes).is_err());
                 assert!(Segment::decode(bytes).is_err() && SegmentAck::decode(bytes).is_err());
+                assert!(TimingProbe::decode(bytes).is_err() && TimingEcho::decode(bytes).is_err());
                 assert!(Control::decode(bytes).is_err(), "{bytes:02x?}");
             }
         }

@@ -27,7 +27,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on an interrupt (Ctrl-C) or a request to terminate ends the run in good order, with its figures; a second
 /// one ends the process.
-fn catch_interrupts() {
+pub fn catch_interrupts() {
     extern "C" fn note(signal: libc::c_int) {
         INTERRUPTED.store(true, Ordering::SeqCst);
         // SAFETY: `signal` is safe to call from a signal handler.
@@ -40,12 +40,12 @@ fn catch_interrupts() {
 }
 
 /// Goes on until interrupted.
-fn go_on() -> ControlFlow<()> {
+pub fn go_on() -> ControlFlow<()> {
     if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 /// A line that changes while the run goes on, on standard error if that is a terminal.
-fn ticker() -> ProgressBar {
+pub fn ticker() -> ProgressBar {
     ProgressBar::new_spinner()
 }
 

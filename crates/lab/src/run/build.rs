@@ -20,7 +20,7 @@ use units::{HostClock, Rate, Rng, Span, Time};
 
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
-use super::tcp;
+use super::{quic, tcp};
 use crate::collect::Layout;
 use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Supply};
 
@@ -150,6 +150,7 @@ fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
 fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -> Result<(), ScenarioError> {
     let (hosts, interval) = match scenario.flows[index].source {
         Supply::Tcp => (tcp::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
+        Supply::Quic => (quic::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
         Supply::Video | Supply::Backlog => add_session(built, scenario, index)?,
     };
     connect(&mut built.world, scenario, index, ways, hosts);

@@ -2,6 +2,7 @@
 
 mod build;
 mod pictures;
+mod quic;
 mod supply;
 mod tcp;
 

@@ -202,3 +202,25 @@ fn the_documented_scenarios_and_the_shipped_ones_run() {
         assert!(outcome.summary.flows[0].packets.received > 0, "{}", outcome.scenario.name);
     }
 }
+
+#[test]
+fn quic_flows_are_measured_as_all_others_and_repeat() {
+    let text = "seed = 3\nduration = \"20s\"\nwarmup = \"2s\"\n[link]\nrate = \"12mbit\"\ndelay = \"20ms\"\n\
+                queue = \"droptail:60ms\"\n[[flow]]\ncc = \"quic-dc:threshold=20ms\"\nsource = \"quic\"\nmtu = \"1472B\"\n\
+                clock_offset = \"3600s\"\n[[flow]]\ncc = \"newreno\"\nsource = \"quic\"\nstart = \"1s\"\n\
+                workload = \"transfer:4MB\"\nextra_delay = \"5ms\"\n";
+    let outcome = run(&scenario(text), &RunOptions::default()).unwrap();
+    let [endless, transfer] = &outcome.summary.flows[..] else { panic!("two flows") };
+    assert!(outcome.summary.link.utilization.unwrap() > 0.9, "{:?}", outcome.summary.link);
+    assert!(endless.owd_ms.unwrap().p50 >= 20.0 && endless.rtt_ms.unwrap().p50 >= 40.0);
+    assert!(transfer.rtt_ms.unwrap().p50 >= 50.0);
+    let record = &outcome.record.flows[1];
+    assert_eq!(record.observed["transfer_bytes"][0].1, 4e6);
+    assert!(record.totals.sent > 4_000_000 / 1200 && record.totals.unmatched == 0, "{:?}", record.totals);
+    assert_eq!(record.totals.received + record.totals.given_up - record.totals.spurious, record.totals.sent);
+    let again = run(&scenario(text), &RunOptions::default()).unwrap();
+    assert_eq!(again.summary.hash, outcome.summary.hash);
+    let tls =
+        run(&scenario(&text.replace("mtu =", "crypto = \"tls\"\nmtu =")), &RunOptions::default()).unwrap();
+    assert_ne!(tls.summary.hash, outcome.summary.hash);
+}

@@ -1,11 +1,13 @@
 //! What a scenario must satisfy beyond the shape of its fields.
 
+use bulk::Workload;
 use cc::{Options, Setup};
 use media::Table;
+use quic::Congestion;
 use units::{Bytes, Rate, Span};
 
 use super::error::Problem;
-use super::{Cross, Encoder, Flow, Link, Scenario};
+use super::{Cross, Encoder, Flow, Link, Scenario, Supply};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
@@ -176,7 +178,25 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
     check_controller(&flow.cc, &format!("{at}.cc"))?;
+    if flow.source == Supply::Quic {
+        check_quic(flow, at)?;
+    }
     check_encoder(&flow.encoder, &format!("{at}.encoder"))
+}
+
+/// What a flow of QUIC's can't have.
+fn check_quic(flow: &Flow, at: &str) -> Checked {
+    let mtu = flow.mtu.get();
+    // RFC 9000 section 14: no path of QUIC's carries less.
+    require(mtu >= 1200, format!("{at}.mtu"), format!("{mtu}B is below the 1200B that QUIC needs"))?;
+    let pages = matches!(flow.workload, Workload::Pages(_));
+    require(
+        !pages,
+        format!("{at}.workload"),
+        "a flow of QUIC's sends `endless` or `transfer:1MB`, no pages",
+    )?;
+    let runs = Congestion::with(&flow.cc, Setup::default());
+    runs.map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error.to_string()))
 }
 
 /// Whether there is such a controller, and whether it takes the options.
@@ -290,7 +310,17 @@ cc = \"sqp\"
         assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
         assert_eq!(
             with("", "source = \"movie\""),
-            "x.toml:9: flow[1].source: unknown variant `movie`, expected one of `video`, `backlog`, `tcp`"
+            "x.toml:9: flow[1].source: unknown variant `movie`, expected one of `video`, `backlog`, `tcp`, `quic`"
+        );
+        assert_eq!(
+            with("", "source = \"quic\"\nmtu = \"1000B\""),
+            "x.toml:10: flow[1].mtu: 1000B is below the 1200B that QUIC needs"
+        );
+        let unsuitable = with("", "source = \"quic\"");
+        assert!(
+            unsuitable
+                .starts_with("x.toml:8: flow[1].cc: sqp does not run under QUIC: it learns from frames"),
+            "{unsuitable}"
         );
         assert_eq!(
             with("", "[flow.encoder]\nfps = 1000.0"),

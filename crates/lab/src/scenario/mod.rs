@@ -148,6 +148,19 @@ pub enum Supply {
     Backlog,
     /// A stream of bytes, as TCP sends it: what, and with which stack, say `workload` and `stack`.
     Tcp,
+    /// A stream of QUIC's, sent by quinn's state machine: how much says `workload`, under which protection `crypto`.
+    Quic,
+}
+
+/// How a simulated QUIC connection protects its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protection {
+    /// By a checksum only: packets as long as protected ones, the same bytes in every run.
+    #[default]
+    Null,
+    /// TLS 1.3: the same sizes and times in every run.
+    Tls,
 }
 
 /// A TCP stack by name.
@@ -177,12 +190,15 @@ pub struct Flow {
     /// Video or backlog.
     #[serde(default)]
     pub source: Supply,
-    /// TCP: what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
+    /// TCP and QUIC (which has no `pages`): what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
     #[serde(default, deserialize_with = "text::parsed")]
     pub workload: Workload,
     /// TCP: whose rules of loss recovery it follows, `linux` (the default), `ns3` or `quic`.
     #[serde(default, deserialize_with = "text::stack")]
     pub stack: Stack,
+    /// QUIC: how packets are protected, `null` (the default) or `tls`.
+    #[serde(default)]
+    pub crypto: Protection,
     /// When it starts.
     #[serde(default, deserialize_with = "text::quantity")]
     pub start: Span,

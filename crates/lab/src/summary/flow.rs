@@ -230,6 +230,7 @@ fn source_name(flow: &Flow) -> &'static str {
         Supply::Video => "video",
         Supply::Backlog => "backlog",
         Supply::Tcp => "tcp",
+        Supply::Quic => "quic",
     }
 }
 
@@ -364,7 +365,7 @@ impl View<'_> {
     fn send_rate_cv(&self, flow: &Flow) -> Option<f64> {
         match flow.source {
             Supply::Video => coefficient_of_variation(&self.record.bytes_per_frame(self.from)),
-            Supply::Backlog | Supply::Tcp => {
+            Supply::Backlog | Supply::Tcp | Supply::Quic => {
                 let sent = slots(self.record.transmissions(), self.from, self.to, SIMULATED_INTERVAL);
                 // The last slot may be cut short.
                 coefficient_of_variation(&sent[..sent.len().saturating_sub(1)])

@@ -166,7 +166,10 @@ impl Endpoint for Sender {
             Ok((Kind::Nack, _)) => self.on_nack(now, datagram),
             Ok((Kind::KeyFrameRequest, _)) => self.on_key_request(now, datagram),
             Ok((Kind::Control, _)) => self.on_control(now, datagram),
-            Ok((Kind::Media | Kind::Segment | Kind::SegmentAck, _)) => self.counters.foreign += 1,
+            Ok((
+                Kind::Media | Kind::Segment | Kind::SegmentAck | Kind::TimingProbe | Kind::TimingEcho,
+                _,
+            )) => self.counters.foreign += 1,
             Err(_) => self.refuse_malformed(now),
         }
     }

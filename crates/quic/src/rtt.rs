@@ -1,0 +1,81 @@
+//! Round trips, as RFC 9002 section 5 estimates them, from what quinn tells a controller.
+
+use units::Span;
+
+/// RFC 9002 section 6.2.2: before any sample.
+const INITIAL: Span = Span::from_millis(333);
+
+/// The estimate, and sums over all samples.
+///
+/// Deviation: quinn does not tell how long the peer held an acknowledgement back, so nothing is taken off a sample (its own
+/// estimate takes that off; but the one it shows a controller is that before the acknowledgement at hand).
+#[derive(Clone, Copy, Debug)]
+pub struct Rtt {
+    smoothed: Span,
+    variation: Span,
+    min: Span,
+    count: u64,
+    sum_ms: f64,
+    squares: f64,
+}
+
+impl Default for Rtt {
+    fn default() -> Rtt {
+        Rtt { smoothed: INITIAL, variation: INITIAL / 2, min: INITIAL, count: 0, sum_ms: 0.0, squares: 0.0 }
+    }
+}
+
+impl Rtt {
+    /// Takes a sample.
+    pub fn sample(&mut self, sample: Span) {
+        let ms = sample.as_millis_f64();
+        self.count += 1;
+        self.sum_ms += ms;
+        self.squares += ms * ms;
+        if self.count == 1 {
+            (self.smoothed, self.variation, self.min) = (sample, sample / 2, sample);
+            return;
+        }
+        self.min = self.min.min(sample);
+        self.variation = (self.variation * 3 + (self.smoothed - sample).abs()) / 4;
+        self.smoothed = (self.smoothed * 7 + sample) / 8;
+    }
+
+    /// Smoothed round-trip time.
+    pub fn smoothed(&self) -> Span {
+        self.smoothed
+    }
+
+    /// Mean deviation.
+    pub fn variation(&self) -> Span {
+        self.variation
+    }
+
+    /// The smallest sample.
+    pub fn min(&self) -> Span {
+        self.min
+    }
+
+    /// Mean and standard deviation of all samples, in ms; none before the first.
+    pub fn mean_and_std_ms(&self) -> Option<(f64, f64)> {
+        let n = self.count as f64;
+        let mean = self.sum_ms / n;
+        (self.count > 0).then(|| (mean, (self.squares / n - mean * mean).max(0.0).sqrt()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_smoothed_and_summed() {
+        let mut rtt = Rtt::default();
+        assert_eq!((rtt.smoothed(), rtt.mean_and_std_ms()), (Span::from_millis(333), None));
+        rtt.sample(Span::from_millis(40));
+        assert_eq!((rtt.smoothed(), rtt.variation()), (Span::from_millis(40), Span::from_millis(20)));
+        rtt.sample(Span::from_millis(56));
+        assert_eq!((rtt.smoothed(), rtt.variation()), (Span::from_millis(42), Span::from_millis(19)));
+        assert_eq!((rtt.min(), rtt.mean_and_std_ms()), (Span::from_millis(40), Some((48.0, 8.0))));
+    }
+}

@@ -1,0 +1,293 @@
+//! What one connection's controller, its copies and its timing share.
+
+use std::collections::VecDeque;
+use std::mem::take;
+
+use cc::{Acked, Controller, Decision, Lost, Report, Sent};
+use record::{Event, Real, Tap};
+use units::{Bytes, Rate, RemoteTime, Span, Time};
+
+use crate::ledger::{Ledger, Settled};
+use crate::rtt::Rtt;
+use crate::timing::Probes;
+
+/// An acknowledgement waits this long for the arrival time of its packet. An echo leaves the receiver with or right behind the
+/// acknowledgement; one that is later than this was lost, or the receiver's application sleeps.
+const PATIENCE: Span = Span::from_millis(10);
+
+/// What a connection has seen so far, under its controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Packets sent (UDP datagrams), acknowledgements included.
+    pub sent: u64,
+    /// Their bytes (UDP payload).
+    pub sent_bytes: u64,
+    /// Packets given up.
+    pub lost: u64,
+    /// Bytes given up.
+    pub lost_bytes: u64,
+    /// Bytes acknowledged.
+    pub delivered_bytes: u64,
+    /// Mean round trip in ms, of one sample per acknowledgement; zero before the first.
+    pub rtt_mean_ms: f64,
+    /// Standard deviation of those.
+    pub rtt_std_ms: f64,
+    /// Smallest of those.
+    pub rtt_min_ms: f64,
+    /// One-way delays measured.
+    pub timed: u64,
+    /// The congestion window, in bytes.
+    pub window: u64,
+}
+
+/// What has come in since the controller was last told.
+#[derive(Default)]
+struct Batch {
+    at: Time,
+    acked: Vec<Acked>,
+    lost: Vec<Lost>,
+    sample: Option<Span>,
+    ce_marks: u32,
+    persistent: bool,
+    pending: bool,
+}
+
+/// A packet whose acknowledgement waits for its arrival time.
+struct Held {
+    settled: Settled,
+    until: Time,
+}
+
+/// A controller and everything its reports are made of.
+pub(crate) struct State {
+    controller: Box<dyn Controller>,
+    decision: Decision,
+    mtu: u32,
+    ledger: Ledger,
+    rtt: Rtt,
+    newest_sent: Option<Time>,
+    batch: Batch,
+    held: VecDeque<Held>,
+    pub(crate) probes: Probes,
+    app_limited: bool,
+    tap: Tap,
+    sent_bytes: u64,
+    lost_packets: u64,
+}
+
+impl State {
+    pub fn new(controller: Box<dyn Controller>, mtu: u32, tap: Tap) -> State {
+        State {
+            decision: controller.decision(),
+            controller,
+            mtu,
+            ledger: Ledger::default(),
+            rtt: Rtt::default(),
+            newest_sent: None,
+            batch: Batch::default(),
+            held: VecDeque::new(),
+            probes: Probes::default(),
+            app_limited: false,
+            tap,
+            sent_bytes: 0,
+            lost_packets: 0,
+        }
+    }
+
+    /// quinn sent `bytes` in one go: one datagram, or several of a path's MTU and a last one that may be shorter.
+    pub fn on_sent(&mut self, now: Time, bytes: u64) {
+        self.catch_up(now);
+        let mut left = bytes;
+        while left > 0 {
+            let size = left.min(u64::from(self.mtu));
+            left -= size;
+            self.sent_one(now, size as u32);
+        }
+    }
+
+    fn sent_one(&mut self, now: Time, size: u32) {
+        let probe = self.probes.leaves();
+        let packet = self.ledger.sent(now, size, probe);
+        self.sent_bytes += u64::from(size);
+        let in_flight = Bytes::new(self.ledger.in_flight());
+        let app_limited = self.app_limited;
+        self.controller.on_sent(&Sent { now, packet, size, frame: None, in_flight, app_limited });
+        if self.tap.is_on() {
+            self.tap.record(
+                now,
+                Event::PacketSent {
+                    packet,
+                    size,
+                    stream: 0,
+                    frame: u32::MAX,
+                    index: 0,
+                    retransmission: false,
+                    in_flight: in_flight.get().min(u64::from(u32::MAX)) as u32,
+                },
+            );
+        }
+    }
+
+    /// A packet of `size` bytes, sent at `sent_at`, was acknowledged; more may follow.
+    pub fn on_ack(&mut self, now: Time, sent_at: Time, size: u32, app_limited: bool) {
+        if self.batch.pending && self.batch.at != now {
+            self.flush();
+        }
+        self.batch.at = now;
+        self.app_limited = app_limited;
+        if self.newest_sent.is_none_or(|newest| sent_at > newest) {
+            self.newest_sent = Some(sent_at);
+            self.batch.sample = Some(now - sent_at);
+        }
+        let Some(settled) = self.ledger.acknowledged(now, sent_at, size) else { return };
+        match settled.probe.map(|probe| self.probes.arrival(probe)) {
+            Some(None) => self.held.push_back(Held { settled, until: now + PATIENCE }),
+            known => self.batch.acked.push(settled.arrived(known.flatten())),
+        }
+    }
+
+    /// The acknowledgement is complete. Losses that it showed are told next, so the controller is not told yet.
+    pub fn on_end_acks(&mut self, now: Time, in_flight: u64, app_limited: bool) {
+        if self.batch.pending && self.batch.at != now {
+            self.flush();
+        }
+        (self.batch.at, self.batch.pending, self.app_limited) = (now, true, app_limited);
+        if let Some(sample) = self.batch.sample {
+            self.rtt.sample(sample);
+        }
+        self.ledger.acknowledgement_ends(in_flight, app_limited, self.rtt.smoothed());
+    }
+
+    /// quinn gave up `bytes`, the last of them sent at `sent_at`; with no bytes, packets were marked.
+    pub fn on_congestion(&mut self, now: Time, sent_at: Time, persistent: bool, bytes: u64) {
+        if self.batch.pending && self.batch.at != now {
+            self.flush();
+        }
+        (self.batch.at, self.batch.pending) = (now, true);
+        if bytes == 0 {
+            self.batch.ce_marks += 1;
+        } else {
+            self.ledger.lost(sent_at, bytes, &mut self.batch.lost);
+            self.batch.persistent |= persistent;
+        }
+        self.flush();
+    }
+
+    /// A probe arrived at `at`: the acknowledgement that waited for this goes on.
+    pub fn on_arrival(&mut self, now: Time, probe: u64, at: RemoteTime) {
+        if let Some(place) = self.held.iter().position(|held| held.settled.probe == Some(probe))
+            && let Some(held) = self.held.remove(place)
+        {
+            self.batch.acked.push(held.settled.arrived(Some(at)));
+            (self.batch.at, self.batch.pending) = (self.batch.at.max(now), true);
+            self.flush();
+        }
+    }
+
+    /// What the controller allows: it is told all that is known first.
+    pub fn window(&mut self) -> u64 {
+        self.flush();
+        // quinn stops one byte short of the window, and with a window of one datagram it would send nothing at all.
+        let least = 2 * u64::from(self.mtu);
+        self.decision.window.map_or(u64::from(u32::MAX), Bytes::get).saturating_add(1).max(least)
+    }
+
+    /// Time has come to `now`: timers, and acknowledgements that waited in vain.
+    fn catch_up(&mut self, now: Time) {
+        self.flush();
+        while self.held.front().is_some_and(|held| held.until <= now) {
+            if let Some(held) = self.held.pop_front() {
+                self.batch.acked.push(held.settled.arrived(None));
+                (self.batch.at, self.batch.pending) = (now, true);
+            }
+        }
+        self.flush();
+        if self.controller.next_timer().is_some_and(|at| at <= now) {
+            self.controller.on_timer(now);
+            self.decision = self.controller.decision();
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.batch.pending {
+            return;
+        }
+        let Batch { at, mut acked, lost, sample, ce_marks, persistent, .. } = take(&mut self.batch);
+        // What waited for its arrival time may be older than what did not.
+        acked.sort_unstable_by_key(|acked| acked.packet);
+        self.lost_packets += lost.len() as u64;
+        self.controller.on_feedback(&Report {
+            now: at,
+            acked: &acked,
+            lost: &lost,
+            spurious: &[],
+            in_flight: Bytes::new(self.ledger.in_flight()),
+            limited: !self.app_limited,
+            latest_rtt: sample,
+            srtt: self.rtt.smoothed(),
+            rttvar: self.rtt.variation(),
+            min_rtt: self.rtt.min(),
+            ce_marks,
+            persistent_congestion: persistent,
+            delivered: self.ledger.delivered(),
+            lost_bytes: self.ledger.lost_bytes(),
+            blob: &[],
+        });
+        self.decision = self.controller.decision();
+        if self.tap.is_on() {
+            self.record(at, &acked, &lost, sample);
+        }
+    }
+
+    fn record(&self, at: Time, acked: &[Acked], lost: &[Lost], sample: Option<Span>) {
+        for acked in acked {
+            self.tap.record(at, Event::PacketAcked { packet: acked.packet, size: acked.size });
+        }
+        for lost in lost {
+            self.tap.record(at, Event::PacketLost { packet: lost.packet, size: lost.size });
+        }
+        if let Some(latest) = sample {
+            self.tap.record(at, Event::Rtt { latest, smoothed: self.rtt.smoothed() });
+        }
+        let Decision { window, pacing, media, .. } = self.decision;
+        let window = window.map_or(u64::MAX, Bytes::get);
+        let (pacing, media) = (pacing.unwrap_or(Rate::MAX), media.unwrap_or(Rate::MAX));
+        self.tap.record(at, Event::Decision { window, pacing, media });
+        let observed = &mut |name, value| {
+            self.tap.record(at, Event::Observed { name, value: Real(value) });
+        };
+        self.controller.observe(observed);
+    }
+
+    /// The path carries datagrams of `mtu` bytes now.
+    pub fn on_mtu(&mut self, mtu: u32) {
+        self.mtu = mtu.max(1);
+    }
+
+    /// What the controller wants.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The number of the next packet.
+    pub fn next_packet(&self) -> u64 {
+        self.ledger.next()
+    }
+
+    /// Counts so far.
+    pub fn totals(&self) -> Totals {
+        let (mean, std) = self.rtt.mean_and_std_ms().unwrap_or_default();
+        Totals {
+            sent: self.ledger.next(),
+            sent_bytes: self.sent_bytes,
+            lost: self.lost_packets,
+            lost_bytes: self.ledger.lost_bytes(),
+            delivered_bytes: self.ledger.delivered(),
+            rtt_mean_ms: mean,
+            rtt_std_ms: std,
+            rtt_min_ms: if mean > 0.0 { self.rtt.min().as_millis_f64() } else { 0.0 },
+            timed: self.probes.timed(),
+            window: self.decision.window.map_or(u64::MAX, Bytes::get),
+        }
+    }
+}
