@@ -73,13 +73,14 @@ pub fn answer(args: &args::Receive) -> Result<Line, Failure> {
         _ => Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?,
     };
     let token = args.token.clone().unwrap_or_else(Token::generate);
+    let made = args.token.is_none().then_some(&token);
     let gate = Gate::new(token.clone(), true, false);
     // One sender is received; whoever comes beside it is told so.
     let limits = Limits { guests: 1, ..Limits::default() };
     let runtime = runtime(1)?;
     let server = Server::open(&runtime, args.listen.at, &identity, gate, limits, Clock::shared());
     let mut server = server.map_err(failure)?;
-    announce(&server, &identity, &token)?;
+    announce(&server, &identity, made)?;
     let guest = wait(&mut server, args.timeout)?;
     let controller = guest.request.controller.clone();
     if let Err(error) = super::receive::half(args, &controller) {
@@ -98,14 +99,17 @@ fn or_else<'a>(name: &'a str, unnamed: &'a str) -> std::borrow::Cow<'a, str> {
     if name.is_empty() { unnamed.into() } else { output::plain(name).into() }
 }
 
-/// Says how to reach us, on standard error as all that is no result.
-fn announce(server: &Server, identity: &Identity, token: &Token) -> Result<(), Failure> {
+/// Says how to reach us, on standard error as all that is no result. A token that was given is its owner's to show.
+fn announce(server: &Server, identity: &Identity, made: Option<&Token>) -> Result<(), Failure> {
     let local = server.local().map_err(Failure::work)?;
-    eprintln!("listening on quic://{local}");
-    eprintln!("pin {}", identity.fingerprint());
-    eprintln!("token {}", token.secret());
     let (port, pin) = (local.port(), identity.fingerprint());
-    eprintln!("framewire send quic://HOST:{port}?pin={pin} --token {} --input CLIP", token.secret());
+    eprintln!("listening on quic://{local}");
+    eprintln!("pin {pin}");
+    let token = made.map_or("TOKEN", Token::secret);
+    if made.is_some() {
+        eprintln!("token {token}");
+    }
+    eprintln!("framewire send quic://HOST:{port}?pin={pin} --token {token} --input CLIP");
     Ok(())
 }
 
