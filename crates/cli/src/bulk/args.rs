@@ -77,7 +77,7 @@ pub struct Receive {
     #[arg(long)]
     pub token: Option<Secret>,
     /// The largest file that is taken
-    #[arg(long, default_value = "10GB")]
+    #[arg(long, default_value = "10000MB")]
     pub limit: Bytes,
     /// End after one file
     #[arg(long)]
@@ -217,6 +217,18 @@ mod tests {
         assert_eq!((local.name.as_str(), local.resolve().unwrap()), ("::1", "[::1]:9".parse().unwrap()));
         for bad in ["1.2.3.4:5", "quic://host", "quic://:1", "quic://h:0", "quic://h:99999", "udp://h:1"] {
             assert!(bad.parse::<Host>().unwrap_err().contains("is not an address such as"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_acceptable() {
+        use clap::Parser;
+        for line in [
+            "framewire bulk receive --listen 127.0.0.1:0 --output null",
+            "framewire bulk send a.bin quic://h:1 --token t",
+            "framewire bulk table",
+        ] {
+            crate::args::Args::try_parse_from(line.split(' ')).unwrap();
         }
     }
 
