@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn bunches_leave_together_at_the_same_rate() {
         let mut pacer = Pacer::in_bunches(3);
-        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO);
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO, Span::ZERO);
         let start = Time::from_millis(500);
         let mut left = Vec::new();
         for _ in 0..9 {

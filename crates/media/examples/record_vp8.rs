@@ -137,8 +137,8 @@ impl Clip {
         }
         let curve = serde_json::json!({
             "bps": kbps * 1000,
-            "bytes": self.from_middle(&last), "psnr_y": self.from_middle(&psnr_y),
-            "psnr_avg": self.from_middle(&psnr_avg), "ssim": self.from_middle(&ssim),
+            "bytes": self.started_at_middle(&last), "psnr_y": self.started_at_middle(&psnr_y),
+            "psnr_avg": self.started_at_middle(&psnr_avg), "ssim": self.started_at_middle(&ssim),
         });
         Ok((curve, before, last))
     }
@@ -153,7 +153,7 @@ impl Clip {
     }
 
     /// A run begins with a key frame, and should not with the clip's seam too.
-    fn from_middle<T: Clone>(&self, values: &[T]) -> Vec<T> {
+    fn started_at_middle<T: Clone>(&self, values: &[T]) -> Vec<T> {
         let (first, second) = values.split_at(self.pictures.len() / 2);
         [second, first].concat()
     }

@@ -229,6 +229,7 @@ impl State {
             min_rtt: self.rtt.min(),
             ce_marks,
             persistent_congestion: persistent,
+            recovering: None,
             delivered: self.ledger.delivered(),
             lost_bytes: self.ledger.lost_bytes(),
             blob: &[],

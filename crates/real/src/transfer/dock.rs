@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::quic::Echoes;
 use quinn::crypto::rustls::QuicServerConfig;
@@ -16,9 +16,11 @@ use units::Span;
 use wire::{Message, Offer, Refusal};
 
 use super::{ALPN, TICK, TransferError, transport};
-use crate::quic::{Gate, Identity, IdentityError, Messages, OPEN_WITHIN, Request, Runtime, Token, write};
+use crate::quic::{Gate, Identity, IdentityError, Messages, Request, Runtime, Token, write};
 use crate::{Clock, RealError, socket};
 
+/// A newcomer says what for within this, as at the door of a media server ([`crate::quic::Limits::open_within`]).
+const OPEN_WITHIN: Duration = Duration::from_secs(3);
 /// Connections that wait while a file is taken; others are refused.
 const WAITING: usize = 4;
 
@@ -121,11 +123,7 @@ impl Dock {
         let connection = incoming.await.ok()?;
         let (mut control, receive) = connection.accept_bi().await.ok()?;
         let mut messages = Messages::new(receive);
-        let judged = match timeout(OPEN_WITHIN, messages.next()).await {
-            Ok(Ok(message)) => self.gate.judge(&message),
-            Ok(Err(error)) => Err((Refusal::Malformed, error.to_string())),
-            Err(_) => Err((Refusal::Late, "nobody said what for".to_owned())),
-        };
+        let judged = self.gate.greet(&mut messages, OPEN_WITHIN).await;
         let answer = match &judged {
             Ok(_) => Message::ready(Offer::default()),
             Err((why, text)) => Message::Refused { why: *why, text },
