@@ -55,6 +55,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),
         Command::Relay(args) => live::relay(&args),
+        Command::Serve(args) => live::serve(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),

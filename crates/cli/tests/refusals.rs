@@ -42,13 +42,22 @@ fn bad_flags_name_the_remedy() {
     refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
     refused(&["lab", "check", "S9-9", "--experiments", "../../experiments"], &["S9-9", "framewire lab list"]);
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
-    refused(&["bench", "everything"], &["everything", "sim, controllers, scale, live, real, shadow, all"]);
+    refused(
+        &["bench", "everything"],
+        &["everything", "sim, controllers, scale, live, real, shadow, browser, all"],
+    );
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
         &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],
         &["641x360", "even"],
     );
     refused(&["send", "udp://127.0.0.1:9"], &["--input"]);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--input"];
+    refused(&[&serve[..], &["synthetic", "--web", "no/such"]].concat(), &["no/such", "make web"]);
+    refused(&[&serve[..], &["no-such.y4m"]].concat(), &["no-such.y4m"]);
+    refused(&[&serve[..], &["synthetic", "--token", ""]].concat(), &["--token", "not empty"]);
+    refused(&[&serve[..], &["synthetic", "--viewers", "0"]].concat(), &["--viewers", "1"]);
+    refused(&[&serve[..], &["synthetic", "--log", "no/such/log"]].concat(), &["no/such/log"]);
     refused(&["receive", "--listen", "nowhere"], &["nowhere", "--listen"]);
     refused(&["receive", "--listen", "127.0.0.1:0", "--output", "x.mp4"], &["x.mp4", ".y4m"]);
     refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9"], &["--rate"]);

@@ -33,6 +33,7 @@ mod testing;
 mod threaded;
 mod udp;
 mod waker;
+pub mod web;
 
 pub use channel::{Arrived, Channel, ChannelStats, Ended, Inbox, InboxCounters, STEADY_DATAGRAM, Unsent};
 pub use clock::Clock;

@@ -14,6 +14,7 @@ mod media;
 mod message;
 pub mod oracle;
 mod segment;
+mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Control, KeyFrameRequest, Nack};
@@ -22,3 +23,4 @@ pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, Media};
 pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
+pub use viewing::{Seen, SeenFrame, Status, Viewing, Wish};

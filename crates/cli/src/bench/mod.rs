@@ -1,5 +1,6 @@
 //! `framewire bench`: how fast this build is on this machine. `docs/performance.md` says what each figure means.
 
+mod browser;
 mod controllers;
 mod dumbbell;
 mod live;
@@ -51,13 +52,14 @@ impl Benchmark {
 type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 
 /// All benchmarks, in the order they run.
-const EACH: [(Measured, Run); 6] = [
+const EACH: [(Measured, Run); 7] = [
     (Measured::Sim, |_| Ok(sim::run())),
     (Measured::Controllers, |_| Ok(controllers::run())),
     (Measured::Scale, |_| Ok(scale::run())),
     (Measured::Live, |args| live::run(&input(args))),
     (Measured::Real, |_| real::run()),
     (Measured::Shadow, |_| shadow::run()),
+    (Measured::Browser, |args| browser::run(&input(args))),
 ];
 
 /// Runs what was asked for and prints it.
@@ -69,7 +71,14 @@ pub fn bench(args: &Bench) -> Result<(), Failure> {
     for (what, run) in EACH {
         if args.what == what || args.what == Measured::All {
             measure::reset_peak_memory();
-            results.push(run(args)?.json());
+            match run(args) {
+                Ok(benchmark) => results.push(benchmark.json()),
+                // Not every machine has a browser, and what was not asked for by name may be left out.
+                Err(Failure::Input(lack)) if args.what == Measured::All && what == Measured::Browser => {
+                    eprintln!("skipped browser: {lack}");
+                }
+                Err(failure) => return Err(failure),
+            }
         }
     }
     if args.format.json {

@@ -1,12 +1,14 @@
-//! Real time: `framewire send`, `receive` and `relay`.
+//! Real time: `framewire send`, `receive`, `relay` and `serve`.
 
 mod clip;
+mod guest;
 mod log;
 mod play;
 mod quic;
 mod receive;
 mod relay;
 mod send;
+pub mod serve;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +20,7 @@ pub use clip::{Clip, open};
 pub use receive::receive;
 pub use relay::relay;
 pub use send::send;
+pub use serve::serve;
 
 use crate::failure::Failure;
 
