@@ -1,5 +1,6 @@
 # The two commands of the README, `make demo` and `make test`, and the steps they are made of.
-# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: Python with pip (a real clip for the demo), ffmpeg.
+# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: Python with pip (a real clip for the demo), ffmpeg,
+# Node.js (the page of `framewire serve`), Chromium (which plays it in the tests).
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate cli clean
+.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate web browser cli clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,7 +23,7 @@ demo: cli ## a real clip through a real codec over a simulated cellular link; en
 	@tools/demo-clip "$(TARGET)/demo"
 	@PATH="$(abspath $(TARGET))/demo/bin:$$PATH" "$(TARGET)/release/framewire" demo --out "$(TARGET)/demo/report"
 
-test: tools fetch format lint unit docs advisories hash-gate ## every check, as the continuous integration runs them
+test: tools fetch format lint unit docs advisories hash-gate browser ## every check, as the continuous integration runs them
 	@tools/closing-lines "$(TARGET)/test.log"
 
 tools: ## the parts of the Rust toolchain the checks need
@@ -52,6 +53,12 @@ advisories: ## known vulnerabilities of the dependencies, where the database can
 hash-gate: cli ## a run is the same in debug and release, on one thread and on many
 	@$(CARGO) build --locked --quiet -p framewire
 	@tools/hash-gate "$(TARGET)/debug/framewire" "$(TARGET)/release/framewire"
+
+web: ## the page of `framewire serve`
+	@tools/web build
+
+browser: cli ## the page's checks, and a real browser that plays
+	@tools/web test
 
 cli: ## the optimised command
 	@tools/toolchain c++

@@ -60,6 +60,8 @@ pub enum Command {
     /// Send and receive files over QUIC under the congestion controllers
     #[command(subcommand)]
     Bulk(crate::bulk::args::Bulk),
+    /// Play a clip to browsers
+    Serve(Serve),
     /// List the congestion controllers, or show the page of one
     Controllers(Controllers),
     /// List the queue disciplines
@@ -316,7 +318,7 @@ Examples:
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
 the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
-emulator against the simulator.
+emulator against the simulator, `browser` the page of `framewire serve` in headless Chromium.
 
 `real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
   late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
@@ -328,7 +330,7 @@ pub struct Bench {
     /// What to measure
     #[arg(value_enum)]
     pub what: Measured,
-    /// The clip for `live`: Y4M, anything ffmpeg reads, or `synthetic`
+    /// The clip for `live` and `browser`: Y4M, anything ffmpeg reads, or `synthetic`
     #[arg(long, value_name = "CLIP")]
     pub input: Option<Input>,
     #[command(flatten)]
@@ -352,6 +354,8 @@ pub enum Measured {
     Shadow,
     /// How exact the link emulator is (needs root)
     Link,
+    /// A real browser that plays what `serve` sends it, behind a link whose rate drops
+    Browser,
     /// All of them
     All,
 }
@@ -504,6 +508,53 @@ pub struct Relay {
     /// Stop after this long; runs until interrupted if left out
     #[arg(long)]
     pub duration: Option<Span>,
+}
+
+/// `framewire serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire serve --input synthetic
+  framewire serve --input clip.mp4 --cc copa --listen 127.0.0.1:4433 --token secret
+
+Open the address it prints in a browser with WebTransport and WebCodecs. `make web` builds the page.")]
+pub struct Serve {
+    /// The clip: Y4M, anything ffmpeg reads, or `synthetic`; it repeats
+    #[arg(long, value_name = "CLIP")]
+    pub input: Input,
+    /// Congestion controller each viewer begins with: NAME or NAME:OPTION=VALUE,OPTION=VALUE
+    #[arg(long, value_name = "CC", default_value = "sqp")]
+    pub cc: CcList,
+    /// Address and port to listen on, TCP for the page and UDP for the media
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4433")]
+    pub listen: SocketAddr,
+    /// Who knows this may watch; a new one is made and printed if left out
+    #[arg(long)]
+    pub token: Option<Token>,
+    /// Viewers at a time, each with a sender and an encoder of its own
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub viewers: u8,
+    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
+    #[arg(long, value_name = "WxH")]
+    pub size: Option<PictureSize>,
+    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
+    #[arg(long)]
+    pub fps: Option<f64>,
+    /// Burn each picture's number into its corner, so that the page can read it from what it draws
+    #[arg(long)]
+    pub barcode: bool,
+    /// Rate to start at
+    #[arg(long, default_value = "2mbit")]
+    pub initial: Rate,
+    /// Highest rate
+    #[arg(long, default_value = "100mbit")]
+    pub max: Rate,
+    /// Folder of the page; where `make web` puts it if left out
+    #[arg(long, value_name = "DIR")]
+    pub web: Option<PathBuf>,
+    /// Write down every frame captured and seen and how sending goes, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
 }
 
 /// `framewire trace`.

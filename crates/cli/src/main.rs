@@ -60,6 +60,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Relay(args) => live::relay(&args),
         Command::Link(args) => live::link(&args),
         Command::Bulk(args) => bulk::bulk(&args),
+        Command::Serve(args) => live::serve(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),

@@ -63,6 +63,15 @@ pub enum Input {
     File(PathBuf),
 }
 
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Input::Synthetic => f.write_str("synthetic"),
+            Input::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
 impl FromStr for Input {
     type Err = String;
 

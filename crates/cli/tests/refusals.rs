@@ -44,7 +44,7 @@ fn bad_flags_name_the_remedy() {
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
     refused(
         &["bench", "everything"],
-        &["everything", "sim, controllers, scale, live, real, shadow, link, all"],
+        &["everything", "sim, controllers, scale, live, real, shadow, link, browser, all"],
     );
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
@@ -52,6 +52,12 @@ fn bad_flags_name_the_remedy() {
         &["641x360", "even"],
     );
     refused(&["send", "udp://127.0.0.1:9"], &["--input"]);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--input"];
+    refused(&[&serve[..], &["synthetic", "--web", "no/such"]].concat(), &["no/such", "make web"]);
+    refused(&[&serve[..], &["no-such.y4m"]].concat(), &["no-such.y4m"]);
+    refused(&[&serve[..], &["synthetic", "--token", ""]].concat(), &["--token", "not empty"]);
+    refused(&[&serve[..], &["synthetic", "--viewers", "0"]].concat(), &["--viewers", "1"]);
+    refused(&[&serve[..], &["synthetic", "--log", "no/such/log"]].concat(), &["no/such/log"]);
     refused(&["receive", "--listen", "nowhere"], &["nowhere", "--listen"]);
     refused(&["receive", "--listen", "127.0.0.1:0", "--output", "x.mp4"], &["x.mp4", ".y4m"]);
     refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9"], &["--rate"]);

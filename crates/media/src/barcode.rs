@@ -83,12 +83,9 @@ pub fn read(frame: &RawFrame) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use units::{Rate, Rng, Span, Time};
+    use units::Rng;
 
     use super::*;
-    use crate::{Ask, Encoder, H264Config, H264Decoder, H264Encoder, Source, SyntheticConfig, SyntheticGame};
 
     #[test]
     fn checksum_is_the_published_one() {
@@ -141,8 +138,14 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "codecs")]
     #[test]
     fn it_survives_h264_at_500_kbit() {
+        use crate::{Ask, Encoder, H264Config, H264Decoder, H264Encoder, Source};
+        use crate::{SyntheticConfig, SyntheticGame};
+        use std::sync::Arc;
+        use units::{Rate, Span, Time};
+
         let interval = Span::from_nanos(33_333_333);
         let config = SyntheticConfig { interval, seed: 2, ..SyntheticConfig::new(640, 360) };
         let mut game = SyntheticGame::new(config);

@@ -12,9 +12,11 @@ pub mod barcode;
 mod clip;
 mod ffmpeg;
 mod frame;
+#[cfg(feature = "codecs")]
 mod h264;
 mod model;
 mod quality;
+#[cfg(feature = "codecs")]
 mod recording;
 mod synthetic;
 mod table;
@@ -27,9 +29,11 @@ mod testing;
 pub use clip::{Clip, ClipError, ClipOptions, open_clip};
 pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};
 pub use frame::RawFrame;
+#[cfg(feature = "codecs")]
 pub use h264::{Complexity, H264Config, H264Decoder, H264Encoder};
 pub use model::{Cap, EncoderModel, ModelConfig};
 pub use quality::{PSNR_CAP, psnr, quality};
+#[cfg(feature = "codecs")]
 pub use recording::record_table;
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Table, TableError};

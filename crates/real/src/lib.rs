@@ -37,6 +37,7 @@ mod threaded;
 pub mod transfer;
 mod udp;
 mod waker;
+pub mod web;
 
 pub use channel::{Arrived, Channel, ChannelStats, Ended, Inbox, InboxCounters, STEADY_DATAGRAM, Unsent};
 pub use clock::Clock;

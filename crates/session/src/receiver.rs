@@ -98,6 +98,11 @@ impl Receiver {
         Receiver { half, ..self }
     }
 
+    /// Exchanges that half while packets arrive: who sends may be heard of before how it does so is known.
+    pub fn set_half(&mut self, half: Option<Box<dyn ReceiverHalf>>) {
+        self.half = half;
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> ReceiverCounters {
         self.counters

@@ -47,6 +47,7 @@ pub struct VideoStream {
     last_reference: Option<u32>,
     last_key: Option<u32>,
     key_wanted: bool,
+    paused: bool,
     ended: bool,
 }
 
@@ -63,6 +64,7 @@ impl VideoStream {
             last_reference: None,
             last_key: None,
             key_wanted: true,
+            paused: false,
             ended: false,
         }
     }
@@ -74,14 +76,22 @@ impl VideoStream {
 
     /// When the next frame is captured, if one will be.
     pub fn capture_at(&self) -> Option<Time> {
-        self.next_capture
+        self.next_capture.filter(|_| !self.paused)
+    }
+
+    /// Captures nothing, or goes on. The clip waits meanwhile, and the frame after a pause follows the one before it.
+    pub fn set_paused(&mut self, now: Time, paused: bool) {
+        if self.paused && !paused {
+            self.next_capture = self.next_capture.map(|_| now);
+        }
+        self.paused = paused;
     }
 
     /// When capture or encoder next want attention.
     pub fn next_wake(&self) -> Option<Time> {
         // Once the source has ended nothing else may look at the clock, and the end could not be told.
         let emptying = if self.is_drained() { self.outbox.next_expiry() } else { None };
-        [self.next_capture, self.video.encoder.next_ready(), emptying].into_iter().flatten().min()
+        [self.capture_at(), self.video.encoder.next_ready(), emptying].into_iter().flatten().min()
     }
 
     /// The source ended and nothing is left in the encoder.

@@ -93,9 +93,14 @@ fn carry(
 
 /// Drives both in steps of a millisecond until `end`, losing the datagrams (by count at the sender) in `lost`.
 fn drive(sender: &mut Sender, receiver: &mut Receiver, end: Time, lost: &[usize]) {
+    drive_on(sender, receiver, Time::ZERO, end, lost);
+}
+
+/// The same from `start` on.
+fn drive_on(sender: &mut Sender, receiver: &mut Receiver, start: Time, end: Time, lost: &[usize]) {
     let step = Span::from_millis(1);
     let mut count = 0;
-    let mut now = Time::ZERO;
+    let mut now = start;
     while now < end {
         let later = now + step;
         sender.wake(now);
@@ -137,6 +142,41 @@ fn losses_reach_recovery_and_are_sent_again() {
     assert!(diary.lock().unwrap().0.iter().any(|line| line.ends_with("lost [3]")));
     assert_eq!((sender.counters().lost, sender.counters().retransmissions), (1, 1));
     assert_eq!(receiver.counters().abandoned, 0);
+}
+
+#[test]
+fn a_pause_captures_nothing_and_the_next_frame_follows_the_last() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let (mut sender, mut receiver) = pair(&diary);
+    let at = Time::from_millis;
+    drive_on(&mut sender, &mut receiver, at(0), at(200), &[]);
+    sender.set_paused(at(200), true);
+    drive_on(&mut sender, &mut receiver, at(200), at(300), &[]);
+    let before = (sender.counters().captured, receiver.counters().displayed);
+    assert_eq!(before, (10, 10));
+    drive_on(&mut sender, &mut receiver, at(300), at(1_000), &[]);
+    assert_eq!((sender.counters().captured, receiver.counters().displayed), before);
+    sender.set_paused(at(1_000), false);
+    drive_on(&mut sender, &mut receiver, at(1_000), at(1_210), &[]);
+    let (sent, got) = (sender.counters(), receiver.counters());
+    assert!(sent.captured >= 20 && got.displayed + 1 >= sent.captured, "{sent:?} {got:?}");
+    assert_eq!((got.abandoned, got.key_requests), (0, 0), "the chain goes on");
+}
+
+#[test]
+fn a_cap_holds_whatever_the_controller_advises() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let (mut sender, mut receiver) = pair(&diary);
+    sender.set_max(Rate::from_mbps(2));
+    drive(&mut sender, &mut receiver, Time::from_millis(500), &[]);
+    assert!(sender.decision().media.unwrap() > Rate::from_mbps(20), "the scribe doubles its advice");
+    let rate = Rate::average(Bytes::new(sender.counters().bytes), Span::from_millis(500));
+    assert!(rate <= Rate::from_mbps(2), "{rate}");
+    sender.set_max(Rate::from_kbps(1));
+    let before = sender.counters().bytes;
+    drive_on(&mut sender, &mut receiver, Time::from_millis(500), Time::from_secs(1), &[]);
+    let rate = Rate::average(Bytes::new(sender.counters().bytes - before), Span::from_millis(500));
+    assert!(rate > Rate::from_kbps(200), "the session's floor holds: {rate}");
 }
 
 /// A source of three pictures.

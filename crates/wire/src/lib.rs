@@ -16,6 +16,7 @@ mod message;
 pub mod oracle;
 mod segment;
 mod timing;
+mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Control, KeyFrameRequest, Nack};
@@ -25,3 +26,4 @@ pub use media::{Class, Media};
 pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
 pub use timing::{TimedArrival, TimingEcho, TimingProbe};
+pub use viewing::{Seen, SeenFrame, Status, Viewing, Wish};

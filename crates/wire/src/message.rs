@@ -223,14 +223,14 @@ impl<'a> Message<'a> {
     }
 }
 
-fn write_text(w: &mut Writer<'_>, text: &str) {
+pub(crate) fn write_text(w: &mut Writer<'_>, text: &str) {
     let fits = (0..=TEXT.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     let text = &text[..fits.unwrap_or(0)];
     w.u8(text.len() as u8);
     w.bytes(text.as_bytes());
 }
 
-fn read_text<'a>(r: &mut Reader<'a>) -> Result<&'a str, WireError> {
+pub(crate) fn read_text<'a>(r: &mut Reader<'a>) -> Result<&'a str, WireError> {
     let length = r.u8()?;
     std::str::from_utf8(r.take(usize::from(length))?).map_err(|_| WireError::Field("text"))
 }

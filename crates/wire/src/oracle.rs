@@ -7,14 +7,14 @@ use units::Time;
 
 use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment, SegmentAck,
-    TimingEcho, TimingProbe, peek,
+    TimingEcho, TimingProbe, Viewing, peek,
 };
 
 /// A packet's decoder.
 type Oracle = fn(&[u8]);
 
 /// Every oracle, with its fuzz target's name.
-pub const ALL: [(&str, Oracle); 10] = [
+pub const ALL: [(&str, Oracle); 11] = [
     ("media", media),
     ("feedback", feedback),
     ("nack", nack),
@@ -25,6 +25,7 @@ pub const ALL: [(&str, Oracle); 10] = [
     ("timing_probe", timing_probe),
     ("timing_echo", timing_echo),
     ("message", message),
+    ("viewing", viewing),
 ];
 
 /// [`Media::decode`] is stable under encoding, and writes only its header.
@@ -162,10 +163,25 @@ pub fn message(bytes: &[u8]) {
     assert_eq!(Message::decode(&again), Ok(Some((message, again.len()))));
 }
 
+/// [`Viewing::decode`] takes no more than it is given, and is stable under encoding.
+///
+/// # Panics
+/// If it is not.
+pub fn viewing(bytes: &[u8]) {
+    let Ok(Some(viewing)) = Viewing::decode(bytes) else { return };
+    // A count beyond what is ever written would not fit the control stream, which such a message can't have come from.
+    let mut again = vec![0; bytes.len().max(Viewing::MAX_LEN)];
+    let length = viewing.encode(&mut again);
+    assert!(length <= bytes.len(), "fields of a later version may be missing, nothing else");
+    assert_eq!(Viewing::decode(&again[..length]), Ok(Some(viewing)));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Offer, Refusal, Role, SegmentArrival, TimedArrival, VERSION};
+    use crate::{
+        Class, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival, VERSION, Wish,
+    };
     use units::{Ecn, RemoteTime, Rng, Span};
 
     /// One valid packet of each kind, to be mutated.
@@ -210,6 +226,26 @@ mod tests {
             Message::Reload,
         ];
         messages.iter().map(Message::to_vec).collect()
+    }
+
+    fn viewings() -> Vec<Vec<u8>> {
+        let frame = SeenFrame { frame: 9, picture: 9, shown: 1_700_000_000_000_000, delay_us: 48_000 };
+        let status = Status { session: 7, controller: "sqp", trouble: "no such", ..Status::default() };
+        let wish = Wish { paused: true, max_bps: 8_000_000, controller: "copa" };
+        let mut out = [0; Viewing::MAX_LEN];
+        let length = Viewing::encode_seen(7, &[frame; 3], &mut out);
+        let mut all = vec![out[..length].to_vec()];
+        let plain = [
+            Viewing::ClockAsk { asked: 5 },
+            Viewing::ClockTell { asked: 5, heard: 6, told: 7 },
+            Viewing::Wish(wish),
+            Viewing::Status(status),
+        ];
+        all.extend(plain.iter().map(|viewing| {
+            let length = viewing.encode(&mut out);
+            out[..length].to_vec()
+        }));
+        all
     }
 
     fn example_media() -> Media {
@@ -280,7 +316,7 @@ mod tests {
     #[test]
     fn tens_of_thousands_of_random_and_mutated_inputs_break_nothing() {
         let mut rng = Rng::stream(1, "wire/oracle");
-        let seeds = [seeds(), messages()].concat();
+        let seeds = [seeds(), messages(), viewings()].concat();
         for _ in 0..30_000 {
             let mut bytes = if rng.chance(0.2) {
                 random(&mut rng)

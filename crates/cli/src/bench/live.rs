@@ -178,7 +178,7 @@ impl Frames {
             "shown": self.shown,
             "cpu_cores": cores,
             "bitrate_bps": self.bits / LENGTH.as_secs_f64(),
-            "input": match input { Input::Synthetic => "synthetic".to_owned(), Input::File(path) => path.display().to_string() },
+            "input": input.to_string(),
         });
         let details: Map<_, _> = details.as_object().cloned().unwrap_or_default();
         Benchmark { name: "live", unit: "ms added, P99", value: quantile(&self.added, 0.99), details }

@@ -1,5 +1,6 @@
 //! `framewire bench`: how fast this build is on this machine. `docs/performance.md` says what each figure means.
 
+mod browser;
 mod controllers;
 mod dumbbell;
 #[cfg(target_os = "linux")]
@@ -62,6 +63,7 @@ const EACH: &[(Measured, Run)] = &[
     (Measured::Shadow, |_| shadow::run()),
     #[cfg(target_os = "linux")]
     (Measured::Link, |_| link::run_all()),
+    (Measured::Browser, |args| browser::run(&input(args))),
 ];
 
 /// Runs what was asked for and prints it.

@@ -1,6 +1,7 @@
-//! Real time: `framewire send`, `receive`, `relay` and `link`.
+//! Real time: `framewire send`, `receive`, `relay`, `serve` and `link`.
 
 mod clip;
+mod guest;
 mod link;
 mod log;
 mod play;
@@ -8,6 +9,7 @@ mod quic;
 mod receive;
 mod relay;
 mod send;
+pub mod serve;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,7 @@ pub use link::{Link, link};
 pub use receive::receive;
 pub use relay::relay;
 pub use send::send;
+pub use serve::serve;
 
 use crate::failure::Failure;
 

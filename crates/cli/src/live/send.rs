@@ -47,7 +47,15 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         }
     };
     let mtu = if line.is_some() { STEADY_DATAGRAM } else { SenderConfig::default().mtu };
-    let mut sender = build(args, &driver, mtu, source, log.tap())?;
+    let how = How {
+        controller,
+        codec: args.codec,
+        session: session_number(&driver),
+        mtu,
+        initial: args.initial,
+        max: args.max,
+    };
+    let mut sender = build(&how, &driver, source, log.tap())?;
     catch_interrupts();
     let start = driver.clock().now();
     let run = drive(&mut driver, &mut sender);
@@ -84,24 +92,35 @@ fn drive(driver: &mut Driver, sender: &mut Sender) -> Result<(), RealError> {
     run
 }
 
-fn build(
-    args: &args::Send,
-    driver: &Driver,
-    mtu: usize,
-    source: Box<dyn Source>,
-    tap: Tap,
-) -> Result<Sender, Failure> {
+/// How a sender is to send.
+pub struct How<'a> {
+    /// The congestion controller with its options.
+    pub controller: &'a str,
+    /// What codes the pictures.
+    pub codec: Codec,
+    /// The session's number.
+    pub session: u32,
+    /// Largest datagram in bytes.
+    pub mtu: usize,
+    /// The rate to start at.
+    pub initial: Rate,
+    /// The highest rate.
+    pub max: Rate,
+}
+
+/// A sender of `source`, its encoder on a thread of its own.
+pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup {
-        mtu: mtu as u32,
-        initial: args.initial,
-        max: args.max,
+        mtu: how.mtu as u32,
+        initial: how.initial,
+        max: how.max,
         frame_interval: interval,
         ..Setup::default()
     };
-    let options = args.cc.only().map_err(Failure::Input)?.parse().map_err(Failure::input)?;
+    let options = how.controller.parse().map_err(Failure::input)?;
     let controller = cc::build(&options, &setup).map_err(Failure::input)?;
-    let encoder: Box<dyn Encoder> = match args.codec {
+    let encoder: Box<dyn Encoder> = match how.codec {
         Codec::H264 => {
             // Encoding takes its own time here.
             let codec = H264Config {
@@ -116,8 +135,8 @@ fn build(
     let encoder = Box::new(ThreadedEncoder::new(encoder, driver.clock(), driver.waker()));
     let video = Video { encoder, source: Some(source), interval };
     let config = SenderConfig {
-        session: session_number(driver),
-        mtu,
+        session: how.session,
+        mtu: how.mtu,
         picture: (size.0 as u16, size.1 as u16),
         ..SenderConfig::default()
     };
@@ -127,7 +146,7 @@ fn build(
 }
 
 /// A number that the last session of this machine is unlikely to have had.
-fn session_number(driver: &Driver) -> u32 {
+pub fn session_number(driver: &Driver) -> u32 {
     let now = driver.clock().now().as_micros() as u32;
     now.rotate_left(12) ^ std::process::id()
 }

@@ -49,6 +49,11 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         self.taken = length;
         Ok(message)
     }
+
+    /// The bytes of the message that [`next`](Messages::next) returned last, for those of a kind it does not know.
+    pub fn last(&self) -> &[u8] {
+        &self.bytes[..self.taken]
+    }
 }
 
 /// Writes one message.

@@ -92,7 +92,7 @@ pub(super) fn is_stranger(error: &ConnectionError) -> bool {
 }
 
 /// What quinn says about a connection's end, in our words.
-pub(super) fn ended(error: ConnectionError, idle: Span) -> Ended {
+pub(crate) fn ended(error: ConnectionError, idle: Span) -> Ended {
     match error {
         ConnectionError::ApplicationClosed(close) => {
             closed(close.error_code.into_inner(), &String::from_utf8_lossy(&close.reason))

@@ -57,12 +57,32 @@ const ACKNOWLEDGE_EVERY: u32 = 16;
 /// Bytes of a control stream that a peer may have on the way: a few of its messages.
 const STREAM_WINDOW: u32 = 4 * Message::MAX_LEN as u32;
 
+/// The same for each stream of a WebTransport session: a request's header takes up to 8 kB.
+const WEB_WINDOW: u32 = 8 << 10;
+
 impl Limits {
     /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream and handshake.
     pub const MEMORY: usize = SEND_BUFFER + RECEIVE_BUFFER + crate::channel::WAITING_BYTES + (64 << 10);
 
     /// quinn's settings of a connection.
     pub(crate) fn transport(&self) -> Result<Arc<TransportConfig>, IdentityError> {
+        Ok(Arc::new(self.base()?))
+    }
+
+    /// The same for a WebTransport session, whose HTTP/3 wants streams of its own: one for the session beside our control
+    /// stream, one for settings and two for header compression (RFC 9114 section 6.2), and room for the request's header.
+    pub(crate) fn web_transport(&self) -> Result<TransportConfig, IdentityError> {
+        let mut config = self.base()?;
+        config
+            .max_concurrent_bidi_streams(VarInt::from_u32(2))
+            .max_concurrent_uni_streams(VarInt::from_u32(4))
+            .stream_receive_window(VarInt::from_u32(WEB_WINDOW))
+            .receive_window(VarInt::from_u32(2 * WEB_WINDOW))
+            .send_window(u64::from(WEB_WINDOW));
+        Ok(config)
+    }
+
+    fn base(&self) -> Result<TransportConfig, IdentityError> {
         let idle = IdleTimeout::try_from(duration(self.idle));
         let idle = idle.map_err(|error| IdentityError::Unusable(format!("idle timeout: {error}")))?;
         let mut rarely = AckFrequencyConfig::default();
@@ -81,12 +101,12 @@ impl Limits {
             .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
             .mtu_discovery_config(Some(MtuDiscoveryConfig::default()))
             .congestion_controller_factory(Arc::new(OpenWindow));
-        Ok(Arc::new(config))
+        Ok(config)
     }
 }
 
 /// A span as the standard library has it; none for those below zero.
-pub(super) fn duration(span: Span) -> Duration {
+pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos().max(0) as u64)
 }
 

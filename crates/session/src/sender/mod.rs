@@ -153,6 +153,16 @@ impl Sender {
         self.byes_left == 0
     }
 
+    /// Captures nothing until told to go on. What was captured is still sent.
+    pub fn set_paused(&mut self, now: Time, paused: bool) {
+        self.videos.iter_mut().for_each(|video| video.set_paused(now, paused));
+    }
+
+    /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest rate.
+    pub fn set_max(&mut self, max: Rate) {
+        self.limits.1 = max.max(self.limits.0);
+    }
+
     fn is_drained(&self) -> bool {
         !self.backlogged && self.videos.iter().all(|video| video.is_drained() && video.outbox.is_empty())
     }

@@ -1,0 +1,228 @@
+//! `framewire serve`: a page that plays, and a sender for each browser that opens it.
+
+use std::fs::File;
+use std::io::{LineWriter, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use real::Clock;
+use real::quic::{Gate, Identity, Limits, Runtime, Token};
+use real::web::{Pages, Visitor, WebServer};
+use serde_json::json;
+use units::{Rate, Span};
+use wire::SeenFrame;
+
+use super::guest;
+use super::{catch_interrupts, go_on};
+use crate::args;
+use crate::failure::Failure;
+use crate::values::{Feed, PictureSize};
+
+/// How often the door looks whether it should close.
+const LOOK_UP: Span = Span::from_millis(200);
+
+/// What every viewer is shown.
+#[derive(Clone)]
+pub struct Show {
+    /// The clip; it repeats.
+    pub input: Feed,
+    /// Its size; its own if `None`.
+    pub size: Option<PictureSize>,
+    /// Pictures a second; its own if `None`.
+    pub fps: Option<f64>,
+    /// Each picture's number is burned into it.
+    pub barcode: bool,
+    /// The controller each viewer begins with.
+    pub controller: String,
+    /// The rate it begins at.
+    pub initial: Rate,
+    /// The rate it never exceeds.
+    pub max: Rate,
+    /// Told what happens.
+    pub notes: Notes,
+}
+
+/// What happens to a viewer, for logs and measurements. Dates are microseconds since 1970 by this machine's calendar.
+#[derive(Clone, Copy, Debug)]
+pub enum Note {
+    /// A picture of the clip was captured.
+    Captured {
+        /// The session.
+        session: u32,
+        /// The capture index in it.
+        frame: u32,
+        /// The picture's number, as burned in.
+        picture: u32,
+        /// When.
+        at: u64,
+    },
+    /// The viewer showed a frame.
+    Seen {
+        /// The session.
+        session: u32,
+        /// What it said of it.
+        frame: SeenFrame,
+    },
+    /// How sending goes, ten times a second.
+    Sent {
+        /// When.
+        at: u64,
+        /// Bytes of media and padding so far in this session.
+        bytes: u64,
+        /// What the controller advises.
+        estimate: Option<Rate>,
+    },
+}
+
+/// Takes notes; the number is the viewer's.
+pub type Notes = Arc<dyn Fn(u64, &Note) + Send + Sync>;
+
+/// This machine's date in microseconds since 1970.
+pub fn date_us() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
+/// Where and for whom to serve.
+pub struct Service {
+    server: WebServer,
+    /// The page's address, without the token.
+    pub page: SocketAddr,
+    /// Where WebTransport listens.
+    pub transport: SocketAddr,
+    show: Arc<Show>,
+    viewers: u64,
+    // Last: what is above runs on it.
+    runtime: Runtime,
+}
+
+/// What is said last needs a moment to get out.
+const FAREWELL: Duration = Duration::from_millis(50);
+
+impl Service {
+    /// Opens both doors: HTTP and WebTransport at `listen`.
+    pub fn open(
+        listen: SocketAddr,
+        token: Token,
+        limits: Limits,
+        folder: Option<&Path>,
+        show: Show,
+    ) -> Result<Service, Failure> {
+        let folder = page_folder(folder);
+        let mut pages = Pages::read(&folder).map_err(Failure::input)?;
+        let runtime = Runtime::new(1).map_err(Failure::work)?;
+        let identity = Identity::self_signed(&[listen.ip().to_string(), "localhost".to_owned()]);
+        let identity = identity.map_err(Failure::work)?;
+        let gate = Gate::new(token, false, true);
+        let server = WebServer::open(&runtime, listen, &identity, gate, limits, Clock::shared());
+        let server = server.map_err(Failure::input)?;
+        let facts = facts(&show, server.local().port(), &identity.fingerprint().to_string());
+        pages.put("/server.json", facts.to_string().into_bytes());
+        let page = real::web::serve(&runtime, listen, pages).map_err(Failure::input)?;
+        let transport = server.local();
+        Ok(Service { server, page, transport, show: Arc::new(show), viewers: 0, runtime })
+    }
+
+    /// Lets in who comes within a moment, each with a thread of its own.
+    pub fn attend(&mut self) {
+        let Some(visitor) = self.server.accept(LOOK_UP) else { return };
+        self.viewers += 1;
+        self.entertain(visitor);
+    }
+
+    /// Says goodbye to everybody.
+    pub fn close(self) {
+        let Service { server, runtime, .. } = self;
+        drop(server);
+        std::thread::sleep(FAREWELL);
+        drop(runtime);
+    }
+
+    fn entertain(&self, visitor: Visitor) {
+        let (show, number) = (self.show.clone(), self.viewers);
+        // A thread that can't be had costs this viewer the show, and nobody else: dropped, they are disconnected.
+        let thread = std::thread::Builder::new().name(format!("viewer {number}"));
+        if let Err(error) = thread.spawn(move || guest::entertain(&show, number, visitor)) {
+            eprintln!("viewer {number}: {error}");
+        }
+    }
+}
+
+/// What the page asks its server before it connects.
+fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
+    let controllers: Vec<_> =
+        cc::REGISTRY.iter().map(|entry| json!({ "name": entry.name, "about": entry.summary })).collect();
+    json!({
+        "port": port, "hash": hash, "controller": show.controller, "maxBps": show.max.as_bps(),
+        "controllers": controllers,
+    })
+}
+
+/// The folder of the built page: the one named, or where `make web` puts it beside the command.
+fn page_folder(named: Option<&Path>) -> PathBuf {
+    if let Some(folder) = named {
+        return folder.to_owned();
+    }
+    let beside = std::env::current_exe().ok().and_then(|command| Some(command.parent()?.to_owned()));
+    let candidates = beside.iter().flat_map(|folder| [folder.join("web"), folder.join("../web")]);
+    let built = candidates.into_iter().find(|folder| folder.join("index.html").is_file());
+    built.unwrap_or_else(|| PathBuf::from("target/web"))
+}
+
+/// Serves until interrupted.
+pub fn serve(args: &args::Serve) -> Result<(), Failure> {
+    let controller = args.cc.only().map_err(Failure::Input)?.to_owned();
+    let show = Show {
+        input: Feed::Clip(args.input.clone()),
+        size: args.size,
+        fps: args.fps,
+        barcode: args.barcode,
+        controller,
+        initial: args.initial,
+        max: args.max,
+        notes: notes(args.log.as_deref())?,
+    };
+    // A clip that can't be opened should be known now, and not when somebody comes to see it.
+    drop(guest::clip(&show)?);
+    let token = args.token.clone().unwrap_or_else(Token::generate);
+    let limits = Limits { guests: usize::from(args.viewers), ..Limits::default() };
+    let mut service = Service::open(args.listen, token.clone(), limits, args.web.as_deref(), show)?;
+    catch_interrupts();
+    eprintln!("open http://{}/#token={} in a browser", service.page, token.secret());
+    while go_on().is_continue() {
+        service.attend();
+    }
+    service.close();
+    Ok(())
+}
+
+/// Notes as lines of JSON in a file, or none.
+fn notes(file: Option<&Path>) -> Result<Notes, Failure> {
+    let Some(path) = file else { return Ok(Arc::new(|_, _| ())) };
+    let file = File::create(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let file = Mutex::new(LineWriter::new(file));
+    Ok(Arc::new(move |viewer, note| {
+        let mut file = file.lock().expect("nothing panics while it holds this");
+        // A full disk costs the log, not the show.
+        let _ = writeln!(file, "{}", line(viewer, note));
+    }))
+}
+
+fn line(viewer: u64, note: &Note) -> serde_json::Value {
+    match *note {
+        Note::Captured { session, frame, picture, at } => json!({
+            "event": "captured", "viewer": viewer, "session": session, "frame": frame, "picture": picture, "at_us": at,
+        }),
+        Note::Seen { session, frame } => {
+            let picture = Some(frame.picture).filter(|&picture| picture != u32::MAX);
+            json!({
+                "event": "seen", "viewer": viewer, "session": session, "frame": frame.frame, "picture": picture,
+                "at_us": frame.shown, "delay_us": frame.delay_us,
+            })
+        }
+        Note::Sent { at, bytes, estimate } => json!({
+            "event": "sent", "viewer": viewer, "at_us": at, "bytes": bytes, "estimate_bps": estimate.map(Rate::as_bps),
+        }),
+    }
+}

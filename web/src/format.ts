@@ -1,0 +1,37 @@
+// Numbers as people read them.
+
+const UNKNOWN = "–";
+
+/** Three digits at most: 0, 0.42, 8.1, 42, 420. */
+export function number(value: number): string {
+  if (!Number.isFinite(value)) {
+    return UNKNOWN;
+  }
+  const size = Math.abs(value);
+  return value.toFixed(size >= 9.995 || size === 0 ? 0 : size >= 0.995 ? 1 : 2);
+}
+
+export function mbps(bps: number): string {
+  return Number.isFinite(bps) ? `${number(bps / 1e6)} Mbit/s` : UNKNOWN;
+}
+
+export function ms(value: number): string {
+  return Number.isFinite(value) ? `${number(value)} ms` : UNKNOWN;
+}
+
+export function delay(value: number, error: number): string {
+  return Number.isFinite(value) ? `${Math.round(value)} ± ${number(error)} ms` : UNKNOWN;
+}
+
+export function percent(share: number): string {
+  return Number.isFinite(share) ? `${number(share * 100)} %` : UNKNOWN;
+}
+
+export function size(width: number, height: number): string {
+  return width > 0 ? `${width} × ${height}` : UNKNOWN;
+}
+
+export function median(values: number[]): number {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}

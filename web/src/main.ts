@@ -1,0 +1,332 @@
+// The page: what is shown beside the picture, and what the person may do.
+
+import { Chart, type Point } from "./chart.js";
+import { badFacts, type Failure, missing, serverGone } from "./failure.js";
+import { delay, mbps, ms, number, percent, size } from "./format.js";
+import type { Figures, FromWorker, Shown, Start, ToWorker, Wish } from "./messages.js";
+import { Ring } from "./rates.js";
+import { type Facts, readAddress, readFacts, transportUrl } from "./settings.js";
+
+/** The chart's minute, at five figures a second. */
+const MINUTE = 60_000;
+const POINTS = 320;
+/** Caps offered, in Mbit/s; those beyond the server's own are left out. */
+const CAPS = [1, 2, 4, 8, 16, 32];
+
+function get<T extends HTMLElement>(id: string): T {
+  const element = document.getElementById(id);
+  if (element === null) {
+    throw new Error(`the page has no ${id}`);
+  }
+  return element as T;
+}
+
+const state = get("state");
+const notice = get("notice");
+const pause = get<HTMLButtonElement>("pause");
+const controller = get<HTMLSelectElement>("controller");
+const cap = get<HTMLSelectElement>("cap");
+const keys = get<HTMLDialogElement>("keys");
+
+const delayChart = new Chart(
+  get<HTMLCanvasElement>("chart-delay"),
+  [
+    { colour: "--delay", filled: false },
+    { colour: "--queue", filled: true },
+  ],
+  MINUTE,
+  20,
+);
+const rateChart = new Chart(
+  get<HTMLCanvasElement>("chart-rate"),
+  [
+    { colour: "--bitrate", filled: true },
+    { colour: "--estimate", filled: false },
+  ],
+  MINUTE,
+  1,
+);
+const delays = new Ring<Point>(POINTS);
+const rates = new Ring<Point>(POINTS);
+
+let worker: Worker | undefined;
+let wish: Wish = { paused: false, maxBps: 0, controller: "" };
+const waiting: ((log: Shown[]) => void)[] = [];
+
+/** Says something once, to eyes and ears. */
+function say(text: string): void {
+  if (state.textContent !== text) {
+    state.textContent = text;
+  }
+}
+
+function showNotice(title: string, advice: string, alarm: boolean, token: boolean): void {
+  get("notice-title").textContent = title;
+  get("notice-advice").textContent = advice;
+  get("token-form").hidden = !token;
+  notice.classList.toggle("alarm", alarm);
+  notice.setAttribute("role", alarm ? "alert" : "status");
+  notice.hidden = false;
+  (token ? get("token") : get("retry")).focus();
+}
+
+function fail(failure: Failure): void {
+  worker?.terminate();
+  worker = undefined;
+  document.body.dataset.cause = failure.cause;
+  enable(false);
+  say("Not playing");
+  showNotice(failure.title, failure.advice, true, failure.cause === "refused");
+}
+
+/** What can be asked of the sender, it can be asked only while there is one. */
+function enable(connected: boolean): void {
+  for (const control of [pause, controller, cap]) {
+    control.disabled = !connected;
+  }
+}
+
+/** A canvas can be handed to a worker only once, so each connection has a new one. */
+function freshCanvas(): OffscreenCanvas {
+  const old = get<HTMLCanvasElement>("picture");
+  const fresh = old.cloneNode() as HTMLCanvasElement;
+  old.replaceWith(fresh);
+  return fresh.transferControlToOffscreen();
+}
+
+async function askFacts(): Promise<Facts | undefined> {
+  let answer: Response;
+  try {
+    answer = await fetch("/server.json");
+  } catch {
+    fail(serverGone());
+    return undefined;
+  }
+  const facts = answer.ok ? readFacts(await answer.json().catch(() => undefined)) : undefined;
+  if (facts === undefined) {
+    fail(badFacts());
+  }
+  return facts;
+}
+
+async function connect(): Promise<void> {
+  worker?.terminate();
+  worker = undefined;
+  notice.hidden = true;
+  delete document.body.dataset.cause;
+  enable(false);
+  say("Connecting");
+  const lack = missing(window);
+  if (lack !== undefined) {
+    fail(lack);
+    return;
+  }
+  const facts = await askFacts();
+  if (facts === undefined) {
+    return;
+  }
+  offer(facts);
+  const address = readAddress(location.hash);
+  const start: Start = {
+    canvas: freshCanvas(),
+    url: transportUrl(address, facts, location.hostname),
+    hash: address.hash === "" ? facts.hash : address.hash,
+    token: address.token,
+    barcode: address.barcode,
+  };
+  wish = { paused: false, maxBps: 0, controller: "" };
+  showWish();
+  worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+  worker.onmessage = ({ data }: MessageEvent<FromWorker>) => take(data);
+  worker.postMessage({ kind: "start", start } satisfies ToWorker, [start.canvas]);
+}
+
+/** Fills the lists with what this server has. */
+function offer(facts: Facts): void {
+  const known = facts.controllers.map(({ name, about }) => {
+    const option = new Option(name, name);
+    option.title = about;
+    return option;
+  });
+  if (!facts.controllers.some(({ name }) => name === facts.controller)) {
+    known.unshift(new Option(facts.controller, facts.controller));
+  }
+  controller.replaceChildren(...known);
+  controller.value = facts.controller;
+  const caps = CAPS.filter((mbit) => mbit * 1e6 < facts.maxBps);
+  cap.replaceChildren(
+    ...caps.map((mbit) => new Option(`at most ${mbit} Mbit/s`, String(mbit * 1e6))),
+    new Option("no limit", "0"),
+  );
+  cap.value = "0";
+}
+
+function take(message: FromWorker): void {
+  switch (message.kind) {
+    case "ready":
+      enable(true);
+      say("Connected, waiting for the first picture");
+      break;
+    case "playing":
+      document.body.dataset.playing = "";
+      say("Playing");
+      break;
+    case "figures":
+      show(message.figures);
+      break;
+    case "log":
+      for (const resolve of waiting.splice(0)) {
+        resolve(message.log);
+      }
+      break;
+    case "ended":
+      enable(false);
+      say("Ended");
+      showNotice("The show is over", message.text || "The server has ended it.", false, false);
+      break;
+    case "failed":
+      fail(message.failure);
+      break;
+  }
+}
+
+function show(figures: Figures): void {
+  const put = (id: string, text: string) => {
+    get(id).textContent = text;
+  };
+  put("f-delay", delay(figures.delayMs, figures.delayErrorMs));
+  put("f-bitrate", mbps(figures.bitrate));
+  put("f-estimate", mbps(figures.estimate));
+  put("f-queue", ms(figures.queueMs));
+  put("f-rtt", ms(figures.rttMs));
+  put("f-loss", percent(figures.loss));
+  put("f-fps", number(figures.fps));
+  put("f-size", size(figures.width, figures.height));
+  put("f-controller", figures.controller || "–");
+  get("f-controller").title = figures.controller;
+  put("trouble", figures.trouble);
+  delays.push({ at: figures.at, values: [figures.delayMs, figures.queueMs] });
+  rates.push({ at: figures.at, values: [figures.bitrate / 1e6, figures.estimate / 1e6] });
+  if (!document.body.classList.contains("bare")) {
+    delayChart.draw(delays.items);
+    rateChart.draw(rates.items);
+  }
+}
+
+function change(part: Partial<Wish>): void {
+  wish = { ...wish, ...part };
+  showWish();
+  worker?.postMessage({ kind: "wish", wish } satisfies ToWorker);
+}
+
+function showWish(): void {
+  pause.textContent = wish.paused ? "Play" : "Pause";
+  pause.setAttribute("aria-pressed", String(wish.paused));
+  document.body.classList.toggle("paused", wish.paused);
+}
+
+function togglePause(): void {
+  if (pause.disabled) {
+    return;
+  }
+  change({ paused: !wish.paused });
+  say(wish.paused ? "Paused" : "Playing");
+}
+
+function chooseController(): void {
+  change({ controller: controller.value });
+  say(`Controller ${controller.value}`);
+}
+
+function chooseCap(): void {
+  change({ maxBps: Number(cap.value) });
+  say(`Quality ${cap.selectedOptions[0]?.text ?? ""}`);
+}
+
+function stepCap(step: number): void {
+  if (cap.disabled) {
+    return;
+  }
+  const index = Math.min(Math.max(cap.selectedIndex + step, 0), cap.length - 1);
+  if (index !== cap.selectedIndex) {
+    cap.selectedIndex = index;
+    chooseCap();
+  }
+}
+
+function toggleFigures(): void {
+  const bare = document.body.classList.toggle("bare");
+  get("figures").hidden = bare;
+  get("toggle").setAttribute("aria-pressed", String(!bare));
+}
+
+function toggleFull(): void {
+  const change =
+    document.fullscreenElement === null ? get("stage").requestFullscreen() : document.exitFullscreen();
+  // Where a browser forbids it, the button does nothing, and says so by doing nothing.
+  change.catch(() => undefined);
+}
+
+const SHORTCUTS: Record<string, () => void> = {
+  " ": togglePause,
+  c: () => controller.focus(),
+  "[": () => stepCap(-1),
+  "]": () => stepCap(1),
+  i: toggleFigures,
+  f: toggleFull,
+  "?": () => keys.showModal(),
+};
+
+function onKey(event: KeyboardEvent): void {
+  const target = event.target as HTMLElement;
+  const busy = keys.open || ["INPUT", "SELECT"].includes(target.tagName);
+  // Space presses the button that has the focus; that must not happen twice.
+  const pressing = event.key === " " && target.tagName === "BUTTON";
+  if (busy || pressing || event.ctrlKey || event.altKey || event.metaKey) {
+    return;
+  }
+  const action = SHORTCUTS[event.key.toLowerCase()];
+  if (action !== undefined) {
+    event.preventDefault();
+    action();
+  }
+}
+
+pause.addEventListener("click", togglePause);
+controller.addEventListener("change", chooseController);
+cap.addEventListener("change", chooseCap);
+get("toggle").addEventListener("click", toggleFigures);
+get("full").addEventListener("click", toggleFull);
+get("help").addEventListener("click", () => keys.showModal());
+get("retry").addEventListener("click", () => void connect());
+get("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const fields = new URLSearchParams(location.hash.slice(1));
+  fields.set("token", get<HTMLInputElement>("token").value);
+  // The token is a secret: it stays out of the history.
+  history.replaceState(null, "", `#${fields}`);
+  void connect();
+});
+document.addEventListener("keydown", onKey);
+window.addEventListener("hashchange", () => void connect());
+
+declare global {
+  interface Window {
+    framewire: { log(): Promise<Shown[]> };
+  }
+}
+
+/** For scripts: what was shown, frame by frame. */
+window.framewire = {
+  log: () =>
+    new Promise((resolve) => {
+      if (worker === undefined) {
+        resolve([]);
+        return;
+      }
+      waiting.push(resolve);
+      worker.postMessage({ kind: "log" } satisfies ToWorker);
+    }),
+};
+
+void connect();

@@ -1,0 +1,70 @@
+// Where to connect: what the page's address says, and what its server says.
+
+/** What stands after the # of the page's address. */
+export interface Address {
+  token: string;
+  /** HOST:PORT of WebTransport instead of the server's own, as of a relay. */
+  at: string;
+  /** Certificate hash instead of the one the server tells. */
+  hash: string;
+  barcode: boolean;
+}
+
+export interface Controller {
+  name: string;
+  about: string;
+}
+
+/** What the server tells in /server.json. */
+export interface Facts {
+  port: number;
+  hash: string;
+  controller: string;
+  maxBps: number;
+  controllers: Controller[];
+}
+
+export function readAddress(fragment: string): Address {
+  const fields = new URLSearchParams(fragment.replace(/^#/, ""));
+  const get = (name: string) => fields.get(name)?.trim() ?? "";
+  return {
+    token: get("token"),
+    at: get("at"),
+    hash: get("hash").toLowerCase().replaceAll(":", ""),
+    barcode: fields.has("barcode"),
+  };
+}
+
+/** The facts, if `value` has their shape. */
+export function readFacts(value: unknown): Facts | undefined {
+  if (typeof value !== "object" || value === null) {
+    return undefined;
+  }
+  const { port, hash, controller, maxBps, controllers } = value as Record<string, unknown>;
+  if (typeof port !== "number" || typeof hash !== "string" || !isHash(hash)) {
+    return undefined;
+  }
+  if (typeof controller !== "string" || typeof maxBps !== "number" || !Array.isArray(controllers)) {
+    return undefined;
+  }
+  return { port, hash, controller, maxBps, controllers: controllers.filter(isController) };
+}
+
+function isController(value: unknown): value is Controller {
+  const controller = value as Partial<Controller> | null;
+  return typeof controller?.name === "string" && typeof controller.about === "string";
+}
+
+export function isHash(text: string): boolean {
+  return /^[0-9a-f]{64}$/.test(text);
+}
+
+/** Where WebTransport is, for a page from `host` (a host name without its port). */
+export function transportUrl(address: Address, facts: Facts, host: string): string {
+  return `https://${address.at === "" ? `${host}:${facts.port}` : address.at}/watch`;
+}
+
+/** The bytes of a hash in hexadecimal digits. */
+export function hashBytes(hash: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(hash.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16));
+}

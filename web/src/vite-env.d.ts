@@ -1,0 +1,6 @@
+/// <reference types="vite/client" />
+
+declare module "viewer.wasm?url" {
+  const url: string;
+  export default url;
+}

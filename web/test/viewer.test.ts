@@ -1,0 +1,97 @@
+// The receiver itself, as the browser runs it: the wrapper and crates/viewer agree on their memory.
+
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { beforeEach, describe, expect, test } from "vitest";
+import { BARCODE, Viewer } from "../src/viewer.js";
+
+const target = resolve(process.env.CARGO_TARGET_DIR ?? "../target");
+const wasm = readFileSync(resolve(target, "wasm32-unknown-unknown/page/framewire_viewer.wasm"));
+let viewer: Viewer;
+
+beforeEach(async () => {
+  viewer = await Viewer.load(wasm);
+});
+
+const VERSION = 1;
+/** A hello of session 7: 320 x 180, 33333 us. */
+const HELLO = [0x15, 0, 0, 0, 0, 7, 1, 64, 0, 180, 0, 0, 0x82, 0x35];
+
+/** A media packet of a frame of one packet (docs/wire.md). */
+function media(packet: number, frame: number, payload: number[]): Uint8Array {
+  const head = [0x11, frame === 0 ? 4 : 0, 0, 0, 0, 7];
+  const rest = [0, 0, 0, 0, 0, packet, 0, 0, 0, 0, 3, 232, 0, 0, 0, 0, 0, 0];
+  const place = [0, 0, 0, frame, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 144, frame === 0 ? 0 : 1];
+  return Uint8Array.from([...head, ...rest, ...place, ...payload]);
+}
+
+const KEY = [0, 0, 0, 1, 0x67, 0x42, 0xe0, 0x1e, 9, 0, 0, 0, 1, 0x65, 1, 2, 3];
+
+describe("the control stream", () => {
+  test("begins with who we are", () => {
+    const open = [...viewer.open("abc")];
+    expect(open.slice(0, 9)).toEqual([0, open.length - 2, 1, VERSION, 1, 3, 97, 98, 99]);
+  });
+
+  test("is understood however its bytes come", () => {
+    const text = [...new TextEncoder().encode("no")];
+    const bytes = Uint8Array.from([0, 4, 2, VERSION, 0, 0, 0, 5, 3, 2, 2, ...text]);
+    const news = [...bytes].flatMap((byte) => [...viewer.hear(0, Uint8Array.of(byte))]);
+    expect(news).toEqual([{ kind: "ready" }, { kind: "refused", code: 2, text: "no" }]);
+    expect([...viewer.hear(0, Uint8Array.of(0, 0))]).toEqual([{ kind: "nonsense" }]);
+  });
+
+  test("gives the clocks' difference", () => {
+    expect(viewer.age(100, 0)).toBeNaN();
+    const ask = viewer.askClock(100);
+    const asked = ask.slice(3, 11);
+    const at = (us: number) => [0, 0, 0, 0, 0, 0, us >> 8, us & 255];
+    const tell = Uint8Array.from([0, 25, 33, ...asked, ...at(5000), ...at(6000)]);
+    expect([...viewer.hear(111, tell)]).toEqual([{ kind: "clock" }]);
+    // Asked at 100, heard at 5 and told at 6 there, answered at 111: 5 there is 105 here, give or take 5.
+    expect(viewer.age(125, 5000)).toBeCloseTo(20, 1);
+    expect(viewer.figures(111).clockErrorMs).toBeCloseTo(5, 1);
+  });
+});
+
+describe("media", () => {
+  test("is handed out, taken back, shown and answered", () => {
+    viewer.datagram(0, Uint8Array.from(HELLO));
+    expect(viewer.transmit(0)?.[1]).toBe(1);
+    viewer.datagram(1, media(0, 0, KEY));
+    const coded = viewer.coded();
+    expect(coded).toMatchObject({ frame: 0, session: 7, key: true, codec: "avc1.42E01E" });
+    expect([...(coded?.bytes ?? [])]).toEqual(KEY);
+    expect(viewer.coded()).toBeUndefined();
+    expect(viewer.shown()).toBeUndefined();
+    viewer.decoded(5, 0);
+    expect(viewer.shown()).toEqual({ frame: 0, captured: 1000, late: false });
+    expect(viewer.transmit(5)?.[0]).toBe(0x12);
+    expect(viewer.nextWake(5)).toBeGreaterThanOrEqual(0);
+    expect(viewer.figures(5)).toMatchObject({ session: 7, packets: 1, displayed: 1, decodeErrors: 0 });
+    expect(viewer.seen()).toBeUndefined();
+    viewer.saw(0, 41, 1_000, 12);
+    expect(viewer.seen()?.[2]).toBe(36);
+  });
+
+  test("of a decoder that failed is asked for anew", () => {
+    viewer.datagram(0, media(0, 0, KEY));
+    viewer.coded();
+    viewer.decoderFailed(1);
+    const kinds = [viewer.transmit(2), viewer.transmit(2)].map((out) => (out?.[0] ?? 0) & 15);
+    expect(kinds).toContain(4);
+  });
+
+  test("that is none does no harm", () => {
+    viewer.datagram(0, new Uint8Array(0));
+    viewer.datagram(
+      0,
+      Uint8Array.from({ length: 1500 }, (_, index) => (index * 7) & 255),
+    );
+    expect(viewer.figures(0)).toMatchObject({ packets: 0, refused: 2 });
+  });
+});
+
+test("a picture without a barcode has none", () => {
+  expect(viewer.barcode(new Uint8ClampedArray(BARCODE.width * BARCODE.height * 4))).toBe(-1);
+});

@@ -1,0 +1,23 @@
+import { resolve } from "node:path";
+import { defineConfig } from "vitest/config";
+
+// What cargo and vite build lies in one place, so that nothing but `target` is to be ignored and cleaned.
+const target = resolve(process.env.CARGO_TARGET_DIR ?? "../target");
+const viewer = resolve(target, "wasm32-unknown-unknown/page/framewire_viewer.wasm");
+
+export default defineConfig({
+  base: "./",
+  resolve: {
+    alias: [{ find: /^viewer\.wasm/, replacement: viewer }],
+  },
+  build: {
+    outDir: resolve(target, "web"),
+    emptyOutDir: true,
+    target: "es2022",
+    // The page's policy allows no data: addresses for code, and one file more costs nothing on the way.
+    assetsInlineLimit: 0,
+    modulePreload: false,
+  },
+  worker: { format: "es" },
+  test: { include: ["test/*.test.ts"] },
+});
