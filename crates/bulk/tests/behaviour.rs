@@ -66,11 +66,11 @@ fn packets_are_as_large_as_tcps() {
 
 #[test]
 fn the_tail_is_repaired_by_a_probe() {
-    // The last 3 of 20 segments are lost in a blackout that is over before the probe.
-    let run = |sender: SenderConfig| {
+    // The last 3 of 20 segments are lost in a blackout that is over before the probe. `opening` is what a handshake takes first.
+    let run = |sender: SenderConfig, opening: Span| {
         let recorded = memory();
         let flow = Flow { sender, ..Flow::new("newreno", Workload::Transfer(20 * 1448)) };
-        let blackout = (Time::from_micros(43_500), Time::from_millis(70));
+        let blackout = (Time::from_micros(43_500) + opening, Time::from_millis(70) + opening);
         let impairments = Impairments { blackouts: vec![blackout], ..Impairments::default() };
         let forward = LinkConfig { impairments, ..link(12, "droptail:100p") };
         let mut path = build(1, forward, back(), &[flow], Some(recorded.clone()));
@@ -81,9 +81,9 @@ fn the_tail_is_repaired_by_a_probe() {
         assert!(counters.lost > 0);
         (counters.timeouts, counters.probes, done.finished - done.started)
     };
-    let (timeouts, probes, tlp) = run(SenderConfig::default());
+    let (timeouts, probes, tlp) = run(SenderConfig::default(), Span::ZERO);
     assert_eq!((timeouts, probes), (0, 1));
-    let (timeouts, probes, rto) = run(SenderConfig::ns3());
+    let (timeouts, probes, rto) = run(SenderConfig::ns3(), Span::from_millis(40));
     assert_eq!((timeouts > 0, probes), (true, 0));
     assert!(tlp < Span::from_millis(350) && rto > Span::from_secs(1), "{tlp} {rto}");
 }

@@ -46,8 +46,6 @@ const PAGE: &str = include_str!("gcc.md");
 const PACE: f64 = 2.5;
 /// The pacer sends a group of packets this often (draft section 4, `burst_time`; libwebrtc `kMinPacketLimitMs`).
 const TICK: Span = Span::from_millis(5);
-/// And these are the groups: packets sent within this. A little less than a tick, for a real host's timer is never early.
-const GROUP: Span = Span::from_micros(4_999);
 /// R is measured over this (Carlucci 2016 section 2.2).
 const RATE_WINDOW: Span = Span::from_millis(500);
 /// The draft leaves chi to 0.001 to 0.1 (section 5.3).
@@ -89,7 +87,7 @@ pub const RMCAT_02: Entry = Entry {
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
         (
             "burst",
-            "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
+            "packets sent within this are a group, such as 4999us, a tick of the pacer (default half a frame interval)",
         ),
         ("chi", "weight of the newest residual in the noise, 0.001 to 0.1 (default 0.01)"),
     ],
@@ -108,11 +106,11 @@ pub const LEGACY: Entry = Entry {
         ("growth", "growth a second far from capacity, 1.005 to 1.3 (default 1.08)"),
         (
             "burst",
-            "packets sent within this are a group, such as 5ms (default what leaves at once, every 5ms)",
+            "packets sent within this are a group, such as 4999us, a tick of the pacer (default half a frame interval)",
         ),
         (
             "per_report",
-            "without losses the rate rises by 5 % a report, on; off: by 8 % a second (default off)",
+            "without losses the rate rises by 5 % a report (seed 002, equation 2), on; off: by 8 % a second, as libwebrtc had it (default on)",
         ),
         (
             "revision",
@@ -151,7 +149,7 @@ fn draft_form(options: &Options) -> Result<Form, OptionError> {
 /// The sender half takes none of the options, but refuses bad ones as its other half would.
 fn rmcat_sender(options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
     draft_form(options)?;
-    burst(options)?;
+    burst(options, setup)?;
     params(Rules::Draft, options, setup)?;
     let losses = Losses::Equation(loss::Reports::default());
     Ok(Box::new(rmcat::Rmcat::new(setup, losses)))
@@ -167,9 +165,9 @@ fn beside_sender(
     setup: &Setup,
 ) -> Result<Box<dyn Controller>, OptionError> {
     planar(default, options)?;
-    burst(options)?;
+    burst(options, setup)?;
     params(Rules::Beside, options, setup)?;
-    let losses = match options.switch("per_report", false)? {
+    let losses = match options.switch("per_report", true)? {
         true => Losses::Equation(loss::Reports::default()),
         false => Losses::Browser(loss::Browser::default()),
     };
@@ -187,14 +185,14 @@ fn receiver(
     setup: &Setup,
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
-    let delay = Delay::new(form, burst(options)?);
+    let delay = Delay::new(form, burst(options, setup)?);
     Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW)))
 }
 
-/// Carlucci 2016 section 2.2 calls a group a frame; the browser that it measured took what the pacer sends in a tick (libwebrtc
-/// `kTimestampGroupLengthMs` over absolute send times, which it offered by default).
-fn burst(options: &Options) -> Result<Span, OptionError> {
-    options.quantity("burst", GROUP, "a time such as 5ms")
+/// A group is a frame (seed 002, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute
+/// send times libwebrtc took what the pacer sends in a tick instead (`kTimestampGroupLengthMs`): `burst=4999us`.
+fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
+    options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
 }
 
 /// Carlucci 2016's ranges of eta and alpha.

@@ -91,7 +91,7 @@ fn the_draft_s_detector_leaves_a_slow_ramp_to_the_loss_controller() {
     let path = steady::run(link, vec![video("gcc-rmcat-02", 1000)], 60);
     let (p95, utilisation, loss) = seen(&path, 2.0, 26.0, 30.0, 60.0);
     println!("gcc-rmcat-02: utilisation {utilisation:.3}, P95 queue {p95:.1} ms, loss {loss:.3}");
-    assert!(utilisation > 0.9 && p95 > 90.0 && (0.02..0.15).contains(&loss));
+    assert!(utilisation > 0.85 && p95 > 90.0 && (0.02..0.15).contains(&loss));
 }
 
 #[test]
