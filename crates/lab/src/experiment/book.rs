@@ -64,6 +64,7 @@ fn title_of(document: &str) -> String {
     match document {
         "000" => "SQP (seed 000)".to_owned(),
         "001" => "QUIC-DC (seed 001)".to_owned(),
+        "ours" => "Our own".to_owned(),
         "002" => "GCC and active queue management (seed 002)".to_owned(),
         "003" => "Vantage, Prism, ViXNN, CC-Fuzz (seed 003)".to_owned(),
         "004" => "Vidaptive (seed 004)".to_owned(),
