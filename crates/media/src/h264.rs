@@ -10,6 +10,10 @@
 //! What makes the rate adjustable (found by trying): the level must be 5.2 and the initial maximum high, else a later
 //! raise is refused; the layer must be `SPATIAL_LAYER_ALL`; frame skipping must be off; the mode must be Bitrate, since
 //! Bufferbased ignores the rate and Timestamp overflows 32 bits above about 1 Mbit a frame.
+//!
+//! No key frame is asked for at a scene's cut, but one may be sent there: OpenH264 lets its quantiser fall while a picture
+//! stands still, and codes the first of the next scene with what it fell to. At 2 Mbit/s that frame of 720p takes 386 kB,
+//! a second and a half of the link; coded again as a key frame, 55 kB. So a frame far above its budget is coded again.
 
 mod decoder;
 mod raw;
@@ -23,7 +27,7 @@ use units::{Rate, Span, Time};
 pub use decoder::H264Decoder;
 
 use crate::{Ask, CodecError, Coded, Encoder, RawFrame};
-use raw::{Handle, Settings};
+use raw::{Handle, Settings, Stream};
 
 /// How hard the encoder searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -117,6 +121,11 @@ const MAX_BITRATE: u64 = 240_000_000;
 /// Fastest frame rate OpenH264 accepts; beyond it only the bits per frame count, which is all we use.
 const MAX_FPS: f64 = 60.0;
 
+/// A frame of more budgets than this is too large, unless the last key frame was as large ...
+const OVERSIZE: f64 = 8.0;
+/// ... to within this factor: coding it again would gain nothing.
+const KEY_MARGIN: f64 = 1.25;
+
 /// The encoder. Deterministic: the same pictures and asks give the same bytes.
 pub struct H264Encoder {
     handle: Handle,
@@ -125,6 +134,8 @@ pub struct H264Encoder {
     fps: f64,
     /// Rate the codec was last told, in bit/s at `fps`.
     bitrate: i32,
+    /// Bytes of the last key frame, once there is one.
+    last_key: Option<usize>,
     /// After a failure only a key frame is safe.
     broken: bool,
     ready: VecDeque<(Time, Coded)>,
@@ -151,7 +162,15 @@ impl H264Encoder {
         };
         let handle = Handle::open(&settings)
             .or_else(|(call, code)| refuse(format!("{call} returned {code} for {settings:?}")))?;
-        Ok(H264Encoder { handle, config, fps, bitrate: initial, broken: false, ready: VecDeque::new() })
+        Ok(H264Encoder {
+            handle,
+            config,
+            fps,
+            bitrate: initial,
+            last_key: None,
+            broken: false,
+            ready: VecDeque::new(),
+        })
     }
 
     /// The rate that an ask gets: what it asks for, within the encoder's limits.
@@ -159,10 +178,8 @@ impl H264Encoder {
         ask.bitrate.min(self.config.max).min(Rate::from_bps(MAX_BITRATE))
     }
 
-    /// Tells the codec this frame's budget, as the rate that gives it at the frame rate the codec believes in.
-    fn set_budget(&mut self, rate: Rate, interval: Span) -> Result<(), CodecError> {
-        let interval = if interval.is_positive() { interval } else { self.config.interval };
-        let bits = rate.as_f64() * interval.as_secs_f64();
+    /// Tells the codec this frame's budget in bits, as the rate that gives it at the frame rate the codec believes in.
+    fn set_budget(&mut self, bits: f64) -> Result<(), CodecError> {
         // At least a byte a frame, which OpenH264 insists on, and at most what it believes in.
         let bitrate = (bits * self.fps).clamp(self.fps * 8.0, MAX_BITRATE as f64).round() as i32;
         if bitrate != self.bitrate {
@@ -176,18 +193,15 @@ impl H264Encoder {
 
     fn encode(&mut self, now: Time, picture: &RawFrame, ask: &Ask) -> Result<Coded, CodecError> {
         let target = self.granted(ask);
-        self.set_budget(target, ask.interval)?;
-        if ask.key || self.broken {
-            self.handle
-                .force_key()
-                .or_else(|code| refuse(format!("asking for a key frame returned {code}")))?;
+        let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
+        let budget = target.as_f64() * interval.as_secs_f64();
+        self.set_budget(budget)?;
+        let mut stream = self.code(now, picture, ask.frame, ask.key || self.broken)?;
+        if self.oversized(&stream, budget) {
+            stream = self.code(now, picture, ask.frame, true)?;
         }
-        let stream = self
-            .handle
-            .encode(picture, now.as_nanos() / 1_000_000)
-            .or_else(|code| refuse(format!("encoding frame {} returned {code}", ask.frame)))?;
-        if stream.bytes.is_empty() || ((ask.key || self.broken) && !stream.key) {
-            return refuse(format!("frame {} came out empty or not as the key frame asked for", ask.frame));
+        if stream.key {
+            self.last_key = Some(stream.bytes.len());
         }
         Ok(Coded {
             frame: ask.frame,
@@ -198,6 +212,27 @@ impl H264Encoder {
             pieces: stream.pieces,
             quality: None,
         })
+    }
+
+    fn code(&mut self, now: Time, picture: &RawFrame, frame: u32, key: bool) -> Result<Stream, CodecError> {
+        if key {
+            self.handle
+                .force_key()
+                .or_else(|code| refuse(format!("asking for a key frame returned {code}")))?;
+        }
+        let stream = self
+            .handle
+            .encode(picture, now.as_nanos() / 1_000_000)
+            .or_else(|code| refuse(format!("encoding frame {frame} returned {code}")))?;
+        if stream.bytes.is_empty() || (key && !stream.key) {
+            return refuse(format!("frame {frame} came out empty or not as the key frame asked for"));
+        }
+        Ok(stream)
+    }
+
+    fn oversized(&self, stream: &Stream, budget: f64) -> bool {
+        let size = stream.bytes.len() as f64;
+        size * 8.0 > OVERSIZE * budget && self.last_key.is_none_or(|key| size > KEY_MARGIN * key as f64)
     }
 }
 

@@ -233,3 +233,16 @@ fn malformed_streams_are_errors_not_crashes() {
     println!("4000 malformed units: {errors} errors, {shown} pictures");
     assert!(errors > 1_000 && shown > 50);
 }
+
+#[test]
+fn the_cut_after_a_still_scene_is_a_key_frame_and_no_flood() {
+    let mut encoder = H264Encoder::new(H264Config::new(640, 360, INTERVAL)).unwrap();
+    let still = game(640, 360, 1).next_picture().unwrap();
+    for frame in 0..120 {
+        encode(&mut encoder, &still, &ask(frame, 2.0));
+    }
+    let cut = encode(&mut encoder, &game(640, 360, 2).next_picture().unwrap(), &ask(120, 2.0));
+    assert!(cut.key);
+    let budgets = f64::from(cut.size) * 8.0 / (2e6 * INTERVAL.as_secs_f64());
+    assert!(budgets < 8.0, "{budgets}");
+}
