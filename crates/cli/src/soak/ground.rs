@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use real::quic::{DoorCounters, Fingerprint, Gate, Guest, Identity, Limits, Reason, Runtime, Server, Token};
 use real::{Clock, Driver, Limits as RunLimits};
@@ -28,8 +28,10 @@ const BETWEEN: Span = Span::from_millis(1);
 /// The server, from one restart to the next.
 struct House {
     server: Server,
-    // Last: the server runs on it.
     runtime: Runtime,
+    /// Its guests' threads, and what ends them.
+    guests: Vec<JoinHandle<()>>,
+    over: Arc<AtomicBool>,
 }
 
 impl House {
@@ -37,7 +39,18 @@ impl House {
         let runtime = Runtime::new(1).map_err(Failure::work)?;
         let gate = Gate::new(token.clone(), true, false);
         let server = Server::open(&runtime, at, identity, gate, limits, Clock::shared());
-        Ok(House { server: server.map_err(Failure::work)?, runtime })
+        let server = server.map_err(Failure::work)?;
+        Ok(House { server, runtime, guests: Vec::new(), over: Arc::default() })
+    }
+
+    /// Ends it without a word, as a crash would: without its threads it says no goodbye.
+    fn collapse(self) -> DoorCounters {
+        let House { server, runtime, guests, over } = self;
+        let counters = server.counters();
+        drop(runtime);
+        over.store(true, Ordering::Relaxed);
+        guests.into_iter().for_each(|guest| guest.join().expect("receiving does not panic"));
+        counters
     }
 }
 
@@ -99,16 +112,23 @@ impl Ground {
 
     /// Lets guests in until it is over, each with a thread of its own.
     pub fn serve(self: &Arc<Ground>, over: &AtomicBool) {
-        thread::scope(|scope| {
-            while !over.load(Ordering::Relaxed) {
-                let guest = lock(&self.house).as_mut().and_then(|house| house.server.accept(TICK));
-                if let Some(guest) = guest {
-                    scope.spawn(|| self.receive(guest, over));
-                }
-                // Whoever waits for the server, to restart it, should get it.
-                Clock::shared().sleep_until(Clock::shared().now() + BETWEEN);
+        while !over.load(Ordering::Relaxed) {
+            if let Some(house) = &mut *lock(&self.house) {
+                self.attend(house);
             }
-        });
+            // Whoever waits for the server, to restart it, should get it.
+            Clock::shared().sleep_until(Clock::shared().now() + BETWEEN);
+        }
+        if let Some(house) = lock(&self.house).take() {
+            add(&mut lock(&self.before), &house.collapse());
+        }
+    }
+
+    fn attend(self: &Arc<Ground>, house: &mut House) {
+        let Some(guest) = house.server.accept(TICK) else { return };
+        house.guests.retain(|guest| !guest.is_finished());
+        let (ground, over) = (self.clone(), house.over.clone());
+        house.guests.push(thread::spawn(move || ground.receive(guest, &over)));
     }
 
     fn receive(&self, guest: Guest, over: &AtomicBool) {
@@ -132,11 +152,8 @@ impl Ground {
     /// If there is no other one to be had.
     pub fn restart(&self) -> Result<(), Failure> {
         let mut house = lock(&self.house);
-        if let Some(House { server, runtime }) = house.take() {
-            add(&mut lock(&self.before), &server.counters());
-            // Without its threads it says no goodbye.
-            drop(runtime);
-            drop(server);
+        if let Some(house) = house.take() {
+            add(&mut lock(&self.before), &house.collapse());
         }
         *house = Some(House::open(self.at, &self.identity, &self.token, self.limits)?);
         *lock(&self.pin) = self.identity.fingerprint();
