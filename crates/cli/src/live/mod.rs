@@ -23,7 +23,7 @@ pub use link::{Link, link};
 pub use receive::receive;
 pub use relay::relay;
 pub use send::send;
-pub use serve::serve;
+pub use serve::{Serve, serve};
 
 use crate::failure::Failure;
 pub use crate::output::ticker;

@@ -247,3 +247,82 @@ impl Care {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use real::Clock;
+    use real::quic::{Fingerprint, Gate, Limits, Runtime, Server, Token};
+    use std::sync::Mutex;
+
+    /// The care of a server whose certificate ends in `left`, the server, and the fingerprints it told of.
+    fn care(renewal: Renewal, left: Duration) -> (Care, (Server, Runtime), Arc<Mutex<Vec<Fingerprint>>>) {
+        let names = ["localhost".to_owned()];
+        let now = SystemTime::now();
+        let identity = Identity::self_signed_for(&names, now - DAY, now + left).unwrap();
+        let runtime = Runtime::new(1).unwrap();
+        let gate = Gate::new(Token::generate(), true, false);
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let server =
+            Server::open(&runtime, listen, &identity, gate, Limits::default(), Clock::shared()).unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = told.clone();
+        let care = Care {
+            renewal,
+            credentials: server.credentials(),
+            status: Arc::default(),
+            told: Box::new(move |next| hears.lock().unwrap().push(next.fingerprint())),
+            expires: identity.validity().1,
+            shown: identity.fingerprint(),
+            read: None,
+            seen: None,
+            warned: None,
+        };
+        (care, (server, runtime), told)
+    }
+
+    #[test]
+    fn a_certificate_made_here_is_followed_by_another_before_its_end() {
+        let names = vec!["localhost".to_owned()];
+        let (mut fresh, _server, told) = care(Renewal::Made(names.clone()), DAY * 2);
+        fresh.look();
+        assert!(told.lock().unwrap().is_empty());
+        let (mut old, _server, told) = care(Renewal::Made(names), DAY / 2);
+        let before = old.shown;
+        old.look();
+        old.look();
+        assert_eq!(*told.lock().unwrap(), [old.shown]);
+        assert!(old.shown != before && old.expires.unwrap() > SystemTime::now() + 12 * DAY);
+    }
+
+    #[test]
+    fn a_pinned_one_stays_and_its_end_is_told_once_a_day() {
+        let (mut pinned, _server, told) = care(Renewal::Never, DAY / 2);
+        pinned.look();
+        let warned = pinned.warned;
+        pinned.look();
+        pinned.renew("SIGHUP");
+        assert!(warned.is_some() && pinned.warned == warned && told.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn files_are_read_once_they_have_changed_and_stopped_changing() {
+        let folder = std::env::temp_dir().join(format!("framewire-care-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+        let (mut files, _server, _) = care(Renewal::Files(cert.clone(), key.clone()), DAY * 30);
+        let tries = |care: &Care| care.status.kept.load(Ordering::Relaxed);
+        files.look();
+        assert_eq!(tries(&files), 0, "there are none");
+        std::fs::write(&cert, "a").unwrap();
+        std::fs::write(&key, "b").unwrap();
+        files.look();
+        std::fs::write(&key, "still being written").unwrap();
+        files.look();
+        assert_eq!(tries(&files), 0, "they change");
+        files.look();
+        files.look();
+        assert_eq!(tries(&files), 1, "read once, and of no use");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

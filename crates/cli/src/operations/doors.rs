@@ -18,7 +18,7 @@ pub struct Doors {
     /// Connections of one address (of one /64 with IPv6), with or without token; as many as are let in, and 8 at least, if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_per_address: Option<u16>,
-    /// Handshakes a second, and at once after a pause; each costs about half a millisecond of CPU time
+    /// Handshakes a second, and as many at once after a pause; each costs a signature and a key exchange
     #[arg(long, value_name = "N", default_value_t = Limits::default().handshakes, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_handshakes: u32,
     /// Handshakes a second of one address

@@ -41,7 +41,7 @@ strangers try wrong tokens, wrong pins, nonsense and silence, garbage rains on t
 restarted. Every look compares memory, threads, open files, tasks and CPU time with the first look, and what each honest
 stream got with what it should have. The first excess ends the run: exit code 1 and a line that says which.")]
 pub struct Soak {
-    /// How long
+    /// How long, such as 24h
     #[arg(long, default_value = "10min")]
     pub duration: Span,
     /// How often to look

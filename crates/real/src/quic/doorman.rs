@@ -90,6 +90,31 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Why, in words for those who run the server; [`Other`](Reason::Other) has none of its own.
+    pub(crate) fn words(self, limits: &Limits) -> String {
+        match self {
+            Reason::Token => "the token is wrong".to_owned(),
+            Reason::Role => "it wants what this server does not do".to_owned(),
+            Reason::Version => "it speaks another version".to_owned(),
+            Reason::Malformed => "it talks nonsense".to_owned(),
+            Reason::Late => "nobody said what for".to_owned(),
+            Reason::Handshake => "the handshake was not finished".to_owned(),
+            Reason::Guests => format!("there are {} connections already", limits.guests),
+            Reason::Strangers => {
+                format!("there are {} connections without a token already", limits.strangers)
+            }
+            Reason::Address => format!("its address has {} connections already", limits.per_address),
+            Reason::Memory => format!("connections may take {} MB in all", limits.memory / 1_000_000),
+            Reason::Handshakes => format!("more than {} handshakes a second", limits.handshakes),
+            Reason::AddressHandshakes => {
+                format!("more than {} handshakes a second of its address", limits.handshakes_per_address)
+            }
+            Reason::Other => String::new(),
+        }
+    }
+}
+
 impl From<Refusal> for Reason {
     fn from(refusal: Refusal) -> Reason {
         match refusal {

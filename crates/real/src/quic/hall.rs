@@ -175,7 +175,8 @@ impl Door {
                 let _ = incoming.retry();
             }
             Verdict::Refuse(reason) => {
-                tally.refuse(now, peer, reason, "a limit is reached");
+                let words = reason.words(&self.doorman.limits);
+                error_span!("attempt", %peer).in_scope(|| tally.refuse(now, reason, &words));
                 incoming.refuse();
             }
             Verdict::Enter(pass) => {
@@ -191,10 +192,7 @@ impl Door {
     /// Handshake, greeting, and in.
     async fn meet(self: Arc<Door>, incoming: Incoming, mut pass: Pass, span: LogSpan) {
         let within = duration(self.doorman.limits.open_within);
-        let peer = incoming.remote_address();
-        let note = |reason, words: &str| {
-            self.doorman.tally.refuse(self.clock.now(), peer, reason, words);
-        };
+        let note = |reason: Reason, words: &str| self.doorman.tally.refuse(self.clock.now(), reason, words);
         let connection = match timeout(within, incoming.into_future()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return note(Reason::Handshake, &plain(&error.to_string())),
@@ -214,7 +212,7 @@ impl Door {
                 let _ = self.admitted.try_send(newcomer);
             }
             Err((reason, why, text)) => {
-                note(reason, &plain(&text));
+                note(reason, &told(reason, &text, &self.doorman.limits));
                 refuse(&connection, &mut control, why, &text).await;
             }
         }
@@ -230,6 +228,14 @@ impl Door {
         let request = request.map_err(|(why, text)| (Reason::from(why), why, text))?;
         pass.admit().map_err(|reason| (reason, Refusal::Busy, BUSY.to_owned()))?;
         Ok(request)
+    }
+}
+
+/// What the log is told of a refusal: of nonsense the parser's words, else ours, which are not those for the peer.
+pub(crate) fn told(reason: Reason, text: &str, limits: &Limits) -> String {
+    match reason {
+        Reason::Malformed | Reason::Other | Reason::Handshake => plain(text),
+        _ => reason.words(limits),
     }
 }
 

@@ -172,12 +172,13 @@ async fn take_datagrams(
 /// Tells the log how a connection ended, and what it carried.
 pub(crate) fn tell_end(how: &Ended, stats: &quinn::ConnectionStats) {
     let kind = Ended::KINDS[how.kind()];
-    let (sent, received, lost) = (stats.udp_tx.bytes, stats.udp_rx.bytes, stats.path.lost_packets);
+    let (sent_bytes, received_bytes, lost_packets) =
+        (stats.udp_tx.bytes, stats.udp_rx.bytes, stats.path.lost_packets);
     match how {
         Ended::Local | Ended::Bye(_) | Ended::Reload | Ended::Refused(..) => {
-            info!(kind, sent, received, lost, "ended: {how}");
+            info!(kind, sent_bytes, received_bytes, lost_packets, "ended: {how}");
         }
-        _ => warn!(kind, sent, received, lost, "ended: {how}"),
+        _ => warn!(kind, sent_bytes, received_bytes, lost_packets, "ended: {how}"),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) use doorman::{Doorman, Pass, Verdict};
 pub use error::QuicError;
 pub(crate) use error::ended;
 pub use hall::DoorWatch;
-pub(crate) use hall::{Hall, Listening, Newcomer};
+pub(crate) use hall::{Hall, Listening, Newcomer, told};
 pub use identity::{Fingerprint, Identity, IdentityError};
 pub use limits::Limits;
 pub(crate) use limits::duration;

@@ -1,6 +1,5 @@
 //! What a server did at its door: counted for metrics, and told to the log.
 
-use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,17 +79,17 @@ impl Tally {
         count(&self.ended[how.kind()]);
     }
 
-    /// Somebody was not let in. `words` are ours, or were made fit for a log.
-    pub fn refuse(&self, now: Time, peer: SocketAddr, reason: Reason, words: &str) {
+    /// Somebody was not let in. `words` are ours, or were made fit for a log; whose span this is in is told with them.
+    pub fn refuse(&self, now: Time, reason: Reason, words: &str) {
         count(&self.refused[reason as usize]);
         let Some(unsaid) = self.is_worth_telling(now, reason) else { return };
-        let label = reason.label();
+        let (label, unsaid) = (reason.label(), (unsaid > 0).then_some(unsaid));
         match reason {
             // What the internet's background noise does.
             Reason::Handshake | Reason::Late | Reason::Malformed => {
-                info!(%peer, reason = label, unsaid, "refused: {words}");
+                info!(reason = label, unsaid, "refused: {words}");
             }
-            _ => warn!(%peer, reason = label, unsaid, "refused: {words}"),
+            _ => warn!(reason = label, unsaid, "refused: {words}"),
         }
     }
 
@@ -124,9 +123,8 @@ mod tests {
     #[test]
     fn a_reason_is_told_once_a_second_and_counted_always() {
         let tally = Tally::default();
-        let peer = "192.0.2.1:1".parse().unwrap();
         let at = |ms| Time::from_millis(ms);
-        (0..50).for_each(|k| tally.refuse(at(k), peer, Reason::Token, "the token is wrong"));
+        (0..50).for_each(|k| tally.refuse(at(k), Reason::Token, "the token is wrong"));
         assert_eq!(tally.is_worth_telling(at(500), Reason::Role), Some(0), "another reason has its own line");
         assert_eq!(tally.is_worth_telling(at(999), Reason::Token), None);
         assert_eq!(tally.is_worth_telling(at(1_000), Reason::Token), Some(50));

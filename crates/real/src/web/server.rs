@@ -19,10 +19,10 @@ use wtransport::endpoint::{IncomingSession, endpoint_side};
 use wtransport::{Connection, Endpoint, SendStream, ServerConfig, VarInt};
 
 use super::link::{Parts, WebChannel};
-use crate::channel::{Inbox, plain};
+use crate::channel::Inbox;
 use crate::quic::{
     Credentials, DoorWatch, Doorman, Gate, Identity, Limits, Messages, Pass, QuicError, Reason, Request,
-    Runtime, Verdict, duration, write,
+    Runtime, Verdict, duration, told, write,
 };
 use crate::{Clock, RealError, socket};
 
@@ -173,7 +173,8 @@ impl Door {
                 incoming.retry();
             }
             Verdict::Refuse(reason) => {
-                tally.refuse(now, peer, reason, "a limit is reached");
+                let words = reason.words(&self.doorman.limits);
+                error_span!("attempt", %peer).in_scope(|| tally.refuse(now, reason, &words));
                 incoming.refuse();
             }
             Verdict::Enter(pass) => {
@@ -186,13 +187,14 @@ impl Door {
     }
 
     async fn receive(self: Arc<Door>, incoming: IncomingSession, pass: Pass, span: LogSpan) {
-        let (peer, within) = (incoming.remote_address(), 2 * duration(self.doorman.limits.open_within));
+        let within = 2 * duration(self.doorman.limits.open_within);
         let objection = match timeout(within, self.meet(incoming, pass, span)).await {
             Ok(Ok(())) => return,
             Ok(Err(objection)) => objection,
             Err(_) => (Reason::Late, "handshake and request were not finished in time".to_owned()),
         };
-        self.doorman.tally.refuse(self.clock.now(), peer, objection.0, &plain(&objection.1));
+        let words = told(objection.0, &objection.1, &self.doorman.limits);
+        self.doorman.tally.refuse(self.clock.now(), objection.0, &words);
     }
 
     /// Handshake, request, greeting, and in.
