@@ -18,6 +18,7 @@ export interface Controller {
 /** What the server tells in /server.json. */
 export interface Facts {
   port: number;
+  /** The certificate's SHA-256; empty if it is one that browsers trust without being told. */
   hash: string;
   controller: string;
   maxBps: number;
@@ -41,7 +42,7 @@ export function readFacts(value: unknown): Facts | undefined {
     return undefined;
   }
   const { port, hash, controller, maxBps, controllers } = value as Record<string, unknown>;
-  if (typeof port !== "number" || typeof hash !== "string" || !isHash(hash)) {
+  if (typeof port !== "number" || typeof hash !== "string" || !(hash === "" || isHash(hash))) {
     return undefined;
   }
   if (typeof controller !== "string" || typeof maxBps !== "number" || !Array.isArray(controllers)) {

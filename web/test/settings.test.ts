@@ -30,6 +30,10 @@ describe("the server's facts", () => {
     expect(readFacts({ ...FACTS, controllers })).toEqual(FACTS);
   });
 
+  test("name no hash where the certificate is one that browsers trust anyway", () => {
+    expect(readFacts({ ...FACTS, hash: "" })?.hash).toBe("");
+  });
+
   test.each([
     null,
     "text",

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use real::quic::{Fingerprint, Token};
 use units::{Rate, Span};
 
+use crate::operations::{Certificate, Doors, Operations};
 use crate::values::{CcList, Feed, Input, Listen, PictureSize, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
@@ -50,9 +51,9 @@ pub enum Command {
     /// Measure the speed of this machine and build
     Bench(Bench),
     /// Encode a clip and send it over QUIC or UDP in real time
-    Send(Send),
+    Send(Box<Send>),
     /// Receive what `framewire send` sends
-    Receive(Receive),
+    Receive(Box<Receive>),
     /// Pass UDP on through an emulated link, in real time
     Relay(Relay),
     /// Run a command behind an emulated link, in a network namespace of its own
@@ -61,7 +62,9 @@ pub enum Command {
     #[command(subcommand)]
     Bulk(crate::bulk::args::Bulk),
     /// Play a clip to browsers
-    Serve(Serve),
+    Serve(Box<crate::live::Serve>),
+    /// Hold a server, honest peers and hostile ones together for hours, and watch for leaks and starvation
+    Soak(crate::soak::Soak),
     /// List the congestion controllers, or show the page of one
     Controllers(Controllers),
     /// List the queue disciplines
@@ -418,6 +421,8 @@ pub struct Send {
     pub qlog: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
+    #[command(flatten)]
+    pub operations: Operations,
 }
 
 /// A codec to send with.
@@ -443,6 +448,7 @@ Examples:
   framewire receive --listen quic://0.0.0.0:4433 --output play
   framewire receive --listen quic://[::]:4433 --cert cert.pem --key key.pem --token TOKEN --output got.y4m
   framewire receive --listen 0.0.0.0:4433 --output null --json
+  framewire receive --listen quic://0.0.0.0:4433 --metrics 127.0.0.1:9090 --log-level info
 
 Over QUIC, a certificate is made for the occasion unless one is given, and a token unless one is given; both are printed,
 ready to be used by `framewire send`. One sender is received, and the command ends with it.")]
@@ -462,17 +468,17 @@ pub struct Receive {
     /// QUIC: the token that senders must show; made and printed if left out
     #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Option<Token>,
-    /// QUIC: our certificate and those that signed it, in PEM; one is made if left out, for 13 days
-    #[arg(long, value_name = "FILE", requires = "key")]
-    pub cert: Option<PathBuf>,
-    /// QUIC: the certificate's key, in PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub certificate: Certificate,
     /// Write what happens to this file as qlog (JSON-SEQ), which qvis opens
     #[arg(long, value_name = "FILE.sqlog")]
     pub qlog: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
+    #[command(flatten)]
+    pub doors: Doors,
+    #[command(flatten)]
+    pub operations: Operations,
 }
 
 /// `framewire relay`.
@@ -508,53 +514,6 @@ pub struct Relay {
     /// Stop after this long; runs until interrupted if left out
     #[arg(long)]
     pub duration: Option<Span>,
-}
-
-/// `framewire serve`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  framewire serve --input synthetic
-  framewire serve --input clip.mp4 --cc copa --listen 127.0.0.1:4433 --token secret
-
-Open the address it prints in a browser with WebTransport and WebCodecs. `make web` builds the page.")]
-pub struct Serve {
-    /// The clip: Y4M, anything ffmpeg reads, or `synthetic`; it repeats
-    #[arg(long, value_name = "CLIP")]
-    pub input: Input,
-    /// Congestion controller each viewer begins with: NAME or NAME:OPTION=VALUE,OPTION=VALUE
-    #[arg(long, value_name = "CC", default_value = "sqp")]
-    pub cc: CcList,
-    /// Address and port to listen on, TCP for the page and UDP for the media
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4433")]
-    pub listen: SocketAddr,
-    /// Who knows this may watch; a new one is made and printed if left out
-    #[arg(long)]
-    pub token: Option<Token>,
-    /// Viewers at a time, each with a sender and an encoder of its own
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub viewers: u8,
-    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
-    #[arg(long, value_name = "WxH")]
-    pub size: Option<PictureSize>,
-    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
-    #[arg(long)]
-    pub fps: Option<f64>,
-    /// Burn each picture's number into its corner, so that the page can read it from what it draws
-    #[arg(long)]
-    pub barcode: bool,
-    /// Rate to start at
-    #[arg(long, default_value = "2mbit")]
-    pub initial: Rate,
-    /// Highest rate
-    #[arg(long, default_value = "100mbit")]
-    pub max: Rate,
-    /// Folder of the page; where `make web` puts it if left out
-    #[arg(long, value_name = "DIR")]
-    pub web: Option<PathBuf>,
-    /// Write down every frame captured and seen and how sending goes, a line of JSON each
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
 }
 
 /// `framewire trace`.

@@ -27,6 +27,15 @@ impl Failure {
         Failure::Work(error.to_string())
     }
 
+    /// What it says, for a log.
+    pub fn text(&self) -> String {
+        match self {
+            Failure::Input(text) | Failure::Work(text) => one_line(text),
+            Failure::Command(code) => format!("the command ended with {code}"),
+            Failure::Help(error) => one_line(&error.to_string()),
+        }
+    }
+
     /// Prints it and says how the process should end.
     pub fn report(self) -> ExitCode {
         match self {

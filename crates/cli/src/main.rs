@@ -13,12 +13,14 @@ mod experiments;
 mod failure;
 mod listing;
 mod live;
+mod operations;
 mod output;
 #[cfg(target_os = "linux")]
 mod real_lab;
 mod results;
 mod scenario;
 mod simulate;
+mod soak;
 mod table;
 mod trace;
 mod values;
@@ -36,6 +38,7 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 fn main() -> ExitCode {
     quiet_pipes();
     let outcome = Args::try_parse().map_err(failure::of_arguments).and_then(|args| dispatch(args.command));
+    operations::finish_logs();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -61,6 +64,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Link(args) => live::link(&args),
         Command::Bulk(args) => bulk::bulk(&args),
         Command::Serve(args) => live::serve(&args),
+        Command::Soak(args) => soak::soak(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),

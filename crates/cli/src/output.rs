@@ -1,8 +1,9 @@
-//! Where results go: standard output for results, standard error for progress, folders for files.
+//! Where results go: standard output for results, standard error for progress and logs, folders for files.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 /// Prints one JSON object on one line's worth of standard output, for programs.
@@ -15,10 +16,25 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// All that is drawn on the terminal and changes. indicatif draws on standard error, and nothing at all where that is no terminal.
+fn status() -> &'static MultiProgress {
+    static STATUS: OnceLock<MultiProgress> = OnceLock::new();
+    STATUS.get_or_init(MultiProgress::new)
+}
+
+/// A line that changes while a run goes on, on standard error if that is a terminal.
+pub fn ticker() -> ProgressBar {
+    status().add(ProgressBar::new_spinner())
+}
+
+/// Does `print` with the changing lines out of the way, and draws them again below what it printed.
+pub fn above_status<T>(print: impl FnOnce() -> T) -> T {
+    status().suspend(print)
+}
+
 /// A progress bar over `length` steps, drawn on standard error if that is a terminal; otherwise nothing at all.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
-    // indicatif's own target is standard error, hidden where that is no terminal.
-    let bar = ProgressBar::new(length);
+    let bar = status().add(ProgressBar::new(length));
     let style = ProgressStyle::with_template("{msg:24} {bar:32} {percent:>3} %  {eta}");
     bar.set_style(style.expect("the template is fixed"));
     bar.set_message(what.to_owned());

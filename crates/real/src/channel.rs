@@ -122,6 +122,24 @@ pub enum Ended {
 }
 
 impl Ended {
+    /// Names of the kinds of ends, for programs, in the order of [`kind`](Ended::kind).
+    pub const KINDS: [&'static str; 8] =
+        ["local", "bye", "reload", "refused", "silent", "restarted", "closed", "failed"];
+
+    /// The number of its kind among [`KINDS`](Ended::KINDS).
+    pub fn kind(&self) -> usize {
+        match self {
+            Ended::Local => 0,
+            Ended::Bye(_) => 1,
+            Ended::Reload => 2,
+            Ended::Refused(..) => 3,
+            Ended::Silent(_) => 4,
+            Ended::Restarted => 5,
+            Ended::Closed { .. } => 6,
+            Ended::Failed(_) => 7,
+        }
+    }
+
     /// Whether it was meant to end.
     pub fn is_orderly(&self) -> bool {
         matches!(self, Ended::Local | Ended::Bye(_))
@@ -147,7 +165,7 @@ impl fmt::Display for Ended {
 }
 
 /// A peer's words fit to be printed: one line, without characters that move a terminal's cursor.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 

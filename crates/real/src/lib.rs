@@ -24,6 +24,7 @@ mod clock;
 mod driver;
 mod emulated;
 mod error;
+pub mod http;
 #[cfg(target_os = "linux")]
 pub mod link;
 mod prompt;

@@ -1,20 +1,27 @@
 //! Peers that mean harm, and peers that break: nobody panics, nothing grows without bound, the reason is right, and an honest
 //! peer of the same server keeps its stream.
 
+#![allow(clippy::disallowed_methods, reason = "certificates have dates")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use cc::{Options, Setup};
-use framewire_real::quic::{Call, Gate, Identity, Limits, QuicChannel, Runtime, Server, Token, Trust};
+use framewire_real::quic::{
+    Call, Distrust, Fingerprint, Gate, Identity, Limits, QuicChannel, QuicError, Reason, Runtime, Server,
+    Token, Trust,
+};
 use framewire_real::{Channel, Clock, Driver, Ended, Limits as RunLimits, STEADY_DATAGRAM};
+use media::{EncoderModel, ModelConfig, Table};
 use record::Tap;
-use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply};
-use units::{Ecn, Rng, Span, Time};
-use wire::{Arrival, Endpoint, Feedback, FeedbackWriter, Offer, Role, RxMeta, TxMeta};
+use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use units::{Ecn, RemoteTime, Rng, Span, Time};
+use wire::{Arrival, Endpoint, Feedback, FeedbackWriter, Media, Offer, Refusal, Role, RxMeta, TxMeta};
 
 /// Counts what is allocated, and the most there was.
 struct Counting;
@@ -74,7 +81,10 @@ type Ends = (Arc<QuicChannel>, Arc<QuicChannel>);
 
 impl House {
     fn new() -> House {
-        let identity = Identity::self_signed(&["localhost".to_owned()]).unwrap();
+        House::of(&Identity::self_signed(&["localhost".to_owned()]).unwrap())
+    }
+
+    fn of(identity: &Identity) -> House {
         let limits = Limits {
             idle: Span::from_millis(1_500),
             keep_alive: Span::from_millis(300),
@@ -84,27 +94,33 @@ impl House {
         let gate = Gate::new(token.clone(), true, false);
         let listen = "127.0.0.1:0".parse().unwrap();
         let runtime = Runtime::new(1).unwrap();
-        let server = Server::open(&runtime, listen, &identity, gate, limits, Clock::shared()).unwrap();
+        let server = Server::open(&runtime, listen, identity, gate, limits, Clock::shared()).unwrap();
         let at = server.local().unwrap();
         let trust = Trust::Pin(identity.fingerprint());
         House { client: Runtime::new(1).unwrap(), server, at, token, trust, limits, _runtime: runtime }
     }
 
-    /// A connection of the threads `client`.
-    fn connect(&mut self, client: &Runtime) -> Ends {
-        let House { server, at, token, trust, limits, .. } = self;
-        let call = Call {
-            peer: *at,
+    /// A call of somebody who shows `token` and believes `trust`.
+    fn call<'a>(&self, token: &'a Token, trust: Trust) -> Call<'a> {
+        Call {
+            peer: self.at,
             host: "localhost",
-            trust: trust.clone(),
+            trust,
             role: Role::Publish,
             token,
             name: "",
             offer: Offer::default(),
             patience: Span::from_secs(10),
             clock: Clock::shared(),
-            limits: *limits,
-        };
+            limits: self.limits,
+        }
+    }
+
+    /// A connection of the threads `client`.
+    fn connect(&mut self, client: &Runtime) -> Ends {
+        let token = self.token.clone();
+        let call = self.call(&token, self.trust.clone());
+        let server = &mut self.server;
         thread::scope(|scope| {
             let near = scope.spawn(|| call.connect(client).unwrap().channel);
             let far = server.accept(Span::from_secs(10)).unwrap().welcome(&Offer::default()).unwrap();
@@ -114,12 +130,16 @@ impl House {
 }
 
 fn sender(cc: &str, session: u32) -> Sender {
+    sender_of(Supply::Backlog, cc, session)
+}
+
+fn sender_of(supply: Supply, cc: &str, session: u32) -> Sender {
     let setup = Setup { mtu: STEADY_DATAGRAM as u32, ..Setup::default() };
     let options: Options = cc.parse().unwrap();
     let controller = cc::build(&options, &setup).unwrap();
     let config = SenderConfig { session, mtu: STEADY_DATAGRAM, ..SenderConfig::default() };
     let rng = Rng::stream(1, "hostile");
-    Sender::new(config, &setup, controller, Policies::default(), vec![Supply::Backlog], rng, Tap::default())
+    Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, Tap::default())
 }
 
 fn receiver() -> Receiver {
@@ -374,4 +394,169 @@ fn a_sender_that_dies_is_missed_and_its_place_is_free_again() {
     assert!(share > 0.9, "{share}");
     drop((near, far));
     house.connect(&client);
+}
+
+#[test]
+fn wrong_tokens_and_wrong_certificates_are_told_so_and_the_stream_goes_on() {
+    let _alone = alone();
+    let mut house = House::new();
+    let client = Runtime::new(1).unwrap();
+    let honest = house.connect(&client);
+    let most = most_during(|| {
+        let share = beside_an_honest_stream(&honest, || {
+            let mut refused = [0; 2];
+            for attempt in 0..40 {
+                // With its threads goes all that a client holds (3 MB for quinn's socket), which is not the server's memory.
+                let stranger = Runtime::new(1).unwrap();
+                let wrong = Token::generate();
+                let error = house.call(&wrong, house.trust.clone()).connect(&stranger).unwrap_err();
+                match error {
+                    QuicError::Refused { why: Refusal::Token, .. } => refused[0] += 1,
+                    // Handshakes of one address have a rate.
+                    QuicError::Refused { why: Refusal::Busy, .. } => refused[1] += 1,
+                    other => panic!("attempt {attempt}: {other}"),
+                }
+                let pin = Trust::Pin(Fingerprint([7; 32]));
+                match house.call(&house.token, pin).connect(&stranger).unwrap_err() {
+                    QuicError::Distrusted { distrust: Distrust::Pin { .. }, .. }
+                    | QuicError::Refused { why: Refusal::Busy, .. } => {}
+                    other => panic!("attempt {attempt}: {other}"),
+                }
+            }
+            pause(500);
+            assert!(refused[0] >= 2 && refused[0] + refused[1] == 40, "{refused:?}");
+        });
+        assert!(share > 0.9, "{share}");
+    });
+    let counters = house.server.counters();
+    println!("{most} bytes at most; {counters:?}");
+    assert!(counters.refused(Reason::Token) >= 2 && counters.refused(Reason::AddressHandshakes) > 0);
+    assert_eq!(counters.admitted, 1);
+    assert!(most < MEMORY, "{most} bytes");
+}
+
+#[test]
+fn a_certificate_that_ends_stops_newcomers_until_it_is_renewed_and_nobody_else() {
+    let _alone = alone();
+    let now = SystemTime::now();
+    let names = ["localhost".to_owned()];
+    // Certificates count in whole seconds.
+    let short =
+        Identity::self_signed_for(&names, now - Duration::from_secs(60), now + Duration::from_secs(3));
+    let mut house = House::of(&short.unwrap());
+    let client = Runtime::new(1).unwrap();
+    let honest = house.connect(&client);
+    let share = beside_an_honest_stream(&honest, || {
+        pause(4_000);
+        let error = house.call(&house.token, house.trust.clone()).connect(&client).unwrap_err();
+        assert!(matches!(error, QuicError::Distrusted { distrust: Distrust::Expired, .. }), "{error}");
+        assert!(error.to_string().contains("renew it there"), "{error}");
+        let next = Identity::self_signed(&names).unwrap();
+        house.server.credentials().replace(&next).unwrap();
+        house.trust = Trust::Pin(next.fingerprint());
+        house.connect(&client);
+    });
+    assert!(share > 0.9, "{share}");
+}
+
+/// How a peer stops reading.
+#[derive(Clone, Copy, Debug)]
+enum Deaf {
+    /// Its program takes nothing of what QUIC has received.
+    Program,
+    /// Its machine hangs: nothing is read and nothing acknowledged.
+    Machine,
+}
+
+#[test]
+fn a_receiver_that_stops_reading_costs_a_bounded_buffer() {
+    let _alone = alone();
+    for how in [Deaf::Program, Deaf::Machine] {
+        let mut house = House::new();
+        let client = Runtime::new(1).unwrap();
+        let honest = house.connect(&client);
+        let deaf = Runtime::new(1).unwrap();
+        let (near, far) = house.connect(&deaf);
+        let mut sending = sender("fixed:rate=20mbit", 9);
+        let most = most_during(|| {
+            let share = beside_an_honest_stream(&honest, || {
+                let over = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    // Media goes from the server to the deaf client, as it does to a viewer.
+                    scope.spawn(|| drive(&far, &mut sending, &over));
+                    pause(200);
+                    if matches!(how, Deaf::Machine) {
+                        deaf.handle().spawn(async { pause(1_000) });
+                    }
+                    pause(1_100);
+                    over.store(true, Ordering::Relaxed);
+                });
+            });
+            assert!(share > 0.9, "{how:?}: {share}");
+        });
+        let (sent, inbox) = (sending.counters().packets, near.inbox().counters());
+        println!("{how:?}: {sent} packets sent, {inbox:?}, {most} bytes at most");
+        assert!(sent > 200, "{how:?}: {sent}");
+        assert!(most < MEMORY, "{how:?}: {most} bytes");
+        let held: usize = near.inbox().take().iter().map(|datagram| datagram.bytes.len()).sum();
+        assert!(held <= Limits::MEMORY, "{how:?}: {held} bytes wait");
+    }
+}
+
+/// A sender whose clock jumps back by up to five seconds with every packet, and so do its frames' times of capture.
+struct Unsteady {
+    inner: Sender,
+    rng: Rng,
+}
+
+impl Endpoint for Unsteady {
+    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
+        self.inner.receive(now, datagram, meta);
+    }
+    fn wake(&mut self, now: Time) {
+        self.inner.wake(now);
+    }
+    fn next_wake(&self) -> Option<Time> {
+        self.inner.next_wake()
+    }
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let meta = self.inner.transmit(now, out)?;
+        if let Ok(media) = Media::decode(&out[..meta.head]) {
+            let back = self.rng.below(5_000_000_000) as i64;
+            let earlier = |at: RemoteTime| RemoteTime::from_nanos(at.as_nanos() - back);
+            Media { sent: earlier(media.sent), captured: earlier(media.captured), ..media }.encode(out);
+        }
+        Some(meta)
+    }
+}
+
+#[test]
+fn a_sender_whose_clock_runs_backwards_harms_nobody_else() {
+    let _alone = alone();
+    let mut house = House::new();
+    let client = Runtime::new(1).unwrap();
+    let honest = house.connect(&client);
+    let (near, far) = house.connect(&client);
+    let model = ModelConfig::perfect(Table::big_buck_bunny());
+    let encoder = Box::new(EncoderModel::new(model).unwrap());
+    let video = Video { encoder, source: None, interval: Span::from_micros(16_667) };
+    let inner = sender_of(Supply::Video(video), "fixed:rate=4mbit", 9);
+    let mut unsteady = Unsteady { inner, rng: Rng::stream(1, "unsteady") };
+    let mut receiver = receiver();
+    let over = AtomicBool::new(false);
+    let most = most_during(|| {
+        let share = beside_an_honest_stream(&honest, || {
+            thread::scope(|scope| {
+                scope.spawn(|| drive(&near, &mut unsteady, &over));
+                scope.spawn(|| drive(&far, &mut receiver, &over));
+                pause(1_500);
+                over.store(true, Ordering::Relaxed);
+            });
+        });
+        assert!(share > 0.9, "{share}");
+    });
+    let counters = receiver.counters();
+    println!("{counters:?}, {most} bytes at most");
+    assert!(counters.packets > 300 && counters.assembled > 30, "{counters:?}");
+    assert!(most < MEMORY, "{most} bytes");
 }

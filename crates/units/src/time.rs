@@ -277,9 +277,9 @@ impl fmt::Debug for RelativeDelay {
 impl FromStr for Span {
     type Err = ParseQuantityError;
 
-    /// Reads `250us`, `20ms`, `1.5s`, `2min` (a bare number is refused: its unit would be a guess).
+    /// Reads `250us`, `20ms`, `1.5s`, `2min`, `12h` (a bare number is refused: its unit would be a guess).
     fn from_str(text: &str) -> Result<Span, ParseQuantityError> {
-        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
+        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9), ("h", 3600e9)];
         let ns = crate::quantity::parse_with_unit(text, &units, "a time such as 250us, 20ms, 1.5s or 2min")?;
         Ok(Span(ns.round() as i64))
     }
@@ -309,6 +309,7 @@ mod tests {
         assert_eq!("20ms".parse::<Span>(), Ok(Span::from_millis(20)));
         assert_eq!("1.5s".parse::<Span>(), Ok(Span::from_millis(1_500)));
         assert_eq!("2min".parse::<Span>(), Ok(Span::from_secs(120)));
+        assert_eq!("12h".parse::<Span>(), Ok(Span::from_secs(43_200)));
         assert!("20".parse::<Span>().is_err());
         assert!("-3ms".parse::<Span>().is_err());
     }

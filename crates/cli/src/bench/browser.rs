@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Instant;
 
 use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
-use real::quic::{Limits as Doors, Token};
+use real::quic::{Identity, Limits as Doors, Token};
 use real::{Limits, RealError, Relay, RelaySettings};
 use record::Tap;
 use serde_json::json;
@@ -114,7 +114,9 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     };
     let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let token = Token::generate();
-    let mut service = Service::open(any, token.clone(), Doors::default(), None, show)?;
+    let identity =
+        Identity::self_signed(&["localhost".to_owned(), any.ip().to_string()]).map_err(Failure::work)?;
+    let mut service = Service::open(any, &identity, token.clone(), Doors::default(), None, show)?;
     let mut relay = relay(service.transport).map_err(Failure::work)?;
     let address = format!("http://{}/#token={}&at={}&barcode", service.page, token.secret(), relay.local());
     let stop = relay.stop();

@@ -10,6 +10,7 @@ use real::quic::{Fingerprint, Token};
 use units::{Bytes, Span};
 
 use crate::args::Format;
+use crate::operations::{Certificate, Doors, Operations};
 use crate::values::CcList;
 
 /// How long a receiver may take to answer.
@@ -21,7 +22,7 @@ pub enum Bulk {
     /// Send a file over QUIC under a congestion controller
     Send(Send),
     /// Receive what `framewire bulk send` sends
-    Receive(Receive),
+    Receive(Box<Receive>),
     /// Run the QUIC-DC paper's single-flow table for real, through an emulated link, beside the simulation
     Table(Table),
 }
@@ -48,7 +49,7 @@ pub struct Send {
     #[arg(long, value_name = "SHA256")]
     pub pin: Option<Fingerprint>,
     /// The receiver's token, as it prints it
-    #[arg(long)]
+    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Secret,
     /// Size of datagrams (UDP payload), 1200 to 1452; by default 1200, and more where the path is found to carry it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1200..=1452))]
@@ -63,6 +64,7 @@ pub struct Send {
 Examples:
   framewire bulk receive --listen 0.0.0.0:4433 --output downloads
   framewire bulk receive --listen 0.0.0.0:4433 --output null --once
+  framewire bulk receive --listen 0.0.0.0:4433 --output downloads --metrics 127.0.0.1:9090 --log-level info
 
 It prints the pin and the token that a sender needs.")]
 pub struct Receive {
@@ -74,7 +76,7 @@ pub struct Receive {
     #[arg(long, value_name = "DIR|null")]
     pub output: Place,
     /// The secret that senders must know; by default a new one
-    #[arg(long)]
+    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Option<Secret>,
     /// The largest file that is taken
     #[arg(long, default_value = "10000MB")]
@@ -83,7 +85,13 @@ pub struct Receive {
     #[arg(long)]
     pub once: bool,
     #[command(flatten)]
+    pub certificate: Certificate,
+    #[command(flatten)]
     pub format: Format,
+    #[command(flatten)]
+    pub doors: Doors,
+    #[command(flatten)]
+    pub operations: Operations,
 }
 
 /// `framewire bulk table`.

@@ -168,7 +168,7 @@ fn in_real_time(cc: &str, buffer: f64, size: u64) -> Result<Uploaded, Failure> {
     let anywhere: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let identity = Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?;
     let token = Token::generate();
-    let dock = Dock::open(anywhere, &identity, token.clone()).map_err(failed)?;
+    let mut dock = Dock::open(anywhere, &identity, token.clone(), Dock::limits()).map_err(failed)?;
     let mut relay = link(anywhere, dock.local().map_err(Failure::work)?, buffer)?;
     let (near, stop) = (relay.local(), relay.stop());
     let upload = Upload {

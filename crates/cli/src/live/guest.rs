@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use cc::Setup;
 use media::{RawFrame, Source};
 use real::web::{Heard, Visitor, WebChannel};
-use real::{Driver, Limits, STEADY_DATAGRAM};
+use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
 use record::Tap;
 use session::Sender;
+use tracing::{error, info};
 use units::{Rate, Span, Time};
 use wire::{Endpoint, Offer, Status, Viewing};
 
@@ -18,6 +19,7 @@ use super::send::{self, How};
 use super::serve::{Note, Show, date_us};
 use crate::args::Codec;
 use crate::failure::Failure;
+use crate::operations::{Figures, Sending, Slot, Streams};
 
 /// How often a viewer's wishes are heard, and twice how often it is told figures.
 const TICK: Span = Span::from_millis(100);
@@ -88,6 +90,8 @@ struct Guest {
     channel: Arc<WebChannel>,
     wishes: Wishes,
     seen: Seen,
+    /// Where metrics are shown from.
+    slot: Slot,
 }
 
 /// Why a sender stopped.
@@ -99,16 +103,20 @@ enum Next {
 }
 
 /// Shows `visitor` the clip until they go.
-pub fn entertain(show: &Arc<Show>, number: u64, visitor: Visitor) {
-    let peer = visitor.peer();
+pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, number: u64, visitor: Visitor) {
     let offer = Offer { codec: "", controller: &show.controller };
     let Some(channel) = visitor.welcome(&offer) else { return };
-    eprintln!("viewer {number} came from {peer}");
+    let _log = channel.span().clone().entered();
+    info!("viewer {number} watches");
     let wishes =
         Wishes { paused: false, max: show.max, controller: show.controller.clone(), trouble: String::new() };
-    let mut guest = Guest { number, show: show.clone(), channel, wishes, seen: Seen::default() };
-    let end = guest.play().unwrap_or_else(|failure| format!("{failure:?}"));
-    eprintln!("viewer {number} left: {end}; {}", guest.seen.closing());
+    let slot = streams.begin();
+    let mut guest = Guest { number, show: show.clone(), channel, wishes, seen: Seen::default(), slot };
+    let end = guest.play().unwrap_or_else(|failure| {
+        error!("viewer {number} can't be shown anything: {}", failure.text());
+        "it was shown nothing".to_owned()
+    });
+    info!("viewer {number} has left: {end}; {}", guest.seen.closing());
 }
 
 impl Guest {
@@ -151,7 +159,8 @@ impl Guest {
         let limits = Limits { tick: TICK, ..Limits::default() };
         let (mut next, mut ticks) = (Next::Over("the clip ended".to_owned()), 0u64);
         self.grant(driver.clock().now(), sender);
-        let run = driver.run(sender, &limits, &mut |now, sender, _| {
+        let run = driver.run(sender, &limits, &mut |now, sender, counters| {
+            self.post(sender, counters);
             if self.listen(now, sender) {
                 next = Next::Begin;
                 return ControlFlow::Break(());
@@ -221,6 +230,17 @@ impl Guest {
     fn grant(&self, now: Time, sender: &mut Sender) {
         sender.set_paused(now, self.wishes.paused);
         sender.set_max(self.wishes.max);
+    }
+
+    /// Copies how things stand to where metrics are shown from.
+    fn post(&self, sender: &Sender, driver: &Counters) {
+        self.slot.post(Figures {
+            driver: *driver,
+            transport: Some(self.channel.stats()),
+            inbox: Some(self.channel.inbox().counters()),
+            sending: Some(Sending::of(sender)),
+            ..Figures::default()
+        });
     }
 
     fn tell(&self, sender: &Sender, session: u32) {

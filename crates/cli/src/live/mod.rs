@@ -11,10 +11,11 @@ mod relay;
 mod send;
 pub mod serve;
 
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::ProgressBar;
 use real::RealError;
 
 pub use clip::{Clip, open};
@@ -22,9 +23,10 @@ pub use link::{Link, link};
 pub use receive::receive;
 pub use relay::relay;
 pub use send::send;
-pub use serve::serve;
+pub use serve::{Serve, serve};
 
 use crate::failure::Failure;
+pub use crate::output::ticker;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -47,9 +49,25 @@ pub fn go_on() -> ControlFlow<()> {
     if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// A line that changes while the run goes on, on standard error if that is a terminal.
-pub fn ticker() -> ProgressBar {
-    ProgressBar::new_spinner()
+/// Whether a hangup (SIGHUP) came since this was last asked; from the first time on, one no longer ends the process. It still
+/// does, in good order, if it came because our terminal is gone.
+pub fn hung_up() -> bool {
+    static HUNG_UP: AtomicBool = AtomicBool::new(false);
+    static ON_TERMINAL: OnceLock<bool> = OnceLock::new();
+    extern "C" fn note(_: libc::c_int) {
+        HUNG_UP.store(true, Ordering::SeqCst);
+    }
+    let on_terminal = *ON_TERMINAL.get_or_init(|| {
+        // SAFETY: the handler only stores to an atomic, which is safe in a signal handler.
+        unsafe { libc::signal(libc::SIGHUP, note as *const () as libc::sighandler_t) };
+        std::io::stderr().is_terminal()
+    });
+    let hung_up = HUNG_UP.swap(false, Ordering::SeqCst);
+    let alone = hung_up && on_terminal && !std::io::stderr().is_terminal();
+    if alone {
+        INTERRUPTED.store(true, Ordering::SeqCst);
+    }
+    hung_up && !alone
 }
 
 /// A socket that can't be had is the fault of what was given; one that fails later is not.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use real::quic::{
-    Call, Gate, Guest, Identity, Limits, QuicChannel, QuicError, Runtime, Server, Token, Trust,
+    Call, DoorWatch, Gate, Guest, Identity, Limits, QuicChannel, QuicError, Reason, Runtime, Server, Token,
+    Trust,
 };
 use real::{Channel, Clock};
 use units::Span;
@@ -12,6 +13,7 @@ use wire::{Offer, Refusal, Role};
 use super::go_on;
 use crate::args;
 use crate::failure::Failure;
+use crate::operations::{self, Keeper, Renewal, Running, Status};
 use crate::output;
 
 /// A server that has not answered by then will not.
@@ -25,6 +27,7 @@ pub struct Line {
     pub channel: Arc<QuicChannel>,
     /// What the sender says of its controller; may be empty.
     pub controller: String,
+    _keeper: Option<Keeper>,
     _server: Option<Server>,
     _runtime: Runtime,
 }
@@ -63,24 +66,28 @@ pub fn call(args: &args::Send, controller: &str) -> Result<Line, Failure> {
     };
     let runtime = runtime(1)?;
     let session = call.connect(&runtime).map_err(failure)?;
-    Ok(Line { channel: session.channel, controller: String::new(), _server: None, _runtime: runtime })
+    Ok(Line {
+        channel: session.channel,
+        controller: String::new(),
+        _keeper: None,
+        _server: None,
+        _runtime: runtime,
+    })
 }
 
 /// Listens until a sender that may has come, for as long as `--timeout` says.
-pub fn answer(args: &args::Receive) -> Result<Line, Failure> {
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Identity::from_pem(cert, key).map_err(Failure::input)?,
-        _ => Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?,
-    };
+pub fn answer(args: &args::Receive, running: &Running) -> Result<Line, Failure> {
+    let identity = args.certificate.identity(&["localhost".to_owned()])?;
     let token = args.token.clone().unwrap_or_else(Token::generate);
     let made = args.token.is_none().then_some(&token);
     let gate = Gate::new(token.clone(), true, false);
     // One sender is received; whoever comes beside it is told so.
-    let limits = Limits { guests: 1, ..Limits::default() };
+    let limits = args.doors.limits(1)?;
     let runtime = runtime(1)?;
     let server = Server::open(&runtime, args.listen.at, &identity, gate, limits, Clock::shared());
     let mut server = server.map_err(failure)?;
     announce(&server, &identity, made)?;
+    let keeper = look_after(args, &identity, &server, running);
     let guest = wait(&mut server, args.timeout)?;
     let controller = guest.request.controller.clone();
     if let Err(error) = super::receive::half(args, &controller) {
@@ -92,7 +99,21 @@ pub fn answer(args: &args::Receive) -> Result<Line, Failure> {
     }
     eprintln!("receiving {} from quic://{}", or_else(&guest.request.name, "a stream"), guest.peer());
     let channel = guest.welcome(&Offer::default()).map_err(failure)?;
-    Ok(Line { channel, controller, _server: Some(server), _runtime: runtime })
+    Ok(Line { channel, controller, _keeper: Some(keeper), _server: Some(server), _runtime: runtime })
+}
+
+/// Shows what goes on at the door, and renews the certificate when its files change.
+fn look_after(args: &args::Receive, identity: &Identity, server: &Server, running: &Running) -> Keeper {
+    let (status, watch) = (Arc::new(Status::default()), server.watch());
+    let shown = status.clone();
+    running.board.show(move |out| {
+        shown.show(out);
+        operations::of_door(&watch, out);
+    });
+    let renewal = Renewal::of(&args.certificate, Renewal::Never);
+    operations::keep(renewal, identity, server.credentials(), &status, |next| {
+        output::above_status(|| eprintln!("pin {}", next.fingerprint()));
+    })
 }
 
 fn or_else<'a>(name: &'a str, unnamed: &'a str) -> std::borrow::Cow<'a, str> {
@@ -122,12 +143,20 @@ fn wait(server: &mut Server, timeout: Span) -> Result<Guest, Failure> {
         }
     }
     let local = server.local().map_err(Failure::work)?;
-    let counters = server.counters();
-    let refused = match counters.refused {
+    Err(Failure::Work(format!("nothing came to quic://{local} for {timeout}{}", refused(&server.watch()))))
+}
+
+/// Whether somebody tried, in words to go on with.
+fn refused(door: &DoorWatch) -> String {
+    let counters = door.counters();
+    let but = match counters.refused(Reason::Token) {
         0 => String::new(),
         some => format!("; {some} without the right token were refused"),
     };
-    Err(Failure::Work(format!("nothing came to quic://{local} for {timeout}{refused}")))
+    match counters.refused(Reason::Handshake) {
+        0 => but,
+        some => format!("{but}; {some} did not finish the handshake (is their pin or CA the right one?)"),
+    }
 }
 
 /// Goodbye, and why the channel ended if that was not by intention.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use cc::{ReceiverHalf, Setup};
 use media::{H264Decoder, RawFrame, Y4mWriter};
-use real::{Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
+use real::{Channel, Counters, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
 use record::{Tap, Vantage};
 use serde_json::json;
 use session::{Receiver, ReceiverConfig, Screen, Shown};
@@ -20,6 +20,7 @@ use super::play::Player;
 use super::{catch_interrupts, go_on, quic, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
+use crate::operations::{Figures, Slot, Streams, Verbosity};
 use crate::output;
 use crate::table::Table;
 use crate::values::{Scheme, Sink};
@@ -139,11 +140,12 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     let viewer = Viewer::default();
     viewer.seen().open(&args.output)?;
     half(args, "")?;
+    let running = args.operations.start(Verbosity::warnings())?;
     let log = Log::open(args.qlog.as_ref(), Vantage::Receiver, &format!("{}", args.listen.at))?;
     catch_interrupts();
     let line = match args.listen.scheme {
         Scheme::Udp => None,
-        Scheme::Quic => Some(quic::answer(args)?),
+        Scheme::Quic => Some(quic::answer(args, &running)?),
     };
     let mut driver = match &line {
         Some(line) => Driver::over(line.channel.clone()),
@@ -154,7 +156,13 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
         }
     };
     let mut receiver = build(args, &driver, line.as_ref(), &viewer, log.tap())?;
-    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer);
+    let streams = Arc::new(Streams::default());
+    let slot = streams.begin();
+    running.board.show(move |out| streams.show(out));
+    let _log = line.as_ref().map(|line| line.channel.span().enter());
+    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer, &mut |receiver, driver| {
+        post(&slot, line.as_ref(), receiver, driver, &viewer);
+    });
     let ended = line.as_ref().map_or(Ok(()), |line| quic::hang_up(line, "the receiver is done"));
     log.finish()?;
     if !heard? {
@@ -207,6 +215,7 @@ fn listen(
     receiver: &mut Receiver,
     timeout: Span,
     viewer: &Viewer,
+    on_tick: &mut dyn FnMut(&Receiver, &Counters),
 ) -> Result<bool, Failure> {
     let bar = ticker();
     let (mut packets, mut last) = (0, driver.clock().now());
@@ -214,6 +223,7 @@ fn listen(
         if counters.received > packets {
             (packets, last) = (counters.received, now);
         }
+        on_tick(receiver, counters);
         let c = receiver.counters();
         bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
         let over = receiver.is_finished() || now - last > timeout || viewer.seen().is_over();
@@ -225,6 +235,20 @@ fn listen(
         Ok(()) | Err(RealError::Ended { .. }) => Ok(driver.counters().received > 0),
         Err(error) => Err(Failure::work(error)),
     }
+}
+
+/// Copies how things stand to where metrics are shown from.
+fn post(slot: &Slot, line: Option<&quic::Line>, receiver: &Receiver, driver: &Counters, viewer: &Viewer) {
+    let seen = viewer.seen();
+    let newest = seen.delays.back().zip(seen.least).map(|(&newest, least)| newest - least);
+    slot.post(Figures {
+        driver: *driver,
+        transport: line.map(|line| line.channel.stats()),
+        inbox: line.map(|line| line.channel.inbox().counters()),
+        sending: None,
+        receiving: Some(receiver.counters()),
+        frame_delay: newest,
+    });
 }
 
 fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen) {

@@ -1,10 +1,11 @@
 //! `framewire send`: a clip through encoder, session and UDP, in real time.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use cc::Setup;
 use media::{Encoder, H264Config, H264Encoder, Source};
-use real::{Driver, Limits, RealError, STEADY_DATAGRAM, Settings, ThreadedEncoder};
+use real::{Channel, Counters, Driver, Limits, RealError, STEADY_DATAGRAM, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, Supply, Video};
@@ -16,6 +17,7 @@ use super::log::Log;
 use super::{catch_interrupts, go_on, quic, refused, ticker};
 use crate::args::{self, Codec};
 use crate::failure::Failure;
+use crate::operations::{Figures, Sending, Streams, Verbosity};
 use crate::output;
 use crate::table::Table;
 use crate::values::Scheme;
@@ -34,6 +36,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         barcode: args.barcode,
     };
     let (source, trouble) = open(&clip)?;
+    let running = args.operations.start(Verbosity::warnings())?;
     let log = Log::open(args.qlog.as_ref(), Vantage::Sender, &format!("{} by {controller}", args.target))?;
     let line = match args.target.scheme {
         Scheme::Udp => None,
@@ -58,7 +61,19 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let mut sender = build(&how, &driver, source, log.tap())?;
     catch_interrupts();
     let start = driver.clock().now();
-    let run = drive(&mut driver, &mut sender);
+    let streams = Arc::new(Streams::default());
+    let slot = streams.begin();
+    running.board.show(move |out| streams.show(out));
+    let _log = line.as_ref().map(|line| line.channel.span().enter());
+    let run = drive(&mut driver, &mut sender, &mut |sender, driver| {
+        slot.post(Figures {
+            driver: *driver,
+            transport: line.as_ref().map(|line| line.channel.stats()),
+            inbox: line.as_ref().map(|line| line.channel.inbox().counters()),
+            sending: Some(Sending::of(sender)),
+            ..Figures::default()
+        });
+    });
     let elapsed = driver.clock().now() - start;
     let ended = match (&line, run) {
         (Some(line), Ok(()) | Err(RealError::Ended { .. })) => quic::hang_up(line, "the sender is done"),
@@ -78,11 +93,16 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
 }
 
 /// Runs until all is sent, an interrupt, or the end of the connection.
-fn drive(driver: &mut Driver, sender: &mut Sender) -> Result<(), RealError> {
+fn drive(
+    driver: &mut Driver,
+    sender: &mut Sender,
+    on_tick: &mut dyn FnMut(&Sender, &Counters),
+) -> Result<(), RealError> {
     let bar = ticker();
     let start = driver.clock().now();
     let limits = Limits { patience: Some(PATIENCE), ..Limits::default() };
-    let run = driver.run(sender, &limits, &mut |now, sender: &mut Sender, _| {
+    let run = driver.run(sender, &limits, &mut |now, sender: &mut Sender, counters| {
+        on_tick(sender, counters);
         bar.set_message(progress(sender, now - start));
         // A sender that waits for nothing any more may not have looked at its clock since; only then is it done.
         sender.wake(now);

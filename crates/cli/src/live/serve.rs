@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use real::Clock;
-use real::quic::{Gate, Identity, Limits, Runtime, Token};
+use real::quic::{Credentials, DoorWatch, Gate, Identity, Limits, Runtime, Token};
 use real::web::{Pages, Visitor, WebServer};
 use serde_json::json;
 use units::{Rate, Span};
@@ -16,9 +16,63 @@ use wire::SeenFrame;
 
 use super::guest;
 use super::{catch_interrupts, go_on};
-use crate::args;
 use crate::failure::Failure;
-use crate::values::{Feed, PictureSize};
+use crate::operations::{self, Certificate, Doors, Operations, Renewal, Status, Streams, Verbosity};
+use crate::values::{CcList, Feed, Input, PictureSize};
+
+/// `framewire serve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire serve --input synthetic
+  framewire serve --input clip.mp4 --cc copa --listen 127.0.0.1:4433 --token secret
+  framewire serve --input clip.mp4 --viewers 16 --metrics 127.0.0.1:9090 --log-format json 2>> serve.log
+
+Open the address it prints in a browser with WebTransport and WebCodecs. `make web` builds the page.")]
+pub struct Serve {
+    /// The clip: Y4M, anything ffmpeg reads, or `synthetic`; it repeats
+    #[arg(long, value_name = "CLIP")]
+    pub input: Input,
+    /// Congestion controller each viewer begins with: NAME or NAME:OPTION=VALUE,OPTION=VALUE
+    #[arg(long, value_name = "CC", default_value = "sqp")]
+    pub cc: CcList,
+    /// Address and port to listen on, TCP for the page and UDP for the media
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4433")]
+    pub listen: SocketAddr,
+    /// Who knows this may watch; a new one is made and printed if left out
+    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
+    pub token: Option<Token>,
+    /// Viewers at a time, each with a sender and an encoder of its own
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub viewers: u8,
+    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
+    #[arg(long, value_name = "WxH")]
+    pub size: Option<PictureSize>,
+    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
+    #[arg(long)]
+    pub fps: Option<f64>,
+    /// Burn each picture's number into its corner, so that the page can read it from what it draws
+    #[arg(long)]
+    pub barcode: bool,
+    /// Rate to start at
+    #[arg(long, default_value = "2mbit")]
+    pub initial: Rate,
+    /// Highest rate
+    #[arg(long, default_value = "100mbit")]
+    pub max: Rate,
+    /// Folder of the page; where `make web` puts it if left out
+    #[arg(long, value_name = "DIR")]
+    pub web: Option<PathBuf>,
+    /// Write down every frame captured and seen and how sending goes, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    #[command(flatten)]
+    pub certificate: Certificate,
+    #[command(flatten)]
+    pub doors: Doors,
+    #[command(flatten)]
+    pub operations: Operations,
+}
 
 /// How often the door looks whether it should close.
 const LOOK_UP: Span = Span::from_millis(200);
@@ -92,6 +146,8 @@ pub struct Service {
     /// Where WebTransport listens.
     pub transport: SocketAddr,
     show: Arc<Show>,
+    pages: Arc<Pages>,
+    streams: Arc<Streams>,
     viewers: u64,
     // Last: what is above runs on it.
     runtime: Runtime,
@@ -104,24 +160,41 @@ impl Service {
     /// Opens both doors: HTTP and WebTransport at `listen`.
     pub fn open(
         listen: SocketAddr,
+        identity: &Identity,
         token: Token,
         limits: Limits,
         folder: Option<&Path>,
         show: Show,
     ) -> Result<Service, Failure> {
         let folder = page_folder(folder);
-        let mut pages = Pages::read(&folder).map_err(Failure::input)?;
+        let pages = Arc::new(Pages::read(&folder).map_err(Failure::input)?);
         let runtime = Runtime::new(1).map_err(Failure::work)?;
-        let identity = Identity::self_signed(&[listen.ip().to_string(), "localhost".to_owned()]);
-        let identity = identity.map_err(Failure::work)?;
         let gate = Gate::new(token, false, true);
-        let server = WebServer::open(&runtime, listen, &identity, gate, limits, Clock::shared());
+        let server = WebServer::open(&runtime, listen, identity, gate, limits, Clock::shared());
         let server = server.map_err(Failure::input)?;
-        let facts = facts(&show, server.local().port(), &identity.fingerprint().to_string());
-        pages.put("/server.json", facts.to_string().into_bytes());
-        let page = real::web::serve(&runtime, listen, pages).map_err(Failure::input)?;
-        let transport = server.local();
-        Ok(Service { server, page, transport, show: Arc::new(show), viewers: 0, runtime })
+        let page = real::http::serve(&runtime, listen, pages.clone()).map_err(Failure::input)?;
+        let (transport, show, streams) = (server.local(), Arc::new(show), Arc::default());
+        let service = Service { server, page, transport, show, pages, streams, viewers: 0, runtime };
+        service.introduce()(identity);
+        Ok(service)
+    }
+
+    /// Tells pages that connect from now on by which certificate they know us.
+    fn introduce(&self) -> impl Fn(&Identity) + Send + 'static {
+        let (show, pages, port) = (self.show.clone(), self.pages.clone(), self.transport.port());
+        move |identity| {
+            let facts = facts(&show, port, &hash(identity)).to_string();
+            pages.put("/server.json", facts.into_bytes());
+        }
+    }
+
+    /// What goes on at the door of the media.
+    fn watch(&self) -> DoorWatch {
+        self.server.watch()
+    }
+
+    fn credentials(&self) -> Credentials {
+        self.server.credentials()
     }
 
     /// Lets in who comes within a moment, each with a thread of its own.
@@ -140,13 +213,18 @@ impl Service {
     }
 
     fn entertain(&self, visitor: Visitor) {
-        let (show, number) = (self.show.clone(), self.viewers);
+        let (show, streams, number) = (self.show.clone(), self.streams.clone(), self.viewers);
         // A thread that can't be had costs this viewer the show, and nobody else: dropped, they are disconnected.
         let thread = std::thread::Builder::new().name(format!("viewer {number}"));
-        if let Err(error) = thread.spawn(move || guest::entertain(&show, number, visitor)) {
-            eprintln!("viewer {number}: {error}");
+        if let Err(error) = thread.spawn(move || guest::entertain(&show, &streams, number, visitor)) {
+            tracing::error!("no thread for viewer {number}: {error}");
         }
     }
+}
+
+/// The hash by which a browser may accept the certificate; nothing where it must be one that browsers trust anyway.
+fn hash(identity: &Identity) -> String {
+    if identity.suits_browsers_by_fingerprint() { identity.fingerprint().to_string() } else { String::new() }
 }
 
 /// What the page asks its server before it connects.
@@ -171,7 +249,7 @@ fn page_folder(named: Option<&Path>) -> PathBuf {
 }
 
 /// Serves until interrupted.
-pub fn serve(args: &args::Serve) -> Result<(), Failure> {
+pub fn serve(args: &Serve) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?.to_owned();
     let show = Show {
         input: Feed::Clip(args.input.clone()),
@@ -185,9 +263,23 @@ pub fn serve(args: &args::Serve) -> Result<(), Failure> {
     };
     // A clip that can't be opened should be known now, and not when somebody comes to see it.
     drop(guest::clip(&show)?);
+    let running = args.operations.start(Verbosity::events())?;
     let token = args.token.clone().unwrap_or_else(Token::generate);
-    let limits = Limits { guests: usize::from(args.viewers), ..Limits::default() };
-    let mut service = Service::open(args.listen, token.clone(), limits, args.web.as_deref(), show)?;
+    let limits = args.doors.limits(usize::from(args.viewers))?;
+    let names = vec![args.listen.ip().to_string(), "localhost".to_owned()];
+    let identity = args.certificate.identity(&names)?;
+    let mut service =
+        Service::open(args.listen, &identity, token.clone(), limits, args.web.as_deref(), show)?;
+    let (status, watch, streams) = (Arc::new(Status::default()), service.watch(), service.streams.clone());
+    let shown = status.clone();
+    running.board.show(move |out| {
+        shown.show(out);
+        operations::of_door(&watch, out);
+        streams.show(out);
+    });
+    // Pages ask for the hash whenever they connect, so a certificate made here can be followed by another.
+    let renewal = Renewal::of(&args.certificate, Renewal::Made(names));
+    let _keeper = operations::keep(renewal, &identity, service.credentials(), &status, service.introduce());
     catch_interrupts();
     eprintln!("open http://{}/#token={} in a browser", service.page, token.secret());
     while go_on().is_continue() {

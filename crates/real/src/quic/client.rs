@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, ConnectionError, Endpoint, EndpointConfig, TokioRuntime};
+use tracing::{error_span, info};
 use units::Span;
 use wire::{Message, Offer, Role};
 
@@ -120,7 +121,9 @@ impl Call<'_> {
         let (codec, controller) = offer.map_err(|ended| self.of_end(ended))?;
         let endpoint = endpoint.clone();
         let idle = self.limits.idle;
-        let parts = Parts { connection, endpoint, inbox, control, messages, place: None, idle };
+        let span = error_span!("connection", %peer);
+        span.in_scope(|| info!("connected"));
+        let parts = Parts { connection, endpoint, inbox, control, messages, place: None, idle, span };
         Ok(Session { channel: Arc::new(QuicChannel::start(parts, runtime)), codec, controller })
     }
 

@@ -11,13 +11,19 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, RootCertStore};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, RootCertStore, SignatureAlgorithm};
 
 /// How long a certificate made at start is good for. Browsers accept by fingerprint only what is valid for at most 14 days
 /// in all (W3C WebTransport, "custom certificate requirements") and of ECDSA P-256.
 const VALID_FOR: Duration = Duration::from_secs(13 * 86_400);
 /// ... and it is valid from this long ago, for clients whose clocks are behind.
 const VALID_BEFORE: Duration = Duration::from_secs(3_600);
+
+/// The longest validity of a certificate that browsers accept by fingerprint.
+const BY_FINGERPRINT: Duration = Duration::from_secs(14 * 86_400);
+/// The end of the year 9999, which in a certificate stands for no end (RFC 5280 section 4.1.2.5), in seconds since 1970.
+const LAST_DAY: u64 = 253_402_300_799;
 
 /// Why there is no identity. Each prints as one line.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +114,7 @@ impl Identity {
         if let Some(text) = out_of_date(&identity.chain[0]) {
             return Err(IdentityError::Validity { path: certificate.to_owned(), text });
         }
-        identity.server_tls(&[]).map(|_| identity)
+        identity.certified_key().map(|_| identity)
     }
 
     /// A new key, and a certificate that it signs itself, for these host names and addresses.
@@ -154,21 +160,35 @@ impl Identity {
         self.key.clone_key()
     }
 
-    /// TLS 1.3 for a server of this identity that speaks the protocols `alpn`.
-    ///
-    /// # Errors
-    /// [`IdentityError::Unusable`] if key and certificate don't belong together.
-    pub fn server_tls(&self, alpn: &[&[u8]]) -> Result<rustls::ServerConfig, IdentityError> {
-        let unusable = |error: rustls::Error| IdentityError::Unusable(error.to_string());
-        let builder = rustls::ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(unusable)?
-            .with_no_client_auth();
-        let mut config = builder.with_single_cert(self.chain.clone(), self.key()).map_err(unusable)?;
-        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-        // Media waits for Ready, so there is nothing that 0-RTT could carry, and it can be replayed.
-        config.max_early_data_size = 0;
-        Ok(config)
+    /// From when and until when the certificate is valid; `None` for an end that it leaves open, or a certificate so strange
+    /// that nobody would accept it.
+    pub fn validity(&self) -> (Option<SystemTime>, Option<SystemTime>) {
+        let date = |time: UnixTime| SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs());
+        let at = |secs| dates(&self.chain[0], UnixTime::since_unix_epoch(Duration::from_secs(secs)));
+        let start = match at(0) {
+            Some(CertificateError::NotValidYetContext { not_before, .. }) => Some(date(not_before)),
+            _ => None,
+        };
+        let end = match at(LAST_DAY) {
+            Some(CertificateError::ExpiredContext { not_after, .. }) => Some(date(not_after)),
+            _ => None,
+        };
+        (start, end)
+    }
+
+    /// Whether browsers accept it by its fingerprint alone (W3C WebTransport, "custom certificate requirements"): an ECDSA key, and
+    /// valid for two weeks at most. Otherwise they ask, as everywhere, who signed it and for which name.
+    pub fn suits_browsers_by_fingerprint(&self) -> bool {
+        let (Some(start), Some(end)) = self.validity() else { return false };
+        let short = end.duration_since(start).is_ok_and(|length| length <= BY_FINGERPRINT);
+        let kind = self.certified_key().map(|certified| certified.key.algorithm());
+        short && matches!(kind, Ok(SignatureAlgorithm::ECDSA))
+    }
+
+    /// Certificate and key as TLS wants them.
+    pub(super) fn certified_key(&self) -> Result<CertifiedKey, IdentityError> {
+        let key = CertifiedKey::from_der(self.chain.clone(), self.key(), &provider());
+        key.map_err(|error| IdentityError::Unusable(error.to_string()))
     }
 }
 
@@ -254,6 +274,16 @@ mod tests {
         assert!(out_of_date(&of(now - 2 * day, now - day).chain[0]).unwrap().contains("expired"));
         assert!(out_of_date(&of(now + day, now + 2 * day).chain[0]).unwrap().contains("not valid yet"));
         assert_eq!(out_of_date(&Identity::self_signed(&names()).unwrap().chain[0]), None);
+    }
+
+    #[test]
+    fn validity_is_what_was_asked_for() {
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        let day = Duration::from_secs(86_400);
+        let of = |days| Identity::self_signed_for(&names(), start, start + days * day).unwrap();
+        assert_eq!(of(14).validity(), (Some(start), Some(start + 14 * day)));
+        assert!(of(14).suits_browsers_by_fingerprint() && !of(15).suits_browsers_by_fingerprint());
+        assert!(Identity::self_signed(&names()).unwrap().suits_browsers_by_fingerprint());
     }
 
     #[test]

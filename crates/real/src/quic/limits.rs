@@ -15,14 +15,20 @@ use super::identity::IdentityError;
 pub struct Limits {
     /// Connections that have shown the token, at a time. Each may cost [`MEMORY`](Limits::MEMORY).
     pub guests: usize,
-    /// Connections that have not shown it yet, at a time.
+    /// Connections that have not shown it yet, at a time. Each may cost [`STRANGER_MEMORY`](Limits::STRANGER_MEMORY).
     pub strangers: usize,
+    /// Connections of one address, with or without token, at a time. An IPv6 customer's whole /64 counts as one address.
+    pub per_address: usize,
+    /// Bytes that all connections together may make us hold. Where one more would be too many, it is refused.
+    pub memory: usize,
     /// How long each of them may take for the handshake, and again to say what for.
     pub open_within: Span,
     /// Handshakes a second in the long run, and at once after a pause. Each costs a signature and a key exchange. When half
     /// of them are used, newcomers must first show that they receive what is sent to their address (RFC 9000 section
     /// 8.1.2).
     pub handshakes: u32,
+    /// The same for each address.
+    pub handshakes_per_address: u32,
     /// A peer that is silent for this long is gone.
     pub idle: Span,
     /// While there is nothing else to say, a sign of life is sent this often: it keeps NATs open and finds out that a peer
@@ -31,15 +37,19 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Eight guests, 32 strangers, 3 s for each step at the door (a handshake takes a few round trips), 20 handshakes a
-    /// second (all guests coming back at once, twice over), silence of 10 s (a tunnel on a train), a sign of life every 3 s
-    /// (three may be lost before that).
+    /// Eight guests, 32 strangers, eight connections of one address (all guests behind one NAT, yet a quarter of the
+    /// strangers' places), 128 MB (room for 80 guests beside the strangers), 3 s for each step at the door (a handshake takes a few
+    /// round trips), 20 handshakes a second (all guests coming back at once, twice over), five of them of one address (a
+    /// quarter again), silence of 10 s (a tunnel on a train), a sign of life every 3 s (three may be lost before that).
     fn default() -> Limits {
         Limits {
             guests: 8,
             strangers: 32,
+            per_address: 8,
+            memory: 128_000_000,
             open_within: Span::from_secs(3),
             handshakes: 20,
+            handshakes_per_address: 5,
             idle: Span::from_secs(10),
             keep_alive: Span::from_secs(3),
         }
@@ -62,7 +72,9 @@ const WEB_WINDOW: u32 = 8 << 10;
 
 impl Limits {
     /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream and handshake.
-    pub const MEMORY: usize = SEND_BUFFER + RECEIVE_BUFFER + crate::channel::WAITING_BYTES + (64 << 10);
+    pub const MEMORY: usize = SEND_BUFFER + Limits::STRANGER_MEMORY + crate::channel::WAITING_BYTES;
+    /// The same before it has shown the token: it has no inbox, and nothing is sent to it.
+    pub const STRANGER_MEMORY: usize = RECEIVE_BUFFER + (64 << 10);
 
     /// quinn's settings of a connection.
     pub(crate) fn transport(&self) -> Result<Arc<TransportConfig>, IdentityError> {
@@ -159,10 +171,21 @@ impl Turnstile {
 
     /// Takes a turn, if there is one.
     pub fn turn(&mut self, now: Time) -> bool {
-        self.refill(now);
-        let open = self.left >= TURN;
+        let open = self.is_open(now);
         self.left -= if open { TURN } else { 0 };
         open
+    }
+
+    /// There is a turn to be had.
+    pub fn is_open(&mut self, now: Time) -> bool {
+        self.refill(now);
+        self.left >= TURN
+    }
+
+    /// All turns are back.
+    pub fn is_full(&mut self, now: Time) -> bool {
+        self.refill(now);
+        self.left == self.full()
     }
 
     /// More than half of the turns are used.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument, Span as LogSpan, info, warn};
 use units::Span;
 use wire::{Message, Refusal};
 
 use super::control::{ControlError, Messages};
+use super::doorman::{Doorman, Pass};
 use super::error::ended;
 use crate::RealError;
 use crate::channel::{Channel, ChannelStats, Ended, Inbox, Unsent};
@@ -25,7 +26,8 @@ pub struct QuicChannel {
     /// Our half of the control stream: dropping it would end it.
     _control: SendStream,
     /// A guest's place at a server.
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<Pass>,
+    span: LogSpan,
 }
 
 /// What a connection is made of once both sides have agreed.
@@ -35,8 +37,10 @@ pub(super) struct Parts {
     pub inbox: Arc<Inbox>,
     pub control: SendStream,
     pub messages: Messages<RecvStream>,
-    pub place: Option<OwnedSemaphorePermit>,
+    pub place: Option<Pass>,
     pub idle: Span,
+    /// What the log knows the connection by.
+    pub span: LogSpan,
 }
 
 /// How long a goodbye may take to get out.
@@ -45,9 +49,12 @@ const FAREWELL: std::time::Duration = std::time::Duration::from_millis(500);
 impl QuicChannel {
     /// Starts to take datagrams in.
     pub(super) fn start(parts: Parts, runtime: &Handle) -> QuicChannel {
-        let Parts { connection, endpoint, inbox, control, messages, place, idle } = parts;
-        runtime.spawn(take_datagrams(connection.clone(), inbox.clone(), idle));
-        runtime.spawn(take_messages(connection.clone(), messages, inbox.clone()));
+        let Parts { connection, endpoint, inbox, control, messages, place, idle, span } = parts;
+        let doorman = place.as_ref().map(|pass| pass.doorman().clone());
+        let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, doorman);
+        runtime.spawn(datagrams.instrument(span.clone()));
+        runtime.spawn(take_messages(connection.clone(), messages, inbox.clone()).instrument(span.clone()));
+        runtime.spawn(watch_path(connection.clone()).instrument(span.clone()));
         QuicChannel {
             connection,
             endpoint,
@@ -55,7 +62,13 @@ impl QuicChannel {
             runtime: runtime.clone(),
             _control: control,
             _place: place,
+            span,
         }
+    }
+
+    /// What the log knows the connection by; to be entered by threads that work for it.
+    pub fn span(&self) -> &LogSpan {
+        &self.span
     }
 
     /// Moves a client's end to another socket, bound to `local`: another port, or the address of another network. The
@@ -136,7 +149,12 @@ impl Drop for QuicChannel {
     }
 }
 
-async fn take_datagrams(connection: Connection, inbox: Arc<Inbox>, idle: Span) {
+async fn take_datagrams(
+    connection: Connection,
+    inbox: Arc<Inbox>,
+    idle: Span,
+    doorman: Option<Arc<Doorman>>,
+) {
     let error = loop {
         match connection.read_datagram().await {
             Ok(datagram) => inbox.put(&datagram),
@@ -144,6 +162,39 @@ async fn take_datagrams(connection: Connection, inbox: Arc<Inbox>, idle: Span) {
         }
     };
     inbox.end(ended(error, idle));
+    let Some(how) = inbox.ended() else { return };
+    if let Some(doorman) = doorman {
+        doorman.tally.end(&how);
+    }
+    tell_end(&how, &connection.stats());
+}
+
+/// Tells the log how a connection ended, and what it carried.
+pub(crate) fn tell_end(how: &Ended, stats: &quinn::ConnectionStats) {
+    let kind = Ended::KINDS[how.kind()];
+    let (sent_bytes, received_bytes, lost_packets) =
+        (stats.udp_tx.bytes, stats.udp_rx.bytes, stats.path.lost_packets);
+    match how {
+        Ended::Local | Ended::Bye(_) | Ended::Reload | Ended::Refused(..) => {
+            info!(kind, sent_bytes, received_bytes, lost_packets, "ended: {how}");
+        }
+        _ => warn!(kind, sent_bytes, received_bytes, lost_packets, "ended: {how}"),
+    }
+}
+
+/// How often it is looked whether the peer has moved. QUIC follows it at once; this is for the log.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Tells the log when the peer has another address.
+pub(crate) async fn watch_path(connection: Connection) {
+    let mut known = connection.remote_address();
+    while tokio::time::timeout(LOOK_EVERY, connection.closed()).await.is_err() {
+        let peer = connection.remote_address();
+        if peer != known {
+            info!(from = %known, to = %peer, "the peer has moved");
+            known = peer;
+        }
+    }
 }
 
 /// Waits for what the peer says after the greeting.

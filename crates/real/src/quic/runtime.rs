@@ -27,6 +27,20 @@ impl Runtime {
         Ok(Runtime(runtime))
     }
 
+    /// One ordinary thread, for what need not be prompt and must not hold up what does: answering a scraper, say.
+    ///
+    /// # Errors
+    /// As [`new`](Runtime::new).
+    pub fn ordinary() -> io::Result<Runtime> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("errands")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        Ok(Runtime(runtime))
+    }
+
     /// To start tasks on it.
     pub fn handle(&self) -> &Handle {
         self.0.handle()

@@ -242,7 +242,8 @@ fn without_the_token_nobody_gets_in() {
     assert!(matches!(error, QuicError::Refused { why: Refusal::Role, .. }), "{error}");
     assert!(house.server.accept(Span::from_millis(50)).is_none());
     let counters = house.server.counters();
-    assert_eq!((counters.refused, counters.admitted), (2, 0));
+    assert_eq!([Reason::Token, Reason::Role].map(|reason| counters.refused(reason)), [1, 1]);
+    assert_eq!(counters.admitted, 0);
 }
 
 /// A connection past TLS that has said nothing yet.
@@ -455,7 +456,7 @@ fn handshakes_have_a_rate_and_an_honest_stream_does_not_feel_it() {
     let counters = server.counters();
     println!("60 attempts at once, 4 a second allowed: {counters:?}");
     assert!(counters.handshakes <= 4 + 8, "{counters:?}");
-    assert!(counters.turned_away + counters.retried >= 40, "{counters:?}");
+    assert!(counters.turned_away() + counters.retried >= 40, "{counters:?}");
     assert!(notebook.packets.len() >= 2_950, "{} of 3000 arrived", notebook.packets.len());
 }
 
@@ -482,4 +483,42 @@ fn nobody_there_is_told_from_somebody_else() {
         (call.peer, call.patience) = (nobody.local_addr().unwrap(), Span::from_millis(300));
     });
     assert!(matches!(error, QuicError::Silent { .. }) && !error.is_of_input(), "{error}");
+}
+
+#[test]
+fn a_replaced_certificate_is_for_newcomers_and_those_inside_stay() {
+    let mut house = House::new(Limits::default());
+    let (near, far) = house.connect();
+    let old = house.pin;
+    let next = Identity::self_signed(&names()).unwrap();
+    house.server.credentials().replace(&next).unwrap();
+    let error = house.error(|_| ());
+    let found = next.fingerprint();
+    assert!(
+        matches!(error, QuicError::Distrusted { distrust: Distrust::Pin { pinned, found: seen }, .. } if pinned == old && seen == found),
+        "{error}"
+    );
+    house.pin = found;
+    house.connect();
+    let mut sender = Metronome::new(200, Span::from_micros(500), STEADY_DATAGRAM);
+    let (notebook, _) = converse(&near, &far, &mut sender, &mut |_| ());
+    assert_eq!(near.inbox().ended(), None);
+    assert!(notebook.packets.len() >= 190, "{} of 200 arrived", notebook.packets.len());
+}
+
+#[test]
+fn a_doors_watch_knows_who_is_here_and_how_they_went() {
+    let mut house = House::new(quick());
+    let watch = house.server.watch();
+    let (near, far) = house.connect();
+    assert_eq!(watch.crowd(), Crowd { guests: 1, strangers: 0, memory: Limits::MEMORY });
+    near.finish("enough");
+    end_of(&far, &house.limits);
+    drop(far);
+    let deadline = Clock::shared().now() + PATIENCE;
+    while watch.counters().ended.iter().sum::<u64>() == 0 && Clock::shared().now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let bye = Ended::KINDS.iter().position(|kind| *kind == "bye").unwrap();
+    assert_eq!((watch.crowd().guests, watch.counters().ended[bye]), (0, 1));
 }

@@ -142,13 +142,14 @@ impl Means {
 
 fn explain(error: rustls::Error, found: Fingerprint, name: &ServerName<'_>) -> Distrust {
     use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
-        UnknownIssuer,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, UnknownIssuer,
     };
     match error {
         rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => Distrust::Expired,
         rustls::Error::InvalidCertificate(NotValidYet | NotValidYetContext { .. }) => Distrust::NotYet,
-        rustls::Error::InvalidCertificate(UnknownIssuer) => Distrust::Unknown(found),
+        // A signature by another key of a name we know is as good as one by a name we don't.
+        rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => Distrust::Unknown(found),
         rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
             Distrust::Name(name.to_str().into_owned())
         }

@@ -7,29 +7,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::quic::Echoes;
-use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{
-    Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime,
-};
+use quinn::{Connection, EndpointConfig, RecvStream, SendStream};
 use tokio::time::timeout;
+use tracing::{Instrument, info, warn};
 use units::Span;
 use wire::{Message, Offer, Refusal};
 
-use super::{ALPN, TICK, TransferError, transport};
-use crate::quic::{Gate, Identity, IdentityError, Messages, Request, Runtime, Token, write};
-use crate::{Clock, RealError, socket};
+use super::{ALPN, TICK, TransferError, expect_a_file, transport};
+use crate::quic::{
+    Credentials, DoorWatch, Gate, Hall, Identity, Limits, Listening, Newcomer, QuicError, Runtime, Token,
+    write,
+};
+use crate::{Clock, Ended, RealError};
 
-/// A newcomer says what for within this, as at the door of a media server ([`crate::quic::Limits::open_within`]).
-const OPEN_WITHIN: Duration = Duration::from_secs(3);
-/// Connections that wait while a file is taken; others are refused.
-const WAITING: usize = 4;
+/// How long a sender's end may take to acknowledge our last words.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Takes files, one at a time.
 pub struct Dock {
-    runtime: Runtime,
-    endpoint: Endpoint,
-    gate: Gate,
+    hall: Hall,
     clock: Clock,
+    // Last: what is above runs on it.
+    runtime: Runtime,
 }
 
 /// A file that has come.
@@ -51,33 +50,32 @@ type Open<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn Write>>;
 /// Told how many bytes have come, the caller says whether to go on.
 type OnTick<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
-/// Somebody with the token.
-struct Visit {
-    connection: Connection,
-    request: Request,
-    control: SendStream,
-}
-
 impl Dock {
+    /// What a dock does for its peers by default: the sender whose file is taken and three that wait.
+    pub fn limits() -> Limits {
+        Limits { guests: 4, ..Limits::default() }
+    }
+
     /// Listens at `listen` as `identity`, for those who know `token`.
     ///
     /// # Errors
     /// [`TransferError`] if the address can't be had, or the identity is of no use.
-    pub fn open(listen: SocketAddr, identity: &Identity, token: Token) -> Result<Dock, TransferError> {
-        let tls = identity.server_tls(&[ALPN])?;
-        let crypto =
-            QuicServerConfig::try_from(tls).map_err(|error| IdentityError::Unusable(error.to_string()))?;
-        let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-        config.transport_config(Arc::new(transport())).max_incoming(WAITING);
-        let wrong = |source| RealError::new(listen, source);
-        let runtime = Runtime::new(2).map_err(wrong)?;
-        let socket = socket::bind(listen).map_err(wrong)?;
-        let endpoint = {
-            let _inside = runtime.handle().enter();
-            let quinn = Arc::new(TokioRuntime);
-            Endpoint::new(EndpointConfig::default(), Some(config), socket, quinn).map_err(wrong)?
-        };
-        Ok(Dock { runtime, endpoint, gate: Gate::new(token, true, false), clock: Clock::shared() })
+    pub fn open(
+        listen: SocketAddr,
+        identity: &Identity,
+        token: Token,
+        limits: Limits,
+    ) -> Result<Dock, TransferError> {
+        let runtime = Runtime::new(2).map_err(|source| RealError::new(listen, source))?;
+        let (gate, clock) = (Gate::new(token, true, false), Clock::shared());
+        let (transport, endpoint) = (Arc::new(transport()), EndpointConfig::default());
+        let what = Listening { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
+        let hall = Hall::open(&runtime, identity, what).map_err(|error| match error {
+            QuicError::Identity(error) => TransferError::Identity(error),
+            QuicError::Socket(error) => TransferError::Socket(error),
+            other => TransferError::Broken { peer: listen, text: other.to_string() },
+        })?;
+        Ok(Dock { hall, clock, runtime })
     }
 
     /// Where it listens.
@@ -85,7 +83,17 @@ impl Dock {
     /// # Errors
     /// Where the system can't tell.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        self.endpoint.local_addr()
+        self.hall.endpoint.local_addr()
+    }
+
+    /// To ask what goes on at the door from elsewhere.
+    pub fn watch(&self) -> DoorWatch {
+        self.hall.watch()
+    }
+
+    /// What newcomers are shown, to be replaced when it is renewed.
+    pub fn credentials(&self) -> Credentials {
+        self.hall.credentials.clone()
     }
 
     /// Waits for the next file of somebody who knows the token and writes it where `open` says; `None` if `on_tick` ends the
@@ -94,88 +102,80 @@ impl Dock {
     /// # Errors
     /// [`TransferError`] if the sender is lost, sends more than `limit` bytes, or the file can't be written.
     pub fn take(
-        &self,
+        &mut self,
         limit: u64,
         open: Open<'_>,
         on_tick: OnTick<'_>,
     ) -> Result<Option<Landed>, TransferError> {
-        self.runtime.handle().block_on(async {
-            let Some(visit) = self.wait(on_tick).await else { return Ok(None) };
-            self.land(visit, limit, open, on_tick).await.map(Some)
+        let Dock { hall, clock, runtime } = self;
+        runtime.handle().block_on(async {
+            let Some(newcomer) = wait(hall, on_tick).await else { return Ok(None) };
+            let log = newcomer.span.clone();
+            land(newcomer, *clock, limit, open, on_tick).instrument(log).await.map(Some)
         })
     }
+}
 
-    /// Waits for somebody who knows the token.
-    async fn wait(&self, on_tick: OnTick<'_>) -> Option<Visit> {
-        loop {
-            if on_tick(0).is_break() {
-                return None;
-            }
-            let Ok(incoming) = timeout(TICK, self.endpoint.accept()).await else { continue };
-            // Whoever is slow or wrong is turned away; the next may do better.
-            if let Ok(Some(visit)) = timeout(2 * OPEN_WITHIN, self.meet(incoming?)).await {
-                return Some(visit);
-            }
+/// Waits for somebody who knows the token.
+async fn wait(hall: &mut Hall, on_tick: OnTick<'_>) -> Option<Newcomer> {
+    loop {
+        if on_tick(0).is_break() {
+            return None;
+        }
+        if let Ok(newcomer) = timeout(TICK, hall.next()).await {
+            return newcomer;
         }
     }
+}
 
-    async fn meet(&self, incoming: Incoming) -> Option<Visit> {
-        let connection = incoming.await.ok()?;
-        let (mut control, receive) = connection.accept_bi().await.ok()?;
-        let mut messages = Messages::new(receive);
-        let judged = self.gate.greet(&mut messages, OPEN_WITHIN).await;
-        let answer = match &judged {
-            Ok(_) => Message::ready(Offer::default()),
-            Err((why, text)) => Message::Refused { why: *why, text },
-        };
-        write(&mut control, &answer).await.ok()?;
-        match judged {
-            Ok(request) => Some(Visit { connection, request, control }),
-            Err((why, text)) => {
-                part(&mut control).await;
-                connection.close((why as u32).into(), text.as_bytes());
-                None
-            }
+async fn land(
+    newcomer: Newcomer,
+    clock: Clock,
+    limit: u64,
+    open: Open<'_>,
+    on_tick: OnTick<'_>,
+) -> Result<Landed, TransferError> {
+    let Newcomer { request, connection, mut control, pass, .. } = newcomer;
+    let peer = connection.remote_address();
+    let gone = |_| TransferError::Broken { peer, text: "the sender is gone".to_owned() };
+    expect_a_file(&connection);
+    write(&mut control, &Message::ready(Offer::default())).await.map_err(gone)?;
+    tokio::spawn(echo(connection.clone(), clock));
+    let outcome = match open(&request.name) {
+        Ok(mut sink) => {
+            let outcome = receive(&connection, &mut *sink, limit, on_tick).await;
+            outcome.and_then(|seen| sink.flush().map(|()| seen).map_err(TransferError::from))
         }
+        Err(error) => Err(TransferError::from(error)),
+    };
+    let last = match &outcome {
+        Ok(_) => Message::Bye { text: "" },
+        Err(_) => Message::Refused { why: Refusal::Other, text: "the receiver gave up" },
+    };
+    // A sender that is gone need not be told.
+    if write(&mut control, &last).await.is_ok() {
+        part(&mut control).await;
     }
-
-    async fn land(
-        &self,
-        visit: Visit,
-        limit: u64,
-        open: Open<'_>,
-        on_tick: OnTick<'_>,
-    ) -> Result<Landed, TransferError> {
-        let Visit { connection, request, mut control } = visit;
-        tokio::spawn(echo(connection.clone(), self.clock));
-        let peer = connection.remote_address();
-        let mut sink = open(&request.name)?;
-        let outcome = receive(&connection, &mut *sink, limit, on_tick).await;
-        let outcome = outcome.and_then(|seen| sink.flush().map(|()| seen).map_err(TransferError::from));
-        let last = match &outcome {
-            Ok(_) => Message::Bye { text: "" },
-            Err(_) => Message::Refused { why: Refusal::Other, text: "the receiver gave up" },
-        };
-        // A sender that is gone need not be told.
-        if write(&mut control, &last).await.is_ok() {
-            part(&mut control).await;
-        }
-        connection.close(0u32.into(), b"");
-        let (bytes, elapsed) = outcome?;
-        Ok(Landed { peer, name: request.name, bytes, elapsed })
-    }
+    connection.close(0u32.into(), b"");
+    pass.doorman().tally.end(&match &outcome {
+        Ok(_) => Ended::Bye(String::new()),
+        Err(error) => Ended::Failed(error.to_string()),
+    });
+    let (bytes, elapsed) = outcome.inspect_err(|error| warn!("the file was lost: {error}"))?;
+    info!(bytes, name = ?request.name, "the file is whole");
+    Ok(Landed { peer, name: request.name, bytes, elapsed })
 }
 
 impl Drop for Dock {
     fn drop(&mut self) {
-        self.endpoint.close(0u32.into(), b"the receiver ends");
+        self.hall.endpoint.close(0u32.into(), b"the receiver ends");
     }
 }
 
 /// Lets the last message arrive before the connection is closed.
 async fn part(control: &mut SendStream) {
     if control.finish().is_ok() {
-        let _ = timeout(OPEN_WITHIN, control.stopped()).await;
+        let _ = timeout(LAST_WORDS, control.stopped()).await;
     }
 }
 

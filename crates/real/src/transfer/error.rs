@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use units::Span;
+use wire::Refusal;
 
 use crate::RealError;
 use crate::quic::{Distrust, IdentityError};
@@ -30,7 +31,9 @@ pub enum TransferError {
     Refused {
         /// The server.
         peer: SocketAddr,
-        /// Why, in its words.
+        /// Why.
+        why: Refusal,
+        /// The same in its words.
         text: String,
     },
     /// No answer.
@@ -70,12 +73,10 @@ pub enum TransferError {
 impl TransferError {
     /// Whether something that was given is the cause (a pin, a token, an address), rather than the network.
     pub fn is_of_input(&self) -> bool {
-        matches!(
-            self,
-            TransferError::Socket(_)
-                | TransferError::Identity(_)
-                | TransferError::Distrusted { .. }
-                | TransferError::Refused { .. }
-        )
+        match self {
+            TransferError::Socket(_) | TransferError::Identity(_) | TransferError::Distrusted { .. } => true,
+            TransferError::Refused { why, .. } => *why != Refusal::Busy,
+            _ => false,
+        }
     }
 }

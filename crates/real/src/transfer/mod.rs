@@ -22,38 +22,54 @@ pub use upload::{Underway, Upload, Uploaded};
 
 use std::time::Duration;
 
+use units::Span;
+
+use crate::quic::duration;
+
 /// What we call the protocol in the TLS handshake.
 const ALPN: &[u8] = b"framewire-bulk/1";
 
 /// A peer that is silent for this long is gone.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE: Span = Span::from_secs(10);
 /// ... so whoever has nothing to say gives a sign of life this often.
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// How often the caller is told how far it got, and may stop.
 const TICK: Duration = Duration::from_millis(200);
 /// Bytes of a stream that may be on their way: 1.3 s at 100 Mbit/s, so that only congestion control limits.
 const WINDOW: u32 = 16 << 20;
+/// The same before the token was shown, and while a sender waits for its turn: the greeting is a few hundred bytes.
+const GREETING_WINDOW: u32 = 16 << 10;
+/// Bytes of timing probes that wait to be answered: a second of one a millisecond.
+const PROBES: usize = 64 << 10;
 /// Bytes read from a file at once.
 const CHUNK: usize = 64 << 10;
 
-/// quinn's settings at both ends.
+/// quinn's settings at both ends. Neither takes a file until [`expect_a_file`] is called.
 fn transport() -> quinn::TransportConfig {
     let mut config = quinn::TransportConfig::default();
-    let idle = quinn::IdleTimeout::try_from(IDLE).expect("ten seconds are a timeout");
+    let idle = quinn::IdleTimeout::try_from(duration(IDLE)).expect("ten seconds are a timeout");
     config
         .max_idle_timeout(Some(idle))
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_concurrent_bidi_streams(1u32.into())
-        .max_concurrent_uni_streams(1u32.into())
+        .max_concurrent_uni_streams(0u32.into())
+        .datagram_receive_buffer_size(Some(PROBES))
         .stream_receive_window(WINDOW.into())
-        .receive_window(WINDOW.into())
+        .receive_window(GREETING_WINDOW.into())
         .send_window(u64::from(WINDOW));
     config
+}
+
+/// From now on a peer may send a file.
+fn expect_a_file(connection: &quinn::Connection) {
+    connection.set_receive_window(WINDOW.into());
+    connection.set_max_concurrent_uni_streams(1u32.into());
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
+    use std::net::SocketAddr;
     use std::ops::ControlFlow;
     use std::sync::{Arc, Mutex};
     use std::thread;
@@ -80,9 +96,9 @@ mod tests {
         (0..3_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
     }
 
-    fn upload(dock: &Dock, identity: &Identity, token: &Token) -> Result<Uploaded, TransferError> {
+    fn upload(at: SocketAddr, identity: &Identity, token: &Token) -> Result<Uploaded, TransferError> {
         let call = Upload {
-            peer: dock.local().unwrap(),
+            peer: at,
             host: "localhost",
             trust: Trust::Pin(identity.fingerprint()),
             token,
@@ -109,14 +125,16 @@ mod tests {
     #[test]
     fn a_file_arrives_whole_and_its_packets_are_timed() {
         let (identity, token) = (identity(), Token::generate());
-        let dock = Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone()).unwrap();
+        let mut dock =
+            Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone(), Dock::limits()).unwrap();
+        let at = dock.local().unwrap();
         let shelf = Shelf::default();
         let (landed, uploaded) = thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let sink = shelf.clone();
                 dock.take(u64::MAX, &mut |_| Ok(Box::new(sink.clone())), &mut until_late())
             });
-            let uploaded = upload(&dock, &identity, &token);
+            let uploaded = upload(at, &identity, &token);
             (landing.join().unwrap(), uploaded)
         });
         let (landed, uploaded) = (landed.unwrap().unwrap(), uploaded.unwrap());
@@ -128,19 +146,21 @@ mod tests {
     #[test]
     fn a_wrong_token_or_pin_is_refused_and_the_dock_goes_on() {
         let (identity, token) = (identity(), Token::generate());
-        let dock = Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone()).unwrap();
+        let mut dock =
+            Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone(), Dock::limits()).unwrap();
+        let at = dock.local().unwrap();
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> =
                     &mut |_| Ok(Box::new(io::sink()));
                 dock.take(u64::MAX, open, &mut until_late())
             });
-            let wrong = upload(&dock, &identity, &Token::generate()).unwrap_err().to_string();
+            let wrong = upload(at, &identity, &Token::generate()).unwrap_err().to_string();
             assert!(wrong.contains("the token is wrong"), "{wrong}");
             let other = Identity::self_signed(&["localhost".to_owned()]).unwrap();
-            let wrong = upload(&dock, &other, &token).unwrap_err().to_string();
+            let wrong = upload(at, &other, &token).unwrap_err().to_string();
             assert!(wrong.contains("fingerprint"), "{wrong}");
-            upload(&dock, &identity, &token).unwrap();
+            upload(at, &identity, &token).unwrap();
             assert_eq!(landing.join().unwrap().unwrap().unwrap().bytes, 3_000_000);
         });
     }
@@ -148,14 +168,16 @@ mod tests {
     #[test]
     fn what_is_larger_than_allowed_is_not_taken() {
         let (identity, token) = (identity(), Token::generate());
-        let dock = Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone()).unwrap();
+        let mut dock =
+            Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone(), Dock::limits()).unwrap();
+        let at = dock.local().unwrap();
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> =
                     &mut |_| Ok(Box::new(io::sink()));
                 dock.take(1_000_000, open, &mut until_late())
             });
-            assert!(upload(&dock, &identity, &token).is_err());
+            assert!(upload(at, &identity, &token).is_err());
             assert!(landing.join().unwrap().unwrap_err().to_string().contains("more than"));
         });
     }

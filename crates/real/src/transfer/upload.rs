@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use ::quic::{Congestion, Timing, Totals};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, RecvStream, SendStream, TokioRuntime};
+use quinn::{
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, RecvStream, SendStream, TokioRuntime,
+};
 use tokio::time::{sleep, timeout};
 use units::Span;
 use wire::{Message, Offer, Role};
 
-use super::{ALPN, CHUNK, TICK, TransferError, transport};
-use crate::quic::{IdentityError, Messages, Runtime, Token, Trust, write};
+use super::{ALPN, CHUNK, IDLE, TICK, TransferError, transport};
+use crate::channel::Ended;
+use crate::quic::{IdentityError, Messages, Runtime, Token, Trust, ended, write};
 use crate::{RealError, socket};
 
 /// How often it is asked whether a probe is due; tokio's clock is no finer.
@@ -122,7 +125,7 @@ impl Upload<'_> {
         let made = timeout(patience, async {
             let connection = connecting.await.map_err(|error| match verdict.get() {
                 Some(distrust) => TransferError::Distrusted { peer: self.peer, distrust },
-                None => self.broken(&error),
+                None => self.of_end(error),
             })?;
             let (control, messages) = self.greet(&connection).await?;
             Ok((connection, control, messages))
@@ -138,15 +141,16 @@ impl Upload<'_> {
         let most = (0..=self.name.len().min(255)).rev().find(|&at| self.name.is_char_boundary(at));
         let name = &self.name[..most.unwrap_or(0)];
         let open = Message::open(Role::Publish, self.token.secret(), name, Offer::default());
-        write(&mut control, &open).await.map_err(|error| self.broken(&error))?;
+        // A stream that ends is the end of the connection, which has a reason of its own.
+        let written = write(&mut control, &open).await.is_ok();
         let mut messages = Messages::new(answers);
         match messages.next().await {
-            Ok(Message::Ready { .. }) => {}
-            Ok(Message::Refused { text, .. }) => {
-                return Err(TransferError::Refused { peer: self.peer, text: text.to_owned() });
+            Ok(Message::Ready { .. }) if written => {}
+            Ok(Message::Refused { why, text }) => {
+                return Err(TransferError::Refused { peer: self.peer, why, text: text.to_owned() });
             }
             Ok(other) => return Err(self.broken(&format!("the receiver answered with {other:?}"))),
-            Err(error) => return Err(self.broken(&error)),
+            Err(_) => return Err(self.of_end(connection.closed().await)),
         }
         Ok((control, messages))
     }
@@ -202,13 +206,20 @@ impl Upload<'_> {
         loop {
             match timeout(TICK, end.as_mut()).await {
                 Ok(Ok(Message::Bye { .. })) => return Ok(()),
-                Ok(Ok(Message::Refused { text, .. })) => {
-                    return Err(TransferError::Refused { peer: self.peer, text: text.to_owned() });
+                Ok(Ok(Message::Refused { why, text })) => {
+                    return Err(TransferError::Refused { peer: self.peer, why, text: text.to_owned() });
                 }
                 Ok(Ok(other)) => return Err(self.broken(&format!("the receiver ended with {other:?}"))),
                 Ok(Err(error)) => return Err(self.why(connection, &error)),
                 Err(_) => progress.tell(written)?,
             }
+        }
+    }
+
+    fn of_end(&self, error: ConnectionError) -> TransferError {
+        match ended(error, IDLE) {
+            Ended::Refused(why, text) => TransferError::Refused { peer: self.peer, why, text },
+            other => self.broken(&other),
         }
     }
 

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
+use tracing::{Instrument, Span as LogSpan};
 use units::Span;
 use wire::{Message, Refusal, SeenFrame, Viewing};
 use wtransport::error::SendDatagramError;
 use wtransport::{Connection, RecvStream, SendStream, VarInt};
 
 use crate::channel::{Channel, ChannelStats, Ended, Inbox, Unsent};
-use crate::quic::{ControlError, Messages, ended};
+use crate::quic::{ControlError, Doorman, Messages, Pass, ended, tell_end, watch_path};
 use crate::{Clock, Waker};
 
 /// What a viewer said on its control stream.
@@ -51,7 +52,8 @@ pub struct WebChannel {
     say: mpsc::Sender<Vec<u8>>,
     heard: Arc<Mutex<VecDeque<Heard>>>,
     /// Its place at the server.
-    _place: OwnedSemaphorePermit,
+    _place: Pass,
+    span: LogSpan,
 }
 
 /// What a session is made of once both sides have agreed.
@@ -61,21 +63,31 @@ pub(super) struct Parts {
     pub local: SocketAddr,
     pub control: SendStream,
     pub messages: Messages<RecvStream>,
-    pub place: OwnedSemaphorePermit,
+    pub place: Pass,
     pub idle: Span,
+    /// What the log knows the session by.
+    pub span: LogSpan,
 }
 
 impl WebChannel {
     /// Starts to take in datagrams and messages.
     pub(super) fn start(parts: Parts, runtime: &Handle) -> WebChannel {
-        let Parts { connection, inbox, local, control, messages, place, idle } = parts;
+        let Parts { connection, inbox, local, control, messages, place, idle, span } = parts;
         let (say, said) = mpsc::channel(SAID);
         let heard = Arc::new(Mutex::new(VecDeque::new()));
         let ear = Ear { heard: heard.clone(), say: say.clone(), clock: inbox.clock(), waker: inbox.waker() };
-        runtime.spawn(take_datagrams(connection.clone(), inbox.clone(), idle));
-        runtime.spawn(take_messages(connection.clone(), messages, inbox.clone(), ear));
+        let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, place.doorman().clone());
+        runtime.spawn(datagrams.instrument(span.clone()));
+        let messages = take_messages(connection.clone(), messages, inbox.clone(), ear);
+        runtime.spawn(messages.instrument(span.clone()));
         runtime.spawn(write_messages(control, said));
-        WebChannel { connection, inbox, local, say, heard, _place: place }
+        runtime.spawn(watch_path(connection.quic_connection().clone()).instrument(span.clone()));
+        WebChannel { connection, inbox, local, say, heard, _place: place, span }
+    }
+
+    /// What the log knows the session by; to be entered by threads that work for it.
+    pub fn span(&self) -> &LogSpan {
+        &self.span
     }
 
     /// Tells the viewer something, in its turn; false if it has not read what it was told before.
@@ -150,7 +162,7 @@ impl Drop for WebChannel {
     }
 }
 
-async fn take_datagrams(connection: Arc<Connection>, inbox: Arc<Inbox>, idle: Span) {
+async fn take_datagrams(connection: Arc<Connection>, inbox: Arc<Inbox>, idle: Span, doorman: Arc<Doorman>) {
     while let Ok(datagram) = connection.receive_datagram().await {
         inbox.put(&datagram.payload());
     }
@@ -158,6 +170,9 @@ async fn take_datagrams(connection: Arc<Connection>, inbox: Arc<Inbox>, idle: Sp
     let quic = connection.quic_connection();
     quic.close(0u32.into(), b"");
     inbox.end(ended(quic.closed().await, idle));
+    let Some(how) = inbox.ended() else { return };
+    doorman.tally.end(&how);
+    tell_end(&how, &quic.stats());
 }
 
 async fn write_messages(mut control: SendStream, mut said: mpsc::Receiver<Vec<u8>>) {

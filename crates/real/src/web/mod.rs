@@ -15,5 +15,5 @@ mod server;
 mod tests;
 
 pub use link::{Heard, WebChannel};
-pub use pages::{PageError, Pages, oracle, serve};
+pub use pages::{PageError, Pages};
 pub use server::{Visitor, WebServer};

@@ -4,13 +4,15 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tracing::{Instrument, Span as LogSpan, error_span, info};
 use units::Span;
 use wire::{Message, Offer, Refusal};
 use wtransport::endpoint::{IncomingSession, endpoint_side};
@@ -19,7 +21,8 @@ use wtransport::{Connection, Endpoint, SendStream, ServerConfig, VarInt};
 use super::link::{Parts, WebChannel};
 use crate::channel::Inbox;
 use crate::quic::{
-    Gate, Identity, Limits, Messages, QuicError, Request, Runtime, Turnstile, duration, write,
+    Credentials, DoorWatch, Doorman, Gate, Identity, Limits, Messages, Pass, QuicError, Reason, Request,
+    Runtime, Verdict, duration, told, write,
 };
 use crate::{Clock, RealError, socket};
 
@@ -32,6 +35,8 @@ const READ_WITHIN: Duration = Duration::from_secs(1);
 pub struct WebServer {
     local: SocketAddr,
     admitted: mpsc::Receiver<Visitor>,
+    doorman: Arc<Doorman>,
+    credentials: Credentials,
     runtime: Handle,
 }
 
@@ -57,7 +62,8 @@ impl WebServer {
         clock: Clock,
     ) -> Result<WebServer, QuicError> {
         let wrong = |source| RealError::new(listen, source);
-        let tls = identity.server_tls(&[wtransport::tls::WEBTRANSPORT_ALPN])?;
+        let credentials = Credentials::new(identity)?;
+        let tls = credentials.server_tls(&[wtransport::tls::WEBTRANSPORT_ALPN])?;
         let socket = socket::bind(listen).map_err(wrong)?;
         let local = socket.local_addr().map_err(wrong)?;
         let mut config = ServerConfig::builder()
@@ -68,23 +74,33 @@ impl WebServer {
         let _inside = runtime.handle().enter();
         let endpoint = Endpoint::server(config).map_err(wrong)?;
         let (sender, admitted) = mpsc::channel(limits.guests.max(1));
+        let doorman = Arc::new(Doorman::new(limits));
         let door = Door {
             local,
             gate,
-            limits,
             clock,
+            doorman: doorman.clone(),
             admitted: sender,
-            strangers: Arc::new(Semaphore::new(limits.strangers)),
-            places: Arc::new(Semaphore::new(limits.guests)),
+            met: AtomicU64::new(0),
             runtime: runtime.handle().clone(),
         };
         runtime.handle().spawn(Arc::new(door).watch(endpoint));
-        Ok(WebServer { local, admitted, runtime: runtime.handle().clone() })
+        Ok(WebServer { local, admitted, doorman, credentials, runtime: runtime.handle().clone() })
     }
 
     /// Where it listens.
     pub fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// To ask what goes on at the door from elsewhere.
+    pub fn watch(&self) -> DoorWatch {
+        DoorWatch::new(self.doorman.clone())
+    }
+
+    /// What newcomers are shown, to be replaced when it is renewed.
+    pub fn credentials(&self) -> Credentials {
+        self.credentials.clone()
     }
 
     /// The next who has shown the token; `None` if nobody does within `patience`.
@@ -122,30 +138,18 @@ async fn refuse(connection: &Connection, control: &mut SendStream, why: Refusal,
 struct Door {
     local: SocketAddr,
     gate: Gate,
-    limits: Limits,
     clock: Clock,
+    doorman: Arc<Doorman>,
     admitted: mpsc::Sender<Visitor>,
-    strangers: Arc<Semaphore>,
-    places: Arc<Semaphore>,
+    /// Connections begun so far, which numbers them for the log.
+    met: AtomicU64,
     runtime: Handle,
 }
 
 impl Door {
     async fn watch(self: Arc<Door>, endpoint: Endpoint<endpoint_side::Server>) {
-        let mut turnstile = Turnstile::new(self.limits.handshakes);
-        let within = duration(self.limits.open_within);
         while let Some(incoming) = self.next(&endpoint).await {
-            let place = self.strangers.clone().try_acquire_owned().ok();
-            let Some(place) = place.filter(|_| turnstile.turn(self.clock.now())) else {
-                incoming.refuse();
-                continue;
-            };
-            let door = self.clone();
-            self.runtime.spawn(async move {
-                // Whoever does not finish is forgotten.
-                let _ = timeout(2 * within, door.meet(incoming)).await;
-                drop(place);
-            });
+            self.look_at(incoming);
         }
         endpoint.close(VarInt::from_u32(0), b"the server ends");
     }
@@ -160,36 +164,91 @@ impl Door {
         .await
     }
 
-    /// Handshake, request, greeting, and in.
-    async fn meet(&self, incoming: IncomingSession) -> Option<()> {
-        let request = incoming.await.ok()?;
-        if request.path() != PATH {
-            request.not_found().await;
-            return None;
+    fn look_at(self: &Arc<Door>, incoming: IncomingSession) {
+        let (now, peer, tally) = (self.clock.now(), incoming.remote_address(), &self.doorman.tally);
+        // Whose address is not validated may be asked to show it (quinn's `Incoming`).
+        match self.doorman.look(now, peer.ip(), !incoming.remote_address_validated()) {
+            Verdict::Retry => {
+                tally.retry();
+                incoming.retry();
+            }
+            Verdict::Refuse(reason) => {
+                let words = reason.words(&self.doorman.limits);
+                error_span!("attempt", %peer).in_scope(|| tally.refuse(now, reason, &words));
+                incoming.refuse();
+            }
+            Verdict::Enter(pass) => {
+                tally.begin();
+                let number = self.met.fetch_add(1, Ordering::Relaxed);
+                let span = error_span!("viewer", number, %peer);
+                self.runtime.spawn(self.clone().receive(incoming, pass, span.clone()).instrument(span));
+            }
         }
-        let connection = Arc::new(request.accept().await.ok()?);
-        let (mut control, receive) = connection.accept_bi().await.ok()?;
+    }
+
+    async fn receive(self: Arc<Door>, incoming: IncomingSession, pass: Pass, span: LogSpan) {
+        let within = 2 * duration(self.doorman.limits.open_within);
+        let objection = match timeout(within, self.meet(incoming, pass, span)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(objection)) => objection,
+            Err(_) => (Reason::Late, "handshake and request were not finished in time".to_owned()),
+        };
+        let words = told(objection.0, &objection.1, &self.doorman.limits);
+        self.doorman.tally.refuse(self.clock.now(), objection.0, &words);
+    }
+
+    /// Handshake, request, greeting, and in.
+    async fn meet(
+        &self,
+        incoming: IncomingSession,
+        mut pass: Pass,
+        span: LogSpan,
+    ) -> Result<(), (Reason, String)> {
+        let broken = |error: wtransport::error::ConnectionError| (Reason::Handshake, error.to_string());
+        let request = incoming.await.map_err(broken)?;
+        if request.path() != PATH {
+            let text = format!("{} was asked for; the page asks for {PATH}", request.path());
+            request.not_found().await;
+            return Err((Reason::Malformed, text));
+        }
+        let connection = Arc::new(request.accept().await.map_err(broken)?);
+        let (mut control, receive) = connection.accept_bi().await.map_err(broken)?;
         let mut messages = Messages::new(receive);
-        match self.judge(&mut messages).await {
-            Ok((request, place, inbox)) => {
-                let (local, idle) = (self.local, self.limits.idle);
-                let parts = Parts { connection, inbox, local, control, messages, place, idle };
+        match self.judge(&mut messages, &mut pass).await {
+            Ok((request, inbox)) => {
+                self.doorman.tally.admit();
+                info!("let in");
+                let (local, idle) = (self.local, self.doorman.limits.idle);
+                let parts = Parts { connection, inbox, local, control, messages, place: pass, idle, span };
                 // There is room for as many as there are places; only a server that ends takes nobody any more.
                 let _ = self.admitted.try_send(Visitor { request, parts, runtime: self.runtime.clone() });
+                Ok(())
             }
-            Err((why, text)) => refuse(&connection, &mut control, why, &text).await,
+            Err((reason, why, text)) => {
+                refuse(&connection, &mut control, why, &text).await;
+                Err((reason, text))
+            }
         }
-        Some(())
     }
 
     async fn judge<R: tokio::io::AsyncRead + Unpin>(
         &self,
         messages: &mut Messages<R>,
-    ) -> Result<(Request, tokio::sync::OwnedSemaphorePermit, Arc<Inbox>), (Refusal, String)> {
-        let request = self.gate.greet(messages, duration(self.limits.open_within)).await?;
-        let busy = format!("the server has {} viewers, as many as it takes", self.limits.guests);
-        let place = self.places.clone().try_acquire_owned().map_err(|_| (Refusal::Busy, busy))?;
-        let inbox = Inbox::new(self.clock).map_err(|error| (Refusal::Other, error.to_string()))?;
-        Ok((request, place, Arc::new(inbox)))
+        pass: &mut Pass,
+    ) -> Result<(Request, Arc<Inbox>), (Reason, Refusal, String)> {
+        let limits = &self.doorman.limits;
+        let request = self.gate.greet(messages, duration(limits.open_within)).await;
+        let request = request.map_err(|(why, text)| (Reason::from(why), why, text))?;
+        let busy = |reason| {
+            let text = match reason {
+                Reason::Guests => format!("the server has {} viewers, as many as it takes", limits.guests),
+                _ => "the server is busy: try again later".to_owned(),
+            };
+            (reason, Refusal::Busy, text)
+        };
+        pass.admit().map_err(busy)?;
+        let inbox = Inbox::new(self.clock);
+        let inbox = inbox.map_err(|error| (Reason::Other, Refusal::Other, error.to_string()))?;
+        Ok((request, Arc::new(inbox)))
     }
 }

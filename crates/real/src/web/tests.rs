@@ -26,7 +26,8 @@ fn open(guests: usize) -> House {
     let runtime = Runtime::new(1).unwrap();
     let identity = Identity::self_signed(&["127.0.0.1".to_owned()]).unwrap();
     let gate = Gate::new("secret".parse().unwrap(), false, true);
-    let limits = Limits { guests, ..Limits::default() };
+    // Everybody here has one address.
+    let limits = Limits { guests, handshakes_per_address: 20, ..Limits::default() };
     let listen = "127.0.0.1:0".parse().unwrap();
     let server = WebServer::open(&runtime, listen, &identity, gate, limits, Clock::shared()).unwrap();
     House { server, identity, runtime }
@@ -172,4 +173,31 @@ fn a_server_that_ends_closes_its_sessions() {
     wait(|| channel.inbox().ended());
     let closed = async { tokio::time::timeout(Duration::from_secs(5), guest.connection.closed()).await };
     assert!(runtime.handle().block_on(closed).is_ok());
+}
+
+#[test]
+fn a_viewer_that_does_not_read_hears_no_more_and_others_do() {
+    let mut house = open(2);
+    let _deaf = house.come(Role::Watch, "secret");
+    let to_the_deaf = house.welcome();
+    let mut other = house.come(Role::Watch, "secret");
+    let to_the_other = house.welcome();
+    let status = Viewing::Status(Status { controller: "copa", ..Status::default() });
+    let mut out = [0; Viewing::MAX_LEN];
+    let length = status.encode(&mut out);
+    // What it is told fills its own QUIC's window (1.25 MB), then ours for its stream, then our queue, and that is all.
+    let mut told = 0;
+    for _ in 0..100_000 {
+        told += usize::from(to_the_deaf.say(&status));
+        if told % 32 == 0 {
+            std::thread::yield_now();
+        }
+    }
+    assert!(told * length < 2_000_000, "{told} messages of {length} bytes");
+    assert!(!to_the_deaf.say(&status));
+    assert!(to_the_other.say(&status));
+    let runtime = house.runtime.handle().clone();
+    assert!(matches!(runtime.block_on(other.messages.next()), Ok(Message::Ready { .. })));
+    runtime.block_on(other.messages.next()).unwrap();
+    assert_eq!(Viewing::decode(other.messages.last()), Ok(Some(status)));
 }

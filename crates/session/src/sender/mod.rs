@@ -64,6 +64,8 @@ pub struct Sender {
     rtt: Rtt,
     pacer: Pacer,
     decision: Decision,
+    /// What the encoder of the latest frame was asked for.
+    target: Option<Rate>,
     padding: u64,
     probe_seen: Option<u32>,
     /// Something was held back by the window since the last report, or most of it was used.
@@ -117,6 +119,7 @@ impl Sender {
             settled: Settled::default(),
             rtt: Rtt::default(),
             pacer: Pacer::in_bunches(config.bunch),
+            target: None,
             padding: 0,
             probe_seen: None,
             limited: false,
@@ -141,6 +144,16 @@ impl Sender {
     /// Smoothed round-trip time.
     pub fn srtt(&self) -> Span {
         self.rtt.smoothed()
+    }
+
+    /// How far the smoothed round trip lies above the smallest of the session: what waits in queues, or a path that has grown.
+    pub fn queue_delay(&self) -> Span {
+        (self.rtt.smoothed() - self.rtt.min()).max(Span::ZERO)
+    }
+
+    /// The bitrate that the latest frame was planned with, in datagram bits a second.
+    pub fn target(&self) -> Option<Rate> {
+        self.target
     }
 
     /// What the controller wants at present.

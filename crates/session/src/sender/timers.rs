@@ -17,6 +17,7 @@ impl Sender {
             if self.videos[index].capture_at().is_some_and(|at| at <= now) {
                 let view = self.rate_view(now, index);
                 let plan = self.policies.rate.plan(&view);
+                self.target = Some(plan.bitrate);
                 let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
                 self.videos[index].capture(now, plan, wander, &self.config, counters, tap);

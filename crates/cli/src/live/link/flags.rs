@@ -70,6 +70,8 @@ pub struct Link {
     pub up: Up,
     #[command(flatten)]
     pub down: Down,
+    #[command(flatten)]
+    pub metrics: crate::operations::Metrics,
 }
 
 /// What differs from inside to outside.

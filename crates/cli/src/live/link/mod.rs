@@ -2,6 +2,8 @@
 
 mod flags;
 #[cfg(target_os = "linux")]
+mod meter;
+#[cfg(target_os = "linux")]
 mod parquet;
 #[cfg(target_os = "linux")]
 mod report;
@@ -38,6 +40,7 @@ mod linux {
     use record::Tap;
     use units::Span;
 
+    use super::meter::Meters;
     use super::parquet::PacketFile;
     use super::{flags, report};
     use crate::failure::Failure;
@@ -56,9 +59,16 @@ mod linux {
         }
         let packets = args.log.as_deref().map(PacketFile::create).transpose()?;
         let (up_log, down_log) = (up.mahimahi(args)?, down.mahimahi(args)?);
-        emulator
-            .start(up.plan(args.seed, &up_log, &packets), down.plan(args.seed, &down_log, &packets))
-            .map_err(Failure::work)?;
+        let (mut ahead, mut back) =
+            (up.plan(args.seed, &up_log, &packets), down.plan(args.seed, &down_log, &packets));
+        let metrics = args.metrics.start()?;
+        if args.metrics.metrics.is_some() {
+            let mut meters = Meters::default();
+            ahead.logs.push(meters.meter("up"));
+            back.logs.push(meters.meter("down"));
+            metrics.board.show(move |out| meters.show(out));
+        }
+        emulator.start(ahead, back).map_err(Failure::work)?;
         let ended = emulator.run(command(&args.command), &mut keeper);
         let addresses = (emulator.outside(), emulator.inside());
         let outcome = emulator.finish();

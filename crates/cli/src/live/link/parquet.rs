@@ -107,7 +107,8 @@ fn ecn_name(ecn: Ecn) -> &'static str {
     }
 }
 
-fn cause_name(cause: Dropped) -> &'static str {
+/// What the cause of a drop is called in tables and metrics.
+pub fn cause_name(cause: Dropped) -> &'static str {
     match cause {
         Dropped::QueueFull => "queue_full",
         Dropped::QueuePolicy => "queue_policy",

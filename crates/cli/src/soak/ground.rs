@@ -1,0 +1,245 @@
+//! The server of a soak: what strangers attack and honest streams end at.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+
+use real::quic::{DoorCounters, Fingerprint, Gate, Guest, Identity, Limits, Reason, Runtime, Server, Token};
+use real::{Clock, Driver, Limits as RunLimits};
+use record::Tap;
+use serde_json::{Map, Value};
+use session::{Receiver, ReceiverConfig};
+use units::Span;
+use wire::Offer;
+
+use super::peers::VISITORS;
+use crate::failure::Failure;
+use crate::operations::{Exposition, of_door};
+
+/// How often the server looks whether it is to be restarted, and a guest's thread whether it is over.
+const TICK: Span = Span::from_millis(50);
+
+/// ... and for how long it lets go of the server between.
+const BETWEEN: Span = Span::from_millis(1);
+
+/// The server, from one restart to the next.
+struct House {
+    server: Server,
+    runtime: Runtime,
+    /// Its guests' threads, and what ends them.
+    guests: Vec<JoinHandle<()>>,
+    over: Arc<AtomicBool>,
+}
+
+impl House {
+    fn open(at: SocketAddr, identity: &Identity, token: &Token, limits: Limits) -> Result<House, Failure> {
+        let runtime = Runtime::new(1).map_err(Failure::work)?;
+        let gate = Gate::new(token.clone(), true, false);
+        let server = Server::open(&runtime, at, identity, gate, limits, Clock::shared());
+        let server = server.map_err(Failure::work)?;
+        Ok(House { server, runtime, guests: Vec::new(), over: Arc::default() })
+    }
+
+    /// Ends it without a word, as a crash would: without its threads it says no goodbye.
+    fn collapse(self) -> DoorCounters {
+        let House { server, runtime, guests, over } = self;
+        let counters = server.counters();
+        drop(runtime);
+        over.store(true, Ordering::Relaxed);
+        guests.into_iter().for_each(|guest| guest.join().expect("receiving does not panic"));
+        counters
+    }
+}
+
+/// The ground on which it all happens.
+pub struct Ground {
+    pub at: SocketAddr,
+    pub token: Token,
+    limits: Limits,
+    /// What every restart begins with, so that clients of the server before it are told (`Ended::Restarted`).
+    identity: Identity,
+    /// What newcomers are shown at present.
+    pin: Mutex<Fingerprint>,
+    /// None while it is being built again.
+    house: Mutex<Option<House>>,
+    /// Counts at the doors of servers that are no more.
+    before: Mutex<DoorCounters>,
+    restarts: AtomicU64,
+    reloads: AtomicU64,
+    /// Bytes that arrived of each stream, by its name.
+    arrived: Mutex<BTreeMap<String, u64>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nothing panics while it holds this")
+}
+
+impl Ground {
+    /// A server for `streams` honest streams and what else there is.
+    pub fn open(streams: usize) -> Result<Arc<Ground>, Failure> {
+        let names = ["localhost".to_owned()];
+        let identity = Identity::self_signed(&names).map_err(Failure::work)?;
+        let usual = Limits::default();
+        let limits = Limits {
+            // After a restart or a silence, a peer's old place may not be free yet when it comes again.
+            guests: 2 * (streams + VISITORS),
+            // All of them have one address, where a limit for one must not stop the others.
+            per_address: usual.strangers + 2 * (streams + VISITORS),
+            handshakes_per_address: usual.handshakes,
+            idle: Span::from_secs(3),
+            keep_alive: Span::from_secs(1),
+            ..usual
+        };
+        let token = Token::generate();
+        let house = House::open("127.0.0.1:0".parse().expect("an address"), &identity, &token, limits)?;
+        let at = house.server.local().map_err(Failure::work)?;
+        Ok(Arc::new(Ground {
+            at,
+            token,
+            limits,
+            pin: Mutex::new(identity.fingerprint()),
+            identity,
+            house: Mutex::new(Some(house)),
+            before: Mutex::default(),
+            restarts: AtomicU64::new(0),
+            reloads: AtomicU64::new(0),
+            arrived: Mutex::default(),
+        }))
+    }
+
+    /// Lets guests in until it is over, each with a thread of its own.
+    pub fn serve(self: &Arc<Ground>, over: &AtomicBool) {
+        while !over.load(Ordering::Relaxed) {
+            if let Some(house) = &mut *lock(&self.house) {
+                self.attend(house);
+            }
+            // Whoever waits for the server, to restart it, should get it.
+            Clock::shared().sleep_until(Clock::shared().now() + BETWEEN);
+        }
+        if let Some(house) = lock(&self.house).take() {
+            add(&mut lock(&self.before), &house.collapse());
+        }
+    }
+
+    fn attend(self: &Arc<Ground>, house: &mut House) {
+        let Some(guest) = house.server.accept(TICK) else { return };
+        house.guests.retain(|guest| !guest.is_finished());
+        let (ground, over) = (self.clone(), house.over.clone());
+        house.guests.push(thread::spawn(move || ground.receive(guest, &over)));
+    }
+
+    fn receive(&self, guest: Guest, over: &AtomicBool) {
+        let name = guest.request.name.clone();
+        // Who is gone before the welcome is gone.
+        let Ok(channel) = guest.welcome(&Offer::default()) else { return };
+        let mut receiver = Receiver::new(ReceiverConfig::default(), None, None, Tap::default());
+        let (limits, mut counted) = (RunLimits { tick: TICK, ..RunLimits::default() }, 0);
+        // How a connection ends is for the log; what matters here is that it does.
+        let _ = Driver::over(channel).run(&mut receiver, &limits, &mut |_, receiver: &mut Receiver, _| {
+            let bytes = receiver.counters().bytes;
+            *lock(&self.arrived).entry(name.clone()).or_default() += bytes - counted;
+            counted = bytes;
+            if over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    }
+
+    /// Ends the server without a word and opens another one at its address, as after a crash.
+    ///
+    /// # Errors
+    /// If there is no other one to be had.
+    pub fn restart(&self) -> Result<(), Failure> {
+        let mut house = lock(&self.house);
+        if let Some(house) = house.take() {
+            add(&mut lock(&self.before), &house.collapse());
+        }
+        *house = Some(House::open(self.at, &self.identity, &self.token, self.limits)?);
+        *lock(&self.pin) = self.identity.fingerprint();
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Shows newcomers another certificate from now on.
+    ///
+    /// # Errors
+    /// If there is no other one to be had.
+    pub fn replace_certificate(&self) -> Result<(), Failure> {
+        let next = Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?;
+        if let Some(house) = &*lock(&self.house) {
+            house.server.credentials().replace(&next).map_err(Failure::work)?;
+            *lock(&self.pin) = next.fingerprint();
+            self.reloads.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The certificate that newcomers are shown.
+    pub fn pin(&self) -> Fingerprint {
+        *lock(&self.pin)
+    }
+
+    /// Bytes that arrived so far of the stream of this name.
+    pub fn arrived(&self, name: &str) -> u64 {
+        lock(&self.arrived).get(name).copied().unwrap_or(0)
+    }
+
+    /// Tasks on the server's threads.
+    pub fn tasks(&self) -> usize {
+        lock(&self.house).as_ref().map_or(0, |house| house.runtime.handle().metrics().num_alive_tasks())
+    }
+
+    /// The most tasks there can be: four for every connection, four of the server's own.
+    pub fn most_tasks(&self) -> usize {
+        4 * (self.limits.guests + self.limits.strangers) + 4
+    }
+
+    fn counters(&self) -> DoorCounters {
+        let mut sum = *lock(&self.before);
+        if let Some(house) = &*lock(&self.house) {
+            add(&mut sum, &house.server.counters());
+        }
+        sum
+    }
+
+    pub fn accepted(&self) -> u64 {
+        self.counters().admitted
+    }
+
+    pub fn refused(&self) -> u64 {
+        self.counters().refused.iter().sum()
+    }
+
+    pub fn refused_by_reason(&self) -> Value {
+        let counters = self.counters();
+        let each = Reason::ALL
+            .into_iter()
+            .map(|reason| (reason.label().to_owned(), counters.refused(reason).into()));
+        Value::Object(each.collect::<Map<_, _>>())
+    }
+
+    pub fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// Shows what goes on at the present server's door.
+    pub fn show(&self, out: &mut Exposition<'_>) {
+        let watch = lock(&self.house).as_ref().map(|house| house.server.watch());
+        if let Some(watch) = watch {
+            of_door(&watch, out);
+        }
+    }
+}
+
+fn add(sum: &mut DoorCounters, more: &DoorCounters) {
+    sum.handshakes += more.handshakes;
+    sum.retried += more.retried;
+    sum.admitted += more.admitted;
+    sum.refused.iter_mut().zip(more.refused).for_each(|(sum, more)| *sum += more);
+    sum.ended.iter_mut().zip(more.ended).for_each(|(sum, more)| *sum += more);
+}
