@@ -178,6 +178,8 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
     check_controller(&flow.cc, &format!("{at}.cc"))?;
+    let policy = flow.rate.parse().and_then(|options| session::rate::build(&options));
+    policy.map(drop).map_err(|error| Problem::new(format!("{at}.rate"), error.to_string()))?;
     if flow.source == Supply::Quic {
         check_quic(flow, at)?;
     }
@@ -223,7 +225,13 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
     for (from, to, _) in &encoder.cap {
         require(from < to, format!("{at}.cap"), format!("[{from}, {to}] ends before it begins"))?;
     }
-    for (name, span) in [("latency", encoder.latency), ("lag", encoder.lag)] {
+    let times = [
+        ("latency", encoder.latency),
+        ("lag", encoder.lag),
+        ("lag_up", encoder.lag_up),
+        ("lag_down", encoder.lag_down),
+    ];
+    for (name, span) in times {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
