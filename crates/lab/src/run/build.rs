@@ -272,11 +272,13 @@ fn receiver(
     let flow = &scenario.flows[index];
     let judge = |originals| -> Box<dyn Screen> { Box::new(Judge { originals, tap: tap.clone() }) };
     let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
+    let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {
         session: Some(session_of(index)),
         playout: flow.playout,
         nack: flow.nack,
-        ..ReceiverConfig::default()
+        feedback_packets: flow.feedback_packets.unwrap_or(defaults.feedback_packets),
+        ..defaults
     };
     Receiver::new(config, decoder, screen, tap).with_half(half)
 }

@@ -253,6 +253,9 @@ pub struct Flow {
     /// Whether the receiver asks for missing packets again.
     #[serde(default = "default_true")]
     pub nack: bool,
+    /// Feedback goes out after this many packets of frames at latest; by default the session's.
+    #[serde(default)]
+    pub feedback_packets: Option<u32>,
     /// Where its frames come from.
     #[serde(default)]
     pub encoder: Encoder,
