@@ -9,8 +9,8 @@ use wire::{Class, Media};
 
 use crate::rate::Departed;
 
-/// Frames kept at most, for repairs: four seconds at 60 frames/s.
-const FRAMES: usize = 256;
+/// Frames kept at most: a minute at 30 frames/s, as long as any policy lets one wait.
+const FRAMES: usize = 1800;
 
 /// What the session knows about a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]

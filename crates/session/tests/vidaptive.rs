@@ -5,6 +5,7 @@ mod path;
 
 use std::collections::BTreeMap;
 
+use cc::Setup;
 use netsim::{Impairments, LinkConfig, Loss, QueueSpec, RateProcess};
 use path::{Flow, Path, build};
 use proptest::prelude::*;
@@ -49,7 +50,7 @@ impl Watch {
         if self.media < Rate::MAX {
             return self.media;
         }
-        Rate::average(Bytes::new(self.window), self.srtt.max(Span::from_millis(1)))
+        Rate::average(Bytes::new(self.window), self.srtt.max(Span::from_millis(1))).max(Setup::default().min)
     }
 
     fn see(&mut self, at: Time, event: &Event) {

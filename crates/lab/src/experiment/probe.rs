@@ -4,7 +4,7 @@
 use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
 
-use crate::collect::{FlowRecord, PacketRow};
+use crate::collect::{FlowRecord, FrameRow, PacketRow};
 use crate::metrics::{
     Spread, coefficient_of_variation, jain, jain_windows, nearest_rank, simulate, slots, spike_duration,
 };
@@ -226,12 +226,14 @@ impl Probe {
         of.into_iter().flatten().map(|&(time, value)| (seconds(time), value)).collect()
     }
 
-    /// Size of each coded frame in bytes, by when it was captured.
+    /// Size of each coded frame over what was asked for, by when it was captured.
     pub fn frame_curve(&self, flow: usize, from: f64, to: f64) -> Vec<(f64, f64)> {
         let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
         let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
         let coded = captured.filter(|(_, frame)| frame.encoded.is_some());
-        coded.map(|(captured, frame)| (seconds(captured), f64::from(frame.size))).collect()
+        let interval = self.outcome.intervals[flow - 1];
+        let budget = |frame: &FrameRow| frame.target.bytes_in(interval).get().max(1) as f64;
+        coded.map(|(captured, frame)| (seconds(captured), f64::from(frame.size) / budget(frame))).collect()
     }
 
     /// Variation of the wire bytes sent in slots of `width` seconds: standard deviation over mean.

@@ -15,8 +15,8 @@ pub const ENTRY: Entry = Entry {
     build: |_| Ok(Box::new(Direct)),
 };
 
-/// Longer than the outbox remembers at 30 frames/s: only what nobody will ever take is dropped.
-pub(super) const FOREVER: Span = Span::from_secs(10);
+/// Only what nobody will ever take is dropped.
+pub(super) const FOREVER: Span = Span::from_secs(60);
 
 /// The controller's rate.
 #[derive(Clone, Copy, Debug, Default)]

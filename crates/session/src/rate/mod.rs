@@ -135,10 +135,12 @@ pub trait RateControl: Send {
 }
 
 /// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives any (a rate-based
-/// controller), else its window over the round trip, else its pacing.
-pub fn cc_rate(decision: &Decision, srtt: Span) -> Option<Rate> {
+/// controller), else its window over the round trip, else its pacing. Not below `least`: after an outage the smoothed round trip
+/// is seconds long, and a packet paced by it would wait as long again.
+pub fn cc_rate(decision: &Decision, srtt: Span, least: Rate) -> Option<Rate> {
     let of_window = |window| Rate::average(window, srtt.max(Span::from_millis(1)));
-    decision.media.or(decision.window.map(of_window)).or(decision.pacing)
+    let rate = decision.media.or(decision.window.map(of_window)).or(decision.pacing);
+    rate.map(|rate| rate.max(least))
 }
 
 #[cfg(test)]
@@ -151,8 +153,10 @@ mod tests {
         let pacing = Decision { pacing: Some(Rate::from_mbps(9)), ..Decision::default() };
         let window = Decision { window: Some(Bytes::new(50_000)), ..pacing };
         let media = Decision { media: Some(Rate::from_mbps(5)), ..window };
-        let of = |decision| cc_rate(&decision, srtt).map(|rate| rate.as_bps() / 1_000_000);
+        let of =
+            |decision| cc_rate(&decision, srtt, Rate::from_mbps(1)).map(|rate| rate.as_bps() / 1_000_000);
         assert_eq!([pacing, window, media].map(of), [Some(9), Some(10), Some(5)]);
         assert_eq!(of(Decision::default()), None);
+        assert_eq!(of(Decision { pacing: Some(Rate::from_kbps(9)), ..Decision::default() }), Some(1));
     }
 }

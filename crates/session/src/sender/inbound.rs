@@ -99,7 +99,7 @@ impl Sender {
         if self.backlogged {
             self.pacer.apply(self.decision.bulk_pacing(), burst, tick);
         } else if self.manner.even && probe.is_none() {
-            let even = rate::cc_rate(&self.decision, self.rtt.smoothed());
+            let even = rate::cc_rate(&self.decision, self.rtt.smoothed(), self.limits.0);
             self.pacer.apply(even, Bytes::ZERO, Span::ZERO);
         } else {
             self.pacer.apply(pacing, burst, tick);

@@ -35,7 +35,7 @@ pub const PAPER: Entry = Entry {
 };
 
 /// Frames planned and not yet sent whole that are remembered at most: as many as an outbox holds.
-const PLANNED: usize = 256;
+const PLANNED: usize = 1800;
 
 /// A frame that has left.
 #[derive(Clone, Copy, Debug)]
