@@ -79,6 +79,11 @@ impl Plan {
 /// How a sender behaves between frames; the same from the first packet to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
+    /// The CC-Rate is not taken for less than this.
+    pub floor: Rate,
+    /// The CC-Rate is by the latest round trip where that is shorter than the smoothed one, which stays long for seconds after an
+    /// outage.
+    pub fresh: bool,
     /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for bursts.
     pub even: bool,
     /// How long what waits may wait, and since when.
@@ -90,7 +95,13 @@ pub struct Manner {
 impl Default for Manner {
     /// The controller's pacing; frames not sent within a second of their capture are dropped; no dummies.
     fn default() -> Manner {
-        Manner { even: false, limit: WaitLimit::OfCapture(LONGEST_WAIT), dummies: None }
+        Manner {
+            floor: Rate::ZERO,
+            fresh: false,
+            even: false,
+            limit: WaitLimit::OfCapture(LONGEST_WAIT),
+            dummies: None,
+        }
     }
 }
 
@@ -137,8 +148,8 @@ pub trait RateControl: Send {
 /// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives any (a rate-based
 /// controller), else its window over the round trip, else its pacing. Not below `least`: after an outage the smoothed round trip
 /// is seconds long, and a packet paced by it would wait as long again.
-pub fn cc_rate(decision: &Decision, srtt: Span, least: Rate) -> Option<Rate> {
-    let of_window = |window| Rate::average(window, srtt.max(Span::from_millis(1)));
+pub fn cc_rate(decision: &Decision, rtt: Span, least: Rate) -> Option<Rate> {
+    let of_window = |window| Rate::average(window, rtt.max(Span::from_millis(1)));
     let rate = decision.media.or(decision.window.map(of_window)).or(decision.pacing);
     rate.map(|rate| rate.max(least))
 }

@@ -93,14 +93,21 @@ impl Sender {
         });
     }
 
+    /// The controller's rate, by the round trip that the rate policy wants.
+    pub(super) fn cc_rate(&self) -> Option<Rate> {
+        let smoothed = self.rtt.smoothed();
+        let latest = self.rtt.latest().filter(|_| self.manner.fresh);
+        let least = self.limits.0.max(self.manner.floor);
+        rate::cc_rate(&self.decision, latest.map_or(smoothed, |latest| latest.min(smoothed)), least)
+    }
+
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
         let Decision { pacing, burst, tick, probe, .. } = self.decision;
         if self.backlogged {
             self.pacer.apply(self.decision.bulk_pacing(), burst, tick);
         } else if self.manner.even && probe.is_none() {
-            let even = rate::cc_rate(&self.decision, self.rtt.smoothed(), self.limits.0);
-            self.pacer.apply(even, Bytes::ZERO, Span::ZERO);
+            self.pacer.apply(self.cc_rate(), Bytes::ZERO, Span::ZERO);
         } else {
             self.pacer.apply(pacing, burst, tick);
         }

@@ -59,7 +59,7 @@ impl Sender {
             stream: index as u8,
             frame,
             interval: self.videos[index].interval(),
-            cc_rate: rate::cc_rate(&self.decision, self.rtt.smoothed(), self.limits.0),
+            cc_rate: self.cc_rate(),
             queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             patience: self.config.patience,

@@ -154,8 +154,10 @@ impl RateControl for Vidaptive {
     }
 
     fn manner(&self) -> Manner {
-        let Params { parts, reset, dummies, .. } = self.params;
+        let Params { parts, reset, dummies, floor, fresh, .. } = self.params;
         Manner {
+            floor,
+            fresh,
             even: parts.even,
             limit: if parts.resets { WaitLimit::OfOldest(reset) } else { WaitLimit::OfCapture(FOREVER) },
             dummies: parts.dummies.then_some(dummies),

@@ -27,6 +27,11 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "dummies repeat packets of the last round trip instead of carrying nothing, on or off (paper off)",
     ),
     ("served", "frame delays without the wait behind earlier frames, on or off (paper off)"),
+    (
+        "fresh",
+        "CC-Rate by the latest round trip where it is shorter than the smoothed one, on or off (paper off)",
+    ),
+    ("floor", "the CC-Rate is not taken for less than this (paper: not said, 100kbit)"),
     ("alpha", "look for alpha, on or off; off: alpha is `most`"),
     ("pause", "pause the encoder, on or off"),
     ("resets", "drop what waits too long, on or off"),
@@ -55,6 +60,10 @@ pub struct Params {
     pub dummies: Dummies,
     /// Frame delays count from the moment a frame is the oldest that waits.
     pub served: bool,
+    /// The CC-Rate is not taken for less.
+    pub floor: Rate,
+    /// The CC-Rate is by the latest round trip where that is shorter.
+    pub fresh: bool,
     /// Which parts are on.
     pub parts: Parts,
 }
@@ -75,8 +84,9 @@ pub struct Parts {
 }
 
 impl Params {
-    /// The paper's constants (sections 3.2 to 5.1). 5 ms after a camera frame, and half a second for a key frame, are ours: the
-    /// paper says "within a few milliseconds", and a larger key frame could not leave before it is dropped.
+    /// The paper's constants (sections 3.2 to 5.1). Three are ours: 5 ms after a camera frame, where the paper says "within a few
+    /// milliseconds"; half a second for a key frame, for a larger one could not leave before it is dropped; and the floor, without
+    /// which the first packet after an outage would be paced by a round trip of seconds.
     pub fn paper() -> Params {
         Params {
             search: Search { lambda: 0.5, tau: 0.033, least: 0.05, most: 1.0 },
@@ -94,6 +104,8 @@ impl Params {
                 repeat: false,
             },
             served: false,
+            floor: Rate::from_kbps(100),
+            fresh: false,
             parts: Parts { alpha: true, pause: true, resets: true, dummies: true, even: true },
         }
     }
@@ -134,10 +146,12 @@ impl Params {
                 ),
                 before: time("before", self.dummies.before)?,
                 after: time("after", self.dummies.after)?,
-                most: options.quantity("dummy_max", self.dummies.most, "a rate such as 12mbit")?,
+                most: options.quantity("dummy_max", self.dummies.most, EXPECTED_RATE)?,
                 repeat: on("repeat", self.dummies.repeat)?,
             },
             served: on("served", self.served)?,
+            floor: options.quantity("floor", self.floor, EXPECTED_RATE)?,
+            fresh: on("fresh", self.fresh)?,
             parts: Parts {
                 alpha: on("alpha", self.parts.alpha)?,
                 pause: on("pause", self.parts.pause)?,
@@ -149,6 +163,8 @@ impl Params {
     }
 }
 
+/// What a rate must be.
+const EXPECTED_RATE: &str = "a rate such as 12mbit";
 /// What a time must be.
 const EXPECTED_TIME: &str = "a time from 0ms to 60s";
 
