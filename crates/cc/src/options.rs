@@ -1,11 +1,11 @@
-//! Options of a controller as text: `sqp:target=0.7,window=3`.
+//! Options of a controller, or of a session's policy, as text: `sqp:target=0.7,window=3`.
 
 use std::str::FromStr;
 
-/// A controller's name and the options written after it.
+/// The name of a controller or policy and the options written after it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// The controller's (or preset's) name.
+    /// Its (or the preset's) name.
     pub name: String,
     pairs: Vec<(String, String)>,
 }
@@ -13,9 +13,11 @@ pub struct Options {
 /// An option that can't be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
-    /// No controller of this name.
-    #[error("no congestion controller is called `{found}`; there are {known}")]
-    Controller {
+    /// Nothing of this name.
+    #[error("no {what} is called `{found}`; there are {known}")]
+    Name {
+        /// What was wanted: a congestion controller, a rate policy.
+        what: &'static str,
         /// What was written.
         found: String,
         /// The names there are.
@@ -24,10 +26,10 @@ pub enum OptionError {
     /// The text is not `name:key=value,key=value`.
     #[error("`{0}` is not an option; write NAME:KEY=VALUE,KEY=VALUE")]
     Syntax(String),
-    /// The controller has no such option.
+    /// It has no such option.
     #[error("{controller} has no option `{key}`; it takes {known}")]
     Unknown {
-        /// The controller.
+        /// The controller or policy.
         controller: String,
         /// What was written.
         key: String,
@@ -37,7 +39,7 @@ pub enum OptionError {
     /// The value is not what the option takes.
     #[error("option `{key}` of {controller} is `{value}`; it must be {expected}")]
     Value {
-        /// The controller.
+        /// The controller or policy.
         controller: String,
         /// The option.
         key: String,
@@ -96,7 +98,8 @@ impl Options {
         self.pairs.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn refuse(&self, key: &str, expected: String) -> OptionError {
+    /// The error that says that the value written for `key` is not what is `expected`.
+    pub fn refuse(&self, key: &str, expected: String) -> OptionError {
         let value = self.text(key).unwrap_or_default().to_owned();
         OptionError::Value { controller: self.name.clone(), key: key.to_owned(), value, expected }
     }

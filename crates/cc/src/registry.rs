@@ -92,7 +92,8 @@ pub fn build_receiver(
 
 fn find(options: &Options) -> Result<&'static Entry, OptionError> {
     let entry =
-        REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Controller {
+        REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Name {
+            what: "congestion controller",
             found: options.name.clone(),
             known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
         })?;

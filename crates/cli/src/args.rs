@@ -8,7 +8,7 @@ use real::quic::{Fingerprint, Token};
 use units::{Rate, Span};
 
 use crate::operations::{Certificate, Doors, Operations};
-use crate::values::{CcList, Feed, Input, Listen, PictureSize, Sink, Target};
+use crate::values::{CcList, Feed, Input, Listen, PictureSize, RatePolicy, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
 pub const MOST_SEED: u64 = i64::MAX as u64;
@@ -370,6 +370,7 @@ Examples:
   framewire send quic://receiver.example:4433?pin=SHA256 --token TOKEN --input clip.mp4
   framewire send quic://receiver.example:4433 --ca ours.pem --token TOKEN --input camera --size 1280x720
   framewire send udp://[::1]:4433 --input synthetic --size 1280x720 --fps 60 --duration 30s --cc sqp:target=0.8
+  framewire send udp://receiver.example:4433 --input camera --cc copa-0.9 --rate vidaptive-paper --max 12mbit
 
 Start `framewire receive` at the other end first; over QUIC it prints the pin and the token. Plain UDP is neither
 encrypted nor does it ask for a token: use it on networks of your own.")]
@@ -383,6 +384,10 @@ pub struct Send {
     /// Congestion controller: NAME or NAME:OPTION=VALUE,OPTION=VALUE
     #[arg(long, value_name = "CC", default_value = "sqp")]
     pub cc: CcList,
+    /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE. `live`: the advice, smoothed. `direct`: as it
+    /// is. `vidaptive-paper`: fills with dummies what the encoder leaves free, pauses the encoder while packets wait
+    #[arg(long, value_name = "POLICY", default_value = "live")]
+    pub rate: RatePolicy,
     /// Codec
     #[arg(long, value_enum, default_value = "h264")]
     pub codec: Codec,

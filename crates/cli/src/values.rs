@@ -38,6 +38,20 @@ fn check(name: &str) -> Result<(), String> {
     cc::build(&options, &cc::Setup::default()).map(|_| ()).map_err(|error| error.to_string())
 }
 
+/// A rate policy by name, with options, known to be buildable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RatePolicy(pub String);
+
+impl FromStr for RatePolicy {
+    type Err = String;
+
+    /// Reads `live` and `vidaptive-paper:lambda=0.7,tau=33ms`.
+    fn from_str(text: &str) -> Result<RatePolicy, String> {
+        let built = text.parse().and_then(|options| session::rate::build(&options));
+        built.map(|_| RatePolicy(text.to_owned())).map_err(|error: cc::OptionError| error.to_string())
+    }
+}
+
 impl CcList {
     /// The one controller, where only one makes sense.
     ///

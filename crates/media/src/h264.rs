@@ -175,7 +175,9 @@ impl H264Encoder {
 
     /// The rate that an ask gets: what it asks for, within the encoder's limits.
     fn granted(&self, ask: &Ask) -> Rate {
-        ask.bitrate.min(self.config.max).min(Rate::from_bps(MAX_BITRATE))
+        // The codec bounds no single frame: a budget it overshoots is as near as it gets.
+        let bound = ask.largest.map_or(Rate::MAX, |largest| Rate::average(largest, ask.interval));
+        ask.bitrate.min(bound).min(self.config.max).min(Rate::from_bps(MAX_BITRATE))
     }
 
     /// Tells the codec this frame's budget in bits, as the rate that gives it at the frame rate the codec believes in.

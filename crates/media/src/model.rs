@@ -4,7 +4,7 @@
 //!   rate follows target:   ln r += (ln target - ln r) (1 - e^(-interval/lag)),   lag = lag_up or lag_down
 //!   ratio = weight(frame, r)^content * e^(size_noise * N(0,1) - size_noise^2/2)
 //!   ratio is held to [1 - undershoot, 1 + overshoot], except at a scene cut
-//!   size  = bias * r * interval * ratio, at most cap * interval;  a key frame is key_frame_ratio times as large
+//!   size  = bias * r * interval * ratio, at most cap * interval;  a key frame is key_frame_ratio times as large, at most what is asked
 //!   quality = the table's, at rate r * bias * noise
 //! ```
 //!
@@ -187,10 +187,11 @@ impl EncoderModel {
         let sent = (rate * self.config.bias * self.ratio(ask, level, noise)).min(self.cap(now));
         let key = if ask.key { self.config.key_frame_ratio } else { 1.0 };
         let bytes = sent * key * ask.interval.as_nanos() as f64 / 8e9;
+        let largest = ask.largest.map_or(f64::INFINITY, |largest| largest.get() as f64);
         Coded {
             frame: ask.frame,
             // Rounded down as `Rate::bytes_in` does; the small number is far above the error of the products.
-            size: (bytes + 1e-6).clamp(1.0, f64::from(u32::MAX)) as u32,
+            size: (bytes.min(largest) + 1e-6).clamp(1.0, f64::from(u32::MAX)) as u32,
             payload: None,
             key: ask.key,
             target: ask.bitrate,
@@ -237,7 +238,13 @@ mod tests {
     }
 
     fn ask(frame: u32, mbps: f64) -> Ask {
-        Ask { frame, bitrate: Rate::from_f64(mbps * 1e6), interval: INTERVAL, key: frame.is_multiple_of(50) }
+        Ask {
+            frame,
+            bitrate: Rate::from_f64(mbps * 1e6),
+            interval: INTERVAL,
+            key: frame.is_multiple_of(50),
+            largest: None,
+        }
     }
 
     fn perfect() -> ModelConfig {

@@ -214,7 +214,8 @@ pub fn record_table(
     let mut recording = Recording::new(source, rates)?;
     let mut frame = 0;
     while let Some(picture) = source.next_picture() {
-        recording.add(&picture, &Ask { frame, bitrate: Rate::ZERO, interval, key: frame == 0 })?;
+        recording
+            .add(&picture, &Ask { frame, bitrate: Rate::ZERO, interval, key: frame == 0, largest: None })?;
         frame += 1;
     }
     if recording.answers.is_empty() {
@@ -285,7 +286,11 @@ mod tests {
             let Some(picture) = source.next_picture() else { break };
             let bitrate = Rate::from_f64(rng.uniform_in(0.2e6, 1.6e6));
             encoder
-                .submit(Time::ZERO, Some(&picture), &Ask { frame, bitrate, interval, key: frame == 0 })
+                .submit(
+                    Time::ZERO,
+                    Some(&picture),
+                    &Ask { frame, bitrate, interval, key: frame == 0, largest: None },
+                )
                 .unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();
             ratios.push(f64::from(coded.size) * 8.0 / (bitrate.as_f64() * interval.as_secs_f64()));

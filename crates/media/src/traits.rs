@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::RawFrame;
 
@@ -18,6 +17,8 @@ pub struct Ask {
     pub interval: Span,
     /// Must decode without any earlier frame.
     pub key: bool,
+    /// Largest the frame should be, if there is a limit; a codec that has no such control does what it can.
+    pub largest: Option<Bytes>,
 }
 
 /// One coded frame.
@@ -28,7 +29,7 @@ pub struct Coded {
     /// Size in bytes.
     pub size: u32,
     /// The bytes, unless the encoder is a model.
-    pub payload: Option<Bytes>,
+    pub payload: Option<bytes::Bytes>,
     /// Decodes without any earlier frame.
     pub key: bool,
     /// Bitrate it was encoded at.
@@ -91,7 +92,7 @@ pub trait Encoder: Send {
 /// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now is ready later.
 pub trait Decoder: Send {
     /// Begins a frame.
-    fn submit(&mut self, now: Time, frame: u32, coded: Bytes);
+    fn submit(&mut self, now: Time, frame: u32, coded: bytes::Bytes);
     /// The oldest frame that is ready at `now`.
     fn poll(&mut self, now: Time) -> Option<Decoded>;
     /// When the next frame will be ready, if one is in the making.

@@ -17,10 +17,20 @@ pub struct SenderCounters {
     pub captured: u64,
     /// Frames not encoded because the sender was behind.
     pub skipped: u64,
+    /// Frames left out at first and encoded after all, when what waited had left.
+    pub resumed: u64,
     /// Frames the encoder delivered.
     pub encoded: u64,
-    /// Frames dropped unsent or half sent because their deadline passed or the outbox was full.
+    /// Frames dropped unsent or half sent because they had waited too long or the outbox was full.
     pub expired: u64,
+    /// Times everything that waited was dropped, because the oldest of it had waited too long.
+    pub resets: u64,
+    /// Dummy packets sent.
+    pub dummies: u64,
+    /// Bytes of those.
+    pub dummy_bytes: u64,
+    /// ... of which repeated a packet of a frame instead of carrying nothing.
+    pub repeats: u64,
     /// Errors of the encoder.
     pub encoder_errors: u64,
     /// Probes sent because nothing was heard.

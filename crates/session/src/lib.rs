@@ -9,8 +9,8 @@
 //!                             -> Recovery -> Outbox
 //! ```
 //!
-//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Three small policies decide, each a trait with one
-//! method that takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`] (`recovery/`) and
+//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Three small policies decide, each a trait whose
+//! method takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`] (`recovery/`) and
 //! [`Schedule`] (`schedule/`).
 
 mod arrivals;

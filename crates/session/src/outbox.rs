@@ -4,15 +4,13 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use media::Coded;
-use units::{Span, Time};
+use units::{Bytes as Size, Rate, Span, Time};
 use wire::{Class, Media};
 
-/// Frames kept at most, for repairs: four seconds at 60 frames/s.
-const FRAMES: usize = 256;
+use crate::rate::Departed;
 
-/// A frame that could not be sent whole within this long after its capture is dropped. Dropping it at its deadline would
-/// save less than it costs: the chain breaks, and the key frame that mends it is larger than what waits.
-const LONGEST_WAIT: Span = Span::from_secs(1);
+/// Frames kept at most: a minute at 30 frames/s, as long as any policy lets one wait.
+const FRAMES: usize = 1800;
 
 /// What the session knows about a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +41,17 @@ pub struct OutFrame {
     /// Its packets are useful alone.
     pub alone: bool,
     size: u32,
+    target: Rate,
     payload: Option<Bytes>,
     /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut evenly.
     ends: Vec<u32>,
     /// When each packet last left.
     last_sent: Vec<Time>,
+    /// Which packets are known to have arrived, and how many.
+    arrived: Vec<bool>,
     acked: u16,
+    /// Packets that were repeated unasked, from the first on.
+    repeated: u16,
 }
 
 impl OutFrame {
@@ -65,10 +68,13 @@ impl OutFrame {
             next: 0,
             alone: !ends.is_empty(),
             size,
+            target: coded.target,
             payload: coded.payload,
             ends,
             last_sent: vec![Time::ZERO; usize::from(count)],
+            arrived: vec![false; usize::from(count)],
             acked: 0,
+            repeated: 0,
         }
     }
 
@@ -90,13 +96,14 @@ impl OutFrame {
         ((end - start) as usize, bytes)
     }
 
-    fn settled(&self, now: Time) -> bool {
-        self.acked >= self.count || self.useless_after() < now
+    /// Arrived, or of no use any more; unsent it may wait `longest`.
+    fn settled(&self, now: Time, longest: Span) -> bool {
+        self.acked >= self.count || self.useless_after(longest) < now
     }
 
     /// When the frame stops mattering, whatever becomes of it.
-    fn useless_after(&self) -> Time {
-        if self.next == self.count { self.info.deadline } else { self.info.captured + LONGEST_WAIT }
+    fn useless_after(&self, longest: Span) -> Time {
+        if self.next == self.count { self.info.deadline } else { self.info.captured + longest }
     }
 }
 
@@ -126,30 +133,42 @@ fn pack(pieces: &[u32], room: u32) -> Vec<u32> {
 pub struct Outbox {
     /// The stream's class.
     pub class: Class,
+    /// Frames whose last packet has left, for the rate policy to take.
+    pub departed: Vec<Departed>,
+    /// How long after its capture a frame that has not been sent whole is dropped.
+    longest: Span,
     frames: VecDeque<OutFrame>,
     /// Position of the first frame that has packets left to send for the first time.
     sending: usize,
     waiting_packets: usize,
     waiting_bytes: u64,
+    /// When the last frame had left whole.
+    idle_since: Time,
 }
 
 impl Outbox {
-    /// An empty outbox of a stream.
-    pub fn new(class: Class) -> Outbox {
-        Outbox { class, frames: VecDeque::new(), sending: 0, waiting_packets: 0, waiting_bytes: 0 }
+    /// An empty outbox of a stream, whose frames may wait `longest` after their capture.
+    pub fn new(class: Class, longest: Span) -> Outbox {
+        Outbox {
+            class,
+            departed: Vec::new(),
+            longest,
+            frames: VecDeque::new(),
+            sending: 0,
+            waiting_packets: 0,
+            waiting_bytes: 0,
+            idle_since: Time::ZERO,
+        }
     }
 
-    /// Takes a coded frame; `room` is the payload a packet carries. Returns its number of packets.
-    pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> u16 {
-        if self.frames.len() == FRAMES {
-            self.drop_front();
-        }
+    /// Takes a coded frame; `room` is the payload a packet carries. True if one had to go for it that had not been sent whole.
+    pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> bool {
+        let dropped = self.frames.len() == FRAMES && self.drop_front();
         let frame = OutFrame::new(info, coded, now, room);
-        let count = frame.count;
-        self.waiting_packets += usize::from(count);
-        self.waiting_bytes += u64::from(frame.size) + u64::from(count) * Media::LEN as u64;
+        self.waiting_packets += usize::from(frame.count);
+        self.waiting_bytes += u64::from(frame.size) + u64::from(frame.count) * Media::LEN as u64;
         self.frames.push_back(frame);
-        count
+        dropped
     }
 
     /// Packets not yet sent for the first time.
@@ -179,10 +198,29 @@ impl Outbox {
         frame.last_sent[usize::from(frame.next)] = now;
         frame.next += 1;
         let done = frame.next == frame.count;
-        self.sending += usize::from(done);
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(end - start) + Media::LEN as u64;
+        if done {
+            self.departed.push(Departed {
+                frame: frame.info.frame,
+                at: now,
+                queued: now - frame.ready_at,
+                served: now - frame.ready_at.max(self.idle_since),
+                size: Size::new(u64::from(frame.size)),
+                target: frame.target,
+            });
+            self.sending += 1;
+            self.idle_since = now;
+        }
         done
+    }
+
+    /// Drops every frame that has packets left to send. Returns how many.
+    pub fn drop_waiting(&mut self) -> u64 {
+        let dropped = self.frames.len() - self.sending;
+        self.frames.truncate(self.sending);
+        (self.waiting_packets, self.waiting_bytes) = (0, 0);
+        dropped as u64
     }
 
     /// A frame still kept.
@@ -209,18 +247,30 @@ impl Outbox {
         }
     }
 
-    /// A packet of a frame arrived. (One that arrives twice, sent twice, counts twice: the frame is then kept a little
-    /// shorter, which only costs a repair that would have come too late anyway.)
-    pub fn acked(&mut self, frame: u32) {
-        if let Some(frame) = self.frame_mut(frame) {
-            frame.acked = frame.acked.saturating_add(1);
+    /// A packet of a frame arrived, perhaps not for the first time.
+    pub fn acked(&mut self, frame: u32, index: u16) {
+        let Some(frame) = self.frame_mut(frame) else { return };
+        if let Some(arrived) = frame.arrived.get_mut(usize::from(index)) {
+            frame.acked += u16::from(!std::mem::replace(arrived, true));
         }
+    }
+
+    /// A packet worth repeating though nobody has asked for it: of the newest frame that left whole, after `since`, and has not
+    /// arrived whole yet, then of the one before. Each is named once.
+    pub fn next_repeat(&mut self, since: Time) -> Option<(u32, u16)> {
+        let left = self.frames.range_mut(..self.sending).rev();
+        let mut recent = left.take_while(|frame| frame.last_sent.last().is_some_and(|&at| at >= since));
+        recent.find_map(|frame| {
+            let index = (frame.repeated..frame.count).find(|&index| !frame.arrived[usize::from(index)])?;
+            frame.repeated = index + 1;
+            Some((frame.info.frame, index))
+        })
     }
 
     /// Forgets frames that arrived, or that nobody waits for any more. Returns how many of the latter had not been sent whole.
     pub fn expire(&mut self, now: Time) -> u64 {
         let mut unsent = 0;
-        while self.frames.front().is_some_and(|frame| frame.settled(now)) {
+        while self.frames.front().is_some_and(|frame| frame.settled(now, self.longest)) {
             unsent += u64::from(self.drop_front());
         }
         unsent
@@ -240,7 +290,12 @@ impl Outbox {
     /// When [`expire`](Outbox::expire) will next find something to forget, if nothing more arrives.
     pub fn next_expiry(&self) -> Option<Time> {
         self.frames.front().map(|frame| {
-            if frame.settled(Time::ZERO) { Time::ZERO } else { frame.useless_after() + Span::from_nanos(1) }
+            let useless_after = frame.useless_after(self.longest);
+            if frame.settled(Time::ZERO, self.longest) {
+                Time::ZERO
+            } else {
+                useless_after + Span::from_nanos(1)
+            }
         })
     }
 
@@ -253,8 +308,8 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate::LONGEST_WAIT;
     use proptest::prelude::*;
-    use units::Rate;
 
     fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
         let payload = Some((0..size).map(|b| b as u8).collect());
@@ -281,18 +336,37 @@ mod tests {
         }
 
         #[test]
-        fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool) {
-            let mut outbox = Outbox::new(Class::Deadline);
+        fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool, drop: bool) {
+            let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
             (0..4).for_each(|f| { outbox.push(info(f), coded(f, 5000, vec![]), Time::ZERO, 1000); });
             (0..sends).for_each(|_| { outbox.advance(Time::ZERO); });
+            if drop {
+                let whole = (sends / 5).min(4) as u64;
+                prop_assert_eq!(outbox.drop_waiting(), 4 - whole);
+                prop_assert!(outbox.current().is_none());
+            }
             if expire {
                 outbox.expire(Time::from_millis(1001));
                 prop_assert!(outbox.is_empty());
             }
-            let left = if expire { 0 } else { 20usize.saturating_sub(sends) };
+            let left = if expire || drop { 0 } else { 20usize.saturating_sub(sends) };
             prop_assert_eq!(outbox.waiting_packets(), left);
             prop_assert_eq!(outbox.waiting_bytes(), left as u64 * (1000 + Media::LEN as u64));
         }
+    }
+
+    #[test]
+    fn a_frame_that_left_says_how_long_it_took() {
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+        (0..2).for_each(|f| {
+            outbox.push(info(f), coded(f, 2000, vec![]), Time::from_millis(10), 1000);
+        });
+        [12, 15, 20, 40].iter().for_each(|&ms| {
+            outbox.advance(Time::from_millis(ms));
+        });
+        let told: Vec<_> = outbox.departed.iter().map(|d| (d.frame, d.queued, d.served)).collect();
+        let ms = Span::from_millis;
+        assert_eq!(told, [(0, ms(5), ms(5)), (1, ms(30), ms(25))]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! One video stream at the sender: capture, encode, hand to the outbox.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use media::{Ask, Encoder, Source};
+use media::{Ask, Encoder, RawFrame, Source};
 use record::{Event, Real, Tap};
 use units::{Bytes, Rate, Span, Time};
 use wire::{Class, Media};
@@ -35,6 +36,15 @@ const MAX_REFERENCE: u32 = 255;
 /// Frames in the encoder at most; with more, capture waits.
 const MAX_IN_ENCODER: usize = 8;
 
+/// A captured frame that was left out, and may be encoded after all.
+struct Raw {
+    frame: u32,
+    picture: Option<Arc<RawFrame>>,
+    captured: Time,
+    /// The last instant at which it is worth it.
+    until: Time,
+}
+
 /// The running stream.
 pub struct VideoStream {
     id: u8,
@@ -43,6 +53,9 @@ pub struct VideoStream {
     pub outbox: Outbox,
     next_frame: u32,
     next_capture: Option<Time>,
+    /// When the frame was captured of which nothing has come out of the encoder yet.
+    awaited: Option<Time>,
+    kept: Option<Raw>,
     in_encoder: VecDeque<FrameInfo>,
     last_reference: Option<u32>,
     last_key: Option<u32>,
@@ -52,14 +65,16 @@ pub struct VideoStream {
 }
 
 impl VideoStream {
-    /// A stream that starts with its first wake-up.
-    pub fn new(id: u8, video: Video) -> VideoStream {
+    /// A stream that starts with its first wake-up, whose frames may wait `longest` after their capture.
+    pub fn new(id: u8, video: Video, longest: Span) -> VideoStream {
         VideoStream {
             id,
             video,
-            outbox: Outbox::new(Class::Deadline),
+            outbox: Outbox::new(Class::Deadline, longest),
             next_frame: 0,
             next_capture: Some(Time::ZERO),
+            awaited: None,
+            kept: None,
             in_encoder: VecDeque::new(),
             last_reference: None,
             last_key: None,
@@ -91,7 +106,18 @@ impl VideoStream {
     pub fn next_wake(&self) -> Option<Time> {
         // Once the source has ended nothing else may look at the clock, and the end could not be told.
         let emptying = if self.is_drained() { self.outbox.next_expiry() } else { None };
-        [self.capture_at(), self.video.encoder.next_ready(), emptying].into_iter().flatten().min()
+        let kept = self.kept.as_ref().filter(|_| self.outbox.waiting_packets() == 0).map(|_| Time::ZERO);
+        [self.capture_at(), self.video.encoder.next_ready(), emptying, kept].into_iter().flatten().min()
+    }
+
+    /// The next frame's capture index.
+    pub fn next_frame(&self) -> u32 {
+        self.next_frame
+    }
+
+    /// When the frame was captured of which nothing has come out of the encoder yet, if there is one.
+    pub fn awaited(&self) -> Option<Time> {
+        self.awaited
     }
 
     /// The source ended and nothing is left in the encoder.
@@ -124,6 +150,7 @@ impl VideoStream {
         // A driver that woke us a little late must not slow the clip down; one that was away for long starts afresh.
         let start = if now - scheduled > self.video.interval { now } else { scheduled };
         self.next_capture = Some(start + (self.video.interval + wander).max(Span::from_micros(100)));
+        self.give_up_kept(now, counters, tap);
         let picture = match &mut self.video.source {
             Some(source) => match source.next_picture() {
                 Some(picture) => Some(picture),
@@ -133,18 +160,73 @@ impl VideoStream {
         };
         let (stream, frame) = (self.id, self.next_frame);
         self.next_frame += 1;
+        self.awaited = Some(now);
         counters.captured += 1;
         tap.record(now, Event::FrameCaptured { stream, frame });
-        if !plan.encode || self.in_encoder.len() >= MAX_IN_ENCODER {
-            counters.skipped += 1;
-            tap.record(now, Event::FrameSkipped { stream, frame });
-            return;
+        let raw = Raw { frame, picture, captured: now, until: now + plan.keep };
+        if self.in_encoder.len() >= MAX_IN_ENCODER || !plan.encode && !plan.keep.is_positive() {
+            self.skip(now, frame, counters, tap);
+        } else if plan.encode {
+            self.encode(now, &raw, plan, config, counters);
+        } else {
+            self.kept = Some(raw);
         }
+    }
+
+    fn skip(&self, now: Time, frame: u32, counters: &mut SenderCounters, tap: &Tap) {
+        counters.skipped += 1;
+        tap.record(now, Event::FrameSkipped { stream: self.id, frame });
+    }
+
+    fn give_up_kept(&mut self, now: Time, counters: &mut SenderCounters, tap: &Tap) {
+        if let Some(kept) = self.kept.take() {
+            self.skip(now, kept.frame, counters, tap);
+        }
+    }
+
+    /// The frame that was left out and can be encoded now, for nothing waits any more; one that is too old is given up.
+    pub fn resumable(&mut self, now: Time, counters: &mut SenderCounters, tap: &Tap) -> Option<u32> {
+        let kept = self.kept.as_ref().filter(|_| self.outbox.waiting_packets() == 0)?;
+        if now <= kept.until {
+            return Some(kept.frame);
+        }
+        self.give_up_kept(now, counters, tap);
+        None
+    }
+
+    /// Encodes the frame that was left out, or gives it up.
+    pub fn resume(
+        &mut self,
+        now: Time,
+        plan: Plan,
+        config: &SenderConfig,
+        counters: &mut SenderCounters,
+        tap: &Tap,
+    ) {
+        if !plan.encode {
+            return self.give_up_kept(now, counters, tap);
+        }
+        if let Some(kept) = self.kept.take() {
+            counters.resumed += 1;
+            self.encode(now, &kept, plan, config, counters);
+        }
+    }
+
+    fn encode(
+        &mut self,
+        now: Time,
+        raw: &Raw,
+        plan: Plan,
+        config: &SenderConfig,
+        counters: &mut SenderCounters,
+    ) {
+        let (frame, interval) = (raw.frame, self.video.interval);
         let back = self.last_reference.map_or(u32::MAX, |last| frame - last);
         let key = self.key_wanted || back > MAX_REFERENCE;
-        let bitrate = coded_rate(plan.bitrate, self.video.interval, config.mtu);
-        let ask = Ask { frame, bitrate, interval: self.video.interval, key };
-        if self.video.encoder.submit(now, picture.as_ref(), &ask).is_err() {
+        let largest = plan.largest_key.filter(|_| key);
+        let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
+        let ask = Ask { frame, bitrate, interval, key, largest };
+        if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
             counters.encoder_errors += 1 + self.in_encoder.len() as u64;
             self.in_encoder.clear();
@@ -155,12 +237,8 @@ impl VideoStream {
         self.last_key = if key { Some(frame) } else { self.last_key };
         self.last_reference = Some(frame);
         let reference = if key { 0 } else { back as u8 };
-        self.in_encoder.push_back(FrameInfo {
-            frame,
-            captured: now,
-            deadline: now + config.deadline,
-            reference,
-        });
+        let (captured, deadline) = (raw.captured, raw.captured + config.deadline);
+        self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference });
     }
 
     fn end(&mut self) {
@@ -198,7 +276,11 @@ impl VideoStream {
                     ssim: Real(quality.1),
                 },
             );
-            self.outbox.push(info, coded, now, room);
+            self.awaited = None;
+            if self.outbox.push(info, coded, now, room) {
+                counters.expired += 1;
+                self.key_wanted = true;
+            }
         }
     }
 }

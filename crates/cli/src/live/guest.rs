@@ -146,6 +146,7 @@ impl Guest {
     fn sender(&self, driver: &Driver, session: u32, source: Shared) -> Result<Sender, Failure> {
         let how = How {
             controller: &self.wishes.controller,
+            rate: session::rate::REGISTRY[0].name,
             codec: Codec::H264,
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,

@@ -8,7 +8,7 @@ use media::{Encoder, H264Config, H264Encoder, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, STEADY_DATAGRAM, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
-use session::{Policies, Sender, SenderConfig, Supply, Video};
+use session::{Policies, Sender, SenderConfig, SenderCounters, Supply, Video, rate};
 use units::{Rate, Rng, Span};
 use wire::Endpoint;
 
@@ -52,6 +52,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let mtu = if line.is_some() { STEADY_DATAGRAM } else { SenderConfig::default().mtu };
     let how = How {
         controller,
+        rate: &args.rate.0,
         codec: args.codec,
         session: session_number(&driver),
         mtu,
@@ -116,6 +117,8 @@ fn drive(
 pub struct How<'a> {
     /// The congestion controller with its options.
     pub controller: &'a str,
+    /// The rate policy with its options.
+    pub rate: &'a str,
     /// What codes the pictures.
     pub codec: Codec,
     /// The session's number.
@@ -162,7 +165,9 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     };
     let rng = Rng::stream(u64::from(config.session), "sender");
     let supplies = vec![Supply::Video(video)];
-    Ok(Sender::new(config, &setup, controller, Policies::default(), supplies, rng, tap))
+    let rate = rate::build(&how.rate.parse().map_err(Failure::input)?).map_err(Failure::input)?;
+    let policies = Policies { rate, ..Policies::default() };
+    Ok(Sender::new(config, &setup, controller, policies, supplies, rng, tap))
 }
 
 /// A number that the last session of this machine is unlikely to have had.
@@ -173,14 +178,31 @@ pub fn session_number(driver: &Driver) -> u32 {
 
 fn progress(sender: &Sender, elapsed: Span) -> String {
     let counters = sender.counters();
-    let media = sender.decision().media.unwrap_or(Rate::ZERO);
-    format!(
+    let media = rate::cc_rate(&sender.decision(), sender.srtt(), Rate::ZERO).unwrap_or(Rate::ZERO);
+    let mut line = format!(
         "{:.1} s  {} frames  {media}  srtt {:.1} ms  {} lost",
         elapsed.as_secs_f64(),
         counters.encoded,
         sender.srtt().as_millis_f64(),
         counters.lost
-    )
+    );
+    sender.observe_rate(&mut |name, value| {
+        if name == "alpha" {
+            line += &format!("  alpha {value:.2}");
+        }
+    });
+    if counters.skipped + counters.resets > 0 {
+        line += &format!("  {} skipped  {} resets", counters.skipped, counters.resets);
+    }
+    if counters.dummies > 0 {
+        line += &format!("  {:.0} % dummies", 100.0 * dummy_share(&counters));
+    }
+    line
+}
+
+/// Dummies' share of the bytes sent.
+fn dummy_share(counters: &SenderCounters) -> f64 {
+    counters.dummy_bytes as f64 / counters.bytes.max(1) as f64
 }
 
 fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
@@ -189,8 +211,12 @@ fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
     let mean_bps = c.bytes as f64 * 8.0 / seconds;
     if args.format.json {
         output::json(&json!({
-            "target": args.target.to_string(), "cc": args.cc.0[0], "duration_s": seconds,
-            "frames": { "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired },
+            "target": args.target.to_string(), "cc": args.cc.0[0], "rate": args.rate.0, "duration_s": seconds,
+            "frames": {
+                "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired,
+                "resumed": c.resumed, "resets": c.resets,
+            },
+            "dummies": { "sent": c.dummies, "share": dummy_share(&c) },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
             "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked },
             "throughput_bps": mean_bps, "srtt_ms": sender.srtt().as_millis_f64(),

@@ -15,6 +15,15 @@ impl FlowRecord {
         deliveries
     }
 
+    /// [`deliveries`](FlowRecord::deliveries) of frames' packets as sent for the first time: neither padding nor repeats.
+    pub fn frame_deliveries(&self) -> Vec<(Time, u32)> {
+        let of_frames = self.packets.iter().filter(|p| p.frame != NO_FRAME && !p.retransmission);
+        let mut deliveries: Vec<(Time, u32)> =
+            of_frames.filter_map(|p| Some((p.arrived?, p.size + IP_UDP_OVERHEAD))).collect();
+        deliveries.sort_by_key(|d| d.0);
+        deliveries
+    }
+
     /// Transmissions in order: `(time, wire bytes)`.
     pub fn transmissions(&self) -> impl Iterator<Item = (Time, u32)> + '_ {
         self.packets.iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD))

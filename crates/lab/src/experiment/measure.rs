@@ -33,6 +33,14 @@ fn engine() -> Engine {
     engine.register_fn("most", |list: Array| {
         numbers(&list).map(|of| of.into_iter().fold(f64::NEG_INFINITY, f64::max))
     });
+    engine.register_fn("percentile", |list: Array, p: Dynamic| {
+        Answer::Ok(Probe::percentile_of(numbers(&list)?, as_number(&p)?))
+    });
+    engine.register_fn("correlation", |a: Array, b: Array, lag: Dynamic| {
+        Answer::Ok(correlation(&pairs(&a)?, &pairs(&b)?, as_number(&lag)?))
+    });
+    engine.register_fn("ratios", |a: Array, b: Array| paired(&a, &b, |a, b| a / b));
+    engine.register_fn("differences", |a: Array, b: Array| paired(&a, &b, |a, b| a - b));
     engine.register_fn("rising", |list: Array| numbers(&list).map(|of| of.is_sorted()));
     engine.register_fn("falling", |list: Array| numbers(&list).map(|of| of.is_sorted_by(|a, b| a >= b)));
     engine.register_fn("period", |points: Array| pairs(&points).map(|points| period(&points)));
@@ -57,6 +65,15 @@ fn numbers(list: &Array) -> Answer<Vec<f64>> {
     list.iter().map(as_number).collect()
 }
 
+/// Two lists, number by number.
+fn paired(a: &Array, b: &Array, of: fn(f64, f64) -> f64) -> Answer<Array> {
+    let (a, b) = (numbers(a)?, numbers(b)?);
+    match a.len() == b.len() {
+        true => Ok(floats(a.into_iter().zip(b).map(|(a, b)| of(a, b)))),
+        false => refuse(format!("lists of {} and {} numbers", a.len(), b.len())),
+    }
+}
+
 fn pairs(list: &Array) -> Answer<Vec<(f64, f64)>> {
     let pair = |item: &Dynamic| match item.read_lock::<Array>().map(|pair| numbers(&pair)) {
         Some(Ok(pair)) if pair.len() == 2 => Ok((pair[0], pair[1])),
@@ -77,6 +94,17 @@ fn period(points: &[(f64, f64)]) -> f64 {
         [first, .., last] => (last - first) / (crossings.len() - 1) as f64,
         _ => f64::INFINITY,
     }
+}
+
+/// Pearson's correlation of a curve's points with another curve's latest value `lag` later; points before its first are left out.
+fn correlation(a: &[(f64, f64)], b: &[(f64, f64)], lag: f64) -> f64 {
+    let later = |x: f64| b[..b.partition_point(|point| point.0 <= x + lag)].last().map(|point| point.1);
+    let both: Vec<(f64, f64)> = a.iter().filter_map(|&(x, y)| Some((y, later(x)?))).collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
+    let middle = (mean(|p| p.0), mean(|p| p.1));
+    let sum =
+        |of: &dyn Fn(f64, f64) -> f64| both.iter().map(|p| of(p.0 - middle.0, p.1 - middle.1)).sum::<f64>();
+    sum(&|x, y| x * y) / (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt()
 }
 
 /// From the lowest to the highest value, but for a hundredth at either end.
@@ -100,11 +128,12 @@ type OfBins = fn(&Probe, usize, f64) -> Vec<(f64, f64)>;
 /// What distribution a function summarises, as `NAME(flow, from, to)`.
 type OfFlow = fn(&Probe, usize, f64, f64) -> Vec<f64>;
 
-const OF_FLOWS: [(&str, OfFlow); 4] = [
+const OF_FLOWS: [(&str, OfFlow); 5] = [
     ("owd", Probe::delays),
     ("rtt", Probe::rtts),
     ("media", Probe::media),
     ("frame_delay", Probe::frame_delays),
+    ("psnr", Probe::psnrs),
 ];
 
 struct Asker {
@@ -148,6 +177,11 @@ impl Asker {
                 Answer::Ok(Probe::percentile_of(of, as_number(&p)?))
             });
             let probe = self.probe.clone();
+            self.engine.register_fn(format!("{name}_list"), move |flow: INT, from: Dynamic, to: Dynamic| {
+                let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+                Answer::Ok(floats(of))
+            });
+            let probe = self.probe.clone();
             self.engine.register_fn(format!("{name}_cdf"), move |flow: INT, from: Dynamic, to: Dynamic| {
                 let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
                 Answer::Ok(curve(Probe::distribution(of)))
@@ -172,6 +206,8 @@ impl Asker {
 
     fn rates(&mut self) {
         self.flow_fn3("rate", Probe::rate);
+        self.flow_fn3("video", Probe::video);
+        self.flow_fn3("frame_rate", Probe::frame_rate);
         self.flow_fn3("sent", Probe::sent);
         self.flow_fn3("loss", Probe::loss);
         self.link_fn2("utilization", Probe::utilization);
@@ -180,6 +216,9 @@ impl Asker {
         self.link_fn2("jain_min", |p, a, b| Probe::least_of(p.jain_windows(a, b)));
         self.link_fn2("jain_p10", |p, a, b| Probe::percentile_of(p.jain_windows(a, b), 10.0));
         self.flow_fn5("rise", |p, f, [from, to, least, window]| p.rise(f, from, to, least, window));
+        self.flow_fn5("video_rise", |p, f, [from, to, least, window]| {
+            p.video_rise(f, from, to, least, window)
+        });
         self.flow_fn3("spike", |p, f, change, until| p.spike(f, change, until - 5.0, until));
         let probe = self.probe.clone();
         self.engine.register_fn("rates", move |from: Dynamic, to: Dynamic| {
@@ -228,7 +267,20 @@ impl Asker {
     }
 
     fn curves(&mut self) {
-        let of: [(&str, OfBins); 2] = [("rate_curve", Probe::rate_curve), ("owd_curve", Probe::delay_curve)];
+        let probe = self.probe.clone();
+        self.engine.register_fn("observed_curve", move |flow: INT, what: &str| {
+            Answer::Ok(curve(probe.observed_curve(known(&probe, flow)?, what)))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn("frame_curve", move |flow: INT, from: Dynamic, to: Dynamic| {
+            let (from, to) = (as_number(&from)?, as_number(&to)?);
+            Answer::Ok(curve(probe.frame_curve(known(&probe, flow)?, from, to)))
+        });
+        let of: [(&str, OfBins); 3] = [
+            ("rate_curve", Probe::rate_curve),
+            ("video_curve", Probe::video_curve),
+            ("owd_curve", Probe::delay_curve),
+        ];
         for (name, points) in of {
             let probe = self.probe.clone();
             self.engine.register_fn(name, move |flow: INT, width: Dynamic| {
@@ -313,17 +365,7 @@ impl Judge {
         let axes = measured.first().map_or(0, |(labels, _)| labels.len());
         let by_last: Vec<(String, Map)> =
             means.iter().filter_map(|(labels, map)| Some((labels.last()?.clone(), map.clone()))).collect();
-        engine.register_fn("over", move |metric: &str, label: &str| {
-            let of = by_last
-                .iter()
-                .filter(|(last, _)| last == label)
-                .filter_map(|(_, map)| number(map.get(metric)?));
-            let values: Vec<f64> = of.collect();
-            match values.is_empty() {
-                true => refuse(format!("no point of `{label}` has a number `{metric}`")),
-                false => Ok(Probe::percentile_of(values, 50.0)),
-            }
-        });
+        across(&mut engine, Rc::new(by_last));
         register(&mut engine, "at", axes, Rc::new(means.into_iter().map(|(k, v)| (k, v.into())).collect()));
         register(&mut engine, "seeds", axes, Rc::new(each.into_iter().map(|(k, v)| (k, v.into())).collect()));
         Judge { engine, only }
@@ -339,6 +381,33 @@ impl Judge {
             self.engine.eval_with_scope::<Dynamic>(&mut scope, formula).map_err(|error| error.to_string())?;
         number(&result).ok_or_else(|| format!("it gives {}, not a number", result.type_name()))
     }
+}
+
+/// Registers what looks at a metric of all points with one label on the last axis, in the order of their other labels.
+fn across(engine: &mut Engine, points: Rc<Vec<(String, Map)>>) {
+    let found = move |metric: &str, label: &str| -> Answer<Array> {
+        let of = points.iter().filter(|(last, _)| last == label);
+        let values: Array = of.filter_map(|(_, map)| map.get(metric).cloned()).collect();
+        match values.is_empty() {
+            true => refuse(format!("no point of `{label}` has a metric `{metric}`")),
+            false => Ok(values),
+        }
+    };
+    let each = Rc::new(found);
+    let all = each.clone();
+    engine.register_fn("over", move |metric: &str, label: &str| {
+        Answer::Ok(Probe::percentile_of(numbers(&all(metric, label)?)?, 50.0))
+    });
+    let all = each.clone();
+    engine.register_fn("pool", move |metric: &str, label: &str| {
+        let lists = all(metric, label)?.into_iter().map(|list| list.into_typed_array::<FLOAT>());
+        let lists: Result<Vec<Vec<FLOAT>>, _> = lists.collect();
+        lists.map_or_else(
+            |kind| refuse(format!("`{metric}` is no list but {kind}")),
+            |of| Ok(floats(of.concat())),
+        )
+    });
+    engine.register_fn("each", move |metric: &str, label: &str| each(metric, label));
 }
 
 /// Registers a look-up by as many labels as there are axes.

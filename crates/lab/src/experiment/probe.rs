@@ -4,7 +4,7 @@
 use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
 
-use crate::collect::{FlowRecord, PacketRow};
+use crate::collect::{FlowRecord, FrameRow, PacketRow};
 use crate::metrics::{
     Spread, coefficient_of_variation, jain, jain_windows, nearest_rank, simulate, slots, spike_duration,
 };
@@ -21,6 +21,8 @@ pub(super) struct Probe {
     outcome: Outcome,
     /// Wire bytes as they arrived, of each flow.
     deliveries: Vec<Vec<(Time, u32)>>,
+    /// Those of them that carried frames for the first time.
+    video: Vec<Vec<(Time, u32)>>,
 }
 
 fn at(seconds: f64) -> Time {
@@ -29,6 +31,20 @@ fn at(seconds: f64) -> Time {
 
 fn mbps(bytes: u64, from: f64, to: f64) -> f64 {
     if to > from { bytes as f64 * 8.0 / (to - from) / 1e6 } else { f64::NAN }
+}
+
+/// Wire bits a second of what arrived.
+fn rate_of(all: &[(Time, u32)], from: f64, to: f64) -> f64 {
+    let place = |seconds: f64| all.partition_point(|delivery| delivery.0 < at(seconds));
+    let inside = &all[place(from)..place(to).max(place(from))];
+    mbps(inside.iter().map(|delivery| u64::from(delivery.1)).sum(), from, to)
+}
+
+fn rise_of(all: &[(Time, u32)], from: f64, to: f64, least: f64, window: f64) -> f64 {
+    let step = window / 10.0;
+    let ends = (0..).map(|k| from + window + step * f64::from(k)).take_while(|&end| end <= to);
+    let mut reached = ends.filter(|&end| rate_of(all, end - window, end) >= least);
+    reached.next().map_or(f64::INFINITY, |end| end - from)
 }
 
 fn percentile(mut values: Vec<f64>, p: f64) -> f64 {
@@ -48,7 +64,8 @@ fn deviation(values: &[f64]) -> f64 {
 impl Probe {
     pub fn new(outcome: Outcome) -> Probe {
         let deliveries = outcome.record.flows.iter().map(FlowRecord::deliveries).collect();
-        Probe { outcome, deliveries }
+        let video = outcome.record.flows.iter().map(FlowRecord::frame_deliveries).collect();
+        Probe { outcome, deliveries, video }
     }
 
     pub fn flows(&self) -> usize {
@@ -59,12 +76,6 @@ impl Probe {
         &self.outcome.record.flows[number - 1]
     }
 
-    fn delivered(&self, number: usize, from: f64, to: f64) -> &[(Time, u32)] {
-        let all = &self.deliveries[number - 1];
-        let place = |seconds: f64| all.partition_point(|delivery| delivery.0 < at(seconds));
-        &all[place(from)..place(to).max(place(from))]
-    }
-
     fn sent_rows(&self, number: usize, from: f64, to: f64) -> &[PacketRow] {
         let all = &self.flow(number).packets;
         let place = |seconds: f64| all.partition_point(|packet| packet.sent < at(seconds));
@@ -73,7 +84,12 @@ impl Probe {
 
     /// Delivered wire bits a second.
     pub fn rate(&self, flow: usize, from: f64, to: f64) -> f64 {
-        mbps(self.delivered(flow, from, to).iter().map(|d| u64::from(d.1)).sum(), from, to)
+        rate_of(&self.deliveries[flow - 1], from, to)
+    }
+
+    /// Those of frames, sent for the first time: what is left of it is padding and repeats.
+    pub fn video(&self, flow: usize, from: f64, to: f64) -> f64 {
+        rate_of(&self.video[flow - 1], from, to)
     }
 
     /// Sent wire bits a second.
@@ -155,10 +171,12 @@ impl Probe {
 
     /// Seconds from `from` until the rate over the last `window` seconds first reaches `least`; infinite if it does not by `to`.
     pub fn rise(&self, flow: usize, from: f64, to: f64, least: f64, window: f64) -> f64 {
-        let step = window / 10.0;
-        let ends = (0..).map(|k| from + window + step * f64::from(k)).take_while(|&end| end <= to);
-        let mut reached = ends.filter(|&end| self.rate(flow, end - window, end) >= least);
-        reached.next().map_or(f64::INFINITY, |end| end - from)
+        rise_of(&self.deliveries[flow - 1], from, to, least, window)
+    }
+
+    /// The same of the rate of frames.
+    pub fn video_rise(&self, flow: usize, from: f64, to: f64, least: f64, window: f64) -> f64 {
+        rise_of(&self.video[flow - 1], from, to, least, window)
     }
 
     /// Seconds from `change` for which delays stay above twice the mean of the steady time from `from` to `to`.
@@ -201,6 +219,23 @@ impl Probe {
         inside.map(|(_, value)| *value).collect()
     }
 
+    /// An inner quantity over time.
+    pub fn observed_curve(&self, flow: usize, name: &str) -> Vec<(f64, f64)> {
+        let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
+        let of = self.flow(flow).observed.get(name);
+        of.into_iter().flatten().map(|&(time, value)| (seconds(time), value)).collect()
+    }
+
+    /// Size of each coded frame over what was asked for, by when it was captured.
+    pub fn frame_curve(&self, flow: usize, from: f64, to: f64) -> Vec<(f64, f64)> {
+        let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
+        let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
+        let coded = captured.filter(|(_, frame)| frame.encoded.is_some());
+        let interval = self.outcome.intervals[flow - 1];
+        let budget = |frame: &FrameRow| frame.target.bytes_in(interval).get().max(1) as f64;
+        coded.map(|(captured, frame)| (seconds(captured), f64::from(frame.size) / budget(frame))).collect()
+    }
+
     /// Variation of the wire bytes sent in slots of `width` seconds: standard deviation over mean.
     pub fn send_variation(&self, flow: usize, width: f64, from: f64, to: f64) -> f64 {
         let sent = self.sent_rows(flow, from, to).iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD));
@@ -240,6 +275,19 @@ impl Probe {
         crate::metrics::latencies(&times, at(to)).of_frames.iter().map(|span| span.as_millis_f64()).collect()
     }
 
+    /// Frames shown a second.
+    pub fn frame_rate(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let shown = self.flow(flow).displays();
+        let place = |seconds: f64| shown.partition_point(|time| *time < at(seconds));
+        (place(to).max(place(from)) - place(from)) as f64 / (to - from)
+    }
+
+    /// Luma PSNR of shown frames.
+    pub fn psnrs(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
+        captured.filter_map(|(_, frame)| frame.psnr()).collect()
+    }
+
     /// Stretches in which the controller's window was at most `bytes`: when each began, and how long it was.
     pub fn narrow(&self, flow: usize, from: f64, to: f64, bytes: f64) -> Vec<(f64, f64)> {
         let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
@@ -259,18 +307,25 @@ impl Probe {
         found
     }
 
+    /// The bins of a curve: where each begins.
+    fn bins(&self, width: f64) -> impl Iterator<Item = f64> + use<> {
+        let end = self.end();
+        (0..).map(move |k| width * f64::from(k)).take_while(move |t| t + width <= end + 1e-9)
+    }
+
     /// Delivered rate over time.
     pub fn rate_curve(&self, flow: usize, width: f64) -> Vec<(f64, f64)> {
-        let bins =
-            |end: f64| (0..).map(move |k| width * f64::from(k)).take_while(move |t| t + width <= end + 1e-9);
-        bins(self.end()).map(|t| (t + width / 2.0, self.rate(flow, t, t + width))).collect()
+        self.bins(width).map(|t| (t + width / 2.0, self.rate(flow, t, t + width))).collect()
+    }
+
+    /// Delivered rate of frames over time.
+    pub fn video_curve(&self, flow: usize, width: f64) -> Vec<(f64, f64)> {
+        self.bins(width).map(|t| (t + width / 2.0, self.video(flow, t, t + width))).collect()
     }
 
     /// Mean one-way delay over time, by when packets were sent.
     pub fn delay_curve(&self, flow: usize, width: f64) -> Vec<(f64, f64)> {
-        let bins =
-            |end: f64| (0..).map(move |k| width * f64::from(k)).take_while(move |t| t + width <= end + 1e-9);
-        let points = bins(self.end()).map(|t| (t + width / 2.0, mean(&self.delays(flow, t, t + width))));
+        let points = self.bins(width).map(|t| (t + width / 2.0, mean(&self.delays(flow, t, t + width))));
         points.filter(|(_, delay)| delay.is_finite()).collect()
     }
 

@@ -1,9 +1,10 @@
 //! The papers' closed forms, for formulas to hold claims against without running anything.
 
 use cc::{Options, Setup, sqp};
+use media::{Ask, Encoder, EncoderModel, ModelConfig, Table};
 use rhai::{Array, Dynamic, Engine};
 use session::RateControl;
-use session::rate::{Live, View};
+use session::rate::{self, Live, View};
 use units::{Bytes, Rate, Span, Time};
 
 use super::measure::{Answer, as_number};
@@ -31,6 +32,12 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_fn("window_media", |window: Dynamic, srtt: Dynamic, queued: Dynamic| {
         Answer::Ok(window_media(as_number(&window)?, as_number(&srtt)?, as_number(&queued)?))
     });
+    engine.register_fn(
+        "encoder_settles",
+        |table: &str, up: Dynamic, down: Dynamic, from: Dynamic, to: Dynamic| {
+            encoder_settles(table, (as_number(&up)?, as_number(&down)?), (as_number(&from)?, as_number(&to)?))
+        },
+    );
     engine.register_fn("westwood_filter", |old: Dynamic, sample: Dynamic| {
         Answer::Ok(cc::westwood::quic_filter(as_number(&old)?, as_number(&sample)?))
     });
@@ -71,17 +78,45 @@ fn meeting_jain(smooth: bool) -> f64 {
     crate::metrics::jain(&[x, y]).unwrap_or(f64::NAN)
 }
 
+/// Seconds until the model of a recorded encoder, with these lags (up and down, in ms), gives a new rate (from and to, in Mbit/s) to
+/// within a tenth over a third of a second of 30 frames/s.
+fn encoder_settles(table: &str, lags: (f64, f64), rates: (f64, f64)) -> Answer<f64> {
+    const INTERVAL: Span = Span::from_nanos(33_333_333);
+    /// Ten seconds at the old rate, and as long at most at the new one.
+    const FRAMES: u32 = 300;
+    const AVERAGED: usize = 10;
+    let table = Table::by_name(table).ok_or_else(|| format!("no table is called `{table}`"))?;
+    let (lag_up, lag_down) = (Span::from_secs_f64(lags.0 / 1e3), Span::from_secs_f64(lags.1 / 1e3));
+    let config = ModelConfig { lag_up, lag_down, ..ModelConfig::recorded(table, 1) };
+    let mut encoder = EncoderModel::new(config).map_err(|error| error.to_string())?;
+    let mut code = |frame: u32| {
+        let bitrate = Rate::from_f64(1e6 * if frame < FRAMES { rates.0 } else { rates.1 });
+        let ask = Ask { frame, bitrate, interval: INTERVAL, key: frame == 0, largest: None };
+        encoder.submit(Time::ZERO, None, &ask).map_err(|error| error.to_string())?;
+        let coded = encoder.poll(Time::MAX).map_or(0, |coded| coded.size);
+        Answer::Ok(f64::from(coded) * 8.0 / INTERVAL.as_secs_f64() / 1e6)
+    };
+    let given = (0..2 * FRAMES).map(&mut code).collect::<Answer<Vec<f64>>>()?;
+    let near =
+        |recent: &[f64]| (recent.iter().sum::<f64>() / recent.len() as f64 / rates.1 - 1.0).abs() <= 0.1;
+    let settled = given[FRAMES as usize..].windows(AVERAGED).position(near);
+    Ok(settled.map_or(f64::INFINITY, |first| (first + AVERAGED) as f64 * INTERVAL.as_secs_f64()))
+}
+
 /// The media rate in Mbit/s that the session gives a window-based controller: window and queue in bytes, round trip in ms.
 fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
+    let of_window = cc::Decision { window: Some(Bytes::new(window as u64)), ..cc::Decision::default() };
     let view = View {
         now: Time::ZERO,
-        advice: None,
-        window: Some(Bytes::new(window as u64)),
-        srtt: Span::from_secs_f64(srtt / 1e3),
+        stream: 0,
+        frame: 0,
+        interval: Span::from_millis(16),
+        cc_rate: rate::cc_rate(&of_window, Span::from_secs_f64(srtt / 1e3), Rate::from_bps(1)),
         queued: Bytes::new(queued as u64),
         waited: Span::ZERO,
         patience: Span::from_secs(1),
         limits: (Rate::from_bps(1), Rate::MAX),
+        departed: &[],
     };
     Live::default().plan(&view).bitrate.as_f64() / 1e6
 }

@@ -15,7 +15,7 @@ use netsim::{
     Policer, QueueSpec, RateProcess, Reorder, Shaper, World,
 };
 use record::{Shared, Tap};
-use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
+use session::{Policies, RateControl, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
 use units::{HostClock, Rate, Rng, Span, Time};
 
 use super::pictures::{Judge, Originals};
@@ -183,7 +183,8 @@ pub fn endpoints(scenario: &Scenario, index: usize, near: Tap, far: Tap) -> Resu
     let half = cc::build_receiver(&options, &setup).map_err(refuse)?;
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
     let config = sender_config(scenario, index, picture);
-    let sender = Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, near);
+    let policies = Policies { rate: rate_policy(scenario, index)?, ..Policies::default() };
+    let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, near);
     let originals = pictures.as_ref().map(|(_, originals)| originals.clone());
     Ok(Endpoints { sender, receiver: receiver(scenario, index, pictures, half, far), interval, originals })
 }
@@ -203,6 +204,12 @@ fn add_session(
     let receiver = world.add_host(far, receiver);
     built.originals.extend(originals.map(|originals| (index, originals)));
     Ok(((sender, receiver), interval))
+}
+
+/// What stands between flow number `index`'s controller and its encoder.
+fn rate_policy(scenario: &Scenario, index: usize) -> Result<Box<dyn RateControl>, ScenarioError> {
+    let built = scenario.flows[index].rate.parse().and_then(|options| session::rate::build(&options));
+    built.map_err(|error| scenario.error(format!("flow[{}].rate", index + 1), error.to_string()))
 }
 
 /// What flow number `index`'s controller is built from.
@@ -265,11 +272,13 @@ fn receiver(
     let flow = &scenario.flows[index];
     let judge = |originals| -> Box<dyn Screen> { Box::new(Judge { originals, tap: tap.clone() }) };
     let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
+    let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {
         session: Some(session_of(index)),
         playout: flow.playout,
         nack: flow.nack,
-        ..ReceiverConfig::default()
+        feedback_packets: flow.feedback_packets.unwrap_or(defaults.feedback_packets),
+        ..defaults
     };
     Receiver::new(config, decoder, screen, tap).with_half(half)
 }

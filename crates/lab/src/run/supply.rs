@@ -63,8 +63,8 @@ fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     };
     let cap = |&(from, to, rate)| Cap { start: Time::ZERO + from, end: Time::ZERO + to, rate };
     let config = ModelConfig {
-        lag_up: wanted.lag.unwrap_or(base.lag_up),
-        lag_down: wanted.lag.unwrap_or(base.lag_down),
+        lag_up: wanted.lag_up.or(wanted.lag).unwrap_or(base.lag_up),
+        lag_down: wanted.lag_down.or(wanted.lag).unwrap_or(base.lag_down),
         bias: wanted.bias.unwrap_or(base.bias),
         overshoot: wanted.overshoot.unwrap_or(base.overshoot),
         undershoot: wanted.undershoot.unwrap_or(base.undershoot),

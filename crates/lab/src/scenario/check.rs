@@ -150,6 +150,8 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     require(flow.count > 0, format!("{at}.count"), "0; a flow stands for one or more")?;
     let bunch = format!("{} is not between 1 and 64", flow.bunch);
     require((1..=64).contains(&flow.bunch), format!("{at}.bunch"), bunch)?;
+    let feedback = flow.feedback_packets.is_none_or(|packets| (1..=1024).contains(&packets));
+    require(feedback, format!("{at}.feedback_packets"), "packets between 1 and 1024")?;
     let late =
         format!("the last of {} starts at {last}, not before the end of the run ({duration})", flow.count);
     require(last < duration, format!("{at}.count"), late)?;
@@ -178,6 +180,8 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
     check_controller(&flow.cc, &format!("{at}.cc"))?;
+    let policy = flow.rate.parse().and_then(|options| session::rate::build(&options));
+    policy.map(drop).map_err(|error| Problem::new(format!("{at}.rate"), error.to_string()))?;
     if flow.source == Supply::Quic {
         check_quic(flow, at)?;
     }
@@ -223,7 +227,13 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
     for (from, to, _) in &encoder.cap {
         require(from < to, format!("{at}.cap"), format!("[{from}, {to}] ends before it begins"))?;
     }
-    for (name, span) in [("latency", encoder.latency), ("lag", encoder.lag)] {
+    let times = [
+        ("latency", encoder.latency),
+        ("lag", encoder.lag),
+        ("lag_up", encoder.lag_up),
+        ("lag_down", encoder.lag_down),
+    ];
+    for (name, span) in times {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }

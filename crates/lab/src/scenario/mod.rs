@@ -187,6 +187,9 @@ pub struct Flow {
     pub name: String,
     /// Congestion controller, with options: `"sqp"`, `"sqp:target=0.8"`.
     pub cc: String,
+    /// Video: rate policy, with options, between the controller and the encoder: `"live"`, `"vidaptive:lambda=0.7"`.
+    #[serde(default = "default_rate")]
+    pub rate: String,
     /// Video or backlog.
     #[serde(default)]
     pub source: Supply,
@@ -250,6 +253,9 @@ pub struct Flow {
     /// Whether the receiver asks for missing packets again.
     #[serde(default = "default_true")]
     pub nack: bool,
+    /// Feedback goes out after this many packets of frames at latest; by default the session's.
+    #[serde(default)]
+    pub feedback_packets: Option<u32>,
     /// Where its frames come from.
     #[serde(default)]
     pub encoder: Encoder,
@@ -293,9 +299,15 @@ pub struct Encoder {
     pub table: String,
     /// Model: what it starts from.
     pub behaviour: Behaviour,
-    /// Model: time constant with which frame sizes follow the target.
+    /// Model: time constant with which frame sizes follow the target, either way.
     #[serde(deserialize_with = "text::optional")]
     pub lag: Option<Span>,
+    /// Model: ... towards a higher target, ...
+    #[serde(deserialize_with = "text::optional")]
+    pub lag_up: Option<Span>,
+    /// ... and towards a lower one.
+    #[serde(deserialize_with = "text::optional")]
+    pub lag_down: Option<Span>,
     /// Model: mean frame size over what was asked for.
     pub bias: Option<f64>,
     /// Model: largest excess of a frame, as a fraction.
@@ -331,6 +343,8 @@ impl Default for Encoder {
             table: "big_buck_bunny".to_owned(),
             behaviour: Behaviour::Perfect,
             lag: None,
+            lag_up: None,
+            lag_down: None,
             bias: None,
             overshoot: None,
             undershoot: None,
@@ -516,6 +530,9 @@ pub fn controller_name(cc: &str) -> &str {
     cc.split(':').next().unwrap_or(cc)
 }
 
+fn default_rate() -> String {
+    session::rate::REGISTRY[0].name.to_owned()
+}
 fn default_seed() -> u64 {
     1
 }

@@ -2,7 +2,7 @@
 
 use units::{Rate, Span, Time};
 
-use super::{Plan, RateControl, View};
+use super::{Entry, Plan, RateControl, View};
 
 /// The encoder follows at once below this share of its bitrate ...
 const LOWER: f64 = 0.98;
@@ -15,6 +15,14 @@ const SETTLE: Span = Span::from_millis(400);
 /// D of section 7: a queue at the sender is worked off over this long.
 const DRAIN_OVER: Span = Span::from_millis(200);
 
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "live",
+    summary: "the controller's advice through SQP's hysteresis, less what waits (arXiv 2207.11857 section 7)",
+    options: &[],
+    build: |_| Ok(Box::new(Live::default())),
+};
+
 /// SQP's way from estimate to encoder; with window-based controllers the window over the round trip (section 7's adapter).
 #[derive(Clone, Debug, Default)]
 pub struct Live {
@@ -23,10 +31,8 @@ pub struct Live {
 }
 
 impl Live {
-    fn advised(view: &View) -> Rate {
-        let from_window =
-            || view.window.map(|window| Rate::average(window, view.srtt.max(Span::from_millis(1))));
-        let advice = view.advice.or_else(from_window).unwrap_or(view.limits.1);
+    fn advised(view: &View<'_>) -> Rate {
+        let advice = view.cc_rate.unwrap_or(view.limits.1);
         let draining = Rate::average(view.queued, DRAIN_OVER);
         let rate = Rate::from_bps(advice.as_bps().saturating_sub(draining.as_bps()));
         rate.clamp(view.limits.0, view.limits.1)
@@ -45,27 +51,31 @@ impl Live {
 }
 
 impl RateControl for Live {
-    fn plan(&mut self, view: &View) -> Plan {
+    fn plan(&mut self, view: &View<'_>) -> Plan {
         let bitrate = self.filter(view.now, Live::advised(view));
-        Plan { bitrate, encode: view.waited <= view.patience }
+        Plan::new(bitrate, view.waited <= view.patience)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rate::cc_rate;
+    use cc::Decision;
     use units::Bytes;
 
-    fn view(ms: u64, mbps: f64) -> View {
+    fn view(ms: u64, mbps: f64) -> View<'static> {
         View {
             now: Time::from_millis(ms),
-            advice: Some(Rate::from_f64(mbps * 1e6)),
-            window: None,
-            srtt: Span::from_millis(40),
+            stream: 0,
+            frame: 0,
+            interval: Span::from_millis(16),
+            cc_rate: Some(Rate::from_f64(mbps * 1e6)),
             queued: Bytes::ZERO,
             waited: Span::ZERO,
             patience: Span::from_millis(100),
             limits: (Rate::from_kbps(300), Rate::from_mbps(100)),
+            departed: &[],
         }
     }
 
@@ -92,14 +102,11 @@ mod tests {
     #[test]
     fn s0_74_a_window_over_the_round_trip_less_the_queue_over_200_ms() {
         let mut live = Live::default();
-        let window = View {
-            advice: None,
-            window: Some(Bytes::new(50_000)),
-            queued: Bytes::new(25_000),
-            ..view(0, 0.0)
-        };
+        let window = Decision { window: Some(Bytes::new(50_000)), ..Decision::default() };
+        let cc_rate = cc_rate(&window, Span::from_millis(40), Rate::from_bps(1));
+        let waiting = View { cc_rate, queued: Bytes::new(25_000), ..view(0, 0.0) };
         // 50 kB / 40 ms = 10 Mbit/s, less 25 kB / 200 ms = 1 Mbit/s.
-        assert_eq!(live.plan(&window).bitrate, Rate::from_mbps(9));
+        assert_eq!(live.plan(&waiting).bitrate, Rate::from_mbps(9));
     }
 
     #[test]

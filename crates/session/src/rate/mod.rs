@@ -1,22 +1,31 @@
-//! From the controller's advice to the encoder's bitrate.
+//! From the controller's decision to the encoder's bitrate, and how the sender behaves between frames.
 
+mod direct;
 mod live;
+pub mod registry;
+pub mod vidaptive;
 
+pub use direct::Direct;
 pub use live::Live;
+pub use registry::{Entry, REGISTRY, build};
+pub use vidaptive::Vidaptive;
 
+use cc::Decision;
 use units::{Bytes, Rate, Span, Time};
 
-/// What a policy sees when a frame is about to be captured.
+/// What a policy sees when a frame is about to be captured, or a kept one can be encoded after all.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct View<'a> {
     /// When.
     pub now: Time,
-    /// The controller's advice, if it gives one: datagram bits.
-    pub advice: Option<Rate>,
-    /// Its window, if it has one.
-    pub window: Option<Bytes>,
-    /// Smoothed round-trip time.
-    pub srtt: Span,
+    /// The stream.
+    pub stream: u8,
+    /// The frame's capture index in it.
+    pub frame: u32,
+    /// Time between frames.
+    pub interval: Span,
+    /// The controller's rate ([`cc_rate`]); none only of a controller that limits nothing.
+    pub cc_rate: Option<Rate>,
     /// Bytes waiting to be sent.
     pub queued: Bytes,
     /// How long the oldest of those has waited.
@@ -25,6 +34,25 @@ pub struct View {
     pub patience: Span,
     /// The session's lowest and highest media rate.
     pub limits: (Rate, Rate),
+    /// Frames of the stream that left whole since its last plan.
+    pub departed: &'a [Departed],
+}
+
+/// A frame whose last packet has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Capture index.
+    pub frame: u32,
+    /// When its last packet left.
+    pub at: Time,
+    /// From the moment the encoder handed it over until then.
+    pub queued: Span,
+    /// From the moment it was the oldest that waited until then.
+    pub served: Span,
+    /// Coded size.
+    pub size: Bytes,
+    /// Bitrate it was encoded at.
+    pub target: Rate,
 }
 
 /// What to do with the frame.
@@ -34,10 +62,112 @@ pub struct Plan {
     pub bitrate: Rate,
     /// Encode it, or leave it out.
     pub encode: bool,
+    /// A frame that is left out may still be encoded when everything that waits has left, should that be within this long
+    /// after its capture and no newer one have come.
+    pub keep: Span,
+    /// Largest a key frame should be, if there is a limit.
+    pub largest_key: Option<Bytes>,
+}
+
+impl Plan {
+    /// Encode at `bitrate`, or leave the frame out for good.
+    pub fn new(bitrate: Rate, encode: bool) -> Plan {
+        Plan { bitrate, encode, keep: Span::ZERO, largest_key: None }
+    }
+}
+
+/// How a sender behaves between frames; the same from the first packet to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// The CC-Rate is not taken for less than this.
+    pub floor: Rate,
+    /// The CC-Rate is by the latest round trip where that is shorter than the smoothed one, which stays long for seconds after an
+    /// outage.
+    pub fresh: bool,
+    /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for bursts.
+    pub even: bool,
+    /// How long what waits may wait, and since when.
+    pub limit: WaitLimit,
+    /// What is sent while there is nothing to send.
+    pub dummies: Option<Dummies>,
+}
+
+impl Default for Manner {
+    /// The controller's pacing; frames not sent within a second of their capture are dropped; no dummies.
+    fn default() -> Manner {
+        Manner {
+            floor: Rate::ZERO,
+            fresh: false,
+            even: false,
+            limit: WaitLimit::OfCapture(LONGEST_WAIT),
+            dummies: None,
+        }
+    }
+}
+
+/// A frame that could not be sent whole within this long after its capture is dropped. Dropping it at its deadline would
+/// save less than it costs: the chain breaks, and the key frame that mends it is larger than what waits.
+pub const LONGEST_WAIT: Span = Span::from_secs(1);
+
+/// When waiting packets are dropped, and a key frame asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitLimit {
+    /// Frame by frame, so long after the capture of each.
+    OfCapture(Span),
+    /// All at once, when the oldest packet has waited for so long (Vidaptive's encoder reset).
+    OfOldest(Span),
+}
+
+/// Packets without content that keep the flow at the controller's rate, so that it learns what the link carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dummies {
+    /// Datagram bytes of each.
+    pub size: Bytes,
+    /// None leave this long before a camera frame is due, ...
+    pub before: Span,
+    /// ... and this long after it unless its packets have been queued.
+    pub after: Span,
+    /// None leave when everything together would exceed this.
+    pub most: Rate,
+    /// They repeat packets of the last round trip, where there are any, instead of carrying nothing.
+    pub repeat: bool,
 }
 
 /// Decides each frame's bitrate, or that there be none.
 pub trait RateControl: Send {
     /// Plans one frame.
-    fn plan(&mut self, view: &View) -> Plan;
+    fn plan(&mut self, view: &View<'_>) -> Plan;
+    /// What holds between frames; asked once.
+    fn manner(&self) -> Manner {
+        Manner::default()
+    }
+    /// Names inner quantities for plots after each plan; nothing may read them back.
+    fn observe(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives any (a rate-based
+/// controller), else its window over the round trip, else its pacing. Not below `least`: after an outage the smoothed round trip
+/// is seconds long, and a packet paced by it would wait as long again.
+pub fn cc_rate(decision: &Decision, rtt: Span, least: Rate) -> Option<Rate> {
+    let of_window = |window| Rate::average(window, rtt.max(Span::from_millis(1)));
+    let rate = decision.media.or(decision.window.map(of_window)).or(decision.pacing);
+    rate.map(|rate| rate.max(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_counts_before_the_window_and_the_window_before_pacing() {
+        let srtt = Span::from_millis(40);
+        let pacing = Decision { pacing: Some(Rate::from_mbps(9)), ..Decision::default() };
+        let window = Decision { window: Some(Bytes::new(50_000)), ..pacing };
+        let media = Decision { media: Some(Rate::from_mbps(5)), ..window };
+        let of =
+            |decision| cc_rate(&decision, srtt, Rate::from_mbps(1)).map(|rate| rate.as_bps() / 1_000_000);
+        assert_eq!([pacing, window, media].map(of), [Some(9), Some(10), Some(5)]);
+        assert_eq!(of(Decision::default()), None);
+        assert_eq!(of(Decision { pacing: Some(Rate::from_kbps(9)), ..Decision::default() }), Some(1));
+    }
 }

@@ -6,6 +6,7 @@ use units::{Bytes, Rate, Span, Time};
 use wire::{Control, Feedback, KeyFrameRequest, Nack};
 
 use super::Sender;
+use crate::rate;
 use crate::recovery::{self, Missing, Repair};
 
 /// Repairs waiting at most; with more, the newest are refused (their frames are late anyway).
@@ -92,10 +93,24 @@ impl Sender {
         });
     }
 
+    /// The controller's rate, by the round trip that the rate policy wants.
+    pub(super) fn cc_rate(&self) -> Option<Rate> {
+        let smoothed = self.rtt.smoothed();
+        let latest = self.rtt.latest().filter(|_| self.manner.fresh);
+        let least = self.limits.0.max(self.manner.floor);
+        rate::cc_rate(&self.decision, latest.map_or(smoothed, |latest| latest.min(smoothed)), least)
+    }
+
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        let pacing = if self.backlogged { self.decision.bulk_pacing() } else { self.decision.pacing };
-        self.pacer.apply(pacing, self.decision.burst, self.decision.tick);
+        let Decision { pacing, burst, tick, probe, .. } = self.decision;
+        if self.backlogged {
+            self.pacer.apply(self.decision.bulk_pacing(), burst, tick);
+        } else if self.manner.even && probe.is_none() {
+            self.pacer.apply(self.cc_rate(), Bytes::ZERO, Span::ZERO);
+        } else {
+            self.pacer.apply(pacing, burst, tick);
+        }
         match self.decision.probe {
             // Padding is for probes only: what one did not need is not sent after it.
             None => self.padding = 0,
@@ -117,7 +132,7 @@ impl Sender {
             if let Some(tag) = self.settled.acked[index].frame
                 && let Some(video) = self.videos.get_mut(usize::from(tag.stream))
             {
-                video.outbox.acked(tag.frame);
+                video.outbox.acked(tag.frame, tag.index);
             }
         }
     }

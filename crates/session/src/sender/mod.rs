@@ -1,5 +1,6 @@
 //! The sending side.
 
+mod filler;
 mod inbound;
 mod outbound;
 mod timers;
@@ -14,11 +15,12 @@ use wire::{Endpoint, Kind, RxMeta, TxMeta};
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::ledger::{Ledger, Settled};
-use crate::rate::{self, RateControl};
+use crate::rate::{self, Manner, RateControl, WaitLimit};
 use crate::recovery::{self, Recovery};
 use crate::rtt::Rtt;
 use crate::schedule::{self, Pick, Schedule};
 use crate::video::{Supply, VideoStream};
+use filler::Filler;
 
 /// Bye is sent this often, for one may be lost.
 const BYES: u32 = 3;
@@ -52,6 +54,10 @@ pub struct Sender {
     limits: (Rate, Rate),
     controller: Box<dyn Controller>,
     policies: Policies,
+    /// How the rate policy wants things between frames.
+    manner: Manner,
+    /// When dummies may leave, if the manner has any.
+    filler: Option<Filler>,
     rng: Rng,
     tap: Tap,
     videos: Vec<VideoStream>,
@@ -93,11 +99,16 @@ impl Sender {
         rng: Rng,
         tap: Tap,
     ) -> Sender {
+        let manner = policies.rate.manner();
+        let longest = match manner.limit {
+            WaitLimit::OfCapture(longest) => longest,
+            WaitLimit::OfOldest(_) => Span::MAX,
+        };
         let mut videos = Vec::new();
         let mut backlogged = false;
         for supply in supplies {
             match supply {
-                Supply::Video(video) => videos.push(VideoStream::new(videos.len() as u8, video)),
+                Supply::Video(video) => videos.push(VideoStream::new(videos.len() as u8, video, longest)),
                 Supply::Backlog => backlogged = true,
             }
         }
@@ -109,6 +120,8 @@ impl Sender {
             decision: controller.decision(),
             controller,
             policies,
+            manner,
+            filler: manner.dummies.map(|dummies| Filler::new(dummies, config.mtu)),
             rng,
             tap,
             videos,
@@ -161,6 +174,11 @@ impl Sender {
         self.decision
     }
 
+    /// Names the rate policy's inner quantities, as of its last plan.
+    pub fn observe_rate(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        self.policies.rate.observe(sink);
+    }
+
     /// Every source has ended, everything was sent, and the receiver has been told.
     pub fn is_finished(&self) -> bool {
         self.byes_left == 0
@@ -202,6 +220,9 @@ impl Endpoint for Sender {
         if !self.videos.is_empty() {
             self.expire(now);
             self.capture(now);
+            if let Some(filler) = &mut self.filler {
+                filler.look_again();
+            }
         }
     }
 
@@ -213,8 +234,11 @@ impl Endpoint for Sender {
         consider(self.probe_timeout_at().filter(|_| !self.probe_due));
         consider(self.controller.next_timer());
         self.videos.iter().for_each(|video| consider(video.next_wake()));
-        if self.has_work() && self.window_allows(self.config.mtu) {
-            consider(Some(self.pacer.next()));
+        consider(self.reset_at());
+        if self.has_work() {
+            consider(Some(self.pacer.next()).filter(|_| self.window_allows(self.config.mtu)));
+        } else {
+            consider(self.dummy_at());
         }
         (at != Time::MAX).then_some(at)
     }
@@ -228,6 +252,9 @@ impl Endpoint for Sender {
         if std::mem::take(&mut self.probe_due) {
             return Some(self.transmit_padding(now, PROBE_SIZE.min(self.config.mtu), out));
         }
+        if self.reset_at().is_some_and(|at| at <= now) {
+            self.expire(now);
+        }
         if self.pacer.next() > now {
             return None;
         }
@@ -236,8 +263,7 @@ impl Endpoint for Sender {
                 schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding: self.padding };
             let pick = self.policies.schedule.pick(&view);
             if pick == Pick::Nothing {
-                self.pacer.pause();
-                return None;
+                return self.transmit_dummy(now, out);
             }
             if !self.window_allows(self.config.mtu) {
                 self.limited = true;

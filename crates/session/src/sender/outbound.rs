@@ -7,6 +7,7 @@ use wire::{Class, Control, Media, TxMeta};
 
 use super::Sender;
 use crate::ledger::Transmission;
+use crate::video::VideoStream;
 
 /// Hello is repeated this often until anything is heard.
 const HELLO_INTERVAL: Span = Span::from_millis(250);
@@ -44,9 +45,72 @@ impl Sender {
         Some(TxMeta { head, length: head, ..TxMeta::default() })
     }
 
+    /// A stream that dummies go between the frames of, while one is being captured.
+    fn filled(&self) -> Option<&VideoStream> {
+        self.filler.and_then(|_| self.videos.iter().find(|video| video.capture_at().is_some()))
+    }
+
+    /// When a dummy may leave, as far as is known, if nothing else does.
+    pub(super) fn dummy_at(&self) -> Option<Time> {
+        let filler = self.filler.filter(|filler| self.window_allows(filler.size()))?;
+        self.filled().map(|_| self.pacer.next().max(filler.next()))
+    }
+
+    /// Nothing waits: a dummy, if the policy wants one and window and camera allow it.
+    pub(super) fn transmit_dummy(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let frames = self.filled().and_then(|video| Some((video.capture_at()?, video.awaited())));
+        let size = self
+            .filler
+            .as_mut()
+            .zip(frames)
+            .and_then(|(filler, (next, awaited))| filler.may(now, next, awaited).then(|| filler.size()));
+        if let Some(size) = size {
+            if let Some(repeat) = self.next_repeat(now) {
+                return self.transmit_repeat(now, repeat, out);
+            }
+            if self.window_allows(size) {
+                self.counters.dummies += 1;
+                self.counters.dummy_bytes += size as u64;
+                return Some(self.transmit_padding(now, size, out));
+            }
+            self.limited = true;
+        }
+        self.pacer.pause();
+        None
+    }
+
+    /// A packet to repeat instead of sending a dummy, if the policy wants that and there is one.
+    fn next_repeat(&mut self, now: Time) -> Option<(u8, u32, u16)> {
+        let repeats = self.manner.dummies.is_some_and(|dummies| dummies.repeat);
+        if !repeats || !self.window_allows(self.config.mtu) {
+            return None;
+        }
+        // What left earlier has been acknowledged or is being asked for.
+        let since = now.saturating_sub(self.rtt.smoothed());
+        let mut videos = self.videos.iter_mut().enumerate();
+        videos.find_map(|(stream, video)| {
+            video.outbox.next_repeat(since).map(|(frame, index)| (stream as u8, frame, index))
+        })
+    }
+
+    fn transmit_repeat(&mut self, now: Time, repeat: (u8, u32, u16), out: &mut [u8]) -> Option<TxMeta> {
+        let (stream, frame, index) = repeat;
+        let meta = self.transmit_part(now, usize::from(stream), frame, index, true, out)?;
+        self.videos[usize::from(stream)].outbox.resent(now, frame, index);
+        self.counters.dummies += 1;
+        self.counters.dummy_bytes += meta.length as u64;
+        self.counters.repeats += 1;
+        Some(meta)
+    }
+
+    /// Whether the controller will be told that the flow has run dry when `waiting` packets are left.
+    fn runs_dry(&self, waiting: usize) -> bool {
+        !self.backlogged && self.filler.is_none() && self.repairs.is_empty() && waiting <= 1
+    }
+
     /// Writes a packet of no frame, `length` bytes in all.
     pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
-        let app_limited = !self.backlogged;
+        let app_limited = !self.backlogged && self.filler.is_none();
         let transmission = Transmission { sent_at: now, size: length as u32, frame: None, app_limited };
         let packet = self.dispatch(now, &transmission);
         let media = Media {
@@ -78,6 +142,9 @@ impl Sender {
         let packet = self.ledger.sent(transmission);
         let in_flight = self.ledger.in_flight();
         self.pacer.sent(now, Bytes::new(u64::from(size)));
+        if let Some(filler) = &mut self.filler {
+            filler.sent(now, Bytes::new(u64::from(size)));
+        }
         self.last_sent_at = now;
         self.counters.packets += 1;
         self.counters.bytes += u64::from(size);
@@ -134,7 +201,7 @@ impl Sender {
             alone: queued.alone,
         };
         let tag = FrameTag { stream: stream as u8, frame, index, count: queued.count, retransmission };
-        let app_limited = self.repairs.is_empty() && self.fresh.iter().sum::<usize>() <= 1;
+        let app_limited = self.runs_dry(self.fresh.iter().sum::<usize>());
         let transmission = Transmission { sent_at: now, size: length as u32, frame: Some(tag), app_limited };
         media.packet = self.dispatch(now, &transmission);
         let head = media.encode(out);

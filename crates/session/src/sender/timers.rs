@@ -1,10 +1,11 @@
 //! What time brings: frames to capture, losses to declare, silence to break.
 
+use record::{Event, Real};
 use units::{Bytes, Span, Time};
 use wire::Media;
 
 use super::Sender;
-use crate::rate;
+use crate::rate::{self, Plan, WaitLimit};
 
 /// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
 const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
@@ -15,29 +16,56 @@ impl Sender {
         for index in 0..self.videos.len() {
             self.videos[index].collect(now, room, &mut self.counters, &self.tap);
             if self.videos[index].capture_at().is_some_and(|at| at <= now) {
-                let view = self.rate_view(now, index);
-                let plan = self.policies.rate.plan(&view);
-                self.target = Some(plan.bitrate);
+                let plan = self.plan(now, index, self.videos[index].next_frame());
                 let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
                 self.videos[index].capture(now, plan, wander, &self.config, counters, tap);
+                self.videos[index].collect(now, room, counters, tap);
+            } else if let Some(frame) = self.videos[index].resumable(now, &mut self.counters, &self.tap) {
+                let plan = self.plan(now, index, frame);
+                let (counters, tap) = (&mut self.counters, &self.tap);
+                self.videos[index].resume(now, plan, &self.config, counters, tap);
                 self.videos[index].collect(now, room, counters, tap);
             }
             self.fresh[index] = self.videos[index].outbox.waiting_packets();
         }
     }
 
-    pub(super) fn rate_view(&self, now: Time, index: usize) -> rate::View {
+    /// Asks the rate policy about a frame of stream number `index`.
+    fn plan(&mut self, now: Time, index: usize, frame: u32) -> Plan {
+        let mut departed = std::mem::take(&mut self.videos[index].outbox.departed);
+        let view = self.rate_view(now, index, frame, &departed);
+        let plan = self.policies.rate.plan(&view);
+        self.target = Some(plan.bitrate);
+        departed.clear();
+        self.videos[index].outbox.departed = departed;
+        if self.tap.is_on() {
+            self.policies.rate.observe(&mut |name, value| {
+                self.tap.record(now, Event::Observed { name, value: Real(value) });
+            });
+        }
+        plan
+    }
+
+    fn rate_view<'a>(
+        &self,
+        now: Time,
+        index: usize,
+        frame: u32,
+        departed: &'a [rate::Departed],
+    ) -> rate::View<'a> {
         let outbox = &self.videos[index].outbox;
         rate::View {
             now,
-            advice: self.decision.media,
-            window: self.decision.window,
-            srtt: self.rtt.smoothed(),
+            stream: index as u8,
+            frame,
+            interval: self.videos[index].interval(),
+            cc_rate: self.cc_rate(),
             queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             patience: self.config.patience,
             limits: self.limits,
+            departed,
         }
     }
 
@@ -46,14 +74,31 @@ impl Sender {
         (self.config.mtu - Media::LEN) as u32
     }
 
+    /// When everything that waits will have waited too long, if there is such a limit.
+    pub(super) fn reset_at(&self) -> Option<Time> {
+        let WaitLimit::OfOldest(limit) = self.manner.limit else { return None };
+        let oldest = self.videos.iter().filter_map(|video| video.outbox.waiting_since()).min();
+        oldest.map(|since| since + limit)
+    }
+
+    /// Drops what is not worth sending any more.
     pub(super) fn expire(&mut self, now: Time) {
+        let reset = self.reset_at().is_some_and(|at| at <= now);
+        self.counters.resets += u64::from(reset);
         for (index, video) in self.videos.iter_mut().enumerate() {
-            let unsent = video.outbox.expire(now);
+            let mut unsent = video.outbox.expire(now);
+            if reset {
+                unsent += video.outbox.drop_waiting();
+            }
             if unsent > 0 {
                 self.counters.expired += unsent;
                 video.want_key();
             }
             self.fresh[index] = video.outbox.waiting_packets();
+        }
+        if reset {
+            self.repairs.clear();
+            self.tap.record(now, Event::Observed { name: "reset", value: Real(1.0) });
         }
     }
 

@@ -14,6 +14,8 @@ use units::{HostClock, Rate, Rng, Span, Time};
 /// Delivers `share` of what it was asked for (1: exactly that), at once, but no more than a cap while one is set.
 pub struct Exact {
     pub share: f64,
+    /// Frames are up to this share larger or smaller than that, each in its own way.
+    pub swing: f64,
     pub caps: Vec<(Time, Time, Rate)>,
     pub ready: Option<Coded>,
 }
@@ -22,7 +24,11 @@ impl Encoder for Exact {
     fn submit(&mut self, now: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
         let cap =
             self.caps.iter().find(|(from, to, _)| (*from..*to).contains(&now)).map_or(Rate::MAX, |c| c.2);
-        let size = ask.bitrate.mul_f64(self.share).min(cap).bytes_in(ask.interval).get() as u32;
+        // Weyl's sequence: as even as chance, and the same in every run.
+        let place = (f64::from(ask.frame) * 0.618_033_988_749_894_9).fract();
+        let share = self.share * (1.0 + self.swing * (2.0 * place - 1.0));
+        let size = ask.bitrate.mul_f64(share).min(cap).bytes_in(ask.interval);
+        let size = ask.largest.map_or(size, |largest| size.min(largest)).get() as u32;
         let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
         self.ready =
             Some(Coded { frame, size, payload: None, key, target, pieces: Vec::new(), quality: None });
@@ -49,6 +55,9 @@ pub struct Flow {
     pub mtu: usize,
     pub repair: bool,
     pub share: f64,
+    pub swing: f64,
+    /// A rate policy other than the default, as text.
+    pub rate: Option<String>,
     pub initial: Rate,
     /// Time between frames.
     pub interval: Span,
@@ -67,6 +76,8 @@ impl Flow {
             mtu: 1200,
             repair: true,
             share: 1.0,
+            swing: 0.0,
+            rate: None,
             initial: Rate::from_mbps(2),
             interval: Setup::default().frame_interval,
         }
@@ -108,13 +119,16 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let options: Options = flow.cc.parse().unwrap();
         let build = flow.entry.map_or(cc::build as cc::registry::Build, |entry| entry.build);
         let controller = build(&options, &setup).unwrap();
-        let encoder = Box::new(Exact { share: flow.share, caps: flow.caps, ready: None });
+        let encoder = Box::new(Exact { share: flow.share, swing: flow.swing, caps: flow.caps, ready: None });
         let video = Video { encoder, source: None, interval: setup.frame_interval };
         let supply = if flow.backlog { Supply::Backlog } else { Supply::Video(video) };
         let config = SenderConfig { session: number as u32 + 1, mtu: flow.mtu, ..SenderConfig::default() };
         let rng = Rng::stream(seed, &format!("flow{number}"));
         let tap = world.next_host_tap(HostClock::default());
         let mut policies = Policies::default();
+        if let Some(text) = &flow.rate {
+            policies.rate = framewire_session::rate::build(&text.parse().unwrap()).unwrap();
+        }
         if !flow.repair {
             policies.recovery = Box::new(NoRepair);
         }

@@ -1,0 +1,190 @@
+//! Vidaptive's constants, and the options that change them.
+
+use cc::{OptionError, Options};
+use units::{Bytes, Rate, Span};
+
+use super::alpha::Search;
+use crate::rate::Dummies;
+
+/// What can be written after the policy's name.
+pub const OPTIONS: &[(&str, &str)] = &[
+    ("lambda", "frame rate against bitrate, 0 to 0.999 (paper 0.5)"),
+    ("tau", "age of the oldest waiting packet that pauses the encoder (paper 33ms)"),
+    ("span", "frames of the last so long decide alpha: T (paper 1s)"),
+    ("least", "smallest alpha, 0.01 to 1 (paper 0.05)"),
+    ("most", "largest alpha, 0.01 to 1 (paper 1)"),
+    ("outage", "at this frame rate or below alpha is lowered, in frames/s (paper 5)"),
+    ("backoff", "by so much for each frame (paper 0.15)"),
+    ("keep", "a frame left out is encoded after all within so long after its capture (paper 16.7ms)"),
+    ("reset", "age of the oldest waiting packet at which all are dropped (paper 1s)"),
+    ("key", "a key frame may take so long at the CC-Rate (ours: 500ms)"),
+    ("dummy", "bytes of a dummy packet, 100B to the datagram's size (paper 200B)"),
+    ("dummy_max", "no dummies above this rate (paper 12mbit)"),
+    ("before", "none so long before a camera frame (paper 5ms)"),
+    ("after", "... and after it, until its packets are queued (5ms)"),
+    (
+        "repeat",
+        "dummies repeat packets of the last round trip instead of carrying nothing, on or off (paper off)",
+    ),
+    ("served", "frame delays without the wait behind earlier frames, on or off (paper off)"),
+    (
+        "fresh",
+        "CC-Rate by the latest round trip where it is shorter than the smoothed one, on or off (paper off)",
+    ),
+    ("floor", "the CC-Rate is not taken for less than this (paper: not said, 100kbit)"),
+    ("alpha", "look for alpha, on or off; off: alpha is `most`"),
+    ("pause", "pause the encoder, on or off"),
+    ("resets", "drop what waits too long, on or off"),
+    ("dummies", "send dummies, on or off"),
+    ("even", "pace at the CC-Rate, on or off; off: the controller's pacing"),
+];
+
+/// The constants and the parts that are on; see [`OPTIONS`] for what each means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// How alpha is searched for, tau among it.
+    pub search: Search,
+    /// T.
+    pub span: Span,
+    /// Frames a second that are an outage.
+    pub outage: f64,
+    /// What an outage takes off alpha with each frame.
+    pub backoff: f64,
+    /// How long a frame that was left out is kept.
+    pub keep: Span,
+    /// Age of the oldest packet at which what waits is dropped.
+    pub reset: Span,
+    /// How long a key frame may take at the CC-Rate.
+    pub key: Span,
+    /// What dummies are like.
+    pub dummies: Dummies,
+    /// Frame delays count from the moment a frame is the oldest that waits.
+    pub served: bool,
+    /// The CC-Rate is not taken for less.
+    pub floor: Rate,
+    /// The CC-Rate is by the latest round trip where that is shorter.
+    pub fresh: bool,
+    /// Which parts are on.
+    pub parts: Parts,
+}
+
+/// Vidaptive's parts, to be switched off one by one (section 5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// alpha is searched for; else it stays at the largest.
+    pub alpha: bool,
+    /// The encoder pauses.
+    pub pause: bool,
+    /// What waits too long is dropped.
+    pub resets: bool,
+    /// Dummies are sent.
+    pub dummies: bool,
+    /// Packets are paced at the CC-Rate.
+    pub even: bool,
+}
+
+impl Params {
+    /// The paper's constants (sections 3.2 to 5.1). Three are ours: 5 ms after a camera frame, where the paper says "within a few
+    /// milliseconds"; half a second for a key frame, for a larger one could not leave before it is dropped; and the floor, without
+    /// which the first packet after an outage would be paced by a round trip of seconds.
+    pub fn paper() -> Params {
+        Params {
+            search: Search { lambda: 0.5, tau: 0.033, least: 0.05, most: 1.0 },
+            span: Span::from_secs(1),
+            outage: 5.0,
+            backoff: 0.15,
+            keep: Span::from_micros(16_667),
+            reset: Span::from_secs(1),
+            key: Span::from_millis(500),
+            dummies: Dummies {
+                size: Bytes::new(200),
+                before: Span::from_millis(5),
+                after: Span::from_millis(5),
+                most: Rate::from_mbps(12),
+                repeat: false,
+            },
+            served: false,
+            floor: Rate::from_kbps(100),
+            fresh: false,
+            parts: Parts { alpha: true, pause: true, resets: true, dummies: true, even: true },
+        }
+    }
+
+    /// Age of the oldest waiting packet that pauses the encoder.
+    pub fn tau(&self) -> Span {
+        Span::from_secs_f64(self.search.tau)
+    }
+
+    /// These constants with what `options` changes.
+    ///
+    /// # Errors
+    /// [`OptionError`] naming what can't be taken.
+    pub fn with(self, options: &Options) -> Result<Params, OptionError> {
+        let time = |key: &str, now: Span| {
+            let span: Span = options.quantity(key, now, EXPECTED_TIME)?;
+            let possible = (Span::ZERO..=Span::from_secs(60)).contains(&span);
+            if possible { Ok(span) } else { Err(options.refuse(key, EXPECTED_TIME.to_owned())) }
+        };
+        let on = |key: &str, now: bool| options.switch(key, now);
+        let most = options.number("most", self.search.most, 0.01..=1.0)?;
+        Ok(Params {
+            search: Search {
+                lambda: options.number("lambda", self.search.lambda, 0.0..=0.999)?,
+                tau: time("tau", self.tau())?.as_secs_f64(),
+                least: options.number("least", self.search.least, 0.01..=1.0)?.min(most),
+                most,
+            },
+            span: time("span", self.span)?,
+            outage: options.number("outage", self.outage, 0.0..=240.0)?,
+            backoff: options.number("backoff", self.backoff, 0.0..=1.0)?,
+            keep: time("keep", self.keep)?,
+            reset: time("reset", self.reset)?,
+            key: time("key", self.key)?,
+            dummies: Dummies {
+                size: Bytes::new(
+                    options.number("dummy", self.dummies.size.get() as f64, 100.0..=1472.0)? as u64
+                ),
+                before: time("before", self.dummies.before)?,
+                after: time("after", self.dummies.after)?,
+                most: options.quantity("dummy_max", self.dummies.most, EXPECTED_RATE)?,
+                repeat: on("repeat", self.dummies.repeat)?,
+            },
+            served: on("served", self.served)?,
+            floor: options.quantity("floor", self.floor, EXPECTED_RATE)?,
+            fresh: on("fresh", self.fresh)?,
+            parts: Parts {
+                alpha: on("alpha", self.parts.alpha)?,
+                pause: on("pause", self.parts.pause)?,
+                resets: on("resets", self.parts.resets)?,
+                dummies: on("dummies", self.parts.dummies)?,
+                even: on("even", self.parts.even)?,
+            },
+        })
+    }
+}
+
+/// What a rate must be.
+const EXPECTED_RATE: &str = "a rate such as 12mbit";
+/// What a time must be.
+const EXPECTED_TIME: &str = "a time from 0ms to 60s";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_change_one_constant_each_and_refuse_clearly() {
+        let read = |text: &str| Params::paper().with(&text.parse().unwrap());
+        assert_eq!(read("vidaptive"), Ok(Params::paper()));
+        let found = read("vidaptive:lambda=0.7,tau=500ms,dummies=off,dummy_max=5mbit").unwrap();
+        assert_eq!((found.search.lambda, found.tau()), (0.7, Span::from_millis(500)));
+        assert_eq!((found.parts.dummies, found.dummies.most), (false, Rate::from_mbps(5)));
+        let said = |text| read(text).unwrap_err().to_string();
+        assert_eq!(
+            said("vidaptive:tau=soon"),
+            "option `tau` of vidaptive is `soon`; it must be a time from 0ms to 60s"
+        );
+        assert!(said("vidaptive:span=-1s").contains("a time from 0ms to 60s"));
+        assert!(said("vidaptive:lambda=1").contains("a number from 0 to 0.999"));
+    }
+}

@@ -1,0 +1,185 @@
+//! What Vidaptive must never do, over random networks, and what it is for.
+#![allow(missing_docs, reason = "tests")]
+
+mod path;
+
+use std::collections::BTreeMap;
+
+use cc::Setup;
+use netsim::{Impairments, LinkConfig, Loss, QueueSpec, RateProcess};
+use path::{Flow, Path, build};
+use proptest::prelude::*;
+use record::Event;
+use units::{Bytes, Rate, Span, Time};
+
+const TAU: Span = Span::from_millis(33);
+const GUARD: Span = Span::from_millis(5);
+/// Not the size of probes for an answer, to tell them from dummies.
+const DUMMY: u32 = 150;
+const MTU: u64 = 1200;
+const MOST: f64 = 12e6;
+
+/// Follows a sender's events and says what was done that never may be.
+#[derive(Default)]
+struct Watch {
+    /// Frames whose packets wait, and since when.
+    waiting: BTreeMap<u32, Time>,
+    /// When each frame came from the encoder.
+    entered: BTreeMap<u32, Time>,
+    captured: Vec<Time>,
+    encoded_last: Option<Time>,
+    sent: Vec<(Time, u32)>,
+    in_flight: u64,
+    window: u64,
+    media: Rate,
+    srtt: Span,
+    /// A dummy that nothing has followed: when it left, and when the next packet may.
+    dummy: Option<Time>,
+    /// The oldest packet could have left since, had the pacer been free.
+    free_since: Option<Time>,
+    dummies: usize,
+    wrong: Vec<String>,
+}
+
+impl Watch {
+    fn complain(&mut self, at: Time, what: &str) {
+        self.wrong.push(format!("{what} at {at:?}"));
+    }
+
+    fn cc_rate(&self) -> Rate {
+        if self.media < Rate::MAX {
+            return self.media;
+        }
+        Rate::average(Bytes::new(self.window), self.srtt.max(Span::from_millis(1))).max(Setup::default().min)
+    }
+
+    fn see(&mut self, at: Time, event: &Event) {
+        match *event {
+            Event::FrameCaptured { .. } => {
+                let guarded = self.sent.iter().rev().take_while(|s| at - s.0 <= GUARD);
+                if guarded.filter(|s| s.1 == DUMMY && s.0 < at).count() > 0 {
+                    self.complain(at, "a dummy just before a camera frame");
+                }
+                self.captured.push(at);
+                self.encoded_last = None;
+            }
+            Event::FrameEncoded { frame, .. } => {
+                if self.waiting.values().any(|&since| at - since > TAU) {
+                    self.complain(at, "a frame encoded while the oldest waits too long");
+                }
+                self.waiting.insert(frame, at);
+                self.entered.insert(frame, at);
+                self.encoded_last = Some(at);
+            }
+            Event::FrameSent { frame, .. } => drop(self.waiting.remove(&frame)),
+            Event::Observed { name: "reset", .. } => self.waiting.clear(),
+            Event::PacketSent { frame, size, .. } => self.packet(at, frame, size),
+            Event::PacketAcked { size, .. } | Event::PacketLost { size, .. } => {
+                self.in_flight = self.in_flight.saturating_sub(u64::from(size));
+            }
+            Event::Decision { window, media, .. } => (self.window, self.media) = (window, media),
+            Event::Rtt { smoothed, .. } => self.srtt = smoothed,
+            _ => {}
+        }
+        let open = self.window > 0 && self.in_flight + MTU <= self.window;
+        self.free_since = match (self.waiting.is_empty() || !open, self.free_since) {
+            (true, _) => None,
+            (false, since) => Some(since.unwrap_or(at)),
+        };
+    }
+
+    fn packet(&mut self, at: Time, frame: u32, size: u32) {
+        self.in_flight += u64::from(size);
+        if frame != u32::MAX {
+            if self.entered.get(&frame).is_none_or(|&since| at - since > Span::from_secs(1)) {
+                self.complain(at, "a packet older than a second");
+            }
+            self.after_dummy(at);
+            self.dummy = None;
+        } else if size == DUMMY {
+            self.dummies += 1;
+            self.judge_dummy(at);
+            let known = self.srtt.is_positive();
+            self.dummy = known.then(|| at + self.cc_rate().time_to_send(Bytes::new(u64::from(size))));
+        } else {
+            self.dummy = None;
+        }
+        self.sent.push((at, size));
+    }
+
+    fn after_dummy(&mut self, at: Time) {
+        if let (Some(clear), Some(free)) = (self.dummy, self.free_since)
+            && at > clear.max(free) + Span::from_micros(1)
+        {
+            self.complain(at, "a video packet held up by more than a dummy");
+        }
+    }
+
+    fn judge_dummy(&mut self, at: Time) {
+        if !self.waiting.is_empty() {
+            self.complain(at, "a dummy while video waits");
+        }
+        if self.encoded_last.is_none() && self.captured.last().is_some_and(|&frame| at - frame < GUARD) {
+            self.complain(at, "a dummy just after a camera frame");
+        }
+        let window = Span::from_millis(500);
+        let recent = self.sent.iter().rev().take_while(|s| at - s.0 < window);
+        let bits: u64 = recent.map(|s| u64::from(s.1) * 8).sum();
+        if bits as f64 > MOST * window.as_secs_f64() {
+            self.complain(at, "a dummy above the highest rate");
+        }
+    }
+}
+
+fn watch(path: &Path) -> Watch {
+    let mut watch = Watch::default();
+    let memory = path.memory.as_ref().unwrap().lock().unwrap();
+    let sender = path.hosts[0].0.node();
+    memory.events.iter().filter(|e| e.1 == sender).for_each(|(at, _, event)| watch.see(*at, event));
+    watch
+}
+
+fn flow(cc: &'static str) -> Flow {
+    let rate = Some(format!("vidaptive-paper:dummy={DUMMY}"));
+    Flow { rate, swing: 0.5, interval: Span::from_nanos(33_333_333), ..Flow::video(cc) }
+}
+
+fn link(rates: Vec<(Time, Rate)>, delay: Span) -> LinkConfig {
+    let queue: QueueSpec = "infinite".parse().unwrap();
+    LinkConfig::bottleneck(RateProcess::steps(rates).unwrap(), queue, delay)
+}
+
+/// A link ahead, and the delay of the way back.
+fn networks() -> impl Strategy<Value = (LinkConfig, Span)> {
+    let rates = prop::collection::vec(0.1f64..20.0, 1..8);
+    let outage = prop::option::of((1u64..9, 100u64..3_000));
+    let loss = prop_oneof![3 => Just(0.0), 1 => 0.0f64..0.05];
+    let queue = prop_oneof![Just("infinite"), Just("droptail:200p"), Just("droptail:30p")];
+    (rates, 1i64..120, outage, loss, queue).prop_map(|(rates, delay, outage, loss, queue)| {
+        let step =
+            |(n, mbps): (usize, &f64)| (Time::from_millis(1_500 * n as u64), Rate::from_f64(mbps * 1e6));
+        let steps = rates.iter().enumerate().map(step).collect();
+        let from = |(at, ms): (u64, u64)| (Time::from_secs(at), Time::from_millis(at * 1_000 + ms));
+        let blackouts = outage.map(from).into_iter().collect();
+        let delay = Span::from_millis(delay);
+        let impairments = Impairments { loss: Loss::Bernoulli(loss), blackouts, ..Impairments::default() };
+        (LinkConfig { queue: queue.parse().unwrap(), impairments, ..link(steps, delay) }, delay)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn what_never_happens(
+        (network, delay) in networks(),
+        cc in prop_oneof![Just("copa-0.9"), Just("rocc"), Just("scream")],
+        share in 0.3f64..2.0,
+    ) {
+        let mut path = build(network, LinkConfig::delay(delay), vec![Flow { share, ..flow(cc) }], true);
+        path.world.run_until(Time::from_secs(10));
+        let watch = watch(&path);
+        prop_assert!(watch.wrong.is_empty(), "{:?}", &watch.wrong[..watch.wrong.len().min(5)]);
+        prop_assert!(watch.sent.len() > 20 && watch.dummies > 0, "{} packets", watch.sent.len());
+    }
+}
