@@ -36,7 +36,7 @@ mod linux {
     use netsim::{Impairments, Link, LinkConfig, MahimahiTrace, Opportunities, RateProcess, TUN_FRAMING};
     use real::link::{Emulator, Heading, Keeper, LinkError, MahimahiLog, Plan};
     use record::Tap;
-    use units::Span;
+    use units::{Span, Time};
 
     use super::parquet::PacketFile;
     use super::{flags, report};
@@ -59,6 +59,7 @@ mod linux {
         emulator
             .start(up.plan(args.seed, &up_log, &packets), down.plan(args.seed, &down_log, &packets))
             .map_err(Failure::work)?;
+        let began = emulator.clock().date_of(Time::ZERO);
         let ended = emulator.run(command(&args.command), &mut keeper);
         let addresses = (emulator.outside(), emulator.inside());
         let outcome = emulator.finish();
@@ -67,7 +68,7 @@ mod linux {
         let status = ended.map_err(refused)?;
         if let (Some(outcome), false) = (outcome, args.quiet) {
             report::print(
-                &report::Figures { outcome: &outcome, addresses, unlogged, code: code(status) },
+                &report::Figures { outcome: &outcome, addresses, began, unlogged, code: code(status) },
                 args.json,
             );
         }
