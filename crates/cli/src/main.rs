@@ -21,6 +21,8 @@ mod scenario;
 mod simulate;
 mod table;
 mod trace;
+#[cfg(target_os = "linux")]
+mod twin;
 mod values;
 
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use lab::collect::{Collector, Keep, Layout};
-use lab::experiment::{Experiment, Point, RealMeasures, RealPoint, RealResults, within};
+use lab::experiment::{Experiment, Point, RealMeasures, RealResults, RealRun, within};
 use lab::run::{Endpoints, RunOptions, endpoints};
 use lab::scenario::Scenario;
 use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
@@ -38,36 +38,48 @@ const FROM: Time = Time::from_secs(20);
 /// The largest IP packet.
 const MTU: u32 = 1500;
 
-/// Runs the points asked for, in both worlds.
+/// Runs the points asked for, in both worlds, and adds them to what was run before.
 pub fn real(args: &args::LabReal) -> Result<(), Failure> {
     let file = args.experiments.join(format!("{EXPERIMENT}.toml"));
     let experiment = Experiment::load(&file).map_err(Failure::input)?;
     let points = selected(&experiment, args)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::Input(format!("{}: {error}", args.out.display())))?;
-    let before = load_average().unwrap_or(f64::NAN);
-    let bar = output::progress(points.len() as u64, "lab, for real");
-    let mut done = Vec::new();
-    for point in points {
-        bar.set_message(point.labels.join(", "));
-        let scenario = experiment.scenario(&point, 1).map_err(Failure::input)?;
-        done.push(RealPoint {
-            labels: point.labels,
-            real: for_real(&scenario)?,
-            simulated: simulated(&scenario)?,
-        });
+    let mut results = before(args)?;
+    let bar = output::progress(points.len() as u64 * args.runs, "lab, for real");
+    for (point, seed) in points.iter().flat_map(|point| (1..=args.runs).map(move |seed| (point, seed))) {
+        bar.set_message(format!("{}, run {seed}", point.labels.join(", ")));
+        let scenario = experiment.scenario(point, seed).map_err(Failure::input)?;
+        results.add(&point.labels, run(&scenario, seed)?);
+        // An hour of runs should outlive an interrupt.
+        results.save(&args.out).map_err(Failure::work)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let results = RealResults {
-        experiment: EXPERIMENT.to_owned(),
-        kernel: kernel(),
-        load_average: (before, load_average().unwrap_or(f64::NAN)),
-        points: done,
-    };
-    results.save(&args.out).map_err(Failure::work)?;
     print(&results, args.format.json);
     Ok(())
+}
+
+/// What earlier invocations left.
+fn before(args: &args::LabReal) -> Result<RealResults, Failure> {
+    let kernel = kernel();
+    let found = RealResults::open(&args.out).map_err(Failure::Input)?;
+    match found.filter(|_| !args.fresh) {
+        Some(other) if other.kernel != kernel => Err(Failure::Input(format!(
+            "{} holds runs beside the TCP of Linux {}, and this is {kernel}: another --out keeps both, --fresh forgets them",
+            args.out.display(),
+            other.kernel
+        ))),
+        found => Ok(found.unwrap_or_else(|| RealResults::none(EXPERIMENT, &kernel))),
+    }
+}
+
+fn run(scenario: &Scenario, seed: u64) -> Result<RealRun, Failure> {
+    let load = || load_average().unwrap_or(f64::NAN);
+    let before = load();
+    let real = for_real(scenario)?;
+    let load_average = (before, load());
+    Ok(RealRun { seed, load_average, real, simulated: simulated(scenario)? })
 }
 
 fn selected(experiment: &Experiment, args: &args::LabReal) -> Result<Vec<Point>, Failure> {
@@ -172,16 +184,12 @@ fn count(mut stream: TcpStream, clock: Clock, to: Time) -> u64 {
 
 fn print(results: &RealResults, json: bool) {
     if json {
-        let rows: Vec<_> = results
-            .rows()
-            .iter()
-            .map(|(id, what, value)| json!({ "id": id, "what": what, "value": value }))
-            .collect();
-        output::json(&json!({ "results": results, "rows": rows }));
+        output::json(&json!({ "results": results, "rows": results.rows() }));
         return;
     }
     let heads = [
         "point",
+        "runs",
         "share",
         "simulated",
         "P10 Mbit/s",
@@ -192,22 +200,19 @@ fn print(results: &RealResults, json: bool) {
         "simulated",
     ];
     let mut table = Table::new(heads);
-    for RealPoint { labels, real, simulated } in &results.points {
-        let mut row = vec![labels.join(", ")];
-        for (real, simulated) in [
-            (real.share, simulated.share),
-            (real.p10, simulated.p10),
-            (real.p90, simulated.p90),
-            (real.other_share, simulated.other_share),
-        ] {
-            row.extend([format!("{real:.2}"), format!("{simulated:.2}")]);
+    for point in &results.points {
+        let mut row = vec![point.labels.join(", "), point.runs.len().to_string()];
+        let measures: [fn(&RealMeasures) -> f64; 4] = [|m| m.share, |m| m.p10, |m| m.p90, |m| m.other_share];
+        for of in measures {
+            let means = [point.mean(|run| of(&run.real)), point.mean(|run| of(&run.simulated))];
+            row.extend(means.map(|mean| format!("{mean:.2}")));
         }
         table.row(row);
     }
     print!("{table}");
-    let mut table = Table::new(["claim", "measured for real", ""]);
-    results.rows().iter().for_each(|(id, what, value)| {
-        table.row([(*id).to_owned(), (*what).to_owned(), format!("{value:.2}")])
-    });
+    let mut table = Table::new(["claim", "measured", "for real", "simulated"]);
+    for row in results.rows() {
+        table.row([row.id.to_owned(), row.what, format!("{:.2}", row.real), format!("{:.2}", row.simulated)]);
+    }
     print!("\n{table}");
 }

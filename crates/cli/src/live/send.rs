@@ -142,7 +142,8 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     };
     let rng = Rng::stream(u64::from(config.session), "sender");
     let supplies = vec![Supply::Video(video)];
-    Ok(Sender::new(config, &setup, controller, Policies::default(), supplies, rng, tap))
+    let sender = Sender::new(config, &setup, controller, Policies::default(), supplies, rng, tap);
+    Ok(sender.announcing(how.controller, &setup))
 }
 
 /// A number that the last session of this machine is unlikely to have had.
@@ -172,7 +173,7 @@ fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
             "target": args.target.to_string(), "cc": args.cc.0[0], "duration_s": seconds,
             "frames": { "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
-            "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked },
+            "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked, "longest": sender.mtu() },
             "throughput_bps": mean_bps, "srtt_ms": sender.srtt().as_millis_f64(),
             "refused": { "malformed": c.malformed, "foreign": c.foreign, "implausible": c.implausible },
         }));

@@ -74,6 +74,8 @@ pub struct Sender {
     last_sent_at: Time,
     feedback_seen: u32,
     hello_at: Option<Time>,
+    /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
+    announced: Option<(String, Setup)>,
     heard: bool,
     byes_left: u32,
     counters: SenderCounters,
@@ -125,6 +127,7 @@ impl Sender {
             last_sent_at: Time::ZERO,
             feedback_seen: 0,
             hello_at: Some(Time::ZERO),
+            announced: None,
             heard: false,
             byes_left: BYES,
             counters: SenderCounters::default(),
@@ -133,9 +136,20 @@ impl Sender {
         sender
     }
 
+    /// The same sender, telling its receiver in each hello that it sends under `controller` (its name and options), so that
+    /// the receiver can build the half that lives there.
+    pub fn announcing(self, controller: &str, setup: &Setup) -> Sender {
+        Sender { announced: Some((controller.to_owned(), *setup)), ..self }
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> SenderCounters {
         self.counters
+    }
+
+    /// The longest datagram that is sent at present, in bytes.
+    pub fn mtu(&self) -> usize {
+        self.config.mtu
     }
 
     /// Smoothed round-trip time.

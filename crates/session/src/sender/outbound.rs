@@ -3,7 +3,7 @@
 use cc::{FrameTag, Sent};
 use record::Event;
 use units::{Bytes, Span, Time};
-use wire::{Class, Control, Media, TxMeta};
+use wire::{Announcement, Class, Control, Media, TxMeta};
 
 use super::Sender;
 use crate::ledger::Transmission;
@@ -33,7 +33,19 @@ impl Sender {
             self.hello_at = Some(now + HELLO_INTERVAL);
             let (width, height) = self.config.picture;
             let interval = self.videos.first().map_or(Span::ZERO, |video| video.interval());
-            Control::Hello { session, width, height, interval_us: interval.as_micros() as u32 }
+            let announcement = self.announced.as_ref().map(|(controller, setup)| Announcement {
+                controller,
+                initial_bps: setup.initial.as_bps(),
+                min_bps: setup.min.as_bps(),
+                max_bps: setup.max.as_bps(),
+            });
+            Control::Hello {
+                session,
+                width,
+                height,
+                interval_us: interval.as_micros() as u32,
+                announcement,
+            }
         } else if self.byes_left > 0 && self.is_drained() {
             self.byes_left -= 1;
             Control::Bye { session }
