@@ -466,6 +466,10 @@ pub struct Send {
     /// How long to send, repeating the clip; until the clip ends once if left out
     #[arg(long)]
     pub duration: Option<Span>,
+    /// Longest datagram of media in bytes, 256 to 1472. Over QUIC the path's MTU is searched for up to 1452 and followed when it falls,
+    /// and this is a bound on top; over UDP, where nobody searches, 1200 if left out
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(256..=1472))]
+    pub mtu: Option<u16>,
     /// QUIC: the receiver's token
     #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Option<Token>,

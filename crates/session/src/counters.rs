@@ -19,7 +19,7 @@ pub struct SenderCounters {
     pub skipped: u64,
     /// Frames the encoder delivered.
     pub encoded: u64,
-    /// Frames dropped unsent or half sent because their deadline passed or the outbox was full.
+    /// Frames dropped unsent or half sent because their deadline passed, the outbox was full or the path's MTU fell.
     pub expired: u64,
     /// Errors of the encoder.
     pub encoder_errors: u64,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use cc::Setup;
 use media::{Encoder, H264Config, H264Encoder, Source};
-use real::{Driver, Limits, RealError, STEADY_DATAGRAM, Settings, ThreadedEncoder};
+use real::{Channel, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, Supply, Video};
@@ -20,6 +20,8 @@ use crate::output;
 use crate::table::Table;
 use crate::values::Scheme;
 
+/// The longest datagram a session sends: an IPv4 packet of 1500.
+const LONGEST_DATAGRAM: usize = 1472;
 /// A receiver that has not answered by then will not.
 const PATIENCE: Span = Span::from_secs(10);
 
@@ -46,12 +48,17 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
             Driver::connect(peer, &Settings::default()).map_err(refused)?
         }
     };
-    let mtu = if line.is_some() { STEADY_DATAGRAM } else { SenderConfig::default().mtu };
+    // Over QUIC a path's MTU is searched for, and the driver says what fits; a UDP socket knows no more than we.
+    let (most, first) = match &line {
+        Some(line) => (args.mtu.map_or(LONGEST_DATAGRAM, usize::from), line.channel.max_datagram()),
+        None => (args.mtu.map_or(SenderConfig::default().mtu, usize::from), usize::MAX),
+    };
     let how = How {
+        first: most.min(first),
         controller,
         codec: args.codec,
         session: session_number(&driver),
-        mtu,
+        mtu: most,
         initial: args.initial,
         max: args.max,
     };
@@ -100,8 +107,10 @@ pub struct How<'a> {
     pub codec: Codec,
     /// The session's number.
     pub session: u32,
-    /// Largest datagram in bytes.
+    /// Largest datagram in bytes, if the path carries it.
     pub mtu: usize,
+    /// What the path carries at first, which controllers count in.
+    pub first: usize,
     /// The rate to start at.
     pub initial: Rate,
     /// The highest rate.
@@ -112,7 +121,7 @@ pub struct How<'a> {
 pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup {
-        mtu: how.mtu as u32,
+        mtu: how.first as u32,
         initial: how.initial,
         max: how.max,
         frame_interval: interval,

@@ -142,7 +142,7 @@ impl Sender {
     }
 
     pub(super) fn repair_bytes(&self) -> Bytes {
-        Bytes::new((self.repairs.len() * self.config.mtu) as u64)
+        Bytes::new((self.repairs.len() * self.mtu()) as u64)
     }
 
     pub(super) fn on_nack(&mut self, now: Time, datagram: &[u8]) {

@@ -22,6 +22,8 @@ use crate::video::{Supply, VideoStream};
 
 /// Bye is sent this often, for one may be lost.
 const BYES: u32 = 3;
+/// Every path carries this ([`Endpoint::transmit`]).
+const LEAST_PATH: usize = 1150;
 /// A probe for the sake of an answer: a padding packet of this size.
 const PROBE_SIZE: usize = 200;
 
@@ -49,6 +51,8 @@ impl Default for Policies {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
+    /// The longest datagram that the driver can send at present.
+    path: usize,
     limits: (Rate, Rate),
     controller: Box<dyn Controller>,
     policies: Policies,
@@ -105,6 +109,7 @@ impl Sender {
         fresh.extend(backlogged.then_some(usize::MAX));
         let mut sender = Sender {
             config,
+            path: usize::MAX,
             limits: (setup.min, setup.max),
             decision: controller.decision(),
             controller,
@@ -149,7 +154,7 @@ impl Sender {
 
     /// The longest datagram that is sent at present, in bytes.
     pub fn mtu(&self) -> usize {
-        self.config.mtu
+        self.config.mtu.min(self.path)
     }
 
     /// Smoothed round-trip time.
@@ -175,6 +180,26 @@ impl Sender {
     /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest rate.
     pub fn set_max(&mut self, max: Rate) {
         self.limits.1 = max.max(self.limits.0);
+    }
+
+    /// The path carries datagrams of this length from now on: what is packed later keeps to it, and what waits already is packed
+    /// anew or, where that has begun, given up.
+    #[inline]
+    fn fit(&mut self, path: usize) {
+        let before = self.mtu();
+        self.path = path.max(LEAST_PATH);
+        if before <= self.path {
+            return;
+        }
+        let room = self.room();
+        for (video, fresh) in self.videos.iter_mut().zip(&mut self.fresh) {
+            let unsent = video.outbox.fit(room);
+            if unsent > 0 {
+                self.counters.expired += unsent;
+                video.want_key();
+            }
+            *fresh = video.outbox.waiting_packets();
+        }
     }
 
     fn is_drained(&self) -> bool {
@@ -214,20 +239,21 @@ impl Endpoint for Sender {
         consider(self.probe_timeout_at().filter(|_| !self.probe_due));
         consider(self.controller.next_timer());
         self.videos.iter().for_each(|video| consider(video.next_wake()));
-        if self.has_work() && self.window_allows(self.config.mtu) {
+        if self.has_work() && self.window_allows(self.mtu()) {
             consider(Some(self.pacer.next()));
         }
         (at != Time::MAX).then_some(at)
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        self.fit(out.len());
         if (!self.heard || !self.backlogged)
             && let Some(meta) = self.transmit_control(now, out)
         {
             return Some(meta);
         }
         if std::mem::take(&mut self.probe_due) {
-            return Some(self.transmit_padding(now, PROBE_SIZE.min(self.config.mtu), out));
+            return Some(self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out));
         }
         if self.pacer.next() > now {
             return None;
@@ -240,7 +266,7 @@ impl Endpoint for Sender {
                 self.pacer.pause();
                 return None;
             }
-            if !self.window_allows(self.config.mtu) {
+            if !self.window_allows(self.mtu()) {
                 self.limited = true;
                 self.pacer.pause();
                 return None;
@@ -253,8 +279,8 @@ impl Endpoint for Sender {
                 },
                 Pick::Fresh(stream) => return self.transmit_fresh(now, stream, out),
                 Pick::Padding => {
-                    self.padding = self.padding.saturating_sub(self.config.mtu as u64);
-                    return Some(self.transmit_padding(now, self.config.mtu, out));
+                    self.padding = self.padding.saturating_sub(self.mtu() as u64);
+                    return Some(self.transmit_padding(now, self.mtu(), out));
                 }
                 Pick::Nothing => return None,
             }

@@ -163,7 +163,7 @@ impl Sender {
 
     pub(super) fn transmit_fresh(&mut self, now: Time, stream: usize, out: &mut [u8]) -> Option<TxMeta> {
         if stream == self.videos.len() {
-            return Some(self.transmit_padding(now, self.config.mtu, out));
+            return Some(self.transmit_padding(now, self.mtu(), out));
         }
         let current = self.videos[stream].outbox.current()?;
         let (frame, index, packets) = (current.info.frame, current.next, current.count);

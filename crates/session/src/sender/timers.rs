@@ -4,6 +4,7 @@ use units::{Bytes, Span, Time};
 use wire::Media;
 
 use super::Sender;
+use crate::config::SenderConfig;
 use crate::rate;
 
 /// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
@@ -12,6 +13,7 @@ const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
 impl Sender {
     pub(super) fn capture(&mut self, now: Time) {
         let room = self.room();
+        let config = SenderConfig { mtu: self.mtu(), ..self.config };
         for index in 0..self.videos.len() {
             self.videos[index].collect(now, room, &mut self.counters, &self.tap);
             if self.videos[index].capture_at().is_some_and(|at| at <= now) {
@@ -19,7 +21,7 @@ impl Sender {
                 let plan = self.policies.rate.plan(&view);
                 let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
-                self.videos[index].capture(now, plan, wander, &self.config, counters, tap);
+                self.videos[index].capture(now, plan, wander, &config, counters, tap);
                 self.videos[index].collect(now, room, counters, tap);
             }
             self.fresh[index] = self.videos[index].outbox.waiting_packets();
@@ -42,7 +44,7 @@ impl Sender {
 
     /// Payload a packet carries.
     pub(super) fn room(&self) -> u32 {
-        (self.config.mtu - Media::LEN) as u32
+        (self.mtu() - Media::LEN) as u32
     }
 
     pub(super) fn expire(&mut self, now: Time) {
