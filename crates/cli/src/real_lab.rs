@@ -16,9 +16,9 @@ use std::thread;
 
 use lab::collect::{Collector, Keep, Layout};
 use lab::experiment::{Experiment, Point, RealMeasures, RealResults, RealRun, within};
-use lab::run::{Endpoints, RunOptions, endpoints};
+use lab::run::{Endpoints, RunOptions, bottleneck, endpoints};
 use lab::scenario::Scenario;
-use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
+use netsim::{Link, LinkConfig};
 use real::link::{Emulator, Plan};
 use real::{Clock, Driver, Limits, Peer, Settings};
 use record::{NodeId, Shared, Tap};
@@ -114,10 +114,8 @@ fn rate(scenario: &Scenario) -> Result<Rate, Failure> {
 fn for_real(scenario: &Scenario) -> Result<RealMeasures, Failure> {
     let (rate, to) = (rate(scenario)?, Time::ZERO + scenario.duration);
     let mut emulator = Emulator::open(MTU).map_err(Failure::input)?;
+    let up = bottleneck(scenario).map_err(Failure::input)?;
     let delay = scenario.link.delay.unwrap_or_default();
-    let queue: QueueSpec =
-        scenario.link.queue.clone().ok_or_else(|| Failure::input("link.queue: one is needed here"))?;
-    let up = LinkConfig::bottleneck(RateProcess::Constant(rate), queue, delay);
     let plan = |config, name| Plan::from(Link::new(config, scenario.seed, name, Tap::default()));
     emulator.start(plan(up, "up"), plan(LinkConfig::delay(delay), "down")).map_err(Failure::work)?;
     let layout = Layout { flows: vec![(NodeId(0), NodeId(1))], bottleneck: None };
