@@ -14,9 +14,9 @@
 //! | round trip, window, pacing, bytes in flight | `recovery:metrics_updated` |
 //! | everything else | `framewire:` and the event's name |
 //!
-//! Packet numbers are ours: media and padding packets are counted by the sender, feedback packets by the receiver. Version and names
-//! are those of main-schema-05 and quic-events-05, the drafts that call themselves `0.3`; `tests/qvis.rs` holds what is written
-//! against what qvis reads.
+//! Packet numbers are ours, which count media and padding packets. Feedback has none at either end: a sender does not record which
+//! it heard, and what qvis can't match it draws as lost. Version and names are those of main-schema-05 and quic-events-05, the
+//! drafts that call themselves `0.3`; `tests/qvis.rs` holds what is written against what qvis reads.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -194,7 +194,7 @@ impl<W: Write> Qlog<W> {
         self.open(at, "transport:packet_sent");
         let _ = write!(
             self.line,
-            "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{sequence}}},\"raw\":{{\"length\":{size}}}"
+            "\"header\":{{\"packet_type\":\"1RTT\"}},\"raw\":{{\"length\":{size}}},\"framewire\":{{\"sequence\":{sequence}}}"
         );
         if !self.arrived.0.is_empty() {
             self.line.push(',');

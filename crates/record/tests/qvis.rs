@@ -156,7 +156,7 @@ fn the_congestion_graph_finds_what_it_draws() {
     let (_, events) = load(&file(Vantage::Receiver, &of_a_receiver()));
     assert_eq!(numbers(&named(&events, "transport:packet_received")), [0, 2, 3]);
     let feedback = named(&events, "transport:packet_sent");
-    assert_eq!((numbers(&feedback), acked(&feedback)), (vec![1, 2], vec![0, 2]));
+    assert_eq!((feedback.len(), acked(&feedback)), (2, vec![0, 2]));
     assert!(feedback.iter().all(|data| data["raw"]["length"].as_u64() > Some(0)));
 }
 
@@ -169,6 +169,9 @@ fn the_sequence_diagram_joins_both_ends() {
     let of = |head: &Value, field: &str| head["trace"]["common_fields"][field].clone();
     assert_eq!(of(&near, "reference_time"), of(&far, "reference_time"));
     assert_ne!(near["trace"]["vantage_point"]["type"], far["trace"]["vantage_point"]["type"]);
+    // What has no number is passed over; a number without a counterpart would be drawn as lost.
+    let fed_back = named(&received, "transport:packet_sent");
+    assert!(fed_back.len() == 2 && numbers(&fed_back).is_empty());
     let (sent, received) =
         (numbers(&named(&sent, "transport:packet_sent")), numbers(&named(&received, "transport:packet_received")));
     assert_eq!(received.iter().filter(|number| sent.contains(number)).count(), 2);
