@@ -203,10 +203,10 @@ pub enum Lab {
     Report(LabReport),
     /// Compete with this machine's own TCP over an emulated link, in real time
     #[cfg(target_os = "linux")]
-    Real(LabReal),
+    Real(crate::real_lab::Real),
     /// Send a clip between two processes over an emulated cellular link, and hold it against the simulator
     #[cfg(target_os = "linux")]
-    Twin(LabTwin),
+    Twin(crate::twin::Twin),
 }
 
 /// Which experiments.
@@ -286,92 +286,6 @@ Example:
 pub struct LabReport {
     #[command(flatten)]
     pub how: Laboratory,
-}
-
-/// `framewire lab real`.
-#[cfg(target_os = "linux")]
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  framewire lab real                      SQP against the kernel's CUBIC and BBR: four minutes
-  framewire lab real --cc sqp,pcc,gcc,sprout,vivace,copa-auto --runs 3 --json
-  framewire lab real --cc sprout --runs 3     adds Sprout to what OUT holds
-
-Needs root, as `framewire link` does, and a kernel with `bbr` (modprobe tcp_bbr). Every run takes 60 s, in real time, four of them a
-controller, and is run in the simulator too, with the same seed. OUT/real.json keeps the results of all invocations, and `framewire lab
-report` shows them beside the claims.")]
-pub struct LabReal {
-    /// Controllers of experiments/competition.toml, separated by commas
-    #[arg(long, value_name = "CC,CC,...", value_delimiter = ',', default_value = "sqp")]
-    pub cc: Vec<String>,
-    /// Runs of each point, with seeds from 1 on
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub runs: u64,
-    /// Forget what earlier invocations left in OUT
-    #[arg(long)]
-    pub fresh: bool,
-    /// Folder of the experiments' files
-    #[arg(long, value_name = "DIR", default_value = "experiments")]
-    pub experiments: PathBuf,
-    /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "out/lab")]
-    pub out: PathBuf,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-/// `framewire lab twin`.
-#[cfg(target_os = "linux")]
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  framewire lab twin                                   a recorded game over a recorded LTE downlink, three times 30 s
-  framewire lab twin --runs 1 --duration 60s --cc gcc --json
-  framewire lab twin --input clip.mp4 --trace downlink.trace.gz
-
-`framewire send` runs inside `framewire link --up-trace`, `framewire receive` outside, over QUIC, encoder and decoder included. Then the
-simulator runs the same clip over the same trace from the same place on. Printed are median and 90th percentile of the time from
-capture to display, and the coded bitrate, of both; they should differ by no more than 10 %, delays by no more than 10 % or 10 ms.
-
-Both processes read the one monotonic clock of this machine, so that the delay from one to the other is exact. Needs root, as `framewire
-link` does, and an idle machine; where the link, the trace or the clip can't be had it says so and skips. OUT keeps both qlogs of each run.")]
-pub struct LabTwin {
-    /// The link's capacity from sender to receiver: a Mahimahi trace, plain or gzipped; the ATT LTE downlink of the data folder if
-    /// left out
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// The clip: Y4M, or anything ffmpeg reads; a game of the data folder if left out
-    #[arg(long, value_name = "CLIP")]
-    pub input: Option<Input>,
-    /// Congestion controller: NAME or NAME:OPTION=VALUE,OPTION=VALUE
-    #[arg(long, value_name = "CC", default_value = "sqp")]
-    pub cc: CcList,
-    /// One-way delay, each way
-    #[arg(long, default_value = "20ms")]
-    pub delay: Span,
-    /// Queue discipline and its limit
-    #[arg(long, default_value = "droptail:200p")]
-    pub queue: netsim::QueueSpec,
-    /// Rate to start at
-    #[arg(long, default_value = "3mbit")]
-    pub initial: Rate,
-    /// Highest rate
-    #[arg(long, default_value = "12mbit")]
-    pub max: Rate,
-    /// How long to send; the clip repeats
-    #[arg(long, default_value = "30s")]
-    pub duration: Span,
-    /// How often
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub runs: u32,
-    /// Seed of every random stream
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
-    pub seed: u64,
-    /// Folder for the logs
-    #[arg(long, value_name = "DIR", default_value = "out/twin")]
-    pub out: PathBuf,
-    #[command(flatten)]
-    pub format: Format,
 }
 
 /// `framewire bench`.

@@ -11,6 +11,7 @@
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -25,11 +26,42 @@ use record::{NodeId, Shared, Tap};
 use serde_json::json;
 use units::{HostClock, Rate, Span, Time};
 
-use crate::args;
+use crate::args::Format;
 use crate::bench::link::{choose, fill, load_average};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
+
+/// `framewire lab real`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire lab real                      SQP against the kernel's CUBIC and BBR: four minutes
+  framewire lab real --cc sqp,pcc,gcc,sprout,vivace,copa-auto --runs 3 --json
+  framewire lab real --cc sprout --runs 3     adds Sprout to what OUT holds
+
+Needs root, as `framewire link` does, and a kernel with `bbr` (modprobe tcp_bbr). Every run takes 60 s, in real time, four of them a
+controller, and is run in the simulator too, with the same seed. OUT/real.json keeps the results of all invocations, and `framewire lab
+report` shows them beside the claims.")]
+pub struct Real {
+    /// Controllers of experiments/competition.toml, separated by commas
+    #[arg(long, value_name = "CC,CC,...", value_delimiter = ',', default_value = "sqp")]
+    pub cc: Vec<String>,
+    /// Runs of each point, with seeds from 1 on
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub runs: u64,
+    /// Forget what earlier invocations left in OUT
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of the experiments' files
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub experiments: PathBuf,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub format: Format,
+}
 
 /// The experiment, whose labels are controller, competitor and who is first.
 const EXPERIMENT: &str = "competition";
@@ -39,7 +71,7 @@ const FROM: Time = Time::from_secs(20);
 const MTU: u32 = 1500;
 
 /// Runs the points asked for, in both worlds, and adds them to what was run before.
-pub fn real(args: &args::LabReal) -> Result<(), Failure> {
+pub fn real(args: &Real) -> Result<(), Failure> {
     let file = args.experiments.join(format!("{EXPERIMENT}.toml"));
     let experiment = Experiment::load(&file).map_err(Failure::input)?;
     let points = selected(&experiment, args)?;
@@ -61,7 +93,7 @@ pub fn real(args: &args::LabReal) -> Result<(), Failure> {
 }
 
 /// What earlier invocations left.
-fn before(args: &args::LabReal) -> Result<RealResults, Failure> {
+fn before(args: &Real) -> Result<RealResults, Failure> {
     let kernel = kernel();
     let found = RealResults::open(&args.out).map_err(Failure::Input)?;
     match found.filter(|_| !args.fresh) {
@@ -82,7 +114,7 @@ fn run(scenario: &Scenario, seed: u64) -> Result<RealRun, Failure> {
     Ok(RealRun { seed, load_average, real, simulated: simulated(scenario)? })
 }
 
-fn selected(experiment: &Experiment, args: &args::LabReal) -> Result<Vec<Point>, Failure> {
+fn selected(experiment: &Experiment, args: &Real) -> Result<Vec<Point>, Failure> {
     let mut points = experiment.points().map_err(Failure::input)?;
     let known = |cc: &str| points.iter().any(|point| point.labels[0] == cc);
     if let Some(unknown) = args.cc.iter().find(|cc| !known(cc)) {

@@ -186,7 +186,10 @@ fn ten_megabytes_by_quic_take_less_time_than_they_seem_to_and_repeat() {
     let (first, second) = (json(&run), json(&run));
     // Ten virtual seconds each, in which the 10 MB arrive. Other tests' children count too, so the truth is less.
     let each = (spent() - before) / 2.0;
-    println!("{each:.2} s of a processor for 10 s, by a build with{} optimisation", if cfg!(debug_assertions) { "out" } else { "" });
+    println!(
+        "{each:.2} s of a processor for 10 s, by a build with{} optimisation",
+        if cfg!(debug_assertions) { "out" } else { "" }
+    );
     assert!(each < 5.0, "{each} s");
     assert_eq!((&first["hash"], &first["flows"]), (&second["hash"], &second["flows"]));
     let goodput = first["flows"][0]["packets"]["received"].as_u64();

@@ -243,7 +243,11 @@ impl<W: Write> Qlog<W> {
             ),
             Event::Decision { window, pacing, media } => self.decision(at, window, pacing, media),
             Event::Observed { name, value } if value.0.is_finite() => {
-                self.event(at, "framewire:observed", format_args!("\"name\":\"{name}\",\"value\":{}", value.0));
+                self.event(
+                    at,
+                    "framewire:observed",
+                    format_args!("\"name\":\"{name}\",\"value\":{}", value.0),
+                );
             }
             Event::Observed { .. } => {}
             ref other => self.other(at, other),
@@ -360,7 +364,9 @@ mod tests {
     fn log(events: &[(i64, Event)], most: u64) -> (Vec<String>, u64) {
         let origin = Origin { at: Time::from_secs(1_000), date_ms: 1_763_738_000_123.5 };
         let mut log = Qlog::new(Vec::new(), Vantage::Sender, "a \"test\"\n", origin, most).unwrap();
-        events.iter().for_each(|(us, event)| log.record(origin.at + Span::from_micros(*us), NodeId(0), event));
+        events
+            .iter()
+            .for_each(|(us, event)| log.record(origin.at + Span::from_micros(*us), NodeId(0), event));
         let left_out = log.finish().unwrap();
         let text = String::from_utf8(log.out).unwrap();
         let records = text.split('\x1e').skip(1).map(|record| record.strip_suffix('\n').unwrap().to_owned());

@@ -1,7 +1,7 @@
 //! Our qlog files against what qvis reads: the rules below are those of quiclog/qvis at 72c8c4b (October 2025), file by file under
 //! `visualizations/src`, and the fields those of draft-ietf-quic-qlog-main-schema-05 and -quic-events-05.
 
-use record::{Dropped, Event, NodeId, Origin, QLOG_BYTES, Qlog, Real, Recorder, Vantage};
+use framewire_record::{Dropped, Event, NodeId, Origin, QLOG_BYTES, Qlog, Real, Recorder, Vantage};
 use serde_json::{Map, Value};
 use units::{Rate, RelativeDelay, Span, Time};
 
@@ -10,7 +10,8 @@ const ORIGIN: Origin = Origin { at: Time::from_secs(50), date_ms: 1_763_738_000_
 /// The file of what both ends of a short session did, and of everything else an event can be.
 fn file(vantage: Vantage, events: &[(u64, Event)]) -> String {
     let mut out = Vec::new();
-    let mut log = Qlog::new(&mut out, vantage, "quic://receiver.example \u{7} by sqp", ORIGIN, QLOG_BYTES).unwrap();
+    let mut log =
+        Qlog::new(&mut out, vantage, "quic://receiver.example \u{7} by sqp", ORIGIN, QLOG_BYTES).unwrap();
     for (us, event) in events {
         log.record(ORIGIN.at + Span::from_micros(*us as i64), NodeId(0), event);
     }
@@ -33,15 +34,18 @@ fn of_a_sender() -> Vec<(u64, Event)> {
     let (stream, frame) = (0, 0);
     vec![
         (0, Event::FrameCaptured { stream, frame }),
-        (5_000, Event::FrameEncoded {
-            stream,
-            frame,
-            size: 3_000,
-            key: true,
-            target: Rate::from_mbps(2),
-            psnr: Real(f64::NAN),
-            ssim: Real(0.9),
-        }),
+        (
+            5_000,
+            Event::FrameEncoded {
+                stream,
+                frame,
+                size: 3_000,
+                key: true,
+                target: Rate::from_mbps(2),
+                psnr: Real(f64::NAN),
+                ssim: Real(0.9),
+            },
+        ),
         (5_010, packet(0, 0)),
         (5_020, packet(1, 0)),
         (5_030, packet(2, u32::MAX)),
@@ -92,7 +96,9 @@ fn load(text: &str) -> (Value, Vec<Value>) {
     let first = &text[..text.len().min(1024)];
     assert!(first.contains("qlog_version") && first.contains("qlog_format") && first.contains("JSON-SEQ"));
     assert_eq!(head["qlog_format"], "JSON-SEQ");
-    assert!(["draft-02", "draft-02-RC1", "qlog-03-WIP", "0.3"].contains(&head["qlog_version"].as_str().unwrap()));
+    assert!(
+        ["draft-02", "draft-02-RC1", "qlog-03-WIP", "0.3"].contains(&head["qlog_version"].as_str().unwrap())
+    );
     assert!(["client", "server"].contains(&head["trace"]["vantage_point"]["type"].as_str().unwrap()));
     let common = &head["trace"]["common_fields"];
     assert_eq!(common["time_format"], "relative");
@@ -100,12 +106,16 @@ fn load(text: &str) -> (Value, Vec<Value>) {
     assert!(common["protocol_type"].is_array(), "main-schema-05 section 3.3.3");
     // The last event's fields are looked at whether or not there is one.
     assert!(!events.last().expect("an event").as_object().unwrap().is_empty());
-    let times: Vec<f64> = events.iter().map(|event| event["time"].as_f64().expect("parsed as a number")).collect();
+    let times: Vec<f64> =
+        events.iter().map(|event| event["time"].as_f64().expect("parsed as a number")).collect();
     assert!(times.is_sorted(), "else it warns, and sorts");
     for event in &events {
         let data = event["data"].as_object().expect("events have data");
         let header = data.get("header").and_then(Value::as_object).cloned().unwrap_or_default();
-        assert!(!header.contains_key("packet_size") && !header.contains_key("payload_length"), "draft-01's names");
+        assert!(
+            !header.contains_key("packet_size") && !header.contains_key("payload_length"),
+            "draft-01's names"
+        );
         assert!(!data.contains_key("packet_type") && event.get("group_id").is_none());
         assert_eq!(event["name"].as_str().expect("named").split(':').count(), 2, "category and type");
     }
@@ -113,13 +123,20 @@ fn load(text: &str) -> (Value, Vec<Value>) {
 }
 
 fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Map<String, Value>> {
-    events.iter().filter(|event| event["name"] == name).map(|event| event["data"].as_object().unwrap()).collect()
+    events
+        .iter()
+        .filter(|event| event["name"] == name)
+        .map(|event| event["data"].as_object().unwrap())
+        .collect()
 }
 
 /// The packet numbers of the ACK frames, as `parseQlog` expands `acked_ranges`.
 fn acked(packets: &[&Map<String, Value>]) -> Vec<u64> {
-    let frames = packets.iter().filter_map(|data| data.get("frames")).flat_map(|frames| frames.as_array().unwrap());
-    let ranges = frames.filter(|frame| frame["frame_type"] == "ack").flat_map(|frame| frame["acked_ranges"].as_array().unwrap());
+    let frames =
+        packets.iter().filter_map(|data| data.get("frames")).flat_map(|frames| frames.as_array().unwrap());
+    let ranges = frames
+        .filter(|frame| frame["frame_type"] == "ack")
+        .flat_map(|frame| frame["acked_ranges"].as_array().unwrap());
     ranges
         .flat_map(|range| {
             let ends = range.as_array().unwrap();
@@ -138,10 +155,17 @@ fn numbers(packets: &[&Map<String, Value>]) -> Vec<u64> {
 fn the_congestion_graph_finds_what_it_draws() {
     let (_, events) = load(&file(Vantage::Sender, &of_a_sender()));
     let sent = named(&events, "transport:packet_sent");
-    assert!(sent.iter().all(|data| data["raw"]["length"].as_u64() > Some(0)), "packets without a length are left out");
+    assert!(
+        sent.iter().all(|data| data["raw"]["length"].as_u64() > Some(0)),
+        "packets without a length are left out"
+    );
     assert!(sent.iter().all(|data| data["header"]["packet_type"] == "1RTT"));
     assert_eq!(numbers(&sent), [0, 1, 2]);
-    assert_eq!(acked(&named(&events, "transport:packet_received")), [0, 2], "acknowledgements of what was sent");
+    assert_eq!(
+        acked(&named(&events, "transport:packet_received")),
+        [0, 2],
+        "acknowledgements of what was sent"
+    );
     assert_eq!(numbers(&named(&events, "recovery:packet_lost")), [1]);
     let metrics = named(&events, "recovery:metrics_updated");
     // quic-events-05, RecoveryMetricsUpdated.
@@ -151,7 +175,11 @@ fn the_congestion_graph_finds_what_it_draws() {
     }
     let of = |name: &str| metrics.iter().find_map(|data| data.get(name)?.as_f64());
     assert_eq!((of("latest_rtt"), of("smoothed_rtt")), (Some(40.123), Some(40.1)), "in ms");
-    assert_eq!((of("congestion_window"), of("pacing_rate")), (Some(30_000.0), Some(8e6)), "in bytes and bit/s");
+    assert_eq!(
+        (of("congestion_window"), of("pacing_rate")),
+        (Some(30_000.0), Some(8e6)),
+        "in bytes and bit/s"
+    );
 
     let (_, events) = load(&file(Vantage::Receiver, &of_a_receiver()));
     assert_eq!(numbers(&named(&events, "transport:packet_received")), [0, 2, 3]);
@@ -172,8 +200,10 @@ fn the_sequence_diagram_joins_both_ends() {
     // What has no number is passed over; a number without a counterpart would be drawn as lost.
     let fed_back = named(&received, "transport:packet_sent");
     assert!(fed_back.len() == 2 && numbers(&fed_back).is_empty());
-    let (sent, received) =
-        (numbers(&named(&sent, "transport:packet_sent")), numbers(&named(&received, "transport:packet_received")));
+    let (sent, received) = (
+        numbers(&named(&sent, "transport:packet_sent")),
+        numbers(&named(&received, "transport:packet_received")),
+    );
     assert_eq!(received.iter().filter(|number| sent.contains(number)).count(), 2);
 }
 

@@ -180,7 +180,8 @@ pub fn viewing(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::{
-        Announcement, Class, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival, VERSION, Wish,
+        Announcement, Class, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival, VERSION,
+        Wish,
     };
     use units::{Ecn, RemoteTime, Rng, Span};
 
@@ -203,7 +204,8 @@ mod tests {
         });
         add(&|out| Nack { session: 7, stream: 0, frame: 9, first: 3, more: 0b1011 }.encode(out));
         add(&|out| KeyFrameRequest { session: 7, stream: 0, sequence: 2, after: 9 }.encode(out));
-        let hello = Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667, announcement: None };
+        let hello =
+            Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667, announcement: None };
         add(&|out| hello.encode(out));
         add(&|out| Control::Welcome { session: 7 }.encode(out));
         add(&|out| Control::Bye { session: 7 }.encode(out));
@@ -354,7 +356,8 @@ mod tests {
             }
         }
         let hello = announcing();
-        let whole: Vec<usize> = (0..=hello.len()).filter(|&end| Control::decode(&hello[..end]).is_ok()).collect();
+        let whole: Vec<usize> =
+            (0..=hello.len()).filter(|&end| Control::decode(&hello[..end]).is_ok()).collect();
         assert_eq!(whole, [14, hello.len()]);
     }
 }

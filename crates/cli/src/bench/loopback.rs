@@ -351,7 +351,8 @@ mod tests {
         assert!((1_100..=1_162).contains(&longest(end - second, end)), "{}", longest(end - second, end));
         // And pictures arrive again.
         let frames = recording.frames(&watch);
-        let late: Vec<&Way> = frames.iter().filter(|way| (end - second * 2..end - second).contains(&way.captured)).collect();
+        let late: Vec<&Way> =
+            frames.iter().filter(|way| (end - second * 2..end - second).contains(&way.captured)).collect();
         let shown = late.iter().filter(|way| way.shown.is_some()).count();
         assert!(shown + 3 >= late.len() && shown >= 40, "{shown} of {}", late.len());
     }

@@ -154,7 +154,10 @@ impl RealResults {
         };
         let parsed = read.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
         parsed.map(Some).map_err(|error| {
-            format!("{}: {error}; if another version wrote it, move it away and run `framewire lab real`", path.display())
+            format!(
+                "{}: {error}; if another version wrote it, move it away and run `framewire lab real`",
+                path.display()
+            )
         })
     }
 
@@ -247,7 +250,12 @@ impl RealResults {
             escape(&self.kernel),
         );
         for point in &self.points {
-            let _ = write!(text, "<tr><td>{}</td><td>{}</td>", escape(&point.labels.join(", ")), point.runs.len());
+            let _ = write!(
+                text,
+                "<tr><td>{}</td><td>{}</td>",
+                escape(&point.labels.join(", ")),
+                point.runs.len()
+            );
             let worlds: [World; 2] = [|run| &run.real, |run| &run.simulated];
             for world in worlds {
                 let (least, most) = point.range(|run| world(run).share);
@@ -315,7 +323,10 @@ mod tests {
         assert_eq!(ids, ["S0-40", "S0-40", "S0-44"]);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(near(rows[0].real, 0.4) && near(rows[0].simulated, 0.2), "{rows:?}");
-        assert!(near(rows[1].real, 0.3) && near(rows[2].real, 4.0) && near(rows[2].simulated, 4.0), "{rows:?}");
+        assert!(
+            near(rows[1].real, 0.3) && near(rows[2].real, 4.0) && near(rows[2].simulated, 4.0),
+            "{rows:?}"
+        );
         let chapter = results.chapter();
         assert!(chapter.contains("6.1 &lt;x&gt;") && chapter.contains("sqp, bbr, first"), "{chapter}");
         assert!(chapter.contains("0.40 (0.35&ndash;0.45)"), "{chapter}");

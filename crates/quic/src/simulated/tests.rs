@@ -137,7 +137,8 @@ fn over_with(
 fn the_same_seed_gives_the_same_events_and_bytes_and_another_seed_others() {
     for cc in ["cubic", "quic-dc:threshold=20ms"] {
         let config = transfer(Crypto::Null);
-        let (first, other) = (everything(cc, &config), everything(cc, &SimulatedConfig { seed: 2, ..config }));
+        let (first, other) =
+            (everything(cc, &config), everything(cc, &SimulatedConfig { seed: 2, ..config }));
         assert!(first == everything(cc, &config), "{cc}");
         assert!(first.0 != other.0 && first.1 != other.1, "{cc}");
     }

@@ -39,13 +39,7 @@ impl Sender {
                 min_bps: setup.min.as_bps(),
                 max_bps: setup.max.as_bps(),
             });
-            Control::Hello {
-                session,
-                width,
-                height,
-                interval_us: interval.as_micros() as u32,
-                announcement,
-            }
+            Control::Hello { session, width, height, interval_us: interval.as_micros() as u32, announcement }
         } else if self.byes_left > 0 && self.is_drained() {
             self.byes_left -= 1;
             Control::Bye { session }

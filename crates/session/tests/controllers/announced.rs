@@ -24,7 +24,10 @@ fn an_announced_half_is_the_senders_own() {
     for cc in ["sprout", "sprout-cumulative:confidence=50", "gcc-rmcat-02", "gcc-legacy", "gcc-carlucci"] {
         let built = sent(cc, Half::Built);
         assert!(built.len() > 100 && built == sent(cc, Half::Announced), "{cc}");
-        assert!(built != sent(cc, Half::Missing), "{cc} does without a half, and the comparison shows nothing");
+        assert!(
+            built != sent(cc, Half::Missing),
+            "{cc} does without a half, and the comparison shows nothing"
+        );
     }
 }
 
@@ -74,8 +77,12 @@ fn answers(announcement: Announcement<'_>, interval_us: u32) -> (Receiver, usize
 
 #[test]
 fn a_controller_that_is_not_known_gets_no_answer() {
-    let announcement =
-        |controller| Announcement { controller, initial_bps: 1_000_000, min_bps: 300_000, max_bps: 5_000_000 };
+    let announcement = |controller| Announcement {
+        controller,
+        initial_bps: 1_000_000,
+        min_bps: 300_000,
+        max_bps: 5_000_000,
+    };
     let (receiver, count) = answers(announcement("bbr9:x=1"), 16_667);
     assert!(receiver.trouble().is_some_and(|error| error.to_string().contains("bbr9")));
     assert_eq!((count, receiver.counters().foreign), (0, 100));

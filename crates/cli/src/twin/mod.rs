@@ -9,6 +9,9 @@
 //! picture's capture in one process to its display in the other is a difference of two readings of one clock. The simulator is told
 //! three things of the real run: when in the trace it began, how long its datagrams were, and how long its encoder took in the median.
 
+mod flags;
+mod logs;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,12 +27,14 @@ use serde_json::{Value, json};
 use toml::Table as Toml;
 use units::{Rate, Span, Time};
 
-use crate::args;
 use crate::bench::link::load_average;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
 use crate::values::Input;
+use logs::{Frame, read};
+
+pub use flags::Twin;
 
 /// Where it all is run if nothing else is asked for: a recorded LTE downlink, and a recorded game.
 const TRACE: &str = "network/mahimahi-cellular/ATT-LTE-driving.down.gz";
@@ -41,16 +46,6 @@ const DELAY_MS: f64 = 10.0;
 const MTU: u32 = 1500;
 /// What is captured last has this long to be shown.
 const TAIL: Span = Span::from_secs(1);
-
-/// One frame's way, on the clock of the link's trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Frame {
-    captured: Option<Time>,
-    encoded: Option<Time>,
-    displayed: Option<Time>,
-    /// Coded bytes; 0 if it was skipped.
-    size: u32,
-}
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,7 +71,7 @@ struct Pair {
 }
 
 /// Runs the clip as often as asked for, in both worlds.
-pub fn twin(args: &args::LabTwin) -> Result<(), Failure> {
+pub fn twin(args: &Twin) -> Result<(), Failure> {
     let cc = args.cc.only().map_err(Failure::Input)?;
     let (trace, clip) = match inputs(args) {
         Ok(inputs) => inputs,
@@ -110,7 +105,7 @@ pub fn twin(args: &args::LabTwin) -> Result<(), Failure> {
 }
 
 /// Trace and clip, or which of them is not there.
-fn inputs(args: &args::LabTwin) -> Result<(PathBuf, PathBuf), String> {
+fn inputs(args: &Twin) -> Result<(PathBuf, PathBuf), String> {
     let there = |path: PathBuf| match path.canonicalize() {
         Ok(path) => Ok(path),
         Err(error) => Err(format!("{}: {error}", path.display())),
@@ -124,7 +119,7 @@ fn inputs(args: &args::LabTwin) -> Result<(PathBuf, PathBuf), String> {
     Ok((trace, there(clip)?))
 }
 
-fn skip(args: &args::LabTwin, why: &str) -> Result<(), Failure> {
+fn skip(args: &Twin, why: &str) -> Result<(), Failure> {
     if args.format.json {
         output::json(&json!({ "skipped": why }));
     } else {
@@ -153,7 +148,7 @@ fn raw(clip: &Path, folder: &Path) -> Result<PathBuf, Failure> {
 
 /// A scenario as both worlds run it.
 struct Plan<'a> {
-    args: &'a args::LabTwin,
+    args: &'a Twin,
     cc: &'a str,
     trace: &'a Path,
     clip: &'a Path,
@@ -183,7 +178,7 @@ impl Plan<'_> {
         let token = Token::generate();
         let mut receiver = self.receiver(&token, &far)?;
         let (port, pin) = announced(&mut receiver)?;
-        let link = self.link(&token, &near, &port, &pin).output().map_err(Failure::work)?;
+        let link = self.link(&token, &near, &port, &pin)?.output().map_err(Failure::work)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let received = receiver.wait_with_output().map_err(Failure::work)?;
         if !link.status.success() || !received.status.success() {
@@ -211,10 +206,18 @@ impl Plan<'_> {
     fn link(&self, token: &Token, log: &Path, port: &str, pin: &str) -> Result<Command, Failure> {
         let args = self.args;
         let mut command = framewire()?;
-        command.args(["link", "--json", "--seed", &args.seed.to_string(), "--delay", &args.delay.to_string()]);
+        command.args([
+            "link",
+            "--json",
+            "--seed",
+            &args.seed.to_string(),
+            "--delay",
+            &args.delay.to_string(),
+        ]);
         command.args(["--up-queue", &args.queue.to_string(), "--up-trace"]).arg(self.trace);
         // Where the receiver is only the inside knows.
-        let script = "port=$1 pin=$2; shift 2; exec \"$0\" send \"quic://$FRAMEWIRE_OUTSIDE:$port?pin=$pin\" \"$@\"";
+        let script =
+            "port=$1 pin=$2; shift 2; exec \"$0\" send \"quic://$FRAMEWIRE_OUTSIDE:$port?pin=$pin\" \"$@\"";
         command.args(["--", "sh", "-c", script]).arg(program()?).args([port, pin]);
         command.args(["--input"]).arg(self.clip).args(["--codec", "h264", "--cc", self.cc]);
         command.args(["--initial", &bits(args.initial), "--max", &bits(args.max)]);
@@ -268,7 +271,8 @@ impl Plan<'_> {
             ("queue", args.queue.to_string()),
         ]);
         let duration = started + args.duration + TAIL;
-        let mut scenario = toml(&[("name", "twin".to_owned()), ("duration", format!("{}ns", duration.as_nanos()))]);
+        let mut scenario =
+            toml(&[("name", "twin".to_owned()), ("duration", format!("{}ns", duration.as_nanos()))]);
         scenario.insert("seed".to_owned(), (args.seed as i64).into());
         scenario.insert("link".to_owned(), link.into());
         scenario.insert("flow".to_owned(), vec![toml::Value::Table(flow)].into());
@@ -313,41 +317,11 @@ fn last_object(text: &str) -> Option<Value> {
     serde_json::from_str(&text[at..]).ok()
 }
 
-/// Adds what a qlog file says of frames, on a clock that began at the date `began_ms`.
-fn read(path: &Path, began_ms: f64, frames: &mut Vec<Frame>) -> Result<(), Failure> {
-    let wrong = |what: String| Failure::Work(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let records = text.split('\x1e').filter(|record| !record.is_empty());
-    let mut records = records.map(|record| serde_json::from_str::<Value>(record).map_err(|e| wrong(e.to_string())));
-    let head = records.next().ok_or_else(|| wrong("empty".to_owned()))??;
-    let from = head["trace"]["common_fields"]["reference_time"].as_f64().unwrap_or_default() - began_ms;
-    for record in records {
-        let record = record?;
-        let Some(frame) = record["data"]["frame"].as_u64().filter(|frame| *frame < 1 << 24) else { continue };
-        let at = from + record["time"].as_f64().unwrap_or_default();
-        let at = Some(Time::from_nanos((at * 1e6).max(0.0) as u64));
-        let frame = frame as usize;
-        if frames.len() <= frame {
-            frames.resize(frame + 1, Frame::default());
-        }
-        let row = &mut frames[frame];
-        match record["name"].as_str() {
-            Some("framewire:frame_captured") => row.captured = at,
-            Some("framewire:frame_encoded") => {
-                row.encoded = at;
-                row.size = record["data"]["size"].as_u64().unwrap_or_default() as u32;
-            }
-            Some("framewire:frame_displayed") => row.displayed = row.displayed.or(at),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 impl Figures {
     /// Of frames captured within `length`.
     fn of(frames: &[Frame], length: Span) -> Figures {
-        let times: Vec<_> = frames.iter().filter_map(|frame| Some((frame.captured?, frame.displayed))).collect();
+        let times: Vec<_> =
+            frames.iter().filter_map(|frame| Some((frame.captured?, frame.displayed))).collect();
         let end = times.last().map_or(Time::ZERO, |(captured, _)| *captured + TAIL);
         let mut delays: Vec<f64> =
             latencies(&times, end).of_frames.iter().map(|delay| delay.as_millis_f64()).collect();
@@ -467,32 +441,6 @@ mod tests {
         assert_eq!((figures.delay_p50_ms, figures.delay_p90_ms), (60.0, 100.0));
         assert_eq!((figures.frames, figures.displayed), (3, 2));
         assert!((figures.bitrate_bps - 2_000.0 * 8.0 / 0.12).abs() < 1e-6);
-    }
-
-    #[test]
-    fn both_logs_are_read_onto_the_links_clock() {
-        let folder = std::env::temp_dir();
-        let name = |end: &str| folder.join(format!("framewire-twin-{}-{end}", std::process::id()));
-        let head = |date: f64| {
-            format!("\x1e{{\"trace\":{{\"common_fields\":{{\"reference_time\":{date}}}}}}}\n")
-        };
-        let event = |ms: u32, name: &str, data: &str| {
-            format!("\x1e{{\"time\":{ms},\"name\":\"framewire:{name}\",\"data\":{{\"frame\":1{data}}}}}\n")
-        };
-        let near = [head(5_000.5), event(10, "frame_captured", ""), event(14, "frame_encoded", ",\"size\":900")];
-        let far = [head(4_900.0), event(170, "frame_displayed", ""), event(180, "frame_displayed", "")];
-        std::fs::write(name("near"), near.concat()).unwrap();
-        std::fs::write(name("far"), far.concat()).unwrap();
-        let mut frames = Vec::new();
-        read(&name("near"), 5_000.0, &mut frames).unwrap();
-        read(&name("far"), 5_000.0, &mut frames).unwrap();
-        let us = |us| Some(Time::ZERO + Span::from_micros(us));
-        assert_eq!(frames.len(), 2);
-        assert_eq!(
-            frames[1],
-            Frame { captured: us(10_500), encoded: us(14_500), displayed: us(70_000), size: 900 }
-        );
-        ["near", "far"].iter().for_each(|end| std::fs::remove_file(name(end)).unwrap());
     }
 
     #[test]
