@@ -28,6 +28,7 @@ impl Sender {
         self.heard = true;
         if !self.settled.acked.is_empty() {
             self.timeouts_in_a_row = 0;
+            self.unheard_since = now;
         }
         self.report(now, feedback.blob);
     }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use cc::{Controller, Decision, Pacer, Setup};
 use record::Tap;
-use units::{Rate, Rng, Span, Time};
+use units::{Bytes, Rate, Rng, Span, Time};
 use wire::{Endpoint, Kind, RxMeta, TxMeta};
 
 use crate::config::SenderConfig;
@@ -24,6 +24,10 @@ use crate::video::{Supply, VideoStream};
 const BYES: u32 = 3;
 /// Every path carries this ([`Endpoint::transmit`]).
 const LEAST_PATH: usize = 1150;
+/// With nothing acknowledged for so long, as long as a probe for an answer waits at most, long datagrams are under suspicion, ...
+const UNHEARD: Span = Span::from_millis(500);
+/// ... for as long as a black hole of quinn's keeps it from searching again.
+const NARROW_FOR: Span = Span::from_secs(60);
 /// A probe for the sake of an answer: a padding packet of this size.
 const PROBE_SIZE: usize = 200;
 
@@ -51,8 +55,14 @@ impl Default for Policies {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
-    /// The longest datagram that the driver can send at present.
+    /// The longest datagram that is packed at present, as far as the path is concerned.
     path: usize,
+    /// The least that the driver could ever send.
+    least_path: usize,
+    /// Until then no more than that is trusted.
+    narrow_until: Time,
+    /// Since when something has been in flight, and nothing was acknowledged.
+    unheard_since: Time,
     limits: (Rate, Rate),
     controller: Box<dyn Controller>,
     policies: Policies,
@@ -110,6 +120,9 @@ impl Sender {
         let mut sender = Sender {
             config,
             path: usize::MAX,
+            least_path: usize::MAX,
+            narrow_until: Time::ZERO,
+            unheard_since: Time::ZERO,
             limits: (setup.min, setup.max),
             decision: controller.decision(),
             controller,
@@ -182,15 +195,30 @@ impl Sender {
         self.limits.1 = max.max(self.limits.0);
     }
 
-    /// The path carries datagrams of this length from now on: what is packed later keeps to it, and what waits already is packed
+    /// The driver can send datagrams of this length at present: what is packed later keeps to it, and what waits already is packed
     /// anew or, where that has begun, given up.
     #[inline]
-    fn fit(&mut self, path: usize) {
+    fn fit(&mut self, now: Time, room: usize) {
+        let room = room.max(LEAST_PATH);
+        self.least_path = self.least_path.min(room);
+        let path = if room > self.least_path && self.is_narrow(now) { self.least_path } else { room };
         let before = self.mtu();
-        self.path = path.max(LEAST_PATH);
-        if before <= self.path {
-            return;
+        self.path = path;
+        if before > path {
+            self.repack();
         }
+    }
+
+    /// A path on which nothing arrives any more may carry less than it did. A transport that finds its MTU needs acknowledgements
+    /// to notice, and there are none while all packets are too long.
+    fn is_narrow(&mut self, now: Time) -> bool {
+        if self.ledger.in_flight() > Bytes::ZERO && now - self.unheard_since > UNHEARD {
+            self.narrow_until = now + NARROW_FOR;
+        }
+        now < self.narrow_until
+    }
+
+    fn repack(&mut self) {
         let room = self.room();
         for (video, fresh) in self.videos.iter_mut().zip(&mut self.fresh) {
             let unsent = video.outbox.fit(room);
@@ -246,7 +274,7 @@ impl Endpoint for Sender {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        self.fit(out.len());
+        self.fit(now, out.len());
         if (!self.heard || !self.backlogged)
             && let Some(meta) = self.transmit_control(now, out)
         {

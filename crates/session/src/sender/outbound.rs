@@ -81,6 +81,9 @@ impl Sender {
     #[inline]
     pub(super) fn dispatch(&mut self, now: Time, transmission: &Transmission) -> u64 {
         let size = transmission.size;
+        if self.ledger.in_flight() == Bytes::ZERO {
+            self.unheard_since = now;
+        }
         let packet = self.ledger.sent(transmission);
         let in_flight = self.ledger.in_flight();
         self.pacer.sent(now, Bytes::new(u64::from(size)));
