@@ -190,8 +190,9 @@ fn ten_megabytes_by_quic_take_less_time_than_they_seem_to_and_repeat() {
         "{each:.2} s of a processor for 10 s, by a build with{} optimisation",
         if cfg!(debug_assertions) { "out" } else { "" }
     );
-    assert!(each < 5.0, "{each} s");
+    assert!(each < 2.0, "{each} s");
     assert_eq!((&first["hash"], &first["flows"]), (&second["hash"], &second["flows"]));
-    let goodput = first["flows"][0]["packets"]["received"].as_u64();
-    assert!(goodput > Some(7_000), "{goodput:?} packets");
+    // In datagrams of at most 1472 bytes.
+    let arrived = first["flows"][0]["packets"]["received"].as_u64();
+    assert!(arrived > Some(10_000_000 / 1_472), "{arrived:?} packets");
 }

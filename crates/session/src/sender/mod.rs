@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use cc::{Controller, Decision, Pacer, Setup};
 use record::Tap;
 use units::{Bytes, Rate, Rng, Span, Time};
-use wire::{Endpoint, Kind, RxMeta, TxMeta};
+use wire::{Endpoint, Kind, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
@@ -57,9 +57,7 @@ pub struct Sender {
     config: SenderConfig,
     /// The longest datagram that is packed at present, as far as the path is concerned.
     path: usize,
-    /// The least that the driver could ever send.
-    least_path: usize,
-    /// Until then no more than that is trusted.
+    /// Until then no more is trusted than every path carries.
     narrow_until: Time,
     /// Since when something has been in flight, and nothing was acknowledged.
     unheard_since: Time,
@@ -120,7 +118,6 @@ impl Sender {
         let mut sender = Sender {
             config,
             path: usize::MAX,
-            least_path: usize::MAX,
             narrow_until: Time::ZERO,
             unheard_since: Time::ZERO,
             limits: (setup.min, setup.max),
@@ -199,9 +196,9 @@ impl Sender {
     /// anew or, where that has begun, given up.
     #[inline]
     fn fit(&mut self, now: Time, room: usize) {
-        let room = room.max(LEAST_PATH);
-        self.least_path = self.least_path.min(room);
-        let path = if room > self.least_path && self.is_narrow(now) { self.least_path } else { room };
+        // A driver that offers all there is knows nothing of its path.
+        let narrow = room < MAX_DATAGRAM && self.is_narrow(now);
+        let path = if narrow { LEAST_PATH } else { room.max(LEAST_PATH) };
         let before = self.mtu();
         self.path = path;
         if before > path {
