@@ -343,7 +343,7 @@ mod tests {
             results.points.iter().map(|point| point.runs.iter().map(|run| run.seed).collect()).collect();
         assert_eq!(seeds, [vec![1, 2, 3], vec![1]]);
         assert_eq!(results.points[0].runs[1].real.share, 0.6);
-        assert_eq!(results.points[0].range(|run| run.real.share), (0.35, 0.7));
+        assert_eq!(results.points[0].range(|run| run.real.share), (0.4 - 0.05, 0.7));
     }
 
     #[test]
