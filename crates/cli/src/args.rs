@@ -206,7 +206,10 @@ pub enum Lab {
     Report(LabReport),
     /// Compete with this machine's own TCP over an emulated link, in real time
     #[cfg(target_os = "linux")]
-    Real(LabReal),
+    Real(crate::real_lab::Real),
+    /// Send a clip between two processes over an emulated cellular link, and hold it against the simulator
+    #[cfg(target_os = "linux")]
+    Twin(crate::twin::Twin),
 }
 
 /// Which experiments.
@@ -286,30 +289,6 @@ Example:
 pub struct LabReport {
     #[command(flatten)]
     pub how: Laboratory,
-}
-
-/// `framewire lab real`.
-#[cfg(target_os = "linux")]
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  framewire lab real                      SQP against the kernel's CUBIC and BBR: four minutes
-  framewire lab real --cc sqp,pcc,gcc,sprout,vivace,copa-auto --json
-
-Needs root, as `framewire link` does, and a kernel with `bbr` (modprobe tcp_bbr). Every point takes 60 s, in real time, and is run in the
-simulator too. OUT/real.json keeps the results, and `framewire lab report` shows them.")]
-pub struct LabReal {
-    /// Controllers of experiments/competition.toml, separated by commas
-    #[arg(long, value_name = "CC,CC,...", value_delimiter = ',', default_value = "sqp")]
-    pub cc: Vec<String>,
-    /// Folder of the experiments' files
-    #[arg(long, value_name = "DIR", default_value = "experiments")]
-    pub experiments: PathBuf,
-    /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "out/lab")]
-    pub out: PathBuf,
-    #[command(flatten)]
-    pub format: Format,
 }
 
 /// `framewire bench`.
@@ -409,6 +388,10 @@ pub struct Send {
     /// How long to send, repeating the clip; until the clip ends once if left out
     #[arg(long)]
     pub duration: Option<Span>,
+    /// Longest datagram of media in bytes, 256 to 1472. Over QUIC the path's MTU is searched for up to 1452 and followed when it falls,
+    /// and this is a bound on top; over UDP, where nobody searches, 1200 if left out
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(256..=1472))]
+    pub mtu: Option<u16>,
     /// QUIC: the receiver's token
     #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Option<Token>,
@@ -464,7 +447,7 @@ pub struct Receive {
     /// Where decoded pictures go: a .y4m file, `play` to show them with ffplay, or `null` to decode and drop them
     #[arg(long, value_name = "FILE.y4m|play|null", default_value = "null")]
     pub output: Sink,
-    /// The sender's congestion controller, whose receiver half is run; over QUIC the sender says it
+    /// The sender's congestion controller, whose receiver half is run, instead of the one that the sender names
     #[arg(long, value_name = "CC")]
     pub cc: Option<CcList>,
     /// Give up after this long without a packet

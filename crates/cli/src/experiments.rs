@@ -21,6 +21,8 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
         args::Lab::Report(args) => report(args),
         #[cfg(target_os = "linux")]
         args::Lab::Real(args) => crate::real_lab::real(args),
+        #[cfg(target_os = "linux")]
+        args::Lab::Twin(args) => crate::twin::twin(args),
     }
 }
 

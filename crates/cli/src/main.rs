@@ -23,6 +23,8 @@ mod simulate;
 mod soak;
 mod table;
 mod trace;
+#[cfg(target_os = "linux")]
+mod twin;
 mod values;
 
 use std::process::ExitCode;

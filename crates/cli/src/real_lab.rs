@@ -11,25 +11,57 @@
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use lab::collect::{Collector, Keep, Layout};
-use lab::experiment::{Experiment, Point, RealMeasures, RealPoint, RealResults, within};
-use lab::run::{Endpoints, RunOptions, endpoints};
+use lab::experiment::{Experiment, Point, RealMeasures, RealResults, RealRun, within};
+use lab::run::{Endpoints, RunOptions, bottleneck, endpoints};
 use lab::scenario::Scenario;
-use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
+use netsim::{Link, LinkConfig};
 use real::link::{Emulator, Plan};
 use real::{Clock, Driver, Limits, Peer, Settings};
 use record::{NodeId, Shared, Tap};
 use serde_json::json;
 use units::{HostClock, Rate, Span, Time};
 
-use crate::args;
+use crate::args::Format;
 use crate::bench::link::{choose, fill, load_average};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
+
+/// `framewire lab real`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire lab real                      SQP against the kernel's CUBIC and BBR: four minutes
+  framewire lab real --cc sqp,pcc,gcc,sprout,vivace,copa-auto --runs 3 --json
+  framewire lab real --cc sprout --runs 3     adds Sprout to what OUT holds
+
+Needs root, as `framewire link` does, and a kernel with `bbr` (modprobe tcp_bbr). Every run takes 60 s, in real time, four of them a
+controller, and is run in the simulator too, with the same seed. OUT/real.json keeps the results of all invocations, and `framewire lab
+report` shows them beside the claims.")]
+pub struct Real {
+    /// Controllers of experiments/competition.toml, separated by commas
+    #[arg(long, value_name = "CC,CC,...", value_delimiter = ',', default_value = "sqp")]
+    pub cc: Vec<String>,
+    /// Runs of each point, with seeds from 1 on
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub runs: u64,
+    /// Forget what earlier invocations left in OUT
+    #[arg(long)]
+    pub fresh: bool,
+    /// Folder of the experiments' files
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub experiments: PathBuf,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub format: Format,
+}
 
 /// The experiment, whose labels are controller, competitor and who is first.
 const EXPERIMENT: &str = "competition";
@@ -38,39 +70,51 @@ const FROM: Time = Time::from_secs(20);
 /// The largest IP packet.
 const MTU: u32 = 1500;
 
-/// Runs the points asked for, in both worlds.
-pub fn real(args: &args::LabReal) -> Result<(), Failure> {
+/// Runs the points asked for, in both worlds, and adds them to what was run before.
+pub fn real(args: &Real) -> Result<(), Failure> {
     let file = args.experiments.join(format!("{EXPERIMENT}.toml"));
     let experiment = Experiment::load(&file).map_err(Failure::input)?;
     let points = selected(&experiment, args)?;
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::Input(format!("{}: {error}", args.out.display())))?;
-    let before = load_average().unwrap_or(f64::NAN);
-    let bar = output::progress(points.len() as u64, "lab, for real");
-    let mut done = Vec::new();
-    for point in points {
-        bar.set_message(point.labels.join(", "));
-        let scenario = experiment.scenario(&point, 1).map_err(Failure::input)?;
-        done.push(RealPoint {
-            labels: point.labels,
-            real: for_real(&scenario)?,
-            simulated: simulated(&scenario)?,
-        });
+    let mut results = before(args)?;
+    let bar = output::progress(points.len() as u64 * args.runs, "lab, for real");
+    for (point, seed) in points.iter().flat_map(|point| (1..=args.runs).map(move |seed| (point, seed))) {
+        bar.set_message(format!("{}, run {seed}", point.labels.join(", ")));
+        let scenario = experiment.scenario(point, seed).map_err(Failure::input)?;
+        results.add(&point.labels, run(&scenario, seed)?);
+        // An hour of runs should outlive an interrupt.
+        results.save(&args.out).map_err(Failure::work)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let results = RealResults {
-        experiment: EXPERIMENT.to_owned(),
-        kernel: kernel(),
-        load_average: (before, load_average().unwrap_or(f64::NAN)),
-        points: done,
-    };
-    results.save(&args.out).map_err(Failure::work)?;
     print(&results, args.format.json);
     Ok(())
 }
 
-fn selected(experiment: &Experiment, args: &args::LabReal) -> Result<Vec<Point>, Failure> {
+/// What earlier invocations left.
+fn before(args: &Real) -> Result<RealResults, Failure> {
+    let kernel = kernel();
+    let found = RealResults::open(&args.out).map_err(Failure::Input)?;
+    match found.filter(|_| !args.fresh) {
+        Some(other) if other.kernel != kernel => Err(Failure::Input(format!(
+            "{} holds runs beside the TCP of Linux {}, and this is {kernel}: another --out keeps both, --fresh forgets them",
+            args.out.display(),
+            other.kernel
+        ))),
+        found => Ok(found.unwrap_or_else(|| RealResults::none(EXPERIMENT, &kernel))),
+    }
+}
+
+fn run(scenario: &Scenario, seed: u64) -> Result<RealRun, Failure> {
+    let load = || load_average().unwrap_or(f64::NAN);
+    let before = load();
+    let real = for_real(scenario)?;
+    let load_average = (before, load());
+    Ok(RealRun { seed, load_average, real, simulated: simulated(scenario)? })
+}
+
+fn selected(experiment: &Experiment, args: &Real) -> Result<Vec<Point>, Failure> {
     let mut points = experiment.points().map_err(Failure::input)?;
     let known = |cc: &str| points.iter().any(|point| point.labels[0] == cc);
     if let Some(unknown) = args.cc.iter().find(|cc| !known(cc)) {
@@ -102,10 +146,8 @@ fn rate(scenario: &Scenario) -> Result<Rate, Failure> {
 fn for_real(scenario: &Scenario) -> Result<RealMeasures, Failure> {
     let (rate, to) = (rate(scenario)?, Time::ZERO + scenario.duration);
     let mut emulator = Emulator::open(MTU).map_err(Failure::input)?;
+    let up = bottleneck(scenario).map_err(Failure::input)?;
     let delay = scenario.link.delay.unwrap_or_default();
-    let queue: QueueSpec =
-        scenario.link.queue.clone().ok_or_else(|| Failure::input("link.queue: one is needed here"))?;
-    let up = LinkConfig::bottleneck(RateProcess::Constant(rate), queue, delay);
     let plan = |config, name| Plan::from(Link::new(config, scenario.seed, name, Tap::default()));
     emulator.start(plan(up, "up"), plan(LinkConfig::delay(delay), "down")).map_err(Failure::work)?;
     let layout = Layout { flows: vec![(NodeId(0), NodeId(1))], bottleneck: None };
@@ -172,16 +214,12 @@ fn count(mut stream: TcpStream, clock: Clock, to: Time) -> u64 {
 
 fn print(results: &RealResults, json: bool) {
     if json {
-        let rows: Vec<_> = results
-            .rows()
-            .iter()
-            .map(|(id, what, value)| json!({ "id": id, "what": what, "value": value }))
-            .collect();
-        output::json(&json!({ "results": results, "rows": rows }));
+        output::json(&json!({ "results": results, "rows": results.rows() }));
         return;
     }
     let heads = [
         "point",
+        "runs",
         "share",
         "simulated",
         "P10 Mbit/s",
@@ -192,22 +230,19 @@ fn print(results: &RealResults, json: bool) {
         "simulated",
     ];
     let mut table = Table::new(heads);
-    for RealPoint { labels, real, simulated } in &results.points {
-        let mut row = vec![labels.join(", ")];
-        for (real, simulated) in [
-            (real.share, simulated.share),
-            (real.p10, simulated.p10),
-            (real.p90, simulated.p90),
-            (real.other_share, simulated.other_share),
-        ] {
-            row.extend([format!("{real:.2}"), format!("{simulated:.2}")]);
+    for point in &results.points {
+        let mut row = vec![point.labels.join(", "), point.runs.len().to_string()];
+        let measures: [fn(&RealMeasures) -> f64; 4] = [|m| m.share, |m| m.p10, |m| m.p90, |m| m.other_share];
+        for of in measures {
+            let means = [point.mean(|run| of(&run.real)), point.mean(|run| of(&run.simulated))];
+            row.extend(means.map(|mean| format!("{mean:.2}")));
         }
         table.row(row);
     }
     print!("{table}");
-    let mut table = Table::new(["claim", "measured for real", ""]);
-    results.rows().iter().for_each(|(id, what, value)| {
-        table.row([(*id).to_owned(), (*what).to_owned(), format!("{value:.2}")])
-    });
+    let mut table = Table::new(["claim", "measured", "for real", "simulated"]);
+    for row in results.rows() {
+        table.row([row.id.to_owned(), row.what, format!("{:.2}", row.real), format!("{:.2}", row.simulated)]);
+    }
     print!("\n{table}");
 }

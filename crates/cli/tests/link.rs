@@ -184,6 +184,10 @@ fn a_rate_limits_tcp_and_every_byte_is_counted() {
     assert_eq!(server.join().expect("the server ends"), 1_000_000);
     assert!(seconds >= 1.0, "1 MB through 8 Mbit/s in {seconds} s");
     let figures: Value = serde_json::from_slice(&output.stderr).unwrap_or_else(|_| panic!("{output:?}"));
+    let date =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later than 1970");
+    let since = date.as_secs_f64() * 1e3 - figures["began_ms"].as_f64().expect("a date");
+    assert!((1_000.0..60_000.0).contains(&since), "{since} ms ago");
     let up = &figures["up"];
     let count =
         |path: &str| up.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {figures}"));

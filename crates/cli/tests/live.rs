@@ -107,6 +107,56 @@ fn a_clip_crosses_quic_and_strangers_do_not() {
     assert_eq!(Some(packets as u64), sent["packets"]["sent"].as_u64());
 }
 
+/// Sends two seconds over plain UDP under `cc`, to a receiver that is told nothing of it: what both printed, and the sender's log.
+fn by_udp(cc: &str) -> (Value, Value, String) {
+    let address = free();
+    let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{cc}.sqlog"));
+    let (url, qlog) = (format!("udp://{address}"), log.display().to_string());
+    let receiver = spawn(&["receive", "--listen", &address, "--timeout", "20s", "--json"]);
+    let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "2s", "--initial", "1mbit"];
+    let sender = spawn(&[&["send", &url, "--cc", cc, "--qlog", &qlog, "--json"][..], &clip].concat());
+    let sent = serde_json::from_str(&finish(sender)).expect("one JSON object");
+    let received = serde_json::from_str(&finish(receiver)).expect("one JSON object");
+    (sent, received, std::fs::read_to_string(&log).expect("the log was written"))
+}
+
+#[test]
+fn the_receiver_builds_the_half_that_the_sender_announces() {
+    // Sprout's forecasts are made at the receiver: without its half there the sender would hardly send.
+    let (sent, received, log) = by_udp("sprout");
+    assert!(received["frames"]["displayed"].as_u64() >= Some(24), "{sent} {received}");
+    assert!(log.contains("forecast_bytes"), "no forecast was heard");
+    // The receiver's rate is observed once it was told.
+    let (sent, received, log) = by_udp("gcc-rmcat-02");
+    assert!(received["frames"]["displayed"].as_u64() >= Some(24), "{sent} {received}");
+    assert!(log.contains("remb_bps"), "no rate was heard");
+}
+
+#[test]
+fn a_controller_that_the_receiver_does_not_know_is_named() {
+    let address = free();
+    let mut receiver = spawn(&["receive", "--listen", &address, "--timeout", "20s"]);
+    let said = receiver.stderr.take().expect("it was asked for");
+    let mut said = BufReader::new(said).lines().map(|line| line.expect("it is text"));
+    assert!(said.next().expect("a line").starts_with("listening"));
+    let announcement =
+        wire::Announcement { controller: "bbr9:gain=2", initial_bps: 1, min_bps: 1, max_bps: 1 };
+    let hello = wire::Control::Hello {
+        session: 7,
+        width: 0,
+        height: 0,
+        interval_us: 0,
+        announcement: Some(announcement),
+    };
+    let mut out = [0; wire::Control::MAX_LEN];
+    let length = hello.encode(&mut out);
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");
+    socket.send_to(&out[..length], &address).expect("it is sent");
+    let error: Vec<String> = said.collect();
+    assert_eq!(receiver.wait().expect("it ends").code(), Some(1));
+    assert!(error.len() == 1 && error[0].contains("bbr9") && error[0].contains("update"), "{error:?}");
+}
+
 #[test]
 fn silence_is_said_to_be_silence() {
     let address = free();

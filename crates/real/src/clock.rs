@@ -29,6 +29,11 @@ impl Clock {
         Time::from_nanos(monotonic_ns().saturating_sub(self.origin))
     }
 
+    /// The date at `time` in nanoseconds since 1970, as the machine's calendar is set at present.
+    pub fn date_of(&self, time: Time) -> u64 {
+        date_less_monotonic().saturating_add(self.origin).saturating_add(time.as_nanos())
+    }
+
     /// Sleeps until `at`, with the accuracy of the operating system's sleep (about 60 us late on Linux).
     pub fn sleep_until(&self, at: Time) {
         let wait = at - self.now();
@@ -132,5 +137,7 @@ mod tests {
         let slack = Span::from_micros(200);
         assert!(time + slack >= before && time <= after, "{before:?} <= {time:?} <= {after:?}");
         assert_eq!(calendar.time_of(date + 3_600_000_000_000, after), after, "never in the future");
+        let (before, after) = (clock.date_of(before), clock.date_of(after));
+        assert!(before <= date + 200_000 && date <= after + 200_000, "{before} <= {date} <= {after}");
     }
 }

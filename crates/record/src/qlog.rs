@@ -9,11 +9,14 @@
 //! | packet sent | `transport:packet_sent` |
 //! | packet received | `transport:packet_received` |
 //! | packets acknowledged, all of one report | `transport:packet_received` with an ACK frame, as if QUIC had acknowledged them |
+//! | feedback sent | `transport:packet_sent` with an ACK frame of what arrived since the one before |
 //! | packet lost | `recovery:packet_lost` |
 //! | round trip, window, pacing, bytes in flight | `recovery:metrics_updated` |
 //! | everything else | `framewire:` and the event's name |
 //!
-//! Packet numbers are ours, which count media and padding packets.
+//! Packet numbers are ours, which count media and padding packets. Feedback has none at either end: a sender does not record which
+//! it heard, and what qvis can't match it draws as lost. Version and names are those of main-schema-05 and quic-events-05, the
+//! drafts that call themselves `0.3`; `tests/qvis.rs` holds what is written against what qvis reads.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -25,12 +28,16 @@ use crate::{Event, NodeId, Recorder};
 /// Writes one node's events as qlog to `out`.
 pub struct Qlog<W: Write> {
     out: W,
-    /// The first event's time, from which all are counted.
-    start: Option<Time>,
+    /// Times are counted from here.
+    begin: Time,
     line: String,
     /// Packets acknowledged at one time, to be written as one event.
-    acked: Vec<(u64, u64)>,
+    acked: Ranges,
     acked_at: Time,
+    /// Packets that arrived and no feedback was sent about yet.
+    arrived: Ranges,
+    /// No event was written yet.
+    empty: bool,
     written: u64,
     most: u64,
     left_out: u64,
@@ -42,18 +49,52 @@ pub const QLOG_BYTES: u64 = 2 << 30;
 /// Most ranges of one acknowledgement that are written; more are written as another.
 const RANGES: usize = 64;
 
+/// Where a log's times begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Origin {
+    /// On the clock of the events, none of which is earlier.
+    pub at: Time,
+    /// The date then, in ms since 1970. Logs of one machine are laid over each other by it; zero where it means nothing.
+    pub date_ms: f64,
+}
+
+/// Packet numbers as inclusive ranges, in the order they came.
+#[derive(Default)]
+struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    fn push(&mut self, packet: u64) {
+        match self.0.last_mut() {
+            Some((_, high)) if packet == *high + 1 => *high = packet,
+            _ => self.0.push((packet, packet)),
+        }
+    }
+
+    /// Appends an ACK frame of them to `out`, and forgets them.
+    fn write(&mut self, out: &mut String) {
+        out.push_str("\"frames\":[{\"frame_type\":\"ack\",\"acked_ranges\":[");
+        for (index, (low, high)) in self.0.drain(..).enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(out, "{comma}[{low},{high}]");
+        }
+        out.push_str("]}]");
+    }
+}
+
 impl<W: Write> Qlog<W> {
     /// Begins a log of at most `most` bytes. Events beyond are counted, not written.
     ///
     /// # Errors
     /// If the head can't be written.
-    pub fn new(out: W, vantage: Vantage, title: &str, most: u64) -> io::Result<Qlog<W>> {
+    pub fn new(out: W, vantage: Vantage, title: &str, origin: Origin, most: u64) -> io::Result<Qlog<W>> {
         let mut log = Qlog {
             out,
-            start: None,
+            begin: origin.at,
             line: String::new(),
-            acked: Vec::new(),
+            acked: Ranges::default(),
             acked_at: Time::ZERO,
+            arrived: Ranges::default(),
+            empty: true,
             written: 0,
             most,
             left_out: 0,
@@ -68,7 +109,8 @@ impl<W: Write> Qlog<W> {
         let _ = write!(
             log.line,
             ",\"trace\":{{\"vantage_point\":{vantage},\"common_fields\":{{\"protocol_type\":[\"QUIC\"],\
-             \"time_format\":\"relative\",\"reference_time\":0}}}}}}"
+             \"time_format\":\"relative\",\"reference_time\":{:.3}}}}}}}",
+            origin.date_ms
         );
         log.flush_line();
         match log.failed.take() {
@@ -83,6 +125,10 @@ impl<W: Write> Qlog<W> {
     /// The first error that writing met.
     pub fn finish(&mut self) -> io::Result<u64> {
         self.settle_acked();
+        if self.empty {
+            // qvis looks at the last event without asking whether there is one.
+            self.event(self.begin, "framewire:nothing_happened", format_args!(""));
+        }
         match self.failed.take() {
             Some(error) => Err(error),
             None => self.out.flush().map(|()| self.left_out),
@@ -103,8 +149,8 @@ impl<W: Write> Qlog<W> {
 
     /// Starts an event's record, up to its data.
     fn open(&mut self, at: Time, name: &str) {
-        let start = *self.start.get_or_insert(at);
-        let ms = (at - start).as_millis_f64();
+        self.empty = false;
+        let ms = (at - self.begin).as_millis_f64();
         let _ = write!(self.line, "{{\"time\":{ms:.6},\"name\":\"{name}\",\"data\":{{");
     }
 
@@ -120,32 +166,41 @@ impl<W: Write> Qlog<W> {
     }
 
     fn acked(&mut self, at: Time, packet: u64) {
-        if at != self.acked_at || self.acked.len() >= RANGES {
+        if at != self.acked_at || self.acked.0.len() >= RANGES {
             self.settle_acked();
         }
         self.acked_at = at;
-        match self.acked.last_mut() {
-            Some((_, high)) if packet == *high + 1 => *high = packet,
-            _ => self.acked.push((packet, packet)),
-        }
+        self.acked.push(packet);
     }
 
     fn settle_acked(&mut self) {
-        if self.acked.is_empty() {
+        if self.acked.0.is_empty() {
             return;
         }
-        let mut ranges = std::mem::take(&mut self.acked);
         self.open(self.acked_at, "transport:packet_received");
-        self.line.push_str(
-            "\"header\":{\"packet_type\":\"1RTT\"},\"frames\":[{\"frame_type\":\"ack\",\"acked_ranges\":[",
-        );
-        for (index, (low, high)) in ranges.drain(..).enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            let _ = write!(self.line, "{comma}[{low},{high}]");
-        }
-        self.line.push_str("]}]");
+        self.line.push_str("\"header\":{\"packet_type\":\"1RTT\"},");
+        self.acked.write(&mut self.line);
         self.close();
-        self.acked = ranges;
+    }
+
+    /// Of arrivals beyond what an acknowledgement holds only the earlier ones are kept.
+    fn arrived(&mut self, packet: u64) {
+        if self.arrived.0.len() < RANGES {
+            self.arrived.push(packet);
+        }
+    }
+
+    fn feedback(&mut self, at: Time, sequence: u32, size: u32) {
+        self.open(at, "transport:packet_sent");
+        let _ = write!(
+            self.line,
+            "\"header\":{{\"packet_type\":\"1RTT\"}},\"raw\":{{\"length\":{size}}},\"framewire\":{{\"sequence\":{sequence}}}"
+        );
+        if !self.arrived.0.is_empty() {
+            self.line.push(',');
+            self.arrived.write(&mut self.line);
+        }
+        self.close();
     }
 
     fn write_event(&mut self, at: Time, event: &Event) {
@@ -159,14 +214,18 @@ impl<W: Write> Qlog<W> {
                 self.event(at, "transport:packet_sent", header);
                 self.event(at, "recovery:metrics_updated", format_args!("\"bytes_in_flight\":{in_flight}"));
             }
-            Event::PacketReceived { packet, size, stream, frame, .. } => self.event(
-                at,
-                "transport:packet_received",
-                format_args!(
-                    "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}},\"raw\":{{\"length\":{size}}},\
-                     \"framewire\":{{\"stream\":{stream},\"frame\":{frame}}}"
-                ),
-            ),
+            Event::PacketReceived { packet, size, stream, frame, .. } => {
+                self.arrived(packet);
+                self.event(
+                    at,
+                    "transport:packet_received",
+                    format_args!(
+                        "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}},\"raw\":{{\"length\":{size}}},\
+                         \"framewire\":{{\"stream\":{stream},\"frame\":{frame}}}"
+                    ),
+                );
+            }
+            Event::FeedbackSent { sequence, size } => self.feedback(at, sequence, size),
             Event::PacketAcked { packet, .. } => self.acked(at, packet),
             Event::PacketLost { packet, .. } => self.event(
                 at,
@@ -184,7 +243,11 @@ impl<W: Write> Qlog<W> {
             ),
             Event::Decision { window, pacing, media } => self.decision(at, window, pacing, media),
             Event::Observed { name, value } if value.0.is_finite() => {
-                self.event(at, "framewire:observed", format_args!("\"name\":\"{name}\",\"value\":{}", value.0));
+                self.event(
+                    at,
+                    "framewire:observed",
+                    format_args!("\"name\":\"{name}\",\"value\":{}", value.0),
+                );
             }
             Event::Observed { .. } => {}
             ref other => self.other(at, other),
@@ -244,11 +307,6 @@ impl<W: Write> Qlog<W> {
             Event::KeyFrameRequested { stream } => {
                 self.event(at, "framewire:key_frame_requested", format_args!("\"stream\":{stream}"));
             }
-            Event::FeedbackSent { sequence, size } => self.event(
-                at,
-                "framewire:feedback_sent",
-                format_args!("\"sequence\":{sequence},\"size\":{size}"),
-            ),
             // Links have no place in an endpoint's log, and quality is measured outside of it.
             _ => {}
         }
@@ -304,9 +362,11 @@ mod tests {
     }
 
     fn log(events: &[(i64, Event)], most: u64) -> (Vec<String>, u64) {
-        let mut log = Qlog::new(Vec::new(), Vantage::Sender, "a \"test\"\n", most).unwrap();
-        let origin = Time::from_secs(1_000);
-        events.iter().for_each(|(us, event)| log.record(origin + Span::from_micros(*us), NodeId(0), event));
+        let origin = Origin { at: Time::from_secs(1_000), date_ms: 1_763_738_000_123.5 };
+        let mut log = Qlog::new(Vec::new(), Vantage::Sender, "a \"test\"\n", origin, most).unwrap();
+        events
+            .iter()
+            .for_each(|(us, event)| log.record(origin.at + Span::from_micros(*us), NodeId(0), event));
         let left_out = log.finish().unwrap();
         let text = String::from_utf8(log.out).unwrap();
         let records = text.split('\x1e').skip(1).map(|record| record.strip_suffix('\n').unwrap().to_owned());
@@ -331,7 +391,7 @@ mod tests {
         let expected = [
             "{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"a \\\"test\\\"\\u000a\",\"trace\":\
              {\"vantage_point\":{\"name\":\"sender\",\"type\":\"client\"},\"common_fields\":{\"protocol_type\":[\"QUIC\"],\
-             \"time_format\":\"relative\",\"reference_time\":0}}}",
+             \"time_format\":\"relative\",\"reference_time\":1763738000123.500}}}",
             "{\"time\":0.000000,\"name\":\"transport:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
              \"packet_number\":0},\"raw\":{\"length\":1200},\"framewire\":{\"stream\":0,\"frame\":7,\"index\":0,\
              \"retransmission\":false}}}",
@@ -370,7 +430,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut log = Qlog::new(Full, Vantage::Receiver, "", QLOG_BYTES).unwrap();
+        let mut log = Qlog::new(Full, Vantage::Receiver, "", Origin::default(), QLOG_BYTES).unwrap();
         (0..10).for_each(|k| log.record(Time::from_millis(k), NodeId(0), &sent(k)));
         assert_eq!(log.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }

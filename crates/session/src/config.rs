@@ -7,7 +7,7 @@ use units::Span;
 pub struct SenderConfig {
     /// Session number; the receiver takes packets of this one only.
     pub session: u32,
-    /// Largest datagram (UDP payload) in bytes, 128 to 1472.
+    /// Largest datagram (UDP payload) in bytes, 128 to 1472. A driver whose path carries less is sent less.
     pub mtu: usize,
     /// How long after its capture a frame is worth showing. Nothing is repeated that can't make it.
     pub deadline: Span,

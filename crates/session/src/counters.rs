@@ -21,7 +21,7 @@ pub struct SenderCounters {
     pub resumed: u64,
     /// Frames the encoder delivered.
     pub encoded: u64,
-    /// Frames dropped unsent or half sent because they had waited too long or the outbox was full.
+    /// Frames dropped unsent or half sent because they had waited too long, the outbox was full or the path's MTU fell.
     pub expired: u64,
     /// Times everything that waited was dropped, because the oldest of it had waited too long.
     pub resets: u64,

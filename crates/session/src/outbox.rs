@@ -58,8 +58,7 @@ impl OutFrame {
     fn new(info: FrameInfo, coded: Coded, ready_at: Time, room: u32) -> OutFrame {
         let size = coded.size.max(1);
         let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room) };
-        let even = size.div_ceil(room).min(u32::from(u16::MAX)) as u16;
-        let count = if ends.is_empty() { even } else { ends.len() as u16 };
+        let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
         OutFrame {
             info,
             key: coded.key,
@@ -76,6 +75,28 @@ impl OutFrame {
             acked: 0,
             repeated: 0,
         }
+    }
+
+    /// Cuts it into packets of at most `room` bytes, whatever the encoder's pieces.
+    fn cut(&mut self, room: u32) {
+        self.count = even(self.size, room);
+        (self.alone, self.ends) = (false, Vec::new());
+        self.last_sent = vec![Time::ZERO; usize::from(self.count)];
+    }
+
+    /// The longest of its packets' payloads.
+    fn longest(&self) -> u32 {
+        let length = |(start, end): (u32, u32)| end - start;
+        match self.ends.is_empty() {
+            true => length(self.span(0)),
+            false => (0..self.count).map(|index| length(self.span(index))).max().unwrap_or(0),
+        }
+    }
+
+    /// What is left to send for the first time: packets, and their bytes.
+    fn left(&self) -> (usize, u64) {
+        let bytes = |index: u16| u64::from(self.span(index).1 - self.span(index).0) + Media::LEN as u64;
+        (usize::from(self.count - self.next), (self.next..self.count).map(bytes).sum())
     }
 
     /// Packets of nearly equal size: a short last packet would make the burst's end say less about the link.
@@ -105,6 +126,11 @@ impl OutFrame {
     fn useless_after(&self, longest: Span) -> Time {
         if self.next == self.count { self.info.deadline } else { self.info.captured + longest }
     }
+}
+
+/// How many packets of at most `room` bytes it takes.
+fn even(size: u32, room: u32) -> u16 {
+    size.div_ceil(room).min(u32::from(u16::MAX)) as u16
 }
 
 /// Packs whole pieces into packets of at most `room` bytes; a larger piece is cut.
@@ -279,12 +305,34 @@ impl Outbox {
     /// True if the frame had packets left to send.
     fn drop_front(&mut self) -> bool {
         let Some(frame) = self.frames.pop_front() else { return false };
-        let left: Vec<u16> = (frame.next..frame.count).collect();
-        self.waiting_packets -= left.len();
-        let bytes = |index: &u16| u64::from(frame.span(*index).1 - frame.span(*index).0) + Media::LEN as u64;
-        self.waiting_bytes -= left.iter().map(bytes).sum::<u64>();
+        let (packets, bytes) = frame.left();
+        self.waiting_packets -= packets;
+        self.waiting_bytes -= bytes;
         self.sending = self.sending.saturating_sub(1);
-        !left.is_empty()
+        packets > 0
+    }
+
+    /// From now on the path carries `room` bytes of payload in a packet. Frames that have not been begun are cut anew where they
+    /// must be; of others a packet too long can't be sent any more, and they are forgotten. Returns how many of those had not been
+    /// sent whole.
+    pub fn fit(&mut self, room: u32) -> u64 {
+        let mut unsent = 0;
+        self.frames.retain_mut(|frame| {
+            if frame.longest() <= room {
+                return true;
+            }
+            let begun = frame.next > 0;
+            match begun {
+                true => unsent += u64::from(frame.next < frame.count),
+                false => frame.cut(room),
+            }
+            !begun
+        });
+        self.sending = self.frames.iter().take_while(|frame| frame.next == frame.count).count();
+        let left = self.frames.iter().map(OutFrame::left);
+        (self.waiting_packets, self.waiting_bytes) =
+            left.fold((0, 0), |sum, frame| (sum.0 + frame.0, sum.1 + frame.1));
+        unsent
     }
 
     /// When [`expire`](Outbox::expire) will next find something to forget, if nothing more arrives.
@@ -352,6 +400,35 @@ mod tests {
             let left = if expire || drop { 0 } else { 20usize.saturating_sub(sends) };
             prop_assert_eq!(outbox.waiting_packets(), left);
             prop_assert_eq!(outbox.waiting_bytes(), left as u64 * (1000 + Media::LEN as u64));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_that_shrinks_is_never_sent_too_much(
+            sizes in prop::collection::vec(1u32..6_000, 1..8), sends in 0usize..20, room in 100u32..1_400, sliced: bool
+        ) {
+            let mut outbox = Outbox::new(Class::Deadline);
+            for (frame, &size) in (0..).zip(&sizes) {
+                let pieces = if sliced { vec![size.div_ceil(3), size.div_ceil(2), size] } else { Vec::new() };
+                outbox.push(info(frame), coded(frame, size, pieces), Time::ZERO, 1_400);
+            }
+            (0..sends).for_each(|_| { outbox.advance(Time::ZERO); });
+            let begun = |f: &OutFrame| f.next > 0;
+            let too_long = |f: &OutFrame| (0..f.count).any(|index| f.part(index).0 > room as usize);
+            let unsent = |f: &&OutFrame| begun(f) && f.next < f.count && too_long(f);
+            let unsent = outbox.frames.iter().filter(unsent).count() as u64;
+            prop_assert_eq!(outbox.fit(room), unsent);
+            prop_assert!(outbox.frames.iter().all(|f| !too_long(f)));
+            for frame in outbox.frames.iter().filter(|f| !begun(f)) {
+                let bytes: Vec<u8> = (0..frame.count).flat_map(|index| frame.part(index).1.unwrap()).collect();
+                prop_assert_eq!(bytes, (0..frame.size).map(|b| b as u8).collect::<Vec<_>>());
+            }
+            // All that is left can still be sent, and nothing is counted twice.
+            let left = outbox.waiting_packets();
+            (0..left).for_each(|_| { outbox.advance(Time::ZERO); });
+            prop_assert_eq!((outbox.waiting_packets(), outbox.waiting_bytes()), (0, 0));
+            prop_assert!(outbox.current().is_none());
         }
     }
 

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use cc::{Received, ReceiverHalf};
+use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
 use record::{Dropped, Event, Tap};
-use units::{RelativeDelay, Span, Time};
-use wire::{Class, Control, Endpoint, KeyFrameRequest, Kind, Media, Nack, RxMeta, TxMeta};
+use units::{Rate, RelativeDelay, Span, Time};
+use wire::{Announcement, Class, Control, Endpoint, KeyFrameRequest, Kind, Media, Nack, RxMeta, TxMeta};
 
 use crate::arrivals::{ArrivalLog, Novelty};
 use crate::assembly::{Assembly, Stored};
@@ -47,6 +47,10 @@ pub struct Receiver {
     config: ReceiverConfig,
     session: Option<u32>,
     half: Option<Box<dyn ReceiverHalf>>,
+    /// What the sender says of its controller is followed, and was not heard yet.
+    following: bool,
+    /// Why its half could not be built.
+    trouble: Option<OptionError>,
     blob: Vec<u8>,
     decoding: Decoding,
     screen: Option<Box<dyn Screen>>,
@@ -76,6 +80,8 @@ impl Receiver {
             config,
             session: config.session,
             half: None,
+            following: false,
+            trouble: None,
             blob: Vec::new(),
             decoding: Decoding::new(decoder),
             screen,
@@ -96,6 +102,16 @@ impl Receiver {
     /// The same receiver with the half of a controller that lives on this side.
     pub fn with_half(self, half: Option<Box<dyn ReceiverHalf>>) -> Receiver {
         Receiver { half, ..self }
+    }
+
+    /// The same receiver, which builds that half of what the sender says of its controller in its hello, if it says anything.
+    pub fn following(self) -> Receiver {
+        Receiver { following: true, ..self }
+    }
+
+    /// Why the half of the sender's controller could not be built, if it could not. Such a sender is not welcomed.
+    pub fn trouble(&self) -> Option<&OptionError> {
+        self.trouble.as_ref()
     }
 
     /// Exchanges that half while packets arrive: who sends may be heard of before how it does so is known.
@@ -304,9 +320,15 @@ impl Receiver {
 
     fn on_control(&mut self, now: Time, datagram: &[u8]) {
         match Control::decode(datagram) {
-            Ok(Control::Hello { session, .. }) => {
+            Ok(Control::Hello { session, interval_us, announcement, .. }) => {
                 self.session.get_or_insert(session);
-                self.welcome_due = true;
+                if let Some(announcement) = announcement.filter(|_| std::mem::take(&mut self.following)) {
+                    match half(&announcement, interval_us) {
+                        Ok(half) => self.half = half,
+                        Err(error) => self.trouble = Some(error),
+                    }
+                }
+                self.welcome_due = self.trouble.is_none();
             }
             Ok(Control::Bye { .. }) => self.ended = true,
             Ok(Control::Welcome { .. }) => self.refuse(now, Dropped::Foreign),
@@ -341,9 +363,27 @@ impl Receiver {
     }
 }
 
+/// The half of the controller that is announced, if it has one.
+fn half(
+    announcement: &Announcement<'_>,
+    interval_us: u32,
+) -> Result<Option<Box<dyn ReceiverHalf>>, OptionError> {
+    let &Announcement { controller, initial_bps, min_bps, max_bps } = announcement;
+    let [initial, min, max] = [initial_bps, min_bps, max_bps].map(Rate::from_bps);
+    let defaults = Setup::default();
+    let frame_interval = match interval_us {
+        0 => defaults.frame_interval,
+        us => Span::from_micros(i64::from(us)),
+    };
+    let setup = Setup { initial, min, max: max.max(min), frame_interval, ..defaults };
+    cc::build_receiver(&controller.parse()?, &setup)
+}
+
 impl Endpoint for Receiver {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
         match wire::peek(datagram) {
+            // Without its half at this end the sender would run blind: it had better hear that nobody answers.
+            Ok(_) if self.trouble.is_some() => self.refuse(now, Dropped::Foreign),
             Ok((_, session)) if self.session.is_some_and(|ours| ours != session) => {
                 self.refuse(now, Dropped::Foreign)
             }

@@ -324,7 +324,8 @@ mod tests {
         assert_eq!((viewer.session(), shown.first()), (Some(8), Some(&0)));
         assert!(shown.len() >= 23, "{shown:?}");
         let mut hello = [0; 32];
-        let late = Control::Hello { session: 7, width: 2, height: 2, interval_us: 1 }.encode(&mut hello);
+        let late = Control::Hello { session: 7, width: 2, height: 2, interval_us: 1, announcement: None }
+            .encode(&mut hello);
         viewer.receive(Time::from_secs(2), &hello[..late]);
         assert_eq!(viewer.session(), Some(8));
     }

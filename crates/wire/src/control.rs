@@ -3,6 +3,7 @@
 //! Bytes beyond a packet's fields are ignored.
 
 use crate::codec::{Kind, Reader, WireError, Writer};
+use crate::message::{read_text, write_text};
 
 /// Packets of one frame the receiver still wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +33,22 @@ pub struct KeyFrameRequest {
     pub after: u32,
 }
 
+/// What a receiver builds its half of the sender's controller from. Rates are in bit/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Announcement<'a> {
+    /// The controller with its options; not empty.
+    pub controller: &'a str,
+    /// The rate to start at.
+    pub initial_bps: u64,
+    /// The lowest rate.
+    pub min_bps: u64,
+    /// The highest rate.
+    pub max_bps: u64,
+}
+
 /// Session set-up and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
+pub enum Control<'a> {
     /// Sender to receiver, repeated until welcomed: what is coming.
     Hello {
         /// The session proposed.
@@ -45,6 +59,8 @@ pub enum Control {
         height: u16,
         /// Frame interval of stream 0 in microseconds; 0 where there are no frames.
         interval_us: u32,
+        /// The sender's controller, if the receiver is to know it.
+        announcement: Option<Announcement<'a>>,
     },
     /// Receiver to sender: go on.
     Welcome {
@@ -113,18 +129,25 @@ impl KeyFrameRequest {
     }
 }
 
-impl Control {
-    /// Writes the packet to `out` and returns its length.
+impl<'a> Control<'a> {
+    /// The longest packet, in bytes: a hello with a controller of 255.
+    pub const MAX_LEN: usize = 14 + 3 * 8 + 1 + 255;
+
+    /// Writes the packet to `out` and returns its length. A controller of more than 255 bytes is cut.
     ///
     /// # Panics
-    /// If `out` is shorter than 14 bytes.
+    /// If `out` is too short; [`MAX_LEN`](Control::MAX_LEN) bytes never are.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         match *self {
-            Control::Hello { session, width, height, interval_us } => {
+            Control::Hello { session, width, height, interval_us, announcement } => {
                 let mut w = Writer::open(out, Kind::Control, 0, session);
                 w.u16(width);
                 w.u16(height);
                 w.u32(interval_us);
+                if let Some(Announcement { controller, initial_bps, min_bps, max_bps }) = announcement {
+                    [initial_bps, min_bps, max_bps].into_iter().for_each(|rate| w.u64(rate));
+                    write_text(&mut w, controller);
+                }
                 w.len()
             }
             Control::Welcome { session } => Writer::open(out, Kind::Control, 1, session).len(),
@@ -136,15 +159,32 @@ impl Control {
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no such packet.
-    pub fn decode(datagram: &[u8]) -> Result<Control, WireError> {
+    pub fn decode(datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
         let (mut r, flags, session) = Reader::open(datagram, Kind::Control)?;
         match flags {
-            0 => Ok(Control::Hello { session, width: r.u16()?, height: r.u16()?, interval_us: r.u32()? }),
+            0 => Ok(Control::Hello {
+                session,
+                width: r.u16()?,
+                height: r.u16()?,
+                interval_us: r.u32()?,
+                announcement: read_announcement(&mut r)?,
+            }),
             1 => Ok(Control::Welcome { session }),
             2 => Ok(Control::Bye { session }),
             _ => Err(WireError::Field("control")),
         }
     }
+}
+
+/// What follows a hello's first fields, if anything does: senders of an earlier program say nothing of their controller.
+fn read_announcement<'a>(r: &mut Reader<'a>) -> Result<Option<Announcement<'a>>, WireError> {
+    if r.0.is_empty() {
+        return Ok(None);
+    }
+    let (initial_bps, min_bps, max_bps) = (r.u64()?, r.u64()?, r.u64()?);
+    let controller = read_text(r)?;
+    let announcement = Announcement { controller, initial_bps, min_bps, max_bps };
+    Ok(Some(announcement).filter(|_| !controller.is_empty()))
 }
 
 #[cfg(test)]
@@ -180,17 +220,36 @@ mod tests {
         }
 
         #[test]
-        fn control_round_trips(session: u32, width: u16, height: u16, interval_us: u32, which in 0u8..3) {
+        fn control_round_trips(
+            session: u32, width: u16, height: u16, interval_us: u32, which in 0u8..4, rates: [u64; 3],
+            controller in "\\PC{1,60}"
+        ) {
+            let [initial_bps, min_bps, max_bps] = rates;
+            let announcement = Announcement { controller: &controller, initial_bps, min_bps, max_bps };
+            let announcement = Some(announcement).filter(|_| which == 3);
             let control = match which {
-                0 => Control::Hello { session, width, height, interval_us },
+                0 | 3 => Control::Hello { session, width, height, interval_us, announcement },
                 1 => Control::Welcome { session },
                 _ => Control::Bye { session },
             };
-            let mut out = [0; 32];
+            let mut out = [0; Control::MAX_LEN];
             let length = control.encode(&mut out);
             prop_assert_eq!(Control::decode(&out[..length]), Ok(control));
             prop_assert_eq!(Control::decode(&out[..length - 1]), Err(WireError::Truncated));
         }
+    }
+
+    #[test]
+    fn a_hello_may_say_nothing_of_its_controller() {
+        let hello = Control::Hello { session: 7, width: 2, height: 2, interval_us: 1, announcement: None };
+        let mut out = [0; Control::MAX_LEN];
+        assert_eq!(hello.encode(&mut out), 14);
+        // All zeros name no controller either.
+        assert_eq!(Control::decode(&out[..14 + 25]), Ok(hello));
+        let long = "x".repeat(300);
+        let announcement = Some(Announcement { controller: &long, initial_bps: 1, min_bps: 2, max_bps: 3 });
+        let hello = Control::Hello { session: 7, width: 2, height: 2, interval_us: 1, announcement };
+        assert_eq!(hello.encode(&mut out), Control::MAX_LEN);
     }
 
     #[test]

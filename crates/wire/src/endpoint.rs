@@ -19,8 +19,9 @@ pub trait Endpoint: Send {
     /// When [`wake`](Endpoint::wake) is wanted next. May lie in the past: then at once.
     fn next_wake(&self) -> Option<Time>;
     /// Writes the next datagram's header into `out`, or returns `None` if there is nothing to send at `now`. `out` is as
-    /// long as a datagram may be: at least 1150 bytes, what is left of the 1200 that every QUIC path carries. A packet
-    /// whose length its writer can choose, such as feedback, fits into it.
+    /// long as a datagram may be at present: at least 1150 bytes, what is left of the 1200 that every QUIC path carries, and
+    /// more or less as the path's MTU is found or falls. A packet whose length its writer can choose, such as feedback, fits
+    /// into it; media packed for a longer one is lost.
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta>;
 }
 

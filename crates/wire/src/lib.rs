@@ -19,7 +19,7 @@ mod timing;
 mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
-pub use control::{Control, KeyFrameRequest, Nack};
+pub use control::{Announcement, Control, KeyFrameRequest, Nack};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, Media};

@@ -95,7 +95,7 @@ pub fn key_frame_request(bytes: &[u8]) {
 /// If it is not.
 pub fn control(bytes: &[u8]) {
     let Ok(control) = Control::decode(bytes) else { return };
-    let mut out = [0; 32];
+    let mut out = [0; Control::MAX_LEN];
     let length = control.encode(&mut out);
     assert_eq!(Control::decode(&out[..length]), Ok(control));
     assert!(peek(bytes).is_ok(), "what decodes can be peeked at");
@@ -180,7 +180,8 @@ pub fn viewing(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::{
-        Class, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival, VERSION, Wish,
+        Announcement, Class, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival, VERSION,
+        Wish,
     };
     use units::{Ecn, RemoteTime, Rng, Span};
 
@@ -203,7 +204,9 @@ mod tests {
         });
         add(&|out| Nack { session: 7, stream: 0, frame: 9, first: 3, more: 0b1011 }.encode(out));
         add(&|out| KeyFrameRequest { session: 7, stream: 0, sequence: 2, after: 9 }.encode(out));
-        add(&|out| Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667 }.encode(out));
+        let hello =
+            Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667, announcement: None };
+        add(&|out| hello.encode(out));
         add(&|out| Control::Welcome { session: 7 }.encode(out));
         add(&|out| Control::Bye { session: 7 }.encode(out));
         add(&|out| Segment { session: 7, sequence: 2896, packet: 3, sent: at(40), last: true }.encode(out));
@@ -286,6 +289,18 @@ mod tests {
         bytes.truncate(2000);
     }
 
+    /// A hello that says under which controller it sends. Its first fields alone are a hello too.
+    fn announcing() -> Vec<u8> {
+        let announcement =
+            Announcement { controller: "sprout", initial_bps: 2_000_000, min_bps: 0, max_bps: u64::MAX };
+        let announcement = Some(announcement);
+        let hello = Control::Hello { session: 7, width: 0, height: 0, interval_us: 0, announcement };
+        let mut out = vec![0; Control::MAX_LEN];
+        let length = hello.encode(&mut out);
+        out.truncate(length);
+        out
+    }
+
     fn random(rng: &mut Rng) -> Vec<u8> {
         let kind = rng.below(11) as u8;
         let mut bytes = vec![VERSION << 4 | kind, 0];
@@ -316,7 +331,7 @@ mod tests {
     #[test]
     fn tens_of_thousands_of_random_and_mutated_inputs_break_nothing() {
         let mut rng = Rng::stream(1, "wire/oracle");
-        let seeds = [seeds(), messages(), viewings()].concat();
+        let seeds = [seeds(), vec![announcing()], messages(), viewings()].concat();
         for _ in 0..30_000 {
             let mut bytes = if rng.chance(0.2) {
                 random(&mut rng)
@@ -340,5 +355,9 @@ mod tests {
                 assert!(Control::decode(bytes).is_err(), "{bytes:02x?}");
             }
         }
+        let hello = announcing();
+        let whole: Vec<usize> =
+            (0..=hello.len()).filter(|&end| Control::decode(&hello[..end]).is_ok()).collect();
+        assert_eq!(whole, [14, hello.len()]);
     }
 }

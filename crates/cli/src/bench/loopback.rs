@@ -285,3 +285,81 @@ impl Recording {
         frames
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cc::{Options, Setup};
+    use media::{EncoderModel, ModelConfig, Table};
+    use netsim::{Impairments, LinkConfig};
+    use session::{Policies, ReceiverConfig, Supply, Video};
+    use units::Rng;
+
+    /// Until then the path carries packets of 1500 bytes, afterwards of 1240: QUIC's least, and a little.
+    const NARROW: Time = Time::from_secs(3);
+    const LENGTH: Span = Span::from_secs(9);
+    const INTERVAL: Span = Span::from_millis(20);
+
+    fn link(name: &str, mtu: Vec<(Time, u32)>) -> Link {
+        let impairments = Impairments { mtu, ..Impairments::default() };
+        let config = LinkConfig { impairments, ..LinkConfig::delay(Span::from_millis(5)) };
+        Link::new(config, 1, name, Tap::default())
+    }
+
+    fn sender(loopback: &Loopback) -> Sender {
+        let setup = Setup {
+            mtu: STEADY_DATAGRAM as u32,
+            initial: Rate::from_mbps(4),
+            frame_interval: INTERVAL,
+            ..Setup::default()
+        };
+        let controller = cc::build(&Options::of("fixed"), &setup).expect("the registry knows fixed");
+        // Frames are cut into packets of equal size: only frames of many sizes show how long one may be.
+        let model = ModelConfig {
+            size_noise: 0.25,
+            overshoot: 1.0,
+            undershoot: 0.5,
+            ..ModelConfig::perfect(Table::big_buck_bunny())
+        };
+        let encoder = Box::new(EncoderModel::new(model).expect("the model is sound"));
+        let video = Video { encoder, source: None, interval: INTERVAL };
+        let (config, rng) = (SenderConfig { mtu: 1472, ..SenderConfig::default() }, Rng::stream(1, "sender"));
+        let supplies = vec![Supply::Video(video)];
+        Sender::new(config, &setup, controller, Policies::default(), supplies, rng, loopback.tap(SENDER))
+    }
+
+    #[test]
+    fn datagrams_follow_the_paths_mtu_up_and_down() {
+        let wide = || vec![(Time::ZERO, 1500)];
+        let narrow = [wide(), vec![(NARROW, 1240)]].concat();
+        let links = (link("there", narrow), link("back", wide()));
+        let mut loopback = Loopback::over(Over::Quic, Some(links)).expect("loopback can be had");
+        let watch = Watch::on(loopback.near().clock());
+        let near = sender(&loopback);
+        let screen = Some(Box::new(watch.clone()) as _);
+        let far = Receiver::new(ReceiverConfig::default(), None, screen, loopback.tap(RECEIVER));
+        let recording = loopback.run(near, far, LENGTH).expect("it runs");
+        let sent = recording.0.iter().filter_map(|(at, _, event)| match event {
+            Event::PacketSent { size, .. } => Some((*at, *size as usize)),
+            _ => None,
+        });
+        let sent: Vec<(Time, usize)> = sent.collect();
+        let (start, end) = (sent[0].0, sent[sent.len() - 1].0);
+        let longest = |from: Time, to: Time| {
+            sent.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, size)| *size).max().unwrap_or(0)
+        };
+        let second = Span::from_secs(1);
+        // The link's time began with the handshake, a little before.
+        let wide = longest(start, start + second * 2);
+        let fallen = sent.iter().rposition(|(_, size)| *size > 1_200).map_or(start, |last| sent[last].0);
+        println!("up to {wide} bytes at first; the last too long one after {}", fallen - start);
+        assert!((1_380..=1_424).contains(&wide), "of 1452 bytes QUIC and the frame take up to 38: {wide}");
+        assert!((1_100..=1_162).contains(&longest(end - second, end)), "{}", longest(end - second, end));
+        // And pictures arrive again.
+        let frames = recording.frames(&watch);
+        let late: Vec<&Way> =
+            frames.iter().filter(|way| (end - second * 2..end - second).contains(&way.captured)).collect();
+        let shown = late.iter().filter(|way| way.shown.is_some()).count();
+        assert!(shown + 3 >= late.len() && shown >= 40, "{shown} of {}", late.len());
+    }
+}

@@ -150,6 +150,7 @@ impl Guest {
             codec: Codec::H264,
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,
+            first: STEADY_DATAGRAM - SESSION_ID,
             initial: self.show.initial.min(self.show.max),
             max: self.show.max,
         };

@@ -5,7 +5,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use record::{NodeId, QLOG_BYTES, Qlog, Tap, Vantage};
+use real::Clock;
+use record::{NodeId, Origin, QLOG_BYTES, Qlog, Tap, Vantage};
 use units::HostClock;
 
 use crate::failure::Failure;
@@ -16,12 +17,15 @@ type Shared = Arc<Mutex<Qlog<BufWriter<File>>>>;
 pub struct Log(Option<(PathBuf, Shared)>);
 
 impl Log {
-    /// Begins the log.
+    /// Begins the log: of what happens from now on, on the clock that this machine's processes share.
     pub fn open(path: Option<&PathBuf>, vantage: Vantage, title: &str) -> Result<Log, Failure> {
         let Some(path) = path else { return Ok(Log(None)) };
         let wrong = |error: std::io::Error| Failure::Input(format!("--qlog {}: {error}", path.display()));
         let file = BufWriter::new(File::create(path).map_err(wrong)?);
-        let log = Qlog::new(file, vantage, title, QLOG_BYTES).map_err(wrong)?;
+        let clock = Clock::shared();
+        let at = clock.now();
+        let origin = Origin { at, date_ms: clock.date_of(at) as f64 / 1e6 };
+        let log = Qlog::new(file, vantage, title, origin, QLOG_BYTES).map_err(wrong)?;
         Ok(Log(Some((path.clone(), Arc::new(Mutex::new(log))))))
     }
 

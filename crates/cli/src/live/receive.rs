@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use cc::{ReceiverHalf, Setup};
+use cc::{OptionError, ReceiverHalf, Setup};
 use media::{H264Decoder, RawFrame, Y4mWriter};
 use real::{Channel, Counters, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
 use record::{Tap, Vantage};
@@ -165,6 +165,9 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     });
     let ended = line.as_ref().map_or(Ok(()), |line| quic::hang_up(line, "the receiver is done"));
     log.finish()?;
+    if let Some(error) = receiver.trouble() {
+        return Err(of_the_sender(error));
+    }
     if !heard? {
         ended?;
         let (scheme, local) = (args.listen.scheme, driver.local());
@@ -180,18 +183,20 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     ended
 }
 
-/// The receiver half of the sender's controller: of the one that `--cc` names, else of the one that the sender says.
+/// The receiver half of a controller: of the one that `--cc` names, else of the one that the sender says before its first hello,
+/// which says it more exactly.
 pub fn half(args: &args::Receive, said: &str) -> Result<Option<Box<dyn ReceiverHalf>>, Failure> {
-    let name = match &args.cc {
-        Some(list) => list.only().map_err(Failure::Input)?,
+    let (name, wrong): (&str, fn(OptionError) -> Failure) = match &args.cc {
+        Some(list) => (list.only().map_err(Failure::Input)?, Failure::input),
         None if said.is_empty() => return Ok(None),
-        None => said,
-    };
-    let wrong = |error: cc::OptionError| match args.cc {
-        Some(_) => Failure::input(error),
-        None => Failure::Work(format!("the sender's controller: {}", output::plain(&error.to_string()))),
+        None => (said, |error| of_the_sender(&error)),
     };
     cc::build_receiver(&name.parse().map_err(wrong)?, &Setup::default()).map_err(wrong)
+}
+
+fn of_the_sender(error: &OptionError) -> Failure {
+    let error = output::plain(&error.to_string());
+    Failure::Work(format!("the sender's controller is not known here, update the older of the two: {error}"))
 }
 
 fn build(
@@ -206,7 +211,8 @@ fn build(
     let decoder = ThreadedDecoder::new(decoder, driver.clock(), driver.waker());
     let screen = Box::new(viewer.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
-    Ok(receiver.with_half(half))
+    let receiver = receiver.with_half(half);
+    Ok(if args.cc.is_some() { receiver } else { receiver.following() })
 }
 
 /// Runs the driver; whether anything was heard at all.
@@ -226,7 +232,8 @@ fn listen(
         on_tick(receiver, counters);
         let c = receiver.counters();
         bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
-        let over = receiver.is_finished() || now - last > timeout || viewer.seen().is_over();
+        let over = receiver.is_finished() || receiver.trouble().is_some();
+        let over = over || now - last > timeout || viewer.seen().is_over();
         if over { ControlFlow::Break(()) } else { go_on() }
     });
     bar.finish_and_clear();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cc::Setup;
 use media::{Encoder, H264Config, H264Encoder, Source};
-use real::{Channel, Counters, Driver, Limits, RealError, STEADY_DATAGRAM, Settings, ThreadedEncoder};
+use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
 use session::{Policies, Sender, SenderConfig, SenderCounters, Supply, Video, rate};
@@ -22,6 +22,8 @@ use crate::output;
 use crate::table::Table;
 use crate::values::Scheme;
 
+/// The longest datagram a session sends: an IPv4 packet of 1500.
+const LONGEST_DATAGRAM: usize = 1472;
 /// A receiver that has not answered by then will not.
 const PATIENCE: Span = Span::from_secs(10);
 
@@ -49,13 +51,18 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
             Driver::connect(peer, &Settings::default()).map_err(refused)?
         }
     };
-    let mtu = if line.is_some() { STEADY_DATAGRAM } else { SenderConfig::default().mtu };
+    // Over QUIC a path's MTU is searched for, and the driver says what fits; a UDP socket knows no more than we.
+    let (most, first) = match &line {
+        Some(line) => (args.mtu.map_or(LONGEST_DATAGRAM, usize::from), line.channel.max_datagram()),
+        None => (args.mtu.map_or(SenderConfig::default().mtu, usize::from), usize::MAX),
+    };
     let how = How {
+        first: most.min(first),
         controller,
         rate: &args.rate.0,
         codec: args.codec,
         session: session_number(&driver),
-        mtu,
+        mtu: most,
         initial: args.initial,
         max: args.max,
     };
@@ -123,8 +130,10 @@ pub struct How<'a> {
     pub codec: Codec,
     /// The session's number.
     pub session: u32,
-    /// Largest datagram in bytes.
+    /// Largest datagram in bytes, if the path carries it.
     pub mtu: usize,
+    /// What the path carries at first, which controllers count in.
+    pub first: usize,
     /// The rate to start at.
     pub initial: Rate,
     /// The highest rate.
@@ -135,7 +144,7 @@ pub struct How<'a> {
 pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup {
-        mtu: how.mtu as u32,
+        mtu: how.first as u32,
         initial: how.initial,
         max: how.max,
         frame_interval: interval,
@@ -167,7 +176,8 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     let supplies = vec![Supply::Video(video)];
     let rate = rate::build(&how.rate.parse().map_err(Failure::input)?).map_err(Failure::input)?;
     let policies = Policies { rate, ..Policies::default() };
-    Ok(Sender::new(config, &setup, controller, policies, supplies, rng, tap))
+    let sender = Sender::new(config, &setup, controller, policies, supplies, rng, tap);
+    Ok(sender.announcing(how.controller, &setup))
 }
 
 /// A number that the last session of this machine is unlikely to have had.
@@ -218,7 +228,7 @@ fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
             },
             "dummies": { "sent": c.dummies, "share": dummy_share(&c) },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
-            "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked },
+            "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked, "longest": sender.mtu() },
             "throughput_bps": mean_bps, "srtt_ms": sender.srtt().as_millis_f64(),
             "refused": { "malformed": c.malformed, "foreign": c.foreign, "implausible": c.implausible },
         }));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::execute::Results;
 use super::file::{Experiment, ExperimentError, Plot};
-use super::real::RealResults;
+use super::real::{RealResults, RealRow};
 use super::rows::{Verdict, VerdictRow, check, natural};
 use super::value::Value;
 use crate::report::{Axis, Chart, Colour, Line, Stroke, escape, page, short};
@@ -39,7 +39,7 @@ pub fn book(
             escape(&experiment.source),
             rows.len()
         );
-        chapters.push_str(&chapter(experiment, results, &rows));
+        chapters.push_str(&chapter(experiment, results, &rows, real));
         all.extend(rows);
     }
     let tally = |verdict| all.iter().filter(|row| row.verdict == verdict).count();
@@ -72,7 +72,12 @@ fn title_of(document: &str) -> String {
     }
 }
 
-fn chapter(experiment: &Experiment, results: &Results, rows: &[VerdictRow]) -> String {
+fn chapter(
+    experiment: &Experiment,
+    results: &Results,
+    rows: &[VerdictRow],
+    real: Option<&RealResults>,
+) -> String {
     let mut text = format!(
         "<h2 id=\"{0}\">{1}</h2><p><b>{2}.</b> {3}</p>\n",
         escape(&experiment.id),
@@ -80,7 +85,8 @@ fn chapter(experiment: &Experiment, results: &Results, rows: &[VerdictRow]) -> S
         escape(&experiment.source),
         escape(experiment.about.trim())
     );
-    text.push_str(&claims(rows));
+    let real = real.filter(|real| real.experiment == experiment.id).map(RealResults::rows);
+    text.push_str(&claims(rows, &real.unwrap_or_default()));
     for plot in &experiment.plots {
         if let Some(chart) = chart(experiment, results, plot) {
             text.push_str(&chart.render());
@@ -89,7 +95,8 @@ fn chapter(experiment: &Experiment, results: &Results, rows: &[VerdictRow]) -> S
     text
 }
 
-fn claims(rows: &[VerdictRow]) -> String {
+/// Claims with what was measured, and under each what was measured of it for real.
+fn claims(rows: &[VerdictRow], real: &[RealRow]) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -116,6 +123,16 @@ fn claims(rows: &[VerdictRow]) -> String {
             escape(&row.band) + also.as_str(),
             escape(&row.claimed)
         );
+        for RealRow { what, real, simulated, .. } in real.iter().filter(|real| real.id == row.id) {
+            let _ = write!(
+                text,
+                "<tr><th></th><td>for real</td><td>{}</td><td colspan=\"2\" style=\"text-align:left\">{}; the same runs in \
+                 the simulator: {}</td></tr>",
+                short(*real),
+                escape(what),
+                short(*simulated)
+            );
+        }
     }
     text.push_str("</tbody></table></div>\n");
     text

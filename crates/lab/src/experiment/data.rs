@@ -23,6 +23,11 @@ fn folder() -> PathBuf {
     std::env::var_os("FRAMEWIRE_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from)
 }
 
+/// Where a file of the real data lies, if it is there.
+pub fn data_file(name: &str) -> PathBuf {
+    folder().join(name)
+}
+
 fn parts(text: &str) -> Option<(PathBuf, Option<&str>)> {
     let name = text.strip_prefix("data:")?;
     let (file, member) = name.split_once('!').map_or((name, None), |(file, member)| (file, Some(member)));

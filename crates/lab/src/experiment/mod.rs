@@ -23,9 +23,10 @@ mod value;
 
 pub use book::book;
 pub use cache::{Cache, Fingerprint};
+pub use data::data_file;
 pub use execute::{Execution, Results, count, execute};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
 pub use points::Point;
-pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, within};
+pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, RealRow, RealRun, within};
 pub use rows::{Verdict, VerdictRow, check, natural};
 pub use value::Value;

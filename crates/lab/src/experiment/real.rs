@@ -37,28 +37,50 @@ pub struct RealMeasures {
     pub delay_p90: f64,
 }
 
-/// The same point in both worlds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RealPoint {
-    /// The experiment's labels: controller, competitor, who is first.
-    pub labels: Vec<String>,
+/// One run of a point, in both worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RealRun {
+    /// The scenario's seed, in both.
+    pub seed: u64,
+    /// The machine's load average before and after: other jobs disturb real time.
+    pub load_average: (f64, f64),
     /// Over the emulator, with the kernel's TCP.
     pub real: RealMeasures,
-    /// In the simulator, with ours: the same seed.
+    /// In the simulator, with ours.
     pub simulated: RealMeasures,
 }
 
-/// Everything that was run for real.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A point and its runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RealPoint {
+    /// The experiment's labels: controller, competitor, who is first.
+    pub labels: Vec<String>,
+    /// Its runs, by seed.
+    pub runs: Vec<RealRun>,
+}
+
+/// Everything that was run for real on one kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealResults {
     /// The experiment.
     pub experiment: String,
     /// The kernel, as it calls itself.
     pub kernel: String,
-    /// The machine's load average before and after: other jobs disturb real time.
-    pub load_average: (f64, f64),
-    /// The points.
+    /// The points, in the order they were first run.
     pub points: Vec<RealPoint>,
+}
+
+/// What is measured for a claim, as the mean over the runs of both worlds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RealRow {
+    /// The claim.
+    pub id: &'static str,
+    /// What is measured.
+    pub what: String,
+    /// Over the emulator.
+    pub real: f64,
+    /// In the simulator.
+    pub simulated: f64,
 }
 
 impl RealMeasures {
@@ -98,20 +120,45 @@ pub fn within(flow: &FlowRecord, from: Time, to: Time) -> u64 {
     inside.map(|(_, size)| u64::from(size)).sum()
 }
 
+/// One of the two worlds of a run.
+type World = fn(&RealRun) -> &RealMeasures;
+
+impl RealPoint {
+    /// The mean of a measure over the runs.
+    pub fn mean(&self, of: impl Fn(&RealRun) -> f64) -> f64 {
+        self.runs.iter().map(of).sum::<f64>() / self.runs.len() as f64
+    }
+
+    /// The smallest and the largest of a measure.
+    pub fn range(&self, of: impl Fn(&RealRun) -> f64) -> (f64, f64) {
+        let values = || self.runs.iter().map(&of);
+        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
+    }
+}
+
 impl RealResults {
+    /// What is known of `experiment` on a kernel before anything is run.
+    pub fn none(experiment: &str, kernel: &str) -> RealResults {
+        RealResults { experiment: experiment.to_owned(), kernel: kernel.to_owned(), points: Vec::new() }
+    }
+
     /// Reads the file in `folder`; `None` if there is none.
     ///
     /// # Errors
     /// A sentence if there is one that can't be understood.
     pub fn open(folder: &Path) -> Result<Option<RealResults>, String> {
         let path = folder.join(REAL_FILE);
-        match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("{}: {error}", path.display())),
-            Ok(text) => {
-                serde_json::from_str(&text).map(Some).map_err(|error| format!("{}: {error}", path.display()))
-            }
-        }
+        let read = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| error.to_string()),
+        };
+        let parsed = read.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        parsed.map(Some).map_err(|error| {
+            format!(
+                "{}: {error}; if another version wrote it, move it away and run `framewire lab real`",
+                path.display()
+            )
+        })
     }
 
     /// Writes the file into `folder`, which must exist.
@@ -124,74 +171,116 @@ impl RealResults {
         })
     }
 
-    /// A point's measures in the real world.
-    fn real(&self, labels: [&str; 3]) -> Option<&RealMeasures> {
-        self.points.iter().find(|point| point.labels == labels).map(|point| &point.real)
+    /// Adds a run of the point with these labels, in the place of one with the same seed.
+    pub fn add(&mut self, labels: &[String], run: RealRun) {
+        let at = self.points.iter().position(|point| point.labels == labels).unwrap_or_else(|| {
+            self.points.push(RealPoint { labels: labels.to_vec(), runs: Vec::new() });
+            self.points.len() - 1
+        });
+        let runs = &mut self.points[at].runs;
+        runs.retain(|other| other.seed != run.seed);
+        runs.push(run);
+        runs.sort_by_key(|run| run.seed);
+    }
+
+    /// The mean of a measure at a point.
+    fn mean(&self, labels: [&str; 3], world: World, of: fn(&RealMeasures) -> f64) -> Option<f64> {
+        let point = self.points.iter().find(|point| point.labels == labels)?;
+        Some(point.mean(|run| of(world(run))))
     }
 
     /// The mean share of a controller over the four cases; `None` unless all were run.
-    fn mean_share(&self, cc: &str) -> Option<f64> {
+    fn mean_share(&self, cc: &str, world: World) -> Option<f64> {
         let cases = [["bbr", "first"], ["bbr", "second"], ["cubic", "first"], ["cubic", "second"]];
-        let shares: Option<Vec<f64>> =
-            cases.iter().map(|[against, order]| self.real([cc, against, order]).map(|m| m.share)).collect();
+        let shares: Option<Vec<f64>> = cases
+            .iter()
+            .map(|[against, order]| self.mean([cc, against, order], world, |m| m.share))
+            .collect();
         shares.map(|shares| shares.iter().sum::<f64>() / shares.len() as f64)
     }
 
-    /// The claims of seed 000 about competition, as far as their points were run: number, what is measured, value.
-    pub fn rows(&self) -> Vec<(&'static str, &'static str, f64)> {
+    /// The claims of seed 000 about competition, as far as their points were run.
+    pub fn rows(&self) -> Vec<RealRow> {
         let mut rows = Vec::new();
-        let pair = |cc, order| Some((self.real([cc, "bbr", order])?, self.real([cc, "cubic", order])?));
-        if let Some((bbr, cubic)) = pair("sqp", "first") {
-            rows.push(("S0-40", "SQP first: least share", bbr.share.min(cubic.share)));
-            rows.push(("S0-40", "SQP first: largest spread", bbr.spread().max(cubic.spread())));
-        }
-        if let Some((bbr, cubic)) = pair("pcc", "second") {
-            rows.push(("S0-41", "PCC second: largest share", bbr.share.max(cubic.share)));
-        }
-        if let Some(sqp) = self.mean_share("sqp") {
-            for (cc, what) in [
-                ("gcc", "SQP's mean share over GoogCC's"),
-                ("sprout", "SQP's mean share over Sprout's"),
-                ("vivace", "SQP's mean share over Vivace's"),
-                ("copa-auto", "SQP's mean share over Copa-Auto's"),
-            ] {
-                rows.extend(self.mean_share(cc).map(|share| ("S0-44", what, sqp / share)));
+        let mut row = |id, what: &str, value: &dyn Fn(World) -> Option<f64>| {
+            if let (Some(real), Some(simulated)) = (value(|run| &run.real), value(|run| &run.simulated)) {
+                rows.push(RealRow { id, what: what.to_owned(), real, simulated });
             }
+        };
+        let both = |cc, order, world: World, of: fn(&RealMeasures) -> f64| {
+            Some((self.mean([cc, "bbr", order], world, of)?, self.mean([cc, "cubic", order], world, of)?))
+        };
+        let share = |m: &RealMeasures| m.share;
+        row("S0-40", "SQP first: least share", &|world| {
+            both("sqp", "first", world, share).map(|(bbr, cubic)| bbr.min(cubic))
+        });
+        row("S0-40", "SQP first: largest spread", &|world| {
+            both("sqp", "first", world, RealMeasures::spread).map(|(bbr, cubic)| bbr.max(cubic))
+        });
+        row("S0-41", "PCC second: largest share", &|world| {
+            both("pcc", "second", world, share).map(|(bbr, cubic)| bbr.max(cubic))
+        });
+        row("S0-41", "SQP second: least share, over PCC's largest", &|world| {
+            let (sqp, pcc) = (both("sqp", "second", world, share)?, both("pcc", "second", world, share)?);
+            Some((sqp.0 / pcc.0).min(sqp.1 / pcc.1))
+        });
+        for (cc, name) in
+            [("gcc", "GoogCC"), ("sprout", "Sprout"), ("vivace", "Vivace"), ("copa-auto", "Copa-Auto")]
+        {
+            row("S0-44", &format!("SQP's mean share over {name}'s"), &|world| {
+                Some(self.mean_share("sqp", world)? / self.mean_share(cc, world)?)
+            });
         }
         rows
     }
 
     /// A chapter of the book.
     pub(super) fn chapter(&self) -> String {
+        let loads = self.points.iter().flat_map(|point| &point.runs).map(|run| run.load_average);
+        let (least, most) = loads.fold((f64::INFINITY, 0.0f64), |(least, most), (before, after)| {
+            (least.min(before).min(after), most.max(before).max(after))
+        });
         let mut text = format!(
             "<h1>For real</h1><h2 id=\"real\">A kernel&rsquo;s TCP beside us</h2><p>The points of {} over the emulated link \
-             in real time, against the TCP of Linux {}, and the same seed in the simulator. Load average {:.1} to {:.1}.</p>\n\
-             <table><tr><th>point</th><th>share</th><th>simulated</th><th>P10&ndash;P90 Mbit/s</th><th>simulated</th>\
-             <th>TCP&rsquo;s share</th><th>simulated</th></tr>",
+             in real time, against the TCP of Linux {}, and the same seeds in the simulator: means over the runs, with the \
+             smallest and the largest share. Load average {least:.1} to {most:.1}.</p>\n\
+             <table><tr><th>point</th><th>runs</th><th>share</th><th>simulated</th><th>P10&ndash;P90 Mbit/s</th>\
+             <th>simulated</th><th>TCP&rsquo;s share</th><th>simulated</th></tr>",
             escape(&self.experiment),
             escape(&self.kernel),
-            self.load_average.0,
-            self.load_average.1
         );
-        for RealPoint { labels, real, simulated } in &self.points {
+        for point in &self.points {
             let _ = write!(
                 text,
-                "<tr><td>{}</td><td>{:.2}</td><td>{:.2}</td><td>{:.1}&ndash;{:.1}</td><td>{:.1}&ndash;{:.1}</td>\
-                 <td>{:.2}</td><td>{:.2}</td></tr>",
-                escape(&labels.join(", ")),
-                real.share,
-                simulated.share,
-                real.p10,
-                real.p90,
-                simulated.p10,
-                simulated.p90,
-                real.other_share,
-                simulated.other_share
+                "<tr><td>{}</td><td>{}</td>",
+                escape(&point.labels.join(", ")),
+                point.runs.len()
             );
+            let worlds: [World; 2] = [|run| &run.real, |run| &run.simulated];
+            for world in worlds {
+                let (least, most) = point.range(|run| world(run).share);
+                let mean = point.mean(|run| world(run).share);
+                let _ = write!(text, "<td>{mean:.2} ({least:.2}&ndash;{most:.2})</td>");
+            }
+            for world in worlds {
+                let (p10, p90) = (point.mean(|run| world(run).p10), point.mean(|run| world(run).p90));
+                let _ = write!(text, "<td>{p10:.1}&ndash;{p90:.1}</td>");
+            }
+            for world in worlds {
+                let _ = write!(text, "<td>{:.2}</td>", point.mean(|run| world(run).other_share));
+            }
+            text.push_str("</tr>");
         }
-        text.push_str("</table>\n<table><tr><th>claim</th><th>measured for real</th><th></th></tr>");
-        for (id, what, value) in self.rows() {
-            let _ = write!(text, "<tr><td>{id}</td><td>{}</td><td>{value:.2}</td></tr>", escape(what));
+        text.push_str("</table>\n<table><tr><th>claim</th><th></th><th>for real</th><th>simulated</th></tr>");
+        for row in self.rows() {
+            let _ = write!(
+                text,
+                "<tr><td>{}</td><td>{}</td><td>{:.2}</td><td>{:.2}</td></tr>",
+                row.id,
+                escape(&row.what),
+                row.real,
+                row.simulated
+            );
         }
         text.push_str("</table>\n");
         text
@@ -202,40 +291,59 @@ impl RealResults {
 mod tests {
     use super::*;
 
-    fn point(labels: [&str; 3], share: f64) -> RealPoint {
-        let measures =
-            RealMeasures { share, other_share: 0.5, mean: 10.0, p10: 9.0, p90: 12.0, delay_p90: 80.0 };
-        RealPoint { labels: labels.map(str::to_owned).to_vec(), real: measures, simulated: measures }
+    fn measures(share: f64) -> RealMeasures {
+        RealMeasures { share, other_share: 0.5, mean: 10.0, p10: 9.0, p90: 12.0, delay_p90: 80.0 }
     }
 
-    fn results(points: Vec<RealPoint>) -> RealResults {
-        RealResults {
-            experiment: "competition".into(),
-            kernel: "6.1 <x>".into(),
-            load_average: (0.5, 1.0),
-            points,
+    fn run(seed: u64, share: f64) -> RealRun {
+        let simulated = measures(share / 2.0);
+        RealRun { seed, load_average: (0.5, 1.0), real: measures(share), simulated }
+    }
+
+    fn results(cases: &[([&str; 3], f64)]) -> RealResults {
+        let mut results = RealResults::none("competition", "6.1 <x>");
+        for (labels, share) in cases {
+            results.add(&labels.map(str::to_owned), run(1, share - 0.05));
+            results.add(&labels.map(str::to_owned), run(2, share + 0.05));
         }
+        results
+    }
+
+    fn four(cc: &'static str, share: f64) -> Vec<([&'static str; 3], f64)> {
+        let cases = [["bbr", "first"], ["bbr", "second"], ["cubic", "first"], ["cubic", "second"]];
+        cases.iter().map(|[against, order]| ([cc, *against, *order], share)).collect()
     }
 
     #[test]
     fn rows_are_made_of_the_points_there_are() {
-        assert!(results(vec![point(["sqp", "bbr", "first"], 0.4)]).rows().is_empty());
-        let four = |cc: &'static str, share| {
-            ["bbr", "cubic"]
-                .into_iter()
-                .flat_map(move |against| ["first", "second"].map(|order| point([cc, against, order], share)))
-        };
-        let results = results(four("sqp", 0.4).chain(four("gcc", 0.1)).collect());
+        assert!(results(&[(["sqp", "bbr", "first"], 0.4)]).rows().is_empty());
+        let results = results(&[four("sqp", 0.4), four("gcc", 0.1)].concat());
         let rows = results.rows();
-        let ids: Vec<_> = rows.iter().map(|row| row.0).collect();
+        let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
         assert_eq!(ids, ["S0-40", "S0-40", "S0-44"]);
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(rows[0].real, 0.4) && near(rows[0].simulated, 0.2), "{rows:?}");
         assert!(
-            (rows[0].2 - 0.4).abs() < 1e-12
-                && (rows[1].2 - 0.3).abs() < 1e-12
-                && (rows[2].2 - 4.0).abs() < 1e-9
+            near(rows[1].real, 0.3) && near(rows[2].real, 4.0) && near(rows[2].simulated, 4.0),
+            "{rows:?}"
         );
         let chapter = results.chapter();
         assert!(chapter.contains("6.1 &lt;x&gt;") && chapter.contains("sqp, bbr, first"), "{chapter}");
+        assert!(chapter.contains("0.40 (0.35&ndash;0.45)"), "{chapter}");
+    }
+
+    #[test]
+    fn a_later_invocation_adds_to_the_earlier() {
+        let mut results = results(&[(["sqp", "bbr", "first"], 0.4)]);
+        let labels = ["sqp", "bbr", "first"].map(str::to_owned);
+        results.add(&labels, run(2, 0.6));
+        results.add(&labels, run(3, 0.7));
+        results.add(&["gcc", "bbr", "first"].map(str::to_owned), run(1, 0.1));
+        let seeds: Vec<Vec<u64>> =
+            results.points.iter().map(|point| point.runs.iter().map(|run| run.seed).collect()).collect();
+        assert_eq!(seeds, [vec![1, 2, 3], vec![1]]);
+        assert_eq!(results.points[0].runs[1].real.share, 0.6);
+        assert_eq!(results.points[0].range(|run| run.real.share), (0.4 - 0.05, 0.7));
     }
 
     #[test]
@@ -243,9 +351,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("framewire-real-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         assert!(RealResults::open(&folder).unwrap().is_none());
-        results(vec![point(["sqp", "bbr", "first"], 0.4)]).save(&folder).unwrap();
-        let read = RealResults::open(&folder).unwrap().unwrap();
-        assert_eq!((read.points.len(), read.points[0].real.share), (1, 0.4));
+        let saved = results(&[(["sqp", "bbr", "first"], 0.4)]);
+        saved.save(&folder).unwrap();
+        assert_eq!(RealResults::open(&folder).unwrap(), Some(saved));
         std::fs::write(folder.join(REAL_FILE), "{").unwrap();
         assert!(RealResults::open(&folder).unwrap_err().contains("real.json"));
         std::fs::remove_dir_all(&folder).unwrap();

@@ -56,7 +56,7 @@ pub(super) fn layout(scenario: &Scenario) -> Layout {
 /// The world of `scenario`; its events go to `recorder`.
 pub(super) fn build(scenario: &Scenario, recorder: Shared) -> Result<Built, ScenarioError> {
     let mut world = World::new(scenario.seed, Some(recorder));
-    let config = link_config(scenario, &scenario.link, "link")?;
+    let config = bottleneck(scenario)?;
     let rate = config.rate.clone();
     let bottleneck = world.add_link("bottleneck", config);
     let ways = Ways { bottleneck, feedback: feedback_config(scenario)? };
@@ -73,6 +73,14 @@ pub(super) fn build(scenario: &Scenario, recorder: Shared) -> Result<Built, Scen
 
 fn time(span: Span) -> Time {
     Time::ZERO + span
+}
+
+/// The link that the scenario's flows share.
+///
+/// # Errors
+/// [`ScenarioError`] if it names a trace that can't be read.
+pub fn bottleneck(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
+    link_config(scenario, &scenario.link, "link")
 }
 
 fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig, ScenarioError> {

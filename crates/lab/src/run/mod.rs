@@ -21,7 +21,7 @@ use crate::scenario::{Scenario, ScenarioError};
 use crate::summary::{Context, Provenance, Summary, summarise};
 use crate::tables::Origin;
 
-pub use build::{Endpoints, endpoints};
+pub use build::{Endpoints, bottleneck, endpoints};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

@@ -29,6 +29,7 @@ impl Sender {
         self.heard = true;
         if !self.settled.acked.is_empty() {
             self.timeouts_in_a_row = 0;
+            self.unheard_since = now;
         }
         self.report(now, feedback.blob);
     }
@@ -157,7 +158,7 @@ impl Sender {
     }
 
     pub(super) fn repair_bytes(&self) -> Bytes {
-        Bytes::new((self.repairs.len() * self.config.mtu) as u64)
+        Bytes::new((self.repairs.len() * self.mtu()) as u64)
     }
 
     pub(super) fn on_nack(&mut self, now: Time, datagram: &[u8]) {

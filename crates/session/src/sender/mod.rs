@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use cc::{Controller, Decision, Pacer, Setup};
 use record::Tap;
-use units::{Rate, Rng, Span, Time};
-use wire::{Endpoint, Kind, RxMeta, TxMeta};
+use units::{Bytes, Rate, Rng, Span, Time};
+use wire::{Endpoint, Kind, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
@@ -24,6 +24,12 @@ use filler::Filler;
 
 /// Bye is sent this often, for one may be lost.
 const BYES: u32 = 3;
+/// Every path carries this ([`Endpoint::transmit`]).
+const LEAST_PATH: usize = 1150;
+/// With nothing acknowledged for so long, as long as a probe for an answer waits at most, long datagrams are under suspicion, ...
+const UNHEARD: Span = Span::from_millis(500);
+/// ... for as long as a black hole of quinn's keeps it from searching again.
+const NARROW_FOR: Span = Span::from_secs(60);
 /// A probe for the sake of an answer: a padding packet of this size.
 const PROBE_SIZE: usize = 200;
 
@@ -51,6 +57,12 @@ impl Default for Policies {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
+    /// The longest datagram that is packed at present, as far as the path is concerned.
+    path: usize,
+    /// Until then no more is trusted than every path carries.
+    narrow_until: Time,
+    /// Since when something has been in flight, and nothing was acknowledged.
+    unheard_since: Time,
     limits: (Rate, Rate),
     controller: Box<dyn Controller>,
     policies: Policies,
@@ -82,6 +94,8 @@ pub struct Sender {
     last_sent_at: Time,
     feedback_seen: u32,
     hello_at: Option<Time>,
+    /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
+    announced: Option<(String, Setup)>,
     heard: bool,
     byes_left: u32,
     counters: SenderCounters,
@@ -116,6 +130,9 @@ impl Sender {
         fresh.extend(backlogged.then_some(usize::MAX));
         let mut sender = Sender {
             config,
+            path: usize::MAX,
+            narrow_until: Time::ZERO,
+            unheard_since: Time::ZERO,
             limits: (setup.min, setup.max),
             decision: controller.decision(),
             controller,
@@ -141,6 +158,7 @@ impl Sender {
             last_sent_at: Time::ZERO,
             feedback_seen: 0,
             hello_at: Some(Time::ZERO),
+            announced: None,
             heard: false,
             byes_left: BYES,
             counters: SenderCounters::default(),
@@ -149,9 +167,20 @@ impl Sender {
         sender
     }
 
+    /// The same sender, telling its receiver in each hello that it sends under `controller` (its name and options), so that
+    /// the receiver can build the half that lives there.
+    pub fn announcing(self, controller: &str, setup: &Setup) -> Sender {
+        Sender { announced: Some((controller.to_owned(), *setup)), ..self }
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> SenderCounters {
         self.counters
+    }
+
+    /// The longest datagram that is sent at present, in bytes.
+    pub fn mtu(&self) -> usize {
+        self.config.mtu.min(self.path)
     }
 
     /// Smoothed round-trip time.
@@ -192,6 +221,41 @@ impl Sender {
     /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest rate.
     pub fn set_max(&mut self, max: Rate) {
         self.limits.1 = max.max(self.limits.0);
+    }
+
+    /// The driver can send datagrams of this length at present: what is packed later keeps to it, and what waits already is packed
+    /// anew or, where that has begun, given up.
+    #[inline]
+    fn fit(&mut self, now: Time, room: usize) {
+        // A driver that offers all there is knows nothing of its path.
+        let narrow = room < MAX_DATAGRAM && self.is_narrow(now);
+        let path = if narrow { LEAST_PATH } else { room.max(LEAST_PATH) };
+        let before = self.mtu();
+        self.path = path;
+        if before > path {
+            self.repack();
+        }
+    }
+
+    /// A path on which nothing arrives any more may carry less than it did. A transport that finds its MTU needs acknowledgements
+    /// to notice, and there are none while all packets are too long.
+    fn is_narrow(&mut self, now: Time) -> bool {
+        if self.ledger.in_flight() > Bytes::ZERO && now - self.unheard_since > UNHEARD {
+            self.narrow_until = now + NARROW_FOR;
+        }
+        now < self.narrow_until
+    }
+
+    fn repack(&mut self) {
+        let room = self.room();
+        for (video, fresh) in self.videos.iter_mut().zip(&mut self.fresh) {
+            let unsent = video.outbox.fit(room);
+            if unsent > 0 {
+                self.counters.expired += unsent;
+                video.want_key();
+            }
+            *fresh = video.outbox.waiting_packets();
+        }
     }
 
     fn is_drained(&self) -> bool {
@@ -236,7 +300,7 @@ impl Endpoint for Sender {
         self.videos.iter().for_each(|video| consider(video.next_wake()));
         consider(self.reset_at());
         if self.has_work() {
-            consider(Some(self.pacer.next()).filter(|_| self.window_allows(self.config.mtu)));
+            consider(Some(self.pacer.next()).filter(|_| self.window_allows(self.mtu())));
         } else {
             consider(self.dummy_at());
         }
@@ -244,13 +308,14 @@ impl Endpoint for Sender {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        self.fit(now, out.len());
         if (!self.heard || !self.backlogged)
             && let Some(meta) = self.transmit_control(now, out)
         {
             return Some(meta);
         }
         if std::mem::take(&mut self.probe_due) {
-            return Some(self.transmit_padding(now, PROBE_SIZE.min(self.config.mtu), out));
+            return Some(self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out));
         }
         if self.reset_at().is_some_and(|at| at <= now) {
             self.expire(now);
@@ -265,7 +330,7 @@ impl Endpoint for Sender {
             if pick == Pick::Nothing {
                 return self.transmit_dummy(now, out);
             }
-            if !self.window_allows(self.config.mtu) {
+            if !self.window_allows(self.mtu()) {
                 self.limited = true;
                 self.pacer.pause();
                 return None;
@@ -278,8 +343,8 @@ impl Endpoint for Sender {
                 },
                 Pick::Fresh(stream) => return self.transmit_fresh(now, stream, out),
                 Pick::Padding => {
-                    self.padding = self.padding.saturating_sub(self.config.mtu as u64);
-                    return Some(self.transmit_padding(now, self.config.mtu, out));
+                    self.padding = self.padding.saturating_sub(self.mtu() as u64);
+                    return Some(self.transmit_padding(now, self.mtu(), out));
                 }
                 Pick::Nothing => return None,
             }

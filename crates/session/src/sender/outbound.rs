@@ -3,7 +3,7 @@
 use cc::{FrameTag, Sent};
 use record::Event;
 use units::{Bytes, Span, Time};
-use wire::{Class, Control, Media, TxMeta};
+use wire::{Announcement, Class, Control, Media, TxMeta};
 
 use super::Sender;
 use crate::ledger::Transmission;
@@ -34,7 +34,13 @@ impl Sender {
             self.hello_at = Some(now + HELLO_INTERVAL);
             let (width, height) = self.config.picture;
             let interval = self.videos.first().map_or(Span::ZERO, |video| video.interval());
-            Control::Hello { session, width, height, interval_us: interval.as_micros() as u32 }
+            let announcement = self.announced.as_ref().map(|(controller, setup)| Announcement {
+                controller,
+                initial_bps: setup.initial.as_bps(),
+                min_bps: setup.min.as_bps(),
+                max_bps: setup.max.as_bps(),
+            });
+            Control::Hello { session, width, height, interval_us: interval.as_micros() as u32, announcement }
         } else if self.byes_left > 0 && self.is_drained() {
             self.byes_left -= 1;
             Control::Bye { session }
@@ -63,7 +69,8 @@ impl Sender {
             .filler
             .as_mut()
             .zip(frames)
-            .and_then(|(filler, (next, awaited))| filler.may(now, next, awaited).then(|| filler.size()));
+            .and_then(|(filler, (next, awaited))| filler.may(now, next, awaited).then(|| filler.size()))
+            .map(|size| size.min(self.mtu()));
         if let Some(size) = size {
             if let Some(repeat) = self.next_repeat(now) {
                 return self.transmit_repeat(now, repeat, out);
@@ -82,7 +89,7 @@ impl Sender {
     /// A packet to repeat instead of sending a dummy, if the policy wants that and there is one.
     fn next_repeat(&mut self, now: Time) -> Option<(u8, u32, u16)> {
         let repeats = self.manner.dummies.is_some_and(|dummies| dummies.repeat);
-        if !repeats || !self.window_allows(self.config.mtu) {
+        if !repeats || !self.window_allows(self.mtu()) {
             return None;
         }
         // What left earlier has been acknowledged or is being asked for.
@@ -139,6 +146,9 @@ impl Sender {
     #[inline]
     pub(super) fn dispatch(&mut self, now: Time, transmission: &Transmission) -> u64 {
         let size = transmission.size;
+        if self.ledger.in_flight() == Bytes::ZERO {
+            self.unheard_since = now;
+        }
         let packet = self.ledger.sent(transmission);
         let in_flight = self.ledger.in_flight();
         self.pacer.sent(now, Bytes::new(u64::from(size)));
@@ -218,7 +228,7 @@ impl Sender {
 
     pub(super) fn transmit_fresh(&mut self, now: Time, stream: usize, out: &mut [u8]) -> Option<TxMeta> {
         if stream == self.videos.len() {
-            return Some(self.transmit_padding(now, self.config.mtu, out));
+            return Some(self.transmit_padding(now, self.mtu(), out));
         }
         let current = self.videos[stream].outbox.current()?;
         let (frame, index, packets) = (current.info.frame, current.next, current.count);

@@ -5,6 +5,7 @@ use units::{Bytes, Span, Time};
 use wire::Media;
 
 use super::Sender;
+use crate::config::SenderConfig;
 use crate::rate::{self, Plan, WaitLimit};
 
 /// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
@@ -13,18 +14,19 @@ const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
 impl Sender {
     pub(super) fn capture(&mut self, now: Time) {
         let room = self.room();
+        let config = SenderConfig { mtu: self.mtu(), ..self.config };
         for index in 0..self.videos.len() {
             self.videos[index].collect(now, room, &mut self.counters, &self.tap);
             if self.videos[index].capture_at().is_some_and(|at| at <= now) {
                 let plan = self.plan(now, index, self.videos[index].next_frame());
                 let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
-                self.videos[index].capture(now, plan, wander, &self.config, counters, tap);
+                self.videos[index].capture(now, plan, wander, &config, counters, tap);
                 self.videos[index].collect(now, room, counters, tap);
             } else if let Some(frame) = self.videos[index].resumable(now, &mut self.counters, &self.tap) {
                 let plan = self.plan(now, index, frame);
                 let (counters, tap) = (&mut self.counters, &self.tap);
-                self.videos[index].resume(now, plan, &self.config, counters, tap);
+                self.videos[index].resume(now, plan, &config, counters, tap);
                 self.videos[index].collect(now, room, counters, tap);
             }
             self.fresh[index] = self.videos[index].outbox.waiting_packets();
@@ -71,7 +73,7 @@ impl Sender {
 
     /// Payload a packet carries.
     pub(super) fn room(&self) -> u32 {
-        (self.config.mtu - Media::LEN) as u32
+        (self.mtu() - Media::LEN) as u32
     }
 
     /// When everything that waits will have waited too long, if there is such a limit.

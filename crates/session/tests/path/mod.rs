@@ -42,11 +42,23 @@ impl Encoder for Exact {
     }
 }
 
+/// How the receiver comes by the half of the controller that lives there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Half {
+    /// It is built as the sender's is.
+    Built,
+    /// The sender announces its controller.
+    Announced,
+    /// Not at all.
+    Missing,
+}
+
 /// One flow and where it goes.
 pub struct Flow {
     pub cc: &'static str,
     /// A row that is not in the registry, to build `cc` from.
     pub entry: Option<&'static cc::Entry>,
+    pub half: Half,
     pub backlog: bool,
     pub start: Time,
     pub stop: Time,
@@ -68,6 +80,7 @@ impl Flow {
         Flow {
             cc,
             entry: None,
+            half: Half::Built,
             backlog: false,
             start: Time::ZERO,
             stop: Time::MAX,
@@ -133,16 +146,24 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
             policies.recovery = Box::new(NoRepair);
         }
         let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, tap);
+        let sender = match flow.half {
+            Half::Announced => sender.announcing(flow.cc, &setup),
+            Half::Built | Half::Missing => sender,
+        };
         let place =
             HostConfig { start: flow.start, stop: flow.stop, ..HostConfig::new(&format!("sender {number}")) };
         let from = world.add_host(place, sender);
         let tap = world.next_host_tap(flow.receiver_clock);
         let receiver =
-            Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap)
-                .with_half(match flow.entry {
-                    Some(entry) => entry.receiver.map(|build| build(&options, &setup).unwrap()),
-                    None => cc::build_receiver(&options, &setup).unwrap(),
-                });
+            Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap);
+        let receiver = match (flow.half, flow.entry) {
+            (Half::Built, Some(entry)) => {
+                receiver.with_half(entry.receiver.map(|build| build(&options, &setup).unwrap()))
+            }
+            (Half::Built, None) => receiver.with_half(cc::build_receiver(&options, &setup).unwrap()),
+            (Half::Announced, _) => receiver.following(),
+            (Half::Missing, _) => receiver,
+        };
         let place =
             HostConfig { clock: flow.receiver_clock, ..HostConfig::new(&format!("receiver {number}")) };
         let to = world.add_host(place, receiver);

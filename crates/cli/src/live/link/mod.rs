@@ -38,7 +38,7 @@ mod linux {
     use netsim::{Impairments, Link, LinkConfig, MahimahiTrace, Opportunities, RateProcess, TUN_FRAMING};
     use real::link::{Emulator, Heading, Keeper, LinkError, MahimahiLog, Plan};
     use record::Tap;
-    use units::Span;
+    use units::{Span, Time};
 
     use super::meter::Meters;
     use super::parquet::PacketFile;
@@ -69,6 +69,7 @@ mod linux {
             metrics.board.show(move |out| meters.show(out));
         }
         emulator.start(ahead, back).map_err(Failure::work)?;
+        let began = emulator.clock().date_of(Time::ZERO);
         let ended = emulator.run(command(&args.command), &mut keeper);
         let addresses = (emulator.outside(), emulator.inside());
         let outcome = emulator.finish();
@@ -77,7 +78,7 @@ mod linux {
         let status = ended.map_err(refused)?;
         if let (Some(outcome), false) = (outcome, args.quiet) {
             report::print(
-                &report::Figures { outcome: &outcome, addresses, unlogged, code: code(status) },
+                &report::Figures { outcome: &outcome, addresses, began, unlogged, code: code(status) },
                 args.json,
             );
         }

@@ -14,6 +14,8 @@ pub struct Figures<'a> {
     pub outcome: &'a Outcome,
     /// Outside and inside.
     pub addresses: (Ipv4Addr, Ipv4Addr),
+    /// The date at which the links' time began, in ns since 1970.
+    pub began: u64,
     /// Rows and bytes that the logs lack.
     pub unlogged: u64,
     /// The command's exit code.
@@ -36,6 +38,7 @@ pub fn print(figures: &Figures<'_>, json: bool) {
         let (outside, inside) = figures.addresses;
         let object = json!({
             "outside": outside.to_string(), "inside": inside.to_string(), "exit_code": figures.code,
+            "began_ms": figures.began as f64 / 1e6,
             "up": object(up), "down": object(down), "unlogged": figures.unlogged,
         });
         eprintln!("{object:#}");
