@@ -408,7 +408,7 @@ mod tests {
         fn a_path_that_shrinks_is_never_sent_too_much(
             sizes in prop::collection::vec(1u32..6_000, 1..8), sends in 0usize..20, room in 100u32..1_400, sliced: bool
         ) {
-            let mut outbox = Outbox::new(Class::Deadline);
+            let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
             for (frame, &size) in (0..).zip(&sizes) {
                 let pieces = if sliced { vec![size.div_ceil(3), size.div_ceil(2), size] } else { Vec::new() };
                 outbox.push(info(frame), coded(frame, size, pieces), Time::ZERO, 1_400);
