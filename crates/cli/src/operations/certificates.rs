@@ -133,6 +133,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -166,7 +167,7 @@ pub fn keep(
     let thread = std::thread::spawn(move || {
         let mut ticks = 0u32;
         while !ended.load(Ordering::Relaxed) {
-            std::thread::sleep(TICK);
+            std::thread::park_timeout(TICK);
             ticks += 1;
             if hung_up() {
                 care.renew("SIGHUP");

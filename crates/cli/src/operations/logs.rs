@@ -90,7 +90,9 @@ pub fn start(verbosity: &Verbosity, format: LogFormat) {
     let layer = tracing_subscriber::fmt::layer().with_writer(Queue).with_ansi(false);
     let set = match format {
         LogFormat::Text => tracing::subscriber::set_global_default(registry.with(layer.with_target(false))),
-        LogFormat::Json => tracing::subscriber::set_global_default(registry.with(layer.json())),
+        LogFormat::Json => {
+            tracing::subscriber::set_global_default(registry.with(layer.json().with_span_list(false)))
+        }
     };
     set.expect("nothing else logs in this process");
 }

@@ -48,6 +48,7 @@ pub struct Operations {
 pub struct Running {
     /// What is shown there.
     pub board: Arc<Board>,
+    at: Option<SocketAddr>,
     _runtime: Option<Runtime>,
 }
 
@@ -55,7 +56,9 @@ impl Operations {
     /// Begins to log, from `usual` on where nothing else was asked for, and to serve metrics if that was.
     pub fn start(&self, usual: Verbosity) -> Result<Running, Failure> {
         logs::start(self.log_level.as_ref().unwrap_or(&usual), self.log_format);
-        self.metrics.start()
+        let running = self.metrics.start()?;
+        running.announce();
+        Ok(running)
     }
 }
 
@@ -64,11 +67,19 @@ impl Metrics {
     pub fn start(&self) -> Result<Running, Failure> {
         let board = Arc::new(Board::default());
         board.show(process::of_process);
-        let Some(listen) = self.metrics else { return Ok(Running { board, _runtime: None }) };
+        let Some(listen) = self.metrics else { return Ok(Running { board, at: None, _runtime: None }) };
         let runtime = Runtime::ordinary().map_err(Failure::work)?;
         let at = real::http::serve(&runtime, listen, board.clone());
         let at = at.map_err(|error| Failure::Input(format!("--metrics: {error}")))?;
-        eprintln!("metrics at http://{at}/metrics");
-        Ok(Running { board, _runtime: Some(runtime) })
+        Ok(Running { board, at: Some(at), _runtime: Some(runtime) })
+    }
+}
+
+impl Running {
+    /// Says where metrics are served, if they are.
+    pub fn announce(&self) {
+        if let Some(at) = self.at {
+            eprintln!("metrics at http://{at}/metrics");
+        }
     }
 }

@@ -142,6 +142,10 @@ fn attend(args: &Soak, ground: &Arc<Ground>) -> Outcome {
         bar.set_message(progress(now - start, args.duration, &watch, ground));
     }
     bar.finish_and_clear();
+    // The end is looked at too, unless the last look was just now.
+    if excess.is_none() && clock.now() > look - args.every / 2 {
+        excess = watch.look(clock.now() - start, ground);
+    }
     Outcome { elapsed: clock.now() - start, looks: watch.looks, excess }
 }
 

@@ -53,6 +53,7 @@ mod linux {
         }
         // Before any thread: it forks.
         let mut keeper = Keeper::start().map_err(Failure::work)?;
+        let metrics = args.metrics.start()?;
         let mut emulator = Emulator::open(args.mtu).map_err(refused)?;
         if args.nat {
             emulator.translate(&mut keeper).map_err(refused)?;
@@ -61,8 +62,11 @@ mod linux {
         let (up_log, down_log) = (up.mahimahi(args)?, down.mahimahi(args)?);
         let (mut ahead, mut back) =
             (up.plan(args.seed, &up_log, &packets), down.plan(args.seed, &down_log, &packets));
-        let metrics = args.metrics.start()?;
         if args.metrics.metrics.is_some() {
+            // With --json what stands on standard error is one object.
+            if !args.json && !args.quiet {
+                metrics.announce();
+            }
             let mut meters = Meters::default();
             ahead.logs.push(meters.meter("up"));
             back.logs.push(meters.meter("down"));
