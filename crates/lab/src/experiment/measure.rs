@@ -107,6 +107,24 @@ const OF_FLOWS: [(&str, OfFlow); 4] = [
     ("frame_delay", Probe::frame_delays),
 ];
 
+/// What another room measures, for formulas to ask: a function of a text that gives numbers by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Instrument {
+    /// The function's name.
+    pub name: &'static str,
+    /// What it gives; or what is wrong with the text.
+    pub measure: fn(&str) -> Result<BTreeMap<String, f64>, String>,
+}
+
+impl Instrument {
+    fn register(self, engine: &mut Engine) {
+        engine.register_fn(self.name, move |what: &str| -> Answer<Map> {
+            let measured = (self.measure)(what).or_else(refuse)?;
+            Ok(measured.into_iter().map(|(name, number)| (name.into(), Dynamic::from_float(number))).collect())
+        });
+    }
+}
+
 struct Asker {
     engine: Engine,
     probe: Rc<Probe>,
@@ -251,6 +269,7 @@ fn known(probe: &Probe, flow: INT) -> Answer<usize> {
 pub(super) fn measure(
     probe: Probe,
     metrics: &BTreeMap<String, String>,
+    instruments: &[Instrument],
 ) -> Result<BTreeMap<String, Value>, String> {
     let mut asker = Asker { engine: engine(), probe: Rc::new(probe) };
     asker.distributions();
@@ -258,6 +277,7 @@ pub(super) fn measure(
     asker.simulated();
     asker.inner();
     asker.curves();
+    instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine));
     let mut found = BTreeMap::new();
     for (name, formula) in metrics {
         let result =

@@ -25,6 +25,7 @@ pub use book::book;
 pub use cache::{Cache, Fingerprint};
 pub use execute::{Execution, Results, count, execute};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
+pub use measure::Instrument;
 pub use points::Point;
 pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, within};
 pub use rows::{Verdict, VerdictRow, check, natural};
