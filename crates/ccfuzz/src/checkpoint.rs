@@ -102,9 +102,9 @@ fn encode(search: &Search, target: &Target) -> Vec<u8> {
 }
 
 fn put_score(out: &mut Vec<u8>, score: &Score) {
-    let Score { total, performance, stall, used, cross, cross_dropped } = *score;
+    let Score { total, performance, stall, used, cross, cross_dropped, timeouts } = *score;
     [total, performance, stall, used].iter().for_each(|value| out.extend(value.to_le_bytes()));
-    [cross, cross_dropped].iter().for_each(|value| out.extend(value.to_le_bytes()));
+    [cross, cross_dropped, timeouts].iter().for_each(|value| out.extend(value.to_le_bytes()));
 }
 
 fn put_genome(out: &mut Vec<u8>, genome: &Genome) {
@@ -166,8 +166,9 @@ struct Body<'a>(&'a [u8]);
 impl Body<'_> {
     fn network(&mut self) -> Option<Individual> {
         let [total, performance, stall, used] = [self.float()?, self.float()?, self.float()?, self.float()?];
-        let [cross, cross_dropped] = [u32::from_le_bytes(self.take()?), u32::from_le_bytes(self.take()?)];
-        let score = Score { total, performance, stall, used, cross, cross_dropped };
+        let mut count = || self.take().map(u32::from_le_bytes);
+        let [cross, cross_dropped, timeouts] = [count()?, count()?, count()?];
+        let score = Score { total, performance, stall, used, cross, cross_dropped, timeouts };
         let (service, cross) = (self.rising()?, self.rising()?);
         let starts = self.rising()?;
         let outage = |at: &u32| Some(Outage { at: *at, lasts: self.number()? });
@@ -261,7 +262,7 @@ mod tests {
             let genome = Genome::fresh(mode, &space, &mut Rng::stream(seed, "x"));
             let mut out = Vec::new();
             put_genome(&mut out, &genome);
-            let score = Score { total: 1.5, performance: 1.0, stall: 0.25, used: 0.5, cross: 7, cross_dropped: 3 };
+            let score = Score { total: 1.5, performance: 1.0, stall: 0.25, used: 0.5, cross: 7, cross_dropped: 3, timeouts: 2 };
             let mut all = Vec::new();
             put_score(&mut all, &score);
             all.extend(out);

@@ -94,6 +94,7 @@ impl Piece {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use units::Rng;
 
     proptest! {
         #[test]

@@ -134,7 +134,8 @@ impl Finding {
         std::fs::create_dir_all(folder).map_err(|error| refuse(error.to_string()))?;
         let put = |name: &str, text: &str| {
             let path = folder.join(name);
-            write_whole(&path, |file| file.write_all(text.as_bytes())).map_err(|error| refuse(error.to_string()))
+            write_whole(&path, |file| file.write_all(text.as_bytes()))
+                .map_err(|error| refuse(error.to_string()))
         };
         if let Some(cross) = self.genome.instants() {
             put(CROSS, &cross.to_text())?;
@@ -185,8 +186,8 @@ impl Finding {
             .map_err(|error| refuse("finding.json", error.to_string()))?;
         let record: Record =
             serde_json::from_str(&text).map_err(|error| refuse("finding.json", error.to_string()))?;
-        let scenario = Scenario::load(&path("target.toml"))
-            .map_err(|error| refuse("target.toml", error.to_string()))?;
+        let scenario =
+            Scenario::load(&path("target.toml")).map_err(|error| refuse("target.toml", error.to_string()))?;
         let target = Target::new(scenario, record.mode, record.aim, record.weights)
             .map_err(|error| refuse("target.toml", error.to_string()))?;
         let mut genome = Genome::default();
@@ -195,7 +196,8 @@ impl Finding {
             genome.cross = cross.micros().to_vec();
         }
         if path(SERVICE).exists() {
-            let trace = MahimahiTrace::open(&path(SERVICE)).map_err(|error| refuse(SERVICE, error.to_string()))?;
+            let trace =
+                MahimahiTrace::open(&path(SERVICE)).map_err(|error| refuse(SERVICE, error.to_string()))?;
             let lines = trace.millis();
             // The last line is the end of the run.
             genome.service = lines[..lines.len() - 1].iter().map(|ms| ms.saturating_mul(1_000)).collect();
@@ -264,7 +266,8 @@ mod tests {
         let scenario = Scenario::load(&folder.join("scenario.toml")).unwrap();
         let window = crate::target::WINDOW;
         let replayed = meter(&scenario, &Overlay::default(), window).unwrap();
-        let original = meter(&finding.target.scenario, &finding.genome.overlay(&finding.target.space), window);
+        let original =
+            meter(&finding.target.scenario, &finding.genome.overlay(&finding.target.space), window);
         assert_eq!(replayed, original.unwrap());
         assert!(run(&scenario, &RunOptions::default()).is_ok());
         assert_eq!(all(folder.parent().unwrap()).unwrap().iter().filter(|path| **path == folder).count(), 1);

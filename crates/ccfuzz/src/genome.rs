@@ -44,7 +44,11 @@ impl FromStr for Mode {
                 "link" => mode.link = true,
                 "traffic" => mode.traffic = true,
                 "loss" => mode.loss = true,
-                _ => return Err(format!("`{text}` is no mode; write link, traffic, loss, or such as traffic+loss")),
+                _ => {
+                    return Err(format!(
+                        "`{text}` is no mode; write link, traffic, loss, or such as traffic+loss"
+                    ));
+                }
             }
         }
         Ok(mode)
@@ -114,11 +118,11 @@ impl Genome {
             genome.service = distribute(space.slots, 0, space.end, Some(space.k_agg), rng);
         }
         if mode.traffic {
-            let count = rng.below(space.most_cross as u64 + 1) as usize;
+            let count = number(space.most_cross, 0, space.end, space.end, rng);
             genome.cross = distribute(count, 0, space.end, None, rng);
         }
         if mode.loss {
-            let count = rng.below(space.most_outages as u64 + 1) as usize;
+            let count = number(space.most_outages, 0, space.end, space.end, rng);
             genome.outages = outages(count, 0, space.end, rng);
         }
         genome
@@ -242,9 +246,9 @@ fn within(instants: &[u32], from: u32, to: u32) -> std::ops::Range<usize> {
     instants.partition_point(|&at| at < from)..instants.partition_point(|&at| at < to)
 }
 
-/// How many there are on a side of `span` that is drawn anew, of `most` over `whole` of which `kept` stand on the other side.
+/// How many there are in a `span` that is drawn, of `most` over `whole` of which `kept` stand elsewhere.
 ///
-/// The thesis says that the number changes randomly. Here its logarithm is uniform, so that a burst of ten is as likely as one of a
+/// The thesis says that the number is variable and changes randomly. Here its logarithm is uniform, so that ten are as likely as a
 /// thousand: drawn uniformly, few packets would hardly ever be tried.
 fn number(most: usize, kept: usize, span: u32, whole: u32, rng: &mut Rng) -> usize {
     let share = (most as f64 * f64::from(span) / f64::from(whole)).ceil();
@@ -256,7 +260,10 @@ fn number(most: usize, kept: usize, span: u32, whole: u32, rng: &mut Rng) -> usi
 fn outages(count: usize, from: u32, to: u32, rng: &mut Rng) -> Vec<Outage> {
     let starts = distribute(count, from, to, None, rng);
     let lasting = |rng: &mut Rng| SHORTEST_OUTAGE * (LONGEST_OUTAGE / SHORTEST_OUTAGE).powf(rng.uniform());
-    starts.into_iter().map(|at| Outage { at, lasts: lasting(rng) as u32 }).collect()
+    let mut outages: Vec<Outage> =
+        starts.into_iter().map(|at| Outage { at, lasts: lasting(rng) as u32 }).collect();
+    outages.sort_unstable();
+    outages
 }
 
 fn smooth(instants: &[u32]) -> Vec<u32> {
@@ -270,8 +277,7 @@ fn smooth(instants: &[u32]) -> Vec<u32> {
     };
     let mean = |index: i64| {
         let around = |k: usize| reflected(index - k as i64) + reflected(index + k as i64);
-        let total = weights[0] * reflected(index)
-            + (1..=REACH).map(|k| weights[k] * around(k)).sum::<f64>();
+        let total = weights[0] * reflected(index) + (1..=REACH).map(|k| weights[k] * around(k)).sum::<f64>();
         (total / sum) as u32
     };
     // Reflection bends the ends back: where it would, they stay in order.
@@ -284,6 +290,7 @@ fn smooth(instants: &[u32]) -> Vec<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use units::Rng;
 
     const SPACE: Space =
         Space { end: 10_000_000, slots: 10_000, most_cross: 10_000, most_outages: 50, k_agg: 50_000 };

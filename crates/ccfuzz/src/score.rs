@@ -109,6 +109,8 @@ pub struct Score {
     pub cross: u32,
     /// ... of which dropped.
     pub cross_dropped: u32,
+    /// Retransmission timeouts, of a flow that sends as TCP.
+    pub timeouts: u32,
 }
 
 impl Score {
@@ -136,7 +138,8 @@ pub fn score(
     };
     let stall = longest_stall(&used) as f64 / used.len().max(1) as f64;
     let (sent, dropped) = (metered.cross.link.offered.packets, metered.cross.link.dropped.packets);
-    let cost = share(sent + dropped, space.most_cross) + share(genome.outages.len() as u64, space.most_outages);
+    let cost =
+        share(sent + dropped, space.most_cross) + share(genome.outages.len() as u64, space.most_outages);
     Score {
         total: performance + weights.stall * stall - weights.trace * cost,
         performance,
@@ -144,6 +147,7 @@ pub fn score(
         used: mean(&used),
         cross: sent as u32,
         cross_dropped: dropped as u32,
+        timeouts: metered.flows[0].tcp.map_or(0, |tcp| tcp.timeouts as u32),
     }
 }
 

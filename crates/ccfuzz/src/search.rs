@@ -85,7 +85,8 @@ impl Search {
         let genomes: Vec<Genome> = next.into_iter().flatten().collect();
         let scores = evaluate(target, &genomes, &known, threads, progress);
         let fresh = scores.iter().filter(|(_, fresh)| *fresh).count();
-        let mut scored = genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
+        let mut scored =
+            genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
         let sizes = vec![self.plan.per_island; self.plan.islands];
         self.islands = sizes.into_iter().map(|size| ranked(scored.by_ref().take(size).collect())).collect();
         self.evaluations += fresh as u64;
@@ -126,7 +127,10 @@ impl Search {
         let Plan { islands, per_island, .. } = self.plan;
         let at = |island, place| {
             // Spread over the islands, one each, then a second one each.
-            visitors.get(place * islands + island).cloned().unwrap_or_else(|| self.fresh(target, island, place))
+            visitors
+                .get(place * islands + island)
+                .cloned()
+                .unwrap_or_else(|| self.fresh(target, island, place))
         };
         (0..islands).map(|island| (0..per_island).map(|place| at(island, place)).collect()).collect()
     }
@@ -230,7 +234,10 @@ fn evaluate(
 
 /// Scores genomes on so many threads, in their order.
 pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<Score> {
-    evaluate(target, genomes, &BTreeMap::new(), threads, &|_| {}).into_iter().map(|(score, _)| score).collect()
+    evaluate(target, genomes, &BTreeMap::new(), threads, &|_| {})
+        .into_iter()
+        .map(|(score, _)| score)
+        .collect()
 }
 
 #[cfg(test)]
@@ -244,7 +251,8 @@ mod tests {
     fn short(mode: &str) -> Target {
         let text = Preset::find("reno-low-rate").unwrap().scenario().text.replace("\"10s\"", "\"3s\"");
         let scenario = Scenario::parse(&text, Path::new("short.toml")).unwrap();
-        Target::new(scenario, mode.parse().unwrap(), crate::Aim::LowThroughput, crate::Weights::default()).unwrap()
+        Target::new(scenario, mode.parse().unwrap(), crate::Aim::LowThroughput, crate::Weights::default())
+            .unwrap()
     }
 
     fn small() -> Plan {

@@ -18,11 +18,14 @@ const GRIDS: [u32; 8] = [500_000, 200_000, 100_000, 50_000, 20_000, 10_000, 5_00
 /// The shortest stretch of a service that is made even, in microseconds.
 const SHORTEST_STRETCH: u32 = 100_000;
 
+/// How much of the score may be lost where nothing else is said: a twentieth of the link, for throughput.
+pub const TOLERANCE: f64 = 0.05;
+
 /// How to shrink.
 #[derive(Clone, Copy, Debug)]
 pub struct Shrinking {
-    /// How much of the score without its cost may be lost.
-    pub tolerance: f64,
+    /// What the score without its cost must still be; none keeps all but [`TOLERANCE`].
+    pub least: Option<f64>,
     /// Most simulations.
     pub budget: usize,
     /// Most at the same time.
@@ -30,9 +33,9 @@ pub struct Shrinking {
 }
 
 impl Default for Shrinking {
-    /// Five hundredths (of the link, for throughput), 4000 simulations, one at a time.
+    /// Nearly the same score, 4000 simulations, one at a time.
     fn default() -> Shrinking {
-        Shrinking { tolerance: 0.05, budget: 4_000, threads: 1 }
+        Shrinking { least: None, budget: 4_000, threads: 1 }
     }
 }
 
@@ -59,7 +62,7 @@ struct Shrinker<'a> {
 /// Shrinks `genome`; `progress` is told how many simulations were done.
 pub fn shrink(target: &Target, genome: &Genome, how: Shrinking, progress: &dyn Fn(usize)) -> Shrunk {
     let goal = target.evaluate(genome).goal(&target.weights);
-    let least = goal - how.tolerance;
+    let least = how.least.unwrap_or(goal - TOLERANCE);
     let mut shrinker = Shrinker { target, how, least, genome: genome.clone(), evaluations: 1, progress };
     shrinker.leave_out(|genome| &mut genome.cross);
     shrinker.leave_out(|genome| &mut genome.outages);
@@ -97,7 +100,8 @@ impl Shrinker<'_> {
                     list(&mut candidate).drain(start..(start + size).min(length));
                     candidate
                 };
-                let candidates: Vec<Genome> = starts.take_while(|&start| start < length).map(without).collect();
+                let candidates: Vec<Genome> =
+                    starts.take_while(|&start| start < length).map(without).collect();
                 match self.first_that_holds(&candidates) {
                     Some(index) => {
                         self.genome = candidates[index].clone();
@@ -194,7 +198,7 @@ mod tests {
         let goal = target.evaluate(&genome).goal(&target.weights);
         let how = Shrinking { budget: 400, threads: 2, ..Shrinking::default() };
         let shrunk = shrink(&target, &genome, how, &|_| {});
-        assert!(shrunk.score.goal(&target.weights) >= goal - how.tolerance);
+        assert!(shrunk.score.goal(&target.weights) >= goal - TOLERANCE);
         assert!(shrunk.genome.cross.len() < genome.cross.len() / 2, "{}", shrunk.genome.cross.len());
         let alone = shrink(&target, &genome, Shrinking { threads: 1, ..how }, &|_| {});
         assert_eq!(alone.genome, shrunk.genome);
@@ -205,7 +209,7 @@ mod tests {
         let target = target("link");
         let uneven: Vec<u32> = (0..4_000).map(|n| n / 20 * 20_000 + n % 20 * 100).collect();
         let genome = Genome { service: uneven.clone(), ..Genome::default() };
-        let how = Shrinking { budget: 100, tolerance: 2.0, ..Shrinking::default() };
+        let how = Shrinking { budget: 100, least: Some(-2.0), ..Shrinking::default() };
         let shrunk = shrink(&target, &genome, how, &|_| {});
         let gaps = shrunk.genome.service.windows(2).map(|pair| pair[1] - pair[0]);
         assert_eq!(gaps.max(), Some(1_000));

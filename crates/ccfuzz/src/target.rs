@@ -58,7 +58,9 @@ impl Target {
         let refuse = |what: &str| TargetError::Unsuitable(format!("{}: {what}", scenario.name));
         let link = &scenario.link;
         let capacity = link.rate.map(|rate| rate.bytes_in(scenario.duration).get());
-        let Some(bytes) = capacity else { return Err(refuse("a search needs a link with a constant `rate`")) };
+        let Some(bytes) = capacity else {
+            return Err(refuse("a search needs a link with a constant `rate`"));
+        };
         if link.queue.is_none() {
             return Err(refuse("a search needs a `queue`: the default depends on what is varied"));
         }
@@ -120,6 +122,8 @@ pub struct Preset {
     pub summary: &'static str,
     /// The controller under test.
     pub cc: &'static str,
+    /// What else the flow under test is, as a scenario has it.
+    pub flow: &'static str,
     /// Length of a run in seconds.
     pub seconds: u32,
     /// What is varied, unless something else is asked for.
@@ -128,12 +132,18 @@ pub struct Preset {
     pub aim: Aim,
 }
 
-/// The findings of the thesis, each beside its fix.
+/// SACK, delayed acknowledgements, snapshots overwritten by retransmissions, timeouts of a second or more: what the thesis tested.
+const TCP: &str = "source = \"tcp\"\nstack = \"ns3\"";
+/// quinn's state machine and its own controllers.
+const QUINN: &str = "source = \"quic\"\ncontrol = \"quinn\"\nmtu = \"1472B\"";
+
+/// The findings of the thesis, each beside its fix, and production code.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "bbr-stall",
         summary: "BBR that believes an original's late acknowledgement to be its retransmission's (section 7.4.1)",
         cc: "bbr:round_guard=off",
+        flow: TCP,
         seconds: 30,
         mode: "traffic",
         aim: Aim::LowThroughput,
@@ -142,6 +152,7 @@ pub const PRESETS: &[Preset] = &[
         name: "bbr-stall-fixed",
         summary: "the same with the thesis' fix: PROBE_RTT at a retransmission timeout",
         cc: "bbr:round_guard=off,timeout_probe=on",
+        flow: TCP,
         seconds: 30,
         mode: "traffic",
         aim: Aim::LowThroughput,
@@ -150,6 +161,7 @@ pub const PRESETS: &[Preset] = &[
         name: "cubic-burst",
         summary: "CUBIC whose slow start runs past ssthresh, as ns-3's (section 7.4.2)",
         cc: "cubic:ssthresh_cap=off",
+        flow: TCP,
         seconds: 10,
         mode: "traffic",
         aim: Aim::Loss,
@@ -158,6 +170,7 @@ pub const PRESETS: &[Preset] = &[
         name: "cubic-burst-fixed",
         summary: "CUBIC whose slow start stops at ssthresh",
         cc: "cubic",
+        flow: TCP,
         seconds: 10,
         mode: "traffic",
         aim: Aim::Loss,
@@ -166,6 +179,7 @@ pub const PRESETS: &[Preset] = &[
         name: "reno-low-rate",
         summary: "NewReno over TCP with SACK: bursts that hit every retransmission (section 7.4.3)",
         cc: "newreno",
+        flow: TCP,
         seconds: 10,
         mode: "traffic",
         aim: Aim::LowThroughput,
@@ -174,9 +188,37 @@ pub const PRESETS: &[Preset] = &[
         name: "bbr-delay",
         summary: "BBR that never sees the path's own round trip (section 7.4.3)",
         cc: "bbr",
+        flow: TCP,
         seconds: 10,
         mode: "traffic",
         aim: Aim::HighDelay,
+    },
+    Preset {
+        name: "quinn-newreno",
+        summary: "quinn-proto as it is, under its own NewReno",
+        cc: "newreno",
+        flow: QUINN,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::LowThroughput,
+    },
+    Preset {
+        name: "quinn-cubic",
+        summary: "quinn-proto as it is, under its own CUBIC",
+        cc: "cubic",
+        flow: QUINN,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::LowThroughput,
+    },
+    Preset {
+        name: "quinn-bbr",
+        summary: "quinn-proto as it is, under its own BBR, which draws on the system's randomness: runs differ a little",
+        cc: "bbr",
+        flow: QUINN,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::LowThroughput,
     },
 ];
 
@@ -186,13 +228,13 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets; TCP with SACK, delayed acknowledgements and timeouts of a second or more,
-    /// which begins after a second, so that cross traffic may be there first (seed 003, section 7.4; ccfuzz.md section 2).
+    /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets, and a flow that begins after a second, so that cross traffic may be there
+    /// first (seed 003, section 7.4; ccfuzz.md sections 2 and 9).
     pub fn scenario(&self) -> Scenario {
-        let Preset { name, summary, cc, seconds, .. } = self;
+        let Preset { name, summary, cc, flow, seconds, .. } = self;
         let text = format!(
             "name = \"{name}\"\ndescription = \"{summary}\"\nduration = \"{seconds}s\"\n\n[link]\nrate = \"12mbit\"\n\
-             delay = \"20ms\"\nqueue = \"droptail:100p\"\n\n[[flow]]\ncc = \"{cc}\"\nsource = \"tcp\"\nstack = \"ns3\"\n\
+             delay = \"20ms\"\nqueue = \"droptail:100p\"\n\n[[flow]]\ncc = \"{cc}\"\n{flow}\n\
              start = \"1s\"\n"
         );
         Scenario::parse(&text, Path::new(&format!("{name}.toml"))).expect("presets are sound")
@@ -216,7 +258,7 @@ mod tests {
             assert_eq!(target.space.slots, preset.seconds as usize * 1_000, "{}", preset.name);
             assert_eq!((target.from, target.propagation), (2, 20_000));
             let calm = target.evaluate(&Genome::default());
-            assert!(calm.used > 0.85 && calm.cross == 0, "{}: {calm:?}", preset.name);
+            assert!(calm.used > 0.6 && calm.cross == 0, "{}: {calm:?}", preset.name);
         }
     }
 
@@ -224,10 +266,13 @@ mod tests {
     fn what_cannot_be_searched_says_why() {
         let refusal = |text: &str, aim| {
             let scenario = Scenario::parse(text, Path::new("x.toml")).unwrap();
-            Target::new(scenario, "traffic".parse().unwrap(), aim, Weights::default()).unwrap_err().to_string()
+            Target::new(scenario, "traffic".parse().unwrap(), aim, Weights::default())
+                .unwrap_err()
+                .to_string()
         };
         let flow = "[[flow]]\ncc = \"cubic\"\nsource = \"tcp\"\n";
-        let steps = format!("duration = \"5s\"\n[link]\nsteps = [[\"0s\", \"1mbit\"]]\ndelay = \"5ms\"\n{flow}");
+        let steps =
+            format!("duration = \"5s\"\n[link]\nsteps = [[\"0s\", \"1mbit\"]]\ndelay = \"5ms\"\n{flow}");
         assert!(refusal(&steps, Aim::Loss).starts_with("x: a search needs a link with a constant"));
         let open = format!("duration = \"5s\"\n[link]\nrate = \"1mbit\"\ndelay = \"5ms\"\n{flow}");
         assert!(refusal(&open, Aim::Loss).contains("needs a `queue`"));

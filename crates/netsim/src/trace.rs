@@ -200,7 +200,10 @@ pub(crate) fn rising(body: &[u8], path: &Path, accepted: &'static str) -> Result
             return Err(refuse("at or after the line before it; times must never decrease"));
         }
         if numbers.len() == MAX_LINES {
-            return Err(TraceError::File { path: path.to_owned(), problem: "is longer than 50 million lines" });
+            return Err(TraceError::File {
+                path: path.to_owned(),
+                problem: "is longer than 50 million lines",
+            });
         }
         numbers.push(value);
     }

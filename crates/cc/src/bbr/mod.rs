@@ -33,8 +33,14 @@ pub const ENTRY: Entry = Entry {
         ("bw_rounds", "rounds the bandwidth's maximum is kept, 2 to 100 (default 10)"),
         ("min_rtt_window", "the smallest round trip is kept for this long, such as 10s"),
         ("policer", "look for policers, on or off (default on)"),
-        ("round_guard", "rounds end only on packets a round trip old, on (default) or off, as Linux and ns-3"),
-        ("timeout_probe", "PROBE_RTT at a retransmission timeout, the CC-Fuzz thesis' fix, on or off (default off)"),
+        (
+            "round_guard",
+            "rounds end only on packets a round trip old, on (default) or off, as Linux and ns-3",
+        ),
+        (
+            "timeout_probe",
+            "PROBE_RTT at a retransmission timeout, the CC-Fuzz thesis' fix, on or off (default off)",
+        ),
     ],
     page: include_str!("bbr.md"),
     build: |options, setup| Ok(Box::new(Bbr::new(Params::read(options)?, setup))),

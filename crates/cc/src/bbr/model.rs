@@ -98,7 +98,8 @@ impl Sampler {
         // trip.
         let age = newest.map_or(Span::ZERO, |newest| report.now - newest.sent_at);
         let believed = !self.guarded || age >= report.min_rtt;
-        let round = believed && sample.is_some_and(|s| self.rounds.update(s.then.delivered, report.delivered));
+        let round =
+            believed && sample.is_some_and(|s| self.rounds.update(s.then.delivered, report.delivered));
         Heard {
             now: report.now,
             acked,

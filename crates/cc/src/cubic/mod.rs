@@ -21,7 +21,10 @@ pub const ENTRY: Entry = Entry {
     options: &[
         ("hystart", "leave the first slow start by HyStart++, on or off (default on)"),
         ("fast_convergence", "a lower plateau after a loss below the last one, on or off (default on)"),
-        ("ssthresh_cap", "slow start stops at ssthresh within an acknowledgement, on (default) or off, as ns-3"),
+        (
+            "ssthresh_cap",
+            "slow start stops at ssthresh within an acknowledgement, on (default) or off, as ns-3",
+        ),
     ],
     page: include_str!("cubic.md"),
     build: |options, setup| {

@@ -96,14 +96,15 @@ pub struct Run {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  framewire fuzz shrink out/fuzz/bbr-stall-1      writes out/fuzz/bbr-stall-1/shrunk, a finding like the one it came from")]
+  framewire fuzz shrink out/fuzz/bbr-delay-1                    writes out/fuzz/bbr-delay-1/shrunk, a finding like the one it came from
+  framewire fuzz shrink out/fuzz/bbr-delay-1 --least 0.5        it may lose more, but not this")]
 pub struct Shrink {
     /// Folder of a finding or of a search
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// How much of the score, without what the network costs, may be lost
-    #[arg(long, default_value_t = 0.05)]
-    pub tolerance: f64,
+    /// What the score, without what the network costs, must still be; 0.05 less than it is if left out
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    pub least: Option<f64>,
     /// Runs at most
     #[arg(long, default_value_t = 4000)]
     pub budget: usize,

@@ -22,7 +22,7 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| args.folder.join("shrunk"));
     can_make_folder(&out)?;
     let bar = output::progress(args.budget as u64, "shrinking");
-    let how = Shrinking { tolerance: args.tolerance, budget: args.budget, threads: threads(args.threads) };
+    let how = Shrinking { least: args.least, budget: args.budget, threads: threads(args.threads) };
     let progress = |done: usize| bar.set_position(done as u64);
     let shrunk = ccfuzz::shrink::shrink(&found.target, &found.genome, how, &progress);
     bar.finish_and_clear();
@@ -33,8 +33,10 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
             json!({ "cross": found.genome.cross.len(), "outages": found.genome.outages.len(),
                     "score": found.record.score, "goal": found.goal() })
         };
-        output::json(&json!({ "before": of(&found), "after": of(&smaller), "evaluations": shrunk.evaluations,
-                              "folder": out }));
+        output::json(
+            &json!({ "before": of(&found), "after": of(&smaller), "evaluations": shrunk.evaluations,
+                              "folder": out }),
+        );
         return Ok(());
     }
     let mut table = Table::new(["", "cross packets", "outages", "score without cost"]);
@@ -91,7 +93,8 @@ pub fn replay(args: &Replay) -> Result<(), Failure> {
         for (folder, replayed) in &rows {
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let verdict = if replayed.holds() { "as expected" } else { "NOT AS EXPECTED" };
-            let cells = [name, replayed.expected.cc.clone(), format!("{:.3}", replayed.goal), bound(replayed)];
+            let cells =
+                [name, replayed.expected.cc.clone(), format!("{:.3}", replayed.goal), bound(replayed)];
             table.row(cells.into_iter().chain([verdict.to_owned()]));
         }
         print!("{table}");

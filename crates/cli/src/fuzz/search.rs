@@ -35,7 +35,10 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         let progress = |count: usize| bar.set_position(done + count as u64);
         let report = search.step(&target, &visitors, threads(args.threads), &progress);
         let speed = (search.evaluations - before) as f64 / begun.elapsed().as_secs_f64();
-        bar.set_message(format!("generation {:>3}  {speed:.0}/s  best {:.3}", report.generation, report.best.total));
+        bar.set_message(format!(
+            "generation {:>3}  {speed:.0}/s  best {:.3}",
+            report.generation, report.best.total
+        ));
         if best.is_none_or(|best| report.best.total > best) {
             finding(&search, &target, &report).write(&out).map_err(Failure::work)?;
             best = Some(report.best.total);
@@ -73,7 +76,10 @@ fn begin(args: &Run) -> Result<(Search, Target, PathBuf), Failure> {
     let out = args.out.clone().unwrap_or_else(usual);
     can_make_folder(&out)?;
     if out.join(CHECKPOINT).exists() {
-        let what = format!("{0} holds a search; --resume {0} goes on with it, --out begins elsewhere", out.display());
+        let what = format!(
+            "{0} holds a search; --resume {0} goes on with it, --out begins elsewhere",
+            out.display()
+        );
         return Err(Failure::Input(what));
     }
     make_folder(&out)?;
@@ -89,7 +95,9 @@ fn target(args: &Run) -> Result<Target, Failure> {
             Scenario::load(Path::new(name)).map_err(Failure::input)?
         }
         None => {
-            let what = format!("no target is called `{name}`; `framewire fuzz targets` lists them, or name a scenario file");
+            let what = format!(
+                "no target is called `{name}`; `framewire fuzz targets` lists them, or name a scenario file"
+            );
             return Err(Failure::Input(what));
         }
     };

@@ -17,7 +17,7 @@ const STEPS: u64 = 10_000_000;
 pub(super) type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// A formula's complaint.
-fn refuse<T>(what: impl Into<String>) -> Answer<T> {
+pub(super) fn refuse<T>(what: impl Into<String>) -> Answer<T> {
     Err(what.into().into())
 }
 
@@ -120,7 +120,10 @@ impl Instrument {
     fn register(self, engine: &mut Engine) {
         engine.register_fn(self.name, move |what: &str| -> Answer<Map> {
             let measured = (self.measure)(what).or_else(refuse)?;
-            Ok(measured.into_iter().map(|(name, number)| (name.into(), Dynamic::from_float(number))).collect())
+            Ok(measured
+                .into_iter()
+                .map(|(name, number)| (name.into(), Dynamic::from_float(number)))
+                .collect())
         });
     }
 }

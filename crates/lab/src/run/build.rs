@@ -72,14 +72,8 @@ pub(super) fn build(
     let rate = config.rate.clone();
     let bottleneck = world.add_link("bottleneck", config);
     let ways = Ways { bottleneck, feedback: feedback_config(scenario)? };
-    let mut built = Built {
-        world,
-        bottleneck,
-        hosts: Vec::new(),
-        rate,
-        intervals: Vec::new(),
-        originals: Vec::new(),
-    };
+    let mut built =
+        Built { world, bottleneck, hosts: Vec::new(), rate, intervals: Vec::new(), originals: Vec::new() };
     for index in 0..scenario.flows.len() {
         add_flow(&mut built, scenario, index, &ways)?;
     }
