@@ -215,7 +215,7 @@ pub struct Selection {
     /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Only those of one document: 000 (SQP), 001 (QUIC-DC), 002 (GCC and AQM), 003, 004, ours
+    /// Only those of one document: 000 (SQP), 001 (QUIC-DC), 002 (GCC and AQM), 003-ccfuzz, ours
     #[arg(long, value_name = "DOCUMENT")]
     pub seed: Option<String>,
     /// Folder of the experiments' files
