@@ -84,6 +84,7 @@ impl Estimator for Ours {
             recovering: None,
             delivered: 0,
             lost_bytes: 0,
+            in_order: 0,
             blob: &[],
         });
     }

@@ -152,6 +152,7 @@ mod tests {
             recovering: None,
             delivered: 0,
             lost_bytes: 0,
+            in_order: 0,
             blob: &[],
         }
     }

@@ -171,6 +171,9 @@ pub struct Report<'a> {
     pub delivered: u64,
     /// Bytes given up as lost over the connection's life; those that arrived after all are not taken back.
     pub lost_bytes: u64,
+    /// Stream bytes newly acknowledged in order, whether their arrival was known before or not: what a cumulative acknowledgement
+    /// of TCP's moved by. Zero of a sender that keeps no order, as QUIC's.
+    pub in_order: u64,
     /// What the controller's receiver half sent along; empty without one.
     pub blob: &'a [u8],
 }
@@ -278,6 +281,7 @@ pub(crate) mod tests {
             recovering: None,
             delivered: 0,
             lost_bytes: 0,
+            in_order: 0,
             blob: &[],
         }
     }

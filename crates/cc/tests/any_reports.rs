@@ -85,6 +85,7 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
             recovering: [None, Some(false), Some(true)][usize::from(step.what >> 5 & 3) % 3],
             delivered: step.delivered.1,
             lost_bytes: step.lost.1,
+            in_order: step.lost.1 / 2,
             blob: &step.blob,
         }),
     }

@@ -48,6 +48,9 @@ pub enum Command {
     /// Reproduce the papers' experiments and hold their claims against ours
     #[command(subcommand)]
     Lab(Lab),
+    /// Search for the network that a congestion controller can't take
+    #[command(subcommand)]
+    Fuzz(crate::fuzz::args::Fuzz),
     /// Measure the speed of this machine and build
     Bench(Bench),
     /// Encode a clip and send it over QUIC or UDP in real time
@@ -218,7 +221,7 @@ pub struct Selection {
     /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Only those of one document: 000 (SQP), 001 (QUIC-DC), 002 (GCC and AQM), 003, 004, ours
+    /// Only those of one document: 000 (SQP), 001 (QUIC-DC), 002 (GCC and AQM), 003-ccfuzz, ours
     #[arg(long, value_name = "DOCUMENT")]
     pub seed: Option<String>,
     /// Folder of the experiments' files
@@ -300,7 +303,7 @@ Examples:
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
 the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
-emulator against the simulator, `browser` the page of `framewire serve` in headless Chromium.
+emulator against the simulator, `fuzz` a generation of CC-Fuzz, `browser` the page of `framewire serve` in headless Chromium.
 
 `real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
   late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
@@ -336,6 +339,8 @@ pub enum Measured {
     Shadow,
     /// How exact the link emulator is (needs root)
     Link,
+    /// How fast `framewire fuzz` evaluates networks
+    Fuzz,
     /// A real browser that plays what `serve` sends it, behind a link whose rate drops
     Browser,
     /// All of them

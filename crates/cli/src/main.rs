@@ -11,6 +11,7 @@ mod controllers;
 mod demo;
 mod experiments;
 mod failure;
+mod fuzz;
 mod listing;
 mod live;
 mod operations;
@@ -59,6 +60,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Compare(args) => simulate::compare(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Lab(args) => experiments::lab(&args),
+        Command::Fuzz(args) => fuzz::fuzz(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),

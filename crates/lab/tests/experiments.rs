@@ -51,7 +51,14 @@ y_label = "Mbit/s"
 
 fn run(threads: usize, cache: Option<Cache>) -> (Experiment, Results) {
     let experiment = Experiment::parse(SMALL, Path::new("small.toml")).unwrap();
-    let how = Execution { commit: "test".into(), threads, cache, progress: &|_, _| {}, cpu_seconds: || 0.0 };
+    let how = Execution {
+        commit: "test".into(),
+        threads,
+        cache,
+        progress: &|_, _| {},
+        instruments: &[],
+        cpu_seconds: || 0.0,
+    };
     let results = execute(std::slice::from_ref(&experiment), &how).unwrap().remove(0);
     (experiment, results)
 }
@@ -110,6 +117,7 @@ fn a_wrong_formula_names_file_and_place() {
         threads: 1,
         cache: None,
         progress: &|_, _| {},
+        instruments: &[],
         cpu_seconds: || 0.0,
     };
     let error = execute(&[experiment], &how).unwrap_err().to_string();
@@ -129,6 +137,7 @@ fn claims_about_data_that_is_not_here_are_skipped() {
         threads: 1,
         cache: None,
         progress: &|_, _| {},
+        instruments: &[],
         cpu_seconds: || 0.0,
     };
     let results = execute(std::slice::from_ref(&experiment), &how).unwrap().remove(0);

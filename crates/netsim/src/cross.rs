@@ -4,13 +4,16 @@
 //! cbr       |  |  |  |  |  |  |     every size / rate
 //! poisson   | ||   |  |   ||  |     exponential gaps of the same mean
 //! onoff     ||||        |||||       constant rate while on; on and off last fixed or exponential times
+//! listed    |   || |        |       at given instants
 //! ```
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use units::{Bytes, Rate, Rng, Span, Time};
 
+use crate::instants::Instants;
 use crate::text::{self, TextError};
 
 /// When packets are sent.
@@ -124,18 +127,57 @@ impl fmt::Display for CrossTraffic {
 }
 
 /// A running source.
-pub(crate) struct Source {
-    pub traffic: CrossTraffic,
+pub(crate) enum Source {
+    Drawn(Drawn),
+    Listed(Listed),
+}
+
+impl Source {
+    /// Bytes of each IP packet.
+    pub fn size(&self) -> u32 {
+        match self {
+            Source::Drawn(drawn) => drawn.traffic.size,
+            Source::Listed(listed) => listed.size,
+        }
+    }
+
+    /// When the next packet is sent; [`Time::MAX`] for never.
+    pub fn next(&self) -> Time {
+        match self {
+            Source::Drawn(drawn) => drawn.next(),
+            Source::Listed(listed) => listed.instants.at(listed.index),
+        }
+    }
+
+    /// The packet of `next` has been sent; works out the one after.
+    pub fn step(&mut self) {
+        match self {
+            Source::Drawn(drawn) => drawn.step(),
+            Source::Listed(listed) => listed.index += 1,
+        }
+    }
+}
+
+/// Sends at given instants.
+pub(crate) struct Listed {
+    pub instants: Arc<Instants>,
+    pub size: u32,
+    pub index: usize,
+}
+
+/// Sends by a pattern.
+pub(crate) struct Drawn {
+    traffic: CrossTraffic,
     rng: Rng,
     gap: Span,
     next: Time,
     on_until: Time,
 }
 
-impl Source {
+impl Drawn {
     /// The source numbered `index` in its world; its random stream is `cross<index>`.
-    pub fn new(traffic: CrossTraffic, seed: u64, index: usize) -> Source {
-        let mut source = Source {
+    pub fn new(traffic: CrossTraffic, seed: u64, index: usize) -> Drawn {
+        let mut source = Drawn {
             gap: traffic.rate.time_to_send(Bytes::new(u64::from(traffic.size))).max(Span::from_nanos(1)),
             rng: Rng::stream(seed, &format!("cross{index}")),
             next: traffic.start,
@@ -152,13 +194,11 @@ impl Source {
         source
     }
 
-    /// When the next packet is sent; [`Time::MAX`] for never.
-    pub fn next(&self) -> Time {
+    fn next(&self) -> Time {
         if self.next < self.traffic.stop { self.next } else { Time::MAX }
     }
 
-    /// The packet of `next` has been sent; works out the one after.
-    pub fn step(&mut self) {
+    fn step(&mut self) {
         match self.traffic.pattern {
             Pattern::Constant => self.next += self.gap,
             Pattern::Poisson => {
@@ -192,7 +232,7 @@ mod tests {
     use super::*;
 
     fn sent(text: &str, until: Time) -> Vec<Time> {
-        let mut source = Source::new(text.parse().unwrap(), 1, 0);
+        let mut source = Drawn::new(text.parse().unwrap(), 1, 0);
         let mut times = Vec::new();
         while source.next() < until {
             times.push(source.next());

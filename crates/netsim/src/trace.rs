@@ -23,7 +23,7 @@ pub const MAX_LINES: usize = 50_000_000;
 const LINE_BITS: u64 = 12_000;
 
 /// Most bytes a trace file may unpack to: [`MAX_LINES`] of eleven characters (ten digits and the end of line).
-const MAX_BYTES: u64 = MAX_LINES as u64 * 11;
+pub(crate) const MAX_BYTES: u64 = MAX_LINES as u64 * 11;
 
 /// When a link may send. Never empty; milliseconds that never decrease and end above zero.
 #[derive(Debug, PartialEq, Eq)]
@@ -186,20 +186,28 @@ fn parse(text: &[u8], path: &Path) -> Result<MahimahiTrace, TraceError> {
     if body.is_empty() {
         return Err(file("is empty; it must hold at least one line"));
     }
-    let mut millis: Vec<u32> = Vec::new();
+    let millis = rising(body, path, "a whole number of milliseconds from 0 to 4294967295")?;
+    MahimahiTrace::from_millis(millis).ok_or_else(|| file("ends at 0 ms; its last line must be above zero"))
+}
+
+/// The numbers of a text, one a line, none below the one before; `accepted` says what a number counts.
+pub(crate) fn rising(body: &[u8], path: &Path, accepted: &'static str) -> Result<Vec<u32>, TraceError> {
+    let mut numbers: Vec<u32> = Vec::new();
     for (index, line) in body.split(|&byte| byte == b'\n').enumerate() {
         let refuse = |accepted| line_error(path, index + 1, line, accepted);
-        let value =
-            number(line).ok_or_else(|| refuse("a whole number of milliseconds from 0 to 4294967295"))?;
-        if millis.last().is_some_and(|&previous| value < previous) {
+        let value = number(line).ok_or_else(|| refuse(accepted))?;
+        if numbers.last().is_some_and(|&previous| value < previous) {
             return Err(refuse("at or after the line before it; times must never decrease"));
         }
-        if millis.len() == MAX_LINES {
-            return Err(file("is longer than 50 million lines"));
+        if numbers.len() == MAX_LINES {
+            return Err(TraceError::File {
+                path: path.to_owned(),
+                problem: "is longer than 50 million lines",
+            });
         }
-        millis.push(value);
+        numbers.push(value);
     }
-    MahimahiTrace::from_millis(millis).ok_or_else(|| file("ends at 0 ms; its last line must be above zero"))
+    Ok(numbers)
 }
 
 fn line_error(path: &Path, line: usize, found: &[u8], accepted: &'static str) -> TraceError {

@@ -12,6 +12,7 @@
 //! then cross traffic is sent, then links deliver; among equals the one added first goes first.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use record::{Event, NodeId, Shared, Tap};
 use units::{HostClock, Time};
@@ -19,7 +20,8 @@ use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
 use crate::config::LinkConfig;
-use crate::cross::{CrossTraffic, Source};
+use crate::cross::{CrossTraffic, Drawn, Listed, Source};
+use crate::instants::Instants;
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Route, Way};
@@ -48,6 +50,7 @@ const LIVELOCK: u32 = 1_000_000;
 pub struct World {
     seed: u64,
     recorder: Option<Shared>,
+    detailed: bool,
     now: Time,
     hosts: Vec<Host>,
     links: Vec<Link>,
@@ -68,6 +71,7 @@ impl World {
         World {
             seed,
             recorder,
+            detailed: true,
             now: Time::ZERO,
             hosts: Vec::new(),
             links: Vec::new(),
@@ -83,6 +87,16 @@ impl World {
         }
     }
 
+    /// Of all events, only [`Event::Delivered`] is recorded: what a measurement over many runs can afford.
+    ///
+    /// # Panics
+    /// If the world is no longer empty.
+    pub fn deliveries_only(mut self) -> World {
+        assert!(self.hosts.is_empty() && self.links.is_empty(), "what is recorded is decided first");
+        self.detailed = false;
+        self
+    }
+
     /// The tap for an endpoint that is about to become the next host, whose own clock is `clock`.
     pub fn next_host_tap(&self, clock: HostClock) -> Tap {
         self.later_host_tap(0, clock)
@@ -90,7 +104,8 @@ impl World {
 
     /// The tap of the host that is added after `others` more.
     pub fn later_host_tap(&self, others: u16, clock: HostClock) -> Tap {
-        self.tap(NodeId(self.hosts.len() as u16 + others), clock)
+        let node = NodeId(self.hosts.len() as u16 + others);
+        if self.detailed { self.tap(node, clock) } else { Tap::default() }
     }
 
     fn tap(&self, node: NodeId, clock: HostClock) -> Tap {
@@ -118,7 +133,8 @@ impl World {
         assert!(self.links.len() < usize::from(u16::MAX - FIRST_LINK_NODE), "too many links");
         let id = LinkId(self.links.len() as u16);
         let tap = self.tap(id.node(), HostClock::default());
-        self.links.push(Link::new(config, self.seed, name, tap.clone()));
+        let inner = if self.detailed { tap.clone() } else { Tap::default() };
+        self.links.push(Link::new(config, self.seed, name, inner));
         self.link_taps.push(tap);
         self.planned = false;
         id
@@ -140,8 +156,20 @@ impl World {
     /// # Panics
     /// If `links` is empty.
     pub fn add_cross(&mut self, traffic: CrossTraffic, flow: u16, links: &[LinkId]) {
+        let source = Drawn::new(traffic, self.seed, self.sources.len());
+        self.add_source(Source::Drawn(source), flow, links);
+    }
+
+    /// Adds a source that sends a packet of `size` bytes at each of `instants`, as [`add_cross`](World::add_cross) does.
+    ///
+    /// # Panics
+    /// If `links` is empty.
+    pub fn add_listed(&mut self, instants: Arc<Instants>, size: u32, flow: u16, links: &[LinkId]) {
+        self.add_source(Source::Listed(Listed { instants, size, index: 0 }), flow, links);
+    }
+
+    fn add_source(&mut self, source: Source, flow: u16, links: &[LinkId]) {
         let way = self.add_route(flow, links, None);
-        let source = Source::new(traffic, self.seed, self.sources.len());
         self.sources.push((source, way));
         self.planned = false;
     }
@@ -227,7 +255,7 @@ impl World {
             return;
         }
         self.planned = true;
-        let recorded = if self.recorder.is_some() { self.links.len() } else { 0 };
+        let recorded = if self.recorder.is_some() && self.detailed { self.links.len() } else { 0 };
         self.agenda = Agenda::new(self.hosts.len() + self.sources.len() + self.links.len() + recorded);
         for host in 0..self.hosts.len() {
             self.plan_host(host);
@@ -320,7 +348,7 @@ impl World {
     fn emit(&mut self, index: usize) {
         self.counters.cross += 1;
         let (source, way) = &mut self.sources[index];
-        let packet = Packet { route: way.route, ..Packet::bare(way.flow, source.traffic.size, self.now) };
+        let packet = Packet { route: way.route, ..Packet::bare(way.flow, source.size(), self.now) };
         let first = way.first;
         source.step();
         let next = source.next();

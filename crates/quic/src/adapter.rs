@@ -25,6 +25,10 @@ impl Adapter {
         Adapter { timing: Timing::new(Arc::new(Mutex::new(state)), epoch), initial_window }
     }
 
+    pub(crate) fn copy(&self) -> Adapter {
+        Adapter { timing: self.timing.clone(), initial_window: self.initial_window }
+    }
+
     /// The connection's timing, and a look at its controller.
     pub fn timing(&self) -> Timing {
         self.timing.clone()
@@ -70,7 +74,7 @@ impl Controller for Adapter {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Adapter { timing: self.timing.clone(), initial_window: self.initial_window })
+        Box::new(self.copy())
     }
 
     fn initial_window(&self) -> u64 {

@@ -232,6 +232,7 @@ impl State {
             recovering: None,
             delivered: self.ledger.delivered(),
             lost_bytes: self.ledger.lost_bytes(),
+            in_order: 0,
             blob: &[],
         });
         self.decision = self.controller.decision();

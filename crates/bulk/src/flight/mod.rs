@@ -93,8 +93,9 @@ pub(crate) struct Settled {
     pub lost: Vec<Lost>,
     /// Given up earlier, arrived after all.
     pub spurious: Vec<u64>,
-    /// Something new was acknowledged in order.
+    /// Something new was acknowledged in order: so many bytes.
     pub advanced: bool,
+    pub in_order: u64,
     /// A duplicate was reported.
     pub duplicate: bool,
     /// Oldest and newest send time among what can be timed.
@@ -116,6 +117,7 @@ impl Default for Settled {
             lost: Vec::with_capacity(ROOM),
             spurious: Vec::with_capacity(ROOM),
             advanced: false,
+            in_order: 0,
             duplicate: false,
             timed: None,
             echoed: None,
@@ -133,7 +135,7 @@ impl Settled {
         self.spurious.clear();
         self.arrived.clear();
         (self.advanced, self.duplicate, self.timeout_was_spurious) = (false, false, false);
-        (self.timed, self.echoed, self.newest) = (None, None, None);
+        (self.timed, self.echoed, self.newest, self.in_order) = (None, None, None, 0);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -382,6 +384,7 @@ impl Flight {
             self.first += 1;
         }
         if ack.ack > self.una {
+            out.in_order = ack.ack - self.una;
             self.una = ack.ack;
             out.advanced = true;
             self.sacked.advance(self.una);

@@ -141,6 +141,7 @@ impl Sender {
             recovering: Some(self.in_recovery()),
             delivered: self.flight.delivered(),
             lost_bytes: self.flight.lost(),
+            in_order: self.settled.in_order,
             blob: &[],
         };
         self.controller.on_feedback(&report);

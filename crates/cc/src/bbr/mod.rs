@@ -33,6 +33,14 @@ pub const ENTRY: Entry = Entry {
         ("bw_rounds", "rounds the bandwidth's maximum is kept, 2 to 100 (default 10)"),
         ("min_rtt_window", "the smallest round trip is kept for this long, such as 10s"),
         ("policer", "look for policers, on or off (default on)"),
+        (
+            "round_guard",
+            "rounds end only on packets a round trip old, on (default) or off, as Linux and ns-3",
+        ),
+        (
+            "timeout_probe",
+            "PROBE_RTT at a retransmission timeout, the CC-Fuzz thesis' fix, on or off (default off)",
+        ),
     ],
     page: include_str!("bbr.md"),
     build: |options, setup| Ok(Box::new(Bbr::new(Params::read(options)?, setup))),
@@ -65,6 +73,12 @@ pub struct Params {
     pub min_rtt_window: Span,
     /// Look for policers.
     pub policer: bool,
+    /// A round ends only on a packet at least a round trip old. Without, an acknowledgement of an original that is put down to
+    /// its retransmission ends one at once (CC-Fuzz, thesis section 7.4.1).
+    pub round_guard: bool,
+    /// A retransmission timeout begins PROBE_RTT, so that what is in flight comes in before more is sent again (the same place's
+    /// fix).
+    pub timeout_probe: bool,
 }
 
 impl Default for Params {
@@ -75,6 +89,8 @@ impl Default for Params {
             bw_rounds: 10,
             min_rtt_window: Span::from_secs(10),
             policer: true,
+            round_guard: true,
+            timeout_probe: false,
         }
     }
 }
@@ -89,6 +105,8 @@ impl Params {
             bw_rounds: options.number("bw_rounds", d.bw_rounds as f64, 2.0..=100.0)? as u64,
             min_rtt_window: window.max(Span::from_secs(1)),
             policer: options.switch("policer", d.policer)?,
+            round_guard: options.switch("round_guard", d.round_guard)?,
+            timeout_probe: options.switch("timeout_probe", d.timeout_probe)?,
         })
     }
 }
@@ -142,7 +160,7 @@ impl Bbr {
             mtu,
             mode: Mode::Startup,
             window,
-            sampler: Sampler::default(),
+            sampler: Sampler::new(params.round_guard),
             max_bw: Extremum::max(),
             min_rtt: MinRtt::new(params.min_rtt_window, params.min_rtt_window),
             full: FullPipe::default(),
@@ -237,6 +255,9 @@ impl Bbr {
             self.conservation = false;
             self.full.restart(Rate::ZERO);
             heard.round = true;
+            if self.params.timeout_probe && self.mode != Mode::ProbeRtt {
+                self.enter_probe_rtt();
+            }
         }
     }
 
@@ -296,9 +317,8 @@ impl Bbr {
     fn probe_rtt(&mut self, heard: &Heard) {
         let expired = self.min_rtt.update(heard);
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.mode = Mode::ProbeRtt;
             self.recovery.save(self.window, self.recovery.is_on());
-            self.dwell = Dwell::default();
+            self.enter_probe_rtt();
         }
         if self.mode == Mode::ProbeRtt && self.dwell.update(heard, MIN_PACKETS * self.mtu, &mut self.sampler)
         {
@@ -307,6 +327,11 @@ impl Bbr {
         if heard.acked > 0 {
             self.idle_restart = false;
         }
+    }
+
+    fn enter_probe_rtt(&mut self) {
+        self.mode = Mode::ProbeRtt;
+        self.dwell = Dwell::default();
     }
 
     fn leave_probe_rtt(&mut self, now: Time) {
@@ -500,6 +525,18 @@ mod tests {
         assert_eq!(bbr.next_timer(), Some(Time::from_millis(12_000)));
         bbr.probe_rtt(&heard(12_040));
         assert_eq!((bbr.mode, bbr.idle_restart), (Mode::ProbeBw, false));
+    }
+
+    #[test]
+    fn a_timeout_empties_the_pipe_if_asked_to() {
+        let mode_after = |timeout_probe| {
+            let mut bbr = Bbr { params: Params { timeout_probe, ..Params::default() }, ..cruising() };
+            let losses = [lost(50, 1500)];
+            let report = report(&[], &losses);
+            bbr.on_feedback(&Report { persistent_congestion: true, ..report });
+            bbr.mode
+        };
+        assert_eq!((mode_after(false), mode_after(true)), (Mode::ProbeBw, Mode::ProbeRtt));
     }
 
     #[test]

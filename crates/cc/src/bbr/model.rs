@@ -61,14 +61,27 @@ pub struct Heard {
 }
 
 /// Turns reports into [`Heard`], counting rounds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sampler {
     rounds: Rounds,
+    /// A round ends only on a packet at least a round trip old.
+    guarded: bool,
     /// Packets sent before more than this was delivered count as application-limited.
     app_limited_until: Option<u64>,
 }
 
+impl Default for Sampler {
+    fn default() -> Sampler {
+        Sampler { rounds: Rounds::default(), guarded: true, app_limited_until: None }
+    }
+}
+
 impl Sampler {
+    /// One that believes every acknowledgement, as Linux's and ns-3's do, unless `guarded`.
+    pub fn new(guarded: bool) -> Sampler {
+        Sampler { guarded, ..Sampler::default() }
+    }
+
     /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry.
     ///
     /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time runs dry
@@ -84,8 +97,9 @@ impl Sampler {
         // must not end a round. With a number per transmission it cannot happen; nor can two rounds end within a round
         // trip.
         let age = newest.map_or(Span::ZERO, |newest| report.now - newest.sent_at);
-        let round = sample
-            .is_some_and(|s| age >= report.min_rtt && self.rounds.update(s.then.delivered, report.delivered));
+        let believed = !self.guarded || age >= report.min_rtt;
+        let round =
+            believed && sample.is_some_and(|s| self.rounds.update(s.then.delivered, report.delivered));
         Heard {
             now: report.now,
             acked,

@@ -57,6 +57,7 @@ impl Wire {
             recovering: None,
             delivered: self.delivered,
             lost_bytes: self.lost,
+            in_order: 0,
             blob: &[],
         }
     }

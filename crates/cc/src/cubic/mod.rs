@@ -21,11 +21,17 @@ pub const ENTRY: Entry = Entry {
     options: &[
         ("hystart", "leave the first slow start by HyStart++, on or off (default on)"),
         ("fast_convergence", "a lower plateau after a loss below the last one, on or off (default on)"),
+        (
+            "ssthresh_cap",
+            "slow start stops at ssthresh within an acknowledgement, on (default) or off, as ns-3",
+        ),
     ],
     page: include_str!("cubic.md"),
     build: |options, setup| {
         let fast_convergence = options.switch("fast_convergence", true)?;
-        Ok(Box::new(Cubic::new(setup, options.switch("hystart", true)?, fast_convergence)))
+        let capped = options.switch("ssthresh_cap", true)?;
+        let cubic = Cubic::new(setup, options.switch("hystart", true)?, fast_convergence);
+        Ok(Box::new(Cubic { capped, ..cubic }))
     },
     receiver: None,
 };
@@ -58,6 +64,8 @@ pub struct Cubic {
     episode: Option<Episode>,
     hystart: Option<HyStart>,
     fast_convergence: bool,
+    /// Slow start stops at ssthresh within an acknowledgement. ns-3's does not (CC-Fuzz, thesis section 7.4.2).
+    capped: bool,
     srtt: Option<Span>,
     rttvar: Span,
     reported_at: Time,
@@ -76,6 +84,7 @@ impl Cubic {
             episode: None,
             hystart: hystart.then(HyStart::default),
             fast_convergence,
+            capped: true,
             srtt: None,
             rttvar: Span::ZERO,
             reported_at: Time::ZERO,
@@ -146,13 +155,21 @@ impl Cubic {
             self.hystart = None;
         }
         if report.limited {
-            let fresh = |acked: &&Acked| !self.epoch.covers(acked.sent_at);
-            let bytes: u64 = report.acked.iter().filter(fresh).map(|acked| u64::from(acked.size)).sum();
-            self.grow(report, bytes);
+            self.grow(report, self.counted(report));
         } else if let Some(started_at) = &mut self.curve.started_at {
             // RFC 9438 section 5.8: time in which the window was not the limit does not move along the curve.
             *started_at += report.now - self.reported_at;
         }
+    }
+
+    /// Bytes that let the window grow: those of packets sent since the last cut. In ns-3's slow start, all that an acknowledgement
+    /// moved by.
+    fn counted(&self, report: &Report<'_>) -> u64 {
+        if !self.capped && self.curve.in_slow_start() {
+            return report.in_order;
+        }
+        let fresh = |acked: &&Acked| !self.epoch.covers(acked.sent_at);
+        report.acked.iter().filter(fresh).map(|acked| u64::from(acked.size)).sum()
     }
 
     fn grow(&mut self, report: &Report<'_>, bytes: u64) {
@@ -162,7 +179,8 @@ impl Cubic {
             // cover hundreds of segments.
             let slowed = self.hystart.as_ref().map(|hystart| hystart.growth(bytes) as f64 / self.datagram);
             let wanted = slowed.unwrap_or(segments);
-            let grown = wanted.min(self.curve.ssthresh - self.curve.cwnd);
+            let room = if self.capped { self.curve.ssthresh - self.curve.cwnd } else { f64::INFINITY };
+            let grown = wanted.min(room);
             self.curve.cwnd += grown;
             segments = if grown < wanted { segments - grown } else { 0.0 };
         }
@@ -274,6 +292,16 @@ mod tests {
         (cubic.curve.ssthresh, cubic.curve.prior) = (50.0, 71.4);
         cubic.on_feedback(&report(&[acked(1, 300_000)], &[]));
         assert!((50.0..=51.0).contains(&cubic.curve.cwnd), "{}", cubic.curve.cwnd);
+    }
+
+    #[test]
+    fn without_the_cap_it_does_as_in_ns3() {
+        let mut cubic = Cubic { capped: false, ..cubic(1.0) };
+        cubic.curve.ssthresh = 50.0;
+        // Selectively acknowledged before, so that only the first segment is news.
+        let acks = [acked(1, 1000)];
+        cubic.on_feedback(&Report { in_order: 300_000, ..report(&acks, &[]) });
+        assert_eq!(cubic.curve.cwnd, 301.0);
     }
 
     #[test]

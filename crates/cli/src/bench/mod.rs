@@ -3,6 +3,7 @@
 mod browser;
 mod controllers;
 mod dumbbell;
+mod fuzz;
 #[cfg(target_os = "linux")]
 pub mod link;
 mod live;
@@ -58,6 +59,7 @@ const EACH: &[(Measured, Run)] = &[
     (Measured::Sim, |_| Ok(sim::run())),
     (Measured::Controllers, |_| Ok(controllers::run())),
     (Measured::Scale, |_| Ok(scale::run())),
+    (Measured::Fuzz, |_| Ok(fuzz::run())),
     (Measured::Live, |args| live::run(&input(args))),
     (Measured::Real, |_| real::run()),
     (Measured::Shadow, |_| shadow::run()),

@@ -67,6 +67,7 @@ fn title_of(document: &str) -> String {
         "ours" => "Our own".to_owned(),
         "002" => "GCC and active queue management (seed 002)".to_owned(),
         "003" => "Vantage, Prism, ViXNN, CC-Fuzz (seed 003)".to_owned(),
+        "003-ccfuzz" => "CC-Fuzz (seed 003, chapter 7)".to_owned(),
         "004" => "Vidaptive (seed 004)".to_owned(),
         other => other.to_owned(),
     }

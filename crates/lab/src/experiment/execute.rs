@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::cache::{Cache, Kept};
 use super::file::{Experiment, ExperimentError};
-use super::measure::{Measured, measure};
+use super::measure::{Instrument, Measured, measure};
 use super::probe::Probe;
 use super::value::Value;
 use crate::run::{RunOptions, run};
@@ -22,6 +22,8 @@ pub struct Execution<'a> {
     pub cache: Option<Cache>,
     /// Told how many runs are done, and of which experiment the last was.
     pub progress: &'a (dyn Fn(usize, &str) + Sync),
+    /// What formulas of runs may ask besides the run.
+    pub instruments: &'a [Instrument],
     /// Processor time of the calling thread in seconds, so that rows can say what they cost. Never steers anything.
     pub cpu_seconds: fn() -> f64,
 }
@@ -128,7 +130,7 @@ fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> 
     let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
     let outcome = run(scenario, &options).map_err(|error| refuse(error.to_string()))?;
     let hash = outcome.summary.hash.clone();
-    let metrics = measure(Probe::new(outcome), &experiment.metrics).map_err(refuse)?;
+    let metrics = measure(Probe::new(outcome), &experiment.metrics, how.instruments).map_err(refuse)?;
     let kept = Kept { hash, seconds: (how.cpu_seconds)() - begun, metrics };
     if let Some(cache) = &how.cache {
         cache.put(scenario, &experiment.metrics, &kept).map_err(|error| refuse(error.to_string()))?;

@@ -29,7 +29,7 @@ pub struct Experiment {
     pub id: String,
     /// A line for people.
     pub title: String,
-    /// The document whose figure or table this is: `000` to `004`, or `ours`.
+    /// The document whose figure or table this is: `000` to `004`, a part of one such as `003-ccfuzz`, or `ours`.
     pub seed: String,
     /// Where in the document.
     pub source: String,

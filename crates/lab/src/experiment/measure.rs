@@ -17,7 +17,7 @@ const STEPS: u64 = 10_000_000;
 pub(super) type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// A formula's complaint.
-fn refuse<T>(what: impl Into<String>) -> Answer<T> {
+pub(super) fn refuse<T>(what: impl Into<String>) -> Answer<T> {
     Err(what.into().into())
 }
 
@@ -135,6 +135,27 @@ const OF_FLOWS: [(&str, OfFlow); 5] = [
     ("frame_delay", Probe::frame_delays),
     ("psnr", Probe::psnrs),
 ];
+
+/// What another room measures, for formulas to ask: a function of a text that gives numbers by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Instrument {
+    /// The function's name.
+    pub name: &'static str,
+    /// What it gives; or what is wrong with the text.
+    pub measure: fn(&str) -> Result<BTreeMap<String, f64>, String>,
+}
+
+impl Instrument {
+    fn register(self, engine: &mut Engine) {
+        engine.register_fn(self.name, move |what: &str| -> Answer<Map> {
+            let measured = (self.measure)(what).or_else(refuse)?;
+            Ok(measured
+                .into_iter()
+                .map(|(name, number)| (name.into(), Dynamic::from_float(number)))
+                .collect())
+        });
+    }
+}
 
 struct Asker {
     engine: Engine,
@@ -303,6 +324,7 @@ fn known(probe: &Probe, flow: INT) -> Answer<usize> {
 pub(super) fn measure(
     probe: Probe,
     metrics: &BTreeMap<String, String>,
+    instruments: &[Instrument],
 ) -> Result<BTreeMap<String, Value>, String> {
     let mut asker = Asker { engine: engine(), probe: Rc::new(probe) };
     asker.distributions();
@@ -310,6 +332,7 @@ pub(super) fn measure(
     asker.simulated();
     asker.inner();
     asker.curves();
+    instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine));
     let mut found = BTreeMap::new();
     for (name, formula) in metrics {
         let result =

@@ -26,6 +26,7 @@ pub use cache::{Cache, Fingerprint};
 pub use data::data_file;
 pub use execute::{Execution, Results, count, execute};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
+pub use measure::Instrument;
 pub use points::Point;
 pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, RealRow, RealRun, within};
 pub use rows::{Verdict, VerdictRow, check, natural};

@@ -1,13 +1,13 @@
 //! The papers' closed forms, for formulas to hold claims against without running anything.
 
-use cc::{Options, Setup, sqp};
+use cc::{Acked, Delivery, Lost, Options, Report, Setup, sqp};
 use media::{Ask, Encoder, EncoderModel, ModelConfig, Table};
 use rhai::{Array, Dynamic, Engine};
 use session::RateControl;
 use session::rate::{self, Live, View};
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Ecn, Rate, Span, Time};
 
-use super::measure::{Answer, as_number};
+use super::measure::{Answer, as_number, refuse};
 
 /// SQP's step in Mbit/s and its reward (seed 000, section 4.4).
 const STEP: f64 = 0.32;
@@ -46,6 +46,14 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_fn("accepts", |controller: &str| {
         let built = controller.parse::<Options>().and_then(|o| cc::build(&o, &Setup::default()));
         built.is_ok()
+    });
+    engine.register_fn("window_after_jump", |controller: &str, segments: Dynamic| {
+        let setup = Setup { mtu: 1000, ..Setup::default() };
+        let built = controller.parse::<Options>().and_then(|o| cc::build(&o, &setup));
+        built.map_or_else(
+            |error| refuse(error.to_string()),
+            |cc| Ok(window_after_jump(cc, as_number(&segments)?)),
+        )
     });
     engine.register_fn("sqp_meeting_jain", |smooth: bool| meeting_jain(smooth));
     engine.register_fn("jain_of", |shares: Array| {
@@ -119,4 +127,43 @@ fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
         departed: &[],
     };
     Live::default().plan(&view).bitrate.as_f64() / 1e6
+}
+
+/// The window, in segments, of a controller that met a timeout with ten segments in its first window, and then one acknowledgement that
+/// moves by so many segments, all but one of which were known to have arrived (seed 003, section 7.4.2).
+fn window_after_jump(mut cc: Box<dyn cc::Controller>, segments: f64) -> f64 {
+    let at = Time::from_millis;
+    let delivery = Delivery::default();
+    let lost = [Lost { packet: 0, sent_at: at(10), size: 1000, frame: None, delivery }];
+    let acked = [Acked {
+        packet: 1,
+        sent_at: at(1_100),
+        arrived_at: None,
+        size: 1000,
+        ecn: Ecn::NotEct,
+        frame: None,
+        delivery,
+    }];
+    let report = |now| Report {
+        now: at(now),
+        acked: &[],
+        lost: &[],
+        spurious: &[],
+        in_flight: Bytes::new(1_000),
+        limited: true,
+        latest_rtt: Some(Span::from_millis(40)),
+        srtt: Span::from_millis(40),
+        rttvar: Span::from_millis(1),
+        min_rtt: Span::from_millis(40),
+        ce_marks: 0,
+        persistent_congestion: false,
+        recovering: None,
+        delivered: 10_000,
+        lost_bytes: 1_000,
+        in_order: 0,
+        blob: &[],
+    };
+    cc.on_feedback(&Report { lost: &lost, persistent_congestion: true, ..report(1_010) });
+    cc.on_feedback(&Report { acked: &acked, in_order: segments as u64 * 1_000, ..report(1_140) });
+    cc.decision().window.map_or(f64::INFINITY, |window| window.get() as f64 / 1_000.0)
 }

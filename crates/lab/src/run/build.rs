@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use cc::{OptionError, Options, ReceiverHalf};
 use netsim::{
-    CrossTraffic, Delay, HostConfig, HostId, Impairments, LinkConfig, LinkId, MahimahiTrace, Pattern,
-    Policer, QueueSpec, RateProcess, Reorder, Shaper, World,
+    CrossTraffic, Delay, HostConfig, HostId, Impairments, Instants, LinkConfig, LinkId, MahimahiTrace,
+    Pattern, Policer, QueueSpec, RateProcess, Reorder, Shaper, World,
 };
-use record::{Shared, Tap};
+use record::Tap;
 use session::{Policies, RateControl, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
 use units::{HostClock, Rate, Rng, Span, Time};
 
+use super::meter::Overlay;
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
 use super::{quic, tcp};
@@ -28,6 +29,10 @@ use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioEr
 pub(super) struct Built {
     /// The world.
     pub world: World,
+    /// The link all flows share.
+    pub bottleneck: LinkId,
+    /// Each flow's sender and receiver.
+    pub hosts: Vec<(HostId, HostId)>,
     /// The bottleneck's rate.
     pub rate: RateProcess,
     /// Each flow's time between frames.
@@ -53,22 +58,45 @@ pub(super) fn layout(scenario: &Scenario) -> Layout {
     }
 }
 
-/// The world of `scenario`; its events go to `recorder`.
-pub(super) fn build(scenario: &Scenario, recorder: Shared) -> Result<Built, ScenarioError> {
-    let mut world = World::new(scenario.seed, Some(recorder));
-    let config = bottleneck(scenario)?;
+/// Fills an empty `world` with what `scenario` says, but for what `overlay` says otherwise.
+pub(super) fn build(
+    scenario: &Scenario,
+    mut world: World,
+    overlay: &Overlay,
+) -> Result<Built, ScenarioError> {
+    let mut config = bottleneck(scenario)?;
+    if let Some(service) = &overlay.service {
+        config.rate = RateProcess::trace(service.clone());
+    }
+    config.impairments.blackouts.extend_from_slice(&overlay.outages);
     let rate = config.rate.clone();
     let bottleneck = world.add_link("bottleneck", config);
     let ways = Ways { bottleneck, feedback: feedback_config(scenario)? };
-    let mut built = Built { world, rate, intervals: Vec::new(), originals: Vec::new() };
+    let mut built =
+        Built { world, bottleneck, hosts: Vec::new(), rate, intervals: Vec::new(), originals: Vec::new() };
     for index in 0..scenario.flows.len() {
         add_flow(&mut built, scenario, index, &ways)?;
     }
     for (index, cross) in scenario.cross.iter().enumerate() {
         let flow = (scenario.flows.len() + index) as u16;
-        built.world.add_cross(cross_traffic(cross), flow, &[bottleneck]);
+        match &cross.instants {
+            Some(path) => {
+                let listed = instants(scenario, path, &format!("cross[{}]", index + 1))?;
+                built.world.add_listed(listed, cross.size.get() as u32, flow, &[bottleneck]);
+            }
+            None => built.world.add_cross(cross_traffic(cross), flow, &[bottleneck]),
+        }
+    }
+    if let Some(listed) = &overlay.cross {
+        let flow = (scenario.flows.len() + scenario.cross.len()) as u16;
+        built.world.add_listed(listed.clone(), netsim::DEFAULT_SIZE, flow, &[bottleneck]);
     }
     Ok(built)
+}
+
+fn instants(scenario: &Scenario, path: &Path, at: &str) -> Result<Arc<Instants>, ScenarioError> {
+    let listed = Instants::open(&scenario.beside(path));
+    listed.map(Arc::new).map_err(|error| scenario.error(format!("{at}.instants"), error.to_string()))
 }
 
 fn time(span: Span) -> Time {
@@ -163,6 +191,7 @@ fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -
     };
     connect(&mut built.world, scenario, index, ways, hosts);
     built.intervals.push(interval);
+    built.hosts.push(hosts);
     Ok(())
 }
 
@@ -317,13 +346,13 @@ fn connect(
 
 fn cross_traffic(cross: &Cross) -> CrossTraffic {
     let pattern = match cross.kind {
-        CrossKind::Cbr => Pattern::Constant,
+        CrossKind::Cbr | CrossKind::Listed => Pattern::Constant,
         CrossKind::Poisson => Pattern::Poisson,
         CrossKind::OnOff => Pattern::OnOff { on: cross.on, off: cross.off, exponential: true },
     };
     CrossTraffic {
         pattern,
-        rate: cross.rate,
+        rate: cross.rate.unwrap_or_default(),
         size: cross.size.get() as u32,
         start: time(cross.start),
         stop: cross.stop.map_or(Time::MAX, time),

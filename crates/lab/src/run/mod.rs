@@ -1,6 +1,7 @@
 //! Runs scenarios: builds the world, lets it run, and turns its events into an [`Outcome`].
 
 mod build;
+mod meter;
 mod pictures;
 mod quic;
 mod supply;
@@ -9,7 +10,7 @@ mod tcp;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use netsim::RateProcess;
+use netsim::{RateProcess, World};
 use record::{Fan, Hash, Shared};
 use units::{Span, Time};
 use wire::Media;
@@ -22,6 +23,7 @@ use crate::summary::{Context, Provenance, Summary, summarise};
 use crate::tables::Origin;
 
 pub use build::{Endpoints, bottleneck, endpoints};
+pub use meter::{FlowMeter, Metered, Overlay, meter};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +116,8 @@ pub fn run(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Outcome, Lab
     let layout = build::layout(scenario);
     let recorder = Arc::new(Mutex::new(Fan(Hash::default(), Collector::new(&layout, options.keep))));
     let shared: Shared = recorder.clone();
-    let mut built = build::build(scenario, shared)?;
+    let world = World::new(scenario.seed, Some(shared));
+    let mut built = build::build(scenario, world, &Overlay::default())?;
     for step in 1..=STEPS {
         let share = step as f64 / STEPS as f64;
         let until = if step == STEPS { scenario.duration } else { scenario.duration.mul_f64(share) };

@@ -8,7 +8,7 @@ use units::{HostClock, Rng};
 
 use super::build::{controller_of, receiver_host, sender_host};
 use super::tcp::INTERVAL;
-use crate::scenario::{Protection, Scenario, ScenarioError};
+use crate::scenario::{Control, Protection, Scenario, ScenarioError};
 
 /// Adds both ends of flow number `index`.
 pub(super) fn add(
@@ -19,8 +19,6 @@ pub(super) fn add(
     let flow = &scenario.flows[index];
     let mtu = flow.mtu.get() as u16;
     let (setup, _) = controller_of(scenario, index, u32::from(mtu), INTERVAL)?;
-    let congestion = Congestion::with(&flow.cc, setup)
-        .map_err(|error| scenario.error(format!("flow[{}].cc", index + 1), error.to_string()))?;
     let config = SimulatedConfig {
         seed: Rng::stream(scenario.seed, &format!("flow{index}/quic")).next_u64(),
         mtu,
@@ -34,7 +32,14 @@ pub(super) fn add(
         },
     };
     let tap = world.next_host_tap(HostClock::default());
-    let (sender, receiver) = simulated::pair(&config, congestion, tap);
+    let (sender, receiver) = match simulated::quinns(&flow.cc).filter(|_| flow.control == Control::Quinn) {
+        Some(factory) => simulated::pair_under(&config, factory, tap),
+        None => {
+            let congestion = Congestion::with(&flow.cc, setup)
+                .map_err(|error| scenario.error(format!("flow[{}].cc", index + 1), error.to_string()))?;
+            simulated::pair(&config, congestion, tap)
+        }
+    };
     let from = world.add_host(sender_host(flow), sender);
     let host = receiver_host(flow);
     let receiver = receiver.recorded(world.next_host_tap(host.clock));

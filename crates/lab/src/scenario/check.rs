@@ -7,7 +7,7 @@ use quic::Congestion;
 use units::{Bytes, Rate, Span};
 
 use super::error::Problem;
-use super::{Cross, Encoder, Flow, Link, Scenario, Supply};
+use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Scenario, Supply};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
@@ -182,6 +182,11 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     check_controller(&flow.cc, &format!("{at}.cc"))?;
     let policy = flow.rate.parse().and_then(|options| session::rate::build(&options));
     policy.map(drop).map_err(|error| Problem::new(format!("{at}.rate"), error.to_string()))?;
+    require(
+        flow.control == Control::Ours || flow.source == Supply::Quic,
+        format!("{at}.control"),
+        "only flows with source = \"quic\" run under quinn's own controllers",
+    )?;
     if flow.source == Supply::Quic {
         check_quic(flow, at)?;
     }
@@ -199,6 +204,11 @@ fn check_quic(flow: &Flow, at: &str) -> Checked {
         format!("{at}.workload"),
         "a flow of QUIC's sends `endless` or `transfer:1MB`, no pages",
     )?;
+    if flow.control == Control::Quinn {
+        let known = quic::simulated::QUINNS.contains(&flow.cc.as_str());
+        let what = format!("quinn brings {}, without options", quic::simulated::QUINNS.join(", "));
+        return require(known, format!("{at}.cc"), what);
+    }
     let runs = Congestion::with(&flow.cc, Setup::default());
     runs.map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error.to_string()))
 }
@@ -248,7 +258,14 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
 
 fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {
     check_times(cross.start, cross.stop, duration, at)?;
-    let possible = cross.rate > Rate::ZERO && cross.rate <= FASTEST;
+    let listed = cross.kind == CrossKind::Listed;
+    require(
+        listed == cross.instants.is_some(),
+        format!("{at}.instants"),
+        "a file of instants belongs to kind \"listed\", and to no other",
+    )?;
+    require(listed != cross.rate.is_some(), format!("{at}.rate"), "every kind but \"listed\" has a rate")?;
+    let possible = cross.rate.is_none_or(|rate| rate > Rate::ZERO && rate <= FASTEST);
     require(possible, format!("{at}.rate"), "a rate lies between 1bit and 1000gbit")?;
     let size = cross.size.get();
     require(
@@ -331,6 +348,14 @@ cc = \"sqp\"
             unsuitable
                 .starts_with("x.toml:8: flow[1].cc: sqp does not run under QUIC: it learns from frames"),
             "{unsuitable}"
+        );
+        assert_eq!(
+            with("cc = \"sqp\"", "cc = \"copa\"\nsource = \"quic\"\ncontrol = \"quinn\""),
+            "x.toml:8: flow[1].cc: quinn brings newreno, cubic, bbr, without options"
+        );
+        assert_eq!(
+            with("", "control = \"quinn\""),
+            "x.toml:9: flow[1].control: only flows with source = \"quic\" run under quinn's own controllers"
         );
         assert_eq!(
             with("", "[flow.encoder]\nfps = 1000.0"),
@@ -427,6 +452,14 @@ cc = \"sqp\"
         assert_eq!(
             with("", "name = \"a\"\n[[flow]]\ncc = \"fixed\"\nname = \"a\""),
             "x.toml:12: flow[2].name: another flow is called `a` too"
+        );
+        assert_eq!(
+            with("", "[[cross]]\nkind = \"listed\""),
+            "x.toml:9: cross[1].instants: a file of instants belongs to kind \"listed\", and to no other"
+        );
+        assert_eq!(
+            with("", "[[cross]]\nkind = \"cbr\""),
+            "x.toml:9: cross[1].rate: every kind but \"listed\" has a rate"
         );
         assert_eq!(
             with("delay = \"20ms\"", ""),

@@ -163,6 +163,17 @@ pub enum Protection {
     Tls,
 }
 
+/// Whose congestion control a QUIC flow is under.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Control {
+    /// Ours.
+    #[default]
+    Ours,
+    /// quinn's own of that name.
+    Quinn,
+}
+
 /// A TCP stack by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
@@ -202,6 +213,9 @@ pub struct Flow {
     /// QUIC: how packets are protected, `null` (the default) or `tls`.
     #[serde(default)]
     pub crypto: Protection,
+    /// QUIC: whose controller `cc` names, `ours` (the default) or `quinn`, which has `newreno`, `cubic` and `bbr`.
+    #[serde(default)]
+    pub control: Control,
     /// When it starts.
     #[serde(default, deserialize_with = "text::quantity")]
     pub start: Span,
@@ -373,6 +387,8 @@ pub enum CrossKind {
     Poisson,
     /// CBR in exponential bursts and pauses.
     OnOff,
+    /// A packet at each instant of a file.
+    Listed,
 }
 
 /// A source that listens to nobody.
@@ -381,9 +397,12 @@ pub enum CrossKind {
 pub struct Cross {
     /// Its shape.
     pub kind: CrossKind,
-    /// Its mean rate in wire bits (while on, for `onoff`).
-    #[serde(deserialize_with = "text::quantity")]
-    pub rate: Rate,
+    /// Its mean rate in wire bits (while on, for `onoff`); of all kinds but `listed`.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub rate: Option<Rate>,
+    /// `listed`: the file of instants, in microseconds, one a line; relative to the scenario's folder.
+    #[serde(default)]
+    pub instants: Option<PathBuf>,
     /// IP packet size.
     #[serde(default = "default_cross_size", deserialize_with = "text::quantity")]
     pub size: Bytes,

@@ -13,6 +13,7 @@ mod config;
 mod core;
 mod labels;
 mod null;
+mod own;
 mod receiver;
 mod seeded;
 mod sender;
@@ -23,6 +24,7 @@ mod tls;
 use record::Tap;
 
 pub use config::{Crypto, SimulatedConfig};
+pub use own::{QUINNS, quinns};
 pub use receiver::Receiver;
 pub use sender::{Factory, Sender};
 
@@ -38,8 +40,9 @@ pub fn pair(config: &SimulatedConfig, congestion: Congestion, tap: Tap) -> (Send
     (sender, Receiver::new(config, labels))
 }
 
-/// Both ends of a connection under a controller of quinn's own, to compare ours with. No packets are recorded.
-pub fn pair_under(config: &SimulatedConfig, factory: Factory) -> (Sender, Receiver) {
-    let sender = Sender::new(config, Controller::Quinns(factory), Tap::default(), None);
-    (sender, Receiver::new(config, None))
+/// Both ends of a connection under a controller of quinn's own ([`quinns`]). Recorded as under one of ours.
+pub fn pair_under(config: &SimulatedConfig, factory: Factory, tap: Tap) -> (Sender, Receiver) {
+    let labels = tap.is_on().then(Labels::shared);
+    let sender = Sender::new(config, Controller::Quinns(factory), tap, labels.clone());
+    (sender, Receiver::new(config, labels))
 }

@@ -12,6 +12,7 @@ use wire::{Endpoint, RxMeta, TxMeta};
 use super::SimulatedConfig;
 use super::core::Core;
 use super::labels::SharedLabels;
+use super::own::Recorded;
 use crate::Congestion;
 use crate::clock::Epoch;
 use crate::state::Totals;
@@ -23,7 +24,7 @@ pub type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 /// Whose congestion control a sender is under.
 pub(super) enum Controller {
     Ours(Congestion),
-    /// One of quinn's own, of which only the stream's progress is known.
+    /// One of quinn's own.
     Quinns(Factory),
 }
 
@@ -69,6 +70,9 @@ impl Sender {
         let (timed, factory): (bool, Factory) = match controller {
             Controller::Ours(congestion) => {
                 (congestion.is_timed(), Arc::new(congestion.recorded(epoch, tap.clone())))
+            }
+            Controller::Quinns(factory) if tap.is_on() => {
+                (false, Arc::new(Recorded { factory, epoch, tap: tap.clone() }))
             }
             Controller::Quinns(factory) => (false, factory),
         };

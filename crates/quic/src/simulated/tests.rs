@@ -185,7 +185,7 @@ fn newreno_in_the_adapter_does_what_quinns_does() {
         let memory = Arc::new(Mutex::new(Memory::default()));
         let factory = Arc::new(quinn_proto::congestion::NewRenoConfig::default());
         let world = World::new(config.seed, Some(memory.clone()));
-        let quinns = over(world, pair_under(&config, factory), queue, until);
+        let quinns = over(world, pair_under(&config, factory, Tap::default()), queue, until);
         (ours, figures(&quinns, SECONDS as f64, &memory))
     };
     for queue in ["droptail:20ms", "droptail:40ms", "droptail:120ms"] {

@@ -52,6 +52,7 @@ impl Sender {
             recovering: None,
             delivered: self.ledger.delivered(),
             lost_bytes: self.ledger.lost(),
+            in_order: 0,
             blob,
         };
         self.controller.on_feedback(&report);

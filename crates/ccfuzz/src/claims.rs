@@ -1,0 +1,191 @@
+//! What the lab's experiments ask of CC-Fuzz: `ccfuzz("search bbr-stall generations=10 ...")` and the like in their formulas.
+//!
+//! | text | numbers |
+//! |---|---|
+//! | `plan` | the settings of a search and of its network |
+//! | `distribute` | counts and ratios of DISTPACKETS over five seeds |
+//! | `search TARGET ...` | what a search found, and when |
+//! | `compare TARGET ... seeds=5` | medians of the best score, genetic and random, of as many simulations |
+//!
+//! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `random`, `free`.
+
+use std::collections::BTreeMap;
+
+use lab::experiment::Instrument;
+use units::Rng;
+
+use crate::distribute::distribute_seen;
+use crate::plan::{Plan, Strategy};
+use crate::score::Weights;
+use crate::search::{Report, Search};
+use crate::target::{Preset, Target};
+
+/// CC-Fuzz as an instrument of the lab.
+pub const INSTRUMENT: Instrument = Instrument { name: "ccfuzz", measure };
+
+type Numbers = BTreeMap<String, f64>;
+
+fn measure(text: &str) -> Result<Numbers, String> {
+    let mut words = text.split_whitespace();
+    match words.next() {
+        Some("plan") => Ok(plan()),
+        Some("distribute") => Ok(distributed()),
+        Some("search") => Ok(Errand::read(words)?.search()),
+        Some("compare") => Ok(Errand::read(words)?.compare()),
+        _ => {
+            Err(format!("`{text}` is nothing ccfuzz measures; it knows plan, distribute, search and compare"))
+        }
+    }
+}
+
+fn numbers(pairs: impl IntoIterator<Item = (&'static str, f64)>) -> Numbers {
+    pairs.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
+}
+
+fn plan() -> Numbers {
+    let plan = Plan::default();
+    let scenario = Preset::find("bbr-stall").expect("it is in the list").scenario();
+    let stack = scenario.flows[0].stack.config;
+    numbers([
+        ("population", plan.population() as f64),
+        ("islands", plan.islands as f64),
+        ("elite", plan.elite as f64),
+        ("crossover", plan.crossover),
+        ("migrants", plan.migrants),
+        ("migrate_every", f64::from(plan.migrate_every)),
+        ("mbit", scenario.link.rate.unwrap_or_default().as_f64() / 1e6),
+        ("delay_ms", scenario.link.delay.unwrap_or_default().as_millis_f64()),
+        ("least_timeout_s", stack.rto_min.as_secs_f64()),
+    ])
+}
+
+/// 10 000 packets over 10 s, as figure 7.3 has them.
+fn distributed() -> Numbers {
+    let (mut exact, mut least, mut most) = (0.0, f64::INFINITY, 0.0_f64);
+    for seed in 1..=5 {
+        let mut rng = Rng::stream(seed, "figure 7.3");
+        let instants = distribute_seen(10_000, 0, 10_000_000, Some(50_000), &mut rng, |ratios| {
+            least = least.min(ratios.left).min(ratios.right);
+            most = most.max(ratios.left).max(ratios.right);
+        });
+        exact += f64::from(instants.len() == 10_000 && instants.is_sorted());
+    }
+    numbers([("exact", exact), ("least", least), ("most", most)])
+}
+
+/// A search that a formula asks for.
+struct Errand {
+    target: Target,
+    plan: Plan,
+    generations: u32,
+    seeds: u64,
+}
+
+impl Errand {
+    fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Errand, String> {
+        let name = words.next().unwrap_or_default();
+        let preset = Preset::find(name).ok_or_else(|| format!("no target is called `{name}`"))?;
+        let settings: BTreeMap<&str, &str> = words.filter_map(|word| word.split_once('=')).collect();
+        let mut target = preset.target();
+        if let Some(mode) = settings.get("mode") {
+            target.mode = mode.parse()?;
+        }
+        if settings.contains_key("free") {
+            target.weights = Weights { trace: 0.0, ..Weights::default() };
+        }
+        if let Some(cc) = settings.get("cc") {
+            target = target.with_cc(cc).map_err(|error| error.to_string())?;
+        }
+        let number = |key: &str, usual: u64| match settings.get(key) {
+            Some(text) => text.parse().map_err(|_| format!("`{key}={text}` is no whole number")),
+            None => Ok(usual),
+        };
+        let size = Plan::of_size(number("population", 500)? as usize, number("islands", 20)? as usize);
+        let plan = size.map_err(|error| error.to_string())?;
+        let random = settings.contains_key("random");
+        let strategy = if random { Strategy::Random } else { Strategy::Genetic };
+        let plan = Plan { seed: number("seed", 1)?, strategy, ..plan };
+        Ok(Errand {
+            target,
+            plan,
+            generations: number("generations", 50)? as u32,
+            seeds: number("seeds", 5)?,
+        })
+    }
+
+    fn run(&self, plan: Plan) -> (Search, Vec<Report>) {
+        let mut search = Search::new(plan);
+        let step = |_| search.step(&self.target, &[], 1, &|_| {});
+        let reports = (0..self.generations).map(step).collect();
+        (search, reports)
+    }
+
+    fn search(&self) -> Numbers {
+        let (search, reports) = self.run(self.plan);
+        let best = search.best().expect("there was a generation");
+        let goal = |report: &Report| report.best.goal(&self.target.weights);
+        let found = reports.iter().position(|report| report.best.total >= best.score.total).unwrap_or(0);
+        let last = reports[reports.len() - 1];
+        numbers([
+            ("generation", found as f64),
+            ("evaluations", search.evaluations as f64),
+            ("goal", goal(&last)),
+            ("performance", best.score.performance),
+            ("stall", best.score.stall),
+            ("used", best.score.used),
+            ("cross", f64::from(best.score.cross)),
+            ("timeouts", f64::from(best.score.timeouts)),
+            ("worst_20", last.worst_20),
+            ("worst_20_used", last.worst_20_used),
+            ("after", after(&self.target.course(&best.genome))),
+        ])
+    }
+
+    fn compare(&self) -> Numbers {
+        let best = |strategy, seed| {
+            let (search, _) = self.run(Plan { strategy, seed, ..self.plan });
+            search.best().expect("there was a generation").score.total
+        };
+        let median = |strategy| {
+            let mut all: Vec<f64> = (1..=self.seeds).map(|seed| best(strategy, seed)).collect();
+            all.sort_unstable_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        numbers([("genetic", median(Strategy::Genetic)), ("random", median(Strategy::Random))])
+    }
+}
+
+/// Mean use from the first window of the first second below a twentieth to the end: what is left after the trigger. One if the flow
+/// never stalls for a second.
+fn after(course: &[f64]) -> f64 {
+    const STALLED: f64 = 0.05;
+    let trigger = course.windows(2).position(|pair| pair.iter().all(|&used| used < STALLED));
+    trigger.map_or(1.0, |at| course[at..].iter().sum::<f64>() / (course.len() - at) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_formulas_ask_is_answered_or_refused() {
+        assert_eq!(measure("plan").unwrap()["population"], 500.0);
+        let ratios = measure("distribute").unwrap();
+        assert!(ratios["exact"] == 5.0 && ratios["least"] >= 0.5 && ratios["most"] <= 2.0);
+        let found = measure("search reno-low-rate population=4 islands=2 generations=2 seed=3").unwrap();
+        assert!(found["evaluations"] >= 5.0 && found["after"] <= 1.0, "{found:?}");
+        let compared = measure("compare cubic-burst population=4 islands=2 generations=2 seeds=1").unwrap();
+        assert!(compared["genetic"].is_finite() && compared["random"].is_finite());
+        for (text, what) in
+            [("x", "knows plan"), ("search x", "no target"), ("search bbr-delay seed=x", "whole number")]
+        {
+            assert!(measure(text).unwrap_err().contains(what), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_trigger_is_where_it_stops() {
+        assert!((after(&[1.0, 0.0, 1.0, 0.0, 0.0, 0.3]) - 0.1).abs() < 1e-9);
+        assert_eq!(after(&[1.0, 0.0, 1.0]), 1.0);
+    }
+}

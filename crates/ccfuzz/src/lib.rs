@@ -1,0 +1,32 @@
+//! CC-Fuzz: a genetic search for the network that a congestion controller can't take (seed 003, chapter 7).
+//!
+//! ```text
+//!  Genome   when the link serves, when cross traffic arrives, when packets are lost
+//!    | overlay
+//!  Target   a scenario's run -> Score: how badly flow 1 fared, less what the genome cost
+//!    | rank
+//!  Search   islands: elite, crossover, mutation; migration; the next generation
+//!    | best
+//!  shrink   the least of it that still shows the same -> an ordinary scenario with its trace
+//! ```
+//!
+//! A search is a function of target, plan and seed: every random draw has a stream named after generation, island and place, so
+//! that neither threads nor an interruption change a bit of it.
+
+pub mod checkpoint;
+pub mod claims;
+mod distribute;
+pub mod finding;
+mod genome;
+mod plan;
+mod score;
+mod search;
+pub mod shrink;
+mod target;
+
+pub use distribute::{Ratios, distribute, distribute_seen};
+pub use genome::{Genome, Mode, Outage, Space};
+pub use plan::{Plan, PlanError, Strategy};
+pub use score::{Aim, Score, Weights};
+pub use search::{Individual, Report, Search};
+pub use target::{PRESETS, Preset, Target, TargetError};

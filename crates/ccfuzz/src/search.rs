@@ -1,0 +1,312 @@
+//! Generations.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use units::Rng;
+
+use crate::genome::Genome;
+use crate::plan::{Plan, Strategy};
+use crate::score::Score;
+use crate::target::Target;
+
+/// Worst networks of a generation whose mean is followed (figure 7.4d).
+const FOLLOWED: usize = 20;
+/// A score that rises by less stands still (ccfuzz.md section 9: 1 %, here of the link or of 100 ms).
+pub const RISE: f64 = 0.01;
+
+/// A network and how the flow fared in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Individual {
+    /// The network.
+    pub genome: Genome,
+    /// Its score.
+    pub score: Score,
+}
+
+/// What a generation came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Report {
+    /// Its number; the first is 0.
+    pub generation: u32,
+    /// Simulations it took.
+    pub evaluations: usize,
+    /// Its best score.
+    pub best: Score,
+    /// Mean performance of its best twenty.
+    pub worst_20: f64,
+    /// Mean share of what was available that the flow used, in its best twenty.
+    pub worst_20_used: f64,
+}
+
+/// A search under way.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// How it goes about it.
+    pub plan: Plan,
+    /// Islands of scored networks, each from its best to its worst; empty before the first generation.
+    pub islands: Vec<Vec<Individual>>,
+    /// Generations so far.
+    pub generations: u32,
+    /// Simulations so far.
+    pub evaluations: u64,
+    /// The best score when it last rose by more than [`RISE`], and how many generations ago that was.
+    pub mark: Option<f64>,
+    /// See `mark`.
+    pub stale: u32,
+}
+
+impl Search {
+    /// A search that has not begun.
+    pub fn new(plan: Plan) -> Search {
+        Search { plan, islands: Vec::new(), generations: 0, evaluations: 0, mark: None, stale: 0 }
+    }
+
+    /// The best network so far, once there is one.
+    pub fn best(&self) -> Option<&Individual> {
+        // Of equals the one on the lowest island.
+        let bests = self.islands.iter().filter_map(|island| island.first());
+        bests.reduce(|best, other| if other.score.total > best.score.total { other } else { best })
+    }
+
+    /// Breeds and scores the next generation on so many threads; the result does not depend on their number. `visitors` take the
+    /// place of the first ones of the first generation; `progress` is told how many are done.
+    pub fn step(
+        &mut self,
+        target: &Target,
+        visitors: &[Genome],
+        threads: usize,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Report {
+        let next = if self.islands.is_empty() { self.first(target, visitors) } else { self.bred(target) };
+        let known: BTreeMap<u128, Score> =
+            self.islands.iter().flatten().map(|one| (one.genome.fingerprint(), one.score)).collect();
+        let genomes: Vec<Genome> = next.into_iter().flatten().collect();
+        let scores = evaluate(target, &genomes, &known, threads, progress);
+        let fresh = scores.iter().filter(|(_, fresh)| *fresh).count();
+        let mut scored =
+            genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
+        let sizes = vec![self.plan.per_island; self.plan.islands];
+        self.islands = sizes.into_iter().map(|size| ranked(scored.by_ref().take(size).collect())).collect();
+        self.evaluations += fresh as u64;
+        self.generations += 1;
+        let report = self.report(fresh);
+        match self.mark {
+            Some(mark) if report.best.total <= mark + RISE => self.stale += 1,
+            _ => (self.mark, self.stale) = (Some(report.best.total), 0),
+        }
+        report
+    }
+
+    fn report(&self, evaluations: usize) -> Report {
+        let mut all: Vec<&Individual> = self.islands.iter().flatten().collect();
+        all.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
+        let followed = &all[..FOLLOWED.min(all.len())];
+        let mean = |of: fn(&Score) -> f64| {
+            followed.iter().map(|one| of(&one.score)).sum::<f64>() / followed.len() as f64
+        };
+        Report {
+            generation: self.generations - 1,
+            evaluations,
+            best: all[0].score,
+            worst_20: mean(|score| score.performance),
+            worst_20_used: mean(|score| score.used),
+        }
+    }
+
+    fn rng(&self, island: usize, place: usize) -> Rng {
+        Rng::stream(self.plan.seed, &format!("ccfuzz/{}/{island}/{place}", self.generations))
+    }
+
+    fn fresh(&self, target: &Target, island: usize, place: usize) -> Genome {
+        Genome::fresh(target.mode, &target.space, &mut self.rng(island, place))
+    }
+
+    fn first(&self, target: &Target, visitors: &[Genome]) -> Vec<Vec<Genome>> {
+        let Plan { islands, per_island, .. } = self.plan;
+        let at = |island, place| {
+            // Spread over the islands, one each, then a second one each.
+            visitors
+                .get(place * islands + island)
+                .cloned()
+                .unwrap_or_else(|| self.fresh(target, island, place))
+        };
+        (0..islands).map(|island| (0..per_island).map(|place| at(island, place)).collect()).collect()
+    }
+
+    fn bred(&mut self, target: &Target) -> Vec<Vec<Genome>> {
+        if self.generations.is_multiple_of(self.plan.migrate_every) {
+            self.migrate();
+        }
+        (0..self.plan.islands).map(|island| self.children(target, island)).collect()
+    }
+
+    /// The best of each island take the place of the worst of the next: a ring.
+    fn migrate(&mut self) {
+        let count = self.plan.leaving();
+        let leaving: Vec<Vec<Individual>> =
+            self.islands.iter().map(|island| island[..count].to_vec()).collect();
+        for (index, migrants) in leaving.into_iter().enumerate() {
+            let goal = (index + 1) % self.islands.len();
+            let mut island = std::mem::take(&mut self.islands[goal]);
+            island.truncate(self.plan.per_island - count);
+            island.extend(migrants);
+            self.islands[goal] = ranked(island);
+        }
+    }
+
+    fn children(&self, target: &Target, index: usize) -> Vec<Genome> {
+        let island = &self.islands[index];
+        let Plan { elite, per_island, anneal, strategy, .. } = self.plan;
+        let mode = target.mode;
+        // A service has one parent (section 7.3.2).
+        let two_parents = if mode.traffic || mode.loss { self.plan.crossovers() } else { 0 };
+        let child = |place: usize| {
+            let mut rng = self.rng(index, place);
+            if place < elite {
+                return island[place].genome.clone();
+            }
+            if strategy == Strategy::Random {
+                return Genome::fresh(mode, &target.space, &mut rng);
+            }
+            let parent = &island[pick(island.len(), &mut rng)].genome;
+            if place < elite + two_parents {
+                let other = &island[pick(island.len(), &mut rng)].genome;
+                return parent.crossed(other, &target.space, &mut rng);
+            }
+            let annealed = (anneal && mode.link).then(|| parent.annealed());
+            annealed.as_ref().unwrap_or(parent).mutated(mode, &target.space, &mut rng)
+        };
+        (0..per_island).map(child).collect()
+    }
+}
+
+/// Best first; among equals the one bred first.
+fn ranked(mut island: Vec<Individual>) -> Vec<Individual> {
+    island.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
+    island
+}
+
+/// A rank, from 0: each with a probability of one over its number from 1 (section 7.3.5).
+fn pick(count: usize, rng: &mut Rng) -> usize {
+    let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
+    let mut left = rng.uniform() * harmonic;
+    for rank in 0..count {
+        left -= 1.0 / (rank + 1) as f64;
+        if left < 0.0 {
+            return rank;
+        }
+    }
+    count - 1
+}
+
+/// Scores genomes, in their order, with whether each took a simulation; those of `known` need none.
+fn evaluate(
+    target: &Target,
+    genomes: &[Genome],
+    known: &BTreeMap<u128, Score>,
+    threads: usize,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Vec<(Score, bool)> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let slots: Vec<Mutex<Option<(Score, bool)>>> = genomes.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            // Each index goes to one thread alone.
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(genome) = genomes.get(index) else { break };
+            let old = known.get(&genome.fingerprint()).map(|score| (*score, false));
+            let score = old.unwrap_or_else(|| (target.evaluate(genome), true));
+            *slots[index].lock().expect("nothing panics here") = Some(score);
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(genomes.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let taken = slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here"));
+    taken.map(|score| score.expect("every genome was taken by a thread")).collect()
+}
+
+/// Scores genomes on so many threads, in their order.
+pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<Score> {
+    evaluate(target, genomes, &BTreeMap::new(), threads, &|_| {})
+        .into_iter()
+        .map(|(score, _)| score)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Preset;
+    use lab::scenario::Scenario;
+    use std::path::Path;
+
+    /// A run of three seconds: enough to tell one population from another.
+    fn short(mode: &str) -> Target {
+        let text = Preset::find("reno-low-rate").unwrap().scenario().text.replace("\"10s\"", "\"3s\"");
+        let scenario = Scenario::parse(&text, Path::new("short.toml")).unwrap();
+        Target::new(scenario, mode.parse().unwrap(), crate::Aim::LowThroughput, crate::Weights::default())
+            .unwrap()
+    }
+
+    fn small() -> Plan {
+        Plan { seed: 5, migrate_every: 3, ..Plan::of_size(12, 3).unwrap() }
+    }
+
+    fn searched(target: &Target, plan: Plan, generations: u32, threads: usize) -> Search {
+        let mut search = Search::new(plan);
+        (0..generations).for_each(|_| _ = search.step(target, &[], threads, &|_| {}));
+        search
+    }
+
+    #[test]
+    fn ranks_are_picked_by_one_over_rank() {
+        let mut rng = Rng::stream(1, "x");
+        let mut counts = [0; 25];
+        (0..100_000).for_each(|_| counts[pick(25, &mut rng)] += 1);
+        // ccfuzz.md section 4.
+        for (rank, share) in [0.262, 0.131, 0.087, 0.066, 0.052].into_iter().enumerate() {
+            assert!((f64::from(counts[rank]) / 1e5 - share).abs() < 0.006, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_search_does_not_depend_on_threads() {
+        for mode in ["traffic", "link"] {
+            let target = short(mode);
+            let (one, many) = (searched(&target, small(), 10, 1), searched(&target, small(), 10, 4));
+            assert_eq!(one.islands, many.islands, "{mode}");
+            assert_eq!(one.evaluations, many.evaluations);
+        }
+    }
+
+    #[test]
+    fn the_best_is_never_lost_and_known_networks_are_not_run_again() {
+        let target = short("traffic");
+        let mut search = Search::new(small());
+        let mut best = f64::NEG_INFINITY;
+        for generation in 0..8 {
+            let report = search.step(&target, &[], 2, &|_| {});
+            assert!(report.best.total >= best, "{report:?}");
+            assert!(report.generation == generation && report.evaluations <= 12);
+            assert!(generation == 0 || report.evaluations <= 9, "the elite is known: {report:?}");
+            best = report.best.total;
+        }
+        assert_eq!(search.best().unwrap().score.total, best);
+    }
+
+    #[test]
+    fn visitors_come_first_and_stay_if_they_are_good() {
+        let target = short("traffic");
+        let found = searched(&target, small(), 6, 2).best().unwrap().clone();
+        let mut other = Search::new(Plan { seed: 6, ..small() });
+        let report = other.step(&target, std::slice::from_ref(&found.genome), 2, &|_| {});
+        assert!(report.best.total >= found.score.total);
+    }
+}

@@ -1,0 +1,175 @@
+//! `framewire fuzz run`.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ccfuzz::finding::Finding;
+use ccfuzz::{Aim, Plan, Preset, Report, Search, Strategy, Target, Weights, checkpoint};
+use lab::scenario::Scenario;
+use lab::scenario::patch::set;
+use serde_json::{Value, json};
+use toml::Table as Toml;
+
+use super::args::Run;
+use super::{corpus, threads};
+use crate::failure::Failure;
+use crate::output;
+use crate::simulate::{can_make_folder, make_folder};
+use crate::table::Table;
+
+const CHECKPOINT: &str = "checkpoint";
+
+/// Searches.
+pub fn run(args: &Run) -> Result<(), Failure> {
+    let (mut search, target, out) = begin(args)?;
+    let visitors = match &args.corpus {
+        Some(folder) => corpus::visitors(folder, &target)?,
+        None => Vec::new(),
+    };
+    let begun = Instant::now();
+    let (before, mut history) = (search.evaluations, Vec::new());
+    let mut best = search.best().map(|best| best.score.total);
+    let bar = output::progress(u64::from(args.generations) * search.plan.population() as u64, "searching");
+    while search.generations < args.generations && !is_enough(args, &search, &target) {
+        let done = u64::from(search.generations) * search.plan.population() as u64;
+        let progress = |count: usize| bar.set_position(done + count as u64);
+        let report = search.step(&target, &visitors, threads(args.threads), &progress);
+        let speed = (search.evaluations - before) as f64 / begun.elapsed().as_secs_f64();
+        bar.set_message(format!(
+            "generation {:>3}  {speed:.0}/s  best {:.3}",
+            report.generation, report.best.total
+        ));
+        if best.is_none_or(|best| report.best.total > best) {
+            finding(&search, &target, &report).write(&out).map_err(Failure::work)?;
+            best = Some(report.best.total);
+        }
+        checkpoint::write(&out.join(CHECKPOINT), &search, &target).map_err(Failure::work)?;
+        history.push(report);
+    }
+    bar.finish_and_clear();
+    let found = Finding::read(&out).map_err(Failure::work)?;
+    if let Some(folder) = &args.corpus {
+        corpus::add(folder, &found)?;
+    }
+    let took = begun.elapsed().as_secs_f64();
+    if args.format.json {
+        output::json(&summary(&search, &found, &history, &out, took));
+    } else {
+        print(&search, &found, &history, &out, took);
+    }
+    Ok(())
+}
+
+/// A new search in a folder without one, or the one that stands there.
+fn begin(args: &Run) -> Result<(Search, Target, PathBuf), Failure> {
+    if let Some(folder) = &args.resume {
+        let (search, target) = checkpoint::read(&folder.join(CHECKPOINT)).map_err(Failure::input)?;
+        return Ok((search, target, folder.clone()));
+    }
+    let target = target(args)?;
+    let plan = Plan::of_size(args.population, args.islands).map_err(Failure::input)?;
+    let strategy = if args.random { Strategy::Random } else { Strategy::Genetic };
+    let usual = || {
+        let name = lab::output::folder_name(&target.scenario.name);
+        Path::new("out/fuzz").join(format!("{name}-{}", args.seed))
+    };
+    let out = args.out.clone().unwrap_or_else(usual);
+    can_make_folder(&out)?;
+    if out.join(CHECKPOINT).exists() {
+        let what = format!(
+            "{0} holds a search; --resume {0} goes on with it, --out begins elsewhere",
+            out.display()
+        );
+        return Err(Failure::Input(what));
+    }
+    make_folder(&out)?;
+    Ok((Search::new(Plan { seed: args.seed, strategy, ..plan }), target, out))
+}
+
+fn target(args: &Run) -> Result<Target, Failure> {
+    let name = args.target.as_deref().unwrap_or_default();
+    let preset = Preset::find(name);
+    let scenario = match preset {
+        Some(preset) => preset.scenario(),
+        None if Path::new(name).extension().is_some() => {
+            Scenario::load(Path::new(name)).map_err(Failure::input)?
+        }
+        None => {
+            let what = format!(
+                "no target is called `{name}`; `framewire fuzz targets` lists them, or name a scenario file"
+            );
+            return Err(Failure::Input(what));
+        }
+    };
+    let scenario = match &args.cc {
+        Some(cc) => named(&scenario.with_cc(cc.only().map_err(Failure::Input)?).map_err(Failure::input)?),
+        None => scenario,
+    };
+    let scenario = match args.duration {
+        Some(duration) => changed(&scenario, "duration", format!("{}ns", duration.as_nanos()))?,
+        None => scenario,
+    };
+    let usual = || preset.map_or("traffic", |preset| preset.mode).parse().expect("a mode's own name");
+    let mode = args.mode.unwrap_or_else(usual);
+    let aim = args.score.unwrap_or_else(|| preset.map_or(Aim::LowThroughput, |preset| preset.aim));
+    let weights = if args.free { Weights { trace: 0.0, ..Weights::default() } } else { Weights::default() };
+    Target::new(scenario, mode, aim, weights).map_err(Failure::input)
+}
+
+/// The scenario under the name of its controller: a preset's says something else.
+fn named(scenario: &Scenario) -> Scenario {
+    let name = scenario.flows[0].cc.replace([':', ',', '='], "-");
+    changed(scenario, "name", name).expect("a name is a text")
+}
+
+fn changed(scenario: &Scenario, field: &str, value: String) -> Result<Scenario, Failure> {
+    let mut table: Toml = scenario.text.parse().expect("a scenario that was read is a table");
+    set(&mut table, field, value.into()).map_err(Failure::Input)?;
+    let text = toml::to_string(&table).expect("a table can be written");
+    Scenario::parse(&text, &scenario.file).map_err(Failure::input)
+}
+
+fn is_enough(args: &Run, search: &Search, target: &Target) -> bool {
+    let reached = |least: f64| search.best().is_some_and(|best| best.score.goal(&target.weights) >= least);
+    args.until.is_some_and(reached) || args.patience.is_some_and(|patience| search.stale >= patience)
+}
+
+fn finding(search: &Search, target: &Target, report: &Report) -> Finding {
+    let genome = search.best().expect("a generation has a best").genome.clone();
+    Finding::new(target.clone(), genome, search.plan.seed, report.generation, search.evaluations)
+}
+
+fn summary(search: &Search, found: &Finding, history: &[Report], out: &Path, took: f64) -> Value {
+    let of = |report: &Report| {
+        json!({ "generation": report.generation, "evaluations": report.evaluations, "best": report.best,
+                "worst_20": report.worst_20, "worst_20_used": report.worst_20_used })
+    };
+    let record = &found.record;
+    json!({
+        "target": found.target.scenario.name, "mode": record.mode, "score": record.aim, "plan": search.plan,
+        "generations": search.generations, "evaluations": search.evaluations, "seconds": took,
+        "best": { "score": record.score, "goal": found.goal(), "generation": record.generation,
+                  "evaluations": record.evaluations },
+        "history": history.iter().map(of).collect::<Vec<_>>(), "folder": out,
+    })
+}
+
+fn print(search: &Search, found: &Finding, history: &[Report], out: &Path, took: f64) {
+    let mut table = Table::new(["generation", "best", "performance", "stall", "used", "cross", "worst 20"]);
+    let last = history.len().saturating_sub(1);
+    for (_, report) in history.iter().enumerate().filter(|(n, _)| n.is_multiple_of(5) || *n == last) {
+        let best = &report.best;
+        let figures = [best.total, best.performance, best.stall, best.used].map(|x| format!("{x:.3}"));
+        let [total, performance, stall, used] = figures;
+        let rest = [best.cross.to_string(), format!("{:.3}", report.worst_20)];
+        table.row([report.generation.to_string(), total, performance, stall, used].into_iter().chain(rest));
+    }
+    print!("{table}");
+    let record = &found.record;
+    println!(
+        "best in generation {} after {} runs; {} runs in all, {took:.1} s, seed {}",
+        record.generation, record.evaluations, search.evaluations, search.plan.seed
+    );
+    println!("replay: framewire run {}", out.join("scenario.toml").display());
+    println!("shrink: framewire fuzz shrink {}", out.display());
+}

@@ -1,0 +1,201 @@
+//! Runs that keep only what a score is made of: bytes delivered in windows of time, delays, drops. For searches, which run thousands.
+//!
+//! ```text
+//! Scenario + Overlay (what the search varies) -> World, deliveries only -> Metered
+//! ```
+//!
+//! The world is the one of [`run`](super::run): the same scenario with the overlay written into files gives the same deliveries.
+
+use std::sync::{Arc, Mutex};
+
+use bulk::SenderCounters;
+use netsim::{FlowStats, Instants, MahimahiTrace, World};
+use record::{Event, NodeId, Recorder, Shared};
+use units::{Span, Time};
+
+use super::LabError;
+use super::build::{self, Built};
+use crate::scenario::{Scenario, Supply};
+
+/// What happens to a scenario's network that its text does not say.
+#[derive(Clone, Debug, Default)]
+pub struct Overlay {
+    /// The bottleneck sends at these opportunities, instead of as `[link]` says.
+    pub service: Option<Arc<MahimahiTrace>>,
+    /// Packets of 1500 bytes that cross the bottleneck at these instants, besides `[[cross]]`.
+    pub cross: Option<Arc<Instants>>,
+    /// From when to when the bottleneck drops what arrives, besides `link.blackout`.
+    pub outages: Vec<(Time, Time)>,
+}
+
+/// What was measured of one flow, or of all cross traffic together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowMeter {
+    /// Wire bytes that came out at the far end, in each window.
+    pub delivered: Vec<u64>,
+    /// One-way delay of each packet of a flow that came out, in microseconds; none of cross traffic.
+    pub delays: Vec<u32>,
+    /// What the bottleneck did with its packets.
+    pub link: FlowStats,
+    /// What its sender counted, where it sends as TCP.
+    pub tcp: Option<SenderCounters>,
+}
+
+/// A run as a search sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metered {
+    /// Length of a window; the last one may be cut short by the end of the run.
+    pub window: Span,
+    /// The flows, in the scenario's order.
+    pub flows: Vec<FlowMeter>,
+    /// All cross traffic together.
+    pub cross: FlowMeter,
+    /// Bytes the bottleneck could have sent in each window.
+    pub capacity: Vec<u64>,
+}
+
+/// Hears of deliveries.
+struct Meter {
+    /// Nanoseconds in a window.
+    window: u64,
+    flows: Vec<FlowMeter>,
+    cross: FlowMeter,
+}
+
+impl Meter {
+    fn new(scenario: &Scenario, window: Span) -> Meter {
+        let window = window.as_nanos().max(1) as u64;
+        let windows = (scenario.duration.as_nanos() as u64).div_ceil(window) as usize;
+        // What comes out at the very end opens one more window.
+        let blank = FlowMeter { delivered: vec![0; windows + 1], ..FlowMeter::default() };
+        Meter { window, flows: vec![blank.clone(); scenario.flows.len()], cross: blank }
+    }
+
+    /// The flow whose data a delivery at `node` is, if it is any's. Receivers have odd numbers; feedback is delivered to senders.
+    fn place(&mut self, node: NodeId) -> Option<&mut FlowMeter> {
+        match node.0 {
+            link if link >= netsim::FIRST_LINK_NODE => None,
+            host if host % 2 == 1 => self.flows.get_mut(usize::from(host / 2)),
+            _ => None,
+        }
+    }
+}
+
+impl Recorder for Meter {
+    fn record(&mut self, at: Time, node: NodeId, event: &Event) {
+        let Event::Delivered { size, delay, .. } = *event else { return };
+        let window = (at.as_nanos() / self.window) as usize;
+        if node.0 >= netsim::FIRST_LINK_NODE {
+            self.cross.delivered[window] += u64::from(size);
+        } else if let Some(flow) = self.place(node) {
+            flow.delivered[window] += u64::from(size);
+            flow.delays.push(u32::try_from(delay.as_nanos() / 1_000).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// Runs `scenario` under `overlay` and measures in windows of `window`.
+///
+/// # Errors
+/// [`LabError::Scenario`] if something the scenario names can't be opened or built.
+pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Metered, LabError> {
+    let recorder = Arc::new(Mutex::new(Meter::new(scenario, window)));
+    let shared: Shared = recorder.clone();
+    let world = World::new(scenario.seed, Some(shared)).deliveries_only();
+    let mut built = build::build(scenario, world, overlay)?;
+    built.world.run_until(Time::ZERO + scenario.duration);
+    let mut heard = recorder.lock().expect("no recorder panics");
+    let (mut flows, mut cross) = (std::mem::take(&mut heard.flows), std::mem::take(&mut heard.cross));
+    let stats = built.world.link(built.bottleneck).stats();
+    for (index, flow) in flows.iter_mut().enumerate() {
+        flow.link = stats.flow(index as u16);
+        flow.tcp = counters(&built, scenario, index);
+    }
+    for (_, others) in stats.flows().filter(|(flow, _)| usize::from(*flow) >= scenario.flows.len()) {
+        cross.link += others;
+    }
+    Ok(Metered { window, flows, cross, capacity: capacity(&built, scenario, window) })
+}
+
+fn counters(built: &Built, scenario: &Scenario, index: usize) -> Option<SenderCounters> {
+    let tcp = scenario.flows[index].source == Supply::Tcp;
+    tcp.then(|| built.world.endpoint::<bulk::Sender>(built.hosts[index].0).counters())
+}
+
+fn capacity(built: &Built, scenario: &Scenario, window: Span) -> Vec<u64> {
+    let end = Time::ZERO + scenario.duration;
+    let starts = (0..).map(|n| Time::ZERO + window * n).take_while(|start| *start < end);
+    starts
+        .map(|start| built.rate.capacity(start, (start + window).min(end)).map_or(u64::MAX, |b| b.get()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::run::{RunOptions, run};
+
+    const TCP: &str = "\
+duration = \"6s\"
+[link]
+rate = \"12mbit\"
+delay = \"20ms\"
+queue = \"droptail:100p\"
+[[flow]]
+cc = \"cubic\"
+source = \"tcp\"
+stack = \"ns3\"
+start = \"1s\"
+";
+
+    #[test]
+    fn an_overlay_is_the_scenario_with_its_files() {
+        let folder = std::env::temp_dir().join(format!("framewire-meter-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let cross: Vec<u32> = (0..300).map(|n| 2_000_000 + n * 700).collect();
+        let cross = Instants::from_micros(cross).unwrap();
+        let service = MahimahiTrace::from_millis((1..=6_000).filter(|ms| ms % 10 < 8).collect()).unwrap();
+        std::fs::write(folder.join("x.instants"), cross.to_text()).unwrap();
+        std::fs::write(folder.join("x.trace"), service.to_text()).unwrap();
+        let text = TCP.replace("rate = \"12mbit\"", "trace = \"x.trace\"\nblackout = [[\"4s\", \"4.1s\"]]");
+        let text = format!("{text}[[cross]]\nkind = \"listed\"\ninstants = \"x.instants\"\n");
+        let written = Scenario::parse(&text, &folder.join("x.toml")).unwrap();
+        let plain = Scenario::parse(TCP, Path::new("x.toml")).unwrap();
+        let overlay = Overlay {
+            service: Some(Arc::new(service)),
+            cross: Some(Arc::new(cross)),
+            outages: vec![(Time::from_secs(4), Time::from_millis(4_100))],
+        };
+        let window = Span::from_millis(500);
+        let measured = meter(&plain, &overlay, window).unwrap();
+        assert_eq!(measured, meter(&written, &Overlay::default(), window).unwrap());
+        // And what the full record of the run says.
+        let outcome = run(&written, &RunOptions::default()).unwrap();
+        let bytes: u64 = outcome.record.flows[0].deliveries().iter().map(|d| u64::from(d.1)).sum();
+        let flow = &measured.flows[0];
+        // The handshake is no data, and duplicates count once there.
+        let more = flow.delivered.iter().sum::<u64>().abs_diff(bytes);
+        assert!(more < bytes / 100, "{more} of {bytes}");
+        assert_eq!(flow.link.dropped.packets + measured.cross.link.dropped.packets, {
+            outcome.record.link.totals.dropped.values().sum::<u64>()
+        });
+        assert_eq!(measured.cross.link.offered.packets, 300);
+        assert!(flow.link.dropped.packets > 0 && flow.tcp.unwrap().packets > 1_000);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn windows_add_up() {
+        let scenario = Scenario::parse(TCP, Path::new("x.toml")).unwrap();
+        let measured = meter(&scenario, &Overlay::default(), Span::from_millis(400)).unwrap();
+        assert_eq!(measured.capacity.iter().sum::<u64>(), 9_000_000);
+        assert_eq!((measured.capacity.len(), measured.capacity[0]), (15, 600_000));
+        let flow = &measured.flows[0];
+        assert_eq!(flow.delivered.iter().sum::<u64>(), flow.link.delivered.bytes);
+        assert_eq!(flow.delays.len() as u64, flow.link.delivered.packets);
+        assert!(flow.delays.iter().all(|&delay| (20_000..=121_000).contains(&delay)));
+        assert_eq!((flow.delivered[0], flow.delivered[1]), (0, 0), "it starts at one second");
+    }
+}
