@@ -65,8 +65,12 @@ impl FromStr for Verbosity {
         if let Ok(level) = text.parse::<LevelFilter>() {
             return Ok(Verbosity::level(level));
         }
-        let refused = |_| format!("`{text}` is no level: off, error, warn, info, debug or trace");
-        text.parse::<Targets>().map(Verbosity).map_err(refused)
+        let refused = || format!("`{text}` is no level: off, error, warn, info, debug or trace");
+        // A word alone would be taken for a module's name.
+        if text.split(',').any(|part| !part.contains('=') && part.parse::<LevelFilter>().is_err()) {
+            return Err(refused());
+        }
+        text.parse::<Targets>().map(Verbosity).map_err(|_| refused())
     }
 }
 

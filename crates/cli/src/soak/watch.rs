@@ -81,7 +81,7 @@ impl Watch {
         );
         let excess = judge(self.looks.first(), &look, &self.bounds, ground.most_tasks());
         self.looks.push(look);
-        excess.map(|excess| format!("after {after}: {excess}"))
+        excess.map(|excess| format!("after {:.0} s: {excess}", after.as_secs_f64()))
     }
 }
 
@@ -129,7 +129,7 @@ impl Look {
     /// For people, as the table's columns have it.
     pub fn cells(&self) -> [String; 7] {
         [
-            self.after.to_string(),
+            format!("{:.0} s", self.after.as_secs_f64()),
             format!("{:.1}", self.megabytes()),
             self.process.threads.to_string(),
             self.process.descriptors.to_string(),
