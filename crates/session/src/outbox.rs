@@ -447,6 +447,25 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_missing_is_repeated_once_newest_frame_first() {
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+        (0..3).for_each(|f| {
+            outbox.push(info(f), coded(f, 2000, vec![]), Time::ZERO, 1000);
+        });
+        // Two packets a frame, one each 10 ms; the last frame is still on its way out.
+        (0..5).for_each(|n| {
+            outbox.advance(Time::from_millis(10 * n));
+        });
+        outbox.acked(1, 0);
+        outbox.acked(1, 0);
+        let repeats = |outbox: &mut Outbox, ms| {
+            std::iter::from_fn(|| outbox.next_repeat(Time::from_millis(ms))).collect::<Vec<_>>()
+        };
+        assert_eq!(repeats(&mut outbox, 20), [(1, 1)], "frame 0 left too long ago");
+        assert_eq!(repeats(&mut outbox, 0), [(0, 0), (0, 1)]);
+    }
+
+    #[test]
     fn slices_are_not_cut_when_they_fit() {
         assert_eq!(pack(&[400, 900, 1500, 2000], 1000), [900, 1500, 2000].map(|e| e).to_vec());
         assert_eq!(pack(&[2500, 2600], 1000), [1000, 2000, 2600]);

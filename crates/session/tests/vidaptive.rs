@@ -139,8 +139,9 @@ fn watch(path: &Path) -> Watch {
     watch
 }
 
-fn flow(cc: &'static str) -> Flow {
-    let rate = Some(format!("vidaptive-paper:dummy={DUMMY}"));
+fn flow(cc: &'static str, repeat: bool) -> Flow {
+    let repeat = if repeat { "on" } else { "off" };
+    let rate = Some(format!("vidaptive-paper:dummy={DUMMY},repeat={repeat}"));
     Flow { rate, swing: 0.5, interval: Span::from_nanos(33_333_333), ..Flow::video(cc) }
 }
 
@@ -175,11 +176,13 @@ proptest! {
         (network, delay) in networks(),
         cc in prop_oneof![Just("copa-0.9"), Just("rocc"), Just("scream")],
         share in 0.3f64..2.0,
+        repeat: bool,
     ) {
-        let mut path = build(network, LinkConfig::delay(delay), vec![Flow { share, ..flow(cc) }], true);
+        let mut path = build(network, LinkConfig::delay(delay), vec![Flow { share, ..flow(cc, repeat) }], true);
         path.world.run_until(Time::from_secs(10));
         let watch = watch(&path);
         prop_assert!(watch.wrong.is_empty(), "{:?}", &watch.wrong[..watch.wrong.len().min(5)]);
-        prop_assert!(watch.sent.len() > 20 && watch.dummies > 0, "{} packets", watch.sent.len());
+        let filled = watch.dummies > 0 || repeat;
+        prop_assert!(watch.sent.len() > 20 && filled, "{} packets", watch.sent.len());
     }
 }

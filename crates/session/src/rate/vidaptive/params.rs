@@ -39,7 +39,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("even", "pace at the CC-Rate, on or off; off: the controller's pacing"),
 ];
 
-/// The constants and the parts that are on; see [`OPTIONS`] for what each means.
+/// The constants and the parts that are on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
     /// How alpha is searched for, tau among it.
