@@ -44,7 +44,7 @@ fn bad_flags_name_the_remedy() {
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
     refused(
         &["bench", "everything"],
-        &["everything", "sim, controllers, scale, live, real, shadow, link, browser, all"],
+        &["everything", "sim, controllers, scale, live, real, shadow, link, fuzz, browser, all"],
     );
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
