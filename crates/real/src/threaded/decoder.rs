@@ -38,9 +38,13 @@ impl ThreadedDecoder {
 }
 
 impl Decoder for ThreadedDecoder {
-    /// Hands the frame to the thread. One that it can't take comes back as an error, after those it has taken.
+    /// Hands the frame to the thread. One that it can't take comes back as an error, in its turn, and so do those after it until then.
     fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
-        match self.worker.submit((frame, coded)) {
+        let taken = match self.refused.is_empty() {
+            true => self.worker.submit((frame, coded)),
+            false => Err("its thread did not take the frame before"),
+        };
+        match taken {
             Ok(()) => self.inside += 1,
             Err(what) => {
                 let error = CodecError::Codec { codec: "threaded decoder", what: what.to_owned() };
