@@ -51,7 +51,7 @@ pub struct Search {
     pub generations: u32,
     /// Simulations so far.
     pub evaluations: u64,
-    /// The best score when it last rose by more than [`RISE`], and how many generations ago that was.
+    /// The best score when it last rose by more than `RISE`, and how many generations ago that was.
     pub mark: Option<f64>,
     /// See `mark`.
     pub stale: u32,
