@@ -2,6 +2,8 @@
 
 use crate::{Span, Time};
 
+const BILLION: i128 = 1_000_000_000;
+
 /// Maps world time to a host's clock and back: `local = world + offset + world * drift`.
 ///
 /// The offset is never negative (a host's clock origin lies at or before the world's), so that local time stays
@@ -23,9 +25,8 @@ impl HostClock {
         if *self == HostClock::default() || world == Time::MAX {
             return world;
         }
-        let ns = i128::from(world.as_nanos());
-        let drift = ns * i128::from(self.drift_ppb) / 1_000_000_000;
-        Time::from_nanos((ns + drift + i128::from(self.offset)).max(0) as u64)
+        let shown = (i128::from(world.as_nanos()) * self.per_billion()).div_euclid(BILLION);
+        Time::from_nanos((shown + i128::from(self.offset)).max(0) as u64)
     }
 
     /// The earliest world time at which this host's clock shows at least `local`.
@@ -33,15 +34,15 @@ impl HostClock {
         if *self == HostClock::default() || local == Time::MAX {
             return local;
         }
-        let ns = i128::from(local.as_nanos()) - i128::from(self.offset);
-        let per_billion = 1_000_000_000 + i128::from(self.drift_ppb);
-        let mut world = Time::from_nanos((ns * 1_000_000_000 / per_billion).max(0) as u64);
-        // Division rounds down; step up until the clock really shows `local`, else a wake-up would come too early
-        // and be asked for again at the same instant, for ever.
-        while self.local(world) < local {
-            world += Span::from_nanos(1);
-        }
-        world
+        // `local` rounds down, so its inverse rounds up: a wake-up that came too early would be asked for again at the
+        // same instant, for ever.
+        let shown = i128::from(local.as_nanos()) - i128::from(self.offset);
+        Time::from_nanos((-(-shown * BILLION).div_euclid(self.per_billion())).max(0) as u64)
+    }
+
+    /// Nanoseconds that this clock shows in a billion of the world's.
+    fn per_billion(&self) -> i128 {
+        BILLION + i128::from(self.drift_ppb)
     }
 }
 
@@ -49,6 +50,13 @@ impl HostClock {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A slow clock once rounded up where its inverse rounded down, and woke a host a nanosecond late.
+    #[test]
+    fn a_slow_clock_wakes_no_later_than_it_shows() {
+        let (clock, t) = (HostClock::new(Span::ZERO, -310.612), Time::from_nanos(2_732_458_897_273));
+        assert!(clock.world(clock.local(t)) <= t);
+    }
 
     proptest! {
         #[test]
@@ -60,6 +68,7 @@ mod tests {
             let world = clock.world(local);
             prop_assert!(clock.local(world) >= local);
             prop_assert!(world <= Time::from_nanos(t));
+            prop_assert!(world == Time::ZERO || clock.local(Time::from_nanos(world.as_nanos() - 1)) < local);
         }
     }
 }
