@@ -229,9 +229,29 @@ fn a_million_packets_of_garbage_cost_little_and_the_stream_goes_on() {
     assert!(most < MEMORY, "{most} bytes");
 }
 
-/// A receiver whose feedback is not what it should be.
+/// An endpoint somebody has meddled with: what it transmits is up to `transmit`.
+struct Meddled<E, F> {
+    inner: E,
+    transmit: F,
+}
+
+impl<E: Endpoint, F: FnMut(&mut E, Time, &mut [u8]) -> Option<TxMeta> + Send> Endpoint for Meddled<E, F> {
+    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
+        self.inner.receive(now, datagram, meta);
+    }
+    fn wake(&mut self, now: Time) {
+        self.inner.wake(now);
+    }
+    fn next_wake(&self) -> Option<Time> {
+        self.inner.next_wake()
+    }
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        (self.transmit)(&mut self.inner, now, out)
+    }
+}
+
+/// How a receiver's feedback is not what it should be.
 struct Twisted {
-    inner: Receiver,
     how: Twist,
     /// Feedback sent before.
     past: Vec<Vec<u8>>,
@@ -249,6 +269,24 @@ enum Twist {
 }
 
 impl Twisted {
+    fn transmit(&mut self, honest: &mut Receiver, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        if let Some(old) = self.owed.pop() {
+            out[..old.len()].copy_from_slice(&old);
+            return Some(TxMeta { head: old.len(), length: old.len(), ..TxMeta::default() });
+        }
+        let meta = honest.transmit(now, out)?;
+        if let Some(twisted) = self.rewrite(&out[..meta.head]) {
+            out[..twisted.len()].copy_from_slice(&twisted);
+            return Some(TxMeta { head: twisted.len(), length: twisted.len(), ..meta });
+        }
+        self.past.push(out[..meta.head].to_vec());
+        if self.past.len() > 64 {
+            self.past.remove(0);
+        }
+        self.owed.extend(self.past.iter().rev().step_by(5).cloned());
+        Some(meta)
+    }
+
     fn rewrite(&self, honest: &[u8]) -> Option<Vec<u8>> {
         let feedback = Feedback::decode(honest).ok()?;
         let mut rng = Rng::stream(u64::from(feedback.sequence), "twist");
@@ -277,35 +315,6 @@ impl Twisted {
     }
 }
 
-impl Endpoint for Twisted {
-    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        self.inner.receive(now, datagram, meta);
-    }
-    fn wake(&mut self, now: Time) {
-        self.inner.wake(now);
-    }
-    fn next_wake(&self) -> Option<Time> {
-        self.inner.next_wake()
-    }
-    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if let Some(old) = self.owed.pop() {
-            out[..old.len()].copy_from_slice(&old);
-            return Some(TxMeta { head: old.len(), length: old.len(), ..TxMeta::default() });
-        }
-        let meta = self.inner.transmit(now, out)?;
-        if let Some(twisted) = self.rewrite(&out[..meta.head]) {
-            out[..twisted.len()].copy_from_slice(&twisted);
-            return Some(TxMeta { head: twisted.len(), length: twisted.len(), ..meta });
-        }
-        self.past.push(out[..meta.head].to_vec());
-        if self.past.len() > 64 {
-            self.past.remove(0);
-        }
-        self.owed.extend(self.past.iter().rev().step_by(5).cloned());
-        Some(meta)
-    }
-}
-
 /// What a sender under `cc` made of such a receiver, with an honest stream beside it.
 fn suffer(how: Twist, cc: &str) -> (Sender, f64) {
     let mut house = House::new();
@@ -313,7 +322,9 @@ fn suffer(how: Twist, cc: &str) -> (Sender, f64) {
     let honest = house.connect(&client);
     let (near, far) = house.connect(&client);
     let mut victim = sender(cc, 9);
-    let mut twisted = Twisted { inner: receiver(), how, past: Vec::new(), owed: Vec::new() };
+    let mut twist = Twisted { how, past: Vec::new(), owed: Vec::new() };
+    let transmit = move |honest: &mut Receiver, now, out: &mut [u8]| twist.transmit(honest, now, out);
+    let mut twisted = Meddled { inner: receiver(), transmit };
     let mut share = 0.0;
     let over = AtomicBool::new(false);
     let most = most_during(|| {
@@ -503,31 +514,15 @@ fn a_receiver_that_stops_reading_costs_a_bounded_buffer() {
     }
 }
 
-/// A sender whose clock jumps back by up to five seconds with every packet, and so do its frames' times of capture.
-struct Unsteady {
-    inner: Sender,
-    rng: Rng,
-}
-
-impl Endpoint for Unsteady {
-    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        self.inner.receive(now, datagram, meta);
+/// Transmits as if the sender's clock jumped back by up to five seconds with every packet, and so did its frames' times of capture.
+fn transmit_unsteadily(sender: &mut Sender, rng: &mut Rng, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+    let meta = sender.transmit(now, out)?;
+    if let Ok(media) = Media::decode(&out[..meta.head]) {
+        let back = rng.below(5_000_000_000) as i64;
+        let earlier = |at: RemoteTime| RemoteTime::from_nanos(at.as_nanos() - back);
+        Media { sent: earlier(media.sent), captured: earlier(media.captured), ..media }.encode(out);
     }
-    fn wake(&mut self, now: Time) {
-        self.inner.wake(now);
-    }
-    fn next_wake(&self) -> Option<Time> {
-        self.inner.next_wake()
-    }
-    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let meta = self.inner.transmit(now, out)?;
-        if let Ok(media) = Media::decode(&out[..meta.head]) {
-            let back = self.rng.below(5_000_000_000) as i64;
-            let earlier = |at: RemoteTime| RemoteTime::from_nanos(at.as_nanos() - back);
-            Media { sent: earlier(media.sent), captured: earlier(media.captured), ..media }.encode(out);
-        }
-        Some(meta)
-    }
+    Some(meta)
 }
 
 #[test]
@@ -541,7 +536,10 @@ fn a_sender_whose_clock_runs_backwards_harms_nobody_else() {
     let encoder = Box::new(EncoderModel::new(model).unwrap());
     let video = Video { encoder, source: None, interval: Span::from_micros(16_667) };
     let inner = sender_of(Supply::Video(video), "fixed:rate=4mbit", 9);
-    let mut unsteady = Unsteady { inner, rng: Rng::stream(1, "unsteady") };
+    let mut rng = Rng::stream(1, "unsteady");
+    let transmit =
+        move |sender: &mut Sender, now, out: &mut [u8]| transmit_unsteadily(sender, &mut rng, now, out);
+    let mut unsteady = Meddled { inner, transmit };
     let mut receiver = receiver();
     let over = AtomicBool::new(false);
     let most = most_during(|| {

@@ -107,6 +107,29 @@ impl Media {
     /// The oldest a frame can be when sent, 2^40 us (12.7 days); an older one is said to be this old.
     const MAX_AGE_US: i64 = (1 << 40) - 1;
 
+    /// The header of a packet of padding.
+    #[inline]
+    pub fn padding(session: u32, packet: u64, sent: RemoteTime, feedback_seen: u32) -> Media {
+        Media {
+            session,
+            packet,
+            sent,
+            feedback_seen,
+            stream: 0,
+            class: Class::Padding,
+            frame: 0,
+            version: 0,
+            index: 0,
+            count: 1,
+            captured: sent,
+            deadline: Span::ZERO,
+            reference: 0,
+            key: false,
+            retransmission: false,
+            alone: false,
+        }
+    }
+
     fn flags(&self) -> u8 {
         self.class as u8
             | u8::from(self.key) << 2

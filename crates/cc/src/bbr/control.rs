@@ -1,9 +1,9 @@
 //! What every version of BBR does with its model: pacing, quantum, recovery.
 
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::Report;
 use crate::parts::{LossEpoch, SLOWEST};
+use crate::{Decision, Report};
 
 /// tcp_bbr.c bbr_init_pacing_rate_from_rtt: a round trip before any was seen.
 const NOMINAL_RTT: Span = Span::from_millis(1);
@@ -28,7 +28,7 @@ pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
 
 /// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the window.
 pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
-    let by_window = Rate::average(units::Bytes::new(window), srtt.max(Span::from_micros(1)));
+    let by_window = Rate::average(Bytes::new(window), srtt.max(Span::from_micros(1)));
     pacing.min(by_window).max(SLOWEST)
 }
 
@@ -51,7 +51,7 @@ impl Pacing {
 
     fn of_window(&mut self, window: u64, rtt: Span, gain: f64) {
         let rtt = rtt.max(Span::from_micros(1));
-        self.set(Rate::average(units::Bytes::new(window), rtt), gain);
+        self.set(Rate::average(Bytes::new(window), rtt), gain);
     }
 
     /// `gain` times `bw`, whatever it was.
@@ -73,6 +73,39 @@ impl Pacing {
     /// The rate.
     pub fn get(&self) -> Rate {
         self.rate
+    }
+
+    /// To send at this rate within `window`.
+    pub fn decision(&self, window: u64, media: Rate, mtu: u64) -> Decision {
+        Decision {
+            window: Some(Bytes::new(window)),
+            pacing: Some(self.rate),
+            media: Some(media),
+            // The pacer lets the packet it is asked about leave on top of this.
+            burst: Bytes::new(quantum(self.rate, mtu) - mtu),
+            bulk_at_pacing: true,
+            ..Decision::default()
+        }
+    }
+}
+
+/// Tells what every version knows.
+pub fn observe(
+    sink: &mut dyn FnMut(&'static str, f64),
+    window: u64,
+    state: u8,
+    rounds: u64,
+    bw: Rate,
+    pacing_gain: f64,
+    min_rtt: Option<Span>,
+) {
+    sink("cwnd_bytes", window as f64);
+    sink("bbr_state", f64::from(state));
+    sink("bbr_round", rounds as f64);
+    sink("bbr_bw_bps", bw.as_f64());
+    sink("bbr_pacing_gain", pacing_gain);
+    if let Some(min_rtt) = min_rtt {
+        sink("bbr_min_rtt_ms", min_rtt.as_millis_f64());
     }
 }
 

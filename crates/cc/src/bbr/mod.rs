@@ -14,11 +14,11 @@ pub(crate) mod control;
 pub(crate) mod model;
 mod policer;
 
-use units::{Bytes, Rate, Rng, Span, Time};
+use units::{Rate, Rng, Span, Time};
 
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
-use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, quantum};
+use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
 use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
 use policer::Policer;
 
@@ -406,27 +406,12 @@ impl Controller for Bbr {
     }
 
     fn decision(&self) -> Decision {
-        let pacing = self.pacing.get();
-        Decision {
-            window: Some(Bytes::new(self.window)),
-            pacing: Some(pacing),
-            media: Some(self.media),
-            // The pacer lets the packet it is asked about leave on top of this.
-            burst: Bytes::new(quantum(pacing, self.mtu) - self.mtu),
-            bulk_at_pacing: true,
-            ..Decision::default()
-        }
+        self.pacing.decision(self.window, self.media, self.mtu)
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("cwnd_bytes", self.window as f64);
-        sink("bbr_state", f64::from(self.mode as u8));
-        sink("bbr_round", self.sampler.rounds() as f64);
-        sink("bbr_bw_bps", self.bw().as_f64());
-        sink("bbr_pacing_gain", self.pacing_gain());
-        if let Some(min_rtt) = self.min_rtt.get() {
-            sink("bbr_min_rtt_ms", min_rtt.as_millis_f64());
-        }
+        let (state, rounds) = (self.mode as u8, self.sampler.rounds());
+        observe(sink, self.window, state, rounds, self.bw(), self.pacing_gain(), self.min_rtt.get());
     }
 }
 
@@ -438,6 +423,7 @@ mod tests {
     use super::*;
     use crate::controller::tests::{lost, report};
     use model::tests::heard;
+    use units::Bytes;
 
     /// 20 Mbit/s and 40 ms in PROBE_BW, with packets of 1500 bytes.
     fn cruising() -> Bbr {

@@ -16,9 +16,9 @@ mod cycle;
 mod marks;
 pub mod params;
 
-use units::{Bytes, Rate, Rng, Time};
+use units::{Rate, Rng, Time};
 
-use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, quantum};
+use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
 use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use bounds::{Bounds, UNBOUNDED, crossing, is_too_high};
@@ -423,27 +423,12 @@ impl Controller for Bbr2 {
     }
 
     fn decision(&self) -> Decision {
-        let pacing = self.pacing.get();
-        Decision {
-            window: Some(Bytes::new(self.window)),
-            pacing: Some(pacing),
-            media: Some(self.media),
-            // The pacer lets the packet it is asked about leave on top of this.
-            burst: Bytes::new(quantum(pacing, self.mtu) - self.mtu),
-            bulk_at_pacing: true,
-            ..Decision::default()
-        }
+        self.pacing.decision(self.window, self.media, self.mtu)
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
-        sink("cwnd_bytes", self.window as f64);
-        sink("bbr_state", f64::from(self.phase as u8));
-        sink("bbr_round", self.sampler.rounds() as f64);
-        sink("bbr_bw_bps", self.bw().as_f64());
-        sink("bbr_pacing_gain", self.pacing_gain());
-        if let Some(min_rtt) = self.min_rtt.get() {
-            sink("bbr_min_rtt_ms", min_rtt.as_millis_f64());
-        }
+        let (state, rounds) = (self.phase as u8, self.sampler.rounds());
+        observe(sink, self.window, state, rounds, self.bw(), self.pacing_gain(), self.min_rtt.get());
         if self.bounds.inflight_hi != UNBOUNDED {
             sink("bbr_inflight_hi_bytes", self.bounds.inflight_hi as f64);
         }

@@ -65,7 +65,7 @@ impl Call<'_> {
         let (config, verdict) = self.config()?;
         let endpoint = {
             let _inside = handle.enter();
-            self.endpoint()?
+            endpoint_for(self.peer)?
         };
         let patience = duration(self.patience);
         let making = self.make(&endpoint, config, &verdict, Arc::new(inbox), handle);
@@ -75,20 +75,9 @@ impl Call<'_> {
     }
 
     fn config(&self) -> Result<(ClientConfig, Verdict), QuicError> {
-        let (tls, verdict) = self.trust.client_tls(ALPN)?;
-        let unusable = |error: &dyn std::fmt::Display| IdentityError::Unusable(error.to_string());
-        let crypto = QuicClientConfig::try_from(tls).map_err(|error| unusable(&error))?;
-        let mut config = ClientConfig::new(Arc::new(crypto));
+        let (mut config, verdict) = client_config(&self.trust, ALPN)?;
         config.transport_config(self.limits.transport()?);
         Ok((config, verdict))
-    }
-
-    fn endpoint(&self) -> Result<Endpoint, RealError> {
-        let any = if self.peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = socket::bind(any.parse().expect("an address"));
-        let wrong = |source| RealError::new(self.peer, source);
-        Endpoint::new(EndpointConfig::default(), None, socket.map_err(wrong)?, Arc::new(TokioRuntime))
-            .map_err(wrong)
     }
 
     async fn make(
@@ -150,4 +139,23 @@ impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").field("codec", &self.codec).finish_non_exhaustive()
     }
+}
+
+/// What a client of `alpn` is set up with, and what it finds out about the server.
+pub(crate) fn client_config(
+    trust: &Trust,
+    alpn: &'static [u8],
+) -> Result<(ClientConfig, Verdict), IdentityError> {
+    let (tls, verdict) = trust.client_tls(alpn)?;
+    let crypto =
+        QuicClientConfig::try_from(tls).map_err(|error| IdentityError::Unusable(error.to_string()))?;
+    Ok((ClientConfig::new(Arc::new(crypto)), verdict))
+}
+
+/// An endpoint that can reach `peer`; a runtime has to be entered.
+pub(crate) fn endpoint_for(peer: SocketAddr) -> Result<Endpoint, RealError> {
+    let any = if peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let wrong = |source| RealError::new(peer, source);
+    let socket = socket::bind(any.parse().expect("an address")).map_err(wrong)?;
+    Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)).map_err(wrong)
 }

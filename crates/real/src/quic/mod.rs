@@ -25,6 +25,7 @@ mod token;
 mod trust;
 
 pub use client::{Call, Session};
+pub(crate) use client::{client_config, endpoint_for};
 pub use control::{ControlError, Gate, Messages, Request, write};
 pub use credentials::Credentials;
 pub use doorman::{Crowd, Reason};

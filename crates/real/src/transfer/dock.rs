@@ -66,15 +66,11 @@ impl Dock {
         token: Token,
         limits: Limits,
     ) -> Result<Dock, TransferError> {
-        let runtime = Runtime::new(2).map_err(|source| RealError::new(listen, source))?;
+        let runtime = Runtime::new(2).map_err(|source| QuicError::from(RealError::new(listen, source)))?;
         let (gate, clock) = (Gate::new(token, true, false), Clock::shared());
         let (transport, endpoint) = (Arc::new(transport()), EndpointConfig::default());
         let what = Listening { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
-        let hall = Hall::open(&runtime, identity, what).map_err(|error| match error {
-            QuicError::Identity(error) => TransferError::Identity(error),
-            QuicError::Socket(error) => TransferError::Socket(error),
-            other => TransferError::Broken { peer: listen, text: other.to_string() },
-        })?;
+        let hall = Hall::open(&runtime, identity, what)?;
         Ok(Dock { hall, clock, runtime })
     }
 

@@ -118,6 +118,14 @@ mod tests {
         }
     }
 
+    fn dock(identity: &Identity, token: &Token) -> Dock {
+        Dock::open("127.0.0.1:0".parse().unwrap(), identity, token.clone(), Dock::limits()).unwrap()
+    }
+
+    fn nowhere(_name: &str) -> io::Result<Box<dyn Write>> {
+        Ok(Box::new(io::sink()))
+    }
+
     fn identity() -> Identity {
         Identity::self_signed(&["localhost".to_owned()]).unwrap()
     }
@@ -125,8 +133,7 @@ mod tests {
     #[test]
     fn a_file_arrives_whole_and_its_packets_are_timed() {
         let (identity, token) = (identity(), Token::generate());
-        let mut dock =
-            Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone(), Dock::limits()).unwrap();
+        let mut dock = dock(&identity, &token);
         let at = dock.local().unwrap();
         let shelf = Shelf::default();
         let (landed, uploaded) = thread::scope(|scope| {
@@ -146,15 +153,10 @@ mod tests {
     #[test]
     fn a_wrong_token_or_pin_is_refused_and_the_dock_goes_on() {
         let (identity, token) = (identity(), Token::generate());
-        let mut dock =
-            Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone(), Dock::limits()).unwrap();
+        let mut dock = dock(&identity, &token);
         let at = dock.local().unwrap();
         thread::scope(|scope| {
-            let landing = scope.spawn(|| {
-                let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> =
-                    &mut |_| Ok(Box::new(io::sink()));
-                dock.take(u64::MAX, open, &mut until_late())
-            });
+            let landing = scope.spawn(|| dock.take(u64::MAX, &mut nowhere, &mut until_late()));
             let wrong = upload(at, &identity, &Token::generate()).unwrap_err().to_string();
             assert!(wrong.contains("the token is wrong"), "{wrong}");
             let other = Identity::self_signed(&["localhost".to_owned()]).unwrap();
@@ -168,15 +170,10 @@ mod tests {
     #[test]
     fn what_is_larger_than_allowed_is_not_taken() {
         let (identity, token) = (identity(), Token::generate());
-        let mut dock =
-            Dock::open("127.0.0.1:0".parse().unwrap(), &identity, token.clone(), Dock::limits()).unwrap();
+        let mut dock = dock(&identity, &token);
         let at = dock.local().unwrap();
         thread::scope(|scope| {
-            let landing = scope.spawn(|| {
-                let open: &mut dyn FnMut(&str) -> io::Result<Box<dyn Write>> =
-                    &mut |_| Ok(Box::new(io::sink()));
-                dock.take(1_000_000, open, &mut until_late())
-            });
+            let landing = scope.spawn(|| dock.take(1_000_000, &mut nowhere, &mut until_late()));
             assert!(upload(at, &identity, &token).is_err());
             assert!(landing.join().unwrap().unwrap_err().to_string().contains("more than"));
         });

@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::quic::{Congestion, Timing, Totals};
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{
-    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, RecvStream, SendStream, TokioRuntime,
-};
+use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use tokio::time::{sleep, timeout};
 use units::Span;
-use wire::{Message, Offer, Role};
+use wire::{Message, Offer, Refusal, Role};
 
 use super::{ALPN, CHUNK, IDLE, TICK, TransferError, transport};
+use crate::RealError;
 use crate::channel::Ended;
-use crate::quic::{IdentityError, Messages, Runtime, Token, Trust, ended, write};
-use crate::{RealError, socket};
+use crate::quic::{Messages, QuicError, Runtime, Token, Trust, client_config, ended, endpoint_for, write};
 
 /// How often it is asked whether a probe is due; tokio's clock is no finer.
 const PROBING: Duration = Duration::from_millis(1);
@@ -84,10 +81,10 @@ impl Upload<'_> {
     /// # Errors
     /// [`TransferError`], which says what is in the way.
     pub fn run(&self, from: &mut dyn Read, on_tick: OnTick<'_>) -> Result<Uploaded, TransferError> {
-        let runtime = Runtime::new(2).map_err(|source| RealError::new(self.peer, source))?;
+        let runtime = Runtime::new(2).map_err(|source| QuicError::from(RealError::new(self.peer, source)))?;
         let endpoint = {
             let _inside = runtime.handle().enter();
-            self.endpoint()?
+            endpoint_for(self.peer).map_err(QuicError::from)?
         };
         runtime.handle().block_on(async {
             let (connection, control, messages) = self.connect(&endpoint).await?;
@@ -99,21 +96,11 @@ impl Upload<'_> {
         })
     }
 
-    fn endpoint(&self) -> Result<Endpoint, RealError> {
-        let any = if self.peer.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let wrong = |source| RealError::new(self.peer, source);
-        let socket = socket::bind(any.parse().expect("an address")).map_err(wrong)?;
-        Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)).map_err(wrong)
-    }
-
     async fn connect(
         &self,
         endpoint: &Endpoint,
     ) -> Result<(Connection, SendStream, Messages<RecvStream>), TransferError> {
-        let (tls, verdict) = self.trust.client_tls(ALPN)?;
-        let crypto =
-            QuicClientConfig::try_from(tls).map_err(|error| IdentityError::Unusable(error.to_string()))?;
-        let mut config = ClientConfig::new(Arc::new(crypto));
+        let (mut config, verdict) = client_config(&self.trust, ALPN).map_err(QuicError::from)?;
         let mut transport = transport();
         transport.congestion_controller_factory(self.congestion.clone());
         if let Some(mtu) = self.mtu {
@@ -124,13 +111,13 @@ impl Upload<'_> {
         let patience = Duration::from_nanos(self.patience.as_nanos().max(0) as u64);
         let made = timeout(patience, async {
             let connection = connecting.await.map_err(|error| match verdict.get() {
-                Some(distrust) => TransferError::Distrusted { peer: self.peer, distrust },
+                Some(distrust) => QuicError::Distrusted { peer: self.peer, distrust }.into(),
                 None => self.of_end(error),
             })?;
             let (control, messages) = self.greet(&connection).await?;
             Ok((connection, control, messages))
         });
-        made.await.unwrap_or(Err(TransferError::Silent { peer: self.peer, waited: self.patience }))
+        made.await.unwrap_or(Err(QuicError::Silent { peer: self.peer, waited: self.patience }.into()))
     }
 
     async fn greet(
@@ -147,7 +134,7 @@ impl Upload<'_> {
         match messages.next().await {
             Ok(Message::Ready { .. }) if written => {}
             Ok(Message::Refused { why, text }) => {
-                return Err(TransferError::Refused { peer: self.peer, why, text: text.to_owned() });
+                return Err(self.refused(why, text));
             }
             Ok(other) => return Err(self.broken(&format!("the receiver answered with {other:?}"))),
             Err(_) => return Err(self.of_end(connection.closed().await)),
@@ -207,7 +194,7 @@ impl Upload<'_> {
             match timeout(TICK, end.as_mut()).await {
                 Ok(Ok(Message::Bye { .. })) => return Ok(()),
                 Ok(Ok(Message::Refused { why, text })) => {
-                    return Err(TransferError::Refused { peer: self.peer, why, text: text.to_owned() });
+                    return Err(self.refused(why, text));
                 }
                 Ok(Ok(other)) => return Err(self.broken(&format!("the receiver ended with {other:?}"))),
                 Ok(Err(error)) => return Err(self.why(connection, &error)),
@@ -218,9 +205,13 @@ impl Upload<'_> {
 
     fn of_end(&self, error: ConnectionError) -> TransferError {
         match ended(error, IDLE) {
-            Ended::Refused(why, text) => TransferError::Refused { peer: self.peer, why, text },
+            Ended::Refused(why, text) => self.refused(why, &text),
             other => self.broken(&other),
         }
+    }
+
+    fn refused(&self, why: Refusal, text: &str) -> TransferError {
+        QuicError::Refused { peer: self.peer, why, text: text.to_owned() }.into()
     }
 
     fn broken(&self, error: &dyn std::fmt::Display) -> TransferError {

@@ -3,7 +3,7 @@
 use cc::{FrameTag, Sent};
 use record::Event;
 use units::{Bytes, Span, Time};
-use wire::{Announcement, Class, Control, Media, TxMeta};
+use wire::{Announcement, Control, Media, TxMeta};
 
 use super::Sender;
 use crate::ledger::Transmission;
@@ -120,25 +120,7 @@ impl Sender {
         let app_limited = !self.backlogged && self.filler.is_none();
         let transmission = Transmission { sent_at: now, size: length as u32, frame: None, app_limited };
         let packet = self.dispatch(now, &transmission);
-        let media = Media {
-            session: self.config.session,
-            packet,
-            sent: now.on_wire(),
-            feedback_seen: self.feedback_seen,
-            stream: 0,
-            class: Class::Padding,
-            frame: 0,
-            version: 0,
-            index: 0,
-            count: 1,
-            captured: now.on_wire(),
-            deadline: Span::ZERO,
-            reference: 0,
-            key: false,
-            retransmission: false,
-            alone: false,
-        };
-        let head = media.encode(out);
+        let head = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen).encode(out);
         TxMeta { head, length, payload: None, ecn: self.config.ecn }
     }
 

@@ -5,7 +5,7 @@ use netsim::LinkConfig;
 use proptest::prelude::*;
 use record::Tap;
 use units::{Rate, Span, Time};
-use wire::{Announcement, Class, Control, Endpoint, Media, RxMeta};
+use wire::{Announcement, Control, Endpoint, Media, RxMeta};
 
 use crate::path::{self, Flow, Half};
 
@@ -47,25 +47,7 @@ fn answers(announcement: Announcement<'_>, interval_us: u32) -> (Receiver, usize
     let (mut out, mut count) = ([0; 1500], 0);
     for packet in 0..100u64 {
         let now = Time::from_millis(2 + 7 * packet);
-        let media = Media {
-            session: 7,
-            packet,
-            sent: now.on_wire(),
-            feedback_seen: packet as u32 / 2,
-            stream: 0,
-            class: Class::Padding,
-            frame: 0,
-            version: 0,
-            index: 0,
-            count: 1,
-            captured: now.on_wire(),
-            deadline: Span::ZERO,
-            reference: 0,
-            key: false,
-            retransmission: false,
-            alone: false,
-        };
-        let length = media.encode(&mut out);
+        let length = Media::padding(7, packet, now.on_wire(), packet as u32 / 2).encode(&mut out);
         receiver.receive(now, &out[..length], RxMeta { length: 1200, ..RxMeta::default() });
         receiver.wake(now);
         while receiver.transmit(now, &mut out).is_some() {
