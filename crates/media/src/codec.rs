@@ -183,3 +183,104 @@ impl Decoder for AnyDecoder {
         self.ready.front().map(|_| Time::ZERO)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::{Ask, Coded, RawFrame, Source, SyntheticConfig, SyntheticGame};
+
+    const INTERVAL: Span = Span::from_nanos(33_333_333);
+
+    fn stream(codec: Codec, count: u32) -> Vec<Coded> {
+        let config = CodecConfig {
+            width: 64,
+            height: 48,
+            interval: INTERVAL,
+            initial: Rate::from_mbps(1),
+            max: Rate::from_mbps(2),
+            slices: None,
+            latency: Some(Span::ZERO),
+        };
+        let mut encoder = codec.encoder(&config).unwrap();
+        let mut source =
+            SyntheticGame::new(SyntheticConfig { interval: INTERVAL, ..SyntheticConfig::new(64, 48) });
+        let mut code = |frame| {
+            let ask = Ask {
+                frame,
+                bitrate: Rate::from_mbps(1),
+                interval: INTERVAL,
+                key: frame == 0,
+                largest: None,
+            };
+            encoder.submit(Time::ZERO, source.next_picture().as_ref(), &ask).unwrap();
+            encoder.poll(Time::ZERO).unwrap()
+        };
+        (0..count).map(&mut code).collect()
+    }
+
+    fn built() -> Vec<Codec> {
+        [Codec::H264, Codec::Vp8].into_iter().filter(|codec| codec.check().is_ok()).collect()
+    }
+
+    #[test]
+    fn names_are_understood_with_any_profile() {
+        for codec in [Codec::H264, Codec::Vp8] {
+            assert_eq!(Codec::by_web_name(codec.web_name()), Some(codec));
+        }
+        assert_eq!(Codec::by_web_name("avc1.42E01F"), Some(Codec::H264));
+        assert!(["", "vp09.00.10.08", "av01.0.04M.08"].iter().all(|name| Codec::by_web_name(name).is_none()));
+    }
+
+    #[test]
+    fn what_is_not_built_says_how_to_build_it() {
+        assert!(Codec::H264.check().is_ok());
+        assert_eq!(Codec::Vp8.check().is_ok(), cfg!(feature = "vpx"));
+        assert_eq!(Codec::Vp8.decoder().is_ok(), cfg!(feature = "vpx"));
+        if let Err(error) = Codec::Vp8.check() {
+            let said = error.to_string();
+            assert!(said.contains("--features vpx") && said.contains("libvpx-dev"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_recognised_by_its_key_frames_and_may_change() {
+        let unbuilt = Arc::new(Mutex::new(0));
+        let told = unbuilt.clone();
+        let mut decoder = AnyDecoder::new(move |_| *told.lock().unwrap() += 1);
+        let mut expected = Vec::new();
+        let mut frame = 0;
+        // Twice each, with what is no beginning before the first.
+        decoder.submit(Time::ZERO, frame, Bytes::from_static(b"none of them"));
+        expected.push((frame, false));
+        for codec in [built(), built()].concat() {
+            for coded in stream(codec, 5) {
+                frame += 1;
+                let payload = coded.payload.unwrap();
+                assert_eq!(
+                    Codec::of_key_frame(&payload).is_some_and(|of| of == codec && coded.key),
+                    coded.key
+                );
+                decoder.submit(Time::ZERO, frame, payload);
+                expected.push((frame, true));
+            }
+        }
+        assert_eq!(decoder.next_ready(), Some(Time::ZERO));
+        let size = |frame: &RawFrame| (frame.width, frame.height) == (64, 48);
+        let back = std::iter::from_fn(|| decoder.poll(Time::ZERO))
+            .map(|decoded| (decoded.frame, decoded.picture.is_ok_and(|picture| size(&picture))));
+        assert!(back.eq(expected));
+        assert_eq!((decoder.next_ready(), *unbuilt.lock().unwrap()), (None, 0));
+    }
+
+    #[test]
+    fn a_stream_that_this_build_lacks_is_told_of() {
+        let unbuilt = Arc::new(Mutex::new(Vec::new()));
+        let told = unbuilt.clone();
+        let mut decoder = AnyDecoder::new(move |error| told.lock().unwrap().push(error.to_string()));
+        decoder.submit(Time::ZERO, 0, Bytes::from_static(&[0x10, 0, 0, 0x9d, 0x01, 0x2a, 64, 0, 48, 0]));
+        assert!(decoder.poll(Time::ZERO).unwrap().picture.is_err());
+        assert_eq!(unbuilt.lock().unwrap().len(), usize::from(!cfg!(feature = "vpx")));
+    }
+}
