@@ -195,7 +195,8 @@ impl DecoderHandle {
             return Ok(None);
         }
         let plane = |index: usize, width, height| {
-            // SAFETY: an I420 image of libvpx's has planes of at least these sizes, with rows `stride` apart, until the next call.
+            // SAFETY: an I420 image of libvpx's has planes of at least these sizes, with rows `stride` apart, and keeps them
+            // until the next call.
             unsafe { copy(picture.planes[index], picture.strides[index], width, height) }
         };
         let y = plane(0, width, height);
