@@ -53,10 +53,10 @@ pub struct Vp8Config {
     pub threads: u16,
 }
 
-/// libvpx counts rates in kbit/s, and its arithmetic in bits of 32; beyond this it has nothing to add at any size.
+/// libvpx reckons a frame's bits in 31: this rate over the longest interval is what they hold.
 const MAX_KBPS: u64 = 1_000_000;
-/// An [`Ask`]'s interval is held to these: VP8's rate control believes in at most 180 frames/s and at least one in ten seconds.
-const INTERVALS: (Span, Span) = (Span::from_micros(5_556), Span::from_secs(10));
+/// An [`Ask`]'s interval is held to these: 180 frames/s are the most that VP8's rate control believes in.
+const INTERVALS: (Span, Span) = (Span::from_micros(5_556), Span::from_secs(1));
 
 impl Vp8Config {
     /// Defaults for pictures of this size, `interval` apart: WebRTC's speed on a desktop (6), one thread, 4 ms latency.
@@ -186,11 +186,12 @@ impl Vp8Encoder {
 }
 
 /// Bound on a key frame in percent of an average frame: WebRTC's, half of libvpx's optimal buffer of 600 ms but at least
-/// three frames, or `largest` bytes where that is less.
+/// three frames, or `largest` bytes where that is less, and no more than libvpx can reckon with.
 fn key_limit(kbps: u32, interval: Span, largest: Option<u64>) -> u32 {
     let usual = (0.3 / interval.as_secs_f64() * 100.0).max(300.0);
     let average = f64::from(kbps) * 125.0 * interval.as_secs_f64();
-    let bound = largest.map_or(usual, |bytes| usual.min(bytes as f64 / average * 100.0));
+    let most = usual.min(f64::from(i32::MAX) / (average * 8.0));
+    let bound = largest.map_or(most, |bytes| most.min(bytes as f64 / average * 100.0));
     // 0 would be no bound.
     bound.max(1.0) as u32
 }
