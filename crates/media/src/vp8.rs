@@ -103,7 +103,7 @@ fn refuse<T>(what: String) -> Result<T, CodecError> {
 }
 
 fn kbps(rate: Rate) -> u32 {
-    ((rate.as_bps() + 500) / 1_000).clamp(1, MAX_KBPS) as u32
+    (rate.as_bps().saturating_add(500) / 1_000).clamp(1, MAX_KBPS) as u32
 }
 
 /// The encoder. Deterministic: the same pictures and asks give the same bytes.
