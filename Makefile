@@ -1,5 +1,5 @@
 # The two commands of the README, `make demo` and `make test`, and the steps they are made of.
-# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: Python with pip (a real clip for the demo), ffmpeg,
+# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: Python with pip (a real clip for the demo), ffmpeg, libvpx,
 # Node.js (the page of `framewire serve`), Chromium (which plays it in the tests).
 
 SHELL := bash
@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate web browser cli clean
+.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate vpx web browser cli clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,13 @@ advisories: ## known vulnerabilities of the dependencies, where the database can
 hash-gate: cli ## a run is the same in debug and release, on one thread and on many
 	@$(CARGO) build --locked --quiet -p framewire
 	@tools/hash-gate "$(TARGET)/debug/framewire" "$(TARGET)/release/framewire"
+
+vpx: ## the command with VP8 (needs libvpx: apt-get install libvpx-dev pkg-config), and the tests that use it
+	@tools/toolchain c++
+	$(CARGO) test --locked -p framewire-media --features vpx
+	$(CARGO) test --locked -p framewire-lab --features vpx codec
+	$(CARGO) test --locked -p framewire --features vpx --test live vp8
+	$(CARGO) build --release --locked --quiet -p framewire --features vpx
 
 web: ## the page of `framewire serve`
 	@tools/web build

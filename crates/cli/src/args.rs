@@ -423,13 +423,15 @@ pub struct Send {
 pub enum Codec {
     /// H.264, constrained baseline, by openh264
     H264,
+    /// VP8 by libvpx, if the command was built with `--features vpx`
+    Vp8,
 }
 
-impl Codec {
-    /// Its name in WebCodecs: constrained baseline at the level our encoder announces.
-    pub fn web_name(self) -> &'static str {
-        match self {
-            Codec::H264 => "avc1.42E034",
+impl From<Codec> for media::Codec {
+    fn from(codec: Codec) -> media::Codec {
+        match codec {
+            Codec::H264 => media::Codec::H264,
+            Codec::Vp8 => media::Codec::Vp8,
         }
     }
 }

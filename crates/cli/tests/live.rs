@@ -50,6 +50,21 @@ fn a_clip_crosses_three_processes() {
     assert_eq!((recorded - recorded % picture) / picture, shown, "{recorded} bytes");
 }
 
+/// A clip in VP8 from process to process; the receiver is told nothing of it.
+#[cfg(feature = "vpx")]
+#[test]
+fn vp8_is_recognised_by_the_receiver() {
+    let address = free();
+    let url = format!("udp://{address}");
+    let receiver = spawn(&["receive", "--listen", &address, "--timeout", "20s", "--json"]);
+    let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "1s", "--initial", "1mbit"];
+    let sender = spawn(&[&["send", &url, "--codec", "vp8", "--json"][..], &clip].concat());
+    let sent: Value = serde_json::from_str(&finish(sender)).expect("one JSON object");
+    let received: Value = serde_json::from_str(&finish(receiver)).expect("one JSON object");
+    assert_eq!(received["frames"]["decode_errors"].as_u64(), Some(0), "{received}");
+    assert!(received["frames"]["displayed"].as_u64() >= Some(12), "{sent} {received}");
+}
+
 /// What a receiver over QUIC says on standard error before anybody comes: its address and its pin.
 fn announced(receiver: &mut Child) -> (String, String) {
     let mut said = BufReader::new(receiver.stderr.take().expect("it was asked for")).lines();

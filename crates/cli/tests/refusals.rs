@@ -52,6 +52,10 @@ fn bad_flags_name_the_remedy() {
         &["641x360", "even"],
     );
     refused(&["send", "udp://127.0.0.1:9"], &["--input"]);
+    if cfg!(not(feature = "vpx")) {
+        let vp8 = ["send", "udp://127.0.0.1:9", "--input", "synthetic", "--codec", "vp8"];
+        refused(&vp8, &["VP8", "--features vpx", "libvpx-dev"]);
+    }
     let serve = ["serve", "--listen", "127.0.0.1:0", "--input"];
     refused(&[&serve[..], &["synthetic", "--web", "no/such"]].concat(), &["no/such", "make web"]);
     refused(&[&serve[..], &["no-such.y4m"]].concat(), &["no-such.y4m"]);

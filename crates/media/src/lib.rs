@@ -4,12 +4,15 @@
 //! ```text
 //!   Source ------> RawFrame ------> Encoder ------> Coded ~~~ network ~~~> Decoder ------> RawFrame ------> quality
 //!   Clip (y4m,     [barcode]        H264Encoder                            H264Decoder     [barcode]        PSNR, SSIM
-//!   ffmpeg),                        EncoderModel (no pictures: sizes and
-//!   SyntheticGame                   qualities from a recorded Table)
+//!   ffmpeg),                        Vp8Encoder                             Vp8Decoder
+//!   SyntheticGame                   EncoderModel (no pictures: sizes and
+//!                                   qualities from a recorded Table)
 //! ```
 
 pub mod barcode;
 mod clip;
+#[cfg(feature = "codecs")]
+mod codec;
 mod ffmpeg;
 mod frame;
 #[cfg(feature = "codecs")]
@@ -21,12 +24,16 @@ mod recording;
 mod synthetic;
 mod table;
 mod traits;
+#[cfg(feature = "vpx")]
+mod vp8;
 mod y4m;
 
 #[cfg(test)]
 mod testing;
 
 pub use clip::{Clip, ClipError, ClipOptions, open_clip};
+#[cfg(feature = "codecs")]
+pub use codec::{AnyDecoder, Codec, CodecConfig};
 pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};
 pub use frame::RawFrame;
 #[cfg(feature = "codecs")]
@@ -38,4 +45,6 @@ pub use recording::record_table;
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Table, TableError};
 pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Quality, Source};
+#[cfg(feature = "vpx")]
+pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

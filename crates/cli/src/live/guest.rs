@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cc::Setup;
-use media::{RawFrame, Source};
+use media::{Codec, RawFrame, Source};
 use real::web::{Heard, Visitor, WebChannel};
 use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
 use record::Tap;
@@ -17,7 +17,6 @@ use wire::{Endpoint, Offer, Status, Viewing};
 use super::clip::{Clip, Trouble, open};
 use super::send::{self, How};
 use super::serve::{Note, Show, date_us};
-use crate::args::Codec;
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Slot, Streams};
 

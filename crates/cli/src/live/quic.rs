@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use media::Codec;
 use real::quic::{
     Call, DoorWatch, Gate, Guest, Identity, Limits, QuicChannel, QuicError, Reason, Runtime, Server, Token,
     Trust,
@@ -59,7 +60,7 @@ pub fn call(args: &args::Send, controller: &str) -> Result<Line, Failure> {
         role: Role::Publish,
         token,
         name: &args.name,
-        offer: Offer { codec: args.codec.web_name(), controller },
+        offer: Offer { codec: Codec::from(args.codec).web_name(), controller },
         patience: PATIENCE,
         clock: Clock::shared(),
         limits: Limits::default(),
@@ -96,6 +97,10 @@ pub fn answer(args: &args::Receive, running: &Running) -> Result<Line, Failure> 
             "the receiver does not know the sender's controller; update the older of the two",
         );
         return Err(error);
+    }
+    if let Some(Err(error)) = Codec::by_web_name(&guest.request.codec).map(Codec::check) {
+        guest.refuse(Refusal::Other, "the receiver was built without the sender's codec");
+        return Err(Failure::work(error));
     }
     eprintln!("receiving {} from quic://{}", or_else(&guest.request.name, "a stream"), guest.peer());
     let channel = guest.welcome(&Offer::default()).map_err(failure)?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cc::{OptionError, ReceiverHalf, Setup};
-use media::{H264Decoder, RawFrame, Y4mWriter};
+use media::{AnyDecoder, RawFrame, Y4mWriter};
 use real::{Channel, Counters, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
 use record::{Tap, Vantage};
 use serde_json::json;
@@ -207,7 +207,10 @@ fn build(
     tap: Tap,
 ) -> Result<Receiver, Failure> {
     let half = half(args, line.map_or("", |line| &line.controller))?;
-    let decoder = Box::new(H264Decoder::new().map_err(Failure::work)?);
+    let told = viewer.clone();
+    let decoder = Box::new(AnyDecoder::new(move |error| {
+        told.seen().trouble.get_or_insert(error.to_string());
+    }));
     let decoder = ThreadedDecoder::new(decoder, driver.clock(), driver.waker());
     let screen = Box::new(viewer.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);

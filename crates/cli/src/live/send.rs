@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cc::Setup;
-use media::{Encoder, H264Config, H264Encoder, Source};
+use media::{Codec, CodecConfig, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
@@ -15,7 +15,7 @@ use wire::Endpoint;
 use super::clip::{Clip, open};
 use super::log::Log;
 use super::{catch_interrupts, go_on, quic, refused, ticker};
-use crate::args::{self, Codec};
+use crate::args;
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Streams, Verbosity};
 use crate::output;
@@ -30,6 +30,8 @@ const PATIENCE: Span = Span::from_secs(10);
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?;
+    let codec = Codec::from(args.codec);
+    codec.check().map_err(Failure::input)?;
     let clip = Clip {
         input: &args.input,
         size: args.size,
@@ -60,7 +62,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         first: most.min(first),
         controller,
         rate: &args.rate.0,
-        codec: args.codec,
+        codec,
         session: session_number(&driver),
         mtu: most,
         initial: args.initial,
@@ -152,18 +154,17 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     };
     let options = how.controller.parse().map_err(Failure::input)?;
     let controller = cc::build(&options, &setup).map_err(Failure::input)?;
-    let encoder: Box<dyn Encoder> = match how.codec {
-        Codec::H264 => {
-            // Encoding takes its own time here.
-            let codec = H264Config {
-                latency: Span::ZERO,
-                initial: setup.initial,
-                max: setup.max,
-                ..H264Config::new(size.0, size.1, interval)
-            };
-            Box::new(H264Encoder::new(codec).map_err(Failure::input)?)
-        }
+    let config = CodecConfig {
+        width: size.0,
+        height: size.1,
+        interval,
+        initial: setup.initial,
+        max: setup.max,
+        slices: None,
+        // Encoding takes its own time here.
+        latency: Some(Span::ZERO),
     };
+    let encoder = how.codec.encoder(&config).map_err(Failure::input)?;
     let encoder = Box::new(ThreadedEncoder::new(encoder, driver.clock(), driver.waker()));
     let video = Video { encoder, source: Some(source), interval };
     let config = SenderConfig {

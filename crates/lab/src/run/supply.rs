@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use media::{
-    Cap, Clip, ClipOptions, Decoder, Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder,
-    ModelConfig, Source, SyntheticConfig, SyntheticGame, Table,
+    Cap, Clip, ClipOptions, Codec, CodecConfig, Decoder, Encoder, EncoderModel, ModelConfig, Source,
+    SyntheticConfig, SyntheticGame, Table,
 };
 use session::{Supply, Video};
 use units::{Rng, Span, Time};
@@ -42,7 +42,8 @@ pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, Sce
             Ok(Prepared { supply: Supply::Backlog, interval, picture: (0, 0), pictures: None })
         }
         (scenario::Supply::Video, EncoderKind::Model) => model(scenario, index),
-        (scenario::Supply::Video, EncoderKind::H264) => codec(scenario, index),
+        (scenario::Supply::Video, EncoderKind::H264) => codec(scenario, index, Codec::H264),
+        (scenario::Supply::Video, EncoderKind::Vp8) => codec(scenario, index, Codec::Vp8),
     }
 }
 
@@ -77,14 +78,19 @@ fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     };
     let encoder = EncoderModel::new(config).map_err(|error| scenario.error(&at, error.to_string()))?;
     let interval = interval_of(wanted.fps.unwrap_or(DEFAULT_FPS));
-    Ok(Prepared { supply: video(encoder, None, interval), interval, picture: (0, 0), pictures: None })
+    Ok(Prepared {
+        supply: video(Box::new(encoder), None, interval),
+        interval,
+        picture: (0, 0),
+        pictures: None,
+    })
 }
 
-fn video(encoder: impl Encoder + 'static, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
-    Supply::Video(Video { encoder: Box::new(encoder), source, interval })
+fn video(encoder: Box<dyn Encoder>, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
+    Supply::Video(Video { encoder, source, interval })
 }
 
-fn codec(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
+fn codec(scenario: &Scenario, index: usize, codec: Codec) -> Result<Prepared, ScenarioError> {
     let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
     let refuse = |error: media::CodecError| scenario.error(&at, error.to_string());
     let originals = Originals::default();
@@ -95,21 +101,22 @@ fn codec(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     };
     let ((width, height), interval) = (source.size(), source.interval());
     let wanted = &flow.encoder;
-    let base = H264Config::new(width, height, interval);
-    let encoder = H264Encoder::new(H264Config {
+    let config = CodecConfig {
+        width,
+        height,
+        interval,
         initial: flow.initial,
         max: flow.max,
         slices: wanted.slices.then_some(flow.mtu.get() as usize - Media::LEN),
-        latency: wanted.latency.unwrap_or(base.latency),
-        ..base
-    })
-    .map_err(refuse)?;
-    let decoder = H264Decoder::new().map_err(refuse)?;
+        latency: wanted.latency,
+    };
+    let encoder = codec.encoder(&config).map_err(refuse)?;
+    let decoder = codec.decoder().map_err(refuse)?;
     Ok(Prepared {
         supply: video(encoder, Some(Box::new(source)), interval),
         interval,
         picture: (width as u16, height as u16),
-        pictures: Some((Box::new(decoder), originals)),
+        pictures: Some((decoder, originals)),
     })
 }
 

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use media::Codec;
+
 use super::*;
+use crate::scenario::EncoderKind;
 
 fn scenario(text: &str) -> Scenario {
     Scenario::parse(text, Path::new("test.toml")).unwrap()
@@ -162,20 +165,39 @@ fn missing_files_are_scenario_errors() {
 }
 
 #[test]
-fn a_real_codec_is_measured_frame_by_frame() {
-    let text = format!(
-        "{}[flow.encoder]\nkind = \"h264\"\nfps = 30.0\nsize = \"320x180\"\nbarcode = true\n",
-        ONE_FLOW.replace("10s", "3s").replace("2s", "0s").replace("20mbit", "2mbit")
-    );
-    let outcome = run(&scenario(&text), &RunOptions::default()).unwrap();
-    let flow = &outcome.summary.flows[0];
-    assert_eq!(flow.quality, Some("measured"));
-    let frames = outcome.record.flows[0].frames();
-    let shown = || frames.iter().filter(|frame| frame.displayed.is_some());
-    assert!(shown().count() > 80, "{:?}", flow.frames);
-    assert!(shown().all(|frame| frame.shown_quality.0.is_some() && frame.shown_quality.1.is_some()));
-    assert!(shown().map(|frame| frame.displayed).is_sorted());
-    assert!(flow.psnr_db.unwrap().mean > 20.0, "{:?}", flow.psnr_db);
+fn real_codecs_are_measured_frame_by_frame() {
+    for kind in ["h264", "vp8"].into_iter().filter(|kind| *kind == "h264" || Codec::Vp8.check().is_ok()) {
+        let text = format!(
+            "{}[flow.encoder]\nkind = \"{kind}\"\nfps = 30.0\nsize = \"320x180\"\nbarcode = true\n",
+            ONE_FLOW.replace("10s", "3s").replace("2s", "0s").replace("20mbit", "2mbit")
+        );
+        let outcome = run(&scenario(&text), &RunOptions::default()).unwrap();
+        let flow = &outcome.summary.flows[0];
+        assert_eq!(flow.quality, Some("measured"));
+        let frames = outcome.record.flows[0].frames();
+        let shown = || frames.iter().filter(|frame| frame.displayed.is_some());
+        assert!(shown().count() > 80, "{kind}: {:?}", flow.frames);
+        assert!(
+            shown().all(|frame| frame.shown_quality.0.is_some() && frame.shown_quality.1.is_some()),
+            "{kind}"
+        );
+        assert!(shown().map(|frame| frame.displayed).is_sorted(), "{kind}");
+        assert!(flow.psnr_db.unwrap().mean > 20.0, "{kind}: {:?}", flow.psnr_db);
+    }
+}
+
+#[test]
+fn a_codec_that_was_not_built_in_is_a_scenario_error() {
+    let text = format!("{ONE_FLOW}[flow.encoder]\nkind = \"vp8\"\nsize = \"64x64\"\n");
+    let outcome = run(&scenario(&text.replace("10s", "3s")), &RunOptions::default());
+    assert_eq!(outcome.is_ok(), Codec::Vp8.check().is_ok());
+    if let Err(error) = outcome {
+        let said = error.to_string();
+        assert!(said.contains("flow[1].encoder") && said.contains("--features vpx"), "{said}");
+    }
+    let sliced = run(&scenario(&format!("{text}slices = true\n")), &RunOptions::default());
+    let said = sliced.map(drop).unwrap_err().to_string();
+    assert!(said.contains("no slices") || said.contains("--features vpx"), "{said}");
 }
 
 #[test]
@@ -193,6 +215,9 @@ fn the_documented_scenarios_and_the_shipped_ones_run() {
     files.sort();
     scenarios.extend(files.iter().map(|file| Scenario::load(file).unwrap_or_else(|e| panic!("{e}"))));
     assert!(scenarios.len() >= 9);
+    if Codec::Vp8.check().is_err() {
+        scenarios.retain(|scenario| scenario.flows.iter().all(|flow| flow.encoder.kind != EncoderKind::Vp8));
+    }
     for scenario in &mut scenarios {
         // Whether they run at all is the question here, not how.
         scenario.duration = scenario.duration.min(Span::from_secs(2));

@@ -284,6 +284,8 @@ pub enum EncoderKind {
     Model,
     /// OpenH264 over real pictures.
     H264,
+    /// libvpx over real pictures, where it was built in (feature `vpx`).
+    Vp8,
 }
 
 /// What the model starts from; single parameters change it.

@@ -1,0 +1,287 @@
+//! The codecs by name: what commands and scenario files choose from, and what a receiver recognises.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use units::{Rate, Span, Time};
+
+use crate::{CodecError, Decoded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder};
+#[cfg(feature = "vpx")]
+use crate::{Vp8Config, Vp8Decoder, Vp8Encoder};
+
+/// A codec for pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// H.264, constrained baseline, by OpenH264.
+    H264,
+    /// VP8 by libvpx, where that was built in (feature `vpx`).
+    Vp8,
+}
+
+/// What every codec needs to know.
+#[derive(Clone, Debug)]
+pub struct CodecConfig {
+    /// Picture width in pixels.
+    pub width: usize,
+    /// Picture height in pixels.
+    pub height: usize,
+    /// Usual time between frames.
+    pub interval: Span,
+    /// Bitrate before the first ask.
+    pub initial: Rate,
+    /// Highest bitrate.
+    pub max: Rate,
+    /// Cut each frame into slices of at most this many bytes.
+    pub slices: Option<usize>,
+    /// Time from submitting a frame until it is ready; the codec's own default if `None`.
+    pub latency: Option<Span>,
+}
+
+impl Codec {
+    /// Its name in WebCodecs, which stands for it where two ends agree on one. For H.264: constrained baseline at the level
+    /// our encoder announces.
+    pub fn web_name(self) -> &'static str {
+        match self {
+            Codec::H264 => "avc1.42E034",
+            Codec::Vp8 => "vp8",
+        }
+    }
+
+    /// The codec of this name in WebCodecs, whatever profile and level follow it.
+    pub fn by_web_name(name: &str) -> Option<Codec> {
+        match name.split('.').next() {
+            Some("avc1") => Some(Codec::H264),
+            Some("vp8") => Some(Codec::Vp8),
+            _ => None,
+        }
+    }
+
+    /// The codec that `coded` is a key frame of, by how it begins: Annex B with a start code, VP8 with its own after three
+    /// bytes (RFC 6386 section 9.1). Those three are no start code of Annex B: such a frame of VP8 would never be shown.
+    pub fn of_key_frame(coded: &[u8]) -> Option<Codec> {
+        match coded {
+            [0, 0, 1, ..] | [0, 0, 0, 1, ..] => Some(Codec::H264),
+            [tag, _, _, 0x9d, 0x01, 0x2a, ..] if tag & 1 == 0 => Some(Codec::Vp8),
+            _ => None,
+        }
+    }
+
+    /// Whether this build has it.
+    ///
+    /// # Errors
+    /// [`CodecError`] that says how to build it, if not.
+    pub fn check(self) -> Result<(), CodecError> {
+        if self == Codec::H264 || cfg!(feature = "vpx") {
+            return Ok(());
+        }
+        let what = "VP8 was not built into this command; `cargo build --release -p framewire --features vpx` does so, and \
+                    needs libvpx (Debian, Ubuntu: apt-get install libvpx-dev pkg-config)";
+        Err(CodecError::Codec { codec: "libvpx", what: what.to_owned() })
+    }
+
+    /// Opens an encoder.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the configuration is out of its range, or it was not built in.
+    pub fn encoder(self, config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
+        match self {
+            Codec::H264 => h264(config),
+            #[cfg(feature = "vpx")]
+            Codec::Vp8 => vp8(config),
+            #[cfg(not(feature = "vpx"))]
+            Codec::Vp8 => Err(self.check().expect_err("it is not built")),
+        }
+    }
+
+    /// Opens a decoder.
+    ///
+    /// # Errors
+    /// [`CodecError`] if it can't be started, or was not built in.
+    pub fn decoder(self) -> Result<Box<dyn Decoder>, CodecError> {
+        match self {
+            Codec::H264 => Ok(Box::new(H264Decoder::new()?)),
+            #[cfg(feature = "vpx")]
+            Codec::Vp8 => Ok(Box::new(Vp8Decoder::new()?)),
+            #[cfg(not(feature = "vpx"))]
+            Codec::Vp8 => Err(self.check().expect_err("it is not built")),
+        }
+    }
+}
+
+fn h264(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
+    let base = H264Config::new(config.width, config.height, config.interval);
+    Ok(Box::new(H264Encoder::new(H264Config {
+        initial: config.initial,
+        max: config.max,
+        slices: config.slices,
+        latency: config.latency.unwrap_or(base.latency),
+        ..base
+    })?))
+}
+
+#[cfg(feature = "vpx")]
+fn vp8(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
+    if config.slices.is_some() {
+        return Err(CodecError::Codec { codec: "libvpx", what: "VP8 has no slices".to_owned() });
+    }
+    let base = Vp8Config::new(config.width, config.height, config.interval);
+    Ok(Box::new(Vp8Encoder::new(Vp8Config {
+        initial: config.initial,
+        max: config.max,
+        latency: config.latency.unwrap_or(base.latency),
+        ..base
+    })?))
+}
+
+/// A decoder for whatever comes: the first key frame says of which codec the stream is, and a later one may be of another.
+pub struct AnyDecoder {
+    current: Option<(Codec, Box<dyn Decoder>)>,
+    ready: VecDeque<Decoded>,
+    unbuilt: Box<dyn FnMut(CodecError) + Send>,
+}
+
+impl AnyDecoder {
+    /// A decoder that tells `unbuilt` when a stream is of a codec that this build lacks.
+    pub fn new(unbuilt: impl FnMut(CodecError) + Send + 'static) -> AnyDecoder {
+        AnyDecoder { current: None, ready: VecDeque::new(), unbuilt: Box::new(unbuilt) }
+    }
+
+    /// The decoder for `coded`, which is opened if it begins a stream of another codec.
+    fn open(&mut self, coded: &[u8]) -> Result<&mut dyn Decoder, CodecError> {
+        let begun = Codec::of_key_frame(coded).or(self.current.as_ref().map(|(codec, _)| *codec));
+        let Some(codec) = begun else {
+            return Err(CodecError::Codec { codec: "decoder", what: "waiting for a key frame".to_owned() });
+        };
+        if self.current.as_ref().is_none_or(|(current, _)| *current != codec) {
+            if let Err(error) = codec.check() {
+                (self.unbuilt)(error);
+            }
+            self.current = Some((codec, codec.decoder()?));
+        }
+        let (_, decoder) = self.current.as_mut().expect("it was opened");
+        Ok(decoder.as_mut())
+    }
+}
+
+impl Decoder for AnyDecoder {
+    fn submit(&mut self, now: Time, frame: u32, coded: Bytes) {
+        match self.open(&coded) {
+            Ok(decoder) => {
+                decoder.submit(now, frame, coded);
+                // Each decodes at once; taken out here, frames of one stream and the next keep their order.
+                let decoded: Vec<_> = std::iter::from_fn(|| decoder.poll(now)).collect();
+                self.ready.extend(decoded);
+            }
+            Err(error) => self.ready.push_back(Decoded { frame, picture: Err(error) }),
+        }
+    }
+
+    fn poll(&mut self, _: Time) -> Option<Decoded> {
+        self.ready.pop_front()
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        self.ready.front().map(|_| Time::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::{Ask, Coded, RawFrame, Source, SyntheticConfig, SyntheticGame};
+
+    const INTERVAL: Span = Span::from_nanos(33_333_333);
+
+    fn stream(codec: Codec, count: u32) -> Vec<Coded> {
+        let config = CodecConfig {
+            width: 64,
+            height: 48,
+            interval: INTERVAL,
+            initial: Rate::from_mbps(1),
+            max: Rate::from_mbps(2),
+            slices: None,
+            latency: Some(Span::ZERO),
+        };
+        let mut encoder = codec.encoder(&config).unwrap();
+        let mut source =
+            SyntheticGame::new(SyntheticConfig { interval: INTERVAL, ..SyntheticConfig::new(64, 48) });
+        let mut code = |frame| {
+            let ask = Ask {
+                frame,
+                bitrate: Rate::from_mbps(1),
+                interval: INTERVAL,
+                key: frame == 0,
+                largest: None,
+            };
+            encoder.submit(Time::ZERO, source.next_picture().as_ref(), &ask).unwrap();
+            encoder.poll(Time::ZERO).unwrap()
+        };
+        (0..count).map(&mut code).collect()
+    }
+
+    fn built() -> Vec<Codec> {
+        [Codec::H264, Codec::Vp8].into_iter().filter(|codec| codec.check().is_ok()).collect()
+    }
+
+    #[test]
+    fn names_are_understood_with_any_profile() {
+        for codec in [Codec::H264, Codec::Vp8] {
+            assert_eq!(Codec::by_web_name(codec.web_name()), Some(codec));
+        }
+        assert_eq!(Codec::by_web_name("avc1.42E01F"), Some(Codec::H264));
+        assert!(["", "vp09.00.10.08", "av01.0.04M.08"].iter().all(|name| Codec::by_web_name(name).is_none()));
+    }
+
+    #[test]
+    fn what_is_not_built_says_how_to_build_it() {
+        assert!(Codec::H264.check().is_ok());
+        assert_eq!(Codec::Vp8.check().is_ok(), cfg!(feature = "vpx"));
+        assert_eq!(Codec::Vp8.decoder().is_ok(), cfg!(feature = "vpx"));
+        if let Err(error) = Codec::Vp8.check() {
+            let said = error.to_string();
+            assert!(said.contains("--features vpx") && said.contains("libvpx-dev"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_recognised_by_its_key_frames_and_may_change() {
+        let unbuilt = Arc::new(Mutex::new(0));
+        let told = unbuilt.clone();
+        let mut decoder = AnyDecoder::new(move |_| *told.lock().unwrap() += 1);
+        let mut expected = Vec::new();
+        let mut frame = 0;
+        // Twice each, with what is no beginning before the first.
+        decoder.submit(Time::ZERO, frame, Bytes::from_static(b"none of them"));
+        expected.push((frame, false));
+        for codec in [built(), built()].concat() {
+            for coded in stream(codec, 5) {
+                frame += 1;
+                let payload = coded.payload.unwrap();
+                assert_eq!(
+                    Codec::of_key_frame(&payload).is_some_and(|of| of == codec && coded.key),
+                    coded.key
+                );
+                decoder.submit(Time::ZERO, frame, payload);
+                expected.push((frame, true));
+            }
+        }
+        assert_eq!(decoder.next_ready(), Some(Time::ZERO));
+        let size = |frame: &RawFrame| (frame.width, frame.height) == (64, 48);
+        let back = std::iter::from_fn(|| decoder.poll(Time::ZERO))
+            .map(|decoded| (decoded.frame, decoded.picture.is_ok_and(|picture| size(&picture))));
+        assert!(back.eq(expected));
+        assert_eq!((decoder.next_ready(), *unbuilt.lock().unwrap()), (None, 0));
+    }
+
+    #[test]
+    fn a_stream_that_this_build_lacks_is_told_of() {
+        let unbuilt = Arc::new(Mutex::new(Vec::new()));
+        let told = unbuilt.clone();
+        let mut decoder = AnyDecoder::new(move |error| told.lock().unwrap().push(error.to_string()));
+        decoder.submit(Time::ZERO, 0, Bytes::from_static(&[0x10, 0, 0, 0x9d, 0x01, 0x2a, 64, 0, 48, 0]));
+        assert!(decoder.poll(Time::ZERO).unwrap().picture.is_err());
+        assert_eq!(unbuilt.lock().unwrap().len(), usize::from(!cfg!(feature = "vpx")));
+    }
+}
