@@ -109,7 +109,8 @@ impl Sender {
         if self.backlogged {
             self.pacer.apply(self.decision.bulk_pacing(), burst, tick);
         } else if self.manner.even && probe.is_none() {
-            self.pacer.apply(self.cc_rate(), Bytes::ZERO, Span::ZERO);
+            let pace = self.cc_rate().map(|rate| rate.mul_f64(self.manner.gain));
+            self.pacer.apply(pace, Bytes::ZERO, Span::ZERO);
         } else {
             self.pacer.apply(pacing, burst, tick);
         }

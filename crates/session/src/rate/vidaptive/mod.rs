@@ -154,11 +154,13 @@ impl RateControl for Vidaptive {
     }
 
     fn manner(&self) -> Manner {
-        let Params { parts, reset, dummies, floor, fresh, .. } = self.params;
+        let Params { parts, reset, dummies, floor, fresh, gain, probe, .. } = self.params;
         Manner {
             floor,
             fresh,
             even: parts.even,
+            gain,
+            probe_with_video: probe,
             limit: if parts.resets { WaitLimit::OfOldest(reset) } else { WaitLimit::OfCapture(FOREVER) },
             dummies: parts.dummies.then_some(dummies),
         }

@@ -36,6 +36,11 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("pause", "pause the encoder, on or off"),
     ("resets", "drop what waits too long, on or off"),
     ("dummies", "send dummies, on or off"),
+    ("gain", "pace at so many times the CC-Rate, 1 to 4 (paper 1)"),
+    (
+        "probe",
+        "a probe for an answer takes along a waiting packet of a frame instead of padding, on or off (paper off)",
+    ),
     ("even", "pace at the CC-Rate, on or off; off: the controller's pacing"),
 ];
 
@@ -64,6 +69,10 @@ pub struct Params {
     pub floor: Rate,
     /// The CC-Rate is by the latest round trip where that is shorter.
     pub fresh: bool,
+    /// Packets are paced at so many times the CC-Rate.
+    pub gain: f64,
+    /// Probes for an answer carry video.
+    pub probe: bool,
     /// Which parts are on.
     pub parts: Parts,
 }
@@ -106,6 +115,8 @@ impl Params {
             served: false,
             floor: Rate::from_kbps(100),
             fresh: false,
+            gain: 1.0,
+            probe: false,
             parts: Parts { alpha: true, pause: true, resets: true, dummies: true, even: true },
         }
     }
@@ -152,6 +163,8 @@ impl Params {
             served: on("served", self.served)?,
             floor: options.quantity("floor", self.floor, EXPECTED_RATE)?,
             fresh: on("fresh", self.fresh)?,
+            gain: options.number("gain", self.gain, 1.0..=4.0)?,
+            probe: on("probe", self.probe)?,
             parts: Parts {
                 alpha: on("alpha", self.parts.alpha)?,
                 pause: on("pause", self.parts.pause)?,
