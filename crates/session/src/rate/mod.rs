@@ -77,7 +77,7 @@ impl Plan {
 }
 
 /// How a sender behaves between frames; the same from the first packet to the last.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
     /// The CC-Rate is not taken for less than this.
     pub floor: Rate,
@@ -86,11 +86,9 @@ pub struct Manner {
     pub fresh: bool,
     /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for bursts.
     pub even: bool,
-    /// Evenly, but at so many times the CC-Rate: what was held back around a camera frame is made up for.
-    pub gain: f64,
-    /// A probe for an answer takes along a packet that waits, instead of padding (RFC 9002 section 6.2.4): after an outage something
-    /// fresh is there with the first answer.
-    pub probe_with_video: bool,
+    /// While nothing is acknowledged, probes for an answer leave at least this often and take along a packet of a frame that waits,
+    /// whatever the window (RFC 9002 section 6.2.4): when the path comes back, something fresh is in its queue already.
+    pub probe: Option<Span>,
     /// How long what waits may wait, and since when.
     pub limit: WaitLimit,
     /// What is sent while there is nothing to send.
@@ -104,8 +102,7 @@ impl Default for Manner {
             floor: Rate::ZERO,
             fresh: false,
             even: false,
-            gain: 1.0,
-            probe_with_video: false,
+            probe: None,
             limit: WaitLimit::OfCapture(LONGEST_WAIT),
             dummies: None,
         }

@@ -109,8 +109,7 @@ impl Sender {
         if self.backlogged {
             self.pacer.apply(self.decision.bulk_pacing(), burst, tick);
         } else if self.manner.even && probe.is_none() {
-            let pace = self.cc_rate().map(|rate| rate.mul_f64(self.manner.gain));
-            self.pacer.apply(pace, Bytes::ZERO, Span::ZERO);
+            self.pacer.apply(self.cc_rate(), Bytes::ZERO, Span::ZERO);
         } else {
             self.pacer.apply(pacing, burst, tick);
         }

@@ -117,7 +117,7 @@ impl Sender {
 
     /// A probe for an answer.
     pub(super) fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> TxMeta {
-        let waiting = self.fresh.iter().position(|&waiting| waiting > 0).filter(|_| self.manner.probe_with_video);
+        let waiting = self.manner.probe.and_then(|_| self.fresh.iter().position(|&waiting| waiting > 0));
         let video = waiting.and_then(|stream| self.transmit_fresh(now, stream, out));
         video.unwrap_or_else(|| self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out))
     }
