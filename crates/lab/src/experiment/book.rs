@@ -8,7 +8,7 @@ use super::probe::Probe;
 use super::real::{RealResults, RealRow};
 use super::rows::{Verdict, VerdictRow, check, natural};
 use super::value::Value;
-use crate::report::{Axis, Chart, Spacing, Colour, Line, Stroke, escape, page, short};
+use crate::report::{Axis, Chart, Colour, Line, Spacing, Stroke, escape, page, short};
 
 /// The page; what was run for real, if there is any, comes last.
 ///

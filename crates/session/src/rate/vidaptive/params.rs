@@ -122,7 +122,7 @@ impl Params {
     ///
     /// Late frames are those of outages, and what is in flight when the link dies leaves first when it comes back. So nothing is in
     /// flight that is not video: no dummies, and a controller that keeps two packets in the queue instead of one makes up for them.
-    /// While nothing is acknowledged a packet of the freshest frame leaves every 200 ms, so that it is there when the link is. Key frames
+    /// While nothing is acknowledged a packet of the frame that waits leaves every 200 ms, so that it is there when the link is. Key frames
     /// are smaller, since each one opens after an outage, and 15 frames a second are one already. The rest pays with a little of the
     /// frame rate for the bitrate: a frame's wait behind others is not held against it, tau is 40 ms and lambda 0.3.
     pub fn ours() -> Params {
@@ -205,6 +205,8 @@ mod tests {
     fn options_change_one_constant_each_and_refuse_clearly() {
         let read = |text: &str| Params::paper().with(&text.parse().unwrap());
         assert_eq!(read("vidaptive"), Ok(Params::paper()));
+        let ours = Params::ours().with(&"vidaptive:dummies=on".parse().unwrap()).unwrap();
+        assert!(ours.parts.dummies && ours.probe == Span::from_millis(200));
         let found = read("vidaptive:lambda=0.7,tau=500ms,dummies=off,dummy_max=5mbit").unwrap();
         assert_eq!((found.search.lambda, found.tau()), (0.7, Span::from_millis(500)));
         assert_eq!((found.parts.dummies, found.dummies.most), (false, Rate::from_mbps(5)));
