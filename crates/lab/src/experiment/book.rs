@@ -218,3 +218,57 @@ fn leading_number(label: &str) -> Option<f64> {
     let end = label.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(label.len());
     label[..end].parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_list_becomes_its_distribution_over_the_axis() {
+        let text = r#"
+title = "Lists"
+seed = "ours"
+source = "nowhere"
+about = "None."
+[scenario]
+duration = "1s"
+[[axis]]
+name = "trace"
+points = [{ label = "1", set = {} }, { label = "2", set = {} }]
+[[axis]]
+name = "scheme"
+points = [{ label = "a", set = {} }, { label = "b", set = {} }]
+[metrics]
+delays = "[]"
+[[plot]]
+title = "Delays"
+x = "trace"
+y = "delays"
+log = true
+x_label = "ms"
+y_label = "share"
+"#;
+        let experiment = Experiment::parse(text, Path::new("lists.toml")).unwrap();
+        let point = |trace: &str, scheme: &str, values: std::ops::RangeInclusive<u32>| {
+            let list = Value::List(values.map(f64::from).collect());
+            (vec![trace.to_owned(), scheme.to_owned()], vec![BTreeMap::from([("delays".to_owned(), list)])])
+        };
+        let points = vec![
+            point("1", "a", 1..=50),
+            point("1", "b", 7..=7),
+            point("2", "a", 51..=100),
+            point("2", "b", 9..=9),
+        ];
+        let results = Results { points, hashes: Vec::new(), seconds: 0.0, missing: None };
+        let lines = lines(&experiment, &results, &experiment.plots[0]);
+        let names: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(lines[0].pieces[0][24], (25.0, 0.25));
+        assert_eq!(lines[0].pieces[0][99], (100.0, 1.0));
+        let chart = chart(&experiment, &results, &experiment.plots[0]).unwrap();
+        assert_eq!((chart.x.low, chart.x.high, chart.x.spacing), (1.0, 100.0, Spacing::Log));
+    }
+}
