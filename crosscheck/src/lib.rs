@@ -1,8 +1,10 @@
-//! One simulated path, and two implementations of GCC that hear of the same packets: ours, and the crate `goog_cc`.
+//! One simulated path, and two implementations of GCC that hear of the same packets: ours, and the crate `goog_cc`. In [`video`],
+//! the same for Vidaptive.
 
 mod ours;
 mod path;
 mod theirs;
+pub mod video;
 
 pub use ours::Ours;
 pub use path::{Load, Path, run};

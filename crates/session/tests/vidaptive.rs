@@ -139,9 +139,9 @@ fn watch(path: &Path) -> Watch {
     watch
 }
 
-fn flow(cc: &'static str, repeat: bool) -> Flow {
-    let repeat = if repeat { "on" } else { "off" };
-    let rate = Some(format!("vidaptive-paper:dummy={DUMMY},repeat={repeat}"));
+fn flow(cc: &'static str, repeat: bool, probe: Span) -> Flow {
+    let (repeat, probe) = (if repeat { "on" } else { "off" }, probe.as_millis_f64());
+    let rate = Some(format!("vidaptive-paper:dummy={DUMMY},repeat={repeat},probe={probe}ms"));
     Flow { rate, swing: 0.5, interval: Span::from_nanos(33_333_333), ..Flow::video(cc) }
 }
 
@@ -177,12 +177,39 @@ proptest! {
         cc in prop_oneof![Just("copa-0.9"), Just("rocc"), Just("scream")],
         share in 0.3f64..2.0,
         repeat: bool,
+        probe in prop_oneof![Just(Span::ZERO), (20i64..400).prop_map(Span::from_millis)],
     ) {
-        let mut path = build(network, LinkConfig::delay(delay), vec![Flow { share, ..flow(cc, repeat) }], true);
+        let flow = Flow { share, ..flow(cc, repeat, probe) };
+        let mut path = build(network, LinkConfig::delay(delay), vec![flow], true);
         path.world.run_until(Time::from_secs(10));
         let watch = watch(&path);
         prop_assert!(watch.wrong.is_empty(), "{:?}", &watch.wrong[..watch.wrong.len().min(5)]);
         let filled = watch.dummies > 0 || repeat;
         prop_assert!(watch.sent.len() > 20 && filled, "{} packets", watch.sent.len());
     }
+}
+
+/// When packets of frames left between 4.5 and 6 s, if the link stands still from 3 s on.
+fn sent_in_an_outage(probe: Span) -> Vec<Time> {
+    let (open, shut) = (Rate::from_mbps(4), Rate::from_bps(1_000));
+    let rates = vec![(Time::ZERO, open), (Time::from_secs(3), shut), (Time::from_secs(6), open)];
+    let delay = Span::from_millis(25);
+    let mut path =
+        build(link(rates, delay), LinkConfig::delay(delay), vec![flow("copa-0.9", false, probe)], true);
+    path.world.run_until(Time::from_secs(6));
+    let memory = path.memory.as_ref().unwrap().lock().unwrap();
+    let of_frames = memory.events.iter().filter_map(|(at, _, event)| match event {
+        Event::PacketSent { frame, .. } if *frame != u32::MAX && *at > Time::from_millis(4_500) => Some(*at),
+        _ => None,
+    });
+    of_frames.collect()
+}
+
+#[test]
+fn probes_of_an_outage_carry_video_if_they_should() {
+    assert_eq!(sent_in_an_outage(Span::ZERO), []);
+    let probe = Span::from_millis(200);
+    let sent = sent_in_an_outage(probe);
+    assert!((6..=8).contains(&sent.len()), "{sent:?}");
+    assert!(sent.windows(2).all(|pair| pair[1] - pair[0] >= probe), "{sent:?}");
 }

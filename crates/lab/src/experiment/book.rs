@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use super::execute::Results;
 use super::file::{Experiment, ExperimentError, Plot};
+use super::probe::Probe;
 use super::real::{RealResults, RealRow};
 use super::rows::{Verdict, VerdictRow, check, natural};
 use super::value::Value;
-use crate::report::{Axis, Chart, Colour, Line, Stroke, escape, page, short};
+use crate::report::{Axis, Chart, Colour, Line, Spacing, Stroke, escape, page, short};
 
 /// The page; what was run for real, if there is any, comes last.
 ///
@@ -146,7 +147,7 @@ fn chart(experiment: &Experiment, results: &Results, plot: &Plot) -> Option<Char
     for &(x, y) in points().filter(|(x, y)| x.is_finite() && y.is_finite()) {
         (low, high, top) = (low.min(x), high.max(x), top.max(y));
     }
-    (low < high).then(|| Chart {
+    (low < high && !(plot.log && low <= 0.0)).then(|| Chart {
         title: plot.title.clone(),
         caption: if plot.paper.is_empty() {
             String::new()
@@ -155,7 +156,7 @@ fn chart(experiment: &Experiment, results: &Results, plot: &Plot) -> Option<Char
         },
         x_label: plot.x_label.clone().into(),
         y_label: plot.y_label.clone().into(),
-        x: Axis::linear(low, high),
+        x: if plot.log { Axis { low, high, spacing: Spacing::Log } } else { Axis::linear(low, high) },
         y: Axis::from_zero(top),
         shade: None,
         lines: shown,
@@ -173,22 +174,22 @@ fn lines(experiment: &Experiment, results: &Results, plot: &Plot) -> Vec<Line> {
     };
     let along = plot.x.as_ref().and_then(|name| experiment.axes.iter().position(|axis| axis.name == *name));
     let mut ours: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    let mut pools: Vec<(String, Vec<f64>)> = Vec::new();
     for (labels, seeds) in results.points.iter().filter(|(labels, _)| wanted(labels)) {
         let values: Vec<Value> = seeds.iter().filter_map(|seed| seed.get(&plot.y).cloned()).collect();
         match (Value::mean(&values), along) {
             (Some(Value::Curve(points)), None) => ours.push((labels.join(" "), points)),
             (Some(Value::Number(y)), Some(axis)) => {
-                let others = labels.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, l)| l.as_str());
-                let name = others.collect::<Vec<_>>().join(" ");
                 let Some(x) = leading_number(&labels[axis]).filter(|_| y.is_finite()) else { continue };
-                match ours.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, points)) => points.push((x, y)),
-                    None => ours.push((name, vec![(x, y)])),
-                }
+                of_name(&mut ours, without(labels, axis)).push((x, y));
+            }
+            (Some(Value::List(values)), Some(axis)) => {
+                of_name(&mut pools, without(labels, axis)).extend(values);
             }
             _ => {}
         }
     }
+    ours.extend(pools.into_iter().map(|(name, values)| (name, Probe::distribution(values))));
     let ours =
         ours.into_iter().enumerate().map(|(i, (name, points))| Line::new(name, Colour::Palette(i), points));
     let paper = plot.paper.iter().enumerate().map(|(i, (name, points))| {
@@ -197,8 +198,77 @@ fn lines(experiment: &Experiment, results: &Results, plot: &Plot) -> Vec<Line> {
     ours.chain(paper).collect()
 }
 
+/// What belongs to a line, by its name.
+fn of_name<T>(lines: &mut Vec<(String, Vec<T>)>, name: String) -> &mut Vec<T> {
+    let place = lines.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+        lines.push((name, Vec::new()));
+        lines.len() - 1
+    });
+    &mut lines[place].1
+}
+
+/// A point's labels but the one on `axis`.
+fn without(labels: &[String], axis: usize) -> String {
+    let others = labels.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, label)| label.as_str());
+    others.collect::<Vec<_>>().join(" ")
+}
+
 /// `40` of `40ms`: where a label stands on an axis.
 fn leading_number(label: &str) -> Option<f64> {
     let end = label.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(label.len());
     label[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_list_becomes_its_distribution_over_the_axis() {
+        let text = r#"
+title = "Lists"
+seed = "ours"
+source = "nowhere"
+about = "None."
+[scenario]
+duration = "1s"
+[[axis]]
+name = "trace"
+points = [{ label = "1", set = {} }, { label = "2", set = {} }]
+[[axis]]
+name = "scheme"
+points = [{ label = "a", set = {} }, { label = "b", set = {} }]
+[metrics]
+delays = "[]"
+[[plot]]
+title = "Delays"
+x = "trace"
+y = "delays"
+log = true
+x_label = "ms"
+y_label = "share"
+"#;
+        let experiment = Experiment::parse(text, Path::new("lists.toml")).unwrap();
+        let point = |trace: &str, scheme: &str, values: std::ops::RangeInclusive<u32>| {
+            let list = Value::List(values.map(f64::from).collect());
+            (vec![trace.to_owned(), scheme.to_owned()], vec![BTreeMap::from([("delays".to_owned(), list)])])
+        };
+        let points = vec![
+            point("1", "a", 1..=50),
+            point("1", "b", 7..=7),
+            point("2", "a", 51..=100),
+            point("2", "b", 9..=9),
+        ];
+        let results = Results { points, hashes: Vec::new(), seconds: 0.0, missing: None };
+        let lines = lines(&experiment, &results, &experiment.plots[0]);
+        let names: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(lines[0].pieces[0][24], (25.0, 0.25));
+        assert_eq!(lines[0].pieces[0][99], (100.0, 1.0));
+        let chart = chart(&experiment, &results, &experiment.plots[0]).unwrap();
+        assert_eq!((chart.x.low, chart.x.high, chart.x.spacing), (1.0, 100.0, Spacing::Log));
+    }
 }

@@ -117,11 +117,15 @@ pub struct Row {
 pub struct Plot {
     /// Its heading.
     pub title: String,
-    /// The axis along x; without one, each point's `y` is a curve of its own.
+    /// The axis along x; without one, each point's `y` is a curve of its own. Where `y` is a list, there is a line of its distribution
+    /// for what the other axes say, of the values of all points along this one.
     #[serde(default)]
     pub x: Option<String>,
     /// The metric along y.
     pub y: String,
+    /// Along x, equal distances are equal ratios.
+    #[serde(default)]
+    pub log: bool,
     /// What stands at the axes.
     pub x_label: String,
     /// What stands at the axes.

@@ -24,7 +24,7 @@ use crate::collect::{Collector, FlowRecord};
 use crate::scenario::{Flow, Scenario, Supply};
 use crate::summary::{FlowSummary, Summary};
 
-pub use axis::{Axis, milliseconds, percent, rate, short};
+pub use axis::{Axis, Spacing, milliseconds, percent, rate, short};
 pub use chart::{Chart, Colour, Line, Stroke};
 
 use chart::Colour::Palette;

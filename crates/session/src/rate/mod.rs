@@ -86,6 +86,9 @@ pub struct Manner {
     pub fresh: bool,
     /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for bursts.
     pub even: bool,
+    /// While nothing is acknowledged, probes for an answer leave at least this often and take along a packet of a frame that waits,
+    /// whatever the window (RFC 9002 section 6.2.4): when the path comes back, something fresh is in its queue already.
+    pub probe: Option<Span>,
     /// How long what waits may wait, and since when.
     pub limit: WaitLimit,
     /// What is sent while there is nothing to send.
@@ -99,6 +102,7 @@ impl Default for Manner {
             floor: Rate::ZERO,
             fresh: false,
             even: false,
+            probe: None,
             limit: WaitLimit::OfCapture(LONGEST_WAIT),
             dummies: None,
         }

@@ -17,7 +17,7 @@ pub struct Entry {
 }
 
 /// All of them, in the order they are listed to people; the first is the default.
-pub const REGISTRY: &[Entry] = &[live::ENTRY, direct::ENTRY, vidaptive::PAPER];
+pub const REGISTRY: &[Entry] = &[live::ENTRY, direct::ENTRY, vidaptive::ENTRY, vidaptive::PAPER];
 
 /// Builds the policy that `options` names: `vidaptive:lambda=0.7,tau=33ms`.
 ///

@@ -314,11 +314,11 @@ impl Endpoint for Sender {
         {
             return Some(meta);
         }
-        if std::mem::take(&mut self.probe_due) {
-            return Some(self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out));
-        }
         if self.reset_at().is_some_and(|at| at <= now) {
             self.expire(now);
+        }
+        if std::mem::take(&mut self.probe_due) {
+            return Some(self.transmit_probe(now, out));
         }
         if self.pacer.next() > now {
             return None;

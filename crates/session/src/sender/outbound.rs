@@ -5,7 +5,7 @@ use record::Event;
 use units::{Bytes, Span, Time};
 use wire::{Announcement, Control, Media, TxMeta};
 
-use super::Sender;
+use super::{PROBE_SIZE, Sender};
 use crate::ledger::Transmission;
 use crate::video::VideoStream;
 
@@ -113,6 +113,13 @@ impl Sender {
     /// Whether the controller will be told that the flow has run dry when `waiting` packets are left.
     fn runs_dry(&self, waiting: usize) -> bool {
         !self.backlogged && self.filler.is_none() && self.repairs.is_empty() && waiting <= 1
+    }
+
+    /// A probe for an answer.
+    pub(super) fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> TxMeta {
+        let waiting = self.manner.probe.and_then(|_| self.fresh.iter().position(|&waiting| waiting > 0));
+        let video = waiting.and_then(|stream| self.transmit_fresh(now, stream, out));
+        video.unwrap_or_else(|| self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out))
     }
 
     /// Writes a packet of no frame, `length` bytes in all.

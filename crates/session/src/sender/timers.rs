@@ -106,7 +106,8 @@ impl Sender {
 
     pub(super) fn probe_timeout_at(&self) -> Option<Time> {
         let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(6));
-        (self.ledger.in_flight() > Bytes::ZERO).then(|| self.last_sent_at + backed_off.min(MAX_PROBE_TIMEOUT))
+        let most = self.manner.probe.unwrap_or(MAX_PROBE_TIMEOUT);
+        (self.ledger.in_flight() > Bytes::ZERO).then(|| self.last_sent_at + backed_off.min(most))
     }
 
     pub(super) fn run_timers(&mut self, now: Time) {

@@ -34,6 +34,14 @@ pub const PAPER: Entry = Entry {
     build: |options| Ok(Box::new(Vidaptive::new(Params::paper().with(options)?))),
 };
 
+/// Our constants.
+pub const ENTRY: Entry = Entry {
+    name: "vidaptive",
+    summary: "Vidaptive with constants of our own, for copa:delta=0.55: fewer late frames for the same bitrate",
+    options: params::OPTIONS,
+    build: |options| Ok(Box::new(Vidaptive::new(Params::ours().with(options)?))),
+};
+
 /// Frames planned and not yet sent whole that are remembered at most: as many as an outbox holds.
 const PLANNED: usize = 1800;
 
@@ -154,11 +162,12 @@ impl RateControl for Vidaptive {
     }
 
     fn manner(&self) -> Manner {
-        let Params { parts, reset, dummies, floor, fresh, .. } = self.params;
+        let Params { parts, reset, dummies, floor, fresh, probe, .. } = self.params;
         Manner {
             floor,
             fresh,
             even: parts.even,
+            probe: (probe > Span::ZERO).then_some(probe),
             limit: if parts.resets { WaitLimit::OfOldest(reset) } else { WaitLimit::OfCapture(FOREVER) },
             dummies: parts.dummies.then_some(dummies),
         }
