@@ -7,7 +7,10 @@
 //!                                                    '---> ffmpeg -> pictures -> quality
 //! ```
 //!
-//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT`
+//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT]`
+//!
+//! With a height below the clip's the pictures are scaled down before they are coded, and the decoded ones up again before they
+//! are compared: quality is always that of the full size. Rates at which libvpx leaves out pictures of that size are skipped.
 
 use std::error::Error;
 use std::fs;
@@ -15,14 +18,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use framewire_media::{ClipOptions, RawFrame, Table, open_clip, quality};
+use framewire_media::{ClipOptions, RawFrame, Scaler, Table, Y4mWriter, open_clip, quality, size_of_height};
+use units::Span;
 
 /// Bitrates recorded, in kbit/s: at 250, libvpx leaves out pictures of a 720p clip, and what the model lacks is not recorded.
 const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
+/// ... and of smaller pictures: from what 180 rows need at least to the highest rate of the experiments, which no size but the full
+/// one fills.
+const RATES_BELOW: [u64; 9] = [30, 60, 120, 250, 500, 1_000, 2_000, 4_000, 12_000];
 /// The clip is coded so often, ...
 const LOOPS: usize = 5;
-/// ... and of these the last are kept: by then nothing is left of the first key frame.
-const KEPT: usize = 2;
+/// ... and of these the last are kept, by then nothing is left of the first key frame: two of the full size, one of others.
+const KEPT: (usize, usize) = (2, 1);
 /// Key frames are asked for this often in the recording that measures them, in frames.
 const KEY_EVERY: usize = 60;
 /// IVF: bytes before the first frame and before each frame.
@@ -102,25 +109,40 @@ fn median(mut values: Vec<f64>) -> f64 {
 struct Clip {
     path: PathBuf,
     pictures: Vec<Arc<RawFrame>>,
+    full: (usize, usize),
+    /// As it is coded.
     size: (usize, usize),
-    seconds: f64,
+    /// Times over that are kept.
+    kept: usize,
+    interval: Span,
 }
 
 fn open(path: &Path) -> Result<Clip> {
     let mut source = open_clip(path, ClipOptions::default())?;
     let pictures = std::iter::from_fn(|| source.next_picture()).collect();
-    Ok(Clip {
-        path: path.to_owned(),
-        pictures,
-        size: source.size(),
-        seconds: source.interval().as_secs_f64(),
-    })
+    let full = source.size();
+    let (path, interval) = (path.to_owned(), source.interval());
+    Ok(Clip { path, pictures, full, size: full, kept: KEPT.0, interval })
+}
+
+/// The same clip with fewer rows, as a file at `path`.
+fn scaled(clip: Clip, height: u16, path: PathBuf) -> Result<Clip> {
+    let size = size_of_height(clip.full, height);
+    let file = std::io::BufWriter::new(fs::File::create(&path)?);
+    let mut writer = Y4mWriter::new(file, size.0, size.1, clip.interval)?;
+    let mut scaler = Scaler::default();
+    for picture in &clip.pictures {
+        writer.write(scaler.fit(picture, size)?.as_ref())?;
+    }
+    writer.finish()?;
+    Ok(Clip { path, size, kept: KEPT.1, ..clip })
 }
 
 impl Clip {
     fn recorded(&self, kbps: u64, scratch: &Path) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
         let once = self.pictures.len();
-        let (first, count) = ((LOOPS - KEPT) * once, KEPT * once);
+        let (first, count) = ((LOOPS - self.kept) * once, self.kept * once);
+        let mut scaler = Scaler::default();
         encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
         let all = sizes(scratch)?;
         let (before, last) = (all[first - count..first].to_vec(), all[first..].to_vec());
@@ -129,7 +151,7 @@ impl Clip {
         for index in 0..LOOPS * once {
             let seen = decoded.next_picture().ok_or("the decoder gave too few pictures")?;
             if index >= first {
-                let quality = quality(&self.pictures[index % once], &seen)?;
+                let quality = quality(&self.pictures[index % once], scaler.fit(&seen, self.full)?.as_ref())?;
                 psnr_y.push((quality.psnr_y * 100.0).round() as u16);
                 psnr_avg.push((quality.psnr_avg * 100.0).round() as u16);
                 ssim.push((quality.ssim * 10_000.0).round() as i16);
@@ -161,24 +183,37 @@ impl Clip {
     /// Where the clip begins again.
     fn seams(&self) -> Vec<usize> {
         let once = self.pictures.len();
-        (1..=KEPT).map(|time| time * once - once / 2).collect()
+        (1..=self.kept).map(|time| time * once - once / 2).collect()
     }
 
     fn budget(&self, kbps: u64) -> f64 {
-        kbps as f64 * 125.0 * self.seconds
+        kbps as f64 * 125.0 * self.interval.as_secs_f64()
     }
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [out, path, name, credit] = arguments.as_slice() else {
-        return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT".into());
+    let (out, path, name, credit, height) = match arguments.as_slice() {
+        [out, path, name, credit] => (out, path, name, credit, None),
+        [out, path, name, credit, height] => (out, path, name, credit, Some(height.parse::<u16>()?)),
+        _ => return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT [HEIGHT]".into()),
     };
-    let clip = open(Path::new(path))?;
-    let scratch = std::env::temp_dir().join(format!("record_vp8-{}.ivf", std::process::id()));
+    let file = |what: &str| std::env::temp_dir().join(format!("record_vp8-{}.{what}", std::process::id()));
+    let (scratch, small) = (file("ivf"), file("y4m"));
+    let mut clip = open(Path::new(path))?;
+    if let Some(height) = height {
+        clip = scaled(clip, height, small.clone())?;
+    }
+    let rates: &[u64] = if height.is_some() { &RATES_BELOW } else { &RATES };
     let (mut curves, mut noises, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for kbps in RATES {
-        let (curve, before, last) = clip.recorded(kbps, &scratch)?;
+    for &kbps in rates {
+        let (curve, before, last) = match clip.recorded(kbps, &scratch) {
+            Err(error) if height.is_some() => {
+                println!("{kbps} kbit/s: {error}");
+                continue;
+            }
+            recorded => recorded?,
+        };
         // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
         let pairs = before.iter().zip(&last).map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
         noises.push(spread(pairs));
@@ -189,8 +224,12 @@ fn main() -> Result<()> {
         curves.push(curve);
     }
     let round = |value: f64| (value * 1e4).round() / 1e4;
-    let key = clip.key_ratio(RATES[RATES.len() / 2], &scratch)?;
+    let middle = curves.get(curves.len() / 2).and_then(|curve: &serde_json::Value| curve["bps"].as_u64());
+    let key = clip.key_ratio(middle.ok_or("no rate could be recorded")? / 1000, &scratch)?;
     fs::remove_file(&scratch)?;
+    if height.is_some() {
+        fs::remove_file(&small)?;
+    }
     let fit = serde_json::json!({
         // A new target is the next frame's budget in libvpx's one-pass control; ffmpeg cannot change it on the way to measure that.
         "lag_up_s": 0.0, "lag_down_s": 0.0,
@@ -200,7 +239,7 @@ fn main() -> Result<()> {
     });
     let table = serde_json::json!({
         "clip": name, "credit": credit, "encoder": "libvpx VP8 in real time, as libwebrtc set it in 2016",
-        "width": clip.size.0, "height": clip.size.1, "interval_ns": (clip.seconds * 1e9).round() as u64,
+        "width": clip.size.0, "height": clip.size.1, "interval_ns": clip.interval.as_nanos(),
         "cuts": clip.seams(), "fit": fit, "curves": curves,
     });
     let table = Table::parse(&table.to_string(), out)?;

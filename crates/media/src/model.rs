@@ -244,6 +244,7 @@ mod tests {
             interval: INTERVAL,
             key: frame.is_multiple_of(50),
             largest: None,
+            height: None,
         }
     }
 

@@ -214,8 +214,10 @@ pub fn record_table(
     let mut recording = Recording::new(source, rates)?;
     let mut frame = 0;
     while let Some(picture) = source.next_picture() {
-        recording
-            .add(&picture, &Ask { frame, bitrate: Rate::ZERO, interval, key: frame == 0, largest: None })?;
+        recording.add(
+            &picture,
+            &Ask { frame, bitrate: Rate::ZERO, interval, key: frame == 0, largest: None, height: None },
+        )?;
         frame += 1;
     }
     if recording.answers.is_empty() {
@@ -289,7 +291,7 @@ mod tests {
                 .submit(
                     Time::ZERO,
                     Some(&picture),
-                    &Ask { frame, bitrate, interval, key: frame == 0, largest: None },
+                    &Ask { frame, bitrate, interval, key: frame == 0, largest: None, height: None },
                 )
                 .unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();

@@ -225,7 +225,7 @@ impl VideoStream {
         let key = self.key_wanted || back > MAX_REFERENCE;
         let largest = plan.largest_key.filter(|_| key);
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
-        let ask = Ask { frame, bitrate, interval, key, largest };
+        let ask = Ask { frame, bitrate, interval, key, largest, height: None };
         if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
             counters.encoder_errors += 1 + self.in_encoder.len() as u64;
