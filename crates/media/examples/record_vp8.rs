@@ -63,6 +63,84 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
+/// The decoder of single bits of RFC 6386 section 7.3.
+struct Bits<'a> {
+    data: std::slice::Iter<'a, u8>,
+    value: u32,
+    range: u32,
+    left: u32,
+}
+
+impl Bits<'_> {
+    fn new(data: &[u8]) -> Bits<'_> {
+        let mut bits = Bits { data: data.iter(), value: 0, range: 255, left: 0 };
+        bits.value = bits.byte() << 8 | bits.byte();
+        bits
+    }
+
+    fn byte(&mut self) -> u32 {
+        u32::from(self.data.next().copied().unwrap_or(0))
+    }
+
+    /// A bit that is as often set as not, as all of a header are that are needed here.
+    fn flag(&mut self) -> bool {
+        let split = 1 + ((self.range - 1) * 128 >> 8);
+        let set = self.value >= split << 8;
+        if set {
+            (self.range, self.value) = (self.range - split, self.value - (split << 8));
+        } else {
+            self.range = split;
+        }
+        while self.range < 128 {
+            (self.value, self.range, self.left) = (self.value << 1, self.range << 1, self.left + 1);
+            if self.left == 8 {
+                self.left = 0;
+                self.value |= self.byte();
+            }
+        }
+        set
+    }
+
+    fn number(&mut self, bits: u32) -> u32 {
+        (0..bits).fold(0, |value, _| value << 1 | u32::from(self.flag()))
+    }
+
+    /// Numbers of so many bits that may be missing, with a sign or without.
+    fn pass(&mut self, count: u32, bits: u32) {
+        for _ in 0..count {
+            if self.flag() {
+                self.number(bits);
+            }
+        }
+    }
+}
+
+/// A frame's quantiser index, 0 to 127: y_ac_qi of its header (RFC 6386 sections 9.2 to 9.6), which libwebrtc's quality scaler reads.
+fn quantiser(frame: &[u8]) -> Option<u8> {
+    let key = frame.first()? & 1 == 0;
+    let mut bits = Bits::new(frame.get(if key { 10 } else { 3 }..)?);
+    if key {
+        bits.number(2);
+    }
+    if bits.flag() {
+        let (map, values) = (bits.flag(), bits.flag());
+        if values {
+            bits.flag();
+            bits.pass(4, 8);
+            bits.pass(4, 7);
+        }
+        if map {
+            bits.pass(3, 8);
+        }
+    }
+    bits.number(1 + 6 + 3);
+    if bits.flag() && bits.flag() {
+        bits.pass(8, 7);
+    }
+    bits.number(2);
+    Some(bits.number(7) as u8)
+}
+
 /// A coded frame.
 struct Frame {
     /// Which picture it is of.
@@ -70,6 +148,7 @@ struct Frame {
     size: u32,
     /// RFC 6386 section 9.1: the first bit says that it is not.
     key: bool,
+    quantiser: u8,
 }
 
 fn frames(ivf: &Path) -> Result<Vec<Frame>> {
@@ -81,18 +160,19 @@ fn frames(ivf: &Path) -> Result<Vec<Frame>> {
         let (frame, after) =
             data.split_at_checked(size as usize).ok_or("an IVF file that ends within a frame")?;
         let key = frame.first().is_some_and(|first| first & 1 == 0);
-        frames.push(Frame { number: little_endian(&header[4..]), size: size as u32, key });
+        let quantiser = quantiser(frame).ok_or("a frame without its header")?;
+        frames.push(Frame { number: little_endian(&header[4..]), size: size as u32, key, quantiser });
         rest = after;
     }
     Ok(frames)
 }
 
-/// Sizes of all frames, none of which may be missing.
-fn sizes(ivf: &Path) -> Result<Vec<u32>> {
+/// All frames, none of which may be missing.
+fn whole(ivf: &Path) -> Result<Vec<Frame>> {
     let frames = frames(ivf)?;
     match (0..).zip(&frames).find(|(number, frame)| frame.number != *number) {
         Some((number, _)) => Err(format!("libvpx left out frame {number}").into()),
-        None => Ok(frames.iter().map(|frame| frame.size).collect()),
+        None => Ok(frames),
     }
 }
 
@@ -144,8 +224,10 @@ impl Clip {
         let (first, count) = ((LOOPS - self.kept) * once, self.kept * once);
         let mut scaler = Scaler::default();
         encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
-        let all = sizes(scratch)?;
-        let (before, last) = (all[first - count..first].to_vec(), all[first..].to_vec());
+        let all = whole(scratch)?;
+        let sizes = |frames: &[Frame]| -> Vec<u32> { frames.iter().map(|frame| frame.size).collect() };
+        let (before, last) = (sizes(&all[first - count..first]), sizes(&all[first..]));
+        let quantisers: u32 = all[first..].iter().map(|frame| u32::from(frame.quantiser)).sum();
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..LOOPS * once {
@@ -158,7 +240,7 @@ impl Clip {
             }
         }
         let curve = serde_json::json!({
-            "bps": kbps * 1000,
+            "bps": kbps * 1000, "quantiser": (f64::from(quantisers) / count as f64).round() as u8,
             "bytes": self.started_at_middle(&last), "psnr_y": self.started_at_middle(&psnr_y),
             "psnr_avg": self.started_at_middle(&psnr_avg), "ssim": self.started_at_middle(&ssim),
         });
@@ -184,6 +266,15 @@ impl Clip {
     fn seams(&self) -> Vec<usize> {
         let once = self.pictures.len();
         (1..=self.kept).map(|time| time * once - once / 2).collect()
+    }
+
+    /// The rate at which key frames are measured: of the full size the middle one, of another that with the most similar share of
+    /// bits for a picture element.
+    fn middle(&self, rates: &[u64]) -> u64 {
+        let area = |(width, height): (usize, usize)| (width * height) as f64;
+        let wanted = RATES[RATES.len() / 2] as f64 * area(self.size) / area(self.full);
+        let far = |kbps: u64| (kbps as f64 / wanted).ln().abs();
+        rates.iter().copied().min_by(|&a, &b| far(a).total_cmp(&far(b))).expect("there are rates")
     }
 
     fn budget(&self, kbps: u64) -> f64 {
@@ -220,12 +311,11 @@ fn main() -> Result<()> {
         // A seam is a cut, which the bounds do not bind.
         let inner = last.chunks(clip.pictures.len()).flat_map(|time| time.iter().skip(1));
         ratios.extend(inner.map(|&bytes| f64::from(bytes) / clip.budget(kbps)));
-        println!("{kbps} kbit/s: noise {:.3}", noises[noises.len() - 1]);
+        println!("{kbps} kbit/s: noise {:.3}, quantiser {}", noises[noises.len() - 1], curve["quantiser"]);
         curves.push(curve);
     }
     let round = |value: f64| (value * 1e4).round() / 1e4;
-    let middle = curves.get(curves.len() / 2).and_then(|curve: &serde_json::Value| curve["bps"].as_u64());
-    let key = clip.key_ratio(middle.ok_or("no rate could be recorded")? / 1000, &scratch)?;
+    let key = clip.key_ratio(clip.middle(rates), &scratch)?;
     fs::remove_file(&scratch)?;
     if height.is_some() {
         fs::remove_file(&small)?;

@@ -62,7 +62,14 @@ impl Lane {
 impl Curve {
     fn empty(rate: Rate) -> Curve {
         let bps = rate.as_bps();
-        Curve { bps, bytes: Vec::new(), psnr_y: Vec::new(), psnr_avg: Vec::new(), ssim: Vec::new() }
+        Curve {
+            bps,
+            bytes: Vec::new(),
+            psnr_y: Vec::new(),
+            psnr_avg: Vec::new(),
+            ssim: Vec::new(),
+            quantiser: None,
+        }
     }
 
     fn push(&mut self, size: u32, quality: Quality) {

@@ -29,6 +29,9 @@ pub struct Curve {
     pub psnr_avg: Vec<u16>,
     /// SSIM in ten-thousandths.
     pub ssim: Vec<i16>,
+    /// Mean quantiser index of VP8, 0 to 127, where it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantiser: Option<u8>,
 }
 
 /// How the recorded encoder followed a target that changed with every frame: see [`crate::ModelConfig`] for the fields.
@@ -206,6 +209,13 @@ impl Table {
         }
     }
 
+    /// Mean quantiser index at the logarithm of a constant bitrate, where it was recorded.
+    pub(crate) fn quantiser_at(&self, level: f64) -> Option<u8> {
+        let (low, high, share) = self.around(level);
+        let (low, high) = (f64::from(low.quantiser?), f64::from(high.quantiser?));
+        Some((low + (high - low) * share).round() as u8)
+    }
+
     /// Big Buck Bunny, 720p at 25 Hz, 132 frames, by OpenH264.
     pub fn big_buck_bunny() -> Arc<Table> {
         static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
@@ -241,6 +251,22 @@ impl Table {
         }
     }
 
+    /// The same clip as [`Table::by_name`] gives, by the same encoder with fewer rows, largest first; none where that was not recorded.
+    /// Qualities are those of the pictures scaled up again.
+    pub fn smaller(name: &str) -> Vec<Arc<Table>> {
+        static TABLES: [OnceLock<Arc<Table>>; 4] = [const { OnceLock::new() }; 4];
+        let texts = [
+            include_str!("../tables/talking_head_540.json"),
+            include_str!("../tables/talking_head_360.json"),
+            include_str!("../tables/talking_head_270.json"),
+            include_str!("../tables/talking_head_180.json"),
+        ];
+        match name {
+            "talking_head" => TABLES.iter().zip(texts).map(|(cell, json)| shipped(cell, json)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Names that [`Table::by_name`] knows.
     pub const NAMES: [&'static str; 4] = ["big_buck_bunny", "synthetic_game", "signer", "talking_head"];
 }
@@ -261,6 +287,7 @@ mod tests {
             psnr_y: vec![psnr, psnr + 100],
             psnr_avg: vec![psnr, psnr + 100],
             ssim: vec![9_000, 9_500],
+            quantiser: None,
         };
         let mut table = Table {
             clip: "tiny".to_owned(),

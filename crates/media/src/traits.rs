@@ -41,6 +41,8 @@ pub struct Coded {
     pub pieces: Vec<u32>,
     /// Quality of the coded picture against its source, where the encoder knows it.
     pub quality: Option<Quality>,
+    /// VP8's quantiser index, 0 to 127, where it is known.
+    pub quantiser: Option<u8>,
 }
 
 /// Picture quality of one frame against its source.

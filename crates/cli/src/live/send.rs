@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cc::Setup;
-use media::{Encoder, H264Config, H264Encoder, Source};
+use media::{CodecError, Encoder, H264Config, H264Encoder, Resizing, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
@@ -154,14 +154,17 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     let controller = cc::build(&options, &setup).map_err(Failure::input)?;
     let encoder: Box<dyn Encoder> = match how.codec {
         Codec::H264 => {
-            // Encoding takes its own time here.
-            let codec = H264Config {
-                latency: Span::ZERO,
-                initial: setup.initial,
-                max: setup.max,
-                ..H264Config::new(size.0, size.1, interval)
+            let open = move |(width, height)| -> Result<Box<dyn Encoder>, CodecError> {
+                // Encoding takes its own time here.
+                let codec = H264Config {
+                    latency: Span::ZERO,
+                    initial: setup.initial,
+                    max: setup.max,
+                    ..H264Config::new(width, height, interval)
+                };
+                Ok(Box::new(H264Encoder::new(codec)?))
             };
-            Box::new(H264Encoder::new(codec).map_err(Failure::input)?)
+            Box::new(Resizing::new(size, Box::new(open)).map_err(Failure::input)?)
         }
     };
     let encoder = Box::new(ThreadedEncoder::new(encoder, driver.clock(), driver.waker()));
@@ -196,10 +199,10 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
         sender.srtt().as_millis_f64(),
         counters.lost
     );
-    sender.observe_rate(&mut |name, value| {
-        if name == "alpha" {
-            line += &format!("  alpha {value:.2}");
-        }
+    sender.observe_rate(&mut |name, value| match name {
+        "alpha" => line += &format!("  alpha {value:.2}"),
+        "height" => line += &format!("  {value:.0}p"),
+        _ => {}
     });
     if counters.skipped + counters.resets > 0 {
         line += &format!("  {} skipped  {} resets", counters.skipped, counters.resets);
@@ -226,6 +229,7 @@ fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
                 "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired,
                 "resumed": c.resumed, "resets": c.resets,
             },
+            "picture": { "height": sender.height(), "changes": c.resized },
             "dummies": { "sent": c.dummies, "share": dummy_share(&c) },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
             "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked, "longest": sender.mtu() },

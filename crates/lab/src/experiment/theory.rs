@@ -124,6 +124,7 @@ fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
         waited: Span::ZERO,
         patience: Span::from_secs(1),
         limits: (Rate::from_bps(1), Rate::MAX),
+        height: 0,
         departed: &[],
     };
     Live::default().plan(&view).bitrate.as_f64() / 1e6

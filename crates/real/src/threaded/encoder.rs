@@ -108,6 +108,7 @@ mod tests {
                 target,
                 pieces: Vec::new(),
                 quality: None,
+                quantiser: None,
             });
             Ok(())
         }

@@ -30,8 +30,16 @@ impl Encoder for Exact {
         let size = ask.bitrate.mul_f64(share).min(cap).bytes_in(ask.interval);
         let size = ask.largest.map_or(size, |largest| size.min(largest)).get() as u32;
         let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-        self.ready =
-            Some(Coded { frame, size, payload: None, key, target, pieces: Vec::new(), quality: None });
+        self.ready = Some(Coded {
+            frame,
+            size,
+            payload: None,
+            key,
+            target,
+            pieces: Vec::new(),
+            quality: None,
+            quantiser: None,
+        });
         Ok(())
     }
     fn poll(&mut self, _: Time) -> Option<Coded> {
