@@ -26,6 +26,8 @@ const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
 /// ... and of smaller pictures: from what 180 rows need at least to the highest rate of the experiments, which no size but the full
 /// one fills.
 const RATES_BELOW: [u64; 9] = [30, 60, 120, 250, 500, 1_000, 2_000, 4_000, 12_000];
+/// At these, too, it is recorded how coarsely the full size is quantised, pictures left out or not.
+const RATES_COARSE: [u64; 4] = [30, 60, 120, 250];
 /// The clip is coded so often, ...
 const LOOPS: usize = 5;
 /// ... and of these the last are kept, by then nothing is left of the first key frame: two of the full size, one of others.
@@ -84,7 +86,7 @@ impl Bits<'_> {
 
     /// A bit that is as often set as not, as all of a header are that are needed here.
     fn flag(&mut self) -> bool {
-        let split = 1 + ((self.range - 1) * 128 >> 8);
+        let split = 1 + (((self.range - 1) * 128) >> 8);
         let set = self.value >= split << 8;
         if set {
             (self.range, self.value) = (self.range - split, self.value - (split << 8));
@@ -168,8 +170,7 @@ fn frames(ivf: &Path) -> Result<Vec<Frame>> {
 }
 
 /// All frames, none of which may be missing.
-fn whole(ivf: &Path) -> Result<Vec<Frame>> {
-    let frames = frames(ivf)?;
+fn whole(frames: Vec<Frame>) -> Result<Vec<Frame>> {
     match (0..).zip(&frames).find(|(number, frame)| frame.number != *number) {
         Some((number, _)) => Err(format!("libvpx left out frame {number}").into()),
         None => Ok(frames),
@@ -219,15 +220,32 @@ fn scaled(clip: Clip, height: u16, path: PathBuf) -> Result<Clip> {
 }
 
 impl Clip {
-    fn recorded(&self, kbps: u64, scratch: &Path) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
+    /// The coded clip, LOOPS times over, as it lies at `scratch`.
+    fn coded(&self, kbps: u64, scratch: &Path) -> Result<Vec<Frame>> {
+        encode(&self.path, LOOPS * self.pictures.len(), kbps, &[], scratch)?;
+        frames(scratch)
+    }
+
+    /// The rate, and the mean quantiser index of the last times over.
+    fn quantiser(&self, kbps: u64, coded: &[Frame]) -> (u64, u8) {
+        let first = ((LOOPS - self.kept) * self.pictures.len()) as u64;
+        let kept = coded.iter().filter(|frame| frame.number >= first).map(|frame| u32::from(frame.quantiser));
+        let (sum, count) = kept.fold((0, 0), |(sum, count), index| (sum + index, count + 1));
+        (kbps * 1000, (f64::from(sum) / f64::from(count.max(1))).round() as u8)
+    }
+
+    fn recorded(
+        &self,
+        kbps: u64,
+        coded: Vec<Frame>,
+        scratch: &Path,
+    ) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
         let once = self.pictures.len();
         let (first, count) = ((LOOPS - self.kept) * once, self.kept * once);
         let mut scaler = Scaler::default();
-        encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
-        let all = whole(scratch)?;
+        let all = whole(coded)?;
         let sizes = |frames: &[Frame]| -> Vec<u32> { frames.iter().map(|frame| frame.size).collect() };
         let (before, last) = (sizes(&all[first - count..first]), sizes(&all[first..]));
-        let quantisers: u32 = all[first..].iter().map(|frame| u32::from(frame.quantiser)).sum();
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..LOOPS * once {
@@ -240,7 +258,7 @@ impl Clip {
             }
         }
         let curve = serde_json::json!({
-            "bps": kbps * 1000, "quantiser": (f64::from(quantisers) / count as f64).round() as u8,
+            "bps": kbps * 1000,
             "bytes": self.started_at_middle(&last), "psnr_y": self.started_at_middle(&psnr_y),
             "psnr_avg": self.started_at_middle(&psnr_avg), "ssim": self.started_at_middle(&ssim),
         });
@@ -297,8 +315,16 @@ fn main() -> Result<()> {
     }
     let rates: &[u64] = if height.is_some() { &RATES_BELOW } else { &RATES };
     let (mut curves, mut noises, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut quantisers = Vec::new();
+    if height.is_none() {
+        for kbps in RATES_COARSE {
+            quantisers.push(clip.quantiser(kbps, &clip.coded(kbps, &scratch)?));
+        }
+    }
     for &kbps in rates {
-        let (curve, before, last) = match clip.recorded(kbps, &scratch) {
+        let coded = clip.coded(kbps, &scratch)?;
+        quantisers.push(clip.quantiser(kbps, &coded));
+        let (curve, before, last) = match clip.recorded(kbps, coded, &scratch) {
             Err(error) if height.is_some() => {
                 println!("{kbps} kbit/s: {error}");
                 continue;
@@ -311,7 +337,7 @@ fn main() -> Result<()> {
         // A seam is a cut, which the bounds do not bind.
         let inner = last.chunks(clip.pictures.len()).flat_map(|time| time.iter().skip(1));
         ratios.extend(inner.map(|&bytes| f64::from(bytes) / clip.budget(kbps)));
-        println!("{kbps} kbit/s: noise {:.3}, quantiser {}", noises[noises.len() - 1], curve["quantiser"]);
+        println!("{kbps} kbit/s: noise {:.3}", noises[noises.len() - 1]);
         curves.push(curve);
     }
     let round = |value: f64| (value * 1e4).round() / 1e4;
@@ -330,7 +356,7 @@ fn main() -> Result<()> {
     let table = serde_json::json!({
         "clip": name, "credit": credit, "encoder": "libvpx VP8 in real time, as libwebrtc set it in 2016",
         "width": clip.size.0, "height": clip.size.1, "interval_ns": clip.interval.as_nanos(),
-        "cuts": clip.seams(), "fit": fit, "curves": curves,
+        "cuts": clip.seams(), "fit": fit, "quantisers": quantisers, "curves": curves,
     });
     let table = Table::parse(&table.to_string(), out)?;
     fs::write(out, table.to_json())?;

@@ -62,14 +62,7 @@ impl Lane {
 impl Curve {
     fn empty(rate: Rate) -> Curve {
         let bps = rate.as_bps();
-        Curve {
-            bps,
-            bytes: Vec::new(),
-            psnr_y: Vec::new(),
-            psnr_avg: Vec::new(),
-            ssim: Vec::new(),
-            quantiser: None,
-        }
+        Curve { bps, bytes: Vec::new(), psnr_y: Vec::new(), psnr_avg: Vec::new(), ssim: Vec::new() }
     }
 
     fn push(&mut self, size: u32, quality: Quality) {
@@ -243,8 +236,19 @@ pub fn record_table(
         key_frame_ratio: 1.0,
     };
     let levels = Vec::new();
-    let mut table =
-        Table { clip, credit, encoder, width, height, interval_ns, cuts, fit: unknown, curves, levels };
+    let mut table = Table {
+        clip,
+        credit,
+        encoder,
+        width,
+        height,
+        interval_ns,
+        cuts,
+        fit: unknown,
+        quantisers: Vec::new(),
+        curves,
+        levels,
+    };
     table.prepare();
     table.fit = fit(&table, &answers, keys);
     drop_saturated(&mut table);

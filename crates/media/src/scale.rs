@@ -18,7 +18,7 @@ pub fn size_of_height(full: (usize, usize), height: u16) -> (usize, usize) {
     if wanted >= rows {
         return full;
     }
-    let even = |pixels: usize| (pixels + 1) / 2 * 2;
+    let even = |pixels: usize| pixels.next_multiple_of(2);
     let across = (width * wanted + rows / 2) / rows.max(1);
     (even(across).max(16).min(width), even(wanted).max(16).min(rows))
 }

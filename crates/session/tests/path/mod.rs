@@ -143,7 +143,8 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let encoder = Box::new(Exact { share: flow.share, swing: flow.swing, caps: flow.caps, ready: None });
         let video = Video { encoder, source: None, interval: setup.frame_interval };
         let supply = if flow.backlog { Supply::Backlog } else { Supply::Video(video) };
-        let config = SenderConfig { session: number as u32 + 1, mtu: flow.mtu, ..SenderConfig::default() };
+        let (session, picture) = (number as u32 + 1, (1280, 720));
+        let config = SenderConfig { session, mtu: flow.mtu, picture, ..SenderConfig::default() };
         let rng = Rng::stream(seed, &format!("flow{number}"));
         let tap = world.next_host_tap(HostClock::default());
         let mut policies = Policies::default();
