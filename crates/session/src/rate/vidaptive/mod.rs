@@ -104,7 +104,7 @@ impl Vidaptive {
         for frame in view.departed {
             let place = self.shares.iter().position(|&(s, f, _)| (s, f) == (view.stream, frame.frame));
             let Some((.., share)) = place.and_then(|place| self.shares.remove(place)) else { continue };
-            if let Some(resolution) = &mut self.resolution {
+            if let Some(resolution) = self.resolution.as_mut().filter(|_| view.height > 0) {
                 resolution.left(frame, view.interval);
             }
             let delay = if self.params.served { frame.served } else { frame.queued };

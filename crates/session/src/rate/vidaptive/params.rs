@@ -224,7 +224,14 @@ mod tests {
         let found = read("vidaptive:lambda=0.7,tau=500ms,dummies=off,dummy_max=5mbit").unwrap();
         assert_eq!((found.search.lambda, found.tau()), (0.7, Span::from_millis(500)));
         assert_eq!((found.parts.dummies, found.dummies.most), (false, Rate::from_mbps(5)));
+        let sizes = |text| read(text).unwrap().resolving.map(|resolving| resolving.ladder.heights().to_vec());
+        assert_eq!(sizes("vidaptive"), Some(vec![1080, 720, 540, 360, 270, 180]));
+        assert_eq!(
+            (sizes("vidaptive:ladder=off"), sizes("vidaptive:ladder=720/360")),
+            (None, Some(vec![720, 360]))
+        );
         let said = |text| read(text).unwrap_err().to_string();
+        assert!(said("vidaptive:ladder=360/720").contains("one to twelve heights, descending"));
         assert_eq!(
             said("vidaptive:tau=soon"),
             "option `tau` of vidaptive is `soon`; it must be a time from 0ms to 60s"
