@@ -7,7 +7,10 @@
 //!                                                    '---> ffmpeg -> pictures -> quality
 //! ```
 //!
-//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT`
+//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT]`
+//!
+//! With a height below the clip's the pictures are scaled down before they are coded, and the decoded ones up again before they
+//! are compared: quality is always that of the full size. Rates at which libvpx leaves out pictures of that size are skipped.
 
 use std::error::Error;
 use std::fs;
@@ -15,14 +18,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use framewire_media::{ClipOptions, RawFrame, Table, open_clip, quality};
+use framewire_media::{ClipOptions, RawFrame, Scaler, Table, Y4mWriter, open_clip, quality, size_of_height};
+use units::Span;
 
 /// Bitrates recorded, in kbit/s: at 250, libvpx leaves out pictures of a 720p clip, and what the model lacks is not recorded.
 const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
+/// ... and of smaller pictures: from what 180 rows need at least to the highest rate of the experiments, which no size but the full
+/// one fills.
+const RATES_BELOW: [u64; 9] = [30, 60, 120, 250, 500, 1_000, 2_000, 4_000, 12_000];
+/// At these, too, it is recorded how coarsely the full size is quantised, pictures left out or not.
+const RATES_COARSE: [u64; 4] = [30, 60, 120, 250];
 /// The clip is coded so often, ...
 const LOOPS: usize = 5;
-/// ... and of these the last are kept: by then nothing is left of the first key frame.
-const KEPT: usize = 2;
+/// ... and of these the last are kept, by then nothing is left of the first key frame: two of the full size, one of others.
+const KEPT: (usize, usize) = (2, 1);
 /// Key frames are asked for this often in the recording that measures them, in frames.
 const KEY_EVERY: usize = 60;
 /// IVF: bytes before the first frame and before each frame.
@@ -56,6 +65,84 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
+/// The decoder of single bits of RFC 6386 section 7.3.
+struct Bits<'a> {
+    data: std::slice::Iter<'a, u8>,
+    value: u32,
+    range: u32,
+    left: u32,
+}
+
+impl Bits<'_> {
+    fn new(data: &[u8]) -> Bits<'_> {
+        let mut bits = Bits { data: data.iter(), value: 0, range: 255, left: 0 };
+        bits.value = bits.byte() << 8 | bits.byte();
+        bits
+    }
+
+    fn byte(&mut self) -> u32 {
+        u32::from(self.data.next().copied().unwrap_or(0))
+    }
+
+    /// A bit that is as often set as not, as all of a header are that are needed here.
+    fn flag(&mut self) -> bool {
+        let split = 1 + (((self.range - 1) * 128) >> 8);
+        let set = self.value >= split << 8;
+        if set {
+            (self.range, self.value) = (self.range - split, self.value - (split << 8));
+        } else {
+            self.range = split;
+        }
+        while self.range < 128 {
+            (self.value, self.range, self.left) = (self.value << 1, self.range << 1, self.left + 1);
+            if self.left == 8 {
+                self.left = 0;
+                self.value |= self.byte();
+            }
+        }
+        set
+    }
+
+    fn number(&mut self, bits: u32) -> u32 {
+        (0..bits).fold(0, |value, _| value << 1 | u32::from(self.flag()))
+    }
+
+    /// Numbers of so many bits that may be missing, with a sign or without.
+    fn pass(&mut self, count: u32, bits: u32) {
+        for _ in 0..count {
+            if self.flag() {
+                self.number(bits);
+            }
+        }
+    }
+}
+
+/// A frame's quantiser index, 0 to 127: y_ac_qi of its header (RFC 6386 sections 9.2 to 9.6), which libwebrtc's quality scaler reads.
+fn quantiser(frame: &[u8]) -> Option<u8> {
+    let key = frame.first()? & 1 == 0;
+    let mut bits = Bits::new(frame.get(if key { 10 } else { 3 }..)?);
+    if key {
+        bits.number(2);
+    }
+    if bits.flag() {
+        let (map, values) = (bits.flag(), bits.flag());
+        if values {
+            bits.flag();
+            bits.pass(4, 8);
+            bits.pass(4, 7);
+        }
+        if map {
+            bits.pass(3, 8);
+        }
+    }
+    bits.number(1 + 6 + 3);
+    if bits.flag() && bits.flag() {
+        bits.pass(8, 7);
+    }
+    bits.number(2);
+    Some(bits.number(7) as u8)
+}
+
 /// A coded frame.
 struct Frame {
     /// Which picture it is of.
@@ -63,6 +150,7 @@ struct Frame {
     size: u32,
     /// RFC 6386 section 9.1: the first bit says that it is not.
     key: bool,
+    quantiser: u8,
 }
 
 fn frames(ivf: &Path) -> Result<Vec<Frame>> {
@@ -74,18 +162,18 @@ fn frames(ivf: &Path) -> Result<Vec<Frame>> {
         let (frame, after) =
             data.split_at_checked(size as usize).ok_or("an IVF file that ends within a frame")?;
         let key = frame.first().is_some_and(|first| first & 1 == 0);
-        frames.push(Frame { number: little_endian(&header[4..]), size: size as u32, key });
+        let quantiser = quantiser(frame).ok_or("a frame without its header")?;
+        frames.push(Frame { number: little_endian(&header[4..]), size: size as u32, key, quantiser });
         rest = after;
     }
     Ok(frames)
 }
 
-/// Sizes of all frames, none of which may be missing.
-fn sizes(ivf: &Path) -> Result<Vec<u32>> {
-    let frames = frames(ivf)?;
+/// All frames, none of which may be missing.
+fn whole(frames: Vec<Frame>) -> Result<Vec<Frame>> {
     match (0..).zip(&frames).find(|(number, frame)| frame.number != *number) {
         Some((number, _)) => Err(format!("libvpx left out frame {number}").into()),
-        None => Ok(frames.iter().map(|frame| frame.size).collect()),
+        None => Ok(frames),
     }
 }
 
@@ -102,34 +190,68 @@ fn median(mut values: Vec<f64>) -> f64 {
 struct Clip {
     path: PathBuf,
     pictures: Vec<Arc<RawFrame>>,
+    full: (usize, usize),
+    /// As it is coded.
     size: (usize, usize),
-    seconds: f64,
+    /// Times over that are kept.
+    kept: usize,
+    interval: Span,
 }
 
 fn open(path: &Path) -> Result<Clip> {
     let mut source = open_clip(path, ClipOptions::default())?;
     let pictures = std::iter::from_fn(|| source.next_picture()).collect();
-    Ok(Clip {
-        path: path.to_owned(),
-        pictures,
-        size: source.size(),
-        seconds: source.interval().as_secs_f64(),
-    })
+    let full = source.size();
+    let (path, interval) = (path.to_owned(), source.interval());
+    Ok(Clip { path, pictures, full, size: full, kept: KEPT.0, interval })
+}
+
+/// The same clip with fewer rows, as a file at `path`.
+fn scaled(clip: Clip, height: u16, path: PathBuf) -> Result<Clip> {
+    let size = size_of_height(clip.full, height);
+    let file = std::io::BufWriter::new(fs::File::create(&path)?);
+    let mut writer = Y4mWriter::new(file, size.0, size.1, clip.interval)?;
+    let mut scaler = Scaler::default();
+    for picture in &clip.pictures {
+        writer.write(scaler.fit(picture, size)?.as_ref())?;
+    }
+    writer.finish()?;
+    Ok(Clip { path, size, kept: KEPT.1, ..clip })
 }
 
 impl Clip {
-    fn recorded(&self, kbps: u64, scratch: &Path) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
+    /// The coded clip, LOOPS times over, as it lies at `scratch`.
+    fn coded(&self, kbps: u64, scratch: &Path) -> Result<Vec<Frame>> {
+        encode(&self.path, LOOPS * self.pictures.len(), kbps, &[], scratch)?;
+        frames(scratch)
+    }
+
+    /// The rate, and the mean quantiser index of the last times over.
+    fn quantiser(&self, kbps: u64, coded: &[Frame]) -> (u64, u8) {
+        let first = ((LOOPS - self.kept) * self.pictures.len()) as u64;
+        let kept = coded.iter().filter(|frame| frame.number >= first).map(|frame| u32::from(frame.quantiser));
+        let (sum, count) = kept.fold((0, 0), |(sum, count), index| (sum + index, count + 1));
+        (kbps * 1000, (f64::from(sum) / f64::from(count.max(1))).round() as u8)
+    }
+
+    fn recorded(
+        &self,
+        kbps: u64,
+        coded: Vec<Frame>,
+        scratch: &Path,
+    ) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
         let once = self.pictures.len();
-        let (first, count) = ((LOOPS - KEPT) * once, KEPT * once);
-        encode(&self.path, LOOPS * once, kbps, &[], scratch)?;
-        let all = sizes(scratch)?;
-        let (before, last) = (all[first - count..first].to_vec(), all[first..].to_vec());
+        let (first, count) = ((LOOPS - self.kept) * once, self.kept * once);
+        let mut scaler = Scaler::default();
+        let all = whole(coded)?;
+        let sizes = |frames: &[Frame]| -> Vec<u32> { frames.iter().map(|frame| frame.size).collect() };
+        let (before, last) = (sizes(&all[first - count..first]), sizes(&all[first..]));
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..LOOPS * once {
             let seen = decoded.next_picture().ok_or("the decoder gave too few pictures")?;
             if index >= first {
-                let quality = quality(&self.pictures[index % once], &seen)?;
+                let quality = quality(&self.pictures[index % once], scaler.fit(&seen, self.full)?.as_ref())?;
                 psnr_y.push((quality.psnr_y * 100.0).round() as u16);
                 psnr_avg.push((quality.psnr_avg * 100.0).round() as u16);
                 ssim.push((quality.ssim * 10_000.0).round() as i16);
@@ -161,24 +283,54 @@ impl Clip {
     /// Where the clip begins again.
     fn seams(&self) -> Vec<usize> {
         let once = self.pictures.len();
-        (1..=KEPT).map(|time| time * once - once / 2).collect()
+        (1..=self.kept).map(|time| time * once - once / 2).collect()
+    }
+
+    /// The rate at which key frames are measured: of the full size the middle one, of another that with the most similar share of
+    /// bits for a picture element.
+    fn middle(&self, rates: &[u64]) -> u64 {
+        let area = |(width, height): (usize, usize)| (width * height) as f64;
+        let wanted = RATES[RATES.len() / 2] as f64 * area(self.size) / area(self.full);
+        let far = |kbps: u64| (kbps as f64 / wanted).ln().abs();
+        rates.iter().copied().min_by(|&a, &b| far(a).total_cmp(&far(b))).expect("there are rates")
     }
 
     fn budget(&self, kbps: u64) -> f64 {
-        kbps as f64 * 125.0 * self.seconds
+        kbps as f64 * 125.0 * self.interval.as_secs_f64()
     }
 }
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [out, path, name, credit] = arguments.as_slice() else {
-        return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT".into());
+    let (out, path, name, credit, height) = match arguments.as_slice() {
+        [out, path, name, credit] => (out, path, name, credit, None),
+        [out, path, name, credit, height] => (out, path, name, credit, Some(height.parse::<u16>()?)),
+        _ => return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT [HEIGHT]".into()),
     };
-    let clip = open(Path::new(path))?;
-    let scratch = std::env::temp_dir().join(format!("record_vp8-{}.ivf", std::process::id()));
+    let file = |what: &str| std::env::temp_dir().join(format!("record_vp8-{}.{what}", std::process::id()));
+    let (scratch, small) = (file("ivf"), file("y4m"));
+    let mut clip = open(Path::new(path))?;
+    if let Some(height) = height {
+        clip = scaled(clip, height, small.clone())?;
+    }
+    let rates: &[u64] = if height.is_some() { &RATES_BELOW } else { &RATES };
     let (mut curves, mut noises, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for kbps in RATES {
-        let (curve, before, last) = clip.recorded(kbps, &scratch)?;
+    let mut quantisers = Vec::new();
+    if height.is_none() {
+        for kbps in RATES_COARSE {
+            quantisers.push(clip.quantiser(kbps, &clip.coded(kbps, &scratch)?));
+        }
+    }
+    for &kbps in rates {
+        let coded = clip.coded(kbps, &scratch)?;
+        quantisers.push(clip.quantiser(kbps, &coded));
+        let (curve, before, last) = match clip.recorded(kbps, coded, &scratch) {
+            Err(error) if height.is_some() => {
+                println!("{kbps} kbit/s: {error}");
+                continue;
+            }
+            recorded => recorded?,
+        };
         // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
         let pairs = before.iter().zip(&last).map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
         noises.push(spread(pairs));
@@ -189,8 +341,11 @@ fn main() -> Result<()> {
         curves.push(curve);
     }
     let round = |value: f64| (value * 1e4).round() / 1e4;
-    let key = clip.key_ratio(RATES[RATES.len() / 2], &scratch)?;
+    let key = clip.key_ratio(clip.middle(rates), &scratch)?;
     fs::remove_file(&scratch)?;
+    if height.is_some() {
+        fs::remove_file(&small)?;
+    }
     let fit = serde_json::json!({
         // A new target is the next frame's budget in libvpx's one-pass control; ffmpeg cannot change it on the way to measure that.
         "lag_up_s": 0.0, "lag_down_s": 0.0,
@@ -200,8 +355,8 @@ fn main() -> Result<()> {
     });
     let table = serde_json::json!({
         "clip": name, "credit": credit, "encoder": "libvpx VP8 in real time, as libwebrtc set it in 2016",
-        "width": clip.size.0, "height": clip.size.1, "interval_ns": (clip.seconds * 1e9).round() as u64,
-        "cuts": clip.seams(), "fit": fit, "curves": curves,
+        "width": clip.size.0, "height": clip.size.1, "interval_ns": clip.interval.as_nanos(),
+        "cuts": clip.seams(), "fit": fit, "quantisers": quantisers, "curves": curves,
     });
     let table = Table::parse(&table.to_string(), out)?;
     fs::write(out, table.to_json())?;

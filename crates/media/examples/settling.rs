@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use framewire_media::{Ask, ClipOptions, Codec, CodecConfig, open_clip};
+use framewire_media::{Ask, ClipOptions, Codec, CodecConfig, Encoder, open_clip};
 use units::{Rate, Span, Time};
 
 /// Targets in bit/s, in turn.
@@ -33,11 +33,12 @@ fn rates(codec: Codec, clip: &Path) -> Result<Vec<f64>, Box<dyn Error>> {
         slices: None,
         latency: Some(Span::ZERO),
     };
-    let mut encoder = codec.encoder(&config)?;
+    let mut encoder = codec.encoder(config)?;
     let mut rates = Vec::new();
     for frame in 0..HOLD * (STEPS + 1) {
         let bitrate = Rate::from_bps(TARGETS[frame / HOLD % 2]);
-        let ask = Ask { frame: frame as u32, bitrate, interval, key: frame == 0, largest: None };
+        let ask =
+            Ask { frame: frame as u32, bitrate, interval, key: frame == 0, largest: None, height: None };
         encoder.submit(Time::ZERO, source.next_picture().as_ref(), &ask)?;
         let coded = encoder.poll(Time::ZERO).ok_or("no frame came out")?;
         rates.push(f64::from(coded.size) * 8.0 / interval.as_secs_f64());

@@ -158,7 +158,7 @@ mod tests {
             let id = rng.next_u64() as u32;
             let mut picture = RawFrame::clone(&game.next_picture().unwrap());
             burn(&mut picture, id);
-            let ask = Ask { frame, bitrate, interval, key: frame == 0, largest: None };
+            let ask = Ask { frame, bitrate, interval, key: frame == 0, largest: None, height: None };
             encoder.submit(Time::ZERO, Some(&Arc::new(picture)), &ask).unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();
             bytes += u64::from(coded.size);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use units::{Rate, Span, Time};
 
-use crate::{CodecError, Decoded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder};
+use crate::{CodecError, Decoded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Resizing};
 #[cfg(feature = "vpx")]
 use crate::{Vp8Config, Vp8Decoder, Vp8Encoder};
 
@@ -19,7 +19,7 @@ pub enum Codec {
 }
 
 /// What every codec needs to know.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct CodecConfig {
     /// Picture width in pixels.
     pub width: usize,
@@ -79,11 +79,16 @@ impl Codec {
         Err(CodecError::Codec { codec: "libvpx", what: what.to_owned() })
     }
 
-    /// Opens an encoder.
+    /// An encoder for pictures of that size, and of any smaller one that is asked for.
     ///
     /// # Errors
     /// [`CodecError`] if the configuration is out of its range, or it was not built in.
-    pub fn encoder(self, config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
+    pub fn encoder(self, config: CodecConfig) -> Result<Resizing, CodecError> {
+        let open = move |(width, height)| self.open(&CodecConfig { width, height, ..config });
+        Resizing::new((config.width, config.height), Box::new(open))
+    }
+
+    fn open(self, config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
         match self {
             Codec::H264 => h264(config),
             #[cfg(feature = "vpx")]
@@ -204,7 +209,7 @@ mod tests {
             slices: None,
             latency: Some(Span::ZERO),
         };
-        let mut encoder = codec.encoder(&config).unwrap();
+        let mut encoder = codec.encoder(config).unwrap();
         let mut source =
             SyntheticGame::new(SyntheticConfig { interval: INTERVAL, ..SyntheticConfig::new(64, 48) });
         let mut code = |frame| {
@@ -214,6 +219,7 @@ mod tests {
                 interval: INTERVAL,
                 key: frame == 0,
                 largest: None,
+                height: None,
             };
             encoder.submit(Time::ZERO, source.next_picture().as_ref(), &ask).unwrap();
             encoder.poll(Time::ZERO).unwrap()

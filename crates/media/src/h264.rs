@@ -213,6 +213,7 @@ impl H264Encoder {
             target,
             pieces: stream.pieces,
             quality: None,
+            quantiser: None,
         })
     }
 

@@ -21,6 +21,10 @@ mod model;
 mod quality;
 #[cfg(feature = "codecs")]
 mod recording;
+#[cfg(feature = "codecs")]
+mod resizing;
+#[cfg(feature = "codecs")]
+mod scale;
 mod synthetic;
 mod table;
 mod traits;
@@ -42,6 +46,10 @@ pub use model::{Cap, EncoderModel, ModelConfig};
 pub use quality::{PSNR_CAP, psnr, quality};
 #[cfg(feature = "codecs")]
 pub use recording::record_table;
+#[cfg(feature = "codecs")]
+pub use resizing::Resizing;
+#[cfg(feature = "codecs")]
+pub use scale::{Scaler, size_of_height};
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Table, TableError};
 pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Quality, Source};

@@ -197,6 +197,7 @@ impl EncoderModel {
             target: ask.bitrate,
             pieces: Vec::new(),
             quality: Some(self.config.table.quality_at(ask.frame, level + self.bias + noise)),
+            quantiser: self.config.table.quantiser_at(level + self.bias + noise),
         }
     }
 }
@@ -244,6 +245,7 @@ mod tests {
             interval: INTERVAL,
             key: frame.is_multiple_of(50),
             largest: None,
+            height: None,
         }
     }
 

@@ -214,8 +214,10 @@ pub fn record_table(
     let mut recording = Recording::new(source, rates)?;
     let mut frame = 0;
     while let Some(picture) = source.next_picture() {
-        recording
-            .add(&picture, &Ask { frame, bitrate: Rate::ZERO, interval, key: frame == 0, largest: None })?;
+        recording.add(
+            &picture,
+            &Ask { frame, bitrate: Rate::ZERO, interval, key: frame == 0, largest: None, height: None },
+        )?;
         frame += 1;
     }
     if recording.answers.is_empty() {
@@ -234,8 +236,19 @@ pub fn record_table(
         key_frame_ratio: 1.0,
     };
     let levels = Vec::new();
-    let mut table =
-        Table { clip, credit, encoder, width, height, interval_ns, cuts, fit: unknown, curves, levels };
+    let mut table = Table {
+        clip,
+        credit,
+        encoder,
+        width,
+        height,
+        interval_ns,
+        cuts,
+        fit: unknown,
+        quantisers: Vec::new(),
+        curves,
+        levels,
+    };
     table.prepare();
     table.fit = fit(&table, &answers, keys);
     drop_saturated(&mut table);
@@ -289,7 +302,7 @@ mod tests {
                 .submit(
                     Time::ZERO,
                     Some(&picture),
-                    &Ask { frame, bitrate, interval, key: frame == 0, largest: None },
+                    &Ask { frame, bitrate, interval, key: frame == 0, largest: None, height: None },
                 )
                 .unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();

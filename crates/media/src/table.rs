@@ -69,6 +69,10 @@ pub struct Table {
     pub cuts: Vec<u32>,
     /// How it followed a changing target.
     pub fit: Fit,
+    /// Constant targets in bit/s, rising, and the mean quantiser index, 0 to 127, of the pictures that VP8 coded at each: below the
+    /// curves, too, where it leaves some out. Empty where it was not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantisers: Vec<(u64, u8)>,
     /// What was recorded, by rising bitrate.
     pub curves: Vec<Curve>,
     /// Logarithms of the curves' bitrates.
@@ -128,6 +132,11 @@ impl Table {
             || self.curves.windows(2).any(|w| w[0].bps >= w[1].bps)
         {
             return Err("curves need rising bitrates above zero".to_owned());
+        }
+        if self.quantisers.first().is_some_and(|&(bps, _)| bps == 0)
+            || self.quantisers.windows(2).any(|w| w[0].0 >= w[1].0)
+        {
+            return Err("quantisers need rising bitrates above zero".to_owned());
         }
         for curve in &self.curves {
             let others = [curve.psnr_y.len(), curve.psnr_avg.len(), curve.ssim.len()];
@@ -206,6 +215,17 @@ impl Table {
         }
     }
 
+    /// Mean quantiser index at the logarithm of a constant bitrate, where it was recorded.
+    pub(crate) fn quantiser_at(&self, level: f64) -> Option<u8> {
+        let at = |&(bps, quantiser): &(u64, u8)| ((bps as f64).ln(), f64::from(quantiser));
+        let above = self.quantisers.iter().position(|point| at(point).0 >= level);
+        let last = self.quantisers.len().checked_sub(1)?;
+        let (low, high) = (above.unwrap_or(last).saturating_sub(1), above.unwrap_or(last));
+        let ((from, coarse), (to, fine)) = (at(&self.quantisers[low]), at(&self.quantisers[high]));
+        let share = if to > from { ((level - from) / (to - from)).clamp(0.0, 1.0) } else { 1.0 };
+        Some((coarse + (fine - coarse) * share).round() as u8)
+    }
+
     /// Big Buck Bunny, 720p at 25 Hz, 132 frames, by OpenH264.
     pub fn big_buck_bunny() -> Arc<Table> {
         static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
@@ -238,6 +258,22 @@ impl Table {
             "signer" => Some(Table::signer()),
             "talking_head" => Some(Table::talking_head()),
             _ => None,
+        }
+    }
+
+    /// The same clip as [`Table::by_name`] gives, by the same encoder with fewer rows, largest first; none where that was not recorded.
+    /// Qualities are those of the pictures scaled up again.
+    pub fn smaller(name: &str) -> Vec<Arc<Table>> {
+        static TABLES: [OnceLock<Arc<Table>>; 4] = [const { OnceLock::new() }; 4];
+        let texts = [
+            include_str!("../tables/talking_head_540.json"),
+            include_str!("../tables/talking_head_360.json"),
+            include_str!("../tables/talking_head_270.json"),
+            include_str!("../tables/talking_head_180.json"),
+        ];
+        match name {
+            "talking_head" => TABLES.iter().zip(texts).map(|(cell, json)| shipped(cell, json)).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -278,6 +314,7 @@ mod tests {
                 size_noise: 0.1,
                 key_frame_ratio: 3.0,
             },
+            quantisers: vec![(500_000, 80), (2_000_000, 40)],
             curves: vec![curve(1_000_000, 3_000), curve(4_000_000, 4_000)],
             levels: Vec::new(),
         };
@@ -294,6 +331,14 @@ mod tests {
         assert_eq!(table.quality(2, 9e9), table.quality(0, 4e6));
         assert!((table.weight(1, 2e6) - 0.5).abs() < 1e-9);
         assert!(table.is_cut(4) && !table.is_cut(5));
+    }
+
+    #[test]
+    fn quantisers_are_interpolated_over_the_logarithm() {
+        let table = tiny();
+        let at = |mbps: f64| table.quantiser_at((mbps * 1e6).ln());
+        assert_eq!([0.1, 0.5, 1.0, 2.0, 9.0].map(at), [80, 80, 60, 40, 40].map(Some));
+        assert_eq!(Table { quantisers: Vec::new(), ..table }.quantiser_at(1.0), None);
     }
 
     #[test]
@@ -314,6 +359,7 @@ mod tests {
                 .starts_with("t.json: columns of different lengths at 4000000")
         );
         assert!(said(&|t| t.curves.reverse()).contains("rising"));
+        assert!(said(&|t| t.quantisers.reverse()).contains("quantisers"));
         assert!(said(&|t| t.curves.clear()).contains("0 frames"));
         assert!(said(&|t| t.curves[0].bytes[1] = 0).contains("no bytes"));
         assert!(said(&|t| t.interval_ns = 0).contains("interval_ns"));

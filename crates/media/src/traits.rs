@@ -19,6 +19,9 @@ pub struct Ask {
     pub key: bool,
     /// Largest the frame should be, if there is a limit; a codec that has no such control does what it can.
     pub largest: Option<Bytes>,
+    /// Rows to code the picture with, no more than it has; `None` leaves it as it is. [`Resizing`](crate::Resizing) gives this to any
+    /// encoder; whoever asks for another height than before asks for a key frame, too.
+    pub height: Option<u16>,
 }
 
 /// One coded frame.
@@ -38,6 +41,8 @@ pub struct Coded {
     pub pieces: Vec<u32>,
     /// Quality of the coded picture against its source, where the encoder knows it.
     pub quality: Option<Quality>,
+    /// VP8's quantiser index, 0 to 127, where it is known.
+    pub quantiser: Option<u8>,
 }
 
 /// Picture quality of one frame against its source.

@@ -165,22 +165,23 @@ impl Vp8Encoder {
         self.set_rate(kbps(target))?;
         self.set_key_limit(key_limit(self.kbps, interval, ask.largest.map(|bytes| bytes.get())))?;
         let (key, ticks) = (ask.key || self.broken, (interval.as_secs_f64() * f64::from(TICKS)) as u32);
-        let (bytes, is_key) = self
+        let encoded = self
             .handle
             .encode(picture, self.clock, ticks, key)
             .or_else(|what| refuse(format!("encoding frame {}: {what}", ask.frame)))?;
         self.clock += i64::from(ticks);
-        if bytes.is_empty() || key && !is_key {
+        let Some(encoded) = encoded.filter(|encoded| encoded.key || !key) else {
             return refuse(format!("frame {} came out empty or not as the key frame asked for", ask.frame));
-        }
+        };
         Ok(Coded {
             frame: ask.frame,
-            size: bytes.len() as u32,
-            payload: Some(Bytes::from(bytes)),
-            key: is_key,
+            size: encoded.bytes.len() as u32,
+            payload: Some(Bytes::from(encoded.bytes)),
+            key: encoded.key,
             target,
             pieces: Vec::new(),
             quality: None,
+            quantiser: Some(encoded.quantiser),
         })
     }
 }

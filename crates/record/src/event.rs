@@ -89,8 +89,18 @@ pub enum Event {
     FrameCaptured { stream: u8, frame: u32 },
     /// A captured frame was not encoded, because the sender was behind.
     FrameSkipped { stream: u8, frame: u32 },
-    /// The encoder finished a frame. `psnr` (luma, dB) and `ssim` are NaN where the encoder does not know them.
-    FrameEncoded { stream: u8, frame: u32, size: u32, key: bool, target: Rate, psnr: Real, ssim: Real },
+    /// The encoder finished a frame of `height` rows, 0 if they are not known. `psnr` (luma, dB) and `ssim` are NaN where the encoder
+    /// does not know them.
+    FrameEncoded {
+        stream: u8,
+        frame: u32,
+        size: u32,
+        key: bool,
+        target: Rate,
+        height: u16,
+        psnr: Real,
+        ssim: Real,
+    },
     /// The last packet of a frame left for the first time.
     FrameSent { stream: u8, frame: u32, packets: u16 },
     /// Every packet of a frame has arrived.

@@ -286,11 +286,11 @@ impl<W: Write> Qlog<W> {
             Event::FrameSent { frame, .. } => self.frame(at, "framewire:frame_sent", frame),
             Event::FrameAssembled { frame, .. } => self.frame(at, "framewire:frame_assembled", frame),
             Event::FrameAbandoned { frame, .. } => self.frame(at, "framewire:frame_abandoned", frame),
-            Event::FrameEncoded { frame, size, key, target, .. } => self.event(
+            Event::FrameEncoded { frame, size, key, target, height, .. } => self.event(
                 at,
                 "framewire:frame_encoded",
                 format_args!(
-                    "\"frame\":{frame},\"size\":{size},\"key\":{key},\"target\":{}",
+                    "\"frame\":{frame},\"size\":{size},\"key\":{key},\"height\":{height},\"target\":{}",
                     target.as_bps()
                 ),
             ),

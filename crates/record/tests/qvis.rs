@@ -42,6 +42,7 @@ fn of_a_sender() -> Vec<(u64, Event)> {
                 size: 3_000,
                 key: true,
                 target: Rate::from_mbps(2),
+                height: 720,
                 psnr: Real(f64::NAN),
                 ssim: Real(0.9),
             },

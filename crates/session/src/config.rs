@@ -17,7 +17,8 @@ pub struct SenderConfig {
     pub bunch: u32,
     /// ECN bits to send with.
     pub ecn: units::Ecn,
-    /// Picture size announced to the receiver.
+    /// The source's width and height in pixels, announced to the receiver; (0, 0) where there are no pictures. A rate policy may have
+    /// them coded with fewer rows, which the encoder must then be able to do ([`media::Ask::height`]).
     pub picture: (u16, u16),
 }
 

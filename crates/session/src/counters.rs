@@ -19,6 +19,8 @@ pub struct SenderCounters {
     pub skipped: u64,
     /// Frames left out at first and encoded after all, when what waited had left.
     pub resumed: u64,
+    /// Times the size of pictures changed.
+    pub resized: u64,
     /// Frames the encoder delivered.
     pub encoded: u64,
     /// Frames dropped unsent or half sent because they had waited too long, the outbox was full or the path's MTU fell.

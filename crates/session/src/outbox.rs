@@ -23,6 +23,8 @@ pub struct FrameInfo {
     pub deadline: Time,
     /// How many frames back its reference lies.
     pub reference: u8,
+    /// Rows it is coded with; 0 if they are not known.
+    pub height: u16,
 }
 
 /// One frame, cut into packets.
@@ -42,6 +44,7 @@ pub struct OutFrame {
     pub alone: bool,
     size: u32,
     target: Rate,
+    quantiser: Option<u8>,
     payload: Option<Bytes>,
     /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut evenly.
     ends: Vec<u32>,
@@ -68,6 +71,7 @@ impl OutFrame {
             alone: !ends.is_empty(),
             size,
             target: coded.target,
+            quantiser: coded.quantiser,
             payload: coded.payload,
             ends,
             last_sent: vec![Time::ZERO; usize::from(count)],
@@ -234,6 +238,7 @@ impl Outbox {
                 served: now - frame.ready_at.max(self.idle_since),
                 size: Size::new(u64::from(frame.size)),
                 target: frame.target,
+                quantiser: frame.quantiser,
             });
             self.sending += 1;
             self.idle_since = now;
@@ -361,10 +366,10 @@ mod tests {
 
     fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
         let payload = Some((0..size).map(|b| b as u8).collect());
-        Coded { frame, size, payload, key: false, target: Rate::ZERO, pieces, quality: None }
+        Coded { frame, size, payload, key: false, target: Rate::ZERO, pieces, quality: None, quantiser: None }
     }
     fn info(frame: u32) -> FrameInfo {
-        FrameInfo { frame, captured: Time::ZERO, deadline: Time::from_millis(400), reference: 1 }
+        FrameInfo { frame, captured: Time::ZERO, deadline: Time::from_millis(400), reference: 1, height: 0 }
     }
 
     proptest! {

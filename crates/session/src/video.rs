@@ -60,6 +60,8 @@ pub struct VideoStream {
     last_reference: Option<u32>,
     last_key: Option<u32>,
     key_wanted: bool,
+    /// Rows of the frame that was last given to the encoder, where that is not the source's matter.
+    height: Option<u16>,
     paused: bool,
     ended: bool,
 }
@@ -79,6 +81,7 @@ impl VideoStream {
             last_reference: None,
             last_key: None,
             key_wanted: true,
+            height: None,
             paused: false,
             ended: false,
         }
@@ -87,6 +90,11 @@ impl VideoStream {
     /// Time between frames.
     pub fn interval(&self) -> Span {
         self.video.interval
+    }
+
+    /// Rows of the frame that was last given to the encoder, if its size is a matter of policy.
+    pub fn height(&self) -> Option<u16> {
+        self.height
     }
 
     /// When the next frame is captured, if one will be.
@@ -222,10 +230,10 @@ impl VideoStream {
     ) {
         let (frame, interval) = (raw.frame, self.video.interval);
         let back = self.last_reference.map_or(u32::MAX, |last| frame - last);
-        let key = self.key_wanted || back > MAX_REFERENCE;
+        let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = plan.largest_key.filter(|_| key);
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
-        let ask = Ask { frame, bitrate, interval, key, largest };
+        let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height };
         if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
             counters.encoder_errors += 1 + self.in_encoder.len() as u64;
@@ -234,11 +242,14 @@ impl VideoStream {
             return;
         }
         self.key_wanted = false;
+        counters.resized += u64::from(self.last_reference.is_some() && plan.height != self.height);
+        self.height = plan.height;
         self.last_key = if key { Some(frame) } else { self.last_key };
         self.last_reference = Some(frame);
         let reference = if key { 0 } else { back as u8 };
         let (captured, deadline) = (raw.captured, raw.captured + config.deadline);
-        self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference });
+        let height = plan.height.unwrap_or(config.picture.1);
+        self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference, height });
     }
 
     fn end(&mut self) {
@@ -272,6 +283,7 @@ impl VideoStream {
                     size: coded.size,
                     key: coded.key,
                     target: coded.target,
+                    height: info.height,
                     psnr: Real(quality.0),
                     ssim: Real(quality.1),
                 },

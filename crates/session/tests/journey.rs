@@ -43,8 +43,16 @@ impl Encoder for Exact {
         self.diary.lock().unwrap().0.push(format!("frame {} key {}", ask.frame, ask.key));
         let size = ask.bitrate.bytes_in(ask.interval).get() as u32;
         let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-        self.ready =
-            Some(Coded { frame, size, payload: None, key, target, pieces: Vec::new(), quality: None });
+        self.ready = Some(Coded {
+            frame,
+            size,
+            payload: None,
+            key,
+            target,
+            pieces: Vec::new(),
+            quality: None,
+            quantiser: None,
+        });
         Ok(())
     }
     fn poll(&mut self, _: Time) -> Option<Coded> {

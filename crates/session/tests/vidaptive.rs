@@ -18,6 +18,7 @@ const GUARD: Span = Span::from_millis(5);
 const DUMMY: u32 = 150;
 const MTU: u64 = 1200;
 const MOST: f64 = 12e6;
+const LADDER: [u16; 5] = [720, 540, 360, 270, 180];
 
 /// Follows a sender's events and says what was done that never may be.
 #[derive(Default)]
@@ -33,6 +34,11 @@ struct Watch {
     window: u64,
     media: Rate,
     srtt: Span,
+    /// Rows of the latest coded frame.
+    coded: Option<u16>,
+    /// Rows that were last wanted, and when they changed.
+    height: Option<u16>,
+    resized: Option<Time>,
     /// A dummy that nothing has followed: when it left, and when the next packet may.
     dummy: Option<Time>,
     /// The oldest packet could have left since, had the pacer been free.
@@ -63,7 +69,10 @@ impl Watch {
                 self.captured.push(at);
                 self.encoded_last = None;
             }
-            Event::FrameEncoded { frame, .. } => {
+            Event::FrameEncoded { frame, key, height, .. } => {
+                if self.coded.replace(height).is_some_and(|before| before != height) && !key {
+                    self.complain(at, "another size without a key frame");
+                }
                 if self.waiting.values().any(|&since| at - since > TAU) {
                     self.complain(at, "a frame encoded while the oldest waits too long");
                 }
@@ -73,6 +82,7 @@ impl Watch {
             }
             Event::FrameSent { frame, .. } => drop(self.waiting.remove(&frame)),
             Event::Observed { name: "reset", .. } => self.waiting.clear(),
+            Event::Observed { name: "height", value } => self.size(at, value.0 as u16),
             Event::PacketSent { frame, size, .. } => self.packet(at, frame, size),
             Event::PacketAcked { size, .. } | Event::PacketLost { size, .. } => {
                 self.in_flight = self.in_flight.saturating_sub(u64::from(size));
@@ -86,6 +96,22 @@ impl Watch {
             (true, _) => None,
             (false, since) => Some(since.unwrap_or(at)),
         };
+    }
+
+    /// A size was chosen, whether or not a frame was coded with it.
+    fn size(&mut self, at: Time, height: u16) {
+        let before = self.height.replace(height).unwrap_or(height);
+        if before == height {
+            return;
+        }
+        let rung = |height| LADDER.iter().position(|&rung| rung == height);
+        if rung(before).zip(rung(height)).is_none_or(|(a, b)| a.abs_diff(b) != 1) {
+            self.complain(at, "a size that is not the next rung");
+        }
+        if self.resized.is_some_and(|then| at - then < Span::from_secs(1)) {
+            self.complain(at, "another size within a second");
+        }
+        self.resized = Some(at);
     }
 
     fn packet(&mut self, at: Time, frame: u32, size: u32) {
@@ -212,4 +238,30 @@ fn probes_of_an_outage_carry_video_if_they_should() {
     let sent = sent_in_an_outage(probe);
     assert!((6..=8).contains(&sent.len()), "{sent:?}");
     assert!(sent.windows(2).all(|pair| pair[1] - pair[0] >= probe), "{sent:?}");
+}
+
+#[test]
+fn an_outage_shrinks_pictures_and_an_encoder_that_falls_short_grows_them_again() {
+    let blackouts = vec![(Time::from_secs(5), Time::from_secs(8))];
+    let impairments = Impairments { blackouts, ..Impairments::default() };
+    let network =
+        LinkConfig { impairments, ..link(vec![(Time::ZERO, Rate::from_mbps(4))], Span::from_millis(25)) };
+    let sizes = |share: f64| {
+        let flow = Flow { share, swing: 0.0, ..flow("copa-0.9", false, Span::ZERO) };
+        let mut path = build(network.clone(), LinkConfig::delay(Span::from_millis(25)), vec![flow], true);
+        path.world.run_until(Time::from_secs(30));
+        assert!(watch(&path).wrong.is_empty());
+        let memory = path.memory.as_ref().unwrap().lock().unwrap();
+        let heights = memory.events.iter().filter_map(|(_, _, event)| match *event {
+            Event::FrameEncoded { height, .. } => Some(height),
+            _ => None,
+        });
+        let mut sizes: Vec<u16> = heights.collect();
+        sizes.dedup();
+        sizes
+    };
+    let (full, short) = (sizes(1.0), sizes(0.5));
+    assert!(full.len() > 1 && full.windows(2).all(|pair| pair[1] < pair[0]), "{full:?}");
+    assert_eq!((short[0], short.last()), (720, Some(&720)), "{short:?}");
+    assert!(short.len() > 2, "{short:?}");
 }

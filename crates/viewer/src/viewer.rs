@@ -237,8 +237,16 @@ mod tests {
         fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
             let payload = Some(Bytes::from(vec![ask.frame as u8; 3_000]));
             let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-            self.0 =
-                Some(Coded { frame, size: 3_000, payload, key, target, pieces: Vec::new(), quality: None });
+            self.0 = Some(Coded {
+                frame,
+                size: 3_000,
+                payload,
+                key,
+                target,
+                pieces: Vec::new(),
+                quality: None,
+                quantiser: None,
+            });
             Ok(())
         }
         fn poll(&mut self, _: Time) -> Option<Coded> {

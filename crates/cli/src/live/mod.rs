@@ -10,6 +10,7 @@ mod receive;
 mod relay;
 mod send;
 pub mod serve;
+mod y4m;
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;

@@ -5,9 +5,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use media::{RawFrame, Y4mWriter};
+use media::RawFrame;
 use units::Span;
 
+use super::y4m::Pictures;
 use crate::failure::Failure;
 
 /// Pictures waiting for the window: one being written, one to follow. With more the picture would only be older.
@@ -62,9 +63,7 @@ fn command() -> Command {
 
 fn write(pipe: ChildStdin, label: Span, queue: std::sync::mpsc::Receiver<RawFrame>) {
     let Ok(first) = queue.recv() else { return };
-    let Ok(mut writer) = Y4mWriter::new(BufWriter::new(pipe), first.width, first.height, label) else {
-        return;
-    };
+    let Ok(mut writer) = Pictures::new(BufWriter::new(pipe), &first, label) else { return };
     // A window that was closed takes no more.
     let _ = std::iter::once(first).chain(queue).try_for_each(|picture| writer.write(&picture));
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cc::{OptionError, ReceiverHalf, Setup};
-use media::{AnyDecoder, RawFrame, Y4mWriter};
+use media::{AnyDecoder, RawFrame};
 use real::{Channel, Counters, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
 use record::{Tap, Vantage};
 use serde_json::json;
@@ -17,6 +17,7 @@ use units::{RelativeDelay, Span, Time};
 
 use super::log::Log;
 use super::play::Player;
+use super::y4m::Pictures;
 use super::{catch_interrupts, go_on, quic, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
@@ -46,20 +47,20 @@ struct Seen {
 /// A clip being written; the file is made with the first picture.
 struct Recording {
     path: PathBuf,
-    writer: Option<Y4mWriter<BufWriter<File>>>,
+    writer: Option<Pictures<BufWriter<File>>>,
 }
 
 impl Recording {
     fn write(&mut self, picture: &RawFrame) -> std::io::Result<()> {
         if self.writer.is_none() {
             let file = BufWriter::new(File::create(&self.path)?);
-            self.writer = Some(Y4mWriter::new(file, picture.width, picture.height, LABEL)?);
+            self.writer = Some(Pictures::new(file, picture, LABEL)?);
         }
         self.writer.as_mut().map_or(Ok(()), |writer| writer.write(picture))
     }
 
     fn finish(self) -> std::io::Result<()> {
-        self.writer.map_or(Ok(()), |writer| writer.finish().map(drop))
+        self.writer.map_or(Ok(()), Pictures::finish)
     }
 }
 

@@ -164,8 +164,8 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
         // Encoding takes its own time here.
         latency: Some(Span::ZERO),
     };
-    let encoder = how.codec.encoder(&config).map_err(Failure::input)?;
-    let encoder = Box::new(ThreadedEncoder::new(encoder, driver.clock(), driver.waker()));
+    let encoder = how.codec.encoder(config).map_err(Failure::input)?;
+    let encoder = Box::new(ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker()));
     let video = Video { encoder, source: Some(source), interval };
     let config = SenderConfig {
         session: how.session,
@@ -197,10 +197,10 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
         sender.srtt().as_millis_f64(),
         counters.lost
     );
-    sender.observe_rate(&mut |name, value| {
-        if name == "alpha" {
-            line += &format!("  alpha {value:.2}");
-        }
+    sender.observe_rate(&mut |name, value| match name {
+        "alpha" => line += &format!("  alpha {value:.2}"),
+        "height" => line += &format!("  {value:.0}p"),
+        _ => {}
     });
     if counters.skipped + counters.resets > 0 {
         line += &format!("  {} skipped  {} resets", counters.skipped, counters.resets);
@@ -227,6 +227,7 @@ fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
                 "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired,
                 "resumed": c.resumed, "resets": c.resets,
             },
+            "picture": { "height": sender.height(), "changes": c.resized },
             "dummies": { "sent": c.dummies, "share": dummy_share(&c) },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
             "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked, "longest": sender.mtu() },

@@ -14,6 +14,8 @@ pub struct FrameRow {
     pub target: Rate,
     /// Coded size in bytes; 0 if it was never encoded.
     pub size: u32,
+    /// Rows it was coded with; 0 if it was not coded, or they are not known.
+    pub height: u16,
     /// Decodes alone.
     pub key: bool,
     /// Left out by the sender.
@@ -59,8 +61,9 @@ impl FrameRow {
         match *event {
             Event::FrameCaptured { .. } => self.captured = Some(at),
             Event::FrameSkipped { .. } => self.skipped = true,
-            Event::FrameEncoded { size, key, target, psnr, ssim, .. } => {
+            Event::FrameEncoded { size, key, target, height, psnr, ssim, .. } => {
                 (self.encoded, self.size, self.key, self.target) = (Some(at), size, key, target);
+                self.height = height;
                 self.encoder_quality = (known(psnr.0), known(ssim.0));
             }
             Event::FrameSent { packets, .. } => (self.sent, self.packets) = (Some(at), packets),

@@ -143,6 +143,7 @@ mod tests {
                     size: 2_900,
                     key: true,
                     target,
+                    height: 720,
                     psnr: Real(40.0),
                     ssim: Real(f64::NAN),
                 },

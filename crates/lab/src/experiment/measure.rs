@@ -246,6 +246,11 @@ impl Asker {
             Answer::Ok(floats(probe.rates(as_number(&from)?, as_number(&to)?)))
         });
         let probe = self.probe.clone();
+        self.engine.register_fn("heights", move |flow: INT, from: Dynamic, to: Dynamic, step: Dynamic| {
+            let (from, to, step) = (as_number(&from)?, as_number(&to)?, as_number(&step)?.max(1e-3));
+            Answer::Ok(floats(probe.heights(known(&probe, flow)?, from, to, step)))
+        });
+        let probe = self.probe.clone();
         self.engine.register_fn("send_cv", move |flow: INT, width: Dynamic, from: Dynamic, to: Dynamic| {
             let (from, to) = (as_number(&from)?, as_number(&to)?);
             Answer::Ok(probe.send_variation(known(&probe, flow)?, as_number(&width)?, from, to))

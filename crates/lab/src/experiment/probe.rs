@@ -236,6 +236,15 @@ impl Probe {
         coded.map(|(captured, frame)| (seconds(captured), f64::from(frame.size) / budget(frame))).collect()
     }
 
+    /// Rows of the pictures, every `step` seconds: of the frame that was coded last; 0 before the first, or where they are not known.
+    pub fn heights(&self, flow: usize, from: f64, to: f64, step: f64) -> Vec<f64> {
+        let coded = self.flow(flow).captured().filter_map(|(_, frame)| Some((frame.encoded?, frame.height)));
+        let coded: Vec<(Time, u16)> = coded.collect();
+        let last = |time: f64| coded[..coded.partition_point(|&(when, _)| when <= at(time))].last();
+        let times = (0..).map(|k| from + step * f64::from(k)).take_while(|&time| time < to);
+        times.map(|time| last(time).map_or(0.0, |&(_, height)| f64::from(height))).collect()
+    }
+
     /// Variation of the wire bytes sent in slots of `width` seconds: standard deviation over mean.
     pub fn send_variation(&self, flow: usize, width: f64, from: f64, to: f64) -> f64 {
         let sent = self.sent_rows(flow, from, to).iter().map(|p| (p.sent, p.size + IP_UDP_OVERHEAD));

@@ -99,7 +99,7 @@ fn encoder_settles(table: &str, lags: (f64, f64), rates: (f64, f64)) -> Answer<f
     let mut encoder = EncoderModel::new(config).map_err(|error| error.to_string())?;
     let mut code = |frame: u32| {
         let bitrate = Rate::from_f64(1e6 * if frame < FRAMES { rates.0 } else { rates.1 });
-        let ask = Ask { frame, bitrate, interval: INTERVAL, key: frame == 0, largest: None };
+        let ask = Ask { frame, bitrate, interval: INTERVAL, key: frame == 0, largest: None, height: None };
         encoder.submit(Time::ZERO, None, &ask).map_err(|error| error.to_string())?;
         let coded = encoder.poll(Time::MAX).map_or(0, |coded| coded.size);
         Answer::Ok(f64::from(coded) * 8.0 / INTERVAL.as_secs_f64() / 1e6)
@@ -124,6 +124,7 @@ fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
         waited: Span::ZERO,
         patience: Span::from_secs(1),
         limits: (Rate::from_bps(1), Rate::MAX),
+        height: 0,
         departed: &[],
     };
     Live::default().plan(&view).bitrate.as_f64() / 1e6

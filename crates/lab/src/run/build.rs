@@ -307,7 +307,7 @@ fn receiver(
     tap: Tap,
 ) -> Receiver {
     let flow = &scenario.flows[index];
-    let judge = |originals| -> Box<dyn Screen> { Box::new(Judge { originals, tap: tap.clone() }) };
+    let judge = |originals| -> Box<dyn Screen> { Box::new(Judge::new(originals, tap.clone())) };
     let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
     let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {

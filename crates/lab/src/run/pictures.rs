@@ -5,12 +5,14 @@
 //!               '--> Originals (by capture index) --------^
 //! ```
 //!
+//! A picture that was coded with fewer rows is scaled up to its source's size first, as it is where it is shown.
+//!
 //! With barcodes on, the number burned into each picture must come out again on the frame that claims to be it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use media::{Clip, RawFrame, Source, barcode};
+use media::{Clip, RawFrame, Scaler, Source, barcode};
 use record::{Event, Real, Tap};
 use session::{Screen, Shown};
 use units::{Span, Time};
@@ -120,8 +122,15 @@ impl Source for Watched {
 
 /// The screen that compares.
 pub(super) struct Judge {
-    pub originals: Originals,
-    pub tap: Tap,
+    originals: Originals,
+    tap: Tap,
+    scaler: Scaler,
+}
+
+impl Judge {
+    pub fn new(originals: Originals, tap: Tap) -> Judge {
+        Judge { originals, tap, scaler: Scaler::default() }
+    }
 }
 
 impl Screen for Judge {
@@ -129,15 +138,19 @@ impl Screen for Judge {
         let (Some(picture), Some(original)) = (&shown.picture, self.originals.take(shown.frame)) else {
             return;
         };
+        let size = (original.width, original.height);
+        let scaled = (picture.width, picture.height) != size;
+        // A picture that cannot be brought to its source's size has no quality to speak of.
+        let Ok(picture) = self.scaler.fit(picture, size) else { return };
         // Where pictures carry their numbers, the one on the screen must be the one the session says it is.
-        if barcode::read(&original) == Some(shown.frame)
-            && let Some(other) = barcode::read(picture).filter(|&number| number != shown.frame)
+        if !scaled
+            && barcode::read(&original) == Some(shown.frame)
+            && let Some(other) = barcode::read(&picture).filter(|&number| number != shown.frame)
         {
             let trouble = format!("frame {} was shown with the picture of frame {other}", shown.frame);
             self.originals.lock().trouble.get_or_insert(trouble);
         }
-        // A picture of another size than its source has no quality to speak of.
-        if let Ok(quality) = media::quality(&original, picture) {
+        if let Ok(quality) = media::quality(&original, &picture) {
             let (psnr, ssim) = (Real(quality.psnr_y), Real(quality.ssim));
             self.tap
                 .record(now, Event::FrameQuality { stream: shown.stream, frame: shown.frame, psnr, ssim });

@@ -1,10 +1,11 @@
 //! What a flow of a scenario sends, built from its description.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use media::{
-    Cap, Clip, ClipOptions, Codec, CodecConfig, Decoder, Encoder, EncoderModel, ModelConfig, Source,
-    SyntheticConfig, SyntheticGame, Table,
+    Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, Decoder, Encoder, EncoderModel, ModelConfig,
+    Resizing, Source, SyntheticConfig, SyntheticGame, Table,
 };
 use session::{Supply, Video};
 use units::{Rng, Span, Time};
@@ -52,18 +53,34 @@ fn interval_of(fps: f64) -> Span {
 }
 
 fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
-    let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
-    let wanted = &flow.encoder;
+    let (wanted, at) = (scenario.flows[index].encoder.clone(), format!("flow[{}].encoder", index + 1));
     let table = Table::by_name(&wanted.table).ok_or_else(|| {
         scenario.error(format!("{at}.table"), format!("no table is called `{}`", wanted.table))
     })?;
-    let seed = Rng::stream(scenario.seed, &format!("flow{index}/encoder")).next_u64();
+    let interval = interval_of(wanted.fps.unwrap_or(DEFAULT_FPS));
+    let full = (table.width, table.height);
+    let smaller = Table::smaller(&wanted.table);
+    // A clip that was recorded at one size only cannot change it.
+    let picture = if smaller.is_empty() { (0, 0) } else { (full.0 as u16, full.1 as u16) };
+    let mut seeds = Rng::stream(scenario.seed, &format!("flow{index}/encoder"));
+    let open = move |(_, height): (usize, usize)| -> Result<Box<dyn Encoder>, CodecError> {
+        let near = smaller.iter().min_by_key(|table| table.height.abs_diff(height));
+        let table = near.filter(|_| height < full.1).unwrap_or(&table);
+        Ok(Box::new(EncoderModel::new(behaviour(&wanted, table.clone(), seeds.next_u64()))?))
+    };
+    let encoder =
+        Resizing::new(full, Box::new(open)).map_err(|error| scenario.error(&at, error.to_string()))?;
+    Ok(Prepared { supply: video(encoder, None, interval), interval, picture, pictures: None })
+}
+
+/// The model that a scenario describes, of what was recorded in `table`.
+fn behaviour(wanted: &scenario::Encoder, table: Arc<Table>, seed: u64) -> ModelConfig {
     let base = match wanted.behaviour {
         Behaviour::Perfect => ModelConfig { seed, ..ModelConfig::perfect(table) },
         Behaviour::Recorded => ModelConfig::recorded(table, seed),
     };
     let cap = |&(from, to, rate)| Cap { start: Time::ZERO + from, end: Time::ZERO + to, rate };
-    let config = ModelConfig {
+    ModelConfig {
         lag_up: wanted.lag_up.or(wanted.lag).unwrap_or(base.lag_up),
         lag_down: wanted.lag_down.or(wanted.lag).unwrap_or(base.lag_down),
         bias: wanted.bias.unwrap_or(base.bias),
@@ -75,19 +92,11 @@ fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
         latency: wanted.latency.unwrap_or(base.latency),
         caps: wanted.cap.iter().map(cap).collect(),
         ..base
-    };
-    let encoder = EncoderModel::new(config).map_err(|error| scenario.error(&at, error.to_string()))?;
-    let interval = interval_of(wanted.fps.unwrap_or(DEFAULT_FPS));
-    Ok(Prepared {
-        supply: video(Box::new(encoder), None, interval),
-        interval,
-        picture: (0, 0),
-        pictures: None,
-    })
+    }
 }
 
-fn video(encoder: Box<dyn Encoder>, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
-    Supply::Video(Video { encoder, source, interval })
+fn video(encoder: Resizing, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
+    Supply::Video(Video { encoder: Box::new(encoder), source, interval })
 }
 
 fn codec(scenario: &Scenario, index: usize, codec: Codec) -> Result<Prepared, ScenarioError> {
@@ -110,7 +119,7 @@ fn codec(scenario: &Scenario, index: usize, codec: Codec) -> Result<Prepared, Sc
         slices: wanted.slices.then_some(flow.mtu.get() as usize - Media::LEN),
         latency: wanted.latency,
     };
-    let encoder = codec.encoder(&config).map_err(refuse)?;
+    let encoder = codec.encoder(config).map_err(refuse)?;
     let decoder = codec.decoder().map_err(refuse)?;
     Ok(Prepared {
         supply: video(encoder, Some(Box::new(source)), interval),

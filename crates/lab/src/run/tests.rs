@@ -201,6 +201,44 @@ fn a_codec_that_was_not_built_in_is_a_scenario_error() {
 }
 
 #[test]
+fn a_real_codec_survives_an_outage_with_smaller_pictures() {
+    let text = r#"
+        duration = "6s"
+        [link]
+        steps = [["0s", "2mbit"], ["1s", "0bit"], ["3s", "2mbit"]]
+        delay = "20ms"
+        queue = "infinite"
+        [[flow]]
+        cc = "copa-0.9"
+        rate = "vidaptive-paper"
+        initial = "1mbit"
+        min = "30kbit"
+        max = "4mbit"
+        feedback_packets = 2
+        [flow.encoder]
+        kind = "h264"
+        fps = 30.0
+        size = "640x360"
+        barcode = true
+    "#;
+    let outcome = run(&scenario(text), &RunOptions::default()).unwrap();
+    let frames = outcome.record.flows[0].frames();
+    let shown = || frames.iter().filter(|frame| frame.displayed.is_some());
+    let of = |height| shown().filter(move |frame| frame.height == height);
+    assert!(
+        of(360).count() > 20 && of(270).chain(of(180)).count() > 20,
+        "{:?}",
+        outcome.summary.flows[0].frames
+    );
+    assert!(shown().all(|frame| frame.shown_quality.0.is_some_and(|psnr| psnr > 15.0)));
+    let mut last = 360;
+    for frame in frames.iter().filter(|frame| frame.encoded.is_some()) {
+        assert!(frame.height == last || frame.key, "another size without a key frame");
+        last = frame.height;
+    }
+}
+
+#[test]
 fn the_documented_scenarios_and_the_shipped_ones_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/scenario.md")).unwrap();

@@ -10,7 +10,14 @@ fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
 }
 
 fn ask(frame: u32, mbps: f64) -> Ask {
-    Ask { frame, bitrate: Rate::from_f64(mbps * 1e6), interval: INTERVAL, key: frame == 0, largest: None }
+    Ask {
+        frame,
+        bitrate: Rate::from_f64(mbps * 1e6),
+        interval: INTERVAL,
+        key: frame == 0,
+        largest: None,
+        height: None,
+    }
 }
 
 fn encode(encoder: &mut H264Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {

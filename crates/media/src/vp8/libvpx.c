@@ -19,6 +19,7 @@ typedef struct {
   const uint8_t *bytes;
   size_t length;
   int key;
+  int quantiser;
 } framewire_vp8_frame;
 
 /* One decoded picture (I420), in libvpx's memory; no planes if there is none. */
@@ -118,7 +119,7 @@ int framewire_vp8_encode(framewire_vp8_encoder *encoder, const uint8_t *const pl
     out->bytes = packet->data.frame.buf;
     out->length = packet->data.frame.sz;
     out->key = (packet->data.frame.flags & VPX_FRAME_IS_KEY) != 0;
-    break;
+    return vpx_codec_control(&encoder->codec, VP8E_GET_LAST_QUANTIZER, &out->quantiser);
   }
   return VPX_CODEC_OK;
 }

@@ -22,6 +22,15 @@ struct Frame {
     bytes: *const u8,
     length: usize,
     key: c_int,
+    quantiser: c_int,
+}
+
+/// One coded frame.
+pub(super) struct Encoded {
+    pub bytes: Vec<u8>,
+    pub key: bool,
+    /// Its quantiser index, 0 to 127.
+    pub quantiser: u8,
 }
 
 /// One picture, in libvpx's memory.
@@ -125,8 +134,8 @@ impl EncoderHandle {
         check(unsafe { framewire_vp8_encoder_key_limit(self.object, percent) })
     }
 
-    /// Encodes one picture of the configured size that is shown from tick `at` on for `ticks`; its bytes, and whether it is
-    /// a key frame. `at` must grow from call to call.
+    /// Encodes one picture of the configured size that is shown from tick `at` on for `ticks`; `None` if nothing came out. `at`
+    /// must grow from call to call.
     ///
     /// # Panics
     /// If the picture has another size: the codec would read beyond it.
@@ -136,12 +145,12 @@ impl EncoderHandle {
         at: i64,
         ticks: u32,
         key: bool,
-    ) -> Result<(Vec<u8>, bool), String> {
+    ) -> Result<Option<Encoded>, String> {
         let (width, height) = (self.width, self.height);
         assert!((picture.width, picture.height) == (width, height) && picture.y.len() == width * height);
         assert!(picture.u.len() == width * height / 4 && picture.v.len() == width * height / 4);
         let planes = [picture.y.as_ptr(), picture.u.as_ptr(), picture.v.as_ptr()];
-        let mut frame = Frame { bytes: null_mut(), length: 0, key: 0 };
+        let mut frame = Frame { bytes: null_mut(), length: 0, key: 0, quantiser: 0 };
         // SAFETY: the planes have the sizes checked above and are only read, during the call; `frame` is ours to write.
         check(unsafe {
             framewire_vp8_encode(
@@ -154,11 +163,12 @@ impl EncoderHandle {
             )
         })?;
         if frame.bytes.is_null() {
-            return Ok((Vec::new(), false));
+            return Ok(None);
         }
         // SAFETY: as many bytes lie there until the next call.
         let bytes = unsafe { std::slice::from_raw_parts(frame.bytes, frame.length) };
-        Ok((bytes.to_vec(), frame.key != 0))
+        let quantiser = frame.quantiser.clamp(0, 127) as u8;
+        Ok(Some(Encoded { bytes: bytes.to_vec(), key: frame.key != 0, quantiser }))
     }
 }
 

@@ -11,7 +11,14 @@ fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
 }
 
 fn ask(frame: u32, mbps: f64) -> Ask {
-    Ask { frame, bitrate: Rate::from_f64(mbps * 1e6), interval: INTERVAL, key: frame == 0, largest: None }
+    Ask {
+        frame,
+        bitrate: Rate::from_f64(mbps * 1e6),
+        interval: INTERVAL,
+        key: frame == 0,
+        largest: None,
+        height: None,
+    }
 }
 
 fn encode(encoder: &mut Vp8Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
@@ -95,6 +102,16 @@ fn frames_left_out_leave_their_bits_unspent() {
     let coded = stream(Vp8Config::new(320, 180, INTERVAL), 300, |i| Ask { frame: 2 * i, ..ask(i, 1.0) });
     let ratio = rate(&coded[90..]) / 1e6;
     assert!((0.75..1.25).contains(&ratio), "{ratio} for each frame that is coded");
+}
+
+#[test]
+fn the_quantiser_is_told_and_coarser_at_lower_rates() {
+    let mean = |mbps| {
+        let coded = stream(Vp8Config::new(320, 180, INTERVAL), 60, |i| ask(i, mbps));
+        coded.iter().map(|coded| f64::from(coded.quantiser.unwrap())).sum::<f64>() / 60.0
+    };
+    let (coarse, fine) = (mean(0.1), mean(2.0));
+    assert!(coarse > fine + 20.0, "{coarse} and {fine}");
 }
 
 #[test]
@@ -188,6 +205,7 @@ fn any_ask() -> impl Strategy<Value = Ask> {
         interval: Span::from_nanos(nanos),
         key,
         largest: largest.map(Size::new),
+        height: None,
     })
 }
 

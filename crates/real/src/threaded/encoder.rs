@@ -108,6 +108,7 @@ mod tests {
                 target,
                 pieces: Vec::new(),
                 quality: None,
+                quantiser: None,
             });
             Ok(())
         }
@@ -126,7 +127,14 @@ mod tests {
     }
 
     fn ask(frame: u32) -> Ask {
-        Ask { frame, bitrate: Rate::from_mbps(1), interval: Span::from_millis(33), key: false, largest: None }
+        Ask {
+            frame,
+            bitrate: Rate::from_mbps(1),
+            interval: Span::from_millis(33),
+            key: false,
+            largest: None,
+            height: None,
+        }
     }
 
     #[test]

@@ -75,6 +75,7 @@ mod tests {
             waited: Span::ZERO,
             patience: Span::from_millis(100),
             limits: (Rate::from_kbps(300), Rate::from_mbps(100)),
+            height: 0,
             departed: &[],
         }
     }

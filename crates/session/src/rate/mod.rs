@@ -1,14 +1,18 @@
 //! From the controller's decision to the encoder's bitrate, and how the sender behaves between frames.
 
 mod direct;
+mod ladder;
 mod live;
 pub mod registry;
 pub mod vidaptive;
+mod webrtc;
 
 pub use direct::Direct;
+pub use ladder::Ladder;
 pub use live::Live;
 pub use registry::{Entry, REGISTRY, build};
 pub use vidaptive::Vidaptive;
+pub use webrtc::WebRtc;
 
 use cc::Decision;
 use units::{Bytes, Rate, Span, Time};
@@ -34,6 +38,8 @@ pub struct View<'a> {
     pub patience: Span,
     /// The session's lowest and highest media rate.
     pub limits: (Rate, Rate),
+    /// The source's height in rows; 0 where there are no pictures, or none that may be scaled.
+    pub height: u16,
     /// Frames of the stream that left whole since its last plan.
     pub departed: &'a [Departed],
 }
@@ -51,8 +57,10 @@ pub struct Departed {
     pub served: Span,
     /// Coded size.
     pub size: Bytes,
-    /// Bitrate it was encoded at.
+    /// Bitrate it was encoded at, in bits of coded picture.
     pub target: Rate,
+    /// VP8's quantiser index, 0 to 127, where it is known.
+    pub quantiser: Option<u8>,
 }
 
 /// What to do with the frame.
@@ -67,12 +75,14 @@ pub struct Plan {
     pub keep: Span,
     /// Largest a key frame should be, if there is a limit.
     pub largest_key: Option<Bytes>,
+    /// Rows to code it with, 16 to [`View::height`]; `None` for all. Where it differs from the frame before it is a key frame.
+    pub height: Option<u16>,
 }
 
 impl Plan {
     /// Encode at `bitrate`, or leave the frame out for good.
     pub fn new(bitrate: Rate, encode: bool) -> Plan {
-        Plan { bitrate, encode, keep: Span::ZERO, largest_key: None }
+        Plan { bitrate, encode, keep: Span::ZERO, largest_key: None, height: None }
     }
 }
 

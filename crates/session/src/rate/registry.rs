@@ -2,7 +2,7 @@
 
 use cc::{OptionError, Options};
 
-use super::{RateControl, direct, live, vidaptive};
+use super::{RateControl, direct, live, vidaptive, webrtc};
 
 /// One row: a policy, or a preset of one.
 pub struct Entry {
@@ -17,7 +17,8 @@ pub struct Entry {
 }
 
 /// All of them, in the order they are listed to people; the first is the default.
-pub const REGISTRY: &[Entry] = &[live::ENTRY, direct::ENTRY, vidaptive::ENTRY, vidaptive::PAPER];
+pub const REGISTRY: &[Entry] =
+    &[live::ENTRY, direct::ENTRY, webrtc::ENTRY, vidaptive::ENTRY, vidaptive::PAPER];
 
 /// Builds the policy that `options` names: `vidaptive:lambda=0.7,tau=33ms`.
 ///

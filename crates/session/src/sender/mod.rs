@@ -198,6 +198,11 @@ impl Sender {
         self.target
     }
 
+    /// Rows of the first stream's latest picture, as it was given to the encoder; the source's, where it keeps its size.
+    pub fn height(&self) -> u16 {
+        self.videos.first().and_then(VideoStream::height).unwrap_or(self.config.picture.1)
+    }
+
     /// What the controller wants at present.
     pub fn decision(&self) -> Decision {
         self.decision

@@ -67,6 +67,7 @@ impl Sender {
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             patience: self.config.patience,
             limits: self.limits,
+            height: self.config.picture.1,
             departed,
         }
     }

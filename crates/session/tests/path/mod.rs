@@ -30,8 +30,16 @@ impl Encoder for Exact {
         let size = ask.bitrate.mul_f64(share).min(cap).bytes_in(ask.interval);
         let size = ask.largest.map_or(size, |largest| size.min(largest)).get() as u32;
         let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-        self.ready =
-            Some(Coded { frame, size, payload: None, key, target, pieces: Vec::new(), quality: None });
+        self.ready = Some(Coded {
+            frame,
+            size,
+            payload: None,
+            key,
+            target,
+            pieces: Vec::new(),
+            quality: None,
+            quantiser: None,
+        });
         Ok(())
     }
     fn poll(&mut self, _: Time) -> Option<Coded> {
@@ -135,7 +143,8 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let encoder = Box::new(Exact { share: flow.share, swing: flow.swing, caps: flow.caps, ready: None });
         let video = Video { encoder, source: None, interval: setup.frame_interval };
         let supply = if flow.backlog { Supply::Backlog } else { Supply::Video(video) };
-        let config = SenderConfig { session: number as u32 + 1, mtu: flow.mtu, ..SenderConfig::default() };
+        let (session, picture) = (number as u32 + 1, (1280, 720));
+        let config = SenderConfig { session, mtu: flow.mtu, picture, ..SenderConfig::default() };
         let rng = Rng::stream(seed, &format!("flow{number}"));
         let tap = world.next_host_tap(HostClock::default());
         let mut policies = Policies::default();

@@ -5,7 +5,8 @@
 //!               ^                          |                ^
 //!               |  pause: oldest > tau ----+                '-- dummies, while nothing waits
 //!               |  reset: oldest > 1 s ----+
-//!               '- alpha.rs: how long the frames of the last second took to leave
+//!               |- alpha.rs: how long the frames of the last second took to leave
+//!               '- resolution.rs: how many they were, and what the encoder made of its target
 //! ```
 //!
 //! This file says what is wanted: a [`Plan`] for each frame and a [`Manner`] between frames, which `sender/` carries out.
@@ -15,6 +16,7 @@
 
 mod alpha;
 mod params;
+mod resolution;
 
 use std::collections::VecDeque;
 
@@ -22,7 +24,9 @@ use units::{Rate, Span, Time};
 
 pub use alpha::{Score, Search};
 pub use params::{Params, Parts};
+pub use resolution::Resolving;
 
+use self::resolution::{Evidence, Resolution};
 use super::direct::FOREVER;
 use super::{Entry, Manner, Plan, RateControl, View, WaitLimit};
 
@@ -58,12 +62,18 @@ struct Sample {
 pub struct Vidaptive {
     params: Params,
     alpha: f64,
+    /// So few frames have left within T that it counts as an outage.
+    few: bool,
+    /// The size of pictures, if it may change.
+    resolution: Option<Resolution>,
     /// Frames that have left within T, oldest first.
     samples: VecDeque<Sample>,
     /// The share each planned frame got, by stream and frame, oldest first.
     shares: VecDeque<(u8, u32, f64)>,
     /// Since when frames have been coming.
     since: Time,
+    /// Rows of the last plan.
+    height: Option<u16>,
     /// The last plan.
     planned: Option<(Time, u8, u32)>,
     cc_rate: Rate,
@@ -79,9 +89,12 @@ impl Vidaptive {
         Vidaptive {
             params,
             alpha: params.search.most,
+            few: false,
+            resolution: params.resolving.map(|resolving| Resolution::new(resolving, params.span)),
             samples: VecDeque::new(),
             shares: VecDeque::new(),
             since: Time::ZERO,
+            height: None,
             planned: None,
             cc_rate: Rate::ZERO,
             score: None,
@@ -99,6 +112,9 @@ impl Vidaptive {
         for frame in view.departed {
             let place = self.shares.iter().position(|&(s, f, _)| (s, f) == (view.stream, frame.frame));
             let Some((.., share)) = place.and_then(|place| self.shares.remove(place)) else { continue };
+            if let Some(resolution) = self.resolution.as_mut().filter(|_| view.height > 0) {
+                resolution.left(frame, view.interval);
+            }
             let delay = if self.params.served { frame.served } else { frame.queued };
             self.samples.push_back(Sample { at: frame.at, k: delay.as_secs_f64() / share });
         }
@@ -107,7 +123,7 @@ impl Vidaptive {
         }
     }
 
-    /// Sets alpha for a new frame.
+    /// Looks at the frames of the last T for a new one.
     fn adapt(&mut self, view: &View<'_>) {
         let span = self.params.span;
         if self.planned.is_none_or(|(at, ..)| view.now - at > span) {
@@ -115,13 +131,23 @@ impl Vidaptive {
         }
         let rate = self.samples.len() as f64 / span.as_secs_f64();
         let starting = view.now - self.since < span;
-        let few = rate <= self.params.outage && !starting;
-        self.score = if few { None } else { self.search(view.interval) };
+        self.few = rate <= self.params.outage && !starting;
+        if !self.params.parts.alpha {
+            return;
+        }
+        self.score = if self.few { None } else { self.search(view.interval) };
         match self.score {
             Some(score) => self.alpha = score.alpha,
             None if starting && self.samples.is_empty() => {}
             None => self.alpha = (self.alpha - self.params.backoff).max(self.params.search.least),
         }
+    }
+
+    /// Rows that a new frame is coded with.
+    fn size(&mut self, view: &View<'_>) -> Option<u16> {
+        let resolution = self.resolution.as_mut().filter(|_| view.height > 0)?;
+        let View { now, height: source, .. } = *view;
+        Some(resolution.choose(view.frame, &Evidence { now, few: self.few, alpha: self.alpha, source }))
     }
 
     fn search(&mut self, interval: Span) -> Option<Score> {
@@ -144,8 +170,9 @@ impl RateControl for Vidaptive {
         self.learn(view);
         // A kept frame is planned twice, but its time passes once.
         let again = self.planned.is_some_and(|(_, s, f)| (s, f) == (view.stream, view.frame));
-        if self.params.parts.alpha && !again {
+        if !again {
             self.adapt(view);
+            self.height = self.size(view);
         }
         self.planned = Some((view.now, view.stream, view.frame));
         self.cc_rate = view.cc_rate.unwrap_or(view.limits.1);
@@ -158,6 +185,7 @@ impl RateControl for Vidaptive {
             encode,
             keep: self.params.keep,
             largest_key: self.params.parts.resets.then(|| self.cc_rate.bytes_in(self.params.key)),
+            height: self.height,
         }
     }
 
@@ -176,6 +204,9 @@ impl RateControl for Vidaptive {
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("alpha", self.alpha);
         sink("cc_rate_mbps", self.cc_rate.as_f64() / 1e6);
+        if let Some(height) = self.height {
+            sink("height", f64::from(height));
+        }
         if let Some(score) = self.score {
             sink("frame_score", score.frames);
             sink("bitrate_score", score.bitrate);
@@ -202,6 +233,7 @@ mod tests {
             waited: Span::ZERO,
             patience: Span::from_millis(100),
             limits: (Rate::from_kbps(100), Rate::from_mbps(12)),
+            height: 0,
             departed,
         }
     }
@@ -212,7 +244,15 @@ mod tests {
             let queued = Span::from_millis(ms.unwrap_or_default());
             let at = Time::ZERO + INTERVAL * i64::from(tick);
             let (size, target) = (Bytes::new(1_000), Rate::from_mbps(1));
-            let gone = Departed { frame: tick.wrapping_sub(1), at, queued, served: queued, size, target };
+            let gone = Departed {
+                frame: tick.wrapping_sub(1),
+                at,
+                queued,
+                served: queued,
+                size,
+                target,
+                quantiser: None,
+            };
             policy.plan(&view(tick, if ms.is_some() { std::slice::from_ref(&gone) } else { &[] }));
         }
     }

@@ -4,7 +4,8 @@ use cc::{OptionError, Options};
 use units::{Bytes, Rate, Span};
 
 use super::alpha::Search;
-use crate::rate::Dummies;
+use super::resolution::Resolving;
+use crate::rate::{Dummies, Ladder};
 
 /// What can be written after the policy's name.
 pub const OPTIONS: &[(&str, &str)] = &[
@@ -32,6 +33,14 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "CC-Rate by the latest round trip where it is shorter than the smoothed one, on or off (paper off)",
     ),
     ("floor", "the CC-Rate is not taken for less than this (paper: not said, 100kbit)"),
+    (
+        "ladder",
+        "heights that pictures may be coded with below the source's, or off (1080/720/540/360/270/180; the paper's are in its figure 12 only)",
+    ),
+    ("rise", "frames in a row that must call for a larger size (paper 30)"),
+    ("fall", "frames in a row that must call for a smaller one (paper 15)"),
+    ("output", "a larger size when the encoder makes less than this of its target, 0 to 1 (paper 0.9)"),
+    ("rise_alpha", "... and alpha is above this, 0 to 1 (paper 0.9)"),
     ("alpha", "look for alpha, on or off; off: alpha is `most`"),
     ("pause", "pause the encoder, on or off"),
     ("resets", "drop what waits too long, on or off"),
@@ -70,6 +79,8 @@ pub struct Params {
     pub fresh: bool,
     /// While nothing is acknowledged, a packet of a waiting frame leaves this often; zero for never.
     pub probe: Span,
+    /// How the size changes, if it does.
+    pub resolving: Option<Resolving>,
     /// Which parts are on.
     pub parts: Parts,
 }
@@ -113,6 +124,7 @@ impl Params {
             floor: Rate::from_kbps(100),
             fresh: false,
             probe: Span::ZERO,
+            resolving: Some(RESOLVING),
             parts: Parts { alpha: true, pause: true, resets: true, dummies: true, even: true },
         }
     }
@@ -181,6 +193,7 @@ impl Params {
             floor: options.quantity("floor", self.floor, EXPECTED_RATE)?,
             fresh: on("fresh", self.fresh)?,
             probe: time("probe", self.probe)?,
+            resolving: self.resolving(options)?,
             parts: Parts {
                 alpha: on("alpha", self.parts.alpha)?,
                 pause: on("pause", self.parts.pause)?,
@@ -190,12 +203,44 @@ impl Params {
             },
         })
     }
+
+    fn resolving(&self, options: &Options) -> Result<Option<Resolving>, OptionError> {
+        let now = self.resolving.unwrap_or(RESOLVING);
+        let wanted = Steps(self.resolving.map(|now| now.ladder));
+        let Steps(ladder) = options.quantity("ladder", wanted, EXPECTED_LADDER)?;
+        let frames = |key: &str, now: u32| Ok(options.number(key, f64::from(now), 1.0..=10_000.0)? as u32);
+        let resolving = Resolving {
+            ladder: ladder.unwrap_or(now.ladder),
+            least_output: options.number("output", now.least_output, 0.0..=1.0)?,
+            least_alpha: options.number("rise_alpha", now.least_alpha, 0.0..=1.0)?,
+            up: frames("rise", now.up)?,
+            down: frames("fall", now.down)?,
+        };
+        Ok(ladder.map(|_| resolving))
+    }
+}
+
+/// The paper's constants of the ladder (Algorithm 2).
+const RESOLVING: Resolving =
+    Resolving { ladder: Ladder::CALLS, least_output: 0.9, least_alpha: 0.9, up: 30, down: 15 };
+
+/// A ladder, or none.
+struct Steps(Option<Ladder>);
+
+impl std::str::FromStr for Steps {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Steps, ()> {
+        if text == "off" { Ok(Steps(None)) } else { Ok(Steps(Some(text.parse()?))) }
+    }
 }
 
 /// What a rate must be.
 const EXPECTED_RATE: &str = "a rate such as 12mbit";
 /// What a time must be.
 const EXPECTED_TIME: &str = "a time from 0ms to 60s";
+/// What a ladder must be.
+const EXPECTED_LADDER: &str = "off, or one to twelve heights, descending, such as 720/360/180";
 
 #[cfg(test)]
 mod tests {
@@ -210,7 +255,14 @@ mod tests {
         let found = read("vidaptive:lambda=0.7,tau=500ms,dummies=off,dummy_max=5mbit").unwrap();
         assert_eq!((found.search.lambda, found.tau()), (0.7, Span::from_millis(500)));
         assert_eq!((found.parts.dummies, found.dummies.most), (false, Rate::from_mbps(5)));
+        let sizes = |text| read(text).unwrap().resolving.map(|resolving| resolving.ladder.heights().to_vec());
+        assert_eq!(sizes("vidaptive"), Some(vec![1080, 720, 540, 360, 270, 180]));
+        assert_eq!(
+            (sizes("vidaptive:ladder=off"), sizes("vidaptive:ladder=720/360")),
+            (None, Some(vec![720, 360]))
+        );
         let said = |text| read(text).unwrap_err().to_string();
+        assert!(said("vidaptive:ladder=360/720").contains("one to twelve heights, descending"));
         assert_eq!(
             said("vidaptive:tau=soon"),
             "option `tau` of vidaptive is `soon`; it must be a time from 0ms to 60s"

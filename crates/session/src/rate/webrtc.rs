@@ -1,0 +1,148 @@
+//! The controller's rate as it is, and pictures that shrink when they look bad: libwebrtc's quality scaler, the baseline of Vidaptive's
+//! paper.
+//!
+//! ```text
+//!  every 2 s, from the first step down on every 5 s, mean of VP8's quantiser index over the last 150 frames, at least 60:
+//!      above 95 -> one rung down        at most 29 -> one rung up        then count anew
+//! ```
+//!
+//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc` and `libvpx_vp8_encoder.cc`; its steps of 3/5
+//! in picture elements are those of the ladder. Not here: frames dropped at the start while the rate is too low for their size, and
+//! what an overloaded processor does. An encoder that does not tell its quantiser keeps its size.
+
+use std::collections::VecDeque;
+
+use units::{Span, Time};
+
+use super::direct::Direct;
+use super::{Entry, Ladder, Manner, Plan, RateControl, View};
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "webrtc",
+    summary: "the controller's rate as it is, and libwebrtc's quality scaler (VP8)",
+    options: &[],
+    build: |_| Ok(Box::new(WebRtc::default())),
+};
+
+/// Frames whose quantisers are averaged at most, and at least.
+const FRAMES: (usize, usize) = (60, 150);
+/// Quantiser index from which on pictures grow, and above which they shrink.
+const QUANTISERS: (u32, u32) = (29, 95);
+/// Time between looks until the first step down, and then.
+const PERIODS: (Span, Span) = (Span::from_secs(2), Span::from_secs(5));
+
+/// The policy.
+#[derive(Clone, Debug, Default)]
+pub struct WebRtc {
+    rate: Direct,
+    quantisers: VecDeque<u8>,
+    look_at: Option<Time>,
+    /// It has shrunk pictures before.
+    wary: bool,
+    height: Option<u16>,
+}
+
+impl WebRtc {
+    fn learn(&mut self, view: &View<'_>) {
+        for quantiser in view.departed.iter().filter_map(|frame| frame.quantiser) {
+            if self.quantisers.len() == FRAMES.1 {
+                self.quantisers.pop_front();
+            }
+            self.quantisers.push_back(quantiser);
+        }
+    }
+
+    /// The mean quantiser index, rounded down, once enough frames are known.
+    fn quantiser(&self) -> Option<u32> {
+        let sum: u32 = self.quantisers.iter().map(|&quantiser| u32::from(quantiser)).sum();
+        (self.quantisers.len() >= FRAMES.0).then(|| sum / self.quantisers.len() as u32)
+    }
+
+    fn size(&mut self, view: &View<'_>) -> u16 {
+        let height = self.height.unwrap_or(view.height).min(view.height);
+        if view.now < *self.look_at.get_or_insert(view.now + PERIODS.0) {
+            return height;
+        }
+        let step = match self.quantiser() {
+            Some(bad) if bad > QUANTISERS.1 => Some((true, Ladder::CALLS.below(height))),
+            Some(good) if good <= QUANTISERS.0 => Some((false, Ladder::CALLS.above(height, view.height))),
+            _ => None,
+        };
+        if let Some((down, _)) = step {
+            self.wary |= down;
+            self.quantisers.clear();
+        }
+        self.look_at = Some(view.now + if self.wary { PERIODS.1 } else { PERIODS.0 });
+        step.and_then(|(_, next)| next).unwrap_or(height)
+    }
+}
+
+impl RateControl for WebRtc {
+    fn plan(&mut self, view: &View<'_>) -> Plan {
+        self.learn(view);
+        self.height = (view.height > 0).then(|| self.size(view));
+        Plan { height: self.height, ..self.rate.plan(view) }
+    }
+
+    fn manner(&self) -> Manner {
+        self.rate.manner()
+    }
+
+    fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        if let Some(height) = self.height {
+            sink("height", f64::from(height));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Departed;
+    use units::{Bytes, Rate};
+
+    /// When the height changes over `seconds` of frames with this quantiser, and to what.
+    fn changes(policy: &mut WebRtc, from: u64, seconds: u64, quantiser: Option<u8>) -> Vec<(u64, u16)> {
+        let mut found = Vec::new();
+        let mut last = policy.height;
+        for tick in from * 30..(from + seconds) * 30 {
+            let now = Time::ZERO + Span::from_nanos(33_333_333) * tick as i64;
+            let (size, target, span) = (Bytes::new(1_000), Rate::from_mbps(1), Span::from_millis(5));
+            let frame = tick as u32;
+            let departed = [Departed { frame, at: now, queued: span, served: span, size, target, quantiser }];
+            let view = View {
+                now,
+                stream: 0,
+                frame,
+                interval: Span::from_nanos(33_333_333),
+                cc_rate: Some(Rate::from_mbps(1)),
+                queued: Bytes::ZERO,
+                waited: Span::ZERO,
+                patience: Span::from_millis(100),
+                limits: (Rate::from_kbps(30), Rate::from_mbps(12)),
+                height: 720,
+                departed: &departed,
+            };
+            let height = policy.plan(&view).height;
+            if let (Some(height), true) = (height, last.is_some() && height != last) {
+                found.push((tick / 30, height));
+            }
+            last = height;
+        }
+        found
+    }
+
+    #[test]
+    fn bad_pictures_shrink_and_good_ones_grow_slowly() {
+        let mut policy = WebRtc::default();
+        assert_eq!(changes(&mut policy, 0, 13, Some(96)), [(2, 540), (7, 360), (12, 270)]);
+        assert!(changes(&mut policy, 13, 10, Some(60)).is_empty());
+        assert_eq!(changes(&mut policy, 23, 30, Some(10)).last().unwrap().1, 720);
+    }
+
+    #[test]
+    fn an_encoder_that_does_not_tell_keeps_its_size() {
+        assert!(changes(&mut WebRtc::default(), 0, 60, None).is_empty());
+    }
+}
