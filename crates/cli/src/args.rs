@@ -7,8 +7,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use real::quic::{Fingerprint, Token};
 use units::{Rate, Span};
 
+use crate::live::Look;
 use crate::operations::{Certificate, Doors, Operations};
-use crate::values::{CcList, Feed, Input, Listen, PictureSize, RatePolicy, Sink, Target};
+use crate::values::{CcList, Feed, Input, Listen, RatePolicy, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
 pub const MOST_SEED: u64 = i64::MAX as u64;
@@ -377,21 +378,10 @@ pub struct Send {
     /// Codec
     #[arg(long, value_enum, default_value = "h264")]
     pub codec: Codec,
-    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
-    #[arg(long, value_name = "WxH")]
-    pub size: Option<PictureSize>,
-    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
-    #[arg(long)]
-    pub fps: Option<f64>,
-    /// Burn each picture's number into its corner, so that frames can be matched at the other end
-    #[arg(long)]
-    pub barcode: bool,
-    /// Rate to start at
-    #[arg(long, default_value = "2mbit")]
-    pub initial: Rate,
-    /// Highest rate
-    #[arg(long, default_value = "100mbit")]
-    pub max: Rate,
+    #[command(flatten)]
+    pub look: Look,
+    #[command(flatten)]
+    pub rates: Rates,
     /// How long to send, repeating the clip; until the clip ends once if left out
     #[arg(long)]
     pub duration: Option<Span>,
@@ -418,6 +408,17 @@ pub struct Send {
     pub format: Format,
     #[command(flatten)]
     pub operations: Operations,
+}
+
+/// Within which rates a sender keeps.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Rates {
+    /// Rate to start at
+    #[arg(long, default_value = "2mbit")]
+    pub initial: Rate,
+    /// Highest rate
+    #[arg(long, default_value = "100mbit")]
+    pub max: Rate,
 }
 
 /// A codec to send with.

@@ -27,7 +27,9 @@ use units::{Rate, Span, Time};
 
 use super::Benchmark;
 use super::measure::{median, quantile};
+use crate::args::Rates;
 use crate::failure::Failure;
+use crate::live::Look;
 use crate::live::serve::{Note, Service, Show};
 use crate::values::{Feed, Input, PictureSize};
 
@@ -104,12 +106,9 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     let notes = log.clone();
     let show = Show {
         input: Feed::Clip(input.clone()),
-        size: Some(SIZE),
-        fps: Some(FPS),
-        barcode: true,
+        look: Look { size: Some(SIZE), fps: Some(FPS), barcode: true },
         controller: "sqp".to_owned(),
-        initial: Rate::from_mbps(2),
-        max: Rate::from_mbps(100),
+        rates: Rates { initial: Rate::from_mbps(2), max: Rate::from_mbps(100) },
         notes: Arc::new(move |_, note| notes.lock().expect("no note panics").note(note)),
     };
     let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");

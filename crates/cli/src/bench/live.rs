@@ -21,7 +21,7 @@ use super::Benchmark;
 use super::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
 use super::measure::{cpu_time, quantile};
 use crate::failure::Failure;
-use crate::live::{self, Clip};
+use crate::live::{self, Clip, Look};
 use crate::values::{Feed, Input, PictureSize};
 
 const LENGTH: Span = Span::from_secs(10);
@@ -87,7 +87,8 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
 
 fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, CodecTimes), Failure> {
     let feed = Feed::Clip(input.clone());
-    let clip = Clip { input: &feed, size: Some(SIZE), fps: Some(FPS), length: Some(HELD), barcode: false };
+    let look = Look { size: Some(SIZE), fps: Some(FPS), barcode: false };
+    let clip = Clip { input: &feed, look, length: Some(HELD) };
     let (mut clip, _) = live::open(&clip)?;
     let source = Box::new(Held::read(clip.as_mut()));
     let (size, interval) = (source.size(), source.interval());

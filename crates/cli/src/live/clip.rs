@@ -15,19 +15,29 @@ const READ_AHEAD: usize = 8;
 const SYNTHETIC: PictureSize = PictureSize { width: 1280, height: 720 };
 const SYNTHETIC_FPS: f64 = 30.0;
 
+/// How a clip is shown.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Look {
+    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
+    #[arg(long, value_name = "WxH")]
+    pub size: Option<PictureSize>,
+    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
+    #[arg(long)]
+    pub fps: Option<f64>,
+    /// Burn each picture's number into its corner, so that it can be read from what is shown
+    #[arg(long)]
+    pub barcode: bool,
+}
+
 /// A clip as it is to be played.
 #[derive(Clone, Copy, Debug)]
 pub struct Clip<'a> {
     /// Which.
     pub input: &'a Feed,
-    /// Scaled to this size; its own if `None`.
-    pub size: Option<PictureSize>,
-    /// Pictures a second; its own if `None`.
-    pub fps: Option<f64>,
+    /// How it looks.
+    pub look: Look,
     /// Repeated for this long; played once if `None`.
     pub length: Option<Span>,
-    /// Each picture's number is burned into it.
-    pub barcode: bool,
 }
 
 /// Why a clip broke off, if it did.
@@ -92,13 +102,13 @@ impl Source for FirstOf {
 
 /// Opens a clip.
 pub fn open(clip: &Clip<'_>) -> Result<(Box<dyn Source>, Trouble), Failure> {
-    if clip.fps.is_some_and(|fps| !(1.0..=240.0).contains(&fps)) {
+    if clip.look.fps.is_some_and(|fps| !(1.0..=240.0).contains(&fps)) {
         return Err(Failure::input("--fps: pictures a second are between 1 and 240"));
     }
     let trouble = Trouble::default();
     let watched = |clip| Box::new(Watched { clip, trouble: trouble.clone() });
-    let size = clip.size.map(|size| (size.width, size.height));
-    let options = ClipOptions { loop_clip: false, fps: clip.fps, size, max_frames: None };
+    let size = clip.look.size.map(|size| (size.width, size.height));
+    let options = ClipOptions { loop_clip: false, fps: clip.look.fps, size, max_frames: None };
     let source: Box<dyn Source> = match clip.input {
         Feed::Clip(Input::Synthetic) => ahead(Box::new(synthetic(clip))),
         Feed::Clip(Input::File(path)) => {
@@ -115,7 +125,7 @@ pub fn open(clip: &Clip<'_>) -> Result<(Box<dyn Source>, Trouble), Failure> {
     };
     let pictures = |length: Span| (length.as_secs_f64() / source.interval().as_secs_f64()).round() as u64;
     let left = clip.length.map_or(u64::MAX, pictures);
-    Ok((Box::new(FirstOf { source, left, barcode: clip.barcode, next: 0 }), trouble))
+    Ok((Box::new(FirstOf { source, left, barcode: clip.look.barcode, next: 0 }), trouble))
 }
 
 fn ahead(source: Box<dyn Source>) -> Box<dyn Source> {
@@ -123,8 +133,8 @@ fn ahead(source: Box<dyn Source>) -> Box<dyn Source> {
 }
 
 fn synthetic(clip: &Clip<'_>) -> SyntheticGame {
-    let size = clip.size.unwrap_or(SYNTHETIC);
-    let interval = Span::from_secs_f64(1.0 / clip.fps.unwrap_or(SYNTHETIC_FPS));
+    let size = clip.look.size.unwrap_or(SYNTHETIC);
+    let interval = Span::from_secs_f64(1.0 / clip.look.fps.unwrap_or(SYNTHETIC_FPS));
     SyntheticGame::new(SyntheticConfig { interval, ..SyntheticConfig::new(size.width, size.height) })
 }
 
@@ -141,12 +151,15 @@ mod tests {
     fn a_clip_ends_after_the_time_asked_for() {
         let size = Some(PictureSize { width: 64, height: 64 });
         let length = Some(Span::from_millis(100));
-        let clip =
-            Clip { input: &Feed::Clip(Input::Synthetic), size, fps: Some(30.0), length, barcode: true };
+        let clip = Clip {
+            input: &Feed::Clip(Input::Synthetic),
+            look: Look { size, fps: Some(30.0), barcode: true },
+            length,
+        };
         let (count, trouble) = pictures(&clip);
         assert_eq!(count, 3);
         assert!(trouble.is_ok());
-        assert!(open(&Clip { fps: Some(0.5), ..clip }).is_err());
+        assert!(open(&Clip { look: Look { fps: Some(0.5), ..clip.look }, ..clip }).is_err());
     }
 
     #[test]
@@ -156,8 +169,7 @@ mod tests {
         let whole = [b"YUV4MPEG2 W16 H16 F30:1 C420jpeg\n".as_slice(), &picture, &picture[..40]].concat();
         std::fs::write(&path, whole).expect("the temporary folder can be written");
         let input = Feed::Clip(Input::File(path.clone()));
-        let (count, trouble) =
-            pictures(&Clip { input: &input, size: None, fps: None, length: None, barcode: false });
+        let (count, trouble) = pictures(&Clip { input: &input, look: Look::default(), length: None });
         std::fs::remove_file(&path).expect("the file is there");
         assert_eq!(count, 1);
         assert!(matches!(trouble, Err(Failure::Work(what)) if what.contains("framewire-cut")));

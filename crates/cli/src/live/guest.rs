@@ -17,6 +17,7 @@ use wire::{Endpoint, Offer, Status, Viewing};
 use super::clip::{Clip, Trouble, open};
 use super::send::{self, How};
 use super::serve::{Note, Show, date_us};
+use crate::args::Rates;
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Slot, Streams};
 
@@ -29,13 +30,7 @@ const DELAYS: usize = 1 << 16;
 
 /// Opens the clip, to be repeated for as long as anybody looks.
 pub fn clip(show: &Show) -> Result<(Box<dyn Source>, Trouble), Failure> {
-    open(&Clip {
-        input: &show.input,
-        size: show.size,
-        fps: show.fps,
-        length: Some(Span::MAX),
-        barcode: show.barcode,
-    })
+    open(&Clip { input: &show.input, look: show.look, length: Some(Span::MAX) })
 }
 
 /// A clip that goes on where it was when one sender takes over from another, and notes each picture.
@@ -107,8 +102,12 @@ pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, number: u64, visitor:
     let Some(channel) = visitor.welcome(&offer) else { return };
     let _log = channel.span().clone().entered();
     info!("viewer {number} watches");
-    let wishes =
-        Wishes { paused: false, max: show.max, controller: show.controller.clone(), trouble: String::new() };
+    let wishes = Wishes {
+        paused: false,
+        max: show.rates.max,
+        controller: show.controller.clone(),
+        trouble: String::new(),
+    };
     let slot = streams.begin();
     let mut guest = Guest { number, show: show.clone(), channel, wishes, seen: Seen::default(), slot };
     let end = guest.play().unwrap_or_else(|failure| {
@@ -150,8 +149,7 @@ impl Guest {
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,
             first: STEADY_DATAGRAM - SESSION_ID,
-            initial: self.show.initial.min(self.show.max),
-            max: self.show.max,
+            rates: Rates { initial: self.show.rates.initial.min(self.show.rates.max), ..self.show.rates },
         };
         send::build(&how, driver, Box::new(source), Tap::default())
     }
@@ -210,7 +208,7 @@ impl Guest {
     fn wish(&mut self, paused: bool, max_bps: u64, controller: &str) -> bool {
         self.wishes.paused = paused;
         self.wishes.max =
-            if max_bps == 0 { self.show.max } else { Rate::from_bps(max_bps).min(self.show.max) };
+            if max_bps == 0 { self.show.rates.max } else { Rate::from_bps(max_bps).min(self.show.rates.max) };
         self.wishes.trouble.clear();
         if controller.is_empty() || controller == self.wishes.controller {
             return false;
@@ -249,7 +247,7 @@ impl Guest {
         let status = Status {
             session,
             paused: self.wishes.paused,
-            max_bps: if self.wishes.max < self.show.max { self.wishes.max.as_bps() } else { 0 },
+            max_bps: if self.wishes.max < self.show.rates.max { self.wishes.max.as_bps() } else { 0 },
             estimate_bps: sender.decision().media.map_or(0, Rate::as_bps),
             srtt_us: sender.srtt().as_micros().clamp(0, i64::from(u32::MAX)) as u32,
             packets: counters.packets,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use real::RealError;
 
-pub use clip::{Clip, open};
+pub use clip::{Clip, Look, open};
 pub use link::{Link, link};
 pub use receive::receive;
 pub use relay::relay;

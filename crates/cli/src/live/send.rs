@@ -15,7 +15,7 @@ use wire::Endpoint;
 use super::clip::{Clip, open};
 use super::log::Log;
 use super::{catch_interrupts, go_on, quic, refused, ticker};
-use crate::args;
+use crate::args::{self, Rates};
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Streams, Verbosity};
 use crate::output;
@@ -32,13 +32,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?;
     let codec = Codec::from(args.codec);
     codec.check().map_err(Failure::input)?;
-    let clip = Clip {
-        input: &args.input,
-        size: args.size,
-        fps: args.fps,
-        length: args.duration,
-        barcode: args.barcode,
-    };
+    let clip = Clip { input: &args.input, look: args.look, length: args.duration };
     let (source, trouble) = open(&clip)?;
     let running = args.operations.start(Verbosity::warnings())?;
     let log = Log::open(args.qlog.as_ref(), Vantage::Sender, &format!("{} by {controller}", args.target))?;
@@ -65,8 +59,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         codec,
         session: session_number(&driver),
         mtu: most,
-        initial: args.initial,
-        max: args.max,
+        rates: args.rates,
     };
     let mut sender = build(&how, &driver, source, log.tap())?;
     catch_interrupts();
@@ -136,10 +129,8 @@ pub struct How<'a> {
     pub mtu: usize,
     /// What the path carries at first, which controllers count in.
     pub first: usize,
-    /// The rate to start at.
-    pub initial: Rate,
-    /// The highest rate.
-    pub max: Rate,
+    /// The rate to start at, and the highest.
+    pub rates: Rates,
 }
 
 /// A sender of `source`, its encoder on a thread of its own.
@@ -147,8 +138,8 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup {
         mtu: how.first as u32,
-        initial: how.initial,
-        max: how.max,
+        initial: how.rates.initial,
+        max: how.rates.max,
         frame_interval: interval,
         ..Setup::default()
     };

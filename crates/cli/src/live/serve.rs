@@ -14,11 +14,13 @@ use serde_json::json;
 use units::{Rate, Span};
 use wire::SeenFrame;
 
+use super::clip::Look;
 use super::guest;
 use super::{catch_interrupts, go_on};
+use crate::args::Rates;
 use crate::failure::Failure;
 use crate::operations::{self, Certificate, Doors, Operations, Renewal, Status, Streams, Verbosity};
-use crate::values::{CcList, Feed, Input, PictureSize};
+use crate::values::{CcList, Feed, Input};
 
 /// `framewire serve`.
 #[derive(Debug, clap::Args)]
@@ -45,21 +47,10 @@ pub struct Serve {
     /// Viewers at a time, each with a sender and an encoder of its own
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub viewers: u8,
-    /// Picture size, WIDTHxHEIGHT, even; of the clip itself if left out, 1280x720 for the synthetic one
-    #[arg(long, value_name = "WxH")]
-    pub size: Option<PictureSize>,
-    /// Pictures a second, 1 to 240; the clip's own if left out, 30 for the synthetic one
-    #[arg(long)]
-    pub fps: Option<f64>,
-    /// Burn each picture's number into its corner, so that the page can read it from what it draws
-    #[arg(long)]
-    pub barcode: bool,
-    /// Rate to start at
-    #[arg(long, default_value = "2mbit")]
-    pub initial: Rate,
-    /// Highest rate
-    #[arg(long, default_value = "100mbit")]
-    pub max: Rate,
+    #[command(flatten)]
+    pub look: Look,
+    #[command(flatten)]
+    pub rates: Rates,
     /// Folder of the page; where `make web` puts it if left out
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,
@@ -82,18 +73,12 @@ const LOOK_UP: Span = Span::from_millis(200);
 pub struct Show {
     /// The clip; it repeats.
     pub input: Feed,
-    /// Its size; its own if `None`.
-    pub size: Option<PictureSize>,
-    /// Pictures a second; its own if `None`.
-    pub fps: Option<f64>,
-    /// Each picture's number is burned into it.
-    pub barcode: bool,
+    /// How it is shown.
+    pub look: Look,
     /// The controller each viewer begins with.
     pub controller: String,
-    /// The rate it begins at.
-    pub initial: Rate,
-    /// The rate it never exceeds.
-    pub max: Rate,
+    /// The rate it begins at, and the one it never exceeds.
+    pub rates: Rates,
     /// Told what happens.
     pub notes: Notes,
 }
@@ -232,7 +217,7 @@ fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
     let controllers: Vec<_> =
         cc::REGISTRY.iter().map(|entry| json!({ "name": entry.name, "about": entry.summary })).collect();
     json!({
-        "port": port, "hash": hash, "controller": show.controller, "maxBps": show.max.as_bps(),
+        "port": port, "hash": hash, "controller": show.controller, "maxBps": show.rates.max.as_bps(),
         "controllers": controllers,
     })
 }
@@ -253,12 +238,9 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let controller = args.cc.only().map_err(Failure::Input)?.to_owned();
     let show = Show {
         input: Feed::Clip(args.input.clone()),
-        size: args.size,
-        fps: args.fps,
-        barcode: args.barcode,
+        look: args.look,
         controller,
-        initial: args.initial,
-        max: args.max,
+        rates: args.rates,
         notes: notes(args.log.as_deref())?,
     };
     // A clip that can't be opened should be known now, and not when somebody comes to see it.
