@@ -48,13 +48,20 @@ pub struct OutFrame {
     payload: Option<Bytes>,
     /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut evenly.
     ends: Vec<u32>,
-    /// When each packet last left.
-    last_sent: Vec<Time>,
-    /// Which packets are known to have arrived, and how many.
-    arrived: Vec<bool>,
+    packets: Vec<OutPacket>,
+    /// How many are known to have arrived.
     acked: u16,
     /// Packets that were repeated unasked, from the first on.
     repeated: u16,
+}
+
+/// What became of a packet of a frame.
+#[derive(Clone, Copy, Debug, Default)]
+struct OutPacket {
+    /// When it last left.
+    last_sent: Time,
+    /// It is known to have arrived.
+    arrived: bool,
 }
 
 impl OutFrame {
@@ -74,8 +81,7 @@ impl OutFrame {
             quantiser: coded.quantiser,
             payload: coded.payload,
             ends,
-            last_sent: vec![Time::ZERO; usize::from(count)],
-            arrived: vec![false; usize::from(count)],
+            packets: vec![OutPacket::default(); usize::from(count)],
             acked: 0,
             repeated: 0,
         }
@@ -85,7 +91,7 @@ impl OutFrame {
     fn cut(&mut self, room: u32) {
         self.count = even(self.size, room);
         (self.alone, self.ends) = (false, Vec::new());
-        self.last_sent = vec![Time::ZERO; usize::from(self.count)];
+        self.packets = vec![OutPacket::default(); usize::from(self.count)];
     }
 
     /// The longest of its packets' payloads.
@@ -225,7 +231,7 @@ impl Outbox {
     pub fn advance(&mut self, now: Time) -> bool {
         let Some(frame) = self.frames.get_mut(self.sending) else { return false };
         let (start, end) = frame.span(frame.next);
-        frame.last_sent[usize::from(frame.next)] = now;
+        frame.packets[usize::from(frame.next)].last_sent = now;
         frame.next += 1;
         let done = frame.next == frame.count;
         self.waiting_packets -= 1;
@@ -268,21 +274,22 @@ impl Outbox {
     /// When a packet last left, if it has left and its frame is still kept.
     pub fn last_sent(&self, frame: u32, index: u16) -> Option<Time> {
         let frame = self.frame(frame)?;
-        if index < frame.next { frame.last_sent.get(usize::from(index)).copied() } else { None }
+        let packet = frame.packets.get(usize::from(index)).filter(|_| index < frame.next)?;
+        Some(packet.last_sent)
     }
 
     /// A packet was sent again.
     pub fn resent(&mut self, now: Time, frame: u32, index: u16) {
-        if let Some(at) = self.frame_mut(frame).and_then(|f| f.last_sent.get_mut(usize::from(index))) {
-            *at = now;
+        if let Some(packet) = self.frame_mut(frame).and_then(|f| f.packets.get_mut(usize::from(index))) {
+            packet.last_sent = now;
         }
     }
 
     /// A packet of a frame arrived, perhaps not for the first time.
     pub fn acked(&mut self, frame: u32, index: u16) {
         let Some(frame) = self.frame_mut(frame) else { return };
-        if let Some(arrived) = frame.arrived.get_mut(usize::from(index)) {
-            frame.acked += u16::from(!std::mem::replace(arrived, true));
+        if let Some(packet) = frame.packets.get_mut(usize::from(index)) {
+            frame.acked += u16::from(!std::mem::replace(&mut packet.arrived, true));
         }
     }
 
@@ -290,9 +297,11 @@ impl Outbox {
     /// arrived whole yet, then of the one before. Each is named once.
     pub fn next_repeat(&mut self, since: Time) -> Option<(u32, u16)> {
         let left = self.frames.range_mut(..self.sending).rev();
-        let mut recent = left.take_while(|frame| frame.last_sent.last().is_some_and(|&at| at >= since));
+        let mut recent =
+            left.take_while(|frame| frame.packets.last().is_some_and(|last| last.last_sent >= since));
         recent.find_map(|frame| {
-            let index = (frame.repeated..frame.count).find(|&index| !frame.arrived[usize::from(index)])?;
+            let index =
+                (frame.repeated..frame.count).find(|&index| !frame.packets[usize::from(index)].arrived)?;
             frame.repeated = index + 1;
             Some((frame.info.frame, index))
         })
@@ -434,6 +443,9 @@ mod tests {
             (0..left).for_each(|_| { outbox.advance(Time::ZERO); });
             prop_assert_eq!((outbox.waiting_packets(), outbox.waiting_bytes()), (0, 0));
             prop_assert!(outbox.current().is_none());
+            // Whatever a frame was cut into, each of its packets can be repeated.
+            let kept: usize = outbox.frames.iter().map(|f| usize::from(f.count)).sum();
+            prop_assert_eq!(std::iter::from_fn(|| outbox.next_repeat(Time::ZERO)).count(), kept);
         }
     }
 
