@@ -45,6 +45,22 @@ pub struct Coded {
     pub quantiser: Option<u8>,
 }
 
+impl Coded {
+    /// What was asked for, in `size` bytes of which nothing else is known.
+    pub fn of_size(ask: &Ask, size: u32) -> Coded {
+        Coded {
+            frame: ask.frame,
+            size,
+            payload: None,
+            key: ask.key,
+            target: ask.bitrate,
+            pieces: Vec::new(),
+            quality: None,
+            quantiser: None,
+        }
+    }
+}
+
 /// Picture quality of one frame against its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {

@@ -42,17 +42,7 @@ impl Encoder for Exact {
     fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
         self.diary.lock().unwrap().0.push(format!("frame {} key {}", ask.frame, ask.key));
         let size = ask.bitrate.bytes_in(ask.interval).get() as u32;
-        let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-        self.ready = Some(Coded {
-            frame,
-            size,
-            payload: None,
-            key,
-            target,
-            pieces: Vec::new(),
-            quality: None,
-            quantiser: None,
-        });
+        self.ready = Some(Coded::of_size(ask, size));
         Ok(())
     }
     fn poll(&mut self, _: Time) -> Option<Coded> {

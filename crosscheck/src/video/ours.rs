@@ -32,17 +32,7 @@ struct Scripted {
 impl Encoder for Scripted {
     fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
         let size = (self.size)(ask.frame, ask.bitrate.as_f64()) as u32;
-        let Ask { frame, key, bitrate: target, .. } = *ask;
-        self.ready = Some(Coded {
-            frame,
-            size,
-            payload: None,
-            key,
-            target,
-            pieces: Vec::new(),
-            quality: None,
-            quantiser: None,
-        });
+        self.ready = Some(Coded::of_size(ask, size));
         Ok(())
     }
     fn poll(&mut self, _: Time) -> Option<Coded> {

@@ -29,17 +29,7 @@ impl Encoder for Exact {
         let share = self.share * (1.0 + self.swing * (2.0 * place - 1.0));
         let size = ask.bitrate.mul_f64(share).min(cap).bytes_in(ask.interval);
         let size = ask.largest.map_or(size, |largest| size.min(largest)).get() as u32;
-        let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-        self.ready = Some(Coded {
-            frame,
-            size,
-            payload: None,
-            key,
-            target,
-            pieces: Vec::new(),
-            quality: None,
-            quantiser: None,
-        });
+        self.ready = Some(Coded::of_size(ask, size));
         Ok(())
     }
     fn poll(&mut self, _: Time) -> Option<Coded> {
