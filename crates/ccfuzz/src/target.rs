@@ -141,8 +141,8 @@ const QUINN: &str = "source = \"quic\"\ncontrol = \"quinn\"\nmtu = \"1472B\"";
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "bbr-stall",
-        summary: "BBR that believes an original's late acknowledgement to be its retransmission's (section 7.4.1)",
-        cc: "bbr:round_guard=off",
+        summary: "BBR with ns-3's samples, which takes an original's late acknowledgement for its retransmission's (section 7.4.1)",
+        cc: "bbr:round_guard=off,stale_samples=on,policer=off",
         flow: TCP,
         seconds: 30,
         mode: "traffic",
@@ -151,7 +151,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "bbr-stall-fixed",
         summary: "the same with the thesis' fix: PROBE_RTT at a retransmission timeout",
-        cc: "bbr:round_guard=off,timeout_probe=on",
+        cc: "bbr:round_guard=off,stale_samples=on,policer=off,timeout_probe=on",
         flow: TCP,
         seconds: 30,
         mode: "traffic",

@@ -3,14 +3,16 @@
 //! with libvpx.
 //!
 //! ```text
-//!   clip, LOOPS times over -> ffmpeg -c:v libvpx -> IVF -> sizes of the last times over    one curve a rate
+//!   clip, some times over  -> ffmpeg -c:v libvpx -> IVF -> sizes of the last times over    one curve a rate
 //!                                                    '---> ffmpeg -> pictures -> quality
 //! ```
 //!
-//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT]`
+//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT] [whole]`
 //!
 //! With a height below the clip's the pictures are scaled down before they are coded, and the decoded ones up again before they
-//! are compared: quality is always that of the full size. Rates at which libvpx leaves out pictures of that size are skipped.
+//! are compared: quality is always that of the full size. Rates at which libvpx leaves out pictures of that size are skipped, with
+//! `whole` those only at which it leaves out more than one in fifty: a clip with scene cuts loses a few at many rates, and is coded
+//! without that freedom there.
 
 use std::error::Error;
 use std::fs;
@@ -21,19 +23,25 @@ use std::sync::Arc;
 use framewire_media::{ClipOptions, RawFrame, Scaler, Table, Y4mWriter, open_clip, quality, size_of_height};
 use units::Span;
 
-/// Bitrates recorded, in kbit/s: at 250, libvpx leaves out pictures of a 720p clip, and what the model lacks is not recorded.
+/// Bitrates recorded of a 720p clip, in kbit/s, and of other sizes in proportion to their picture elements. Below, libvpx leaves out
+/// pictures, and what the model lacks is not recorded.
 const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
-/// ... and of smaller pictures: from what 180 rows need at least to the highest rate of the experiments, which no size but the full
-/// one fills.
+/// ... and of pictures with fewer rows than the clip's: from what 180 rows need at least to the highest rate of the experiments, which
+/// no size but the full one fills.
 const RATES_BELOW: [u64; 9] = [30, 60, 120, 250, 500, 1_000, 2_000, 4_000, 12_000];
 /// At these, too, it is recorded how coarsely the full size is quantised, pictures left out or not.
 const RATES_COARSE: [u64; 4] = [30, 60, 120, 250];
-/// The clip is coded so often, ...
-const LOOPS: usize = 5;
-/// ... and of these the last are kept, by then nothing is left of the first key frame: two of the full size, one of others.
-const KEPT: (usize, usize) = (2, 1);
+/// The picture elements of 720p.
+const AREA: usize = 1280 * 720;
+/// How often the clip is coded, and how many of these times are kept, the last ones, when nothing is left of the first key frame: of
+/// the full size, of others, and of a clip of [`LONG`] or more at any size.
+const TIMES: [(usize, usize); 3] = [(5, 2), (5, 1), (2, 1)];
+/// Long enough to be recorded once only.
+const LONG: Span = Span::from_secs(20);
 /// Key frames are asked for this often in the recording that measures them, in frames.
 const KEY_EVERY: usize = 60;
+/// The largest share of pictures that libvpx may leave out where a clip is coded as a `whole`.
+const MISSING: f64 = 0.02;
 /// IVF: bytes before the first frame and before each frame.
 const IVF_HEADERS: (usize, usize) = (32, 12);
 
@@ -193,17 +201,21 @@ struct Clip {
     full: (usize, usize),
     /// As it is coded.
     size: (usize, usize),
-    /// Times over that are kept.
+    /// Times over that it is coded, and how many of them are kept.
+    times: usize,
     kept: usize,
     interval: Span,
+    /// Whether it may be coded so that no picture is left out.
+    whole: bool,
 }
 
-fn open(path: &Path) -> Result<Clip> {
+fn open(path: &Path, whole: bool) -> Result<Clip> {
     let mut source = open_clip(path, ClipOptions::default())?;
-    let pictures = std::iter::from_fn(|| source.next_picture()).collect();
+    let pictures: Vec<_> = std::iter::from_fn(|| source.next_picture()).collect();
     let full = source.size();
     let (path, interval) = (path.to_owned(), source.interval());
-    Ok(Clip { path, pictures, full, size: full, kept: KEPT.0, interval })
+    let (times, kept) = if interval * pictures.len() as i64 >= LONG { TIMES[2] } else { TIMES[0] };
+    Ok(Clip { path, pictures, full, size: full, times, kept, interval, whole })
 }
 
 /// The same clip with fewer rows, as a file at `path`.
@@ -216,19 +228,28 @@ fn scaled(clip: Clip, height: u16, path: PathBuf) -> Result<Clip> {
         writer.write(scaler.fit(picture, size)?.as_ref())?;
     }
     writer.finish()?;
-    Ok(Clip { path, size, kept: KEPT.1, ..clip })
+    let (times, kept) = if clip.kept == 1 { TIMES[2] } else { TIMES[1] };
+    Ok(Clip { path, size, times, kept, ..clip })
 }
 
 impl Clip {
-    /// The coded clip, LOOPS times over, as it lies at `scratch`.
+    /// The coded clip, all times over, as it lies at `scratch`.
     fn coded(&self, kbps: u64, scratch: &Path) -> Result<Vec<Frame>> {
-        encode(&self.path, LOOPS * self.pictures.len(), kbps, &[], scratch)?;
+        let count = self.times * self.pictures.len();
+        encode(&self.path, count, kbps, &[], scratch)?;
+        let coded = frames(scratch)?;
+        let missing = 1.0 - coded.len() as f64 / count as f64;
+        if !self.whole || missing == 0.0 || missing > MISSING {
+            return Ok(coded);
+        }
+        println!("{kbps} kbit/s: again, for {:.1} % were left out", missing * 100.0);
+        encode(&self.path, count, kbps, &["-drop-threshold".to_owned(), "0".to_owned()], scratch)?;
         frames(scratch)
     }
 
     /// The rate, and the mean quantiser index of the last times over.
     fn quantiser(&self, kbps: u64, coded: &[Frame]) -> (u64, u8) {
-        let first = ((LOOPS - self.kept) * self.pictures.len()) as u64;
+        let first = ((self.times - self.kept) * self.pictures.len()) as u64;
         let kept = coded.iter().filter(|frame| frame.number >= first).map(|frame| u32::from(frame.quantiser));
         let (sum, count) = kept.fold((0, 0), |(sum, count), index| (sum + index, count + 1));
         (kbps * 1000, (f64::from(sum) / f64::from(count.max(1))).round() as u8)
@@ -241,14 +262,14 @@ impl Clip {
         scratch: &Path,
     ) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
         let once = self.pictures.len();
-        let (first, count) = ((LOOPS - self.kept) * once, self.kept * once);
+        let (first, count) = ((self.times - self.kept) * once, self.kept * once);
         let mut scaler = Scaler::default();
         let all = whole(coded)?;
         let sizes = |frames: &[Frame]| -> Vec<u32> { frames.iter().map(|frame| frame.size).collect() };
         let (before, last) = (sizes(&all[first - count..first]), sizes(&all[first..]));
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
-        for index in 0..LOOPS * once {
+        for index in 0..self.times * once {
             let seen = decoded.next_picture().ok_or("the decoder gave too few pictures")?;
             if index >= first {
                 let quality = quality(&self.pictures[index % once], scaler.fit(&seen, self.full)?.as_ref())?;
@@ -268,7 +289,7 @@ impl Clip {
     /// Median size of a key frame that was asked for, over a frame's budget.
     fn key_ratio(&self, kbps: u64, scratch: &Path) -> Result<f64> {
         let force = ["-force_key_frames".to_owned(), format!("expr:gte(n,n_forced*{KEY_EVERY})")];
-        encode(&self.path, LOOPS * self.pictures.len(), kbps, &force, scratch)?;
+        encode(&self.path, self.times * self.pictures.len(), kbps, &force, scratch)?;
         let keys =
             frames(scratch)?.into_iter().skip(1).filter(|frame| frame.key).map(|frame| f64::from(frame.size));
         Ok(median(keys.collect()) / self.budget(kbps))
@@ -286,11 +307,15 @@ impl Clip {
         (1..=self.kept).map(|time| time * once - once / 2).collect()
     }
 
+    /// A rate of 720p's as this size has it.
+    fn alike(&self, kbps: u64) -> u64 {
+        kbps * (self.size.0 * self.size.1) as u64 / AREA as u64
+    }
+
     /// The rate at which key frames are measured: of the full size the middle one, of another that with the most similar share of
     /// bits for a picture element.
     fn middle(&self, rates: &[u64]) -> u64 {
-        let area = |(width, height): (usize, usize)| (width * height) as f64;
-        let wanted = RATES[RATES.len() / 2] as f64 * area(self.size) / area(self.full);
+        let wanted = self.alike(RATES[RATES.len() / 2]) as f64;
         let far = |kbps: u64| (kbps as f64 / wanted).ln().abs();
         rates.iter().copied().min_by(|&a, &b| far(a).total_cmp(&far(b))).expect("there are rates")
     }
@@ -302,34 +327,41 @@ impl Clip {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (out, path, name, credit, height) = match arguments.as_slice() {
+    let (whole, arguments) = match arguments.split_last() {
+        Some((last, before)) if last == "whole" => (true, before),
+        _ => (false, arguments.as_slice()),
+    };
+    let (out, path, name, credit, height) = match arguments {
         [out, path, name, credit] => (out, path, name, credit, None),
         [out, path, name, credit, height] => (out, path, name, credit, Some(height.parse::<u16>()?)),
-        _ => return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT [HEIGHT]".into()),
+        _ => return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT [HEIGHT] [whole]".into()),
     };
     let file = |what: &str| std::env::temp_dir().join(format!("record_vp8-{}.{what}", std::process::id()));
     let (scratch, small) = (file("ivf"), file("y4m"));
-    let mut clip = open(Path::new(path))?;
+    let mut clip = open(Path::new(path), whole)?;
     if let Some(height) = height {
         clip = scaled(clip, height, small.clone())?;
     }
-    let rates: &[u64] = if height.is_some() { &RATES_BELOW } else { &RATES };
+    let rates = match height {
+        Some(_) => RATES_BELOW.to_vec(),
+        None => RATES.map(|kbps| clip.alike(kbps)).to_vec(),
+    };
     let (mut curves, mut noises, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut quantisers = Vec::new();
     if height.is_none() {
-        for kbps in RATES_COARSE {
+        for kbps in RATES_COARSE.map(|kbps| clip.alike(kbps)) {
             quantisers.push(clip.quantiser(kbps, &clip.coded(kbps, &scratch)?));
         }
     }
-    for &kbps in rates {
+    for &kbps in &rates {
         let coded = clip.coded(kbps, &scratch)?;
         quantisers.push(clip.quantiser(kbps, &coded));
         let (curve, before, last) = match clip.recorded(kbps, coded, &scratch) {
-            Err(error) if height.is_some() => {
+            Err(error) => {
                 println!("{kbps} kbit/s: {error}");
                 continue;
             }
-            recorded => recorded?,
+            Ok(recorded) => recorded,
         };
         // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
         let pairs = before.iter().zip(&last).map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
@@ -341,7 +373,7 @@ fn main() -> Result<()> {
         curves.push(curve);
     }
     let round = |value: f64| (value * 1e4).round() / 1e4;
-    let key = clip.key_ratio(clip.middle(rates), &scratch)?;
+    let key = clip.key_ratio(clip.middle(&rates), &scratch)?;
     fs::remove_file(&scratch)?;
     if height.is_some() {
         fs::remove_file(&small)?;

@@ -25,6 +25,7 @@ mod recording;
 mod resizing;
 #[cfg(feature = "codecs")]
 mod scale;
+mod shipped;
 mod synthetic;
 mod table;
 mod traits;

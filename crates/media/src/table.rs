@@ -5,10 +5,8 @@
 //! ```
 //!
 //! Between recorded bitrates everything is interpolated over the logarithm of the bitrate; outside them the nearest
-//! recorded one counts. Tables are JSON: two of them ship with the crate, [`crate::record_table`] makes more. They hold derived
+//! recorded one counts. Tables are JSON: some ship with the crate (`shipped.rs`), [`crate::record_table`] makes more. They hold derived
 //! numbers only, no picture.
-
-use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -225,65 +223,6 @@ impl Table {
         let share = if to > from { ((level - from) / (to - from)).clamp(0.0, 1.0) } else { 1.0 };
         Some((coarse + (fine - coarse) * share).round() as u8)
     }
-
-    /// Big Buck Bunny, 720p at 25 Hz, 132 frames, by OpenH264.
-    pub fn big_buck_bunny() -> Arc<Table> {
-        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
-        shipped(&TABLE, include_str!("../tables/big_buck_bunny.json"))
-    }
-
-    /// The synthetic game, 720p at 60 Hz, 600 frames, by OpenH264.
-    pub fn synthetic_game() -> Arc<Table> {
-        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
-        shipped(&TABLE, include_str!("../tables/synthetic_game.json"))
-    }
-
-    /// A person who signs to a webcam, 960x720 at 30 Hz, 178 frames, by libvpx's VP8 as browsers run it for calls.
-    pub fn signer() -> Arc<Table> {
-        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
-        shipped(&TABLE, include_str!("../tables/signer.json"))
-    }
-
-    /// A person who talks, 720p at 30 Hz, 9.4 s two times over, by libvpx's VP8 as browsers run it for calls.
-    pub fn talking_head() -> Arc<Table> {
-        static TABLE: OnceLock<Arc<Table>> = OnceLock::new();
-        shipped(&TABLE, include_str!("../tables/talking_head.json"))
-    }
-
-    /// A table that ships with the crate, by name: one of [`Table::NAMES`].
-    pub fn by_name(name: &str) -> Option<Arc<Table>> {
-        match name {
-            "big_buck_bunny" => Some(Table::big_buck_bunny()),
-            "synthetic_game" => Some(Table::synthetic_game()),
-            "signer" => Some(Table::signer()),
-            "talking_head" => Some(Table::talking_head()),
-            _ => None,
-        }
-    }
-
-    /// The same clip as [`Table::by_name`] gives, by the same encoder with fewer rows, largest first; none where that was not recorded.
-    /// Qualities are those of the pictures scaled up again.
-    pub fn smaller(name: &str) -> Vec<Arc<Table>> {
-        static TABLES: [OnceLock<Arc<Table>>; 4] = [const { OnceLock::new() }; 4];
-        let texts = [
-            include_str!("../tables/talking_head_540.json"),
-            include_str!("../tables/talking_head_360.json"),
-            include_str!("../tables/talking_head_270.json"),
-            include_str!("../tables/talking_head_180.json"),
-        ];
-        match name {
-            "talking_head" => TABLES.iter().zip(texts).map(|(cell, json)| shipped(cell, json)).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Names that [`Table::by_name`] knows.
-    pub const NAMES: [&'static str; 4] = ["big_buck_bunny", "synthetic_game", "signer", "talking_head"];
-}
-
-fn shipped(cell: &OnceLock<Arc<Table>>, json: &str) -> Arc<Table> {
-    cell.get_or_init(|| Arc::new(Table::parse(json, "shipped table").expect("shipped tables are tested")))
-        .clone()
 }
 
 #[cfg(test)]
@@ -366,20 +305,5 @@ mod tests {
         assert!(said(&|t| t.fit.undershoot = 1.5).contains("out of range"));
         let said = Table::parse("{\"clip\": 3}", "u.json").unwrap_err().to_string();
         assert!(said.starts_with("u.json:") && said.contains("line 1"), "{said}");
-    }
-
-    #[test]
-    fn shipped_tables_are_small_and_sensible() {
-        for name in Table::NAMES {
-            let table = Table::by_name(name).unwrap();
-            assert!(table.to_json().len() < 300_000, "{name}");
-            assert!(table.curves.len() >= 6 && table.frames() >= 100, "{name}");
-            let mean =
-                |bps: f64| (0..table.frames() as u32).map(|f| table.quality(f, bps).psnr_y).sum::<f64>();
-            let at: Vec<f64> =
-                table.curves.iter().map(|c| mean(c.bps as f64) / table.frames() as f64).collect();
-            assert!(at.windows(2).all(|w| w[0] < w[1]), "{name}: PSNR must rise with bitrate: {at:?}");
-        }
-        assert!(Table::by_name("nope").is_none());
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!  report -> model.rs    what arrived: sample, round; smallest round trip; full pipe; aggregation
 //!         -> policer.rs  a rate that losses say is policed
+//!         -> stale.rs    samples as ns-3 took them, which CC-Fuzz found to stall it
 //!         -> STARTUP -> DRAIN -> PROBE_BW <-> PROBE_RTT    (this file)
 //!         -> control.rs  pacing, quantum, loss recovery
 //! ```
@@ -13,6 +14,7 @@
 pub(crate) mod control;
 pub(crate) mod model;
 mod policer;
+mod stale;
 
 use units::{Rate, Rng, Span, Time};
 
@@ -36,6 +38,10 @@ pub const ENTRY: Entry = Entry {
         (
             "round_guard",
             "rounds end only on packets a round trip old, on (default) or off, as Linux and ns-3",
+        ),
+        (
+            "stale_samples",
+            "bandwidth is sampled as by ns-3 until 2024, invalid samples and all, on or off (default off)",
         ),
         (
             "timeout_probe",
@@ -76,6 +82,8 @@ pub struct Params {
     /// A round ends only on a packet at least a round trip old. Without, an acknowledgement of an original that is put down to
     /// its retransmission ends one at once (CC-Fuzz, thesis section 7.4.1).
     pub round_guard: bool,
+    /// Bandwidth is sampled as ns-3 did when the same place was written (`stale.rs`).
+    pub stale_samples: bool,
     /// A retransmission timeout begins PROBE_RTT, so that what is in flight comes in before more is sent again (the same place's
     /// fix).
     pub timeout_probe: bool,
@@ -90,6 +98,7 @@ impl Default for Params {
             min_rtt_window: Span::from_secs(10),
             policer: true,
             round_guard: true,
+            stale_samples: false,
             timeout_probe: false,
         }
     }
@@ -106,6 +115,7 @@ impl Params {
             min_rtt_window: window.max(Span::from_secs(1)),
             policer: options.switch("policer", d.policer)?,
             round_guard: options.switch("round_guard", d.round_guard)?,
+            stale_samples: options.switch("stale_samples", d.stale_samples)?,
             timeout_probe: options.switch("timeout_probe", d.timeout_probe)?,
         })
     }
@@ -160,7 +170,7 @@ impl Bbr {
             mtu,
             mode: Mode::Startup,
             window,
-            sampler: Sampler::new(params.round_guard),
+            sampler: Sampler::new(params.round_guard, params.stale_samples),
             max_bw: Extremum::max(),
             min_rtt: MinRtt::new(params.min_rtt_window, params.min_rtt_window),
             full: FullPipe::default(),

@@ -2,6 +2,7 @@
 
 use units::{Rate, Span, Time};
 
+use super::stale::StaleSample;
 use crate::parts::{RateSample, Rounds, rate_sample, sampled};
 use crate::{Delivery, Report};
 
@@ -66,20 +67,23 @@ pub struct Sampler {
     rounds: Rounds,
     /// A round ends only on a packet at least a round trip old.
     guarded: bool,
+    /// ns-3's sample, where that is asked for.
+    stale: Option<StaleSample>,
     /// Packets sent before more than this was delivered count as application-limited.
     app_limited_until: Option<u64>,
 }
 
 impl Default for Sampler {
     fn default() -> Sampler {
-        Sampler { rounds: Rounds::default(), guarded: true, app_limited_until: None }
+        Sampler { rounds: Rounds::default(), guarded: true, stale: None, app_limited_until: None }
     }
 }
 
 impl Sampler {
-    /// One that believes every acknowledgement, as Linux's and ns-3's do, unless `guarded`.
-    pub fn new(guarded: bool) -> Sampler {
-        Sampler { guarded, ..Sampler::default() }
+    /// One that believes every acknowledgement, as Linux's and ns-3's do, unless `guarded`; and takes samples as ns-3 did, if they may
+    /// be `stale`.
+    pub fn new(guarded: bool, stale: bool) -> Sampler {
+        Sampler { guarded, stale: stale.then(StaleSample::default), ..Sampler::default() }
     }
 
     /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry.
@@ -89,7 +93,10 @@ impl Sampler {
     /// again.
     pub fn hear(&mut self, report: &Report<'_>, full: u64) -> Heard {
         let newest = sampled(report);
-        let sample = rate_sample(report);
+        let sample = match &mut self.stale {
+            Some(stale) => stale.update(report),
+            None => rate_sample(report),
+        };
         let acked = report.acked.iter().map(|acked| u64::from(acked.size)).sum();
         let lost = report.lost.iter().map(|lost| u64::from(lost.size)).sum();
         let in_flight = report.in_flight.get().min(LARGEST);

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use real::{Clock, Prompt};
+use units::Span;
+
 /// CPU time this process has used, all threads together.
 pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -41,6 +44,21 @@ fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// How late the machine wakes a thread that has nothing else to do and is as prompt as a driver: of two thousand sleeps until the
+/// next millisecond, each one's lateness in ms. No figure of pacing or delay can be better than this one of the same run.
+pub fn timer_lateness() -> Vec<f64> {
+    let clock = Clock::starting_now();
+    let _prompt = Prompt::ask();
+    let start = clock.now();
+    (1..=2_000)
+        .map(|k| {
+            let due = start + Span::from_millis(k);
+            clock.sleep_until(due);
+            (clock.now() - due).as_millis_f64()
+        })
+        .collect()
 }
 
 /// The middle of an unsorted list; NaN for an empty one.

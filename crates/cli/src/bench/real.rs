@@ -9,6 +9,8 @@
 //! * *pacing error* (P99 below 1 ms): for every packet of a frame but its first, how far its distance from the first is from
 //!   what the bytes between them take at the pacing rate. `sent` is when the driver handed it over; `arrived`, the figure to
 //!   compare, is when the far end's QUIC handed it out, so all threads on the way are in it.
+//! * *timers* (no wish): how late the machine wakes an idle thread, measured just before. A host that takes its virtual processors
+//!   away for milliseconds shows here, and moves whole frames' packets.
 
 use cc::{Options, Setup};
 use media::{EncoderModel, ModelConfig, Table};
@@ -19,7 +21,7 @@ use units::{Bytes, Rate, Rng, Span, Time};
 
 use super::Benchmark;
 use super::loopback::{Loopback, Over, RECEIVER, Recording, SENDER, Watch};
-use super::measure::{quantile, thread_time};
+use super::measure::{quantile, thread_time, timer_lateness};
 use crate::failure::Failure;
 
 const LENGTH: Span = Span::from_secs(30);
@@ -59,6 +61,7 @@ pub fn run() -> Result<Benchmark, Failure> {
     let sender = sender(&loopback);
     let screen = Some(Box::new(watch.clone()) as _);
     let receiver = Receiver::new(ReceiverConfig::default(), None, screen, loopback.tap(RECEIVER));
+    let timers = timer_lateness();
     let bar = crate::output::progress(0, "QUIC, for 30 s");
     let before = (thread_time(), loopback.client_cpu());
     let recording = loopback.run(sender, receiver, LENGTH);
@@ -77,13 +80,14 @@ pub fn run() -> Result<Benchmark, Failure> {
             "quic_cpu_share": share(quic),
             "pacing_error_sent_ms": spread(&sent),
             "pacing_error_arrived_ms": spread(&arrived),
+            "timer_late_ms": spread(&timers),
         }),
     );
     Ok(Benchmark::new("real", "ms of pacing error on arrival, P99", value, details))
 }
 
 fn spread(values: &[f64]) -> Value {
-    json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99), "max": quantile(values, 1.0) })
+    json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99), "p999": quantile(values, 0.999), "max": quantile(values, 1.0) })
 }
 
 fn frames(recording: &Recording, watch: &Watch) -> Value {

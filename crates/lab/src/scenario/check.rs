@@ -247,7 +247,7 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
-    let known = Table::NAMES.join(", ");
+    let known = Table::names().collect::<Vec<_>>().join(", ");
     let found = Table::by_name(&encoder.table).is_some();
     require(
         found,
