@@ -371,7 +371,7 @@ pub struct Send {
     pub cc: CcList,
     /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE. `live`: the advice, smoothed. `direct`: as it
     /// is. `vidaptive-paper`: fills with dummies what the encoder leaves free, pauses the encoder while packets wait,
-    /// shrinks pictures in outages. `vidaptive`: for links with outages, with `--cc copa:delta=0.55`. `webrtc`: shrinks them as
+    /// shrinks pictures in outages. `vidaptive`: for links with outages, with `--cc copa:delta=0.58`. `webrtc`: shrinks them as
     /// libwebrtc does, with encoders that tell VP8's quantiser
     #[arg(long, value_name = "POLICY", default_value = "live")]
     pub rate: RatePolicy,

@@ -41,7 +41,7 @@ pub const PAPER: Entry = Entry {
 /// Our constants.
 pub const ENTRY: Entry = Entry {
     name: "vidaptive",
-    summary: "Vidaptive with constants of our own, for copa:delta=0.55: fewer late frames for the same bitrate",
+    summary: "Vidaptive with constants of our own, for copa:delta=0.58: fewer late frames for the same bitrate",
     options: params::OPTIONS,
     build: |options| Ok(Box::new(Vidaptive::new(Params::ours().with(options)?))),
 };
