@@ -71,9 +71,7 @@ impl Sender {
         }
         self.finished_at = Some(now);
         let seconds = (now - self.started.unwrap_or(now)).as_secs_f64();
-        for (name, value) in
-            [("transfer_bytes", self.bytes.unwrap_or(0) as f64), ("transfer_s", seconds)]
-        {
+        for (name, value) in [("transfer_bytes", self.bytes.unwrap_or(0) as f64), ("transfer_s", seconds)] {
             self.tap.record(now, Event::Observed { name, value: Real(value) });
         }
     }

@@ -124,7 +124,8 @@ fn counters(built: &Built, scenario: &Scenario, index: usize) -> Option<SenderCo
         Supply::Smoltcp => {
             let seen = built.world.endpoint::<smol::Sender>(sender).counters();
             let smol::Counters { packets, bytes, retransmissions, acked_bytes, timeouts, malformed } = seen;
-            let counted = SenderCounters { packets, bytes, retransmissions, acked_bytes, ..Default::default() };
+            let counted =
+                SenderCounters { packets, bytes, retransmissions, acked_bytes, ..Default::default() };
             Some(SenderCounters { timeouts, malformed, ..counted })
         }
         Supply::Video | Supply::Backlog | Supply::Quic => None,
