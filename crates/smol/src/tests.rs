@@ -69,7 +69,7 @@ fn ten_megabytes_fill_a_link_that_drops_nothing() {
 
 #[test]
 fn an_endless_stream_fills_a_short_queue_once_slow_start_is_over() {
-    // CUBIC drops several packets when it has found the queue's end again, and waits for the timeout.
+    // CUBIC waits for a timeout of a second each time it has found the end of the queue.
     for (control, least) in CONTROLS.into_iter().zip([0.95, 0.65]) {
         let config = Config { control, ..Config::default() };
         let bytes = |until| Run::over(bottleneck(), &config, Span::from_secs(until), None).receiver().bytes();
