@@ -105,8 +105,11 @@ fn an_outage_ends_in_a_timeout() {
     assert_eq!(run.receiver().bytes(), TEN_MEGABYTES);
 }
 
+/// Every datagram that either end sent: when, and its bytes.
+type Datagrams = Vec<(Time, Vec<u8>)>;
+
 /// An endpoint whose datagrams are kept.
-struct Witnessed<E>(E, Arc<Mutex<Vec<(Time, Vec<u8>)>>>);
+struct Witnessed<E>(E, Arc<Mutex<Datagrams>>);
 
 impl<E: Endpoint> Endpoint for Witnessed<E> {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
@@ -125,7 +128,7 @@ impl<E: Endpoint> Endpoint for Witnessed<E> {
     }
 }
 
-type Everything = (Vec<(Time, NodeId, Event)>, Vec<(Time, Vec<u8>)>);
+type Everything = (Vec<(Time, NodeId, Event)>, Datagrams);
 
 /// Every event and every datagram of ten lossy seconds.
 fn everything(config: &Config) -> Everything {
@@ -177,7 +180,7 @@ fn bytes_from_strangers_end_nothing() {
     let (mut sender, mut receiver) = pair(&config, Tap::default());
     let mut rng = Rng::stream(5, "strangers");
     let mut out = [0; wire::MAX_DATAGRAM];
-    let (mut there, mut back): (Vec<(Vec<u8>, RxMeta)>, Vec<(Vec<u8>, RxMeta)>) = (Vec::new(), Vec::new());
+    let (mut there, mut back) = (Vec::<(Vec<u8>, RxMeta)>::new(), Vec::<(Vec<u8>, RxMeta)>::new());
     for ms in 0..20_000 {
         let now = Time::from_millis(ms);
         sender.wake(now);
