@@ -21,7 +21,7 @@ use units::{HostClock, Rate, Rng, Span, Time};
 use super::meter::Overlay;
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
-use super::{quic, tcp};
+use super::{quic, smoltcp, tcp};
 use crate::collect::Layout;
 use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Supply};
 
@@ -187,6 +187,7 @@ fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -
     let (hosts, interval) = match scenario.flows[index].source {
         Supply::Tcp => (tcp::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
         Supply::Quic => (quic::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
+        Supply::Smoltcp => (smoltcp::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
         Supply::Video | Supply::Backlog => add_session(built, scenario, index)?,
     };
     connect(&mut built.world, scenario, index, ways, hosts);

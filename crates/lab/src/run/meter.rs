@@ -118,8 +118,18 @@ pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Met
 }
 
 fn counters(built: &Built, scenario: &Scenario, index: usize) -> Option<SenderCounters> {
-    let tcp = scenario.flows[index].source == Supply::Tcp;
-    tcp.then(|| built.world.endpoint::<bulk::Sender>(built.hosts[index].0).counters())
+    let sender = built.hosts[index].0;
+    match scenario.flows[index].source {
+        Supply::Tcp => Some(built.world.endpoint::<bulk::Sender>(sender).counters()),
+        Supply::Smoltcp => {
+            let seen = built.world.endpoint::<smol::Sender>(sender).counters();
+            let smol::Counters { packets, bytes, retransmissions, acked_bytes, timeouts, malformed } = seen;
+            let counted =
+                SenderCounters { packets, bytes, retransmissions, acked_bytes, ..Default::default() };
+            Some(SenderCounters { timeouts, malformed, ..counted })
+        }
+        Supply::Video | Supply::Backlog | Supply::Quic => None,
+    }
 }
 
 fn capacity(built: &Built, scenario: &Scenario, window: Span) -> Vec<u64> {

@@ -4,6 +4,7 @@ mod build;
 mod meter;
 mod pictures;
 mod quic;
+mod smoltcp;
 mod supply;
 mod tcp;
 

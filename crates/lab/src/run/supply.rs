@@ -38,7 +38,13 @@ pub(super) type Pictures = (Box<dyn Decoder>, Originals);
 pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     let flow = &scenario.flows[index];
     match (flow.source, flow.encoder.kind) {
-        (scenario::Supply::Backlog | scenario::Supply::Tcp | scenario::Supply::Quic, _) => {
+        (
+            scenario::Supply::Backlog
+            | scenario::Supply::Tcp
+            | scenario::Supply::Quic
+            | scenario::Supply::Smoltcp,
+            _,
+        ) => {
             let interval = interval_of(flow.encoder.fps.unwrap_or(DEFAULT_FPS));
             Ok(Prepared { supply: Supply::Backlog, interval, picture: (0, 0), pictures: None })
         }

@@ -187,8 +187,10 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         format!("{at}.control"),
         "only flows with source = \"quic\" run under quinn's own controllers",
     )?;
-    if flow.source == Supply::Quic {
-        check_quic(flow, at)?;
+    match flow.source {
+        Supply::Quic => check_quic(flow, at)?,
+        Supply::Smoltcp => check_smoltcp(flow, at)?,
+        Supply::Video | Supply::Backlog | Supply::Tcp => {}
     }
     check_encoder(&flow.encoder, &format!("{at}.encoder"))
 }
@@ -211,6 +213,17 @@ fn check_quic(flow: &Flow, at: &str) -> Checked {
     }
     let runs = Congestion::with(&flow.cc, Setup::default());
     runs.map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error.to_string()))
+}
+
+/// What a flow of smoltcp's can't have.
+fn check_smoltcp(flow: &Flow, at: &str) -> Checked {
+    let pages = matches!(flow.workload, Workload::Pages(_));
+    require(
+        !pages,
+        format!("{at}.workload"),
+        "a flow of smoltcp's sends `endless` or `transfer:1MB`, no pages",
+    )?;
+    flow.cc.parse::<smol::Control>().map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error))
 }
 
 /// Whether there is such a controller, and whether it takes the options.
@@ -337,7 +350,7 @@ cc = \"sqp\"
         assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
         assert_eq!(
             with("", "source = \"movie\""),
-            "x.toml:9: flow[1].source: unknown variant `movie`, expected one of `video`, `backlog`, `tcp`, `quic`"
+            "x.toml:9: flow[1].source: unknown variant `movie`, expected one of `video`, `backlog`, `tcp`, `quic`, `smoltcp`"
         );
         assert_eq!(
             with("", "source = \"quic\"\nmtu = \"1000B\""),
@@ -352,6 +365,14 @@ cc = \"sqp\"
         assert_eq!(
             with("cc = \"sqp\"", "cc = \"copa\"\nsource = \"quic\"\ncontrol = \"quinn\""),
             "x.toml:8: flow[1].cc: quinn brings newreno, cubic, bbr, without options"
+        );
+        assert_eq!(
+            with("cc = \"sqp\"", "cc = \"bbr\"\nsource = \"smoltcp\""),
+            "x.toml:8: flow[1].cc: smoltcp brings newreno and cubic, without options"
+        );
+        assert!(
+            with("cc = \"sqp\"", "cc = \"cubic\"\nsource = \"smoltcp\"\nworkload = \"pages\"")
+                .contains("flow[1].workload: a flow of smoltcp's")
         );
         assert_eq!(
             with("", "control = \"quinn\""),

@@ -150,6 +150,8 @@ pub enum Supply {
     Tcp,
     /// A stream of QUIC's, sent by quinn's state machine: how much says `workload`, under which protection `crypto`.
     Quic,
+    /// A stream of TCP's, sent by smoltcp under one of its own controllers: how much says `workload`.
+    Smoltcp,
 }
 
 /// How a simulated QUIC connection protects its packets.
@@ -204,7 +206,7 @@ pub struct Flow {
     /// Video or backlog.
     #[serde(default)]
     pub source: Supply,
-    /// TCP and QUIC (which has no `pages`): what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
+    /// TCP, smoltcp and QUIC (of which only the first has `pages`): what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
     #[serde(default, deserialize_with = "text::parsed")]
     pub workload: Workload,
     /// TCP: whose rules of loss recovery it follows, `linux` (the default), `ns3` or `quic`.

@@ -194,7 +194,11 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
     let simulated = view.simulated();
     let (frames, frame_delay_ms) = view.frames();
     let (loss, lost) = view.loss(context.to());
-    let header = if flow.source == Supply::Tcp { Segment::LEN as u32 } else { context.header };
+    let header = match flow.source {
+        Supply::Tcp => Segment::LEN as u32,
+        Supply::Smoltcp => smol::HEADER as u32,
+        Supply::Video | Supply::Backlog | Supply::Quic => context.header,
+    };
     let (throughput_bps, goodput_bps) = view.rates(header);
     let bitrate_bps =
         if flow.source == Supply::Video { view.bitrate() } else { simulated.as_ref().map(|s| s.bitrate_bps) };
@@ -231,6 +235,7 @@ fn source_name(flow: &Flow) -> &'static str {
         Supply::Backlog => "backlog",
         Supply::Tcp => "tcp",
         Supply::Quic => "quic",
+        Supply::Smoltcp => "smoltcp",
     }
 }
 
@@ -365,7 +370,7 @@ impl View<'_> {
     fn send_rate_cv(&self, flow: &Flow) -> Option<f64> {
         match flow.source {
             Supply::Video => coefficient_of_variation(&self.record.bytes_per_frame(self.from)),
-            Supply::Backlog | Supply::Tcp | Supply::Quic => {
+            Supply::Backlog | Supply::Tcp | Supply::Quic | Supply::Smoltcp => {
                 let sent = slots(self.record.transmissions(), self.from, self.to, SIMULATED_INTERVAL);
                 // The last slot may be cut short.
                 coefficient_of_variation(&sent[..sent.len().saturating_sub(1)])
