@@ -18,11 +18,13 @@ pub mod claims;
 mod distribute;
 pub mod finding;
 mod genome;
+mod names;
 mod plan;
 mod score;
 mod search;
 pub mod shrink;
 mod target;
+mod viewer;
 
 pub use distribute::{Ratios, distribute, distribute_seen};
 pub use genome::{Genome, Mode, Outage, Space};

@@ -1,7 +1,7 @@
 //! How badly the flow under test fared, and what that took (seed 003, section 7.3.4).
 //!
 //! ```text
-//! score = performance + 0.05 * longest stall - 0.1 * (cross packets sent + dropped) / most cross packets
+//! score = performance + 0.05 * longest stall - hardship - 0.1 * (cross packets sent + dropped) / most cross packets
 //! ```
 //!
 //! The higher, the worse for the flow.
@@ -9,11 +9,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lab::metrics::jain;
+use lab::expression::Expression;
+use lab::metrics::{jain, nearest_rank};
 use lab::run::{FlowMeter, Metered};
 use serde::{Deserialize, Serialize};
 
 use crate::genome::{Genome, Space};
+use crate::names::values;
+use crate::viewer::{Life, frame_delays, still_share};
 
 /// Share of the windows that count: the lowest (section 7.3.4). Over all of them, an early stall would always win.
 const WORST_SHARE: f64 = 0.2;
@@ -25,6 +28,10 @@ const STALLED: f64 = 0.05;
 const DELAY_PERCENTILE: f64 = 0.1;
 /// Delay above propagation that counts as one, in microseconds: what a queue of 100 packets holds at 12 Mbit/s.
 const DELAY_UNIT: f64 = 100_000.0;
+/// The percentile of frame delay that is held high: one frame of ten is later than this.
+const FRAME_PERCENTILE: f64 = 90.0;
+/// What an expression gives is kept within this, so that means of scores stay numbers.
+const LARGEST: f64 = 1e9;
 
 /// What is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,15 +45,24 @@ pub enum Aim {
     Loss,
     /// Shares between two flows or more: one less Jain's index, in the worst fifth of the windows.
     Unfairness,
+    /// Of video: the 90th percentile of the time from capture to display, in seconds.
+    FrameDelay,
+    /// Of video: the share of the time in which the picture stood still.
+    StallTime,
+    /// What `score.expression` of the scenario says.
+    Expression,
 }
 
 impl Aim {
     /// All of them, by the names people write.
-    pub const ALL: [(&'static str, Aim); 4] = [
+    pub const ALL: [(&'static str, Aim); 7] = [
         ("low-throughput", Aim::LowThroughput),
         ("high-delay", Aim::HighDelay),
         ("loss", Aim::Loss),
         ("unfairness", Aim::Unfairness),
+        ("frame-delay", Aim::FrameDelay),
+        ("stall-time", Aim::StallTime),
+        ("expression", Aim::Expression),
     ];
 }
 
@@ -111,31 +127,74 @@ pub struct Score {
     pub cross_dropped: u32,
     /// Retransmission timeouts, of a flow that sends as TCP.
     pub timeouts: u32,
+    /// What the network costs the reference controller that it costs least; 0 without any.
+    #[serde(default)]
+    pub hardship: f64,
 }
 
 impl Score {
     /// What shrinking must keep: the score without its cost.
     pub fn goal(&self, weights: &Weights) -> f64 {
-        self.performance + weights.stall * self.stall
+        self.performance + weights.stall * self.stall - self.hardship
+    }
+
+    /// The same in a network that costs even the best reference controller this much.
+    pub fn under(self, hardship: f64) -> Score {
+        Score { total: self.total - hardship, hardship, ..self }
     }
 }
 
-/// Scores a run in which flow 1 started at window `from` over a path of `propagation` microseconds.
-pub fn score(
-    metered: &Metered,
-    aim: Aim,
-    weights: &Weights,
-    from: usize,
-    propagation: u32,
-    (genome, space): (&Genome, &Space),
-) -> Score {
-    let used = shares(metered, &metered.flows[0], from);
-    let performance = match aim {
-        Aim::LowThroughput => -worst(used.clone()),
-        Aim::HighDelay => delay(&metered.flows[0], propagation),
-        Aim::Loss => metered.flows[0].link.loss(),
-        Aim::Unfairness => 1.0 - worst(fairness(metered, from)),
-    };
+/// What a run is judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Yardstick<'a> {
+    /// What is sought.
+    pub aim: Aim,
+    /// What the parts weigh.
+    pub weights: Weights,
+    /// When the flow under test was on.
+    pub life: Life,
+    /// One-way propagation delay in microseconds.
+    pub propagation: u32,
+    /// What is sought, if it is an expression.
+    pub expression: Option<&'a Expression>,
+}
+
+impl Yardstick<'_> {
+    /// What is sought, of a run.
+    pub fn performance(&self, metered: &Metered, genome: &Genome) -> f64 {
+        let (flow, from) = (&metered.flows[0], self.life.from);
+        match self.aim {
+            Aim::LowThroughput => -worst(shares(metered, flow, from)),
+            Aim::HighDelay => delay(flow, self.propagation),
+            Aim::Loss => flow.link.loss(),
+            Aim::Unfairness => 1.0 - worst(fairness(metered, from)),
+            Aim::FrameDelay => {
+                let mut delays = frame_delays(metered, self.life);
+                delays.sort_unstable_by(f64::total_cmp);
+                nearest_rank(&delays, FRAME_PERCENTILE).unwrap_or(0.0)
+            }
+            Aim::StallTime => still_share(metered, self.life),
+            // What can't be said of a network makes it uninteresting.
+            Aim::Expression => self.expressed(metered, genome).unwrap_or(-LARGEST).clamp(-LARGEST, LARGEST),
+        }
+    }
+
+    /// What the expression gives.
+    ///
+    /// # Errors
+    /// Why it gives no number.
+    pub fn expressed(&self, metered: &Metered, genome: &Genome) -> Result<f64, String> {
+        let expression = self.expression.expect("a target that seeks one has one");
+        let value = expression.evaluate(&values(expression, metered, self.life, self.propagation, genome))?;
+        if value.is_nan() { Err("it gives no number (0 / 0, or of an empty list)".into()) } else { Ok(value) }
+    }
+}
+
+/// Scores a run.
+pub fn score(metered: &Metered, by: &Yardstick<'_>, (genome, space): (&Genome, &Space)) -> Score {
+    let weights = &by.weights;
+    let used = shares(metered, &metered.flows[0], by.life.from);
+    let performance = by.performance(metered, genome);
     let stall = longest_stall(&used) as f64 / used.len().max(1) as f64;
     let (sent, dropped) = (metered.cross.link.offered.packets, metered.cross.link.dropped.packets);
     let cost =
@@ -148,14 +207,29 @@ pub fn score(
         cross: sent as u32,
         cross_dropped: dropped as u32,
         timeouts: metered.flows[0].tcp.map_or(0, |tcp| tcp.timeouts as u32),
+        hardship: 0.0,
     }
+}
+
+/// Whether cross traffic leaves enough of a window for it to say something about the flow.
+pub(crate) fn is_judged(metered: &Metered, window: usize) -> bool {
+    match (metered.capacity.get(window), metered.cross.delivered.get(window)) {
+        (Some(&capacity), Some(&cross)) => available(capacity, cross).is_some(),
+        _ => false,
+    }
+}
+
+/// What cross traffic left of a window, if that is enough to judge by.
+fn available(capacity: u64, cross: u64) -> Option<f64> {
+    let left = capacity.saturating_sub(cross) as f64;
+    (left >= LEAST_AVAILABLE * capacity as f64 && left > 0.0).then_some(left)
 }
 
 fn share(of: u64, most: usize) -> f64 {
     of as f64 / most.max(1) as f64
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
@@ -165,15 +239,13 @@ fn mean(values: &[f64]) -> f64 {
 pub(crate) fn shares(metered: &Metered, flow: &FlowMeter, from: usize) -> Vec<f64> {
     let windows = metered.capacity.iter().zip(&metered.cross.delivered).zip(&flow.delivered).skip(from);
     let used = windows.map(|((&capacity, &cross), &delivered)| {
-        let available = capacity.saturating_sub(cross) as f64;
-        let judged = available >= LEAST_AVAILABLE * capacity as f64 && available > 0.0;
-        if judged { (delivered as f64 / available).min(1.0) } else { 1.0 }
+        available(capacity, cross).map_or(1.0, |left| (delivered as f64 / left).min(1.0))
     });
     used.collect()
 }
 
 /// Jain's index of the flows' bytes, window by window; one where nothing came.
-fn fairness(metered: &Metered, from: usize) -> Vec<f64> {
+pub(crate) fn fairness(metered: &Metered, from: usize) -> Vec<f64> {
     let index = |window: usize| {
         let bytes: Vec<f64> = metered.flows.iter().map(|flow| flow.delivered[window] as f64).collect();
         jain(&bytes).unwrap_or(1.0)
@@ -188,7 +260,7 @@ fn worst(mut values: Vec<f64>) -> f64 {
     mean(&values[..count])
 }
 
-fn longest_stall(used: &[f64]) -> usize {
+pub(crate) fn longest_stall(used: &[f64]) -> usize {
     used.chunk_by(|a, b| (*a < STALLED) == (*b < STALLED))
         .filter(|stretch| stretch[0] < STALLED)
         .map(<[f64]>::len)
@@ -209,7 +281,7 @@ fn delay(flow: &FlowMeter, propagation: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
+    use units::{Span, Time};
 
     const SPACE: Space =
         Space { end: 10_000_000, slots: 10_000, most_cross: 1_000, most_outages: 10, k_agg: 50_000 };
@@ -224,7 +296,10 @@ mod tests {
     }
 
     fn judge(metered: &Metered, aim: Aim) -> Score {
-        score(metered, aim, &Weights::default(), 0, 20_000, (&Genome::default(), &SPACE))
+        let life = Life { start: Time::ZERO, end: Time::from_secs(5), from: 0 };
+        let weights = Weights::default();
+        let by = Yardstick { aim, weights, life, propagation: 20_000, expression: None };
+        score(metered, &by, (&Genome::default(), &SPACE))
     }
 
     #[test]
@@ -269,6 +344,9 @@ mod tests {
         let found = judge(&run, Aim::LowThroughput);
         assert!((found.total - (0.05 - 0.1 * 0.4)).abs() < 1e-12);
         assert_eq!(found.goal(&Weights::default()), 0.05);
+        let hard = found.under(0.25);
+        assert!((found.total - hard.total - 0.25).abs() < 1e-12);
+        assert!((hard.goal(&Weights::default()) + 0.2).abs() < 1e-12);
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use lab::run::{LabError, Overlay, meter};
-use lab::scenario::Scenario;
-use units::Span;
+use lab::expression::Expression;
+use lab::run::{LabError, Metered, Overlay, meter, meter_frames};
+use lab::scenario::{Scenario, Supply};
+use units::{Span, Time};
 
 use crate::genome::{Genome, Mode, Space};
-use crate::score::{Aim, Score, Weights, score, shares};
+use crate::names::{NAMES, needs_frames};
+use crate::score::{Aim, Score, Weights, Yardstick, score, shares};
+use crate::viewer::Life;
 
 /// Windows of throughput (ccfuzz.md section 5: not given in the thesis).
 pub const WINDOW: Span = Span::from_millis(500);
@@ -42,18 +45,30 @@ pub struct Target {
     pub weights: Weights,
     /// The bounds of the search.
     pub space: Space,
-    /// The first window in which the flow under test is on throughout.
-    from: usize,
+    /// When the flow under test is on.
+    life: Life,
     /// One-way propagation delay in microseconds.
     propagation: u32,
+    /// What is sought, if the scenario says so in an expression.
+    expression: Option<Expression>,
+    /// Controllers that a network must be bearable for.
+    references: Vec<Reference>,
+}
+
+/// The scenario under a controller that the one under test is compared with.
+#[derive(Clone, Debug)]
+struct Reference {
+    scenario: Scenario,
+    /// What is sought, of a run without any disturbance.
+    calm: f64,
 }
 
 impl Target {
     /// A target, after a trial run without any disturbance.
     ///
     /// # Errors
-    /// [`TargetError`] if the scenario does not run, is longer than an hour, leaves the link or its queue open, or has too few flows
-    /// for what is sought.
+    /// [`TargetError`] if the scenario does not run, is longer than an hour, leaves the link or its queue open, lacks the flows, frames or
+    /// expression that what is sought needs, or names references that can't run.
     pub fn new(scenario: Scenario, mode: Mode, aim: Aim, weights: Weights) -> Result<Target, TargetError> {
         let refuse = |what: &str| TargetError::Unsuitable(format!("{}: {what}", scenario.name));
         let link = &scenario.link;
@@ -74,30 +89,88 @@ impl Target {
         let end = micros(scenario.duration);
         let outages = OUTAGES_PER_SECOND * scenario.duration.as_secs_f64().ceil() as usize;
         let space = Space { end, slots: packets, most_cross: packets, most_outages: outages, k_agg: K_AGG };
-        let start = scenario.flows[0].start.as_nanos();
-        let from = (start as u64).div_ceil(WINDOW.as_nanos() as u64) as usize;
-        let access = scenario.flows[0].extra_delay;
-        let propagation = micros(link.delay.unwrap_or_default() + access);
-        if from * 500 >= (end / 1_000) as usize {
+        let life = life(&scenario);
+        let propagation = micros(link.delay.unwrap_or_default() + scenario.flows[0].extra_delay);
+        if life.from * 500 >= (end / 1_000) as usize {
             return Err(refuse("the flow under test starts too late for a window of 500 ms"));
         }
-        let target = Target { scenario, mode, aim, weights, space, from, propagation };
-        meter(&target.scenario, &Overlay::default(), WINDOW)?;
-        Ok(target)
+        let expression = (aim == Aim::Expression).then(|| read_expression(&scenario)).transpose()?;
+        let references = Vec::new();
+        let target =
+            Target { scenario, mode, aim, weights, space, life, propagation, expression, references };
+        target.try_out()?;
+        let names = target.scenario.score.reference.iter();
+        let references = names.map(|cc| target.reference(cc)).collect::<Result<_, _>>()?;
+        Ok(Target { references, ..target })
+    }
+
+    /// A run without any disturbance, so that later ones have nothing to complain of.
+    fn try_out(&self) -> Result<(), TargetError> {
+        let refuse = |what: &str| TargetError::Unsuitable(format!("{}: {what}", self.scenario.name));
+        if self.asks_for_frames() && self.scenario.flows[0].source != Supply::Video {
+            return Err(refuse(
+                "frames are scored, and the flow under test has none; give it `source = \"video\"`",
+            ));
+        }
+        let calm = self.metered(&self.scenario, &Overlay::default())?;
+        if self.aim == Aim::Expression
+            && let Err(what) = self.yardstick().expressed(&calm, &Genome::default())
+        {
+            return Err(LabError::from(self.scenario.error("score.expression", what)).into());
+        }
+        Ok(())
+    }
+
+    fn asks_for_frames(&self) -> bool {
+        matches!(self.aim, Aim::FrameDelay | Aim::StallTime)
+            || self.expression.as_ref().is_some_and(needs_frames)
+    }
+
+    fn reference(&self, cc: &str) -> Result<Reference, TargetError> {
+        let refuse = |what: String| LabError::from(self.scenario.error("score.reference", what));
+        let scenario = self.scenario.with_cc(cc).map_err(|error| refuse(error.to_string()))?;
+        let calm = self.metered(&scenario, &Overlay::default()).map_err(|error| refuse(error.to_string()))?;
+        Ok(Reference { calm: self.yardstick().performance(&calm, &Genome::default()), scenario })
+    }
+
+    fn yardstick(&self) -> Yardstick<'_> {
+        let Target { aim, weights, life, propagation, expression, .. } = self;
+        let (aim, weights, life, propagation) = (*aim, *weights, *life, *propagation);
+        Yardstick { aim, weights, life, propagation, expression: expression.as_ref() }
+    }
+
+    fn metered(&self, scenario: &Scenario, overlay: &Overlay) -> Result<Metered, LabError> {
+        let measure = if self.asks_for_frames() { meter_frames } else { meter };
+        measure(scenario, overlay, WINDOW)
     }
 
     /// Runs the scenario over the genome's network.
     pub fn evaluate(&self, genome: &Genome) -> Score {
         let overlay = genome.overlay(&self.space);
-        let metered = meter(&self.scenario, &overlay, WINDOW).expect("the trial run went well");
-        score(&metered, self.aim, &self.weights, self.from, self.propagation, (genome, &self.space))
+        let metered = self.metered(&self.scenario, &overlay).expect("the trial run went well");
+        score(&metered, &self.yardstick(), (genome, &self.space)).under(self.hardship(genome, &overlay))
+    }
+
+    /// What the network costs the reference controller that it costs least, in the score's own units.
+    fn hardship(&self, genome: &Genome, overlay: &Overlay) -> f64 {
+        let mut least = None;
+        for reference in &self.references {
+            let metered = self.metered(&reference.scenario, overlay).expect("the trial run went well");
+            let cost = (self.yardstick().performance(&metered, genome) - reference.calm).max(0.0);
+            least = Some(least.map_or(cost, |least: f64| least.min(cost)));
+            // None can find it easier than one that finds nothing hard.
+            if cost == 0.0 {
+                break;
+            }
+        }
+        least.unwrap_or(0.0)
     }
 
     /// The share of what was available that the flow under test used, in each window it was on.
     pub fn course(&self, genome: &Genome) -> Vec<f64> {
         let metered = meter(&self.scenario, &genome.overlay(&self.space), WINDOW);
         let metered = metered.expect("the trial run went well");
-        shares(&metered, &metered.flows[0], self.from)
+        shares(&metered, &metered.flows[0], self.life.from)
     }
 
     /// The same with another controller in the place of the first flow's.
@@ -108,6 +181,23 @@ impl Target {
         let scenario = self.scenario.with_cc(cc).map_err(LabError::from)?;
         Target::new(scenario, self.mode, self.aim, self.weights)
     }
+}
+
+fn read_expression(scenario: &Scenario) -> Result<Expression, TargetError> {
+    let Some(text) = &scenario.score.expression else {
+        let what = "its file has no `[score]` with an `expression` to score by";
+        return Err(TargetError::Unsuitable(format!("{}: {what}", scenario.name)));
+    };
+    let refuse = |what| LabError::from(scenario.error("score.expression", what)).into();
+    Expression::parse(text, &NAMES).map_err(refuse)
+}
+
+/// When the first flow is on.
+fn life(scenario: &Scenario) -> Life {
+    let flow = &scenario.flows[0];
+    let from = (flow.start.as_nanos() as u64).div_ceil(WINDOW.as_nanos() as u64) as usize;
+    let stop = flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
+    Life { start: Time::ZERO + flow.start, end: Time::ZERO + stop, from }
 }
 
 fn micros(span: Span) -> u32 {
@@ -200,6 +290,24 @@ pub const PRESETS: &[Preset] = &[
         seconds: 10,
         mode: "traffic",
         aim: Aim::HighDelay,
+    },
+    Preset {
+        name: "video",
+        summary: "a video sender under SQP; --cc takes others: one frame of ten is late",
+        cc: "sqp",
+        flow: VIDEO,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::FrameDelay,
+    },
+    Preset {
+        name: "video-stalls",
+        summary: "the same: the picture stands still",
+        cc: "sqp",
+        flow: VIDEO,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::StallTime,
     },
     Preset {
         name: "quinn-newreno",
@@ -327,7 +435,7 @@ mod tests {
         for preset in PRESETS {
             let target = preset.target();
             assert_eq!(target.space.slots, preset.seconds as usize * 1_000, "{}", preset.name);
-            assert_eq!((target.from, target.propagation), (2, 20_000));
+            assert_eq!((target.life.from, target.propagation), (2, 20_000));
             let calm = target.evaluate(&Genome::default());
             assert!(calm.used > 0.5 && calm.cross == 0, "{}: {calm:?}", preset.name);
         }
@@ -349,5 +457,80 @@ mod tests {
         assert!(refusal(&open, Aim::Loss).contains("needs a `queue`"));
         let one = open.replace("delay", "queue = \"droptail:9p\"\ndelay");
         assert!(refusal(&one, Aim::Unfairness).contains("two flows"));
+        assert!(refusal(&one, Aim::StallTime).contains("give it `source = \"video\"`"));
+        assert!(refusal(&one, Aim::Expression).contains("no `[score]`"));
+        let scored = |line: &str| refusal(&format!("{one}[score]\n{line}\n"), Aim::Expression);
+        for (line, what) in [
+            ("expression = \"utilization\"", "x.toml:10: score.expression: "),
+            ("expression = \"utilization\"", "the names are utilisation, used, "),
+            ("expression = \"delay_ms\"", "it gives a list, not a number"),
+            ("expression = \"timeouts / timeouts\"", "it gives no number (0 / 0"),
+            ("expression = \"still\"", "give it `source = \"video\"`"),
+            ("expression = \"loss\"\nreference = [\"nobody\"]", "x.toml:11: score.reference: "),
+        ] {
+            let found = scored(line);
+            assert!(found.contains(what), "{line}: {found}");
+        }
+    }
+
+    fn flooded() -> Genome {
+        // 10.8 of 12 Mbit/s from the second second on.
+        Genome { cross: (0..2_700).map(|n| 2_000_000 + n * 1_111).collect(), ..Genome::default() }
+    }
+
+    fn target(text: &str, aim: Aim) -> Target {
+        let flow = "[[flow]]\ncc = \"cubic\"\nsource = \"tcp\"\nstart = \"1s\"\n";
+        let link = "[link]\nrate = \"12mbit\"\ndelay = \"20ms\"\nqueue = \"droptail:100p\"\n";
+        let text = format!("duration = \"5s\"\n{link}{flow}{text}");
+        let scenario = Scenario::parse(&text, Path::new("x.toml")).unwrap();
+        Target::new(scenario, "traffic".parse().unwrap(), aim, Weights::default()).unwrap()
+    }
+
+    #[test]
+    fn expressions_say_the_same_as_scores() {
+        let genome = flooded();
+        for (aim, text) in [(Aim::LowThroughput, "-lowest(used, 0.2)"), (Aim::Loss, "loss")] {
+            let written = target(&format!("[score]\nexpression = \"{text}\"\n"), Aim::Expression);
+            let score = written.evaluate(&genome);
+            assert_eq!(score.performance, target("", aim).evaluate(&genome).performance, "{text}");
+            assert_eq!(score, written.evaluate(&genome));
+        }
+        let silent = target("[score]\nexpression = \"1 / (cross_packets - 2700) * 0\"\n", Aim::Expression);
+        assert_eq!(silent.evaluate(&genome).performance, -1e9, "no number: ranked last");
+    }
+
+    #[test]
+    fn what_costs_everybody_does_not_count() {
+        let with =
+            |reference: &str| target(&format!("[score]\nreference = [{reference}]\n"), Aim::LowThroughput);
+        let (genome, calm) = (flooded(), Genome::default());
+        let alone = with("").evaluate(&genome);
+        let itself = with("\"cubic\"");
+        let beside = itself.evaluate(&genome);
+        assert_eq!(beside.performance, alone.performance);
+        // Against itself nothing is left but what it loses in a calm network.
+        let expected = itself.evaluate(&calm).performance;
+        assert!((beside.performance - beside.hardship - expected).abs() < 1e-9, "{beside:?}");
+        assert!((alone.total - beside.total - beside.hardship).abs() < 1e-9);
+        // The easiest counts, in whatever order.
+        let of = |reference: &str| with(reference).evaluate(&genome).hardship;
+        let (cubic, bbr) = (of("\"cubic\""), of("\"bbr\""));
+        assert_eq!(of("\"cubic\", \"bbr\""), cubic.min(bbr));
+        assert_eq!(of("\"bbr\", \"cubic\""), cubic.min(bbr));
+        assert_eq!(with("\"cubic\"").evaluate(&calm).hardship, 0.0);
+    }
+
+    #[test]
+    fn viewers_are_hurt_by_what_hurts_them() {
+        for aim in [Aim::FrameDelay, Aim::StallTime] {
+            let scenario = Preset::find("video").unwrap().scenario();
+            let target =
+                Target::new(scenario, "traffic+loss".parse().unwrap(), aim, Weights::default()).unwrap();
+            let outage = crate::Outage { at: 5_000_000, lasts: 1_500_000 };
+            let dark = Genome { outages: vec![outage], ..Genome::default() };
+            let (calm, dark) = (target.evaluate(&Genome::default()), target.evaluate(&dark));
+            assert!(calm.performance < 0.15, "{aim}: {calm:?}");
+            assert!(dark.performance > calm.performance + 0.1, "{aim}: {dark:?} after {calm:?}");
+        }
     }
 }

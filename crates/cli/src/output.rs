@@ -32,6 +32,14 @@ pub fn above_status<T>(print: impl FnOnce() -> T) -> T {
     status().suspend(print)
 }
 
+/// The same for work that has more to say, before the bar, and says how long it will still take.
+pub fn long_progress(length: u64) -> ProgressBar {
+    let bar = progress(length, "");
+    let style = ProgressStyle::with_template("{msg}  {bar:24} {percent:>3} %  {eta} left");
+    bar.set_style(style.expect("the template is fixed"));
+    bar
+}
+
 /// A progress bar over `length` steps, drawn on standard error if that is a terminal; otherwise nothing at all.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
     let bar = status().add(ProgressBar::new(length));

@@ -9,6 +9,7 @@
 
 pub mod collect;
 pub mod experiment;
+pub mod expression;
 pub mod files;
 pub mod manual;
 pub mod metrics;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::files::{WriteError, write_whole};
-use crate::report::{ReportData, render};
+use crate::report::{ReportData, render, timeline};
 use crate::run::Outcome;
 use crate::tables::write_tables;
 
@@ -17,6 +17,9 @@ use crate::tables::write_tables;
 /// [`WriteError`] naming what could not be written. Each file is whole or absent.
 pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     write_rows(folder, outcome)?;
+    if let Some(picture) = timeline(outcome.view(&outcome.scenario.flows[0].cc)) {
+        write_text(&folder.join("timeline.svg"), &picture)?;
+    }
     write_text(&folder.join("report.html"), &report(&outcome.scenario.name, std::slice::from_ref(outcome)))
 }
 

@@ -43,6 +43,18 @@ pub struct Counters {
     pub cross: u64,
 }
 
+/// Which events of a world are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// All of them.
+    #[default]
+    All,
+    /// What endpoints tell and what is delivered; nothing of the inside of links.
+    Endpoints,
+    /// [`Event::Delivered`] alone.
+    Deliveries,
+}
+
 /// Turns without time going on after which something must be wrong: no host has reason to send a million packets at once.
 const LIVELOCK: u32 = 1_000_000;
 
@@ -50,7 +62,7 @@ const LIVELOCK: u32 = 1_000_000;
 pub struct World {
     seed: u64,
     recorder: Option<Shared>,
-    detailed: bool,
+    detail: Detail,
     now: Time,
     hosts: Vec<Host>,
     links: Vec<Link>,
@@ -71,7 +83,7 @@ impl World {
         World {
             seed,
             recorder,
-            detailed: true,
+            detail: Detail::All,
             now: Time::ZERO,
             hosts: Vec::new(),
             links: Vec::new(),
@@ -87,13 +99,13 @@ impl World {
         }
     }
 
-    /// Of all events, only [`Event::Delivered`] is recorded: what a measurement over many runs can afford.
+    /// The same world, of whose events less is recorded: what a measurement over many runs can afford.
     ///
     /// # Panics
     /// If the world is no longer empty.
-    pub fn deliveries_only(mut self) -> World {
+    pub fn recording(mut self, detail: Detail) -> World {
         assert!(self.hosts.is_empty() && self.links.is_empty(), "what is recorded is decided first");
-        self.detailed = false;
+        self.detail = detail;
         self
     }
 
@@ -105,7 +117,7 @@ impl World {
     /// The tap of the host that is added after `others` more.
     pub fn later_host_tap(&self, others: u16, clock: HostClock) -> Tap {
         let node = NodeId(self.hosts.len() as u16 + others);
-        if self.detailed { self.tap(node, clock) } else { Tap::default() }
+        if self.detail == Detail::Deliveries { Tap::default() } else { self.tap(node, clock) }
     }
 
     fn tap(&self, node: NodeId, clock: HostClock) -> Tap {
@@ -133,7 +145,7 @@ impl World {
         assert!(self.links.len() < usize::from(u16::MAX - FIRST_LINK_NODE), "too many links");
         let id = LinkId(self.links.len() as u16);
         let tap = self.tap(id.node(), HostClock::default());
-        let inner = if self.detailed { tap.clone() } else { Tap::default() };
+        let inner = if self.detail == Detail::All { tap.clone() } else { Tap::default() };
         self.links.push(Link::new(config, self.seed, name, inner));
         self.link_taps.push(tap);
         self.planned = false;
@@ -255,7 +267,8 @@ impl World {
             return;
         }
         self.planned = true;
-        let recorded = if self.recorder.is_some() && self.detailed { self.links.len() } else { 0 };
+        let recorded =
+            if self.recorder.is_some() && self.detail == Detail::All { self.links.len() } else { 0 };
         self.agenda = Agenda::new(self.hosts.len() + self.sources.len() + self.links.len() + recorded);
         for host in 0..self.hosts.len() {
             self.plan_host(host);

@@ -31,6 +31,8 @@ Examples:
   framewire fuzz run --target bbr-stall
   framewire fuzz run --target reno-low-rate --cc cubic --mode link --generations 20 --population 100 --islands 4
   framewire fuzz run --target mine.toml --mode traffic+loss --score high-delay --seed 7 --json
+  framewire fuzz run --target video --cc gcc --reference sqp,copa
+  framewire fuzz run --target reno-low-rate --expression 'timeouts - utilisation'
   framewire fuzz run --resume out/fuzz/bbr-stall-1
 
 A target is a name from `framewire fuzz targets` or a scenario file with a constant rate and a queue, whose first flow is under test. The
@@ -46,9 +48,18 @@ pub struct Run {
     /// What is varied: link, traffic, loss, or several joined by +; the target's own, or traffic
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
-    /// What is sought: low-throughput, high-delay, loss, unfairness; the target's own, or low-throughput
+    /// What is sought: low-throughput, high-delay, loss, unfairness, of video frame-delay, stall-time, or the file's own expression; the
+    /// target's own, or low-throughput
     #[arg(long, value_name = "SCORE")]
     pub score: Option<Aim>,
+    /// What is sought, as an expression of what is measured, such as 'percentile(frame_delay_ms, 90) / 100 - utilisation'; docs/fuzzing.md
+    /// lists the names
+    #[arg(long, value_name = "TEXT", conflicts_with = "score", allow_hyphen_values = true)]
+    pub expression: Option<String>,
+    /// Controllers that a network must be bearable for: what it costs even the best of them does not count. Each is a run more for every
+    /// network
+    #[arg(long, value_name = "CC,...")]
+    pub reference: Option<CcList>,
     /// Length of each run in virtual time, such as 10s, instead of the target's
     #[arg(long)]
     pub duration: Option<Span>,
@@ -83,7 +94,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
     /// Go on with the search in this folder, with its own target, mode, score, seed and sizes
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "cc", "mode", "score", "duration", "random", "free"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "cc", "mode", "score", "expression", "reference", "duration", "random", "free"])]
     pub resume: Option<PathBuf>,
     /// Runs at the same time; as many as there are processors if left out. Results do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]

@@ -27,18 +27,28 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         None => Vec::new(),
     };
     let begun = Instant::now();
-    let (before, mut history) = (search.evaluations, Vec::new());
+    let mut history = Vec::new();
     let mut best = search.best().map(|best| best.score.total);
-    let bar = output::progress(u64::from(args.generations) * search.plan.population() as u64, "searching");
+    let population = search.plan.population() as u64;
+    let bar = output::long_progress(u64::from(args.generations) * population);
+    let before = u64::from(search.generations) * population;
+    bar.set_position(before);
+    // What an earlier invocation did took no time of this one.
+    bar.reset_eta();
     while search.generations < args.generations && !is_enough(args, &search, &target) {
-        let done = u64::from(search.generations) * search.plan.population() as u64;
-        let progress = |count: usize| bar.set_position(done + count as u64);
+        let generation = search.generations;
+        let best_yet = best.map_or_else(|| "-".to_owned(), |best: f64| format!("{best:.3}"));
+        let progress = |count: usize| {
+            let done = u64::from(generation) * population + count as u64;
+            let speed = (done - before) as f64 / begun.elapsed().as_secs_f64();
+            bar.set_position(done);
+            bar.set_message(format!(
+                "generation {} of {}  {speed:.0} networks/s  best {best_yet}",
+                generation + 1,
+                args.generations
+            ));
+        };
         let report = search.step(&target, &visitors, threads(args.threads), &progress);
-        let speed = (search.evaluations - before) as f64 / begun.elapsed().as_secs_f64();
-        bar.set_message(format!(
-            "generation {:>3}  {speed:.0}/s  best {:.3}",
-            report.generation, report.best.total
-        ));
         if best.is_none_or(|best| report.best.total > best) {
             finding(&search, &target, &report).write(&out).map_err(Failure::work)?;
             best = Some(report.best.total);
@@ -110,10 +120,27 @@ fn target(args: &Run) -> Result<Target, Failure> {
         None => scenario,
     };
     let usual = || preset.map_or("traffic", |preset| preset.mode).parse().expect("a mode's own name");
+    let scenario = scored(scenario, args)?;
     let mode = args.mode.unwrap_or_else(usual);
-    let aim = args.score.unwrap_or_else(|| preset.map_or(Aim::LowThroughput, |preset| preset.aim));
+    let own = || match &scenario.score.expression {
+        Some(_) => Aim::Expression,
+        None => preset.map_or(Aim::LowThroughput, |preset| preset.aim),
+    };
+    let aim = args.score.unwrap_or_else(own);
     let weights = if args.free { Weights { trace: 0.0, ..Weights::default() } } else { Weights::default() };
     Target::new(scenario, mode, aim, weights).map_err(Failure::input)
+}
+
+/// The scenario with what was asked for in its `[score]`, so that checkpoints and findings keep it.
+fn scored(scenario: Scenario, args: &Run) -> Result<Scenario, Failure> {
+    let scenario = match &args.expression {
+        Some(text) => changed(&scenario, "score.expression", text.as_str())?,
+        None => scenario,
+    };
+    match &args.reference {
+        Some(list) => changed(&scenario, "score.reference", list.0.clone()),
+        None => Ok(scenario),
+    }
 }
 
 /// The scenario under the name of its controller: a preset's says something else.
@@ -122,7 +149,7 @@ fn named(scenario: &Scenario) -> Scenario {
     changed(scenario, "name", name).expect("a name is a text")
 }
 
-fn changed(scenario: &Scenario, field: &str, value: String) -> Result<Scenario, Failure> {
+fn changed(scenario: &Scenario, field: &str, value: impl Into<toml::Value>) -> Result<Scenario, Failure> {
     let mut table: Toml = scenario.text.parse().expect("a scenario that was read is a table");
     set(&mut table, field, value.into()).map_err(Failure::Input)?;
     let text = toml::to_string(&table).expect("a table can be written");
@@ -155,14 +182,15 @@ fn summary(search: &Search, found: &Finding, history: &[Report], out: &Path, too
 }
 
 fn print(search: &Search, found: &Finding, history: &[Report], out: &Path, took: f64) {
-    let mut table = Table::new(["generation", "best", "performance", "stall", "used", "cross", "worst 20"]);
+    let mut table =
+        Table::new(["generation", "best", "performance", "stall", "hardship", "used", "cross", "worst 20"]);
     let last = history.len().saturating_sub(1);
     for (_, report) in history.iter().enumerate().filter(|(n, _)| n.is_multiple_of(5) || *n == last) {
         let best = &report.best;
-        let figures = [best.total, best.performance, best.stall, best.used].map(|x| format!("{x:.3}"));
-        let [total, performance, stall, used] = figures;
+        let figures = [best.total, best.performance, best.stall, best.hardship, best.used];
         let rest = [best.cross.to_string(), format!("{:.3}", report.worst_20)];
-        table.row([report.generation.to_string(), total, performance, stall, used].into_iter().chain(rest));
+        let figures = figures.map(|x| format!("{x:.3}"));
+        table.row([report.generation.to_string()].into_iter().chain(figures).chain(rest));
     }
     print!("{table}");
     let record = &found.record;

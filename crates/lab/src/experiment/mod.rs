@@ -31,3 +31,4 @@ pub use points::Point;
 pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, RealRow, RealRun, within};
 pub use rows::{Verdict, VerdictRow, check, natural};
 pub use value::Value;
+pub(crate) use value::number;

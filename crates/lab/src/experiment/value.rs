@@ -41,8 +41,8 @@ mod maybe_infinite {
     }
 }
 
-/// A number of either kind.
-pub(super) fn number(value: &Dynamic) -> Option<f64> {
+/// A number of either kind; a truth is 1 or 0.
+pub(crate) fn number(value: &Dynamic) -> Option<f64> {
     let integer = || value.as_int().ok().map(|n| n as f64);
     let truth = || value.as_bool().ok().map(f64::from);
     value.as_float().ok().or_else(integer).or_else(truth)

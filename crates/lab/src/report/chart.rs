@@ -11,8 +11,9 @@ use super::markup::escape;
 pub const WIDTH: f64 = 960.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 24.0;
-const BOTTOM: f64 = 34.0;
+const TOP: f64 = Chart::TOP;
+/// Below a chart that stands above another one with the same axis.
+const BARE: f64 = 8.0;
 /// Columns a line is thinned to: about two units each, below which nothing can be told apart.
 const COLUMNS: usize = 430;
 
@@ -30,7 +31,7 @@ pub enum Stroke {
 }
 
 impl Stroke {
-    fn class(self) -> &'static str {
+    pub(super) fn class(self) -> &'static str {
         match self {
             Stroke::Solid => "solid",
             Stroke::Faint => "faint",
@@ -119,7 +120,7 @@ pub struct Chart {
     pub title: String,
     /// One sentence on how to read it.
     pub caption: String,
-    /// What runs to the right, with unit.
+    /// What runs to the right, with unit; empty if that is said by another chart below this one.
     pub x_label: Cow<'static, str>,
     /// What runs upwards, with unit.
     pub y_label: Cow<'static, str>,
@@ -136,6 +137,16 @@ pub struct Chart {
 }
 
 impl Chart {
+    /// Room above the frame, for what runs upwards.
+    pub(super) const TOP: f64 = 24.0;
+    /// What the numbers below the frame add to the height of a chart without them.
+    pub(super) const FOOT: f64 = 26.0;
+
+    /// Where the frame ends.
+    pub(super) fn bottom(&self) -> f64 {
+        self.height - if self.x_label.is_empty() { BARE } else { BARE + Chart::FOOT }
+    }
+
     /// The chart as an HTML figure, legend included.
     pub fn render(&self) -> String {
         let mut out = String::new();
@@ -145,7 +156,7 @@ impl Chart {
         }
         out.push_str("</figcaption>");
         out.push_str(&self.legend());
-        out.push_str(&self.svg());
+        out.push_str(&self.svg_with(""));
         out.push_str("</figure>\n");
         out
     }
@@ -173,8 +184,9 @@ impl Chart {
         out
     }
 
-    fn svg(&self) -> String {
-        let bottom = self.height - BOTTOM;
+    /// The chart alone, with something drawn over it.
+    pub(super) fn svg_with(&self, above: &str) -> String {
+        let bottom = self.bottom();
         let log = |axis: &Axis| if axis.spacing == Spacing::Log { "log" } else { "linear" };
         let mut out = format!(
             "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\" \
@@ -192,6 +204,7 @@ impl Chart {
             escape(&self.y_label),
         );
         self.draw(&mut out);
+        out.push_str(above);
         out.push_str("</svg>");
         out
     }
@@ -208,21 +221,22 @@ impl Chart {
     }
 
     fn draw_axes(&self, out: &mut String) {
-        let (right, bottom) = (WIDTH - RIGHT, self.height - BOTTOM);
+        let (right, bottom) = (WIDTH - RIGHT, self.bottom());
         self.y.ticks(5.0).into_iter().for_each(|tick| self.draw_y_tick(out, tick));
         let ticks = self.x.ticks(10.0);
         for (i, &tick) in ticks.iter().enumerate() {
             self.draw_x_tick(out, tick, i + 1 == ticks.len());
         }
-        let (x_label, y_label) = (escape(&self.x_label), escape(&self.y_label));
         let _ = write!(
             out,
-            "<line class=\"base\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
-             <text class=\"name end\" x=\"{right}\" y=\"{}\">{x_label}</text>\
-             <text class=\"name\" x=\"0\" y=\"{}\">{y_label}</text>",
-            self.height - 3.0,
-            TOP - 12.0
+            "<line class=\"base\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>"
         );
+        if !self.x_label.is_empty() {
+            let (y, x_label) = (self.height - 3.0, escape(&self.x_label));
+            let _ = write!(out, "<text class=\"name end\" x=\"{right}\" y=\"{y}\">{x_label}</text>");
+        }
+        let (y, y_label) = (TOP - 12.0, escape(&self.y_label));
+        let _ = write!(out, "<text class=\"name\" x=\"0\" y=\"{y}\">{y_label}</text>");
     }
 
     fn draw_y_tick(&self, out: &mut String, tick: f64) {
@@ -238,14 +252,20 @@ impl Chart {
     }
 
     fn draw_x_tick(&self, out: &mut String, tick: f64, last: bool) {
-        let (x, bottom) = (self.x_of(tick), self.height - BOTTOM);
+        let (x, bottom) = (self.x_of(tick), self.bottom());
         // The number under the right edge must not stick out.
         let place = if last && x > WIDTH - RIGHT - 12.0 { "end" } else { "mid" };
         let _ = write!(
             out,
-            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
-             <text class=\"tick {place}\" x=\"{x:.1}\" y=\"{}\">{}</text>",
-            bottom + 4.0,
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{}\"/>",
+            bottom + 4.0
+        );
+        if self.x_label.is_empty() {
+            return;
+        }
+        let _ = write!(
+            out,
+            "<text class=\"tick {place}\" x=\"{x:.1}\" y=\"{}\">{}</text>",
             bottom + 17.0,
             short(tick)
         );
@@ -280,17 +300,18 @@ impl Chart {
     /// The area under stepped `points`.
     fn area(&self, points: &[(f64, f64)]) -> String {
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
-        let bottom = self.height - BOTTOM;
+        let bottom = self.bottom();
         let line = self.points(points, true);
         format!("M{:.1},{bottom} L{line} L{:.1},{bottom} Z", self.x_of(first.0), self.x_of(last.0))
     }
 
-    fn x_of(&self, value: f64) -> f64 {
+    /// Where `value` lies along the width.
+    pub(super) fn x_of(&self, value: f64) -> f64 {
         LEFT + self.x.place(value) * (WIDTH - RIGHT - LEFT)
     }
 
     fn y_of(&self, value: f64) -> f64 {
-        let bottom = self.height - BOTTOM;
+        let bottom = self.bottom();
         bottom - self.y.place(value) * (bottom - TOP)
     }
 }

@@ -38,7 +38,7 @@ fn time_axis(run: &RunView<'_>) -> Axis {
 
 /// The width of the bins that charts over time use: fine enough to see a frame burst's effect in a short run, coarse
 /// enough to be read in a long one.
-fn bin(run: &RunView<'_>) -> Span {
+pub(super) fn bin(run: &RunView<'_>) -> Span {
     let wanted = run.scenario.duration.as_nanos() / 240;
     let choices = [100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000, 60_000].map(Span::from_millis);
     choices.into_iter().find(|c| c.as_nanos() >= wanted).unwrap_or(Span::from_secs(600))
@@ -94,7 +94,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// A rate in Mbit/s over bins.
-fn rate_points(run: &RunView<'_>, packets: impl IntoIterator<Item = (Time, u32)>) -> Points {
+pub(super) fn rate_points(run: &RunView<'_>, packets: impl IntoIterator<Item = (Time, u32)>) -> Points {
     let width = bin(run);
     let bytes = slots(packets, Time::ZERO, duration(run), width);
     let middle = |i: usize| (i as f64 + 0.5) * width.as_secs_f64();
@@ -102,14 +102,14 @@ fn rate_points(run: &RunView<'_>, packets: impl IntoIterator<Item = (Time, u32)>
 }
 
 /// Only what lies between a flow's start and stop.
-fn while_on(subject: &Subject<'_>, mut points: Points) -> Points {
+pub(super) fn while_on(subject: &Subject<'_>, mut points: Points) -> Points {
     let (start, stop) = (subject.flow.start.as_secs_f64(), subject.flow.stop.map(Span::as_secs_f64));
     points.retain(|p| p.0 >= start && stop.is_none_or(|stop| p.0 <= stop));
     points
 }
 
 /// The bottleneck's capacity in Mbit/s as the shaded area, unless it has none.
-fn capacity(run: &RunView<'_>) -> Option<(String, Points)> {
+pub(super) fn capacity(run: &RunView<'_>) -> Option<(String, Points)> {
     let width = bin(run);
     let bins = run.scenario.duration.as_nanos() / width.as_nanos();
     let edge = |i: i64| Time::ZERO + width * i;
@@ -125,7 +125,7 @@ fn capacity(run: &RunView<'_>) -> Option<(String, Points)> {
 }
 
 /// A rate axis that shows lines whole, and of the capacity as much as is in proportion to them.
-fn rate_axis(shade: Option<&(String, Points)>, lines: &[Line]) -> Axis {
+pub(super) fn rate_axis(shade: Option<&(String, Points)>, lines: &[Line]) -> Axis {
     let highest = |points: &Points| points.iter().map(|p| p.1).fold(0.0, f64::max);
     let lines = lines.iter().flat_map(|l| &l.pieces).map(highest).fold(0.0, f64::max);
     let shade = shade.map_or(0.0, |(_, points)| highest(points));

@@ -16,6 +16,7 @@ mod markup;
 mod picture;
 mod strip;
 mod table;
+mod timeline;
 
 use netsim::RateProcess;
 use units::Span;
@@ -62,6 +63,8 @@ struct Subject<'a> {
     label: String,
     colour: Colour,
     run: &'a RunView<'a>,
+    /// Its place among the run's flows.
+    index: usize,
     flow: &'a Flow,
     record: &'a FlowRecord,
     summary: &'a FlowSummary,
@@ -86,8 +89,12 @@ impl Subject<'_> {
 const DETAILED: usize = 4;
 
 /// The page's colours and layout, and what charts are drawn with; pictures that stand alone share the first and the last.
-const STYLE: &str =
-    concat!(include_str!("palette.css"), include_str!("style.css"), include_str!("marks.css"));
+const STYLE: &str = concat!(
+    include_str!("palette.css"),
+    include_str!("style.css"),
+    include_str!("marks.css"),
+    include_str!("timeline.css")
+);
 const HOVER: &str = include_str!("hover.js");
 
 /// The whole page.
@@ -101,11 +108,27 @@ pub fn render(data: &ReportData<'_>) -> String {
     body.push_str(&findings::render(data, &subjects));
     body.push_str(&table::render(&subjects, data.runs.len() > 1));
     body.push_str(&strip::render(&subjects));
+    for subject in subjects.iter().filter(|subject| has_timeline(subject)).take(DETAILED) {
+        body.push_str(&timeline::render(subject));
+    }
     for chart in charts::all(data, &subjects) {
         body.push_str(&chart.render());
     }
     body.push_str(&footer(data));
     page(&data.title, &body)
+}
+
+/// The first flow's story as an SVG file, if it is a bulk flow or something crossed it.
+pub fn timeline(run: RunView<'_>) -> Option<String> {
+    let data = ReportData { title: String::new(), description: String::new(), runs: vec![run] };
+    let subjects = subjects(&data);
+    subjects.first().filter(|subject| has_timeline(subject)).map(timeline::file)
+}
+
+/// Of video the other charts tell more, unless cross traffic is the story.
+fn has_timeline(subject: &Subject<'_>) -> bool {
+    let sent = !subject.record.packets.is_empty();
+    sent && (!subject.is_video() || !subject.run.scenario.cross.is_empty())
 }
 
 /// A whole page around `body`, with the style and script that charts need.
@@ -134,6 +157,7 @@ fn subjects<'a>(data: &'a ReportData<'a>) -> Vec<Subject<'a>> {
             },
             colour: Palette(i),
             run,
+            index,
             flow: &run.scenario.flows[index],
             record: &run.record.flows[index],
             summary: &run.summary.flows[index],

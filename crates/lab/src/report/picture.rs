@@ -20,12 +20,24 @@ const LETTER: f64 = 8.0;
 /// `charts`, one below the other under a heading and a key of colours, as the text of an SVG file. It brings its colours
 /// along, light and dark, and a background of its own, for the page around it may be either.
 pub fn picture(title: &str, key: &[(&str, Colour)], charts: &[Chart]) -> String {
+    let heights: Vec<f64> = charts.iter().map(|chart| chart.height).collect();
+    frame(title, key, "", &heights, |out, index| charts[index].draw(out))
+}
+
+/// The same around drawings of these heights, which need some more style.
+pub(super) fn frame(
+    title: &str,
+    key: &[(&str, Colour)],
+    style: &str,
+    heights: &[f64],
+    draw: impl Fn(&mut String, usize),
+) -> String {
     let head = if key.is_empty() { HEAD } else { HEAD + KEY };
-    let height = head + MARGIN + charts.iter().map(|chart| chart.height).sum::<f64>();
+    let height = head + MARGIN + heights.iter().sum::<f64>();
     let width = WIDTH + 2.0 * MARGIN;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\" aria-label=\"{title}\">\n<style>\n{PALETTE}{MARKS}\
+         role=\"img\" aria-label=\"{title}\">\n<style>\n{PALETTE}{MARKS}{style}\
          text{{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}}\n\
          .title{{fill:var(--ink);font-size:17px;font-weight:600}}.back{{fill:var(--card)}}\n</style>\n\
          <rect class=\"back\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>\
@@ -34,11 +46,11 @@ pub fn picture(title: &str, key: &[(&str, Colour)], charts: &[Chart]) -> String 
     );
     draw_key(&mut out, key);
     let mut top = head;
-    for chart in charts {
+    for (index, height) in heights.iter().enumerate() {
         let _ = write!(out, "<g transform=\"translate({MARGIN} {top})\">");
-        chart.draw(&mut out);
+        draw(&mut out, index);
         out.push_str("</g>\n");
-        top += chart.height;
+        top += height;
     }
     out.push_str("</svg>\n");
     out

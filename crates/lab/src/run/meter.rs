@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Scenario + Overlay (what the search varies) -> World, deliveries only -> Metered
+//!                                                       ... and frames, where a score asks for them
 //! ```
 //!
 //! The world is the one of [`run`](super::run): the same scenario with the overlay written into files gives the same deliveries.
@@ -9,7 +10,7 @@
 use std::sync::{Arc, Mutex};
 
 use bulk::SenderCounters;
-use netsim::{FlowStats, Instants, MahimahiTrace, World};
+use netsim::{Detail, FlowStats, Instants, MahimahiTrace, World};
 use record::{Event, NodeId, Recorder, Shared};
 use units::{Span, Time};
 
@@ -39,7 +40,14 @@ pub struct FlowMeter {
     pub link: FlowStats,
     /// What its sender counted, where it sends as TCP.
     pub tcp: Option<SenderCounters>,
+    /// Its frames by their capture index: when captured, and when first shown. Empty unless [`meter_frames`] measured.
+    pub frames: Vec<FrameTimes>,
+    /// Time between its frames.
+    pub interval: Span,
 }
+
+/// A frame's beginning and end; none where it never came to that.
+pub type FrameTimes = (Option<Time>, Option<Time>);
 
 /// A run as a search sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,17 +87,42 @@ impl Meter {
             _ => None,
         }
     }
-}
 
-impl Recorder for Meter {
-    fn record(&mut self, at: Time, node: NodeId, event: &Event) {
-        let Event::Delivered { size, delay, .. } = *event else { return };
+    fn deliver(&mut self, at: Time, node: NodeId, size: u32, delay: Span) {
         let window = (at.as_nanos() / self.window) as usize;
         if node.0 >= netsim::FIRST_LINK_NODE {
             self.cross.delivered[window] += u64::from(size);
         } else if let Some(flow) = self.place(node) {
             flow.delivered[window] += u64::from(size);
             flow.delays.push(u32::try_from(delay.as_nanos() / 1_000).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// A frame begins; one that was never read leaves a hole.
+    fn capture(&mut self, at: Time, node: NodeId, frame: u32) {
+        let (frames, index) = (&mut self.flows[usize::from(node.0 / 2)].frames, frame as usize);
+        if index >= frames.len() {
+            frames.resize(index + 1, (None, None));
+        }
+        frames[index].0.get_or_insert(at);
+    }
+
+    /// A better version may be shown later; the first showing is what the viewer waited for.
+    fn show(&mut self, at: Time, node: NodeId, frame: u32) {
+        let flow = self.place(node);
+        if let Some((_, shown)) = flow.and_then(|flow| flow.frames.get_mut(frame as usize)) {
+            shown.get_or_insert(at);
+        }
+    }
+}
+
+impl Recorder for Meter {
+    fn record(&mut self, at: Time, node: NodeId, event: &Event) {
+        match *event {
+            Event::Delivered { size, delay, .. } => self.deliver(at, node, size, delay),
+            Event::FrameCaptured { stream: 0, frame } => self.capture(at, node, frame),
+            Event::FrameDisplayed { stream: 0, frame, .. } => self.show(at, node, frame),
+            _ => {}
         }
     }
 }
@@ -99,9 +132,26 @@ impl Recorder for Meter {
 /// # Errors
 /// [`LabError::Scenario`] if something the scenario names can't be opened or built.
 pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Metered, LabError> {
+    measure(scenario, overlay, window, Detail::Deliveries)
+}
+
+/// The same, frames included. What is delivered is the same to the bit.
+///
+/// # Errors
+/// As [`meter`].
+pub fn meter_frames(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Metered, LabError> {
+    measure(scenario, overlay, window, Detail::Endpoints)
+}
+
+fn measure(
+    scenario: &Scenario,
+    overlay: &Overlay,
+    window: Span,
+    detail: Detail,
+) -> Result<Metered, LabError> {
     let recorder = Arc::new(Mutex::new(Meter::new(scenario, window)));
     let shared: Shared = recorder.clone();
-    let world = World::new(scenario.seed, Some(shared)).deliveries_only();
+    let world = World::new(scenario.seed, Some(shared)).recording(detail);
     let mut built = build::build(scenario, world, overlay)?;
     built.world.run_until(Time::ZERO + scenario.duration);
     let mut heard = recorder.lock().expect("no recorder panics");
@@ -110,6 +160,7 @@ pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Met
     for (index, flow) in flows.iter_mut().enumerate() {
         flow.link = stats.flow(index as u16);
         flow.tcp = counters(&built, scenario, index);
+        flow.interval = built.intervals[index];
     }
     for (_, others) in stats.flows().filter(|(flow, _)| usize::from(*flow) >= scenario.flows.len()) {
         cross.link += others;
@@ -194,6 +245,25 @@ start = \"1s\"
         assert_eq!(measured.cross.link.offered.packets, 300);
         assert!(flow.link.dropped.packets > 0 && flow.tcp.unwrap().packets > 1_000);
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn frames_are_those_of_the_full_record_and_change_nothing_else() {
+        let text = "duration = \"4s\"\n[link]\nrate = \"3mbit\"\ndelay = \"20ms\"\nqueue = \"droptail:20p\"\n\
+                    blackout = [[\"2s\", \"2.2s\"]]\n[[flow]]\ncc = \"sqp\"\nstart = \"1s\"\n\
+                    [[flow]]\ncc = \"cubic\"\nsource = \"tcp\"\nstart = \"2s\"\n";
+        let scenario = Scenario::parse(text, Path::new("x.toml")).unwrap();
+        let window = Span::from_millis(500);
+        let mut with = meter_frames(&scenario, &Overlay::default(), window).unwrap();
+        let outcome = run(&scenario, &RunOptions::default()).unwrap();
+        let record = &outcome.record.flows[0];
+        let rows: Vec<FrameTimes> = record.frames().iter().map(|f| (f.captured, f.displayed)).collect();
+        assert_eq!(with.flows[0].frames, rows);
+        assert!(rows.len() > 150 && rows.iter().any(|row| row.1.is_none()), "some frames are lost");
+        assert_eq!(with.flows[0].interval, outcome.intervals[0]);
+        let without = meter(&scenario, &Overlay::default(), window).unwrap();
+        with.flows[0].frames.clear();
+        assert_eq!(with, without);
     }
 
     #[test]

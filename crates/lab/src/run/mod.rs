@@ -24,7 +24,7 @@ use crate::summary::{Context, Provenance, Summary, summarise};
 use crate::tables::Origin;
 
 pub use build::{Endpoints, bottleneck, endpoints};
-pub use meter::{FlowMeter, Metered, Overlay, meter};
+pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,8 @@ use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Scenario, Supply};
 const LONGEST: Span = Span::from_secs(86_400);
 /// As many as `framewire bench scale` runs; a simulated world would hold 32768 hosts and as many links.
 const MOST_FLOWS: usize = 1000;
+/// Controllers that a search compares with: more would take longer than they say.
+const MOST_REFERENCES: usize = 16;
 /// Anything faster overflows nanosecond arithmetic long before it is useful.
 const FASTEST: Rate = Rate::from_mbps(1_000_000);
 
@@ -53,6 +55,12 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
             format!("another flow is called `{}` too", flow.name),
         )?;
     }
+    let references = scenario.score.reference.len();
+    require(
+        references <= MOST_REFERENCES,
+        "score.reference",
+        format!("{references} are more than {MOST_REFERENCES}; each is a run of its own for every network"),
+    )?;
     scenario
         .cross
         .iter()

@@ -54,6 +54,9 @@ pub struct Scenario {
     /// Traffic that listens to nobody.
     #[serde(default, rename = "cross")]
     pub cross: Vec<Cross>,
+    /// What a search for bad networks looks for; a run takes no notice of it.
+    #[serde(default)]
+    pub score: Goal,
     /// Where the file was: relative paths start in its folder.
     #[serde(skip)]
     pub file: PathBuf,
@@ -112,6 +115,16 @@ pub struct Link {
     /// Largest IP packet it carries, at all times or from given times on.
     #[serde(default)]
     pub mtu: PacketLimit,
+}
+
+/// What a search over the scenario looks for (`docs/fuzzing.md`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Goal {
+    /// A number that grows the worse the first flow fares.
+    pub expression: Option<String>,
+    /// Controllers that a network must be bearable for: what it costs all of them does not count.
+    pub reference: Vec<String>,
 }
 
 /// A policer.
