@@ -1,7 +1,7 @@
 //! A search on disk, complete: what it was asked, and where it stands.
 //!
 //! ```text
-//! framewire-ccfuzz 1 \n  head (JSON, one line) \n  networks  fingerprint (16 bytes, FNV-1a over all before)
+//! framewire-ccfuzz 2 \n  head (JSON, one line) \n  networks  fingerprint (16 bytes, FNV-1a over all before)
 //! network:  score  service  cross  outages        lists as their length and the differences, seven bits a byte
 //! ```
 //!
@@ -21,7 +21,7 @@ use crate::score::{Aim, Score, Weights};
 use crate::search::{Individual, Search};
 use crate::target::Target;
 
-const MAGIC: &[u8] = b"framewire-ccfuzz 1\n";
+const MAGIC: &[u8] = b"framewire-ccfuzz 2\n";
 /// Larger than any search this can make: 20000 networks of 240 kB.
 const LARGEST: u64 = 8 << 30;
 
@@ -102,8 +102,8 @@ fn encode(search: &Search, target: &Target) -> Vec<u8> {
 }
 
 fn put_score(out: &mut Vec<u8>, score: &Score) {
-    let Score { total, performance, stall, used, cross, cross_dropped, timeouts } = *score;
-    [total, performance, stall, used].iter().for_each(|value| out.extend(value.to_le_bytes()));
+    let Score { total, performance, stall, used, cross, cross_dropped, timeouts, loss, delay } = *score;
+    [total, performance, stall, used, loss, delay].iter().for_each(|value| out.extend(value.to_le_bytes()));
     [cross, cross_dropped, timeouts].iter().for_each(|value| out.extend(value.to_le_bytes()));
 }
 
@@ -165,10 +165,13 @@ struct Body<'a>(&'a [u8]);
 
 impl Body<'_> {
     fn network(&mut self) -> Option<Individual> {
-        let [total, performance, stall, used] = [self.float()?, self.float()?, self.float()?, self.float()?];
+        let mut float = || self.take().map(f64::from_le_bytes).filter(|value| value.is_finite());
+        let [total, performance, stall, used] = [float()?, float()?, float()?, float()?];
+        let [loss, delay] = [float()?, float()?];
         let mut count = || self.take().map(u32::from_le_bytes);
         let [cross, cross_dropped, timeouts] = [count()?, count()?, count()?];
-        let score = Score { total, performance, stall, used, cross, cross_dropped, timeouts };
+        let score =
+            Score { total, performance, stall, used, cross, cross_dropped, timeouts, loss, delay };
         let (service, cross) = (self.rising()?, self.rising()?);
         let starts = self.rising()?;
         let outage = |at: &u32| Some(Outage { at: *at, lasts: self.number()? });
@@ -180,10 +183,6 @@ impl Body<'_> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)
-    }
-
-    fn float(&mut self) -> Option<f64> {
-        self.take().map(f64::from_le_bytes).filter(|value| value.is_finite())
     }
 
     fn number(&mut self) -> Option<u32> {
@@ -262,7 +261,7 @@ mod tests {
             let genome = Genome::fresh(mode, &space, &mut Rng::stream(seed, "x"));
             let mut out = Vec::new();
             put_genome(&mut out, &genome);
-            let score = Score { total: 1.5, performance: 1.0, stall: 0.25, used: 0.5, cross: 7, cross_dropped: 3, timeouts: 2 };
+            let score = Score { total: 1.5, performance: 1.0, stall: 0.25, used: 0.5, cross: 7, cross_dropped: 3, timeouts: 2, loss: 0.125, delay: 0.75 };
             let mut all = Vec::new();
             put_score(&mut all, &score);
             all.extend(out);

@@ -13,17 +13,21 @@
 //! A search is a function of target, plan and seed: every random draw has a stream named after generation, island and place, so
 //! that neither threads nor an interruption change a bit of it.
 
+mod behaviour;
 pub mod checkpoint;
 pub mod claims;
 mod distribute;
 pub mod finding;
+pub mod faults;
 mod genome;
+mod mutate;
 mod plan;
 mod score;
 mod search;
 pub mod shrink;
 mod target;
 
+pub use behaviour::Behaviour;
 pub use distribute::{Ratios, distribute, distribute_seen};
 pub use genome::{Genome, Mode, Outage, Space};
 pub use plan::{Plan, PlanError, Strategy};

@@ -38,15 +38,19 @@ pub enum Aim {
     Loss,
     /// Shares between two flows or more: one less Jain's index, in the worst fifth of the windows.
     Unfairness,
+    /// Any of the first three, whichever is worst: what is not used, delay, or loss, each from 0 to 1. For searches that keep to
+    /// several behaviours.
+    Any,
 }
 
 impl Aim {
     /// All of them, by the names people write.
-    pub const ALL: [(&'static str, Aim); 4] = [
+    pub const ALL: [(&'static str, Aim); 5] = [
         ("low-throughput", Aim::LowThroughput),
         ("high-delay", Aim::HighDelay),
         ("loss", Aim::Loss),
         ("unfairness", Aim::Unfairness),
+        ("any", Aim::Any),
     ];
 }
 
@@ -95,7 +99,7 @@ impl Default for Weights {
 }
 
 /// A genome's score and what it is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// What networks are ranked by.
     pub total: f64,
@@ -111,6 +115,12 @@ pub struct Score {
     pub cross_dropped: u32,
     /// Retransmission timeouts, of a flow that sends as TCP.
     pub timeouts: u32,
+    /// Share of the flow's packets that the bottleneck dropped.
+    #[serde(default)]
+    pub loss: f64,
+    /// The tenth percentile of one-way delay above propagation, in units of 100 ms.
+    #[serde(default)]
+    pub delay: f64,
 }
 
 impl Score {
@@ -130,11 +140,13 @@ pub fn score(
     (genome, space): (&Genome, &Space),
 ) -> Score {
     let used = shares(metered, &metered.flows[0], from);
+    let (loss, delay) = (metered.flows[0].link.loss(), delay(&metered.flows[0], propagation));
     let performance = match aim {
         Aim::LowThroughput => -worst(used.clone()),
-        Aim::HighDelay => delay(&metered.flows[0], propagation),
-        Aim::Loss => metered.flows[0].link.loss(),
+        Aim::HighDelay => delay,
+        Aim::Loss => loss,
         Aim::Unfairness => 1.0 - worst(fairness(metered, from)),
+        Aim::Any => (1.0 - worst(used.clone())).max(delay.min(1.0)).max(loss),
     };
     let stall = longest_stall(&used) as f64 / used.len().max(1) as f64;
     let (sent, dropped) = (metered.cross.link.offered.packets, metered.cross.link.dropped.packets);
@@ -148,6 +160,8 @@ pub fn score(
         cross: sent as u32,
         cross_dropped: dropped as u32,
         timeouts: metered.flows[0].tcp.map_or(0, |tcp| tcp.timeouts as u32),
+        loss,
+        delay,
     }
 }
 
@@ -258,6 +272,7 @@ mod tests {
         let both = metered(vec![one, flow(vec![100; 10])], vec![0; 10]);
         assert_eq!(judge(&both, Aim::HighDelay).performance, 0.1);
         assert_eq!(judge(&both, Aim::Loss).performance, 0.25);
+        assert_eq!((judge(&both, Aim::Any).loss, judge(&both, Aim::Any).performance), (0.25, 0.25));
         let fair = judge(&both, Aim::Unfairness).performance;
         assert!((fair - (1.0 - 1.0 / 1.64)).abs() < 1e-9, "{fair}");
     }

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use lab::run::{LabError, Overlay, meter};
 use lab::scenario::Scenario;
+use lab::scenario::patch::set;
+use toml::Table;
 use units::Span;
 
 use crate::genome::{Genome, Mode, Space};
@@ -46,6 +48,8 @@ pub struct Target {
     from: usize,
     /// One-way propagation delay in microseconds.
     propagation: u32,
+    /// The score without any disturbance.
+    calm: f64,
 }
 
 impl Target {
@@ -81,9 +85,15 @@ impl Target {
         if from * 500 >= (end / 1_000) as usize {
             return Err(refuse("the flow under test starts too late for a window of 500 ms"));
         }
-        let target = Target { scenario, mode, aim, weights, space, from, propagation };
+        let target = Target { scenario, mode, aim, weights, space, from, propagation, calm: 0.0 };
         meter(&target.scenario, &Overlay::default(), WINDOW)?;
-        Ok(target)
+        let calm = target.evaluate(&Genome::default()).goal(&target.weights);
+        Ok(Target { calm, ..target })
+    }
+
+    /// What the flow scores without any disturbance: what a network does to it is what it scores beyond that.
+    pub fn calm(&self) -> f64 {
+        self.calm
     }
 
     /// Runs the scenario over the genome's network.
@@ -98,6 +108,20 @@ impl Target {
         let metered = meter(&self.scenario, &genome.overlay(&self.space), WINDOW);
         let metered = metered.expect("the trial run went well");
         shares(&metered, &metered.flows[0], self.from)
+    }
+
+    /// The same with fields of its scenario changed, such as `flow[1].stack`.
+    ///
+    /// # Errors
+    /// [`TargetError`] if there is no such field, or its value can't be taken.
+    pub fn with_fields(&self, fields: &[(&str, &str)]) -> Result<Target, TargetError> {
+        let mut table: Table = self.scenario.text.parse().expect("a scenario was read from this text");
+        for (field, value) in fields {
+            set(&mut table, field, (*value).into()).map_err(TargetError::Unsuitable)?;
+        }
+        let text = toml::to_string(&table).expect("a table can be written");
+        let scenario = Scenario::parse(&text, &self.scenario.file).map_err(LabError::from)?;
+        Target::new(scenario, self.mode, self.aim, self.weights)
     }
 
     /// The same with another controller in the place of the first flow's.
@@ -192,6 +216,15 @@ pub const PRESETS: &[Preset] = &[
         seconds: 10,
         mode: "traffic",
         aim: Aim::HighDelay,
+    },
+    Preset {
+        name: "bbr-faults",
+        summary: "BBR with all its faults over a TCP with its own: for a search that keeps several findings",
+        cc: "bbr:round_guard=off",
+        flow: TCP,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::Any,
     },
     Preset {
         name: "quinn-newreno",
