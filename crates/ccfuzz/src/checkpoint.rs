@@ -170,8 +170,7 @@ impl Body<'_> {
         let [loss, delay] = [float()?, float()?];
         let mut count = || self.take().map(u32::from_le_bytes);
         let [cross, cross_dropped, timeouts] = [count()?, count()?, count()?];
-        let score =
-            Score { total, performance, stall, used, cross, cross_dropped, timeouts, loss, delay };
+        let score = Score { total, performance, stall, used, cross, cross_dropped, timeouts, loss, delay };
         let (service, cross) = (self.rising()?, self.rising()?);
         let starts = self.rising()?;
         let outage = |at: &u32| Some(Outage { at: *at, lasts: self.number()? });

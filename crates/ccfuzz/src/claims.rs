@@ -169,8 +169,9 @@ impl Errand {
             let (cross, harm) = bests.unzip();
             (median(cross), median(harm))
         };
-        let free = Weights { trace: 0.0, ..self.target.weights };
-        let free = Errand { target: Target { weights: free, ..self.target.clone() }, ..*self };
+        let mut target = self.target.clone();
+        target.weights.trace = 0.0;
+        let free = Errand { target, ..*self };
         let ((cross, harm), (free_cross, free_harm)) = (best(self), best(&free));
         numbers([("cross", cross), ("harm", harm), ("free_cross", free_cross), ("free_harm", free_harm)])
     }

@@ -154,8 +154,7 @@ fn changed<T: Timed>(
     let window = Window::any(local, list, space, rng);
     let stretch = within(list, window.from, window.to);
     // Where there is nothing, there is nothing to change either.
-    let change =
-        if local && !stretch.is_empty() { Change::any(&Change::ALL, rng) } else { Change::Redraw };
+    let change = if local && !stretch.is_empty() { Change::any(&Change::ALL, rng) } else { Change::Redraw };
     let mut child = if change == Change::Redraw {
         let kept = list.len() - stretch.len();
         let count = number(most, kept, window.to - window.from, space.end, rng);
@@ -170,13 +169,7 @@ fn changed<T: Timed>(
 }
 
 /// The list with what lies in the window changed, in order. What is moved out of the run is gone.
-fn rearranged<T: Timed>(
-    list: &[T],
-    change: Change,
-    window: Window,
-    space: &Space,
-    rng: &mut Rng,
-) -> Vec<T> {
+fn rearranged<T: Timed>(list: &[T], change: Change, window: Window, space: &Space, rng: &mut Rng) -> Vec<T> {
     let stretch = within(list, window.from, window.to);
     let inside = &list[stretch.clone()];
     let moved = |by: i64| {

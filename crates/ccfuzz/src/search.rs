@@ -270,6 +270,7 @@ pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::behaviour::Behaviour;
     use crate::target::Preset;
     use lab::scenario::Scenario;
     use std::path::Path;
@@ -326,6 +327,22 @@ mod tests {
             best = report.best.total;
         }
         assert_eq!(search.best().unwrap().score.total, best);
+    }
+
+    #[test]
+    fn a_diverse_search_keeps_what_behaves_differently() {
+        let target = short("traffic");
+        let plan = Plan { diverse: true, ..small() };
+        let (one, many) = (searched(&target, plan, 8, 1), searched(&target, plan, 8, 3));
+        assert_eq!(one.islands, many.islands);
+        let found: Vec<Behaviour> =
+            one.findings(&target).iter().map(|found| Behaviour::of(&found.score)).collect();
+        assert!(!found.is_empty());
+        for (place, behaviour) in found.iter().enumerate() {
+            assert!(!found[..place].iter().any(|better| better.is_like(behaviour)), "{found:?}");
+        }
+        let first = one.best().unwrap().score.total;
+        assert!(one.islands.iter().flatten().all(|other| other.score.total <= first));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ccfuzz::finding::{self, Expectation, Finding, Replayed};
 use ccfuzz::Target;
+use ccfuzz::finding::{self, Expectation, Finding, Replayed};
 use ccfuzz::shrink::{Shrinking, bursts};
 use serde_json::{Value, json};
 
@@ -43,10 +43,8 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
             json!({ "cross": found.genome.cross.len(), "outages": found.genome.outages.len(),
                     "score": found.record.score, "goal": found.goal() })
         };
-        output::json(
-            &json!({ "before": of(&found), "after": of(&smaller), "least": shrunk.least,
-                              "evaluations": shrunk.evaluations, "folder": out }),
-        );
+        output::json(&json!({ "before": of(&found), "after": of(&smaller), "least": shrunk.least,
+                              "evaluations": shrunk.evaluations, "folder": out }));
         return Ok(());
     }
     let mut table = Table::new(["", "cross packets", "outages", "score without cost"]);

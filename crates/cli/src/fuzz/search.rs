@@ -173,8 +173,7 @@ fn several(search: &Search, target: &Target, out: &Path) -> Result<Vec<Kept>, Fa
         let genome = found.genome.clone();
         let faults = faults::shown(target, &fixed, &genome);
         let generation = search.generations.saturating_sub(1);
-        let finding =
-            Finding::new(target.clone(), genome, search.plan.seed, generation, search.evaluations);
+        let finding = Finding::new(target.clone(), genome, search.plan.seed, generation, search.evaluations);
         let folder = folder.join(format!("{:02}", place + 1));
         finding.write(&folder).map_err(Failure::work)?;
         Ok(Kept { folder, finding, faults })
@@ -186,11 +185,13 @@ fn print_several(several: &[Kept]) {
     if several.is_empty() {
         return;
     }
-    let mut table = Table::new(["finding", "score", "used", "stall", "loss", "delay", "timeouts", "cross", "faults"]);
+    let mut table =
+        Table::new(["finding", "score", "used", "stall", "loss", "delay", "timeouts", "cross", "faults"]);
     for kept in several {
         let score = &kept.finding.record.score;
         let name = kept.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let figures = [score.total, score.used, score.stall, score.loss, score.delay].map(|x| format!("{x:.3}"));
+        let figures =
+            [score.total, score.used, score.stall, score.loss, score.delay].map(|x| format!("{x:.3}"));
         let rest = [score.timeouts.to_string(), score.cross.to_string(), kept.faults.join(", ")];
         table.row([name].into_iter().chain(figures).chain(rest));
     }
