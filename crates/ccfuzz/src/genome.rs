@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::{Rng, Time};
 
 use crate::distribute::distribute;
-use crate::mutate::Timed;
+use crate::lessen::Timed;
 
 /// Smoothing of annealing, in packets (ccfuzz.md section 4: not given in the thesis).
 const SIGMA: f64 = 5.0;
@@ -124,9 +124,38 @@ impl Genome {
         }
         if mode.loss {
             let count = number(space.most_outages, 0, space.end, space.end, rng);
-            genome.outages = draw_outages(count, 0, space.end, rng);
+            genome.outages = outages(count, 0, space.end, rng);
         }
         genome
+    }
+
+    /// A child of one parent: one side of a random instant is drawn anew, in one of the parts that the mode varies. The service
+    /// keeps its number of packets; of cross packets and outages the number is redrawn as well (section 7.3.2 and 7.3.3).
+    pub fn mutated(&self, mode: Mode, space: &Space, rng: &mut Rng) -> Genome {
+        let cut = 1 + rng.below(u64::from(space.end) - 1) as u32;
+        let (from, to) = if rng.chance(0.5) { (0, cut) } else { (cut, space.end) };
+        let mut child = self.clone();
+        match mode.draw(rng) {
+            Part::Service => {
+                let stretch = within(&self.service, from, to);
+                let redrawn = distribute(stretch.len(), from, to, Some(space.k_agg), rng);
+                child.service.splice(stretch, redrawn);
+            }
+            Part::Cross => {
+                let stretch = within(&self.cross, from, to);
+                let kept = self.cross.len() - stretch.len();
+                let count = number(space.most_cross, kept, to - from, space.end, rng);
+                child.cross.splice(stretch, distribute(count, from, to, None, rng));
+            }
+            Part::Outages => {
+                let starts: Vec<u32> = self.outages.iter().map(|outage| outage.at).collect();
+                let stretch = within(&starts, from, to);
+                let kept = self.outages.len() - stretch.len();
+                let count = number(space.most_outages, kept, to - from, space.end, rng);
+                child.outages.splice(stretch, outages(count, from, to, rng));
+            }
+        }
+        child
     }
 
     /// A child of two: what comes before a random instant from one parent, the rest from the other.
@@ -199,9 +228,8 @@ impl Genome {
     }
 }
 
-/// A part of a genome.
 #[derive(Clone, Copy)]
-pub(crate) enum Part {
+enum Part {
     Service,
     Cross,
     Outages,
@@ -209,7 +237,7 @@ pub(crate) enum Part {
 
 impl Mode {
     /// One of the parts that are varied. There is at least one.
-    pub(crate) fn draw(self, rng: &mut Rng) -> Part {
+    fn draw(self, rng: &mut Rng) -> Part {
         let parts = [(Part::Service, self.link), (Part::Cross, self.traffic), (Part::Outages, self.loss)];
         let varied: Vec<Part> = parts.into_iter().filter(|part| part.1).map(|part| part.0).collect();
         varied[rng.below(varied.len() as u64) as usize]
@@ -225,14 +253,14 @@ pub(crate) fn within<T: Timed>(list: &[T], from: u32, to: u32) -> std::ops::Rang
 ///
 /// The thesis says that the number is variable and changes randomly. Here its logarithm is uniform, so that ten are as likely as a
 /// thousand: drawn uniformly, few packets would hardly ever be tried.
-pub(crate) fn number(most: usize, kept: usize, span: u32, whole: u32, rng: &mut Rng) -> usize {
+fn number(most: usize, kept: usize, span: u32, whole: u32, rng: &mut Rng) -> usize {
     let share = (most as f64 * f64::from(span) / f64::from(whole)).ceil();
     let room = most.saturating_sub(kept) as f64;
     let highest = share.min(room);
     ((highest + 1.0).powf(rng.uniform()) - 1.0).round() as usize
 }
 
-pub(crate) fn draw_outages(count: usize, from: u32, to: u32, rng: &mut Rng) -> Vec<Outage> {
+fn outages(count: usize, from: u32, to: u32, rng: &mut Rng) -> Vec<Outage> {
     let starts = distribute(count, from, to, None, rng);
     let lasting = |rng: &mut Rng| SHORTEST_OUTAGE * (LONGEST_OUTAGE / SHORTEST_OUTAGE).powf(rng.uniform());
     let mut outages: Vec<Outage> =
@@ -264,10 +292,57 @@ fn smooth(instants: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use units::Rng;
 
     const SPACE: Space =
         Space { end: 10_000_000, slots: 10_000, most_cross: 10_000, most_outages: 50, k_agg: 50_000 };
+    const ALL: Mode = Mode { link: true, traffic: true, loss: true };
+
+    fn is_sound(genome: &Genome) -> bool {
+        genome.service.is_sorted()
+            && genome.cross.is_sorted()
+            && genome.outages.is_sorted()
+            && genome.cross.len() <= SPACE.most_cross
+            && genome.service.iter().chain(&genome.cross).all(|&at| at < SPACE.end)
+    }
+
+    /// Instants that both have before the first difference and after the last.
+    fn agree_outside(a: &[u32], b: &[u32]) -> bool {
+        let front = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let back = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+        // One side was drawn anew: the change reaches one of the ends.
+        a == b || front == 0 || back == 0 || front + back >= a.len().min(b.len())
+    }
+
+    proptest! {
+        #[test]
+        fn a_service_keeps_its_number_and_one_side(seed: u64) {
+            let mut rng = Rng::stream(seed, "x");
+            let link = Mode { link: true, ..Mode::default() };
+            let parent = Genome::fresh(link, &SPACE, &mut rng);
+            let cut = 1 + Rng::stream(seed, "child").below(u64::from(SPACE.end) - 1) as u32;
+            let child = parent.mutated(link, &SPACE, &mut Rng::stream(seed, "child"));
+            prop_assert_eq!(child.service.len(), SPACE.slots);
+            let side = |of: &Genome, left: bool| -> Vec<u32> {
+                of.service.iter().copied().filter(|&at| (at < cut) == left).collect()
+            };
+            prop_assert!(side(&child, true) == side(&parent, true) || side(&child, false) == side(&parent, false));
+            prop_assert_eq!(side(&child, true).len(), side(&parent, true).len());
+            prop_assert!(is_sound(&child));
+        }
+
+        #[test]
+        fn children_stay_within_bounds(seed: u64) {
+            let mut rng = Rng::stream(seed, "x");
+            let (a, b) = (Genome::fresh(ALL, &SPACE, &mut rng), Genome::fresh(ALL, &SPACE, &mut rng));
+            let child = a.crossed(&b, &SPACE, &mut rng).mutated(ALL, &SPACE, &mut rng).annealed();
+            prop_assert!(is_sound(&child));
+            prop_assert_eq!(child.service.len(), SPACE.slots);
+            let traffic = Mode { traffic: true, ..Mode::default() };
+            prop_assert!(agree_outside(&a.cross, &a.mutated(traffic, &SPACE, &mut rng).cross));
+        }
+    }
 
     #[test]
     fn annealing_smooths_and_keeps_the_mean() {

@@ -20,7 +20,7 @@ mod distribute;
 pub mod faults;
 pub mod finding;
 mod genome;
-mod mutate;
+mod lessen;
 mod plan;
 mod score;
 mod search;

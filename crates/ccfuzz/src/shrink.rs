@@ -16,7 +16,7 @@
 use units::Rng;
 
 use crate::genome::{Genome, within};
-use crate::mutate::Timed;
+use crate::lessen::Timed;
 use crate::score::Score;
 use crate::search::evaluate_all;
 use crate::target::Target;
