@@ -102,8 +102,10 @@ fn encode(search: &Search, target: &Target) -> Vec<u8> {
 }
 
 fn put_score(out: &mut Vec<u8>, score: &Score) {
-    let Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship } = *score;
-    [total, performance, stall, used, hardship].iter().for_each(|value| out.extend(value.to_le_bytes()));
+    let Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship, loss, delay } =
+        *score;
+    let parts = [total, performance, stall, used, hardship, loss, delay];
+    parts.iter().for_each(|value| out.extend(value.to_le_bytes()));
     [cross, cross_dropped, timeouts].iter().for_each(|value| out.extend(value.to_le_bytes()));
 }
 
@@ -165,11 +167,13 @@ struct Body<'a>(&'a [u8]);
 
 impl Body<'_> {
     fn network(&mut self) -> Option<Individual> {
-        let [total, performance, stall, used] = [self.float()?, self.float()?, self.float()?, self.float()?];
-        let hardship = self.float()?;
+        let mut float = || self.take().map(f64::from_le_bytes).filter(|value| value.is_finite());
+        let [total, performance, stall, used] = [float()?, float()?, float()?, float()?];
+        let [hardship, loss, delay] = [float()?, float()?, float()?];
         let mut count = || self.take().map(u32::from_le_bytes);
         let [cross, cross_dropped, timeouts] = [count()?, count()?, count()?];
-        let score = Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship };
+        let score =
+            Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship, loss, delay };
         let (service, cross) = (self.rising()?, self.rising()?);
         let starts = self.rising()?;
         let outage = |at: &u32| Some(Outage { at: *at, lasts: self.number()? });
@@ -181,10 +185,6 @@ impl Body<'_> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)
-    }
-
-    fn float(&mut self) -> Option<f64> {
-        self.take().map(f64::from_le_bytes).filter(|value| value.is_finite())
     }
 
     fn number(&mut self) -> Option<u32> {
@@ -263,8 +263,11 @@ mod tests {
             let genome = Genome::fresh(mode, &space, &mut Rng::stream(seed, "x"));
             let mut out = Vec::new();
             put_genome(&mut out, &genome);
-            let (cross, cross_dropped, timeouts, hardship) = (7, 3, 2, 0.125);
-            let score = Score { total: 1.5, performance: 1.0, stall: 0.25, used: 0.5, cross, cross_dropped, timeouts, hardship };
+            let (cross, cross_dropped, timeouts) = (7, 3, 2);
+            let (stall, used, hardship, loss, delay) = (0.25, 0.5, 0.125, 0.375, 0.75);
+            let (total, performance) = (1.5, 1.0);
+            let score =
+                Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship, loss, delay };
             let mut all = Vec::new();
             put_score(&mut all, &score);
             all.extend(out);

@@ -6,18 +6,22 @@
 //! | `distribute` | counts and ratios of DISTPACKETS over five seeds |
 //! | `search TARGET ...` | what a search found, and when |
 //! | `compare TARGET ... seeds=5` | medians of the best score, genetic and random, of as many simulations |
+//! | `thrift TARGET ... seeds=5` | medians of the best network's cross packets and harm, with and without the trace score |
+//! | `distinct TARGET ...` | known faults shown by the findings of a diverse search, and by the twenty best of one that is not |
 //!
 //! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `random`, `free`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lab::experiment::Instrument;
 use units::Rng;
 
 use crate::distribute::distribute_seen;
+use crate::faults;
+use crate::genome::Genome;
 use crate::plan::{Plan, Strategy};
 use crate::score::Weights;
-use crate::search::{Report, Search};
+use crate::search::{Individual, Report, Search};
 use crate::target::{Preset, Target};
 
 /// CC-Fuzz as an instrument of the lab.
@@ -32,8 +36,11 @@ fn measure(text: &str) -> Result<Numbers, String> {
         Some("distribute") => Ok(distributed()),
         Some("search") => Ok(Errand::read(words)?.search()),
         Some("compare") => Ok(Errand::read(words)?.compare()),
+        Some("thrift") => Ok(Errand::read(words)?.thrift()),
+        Some("distinct") => Errand::read(words)?.distinct(),
         _ => {
-            Err(format!("`{text}` is nothing ccfuzz measures; it knows plan, distribute, search and compare"))
+            let known = "plan, distribute, search, compare, thrift and distinct";
+            Err(format!("`{text}` is nothing ccfuzz measures; it knows {known}"))
         }
     }
 }
@@ -146,13 +153,51 @@ impl Errand {
             let (search, _) = self.run(Plan { strategy, seed, ..self.plan });
             search.best().expect("there was a generation").score.total
         };
-        let median = |strategy| {
-            let mut all: Vec<f64> = (1..=self.seeds).map(|seed| best(strategy, seed)).collect();
-            all.sort_unstable_by(f64::total_cmp);
-            all[all.len() / 2]
-        };
+        let median = |strategy| median((1..=self.seeds).map(|seed| best(strategy, seed)).collect());
         numbers([("genetic", median(Strategy::Genetic)), ("random", median(Strategy::Random))])
     }
+
+    /// What the trace score saves, and what that costs.
+    fn thrift(&self) -> Numbers {
+        let calm = |errand: &Errand| errand.target.evaluate(&Genome::default()).performance;
+        let best = |errand: &Errand| -> (f64, f64) {
+            let bests = (1..=errand.seeds).map(|seed| {
+                let (search, _) = errand.run(Plan { seed, ..errand.plan });
+                let score = search.best().expect("there was a generation").score;
+                (f64::from(score.cross), score.performance - calm(errand))
+            });
+            let (cross, harm) = bests.unzip();
+            (median(cross), median(harm))
+        };
+        let mut target = self.target.clone();
+        target.weights.trace = 0.0;
+        let free = Errand { target, ..*self };
+        let ((cross, harm), (free_cross, free_harm)) = (best(self), best(&free));
+        numbers([("cross", cross), ("harm", harm), ("free_cross", free_cross), ("free_harm", free_harm)])
+    }
+
+    /// How many of the target's known faults a search comes upon: by its findings if it is diverse, by its best networks if it is not.
+    fn distinct(&self) -> Result<Numbers, String> {
+        const BEST: usize = 20;
+        let fixed = faults::of(&self.target).map_err(|error| error.to_string())?;
+        let count = |genomes: Vec<&Genome>| {
+            let shown = genomes.iter().flat_map(|genome| faults::shown(&self.target, &fixed, genome));
+            shown.collect::<BTreeSet<&str>>().len() as f64
+        };
+        let (diverse, _) = self.run(Plan { diverse: true, ..self.plan });
+        let found: Vec<&Genome> = diverse.findings(&self.target).iter().map(|one| &one.genome).collect();
+        let findings = found.len() as f64;
+        let (plain, _) = self.run(self.plan);
+        let mut best: Vec<&Individual> = plain.islands.iter().flatten().collect();
+        best.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
+        let best = best.iter().take(BEST).map(|one| &one.genome).collect();
+        Ok(numbers([("diverse", count(found)), ("findings", findings), ("plain", count(best))]))
+    }
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 /// Mean use from the first window of the first second below a twentieth to the end: what is left after the trigger. One if the flow

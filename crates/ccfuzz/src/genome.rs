@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::{Rng, Time};
 
 use crate::distribute::distribute;
+use crate::lessen::Timed;
 
 /// Smoothing of annealing, in packets (ccfuzz.md section 4: not given in the thesis).
 const SIGMA: f64 = 5.0;
@@ -169,9 +170,11 @@ impl Genome {
         };
         let early = self.outages.iter().filter(|outage| outage.at < cut);
         let late = other.outages.iter().filter(|outage| outage.at >= cut);
+        let mut outages: Vec<Outage> = early.chain(late).copied().collect();
+        outages.truncate(space.most_outages);
         let mut cross = halves(&self.cross, &other.cross);
         cross.truncate(space.most_cross);
-        Genome { service: self.service.clone(), cross, outages: early.chain(late).copied().collect() }
+        Genome { service: self.service.clone(), cross, outages }
     }
 
     /// With the service smoothed: each instant is the Gaussian mean of those around it, ends reflected. What the service owes to
@@ -241,9 +244,9 @@ impl Mode {
     }
 }
 
-/// Where the instants of `[from, to)` stand in a list.
-fn within(instants: &[u32], from: u32, to: u32) -> std::ops::Range<usize> {
-    instants.partition_point(|&at| at < from)..instants.partition_point(|&at| at < to)
+/// Where what happens in `[from, to)` stands in a list.
+pub(crate) fn within<T: Timed>(list: &[T], from: u32, to: u32) -> std::ops::Range<usize> {
+    list.partition_point(|item| item.at() < from)..list.partition_point(|item| item.at() < to)
 }
 
 /// How many there are in a `span` that is drawn, of `most` over `whole` of which `kept` stand elsewhere.

@@ -13,11 +13,14 @@
 //! A search is a function of target, plan and seed: every random draw has a stream named after generation, island and place, so
 //! that neither threads nor an interruption change a bit of it.
 
+mod behaviour;
 pub mod checkpoint;
 pub mod claims;
 mod distribute;
+pub mod faults;
 pub mod finding;
 mod genome;
+mod lessen;
 mod names;
 mod plan;
 mod score;
@@ -26,6 +29,7 @@ pub mod shrink;
 mod target;
 mod viewer;
 
+pub use behaviour::Behaviour;
 pub use distribute::{Ratios, distribute, distribute_seen};
 pub use genome::{Genome, Mode, Outage, Space};
 pub use plan::{Plan, PlanError, Strategy};

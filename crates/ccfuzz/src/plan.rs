@@ -35,6 +35,9 @@ pub struct Plan {
     pub anneal: bool,
     /// How the next generation comes about.
     pub strategy: Strategy,
+    /// Keep to networks that behave differently, instead of to the best alone.
+    #[serde(default)]
+    pub diverse: bool,
 }
 
 impl Default for Plan {
@@ -50,6 +53,7 @@ impl Default for Plan {
             migrants: 0.1,
             anneal: true,
             strategy: Strategy::Genetic,
+            diverse: false,
         }
     }
 }
@@ -61,6 +65,9 @@ pub struct PlanError(String);
 
 /// More networks than fit into memory with room to spare: each may be 240 kB.
 const MOST_NETWORKS: usize = 20_000;
+
+/// One in so many of an island's networks lives on in a diverse search.
+const DIVERSE_ELITES: usize = 4;
 
 impl Plan {
     /// A population of `networks`, spread over islands as the default's is.
@@ -81,10 +88,16 @@ impl Plan {
         self.islands * self.per_island
     }
 
+    /// Networks of an island that live on as they are: of those that behave differently a few, or only one of them would be safe.
+    pub(crate) fn elites(&self) -> usize {
+        let several = if self.diverse { self.per_island.div_ceil(DIVERSE_ELITES) } else { 0 };
+        self.elite.max(several)
+    }
+
     /// Networks of an island's next generation that have two parents.
     pub(crate) fn crossovers(&self) -> usize {
         let wanted = (self.crossover * self.per_island as f64).round() as usize;
-        wanted.min(self.per_island.saturating_sub(self.elite))
+        wanted.min(self.per_island.saturating_sub(self.elites()))
     }
 
     /// Networks that leave an island when it is time.

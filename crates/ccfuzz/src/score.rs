@@ -51,15 +51,19 @@ pub enum Aim {
     StallTime,
     /// What `score.expression` of the scenario says.
     Expression,
+    /// Any of the first three, whichever is worst: what is not used, delay, or loss, each from 0 to 1. For searches that keep to
+    /// several behaviours.
+    Any,
 }
 
 impl Aim {
     /// All of them, by the names people write.
-    pub const ALL: [(&'static str, Aim); 7] = [
+    pub const ALL: [(&'static str, Aim); 8] = [
         ("low-throughput", Aim::LowThroughput),
         ("high-delay", Aim::HighDelay),
         ("loss", Aim::Loss),
         ("unfairness", Aim::Unfairness),
+        ("any", Aim::Any),
         ("frame-delay", Aim::FrameDelay),
         ("stall-time", Aim::StallTime),
         ("expression", Aim::Expression),
@@ -111,7 +115,7 @@ impl Default for Weights {
 }
 
 /// A genome's score and what it is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// What networks are ranked by.
     pub total: f64,
@@ -130,6 +134,12 @@ pub struct Score {
     /// What the network costs the reference controller that it costs least; 0 without any.
     #[serde(default)]
     pub hardship: f64,
+    /// Share of the flow's packets that the bottleneck dropped.
+    #[serde(default)]
+    pub loss: f64,
+    /// The tenth percentile of one-way delay above propagation, in units of 100 ms.
+    #[serde(default)]
+    pub delay: f64,
 }
 
 impl Score {
@@ -168,6 +178,10 @@ impl Yardstick<'_> {
             Aim::HighDelay => delay(flow, self.propagation),
             Aim::Loss => flow.link.loss(),
             Aim::Unfairness => 1.0 - worst(fairness(metered, from)),
+            Aim::Any => {
+                let unused = 1.0 - worst(shares(metered, flow, from));
+                unused.max(delay(flow, self.propagation).min(1.0)).max(flow.link.loss())
+            }
             Aim::FrameDelay => {
                 let mut delays = frame_delays(metered, self.life);
                 delays.sort_unstable_by(f64::total_cmp);
@@ -208,6 +222,8 @@ pub fn score(metered: &Metered, by: &Yardstick<'_>, (genome, space): (&Genome, &
         cross_dropped: dropped as u32,
         timeouts: metered.flows[0].tcp.map_or(0, |tcp| tcp.timeouts as u32),
         hardship: 0.0,
+        loss: metered.flows[0].link.loss(),
+        delay: delay(&metered.flows[0], by.propagation),
     }
 }
 
@@ -333,6 +349,7 @@ mod tests {
         let both = metered(vec![one, flow(vec![100; 10])], vec![0; 10]);
         assert_eq!(judge(&both, Aim::HighDelay).performance, 0.1);
         assert_eq!(judge(&both, Aim::Loss).performance, 0.25);
+        assert_eq!((judge(&both, Aim::Any).loss, judge(&both, Aim::Any).performance), (0.25, 0.25));
         let fair = judge(&both, Aim::Unfairness).performance;
         assert!((fair - (1.0 - 1.0 / 1.64)).abs() < 1e-9, "{fair}");
     }

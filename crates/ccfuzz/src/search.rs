@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use units::Rng;
 
+use crate::behaviour::cleared;
 use crate::genome::Genome;
 use crate::plan::{Plan, Strategy};
 use crate::score::Score;
@@ -13,6 +14,10 @@ use crate::target::Target;
 
 /// Worst networks of a generation whose mean is followed (figure 7.4d).
 const FOLLOWED: usize = 20;
+/// What counts as a finding does at least this much of the harm that the worst does.
+const HALF: f64 = 0.5;
+/// Findings that a search lists at most.
+const MOST_FINDINGS: usize = 20;
 /// A score that rises by less stands still (ccfuzz.md section 9: 1 %, here of the link or of 100 ms).
 pub const RISE: f64 = 0.01;
 
@@ -45,7 +50,8 @@ pub struct Report {
 pub struct Search {
     /// How it goes about it.
     pub plan: Plan,
-    /// Islands of scored networks, each from its best to its worst; empty before the first generation.
+    /// Islands of scored networks, each from its best to its worst; empty before the first generation. In a diverse search those that
+    /// behave like a better one come after all others.
     pub islands: Vec<Vec<Individual>>,
     /// Generations so far.
     pub generations: u32,
@@ -70,6 +76,19 @@ impl Search {
         bests.reduce(|best, other| if other.score.total > best.score.total { other } else { best })
     }
 
+    /// The best network of each behaviour, from the best on; at most 20. Those that do less than half as much harm as the best, beyond
+    /// what `calm` scores without any disturbance, are no findings.
+    pub fn findings(&self, target: &Target) -> Vec<&Individual> {
+        let goal = |one: &Individual| one.score.goal(&target.weights);
+        let mut all: Vec<&Individual> = self.islands.iter().flatten().collect();
+        all.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
+        let (mut found, _) = cleared(all, |one| &one.score);
+        let most = found.iter().map(|one| goal(one)).fold(f64::NEG_INFINITY, f64::max);
+        found.retain(|one| goal(one) >= target.calm() + HALF * (most - target.calm()));
+        found.truncate(MOST_FINDINGS);
+        found
+    }
+
     /// Breeds and scores the next generation on so many threads; the result does not depend on their number. `visitors` take the
     /// place of the first ones of the first generation; `progress` is told how many are done.
     pub fn step(
@@ -88,7 +107,9 @@ impl Search {
         let mut scored =
             genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
         let sizes = vec![self.plan.per_island; self.plan.islands];
-        self.islands = sizes.into_iter().map(|size| ranked(scored.by_ref().take(size).collect())).collect();
+        let diverse = self.plan.diverse;
+        self.islands =
+            sizes.into_iter().map(|size| ranked(scored.by_ref().take(size).collect(), diverse)).collect();
         self.evaluations += fresh as u64;
         self.generations += 1;
         let report = self.report(fresh);
@@ -152,13 +173,14 @@ impl Search {
             let mut island = std::mem::take(&mut self.islands[goal]);
             island.truncate(self.plan.per_island - count);
             island.extend(migrants);
-            self.islands[goal] = ranked(island);
+            self.islands[goal] = ranked(island, self.plan.diverse);
         }
     }
 
     fn children(&self, target: &Target, index: usize) -> Vec<Genome> {
         let island = &self.islands[index];
-        let Plan { elite, per_island, anneal, strategy, .. } = self.plan;
+        let Plan { per_island, anneal, strategy, .. } = self.plan;
+        let elite = self.plan.elites();
         let mode = target.mode;
         // A service has one parent (section 7.3.2).
         let two_parents = if mode.traffic || mode.loss { self.plan.crossovers() } else { 0 };
@@ -182,10 +204,15 @@ impl Search {
     }
 }
 
-/// Best first; among equals the one bred first.
-fn ranked(mut island: Vec<Individual>) -> Vec<Individual> {
+/// Best first; among equals the one bred first. If `diverse`, the best of each behaviour before all others.
+fn ranked(mut island: Vec<Individual>, diverse: bool) -> Vec<Individual> {
     island.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
-    island
+    if !diverse {
+        return island;
+    }
+    let (mut best, rest) = cleared(island, |one| &one.score);
+    best.extend(rest);
+    best
 }
 
 /// A rank, from 0: each with a probability of one over its number from 1 (section 7.3.5).
@@ -243,6 +270,7 @@ pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::behaviour::Behaviour;
     use crate::target::Preset;
     use lab::scenario::Scenario;
     use std::path::Path;
@@ -299,6 +327,22 @@ mod tests {
             best = report.best.total;
         }
         assert_eq!(search.best().unwrap().score.total, best);
+    }
+
+    #[test]
+    fn a_diverse_search_keeps_what_behaves_differently() {
+        let target = short("traffic");
+        let plan = Plan { diverse: true, ..small() };
+        let (one, many) = (searched(&target, plan, 8, 1), searched(&target, plan, 8, 3));
+        assert_eq!(one.islands, many.islands);
+        let found: Vec<Behaviour> =
+            one.findings(&target).iter().map(|found| Behaviour::of(&found.score)).collect();
+        assert!(!found.is_empty());
+        for (place, behaviour) in found.iter().enumerate() {
+            assert!(!found[..place].iter().any(|better| better.is_like(behaviour)), "{found:?}");
+        }
+        let first = one.best().unwrap().score.total;
+        assert!(one.islands.iter().flatten().all(|other| other.score.total <= first));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use lab::expression::Expression;
 use lab::run::{LabError, Metered, Overlay, meter, meter_frames};
+use lab::scenario::patch::set;
 use lab::scenario::{Scenario, Supply};
+use toml::Table;
 use units::{Span, Time};
 
 use crate::genome::{Genome, Mode, Space};
@@ -53,6 +55,8 @@ pub struct Target {
     expression: Option<Expression>,
     /// Controllers that a network must be bearable for.
     references: Vec<Reference>,
+    /// The score without any disturbance.
+    calm: f64,
 }
 
 /// The scenario under a controller that the one under test is compared with.
@@ -96,12 +100,19 @@ impl Target {
         }
         let expression = (aim == Aim::Expression).then(|| read_expression(&scenario)).transpose()?;
         let references = Vec::new();
+        let calm = 0.0;
         let target =
-            Target { scenario, mode, aim, weights, space, life, propagation, expression, references };
+            Target { scenario, mode, aim, weights, space, life, propagation, expression, references, calm };
         target.try_out()?;
         let names = target.scenario.score.reference.iter();
         let references = names.map(|cc| target.reference(cc)).collect::<Result<_, _>>()?;
-        Ok(Target { references, ..target })
+        let calm = target.evaluate(&Genome::default()).goal(&target.weights);
+        Ok(Target { references, calm, ..target })
+    }
+
+    /// What the flow scores without any disturbance: what a network does to it is what it scores beyond that.
+    pub fn calm(&self) -> f64 {
+        self.calm
     }
 
     /// A run without any disturbance, so that later ones have nothing to complain of.
@@ -171,6 +182,20 @@ impl Target {
         let metered = meter(&self.scenario, &genome.overlay(&self.space), WINDOW);
         let metered = metered.expect("the trial run went well");
         shares(&metered, &metered.flows[0], self.life.from)
+    }
+
+    /// The same with fields of its scenario changed, such as `flow[1].stack`.
+    ///
+    /// # Errors
+    /// [`TargetError`] if there is no such field, or its value can't be taken.
+    pub fn with_fields(&self, fields: &[(&str, &str)]) -> Result<Target, TargetError> {
+        let mut table: Table = self.scenario.text.parse().expect("a scenario was read from this text");
+        for (field, value) in fields {
+            set(&mut table, field, (*value).into()).map_err(TargetError::Unsuitable)?;
+        }
+        let text = toml::to_string(&table).expect("a table can be written");
+        let scenario = Scenario::parse(&text, &self.scenario.file).map_err(LabError::from)?;
+        Target::new(scenario, self.mode, self.aim, self.weights)
     }
 
     /// The same with another controller in the place of the first flow's.
@@ -290,6 +315,15 @@ pub const PRESETS: &[Preset] = &[
         seconds: 10,
         mode: "traffic",
         aim: Aim::HighDelay,
+    },
+    Preset {
+        name: "bbr-faults",
+        summary: "BBR with all its faults over a TCP with its own: for a search that keeps several findings",
+        cc: "bbr:round_guard=off,stale_samples=on",
+        flow: TCP,
+        seconds: 10,
+        mode: "traffic",
+        aim: Aim::Any,
     },
     Preset {
         name: "video",

@@ -48,7 +48,7 @@ pub struct Run {
     /// What is varied: link, traffic, loss, or several joined by +; the target's own, or traffic
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
-    /// What is sought: low-throughput, high-delay, loss, unfairness, of video frame-delay, stall-time, or the file's own expression; the
+    /// What is sought: low-throughput, high-delay, loss, unfairness, any, of video frame-delay, stall-time, or the file's own expression; the
     /// target's own, or low-throughput
     #[arg(long, value_name = "SCORE")]
     pub score: Option<Aim>,
@@ -84,6 +84,10 @@ pub struct Run {
     /// Draw every generation afresh but for the best: what the genetic search is compared with
     #[arg(long)]
     pub random: bool,
+    /// Keep several findings that behave differently, instead of the best alone: the best of each behaviour lives on, and is written to
+    /// DIR/findings
+    #[arg(long, conflicts_with = "random")]
+    pub diverse: bool,
     /// Count no cost of cross packets: the search then has no reason to use few
     #[arg(long)]
     pub free: bool,
@@ -94,7 +98,7 @@ pub struct Run {
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub out: Option<PathBuf>,
     /// Go on with the search in this folder, with its own target, mode, score, seed and sizes
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "cc", "mode", "score", "expression", "reference", "duration", "random", "free"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "cc", "mode", "score", "expression", "reference", "duration", "random", "diverse", "free"])]
     pub resume: Option<PathBuf>,
     /// Runs at the same time; as many as there are processors if left out. Results do not depend on it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
@@ -108,16 +112,22 @@ pub struct Run {
 #[command(after_help = "\
 Example:
   framewire fuzz shrink out/fuzz/bbr-delay-1                    writes out/fuzz/bbr-delay-1/shrunk, a finding like the one it came from
-  framewire fuzz shrink out/fuzz/bbr-delay-1 --least 0.5        it may lose more, but not this")]
+  framewire fuzz shrink out/fuzz/bbr-delay-1 --least 0.5        it may lose more, but not this
+  framewire fuzz shrink out/fuzz/cubic-burst-1 --gone cubic     what is left must not show under cubic
+
+The same is shown where nine tenths of the harm are left: of what the network scores beyond the same run without it.")]
 pub struct Shrink {
     /// Folder of a finding or of a search
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// What the score, without what the network costs, must still be; 0.05 less than it is if left out
+    /// What the score, without what the network costs, must still be; nine tenths of the harm if left out
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub least: Option<f64>,
+    /// A controller under which it does not show, and must not when it is shrunk
+    #[arg(long, value_name = "CC")]
+    pub gone: Vec<CcList>,
     /// Runs at most
-    #[arg(long, default_value_t = 4000)]
+    #[arg(long, default_value_t = 10_000)]
     pub budget: usize,
     /// Folder for what is left; DIR/shrunk if left out
     #[arg(long, value_name = "DIR")]

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use ccfuzz::Target;
 use ccfuzz::finding::{self, Expectation, Finding, Replayed};
-use ccfuzz::shrink::Shrinking;
+use ccfuzz::shrink::{Shrinking, bursts};
 use serde_json::{Value, json};
 
 use super::args::{Keep, Replay, Shrink};
@@ -12,7 +13,10 @@ use crate::failure::Failure;
 use crate::output;
 use crate::simulate::can_make_folder;
 use crate::table::Table;
+use crate::values::CcList;
 
+/// Bursts that a reader can take in.
+const MOST_SHOWN: usize = 50;
 /// Where kept findings are.
 const KEPT: &str = "findings";
 
@@ -22,7 +26,13 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
     let out = args.out.clone().unwrap_or_else(|| args.folder.join("shrunk"));
     can_make_folder(&out)?;
     let bar = output::progress(args.budget as u64, "shrinking");
-    let how = Shrinking { least: args.least, budget: args.budget, threads: threads(args.threads) };
+    let other = |cc: &CcList| {
+        let cc = cc.only().map_err(Failure::Input)?;
+        found.target.with_cc(cc).map_err(Failure::input)
+    };
+    let gone = args.gone.iter().map(other).collect::<Result<Vec<Target>, Failure>>()?;
+    let threads = threads(args.threads);
+    let how = Shrinking { least: args.least, gone: &gone, budget: args.budget, threads };
     let progress = |done: usize| bar.set_position(done as u64);
     let shrunk = ccfuzz::shrink::shrink(&found.target, &found.genome, how, &progress);
     bar.finish_and_clear();
@@ -33,10 +43,8 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
             json!({ "cross": found.genome.cross.len(), "outages": found.genome.outages.len(),
                     "score": found.record.score, "goal": found.goal() })
         };
-        output::json(
-            &json!({ "before": of(&found), "after": of(&smaller), "evaluations": shrunk.evaluations,
-                              "folder": out }),
-        );
+        output::json(&json!({ "before": of(&found), "after": of(&smaller), "least": shrunk.least,
+                              "evaluations": shrunk.evaluations, "folder": out }));
         return Ok(());
     }
     let mut table = Table::new(["", "cross packets", "outages", "score without cost"]);
@@ -45,6 +53,15 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
         table.row([name.to_owned(), cross.to_string(), outages.to_string(), format!("{:.3}", found.goal())]);
     }
     print!("{table}");
+    let left = bursts(&smaller.genome);
+    if left.len() <= MOST_SHOWN {
+        let mut table = Table::new(["at", "cross packets"]);
+        for (at, packets) in left {
+            table.row([format!("{:.3} s", f64::from(at) / 1e6), packets.to_string()]);
+        }
+        print!("{table}");
+    }
+    println!("the same: a score without cost of {:.3} or more", shrunk.least);
     println!("{} runs; replay: framewire run {}", shrunk.evaluations, out.join("scenario.toml").display());
     Ok(())
 }

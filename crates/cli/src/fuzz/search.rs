@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ccfuzz::finding::Finding;
-use ccfuzz::{Aim, Plan, Preset, Report, Search, Strategy, Target, Weights, checkpoint};
+use ccfuzz::{Aim, Individual, Plan, Preset, Report, Search, Strategy, Target, Weights, checkpoint, faults};
 use lab::scenario::Scenario;
 use lab::scenario::patch::set;
 use serde_json::{Value, json};
@@ -58,14 +58,19 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     let found = Finding::read(&out).map_err(Failure::work)?;
+    let several = several(&search, &target, &out)?;
     if let Some(folder) = &args.corpus {
         corpus::add(folder, &found)?;
     }
     let took = begun.elapsed().as_secs_f64();
     if args.format.json {
-        output::json(&summary(&search, &found, &history, &out, took));
+        let several: Vec<Value> = several.iter().map(Kept::json).collect();
+        let mut summary = summary(&search, &found, &history, &out, took);
+        summary["findings"] = several.into();
+        output::json(&summary);
     } else {
         print(&search, &found, &history, &out, took);
+        print_several(&several);
     }
     Ok(())
 }
@@ -93,7 +98,7 @@ fn begin(args: &Run) -> Result<(Search, Target, PathBuf), Failure> {
         return Err(Failure::Input(what));
     }
     make_folder(&out)?;
-    Ok((Search::new(Plan { seed: args.seed, strategy, ..plan }), target, out))
+    Ok((Search::new(Plan { seed: args.seed, strategy, diverse: args.diverse, ..plan }), target, out))
 }
 
 fn target(args: &Run) -> Result<Target, Failure> {
@@ -164,6 +169,60 @@ fn is_enough(args: &Run, search: &Search, target: &Target) -> bool {
 fn finding(search: &Search, target: &Target, report: &Report) -> Finding {
     let genome = search.best().expect("a generation has a best").genome.clone();
     Finding::new(target.clone(), genome, search.plan.seed, report.generation, search.evaluations)
+}
+
+/// One of the findings of a diverse search.
+struct Kept {
+    folder: PathBuf,
+    finding: Finding,
+    /// The target's known faults that it shows.
+    faults: Vec<&'static str>,
+}
+
+impl Kept {
+    fn json(&self) -> Value {
+        json!({ "folder": self.folder, "score": self.finding.record.score, "goal": self.finding.goal(),
+                "faults": self.faults })
+    }
+}
+
+/// Writes the findings of a diverse search, each as a folder of its own, in the place of those of earlier generations.
+fn several(search: &Search, target: &Target, out: &Path) -> Result<Vec<Kept>, Failure> {
+    if !search.plan.diverse {
+        return Ok(Vec::new());
+    }
+    let folder = out.join("findings");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(Failure::work)?;
+    }
+    let fixed = faults::of(target).map_err(Failure::work)?;
+    let keep = |(place, found): (usize, &Individual)| {
+        let genome = found.genome.clone();
+        let faults = faults::shown(target, &fixed, &genome);
+        let generation = search.generations.saturating_sub(1);
+        let finding = Finding::new(target.clone(), genome, search.plan.seed, generation, search.evaluations);
+        let folder = folder.join(format!("{:02}", place + 1));
+        finding.write(&folder).map_err(Failure::work)?;
+        Ok(Kept { folder, finding, faults })
+    };
+    search.findings(target).into_iter().enumerate().map(keep).collect()
+}
+
+fn print_several(several: &[Kept]) {
+    if several.is_empty() {
+        return;
+    }
+    let mut table =
+        Table::new(["finding", "score", "used", "stall", "loss", "delay", "timeouts", "cross", "faults"]);
+    for kept in several {
+        let score = &kept.finding.record.score;
+        let name = kept.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let figures =
+            [score.total, score.used, score.stall, score.loss, score.delay].map(|x| format!("{x:.3}"));
+        let rest = [score.timeouts.to_string(), score.cross.to_string(), kept.faults.join(", ")];
+        table.row([name].into_iter().chain(figures).chain(rest));
+    }
+    print!("{table}");
 }
 
 fn summary(search: &Search, found: &Finding, history: &[Report], out: &Path, took: f64) -> Value {

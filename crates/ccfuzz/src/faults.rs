@@ -1,0 +1,93 @@
+//! Which of a target's known faults a network shows: one without which it does no more than half the harm.
+//!
+//! ```text
+//! harm = score without its cost - the same without any disturbance;   shown: harm(fixed) <= harm / 2
+//! ```
+
+use crate::genome::Genome;
+use crate::target::{Target, TargetError};
+
+/// A fault that takes away more than this share of the harm when it is fixed is what a network shows.
+const EXPLAINED: f64 = 0.5;
+
+/// A known fault of a target that comes along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The target.
+    pub target: &'static str,
+    /// What it is called.
+    pub name: &'static str,
+    /// What the target's scenario says instead where it is fixed, and nothing else is.
+    pub fix: &'static [(&'static str, &'static str)],
+}
+
+const CC: &str = "flow[1].cc";
+const STACK: &str = "flow[1].stack";
+
+/// Faults whose fixes can be switched on one at a time.
+pub const FAULTS: &[Fault] = &[
+    Fault { target: "cubic-burst", name: "slow start past ssthresh", fix: &[(CC, "cubic")] },
+    Fault { target: "cubic-burst", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
+    Fault { target: "reno-low-rate", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
+    Fault { target: "bbr-delay", name: "round trip never seen", fix: &[(CC, "bbr:min_rtt_window=2s")] },
+    Fault {
+        target: "bbr-faults",
+        name: "round trip never seen",
+        fix: &[(CC, "bbr:round_guard=off,stale_samples=on,min_rtt_window=2s")],
+    },
+    Fault {
+        target: "bbr-faults",
+        name: "policer suspected",
+        fix: &[(CC, "bbr:round_guard=off,stale_samples=on,policer=off")],
+    },
+    Fault { target: "bbr-faults", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
+    Fault { target: "bbr-faults", name: "rounds end early", fix: &[(CC, "bbr:stale_samples=on")] },
+    Fault { target: "bbr-faults", name: "samples go stale", fix: &[(CC, "bbr:round_guard=off")] },
+];
+
+/// A target's known faults, each with the target without it.
+///
+/// # Errors
+/// [`TargetError`] if a fix can't be made to what is tested.
+pub fn of(target: &Target) -> Result<Vec<(Fault, Target)>, TargetError> {
+    let known = FAULTS.iter().filter(|fault| fault.target == target.scenario.name);
+    known.map(|fault| Ok((*fault, target.with_fields(fault.fix)?))).collect()
+}
+
+/// Names of the faults that a network shows; none if it does no harm.
+pub fn shown(target: &Target, fixed: &[(Fault, Target)], genome: &Genome) -> Vec<&'static str> {
+    let harm = |target: &Target| target.evaluate(genome).goal(&target.weights) - target.calm();
+    let whole = harm(target);
+    if whole <= 0.0 {
+        return Vec::new();
+    }
+    let explains = |(_, fixed): &&(Fault, Target)| harm(fixed) <= EXPLAINED * whole;
+    fixed.iter().filter(explains).map(|(fault, _)| fault.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Finding;
+    use crate::target::Preset;
+    use std::path::Path;
+
+    #[test]
+    fn every_fault_has_a_target_and_a_fix_that_can_be_made() {
+        for fault in FAULTS {
+            let target = Preset::find(fault.target).expect(fault.target).target();
+            assert!(of(&target).unwrap().iter().any(|(other, _)| other == fault), "{}", fault.name);
+        }
+        let other = Preset::find("bbr-stall").unwrap().target();
+        assert!(of(&other).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_kept_finding_shows_its_fault() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../findings/cubic-burst");
+        let found = Finding::read(&folder).unwrap();
+        let fixed = of(&found.target).unwrap();
+        assert!(shown(&found.target, &fixed, &found.genome).contains(&"slow start past ssthresh"));
+        assert!(shown(&found.target, &fixed, &Genome::default()).is_empty());
+    }
+}
