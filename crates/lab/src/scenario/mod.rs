@@ -8,6 +8,7 @@
 //! ```
 
 mod check;
+mod encoder;
 mod error;
 pub mod patch;
 mod text;
@@ -21,6 +22,7 @@ use netsim::QueueSpec;
 use serde::Deserialize;
 use units::{Bytes, Rate, Rng, Span};
 
+pub use encoder::{Behaviour, Encoder, EncoderKind, SYNTHETIC};
 pub use error::ScenarioError;
 pub use text::{PacketLimit, PictureSize, RandomLoss, Share};
 
@@ -289,110 +291,6 @@ pub struct Flow {
     #[serde(default)]
     pub encoder: Encoder,
 }
-
-/// Which encoder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EncoderKind {
-    /// The model: frame sizes and qualities from a recorded table, no pictures.
-    #[default]
-    Model,
-    /// OpenH264 over real pictures.
-    H264,
-    /// libvpx over real pictures, where it was built in (feature `vpx`).
-    Vp8,
-}
-
-/// What the model starts from; single parameters change it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Behaviour {
-    /// Every frame is exactly as large as it should be.
-    #[default]
-    Perfect,
-    /// As the encoder behaved that the table was recorded from.
-    #[serde(alias = "openh264")]
-    Recorded,
-}
-
-/// A flow's encoder.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Encoder {
-    /// Model or codec.
-    pub kind: EncoderKind,
-    /// Frames per second, 1 to 240; by default 60, and a clip's own rate.
-    pub fps: Option<f64>,
-    /// Time from capture to coded frame; by default the encoder's own.
-    #[serde(deserialize_with = "text::optional")]
-    pub latency: Option<Span>,
-    /// Model: the recorded clip its sizes and qualities come from.
-    pub table: String,
-    /// Model: what it starts from.
-    pub behaviour: Behaviour,
-    /// Model: time constant with which frame sizes follow the target, either way.
-    #[serde(deserialize_with = "text::optional")]
-    pub lag: Option<Span>,
-    /// Model: ... towards a higher target, ...
-    #[serde(deserialize_with = "text::optional")]
-    pub lag_up: Option<Span>,
-    /// ... and towards a lower one.
-    #[serde(deserialize_with = "text::optional")]
-    pub lag_down: Option<Span>,
-    /// Model: mean frame size over what was asked for.
-    pub bias: Option<f64>,
-    /// Model: largest excess of a frame, as a fraction.
-    pub overshoot: Option<f64>,
-    /// Model: largest shortfall of a frame, as a fraction.
-    pub undershoot: Option<f64>,
-    /// Model: how much the recorded content moves frame sizes; 0 not at all, 1 as recorded.
-    pub content: Option<f64>,
-    /// Model: standard deviation of the logarithm of frame sizes.
-    pub noise: Option<f64>,
-    /// Model: size of key frames relative to others.
-    pub key_ratio: Option<f64>,
-    /// Model: spans in which the content needs no more than a rate (a menu): `[["17s", "19s", "2mbit"]]`.
-    #[serde(deserialize_with = "text::triples")]
-    pub cap: Vec<(Span, Span, Rate)>,
-    /// Codec: a clip's path, relative to the scenario's folder, or `"synthetic"`. It repeats until the run ends.
-    pub clip: String,
-    /// Codec: picture size of the synthetic source (by default 1280x720), or to scale a clip to (needs ffmpeg).
-    #[serde(deserialize_with = "text::optional")]
-    pub size: Option<PictureSize>,
-    /// Codec: cut frames into slices that fit a packet each.
-    pub slices: bool,
-    /// Codec: burn each frame's number into its picture, and check that it is the one shown.
-    pub barcode: bool,
-}
-
-impl Default for Encoder {
-    fn default() -> Encoder {
-        Encoder {
-            kind: EncoderKind::Model,
-            fps: None,
-            latency: None,
-            table: "big_buck_bunny".to_owned(),
-            behaviour: Behaviour::Perfect,
-            lag: None,
-            lag_up: None,
-            lag_down: None,
-            bias: None,
-            overshoot: None,
-            undershoot: None,
-            content: None,
-            noise: None,
-            key_ratio: None,
-            cap: Vec::new(),
-            clip: SYNTHETIC.to_owned(),
-            size: None,
-            slices: false,
-            barcode: false,
-        }
-    }
-}
-
-/// The name of the synthetic source where a clip's path could stand.
-pub const SYNTHETIC: &str = "synthetic";
 
 /// The shape of cross traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
