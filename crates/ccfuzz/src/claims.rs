@@ -7,7 +7,7 @@
 //! | `search TARGET ...` | what a search found, and when |
 //! | `compare TARGET ... seeds=5` | medians of the best score, genetic and random, of as many simulations |
 //! | `thrift TARGET ... seeds=5` | medians of the best network's cross packets and harm, with and without the trace score |
-//! | `distinct TARGET ...` | known faults shown by the findings of a diverse search, and by the twenty best of one that is not |
+//! | `distinct TARGET ...` | ways to fail shown by the findings of a diverse search, and by the twenty best of one that is not |
 //!
 //! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `random`, `free`.
 
@@ -176,13 +176,14 @@ impl Errand {
         numbers([("cross", cross), ("harm", harm), ("free_cross", free_cross), ("free_harm", free_harm)])
     }
 
-    /// How many of the target's known faults a search comes upon: by its findings if it is diverse, by its best networks if it is not.
+    /// How many ways to fail a search comes upon: by its findings if it is diverse, by its best networks if it is not. Faults that a network
+    /// shows together are links of one chain, each of which breaks it when mended, and so one way.
     fn distinct(&self) -> Result<Numbers, String> {
         const BEST: usize = 20;
         let fixed = faults::of(&self.target).map_err(|error| error.to_string())?;
         let count = |genomes: Vec<&Genome>| {
-            let shown = genomes.iter().flat_map(|genome| faults::shown(&self.target, &fixed, genome));
-            shown.collect::<BTreeSet<&str>>().len() as f64
+            let shown = genomes.iter().map(|genome| faults::shown(&self.target, &fixed, genome));
+            shown.filter(|chain| !chain.is_empty()).collect::<BTreeSet<_>>().len() as f64
         };
         let (diverse, _) = self.run(Plan { diverse: true, ..self.plan });
         let found: Vec<&Genome> = diverse.findings(&self.target).iter().map(|one| &one.genome).collect();
