@@ -60,6 +60,8 @@ pub struct VideoStream {
     last_reference: Option<u32>,
     last_key: Option<u32>,
     key_wanted: bool,
+    /// From this frame on nothing can be decoded, until a key frame comes.
+    cut: Option<u32>,
     /// Rows of the frame that was last given to the encoder, where that is not the source's matter.
     height: Option<u16>,
     paused: bool,
@@ -81,6 +83,7 @@ impl VideoStream {
             last_reference: None,
             last_key: None,
             key_wanted: true,
+            cut: None,
             height: None,
             paused: false,
             ended: false,
@@ -133,14 +136,31 @@ impl VideoStream {
         self.ended && self.in_encoder.is_empty()
     }
 
-    /// The chain is broken: the next frame must stand alone.
+    /// A frame was given up that what waits is predicted from: the next one must stand alone.
     pub fn want_key(&mut self) {
-        self.key_wanted = true;
+        self.break_chain(self.outbox.current().map_or(self.next_frame, |frame| frame.info.frame));
     }
 
-    /// The receiver asks for a key frame after `after`; one sent since answers it.
+    /// Frame `after` can't be shown any more, or so its receiver says; a key frame encoded since answers it.
     pub fn key_requested(&mut self, after: u32) {
-        self.key_wanted |= self.last_key.is_none_or(|key| key <= after);
+        if self.last_key.is_none_or(|key| key <= after) {
+            self.break_chain(after);
+        }
+    }
+
+    fn break_chain(&mut self, from: u32) {
+        self.key_wanted = true;
+        self.cut = Some(self.cut.map_or(from, |cut| cut.min(from)));
+    }
+
+    /// Whether the chain is broken in front of all that waits, and no key frame has been encoded since.
+    pub fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Whether `frame` can't be decoded, whatever arrives of it.
+    pub fn is_useless(&self, frame: u32) -> bool {
+        self.cut.is_some_and(|cut| frame >= cut)
     }
 
     /// Captures one frame and, if planned, submits it. The next one comes an interval and `wander` later (arXiv 2207.11857
@@ -242,6 +262,7 @@ impl VideoStream {
             return;
         }
         self.key_wanted = false;
+        self.cut = self.cut.filter(|_| !key);
         counters.resized += u64::from(self.last_reference.is_some() && plan.height != self.height);
         self.height = plan.height;
         self.last_key = if key { Some(frame) } else { self.last_key };
@@ -291,7 +312,7 @@ impl VideoStream {
             self.awaited = None;
             if self.outbox.push(info, coded, now, room) {
                 counters.expired += 1;
-                self.key_wanted = true;
+                self.want_key();
             }
         }
     }

@@ -16,6 +16,7 @@ struct Diary(Vec<String>);
 /// Doubles its rate with every report and writes down what it was told.
 struct Scribe {
     rate: Rate,
+    window: Option<Bytes>,
     diary: Arc<Mutex<Diary>>,
 }
 
@@ -28,7 +29,8 @@ impl Controller for Scribe {
         self.rate = self.rate.mul_f64(2.0);
     }
     fn decision(&self) -> Decision {
-        Decision { pacing: Some(self.rate.mul_f64(2.0)), media: Some(self.rate), ..Decision::default() }
+        let (pacing, media) = (Some(self.rate.mul_f64(2.0)), Some(self.rate));
+        Decision { pacing, media, window: self.window, ..Decision::default() }
     }
 }
 
@@ -54,8 +56,13 @@ impl Encoder for Exact {
 }
 
 fn pair(diary: &Arc<Mutex<Diary>>) -> (Sender, Receiver) {
+    pair_within(diary, None)
+}
+
+/// The same under a window.
+fn pair_within(diary: &Arc<Mutex<Diary>>, window: Option<Bytes>) -> (Sender, Receiver) {
     let setup = Setup::default();
-    let controller = Box::new(Scribe { rate: Rate::from_mbps(1), diary: diary.clone() });
+    let controller = Box::new(Scribe { rate: Rate::from_mbps(1), window, diary: diary.clone() });
     let encoder = Box::new(Exact { diary: diary.clone(), ready: None });
     let video = Video { encoder, source: None, interval: Span::from_millis(20) };
     let sender = Sender::new(
@@ -140,6 +147,39 @@ fn losses_reach_recovery_and_are_sent_again() {
     assert!(diary.lock().unwrap().0.iter().any(|line| line.ends_with("lost [3]")));
     assert_eq!((sender.counters().lost, sender.counters().retransmissions), (1, 1));
     assert_eq!(receiver.counters().abandoned, 0);
+}
+
+#[test]
+fn what_a_lost_frame_makes_useless_is_dropped_and_the_key_frame_awaits_the_window() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    // A frame has 2500 bytes: the second one is half on its way when the window is full.
+    let (mut sender, mut receiver) = pair_within(&diary, Some(Bytes::new(4_000)));
+    let at = Time::from_millis;
+    let step = |sender: &mut Sender, receiver: &mut Receiver, ms: u64, heard: bool| {
+        sender.wake(at(ms));
+        carry(sender, receiver, at(ms), at(ms), |_| false);
+        receiver.wake(at(ms));
+        carry(receiver, sender, at(ms), at(ms), |_| !heard);
+    };
+    (0..50).for_each(|ms| step(&mut sender, &mut receiver, ms, false));
+    assert_eq!((sender.counters().encoded, sender.counters().expired), (3, 0), "two frames wait");
+    let request = wire::KeyFrameRequest { session: 1, stream: 0, sequence: 1, after: 0 };
+    let mut datagram = [0; 64];
+    let length = request.encode(&mut datagram);
+    sender.receive(at(50), &datagram[..length], RxMeta { length, ..RxMeta::default() });
+    let before = sender.counters().packets;
+    (50..150).for_each(|ms| step(&mut sender, &mut receiver, ms, false));
+    let shut = sender.counters();
+    assert_eq!(
+        (shut.encoded, shut.expired, shut.packets),
+        (3, 2, before),
+        "nothing leaves, nothing is coded"
+    );
+    // A probe for an answer opens the window.
+    (150..1_500).for_each(|ms| step(&mut sender, &mut receiver, ms, true));
+    let diary = diary.lock().unwrap();
+    let frames: Vec<&String> = diary.0.iter().filter(|line| line.starts_with("frame")).collect();
+    assert!(frames[3].ends_with("key true") && frames[4].ends_with("key false"), "{frames:?}");
 }
 
 #[test]

@@ -122,6 +122,8 @@ fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
         cc_rate: rate::cc_rate(&of_window, Span::from_secs_f64(srtt / 1e3), Rate::from_bps(1)),
         queued: Bytes::new(queued as u64),
         waited: Span::ZERO,
+        cut: false,
+        open: true,
         patience: Span::from_secs(1),
         limits: (Rate::from_bps(1), Rate::MAX),
         height: 0,

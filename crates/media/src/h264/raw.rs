@@ -8,11 +8,12 @@ use std::ptr::null_mut;
 
 use openh264_sys2::source::APILoader;
 use openh264_sys2::{
-    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE,
-    ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder, ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY,
-    MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE, SBitrateInfo, SEncParamExt, SFrameBSInfo, SLayerBSInfo,
-    SM_FIXEDSLCNUM_SLICE, SM_SINGLE_SLICE, SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument,
-    SSourcePicture, VIDEO_CODING_LAYER, WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
+    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE, ENCODER_OPTION_RC_MODE,
+    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder,
+    ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY, MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE,
+    RC_OFF_MODE, SBitrateInfo, SEncParamExt, SFrameBSInfo, SLayerBSInfo, SM_FIXEDSLCNUM_SLICE,
+    SM_SINGLE_SLICE, SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument, SSourcePicture,
+    VIDEO_CODING_LAYER, WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
 };
 
 use super::Complexity;
@@ -50,6 +51,7 @@ pub(super) struct Stream {
 pub(super) struct Handle {
     api: APILoader,
     encoder: *mut ISVCEncoder,
+    params: Box<SEncParamExt>,
     info: Box<SFrameBSInfo>,
     sliced: bool,
     width: usize,
@@ -133,7 +135,8 @@ impl Handle {
         }
         let sliced = settings.slice_bytes.is_some() || settings.threads > 1;
         let (width, height) = (settings.width, settings.height);
-        let mut handle = Handle { api, encoder, info: Box::default(), sliced, width, height };
+        let (params, info) = (Box::default(), Box::default());
+        let mut handle = Handle { api, encoder, params, info, sliced, width, height };
         // What goes wrong is returned, not printed.
         let mut quiet = WELS_LOG_QUIET;
         handle.set(ENCODER_OPTION_TRACE_LEVEL, &mut quiet).map_err(|code| ("SetOption", code))?;
@@ -142,14 +145,14 @@ impl Handle {
     }
 
     fn start(&mut self, settings: &Settings) -> Result<(), (&'static str, c_int)> {
-        let mut params = SEncParamExt::default();
+        let params = &raw mut *self.params;
         let (defaults, initialize) = (self.table().GetDefaultParams, self.table().InitializeExt);
         let (defaults, initialize) = defaults.zip(initialize).expect("OpenH264 has these functions");
         // SAFETY: `encoder` lives as long as `self`, `params` is a valid structure to write and read.
         unsafe {
-            ok(defaults(self.encoder, &raw mut params)).map_err(|code| ("GetDefaultParams", code))?;
-            fill(&mut params, settings);
-            ok(initialize(self.encoder, &raw const params)).map_err(|code| ("InitializeExt", code))
+            ok(defaults(self.encoder, params)).map_err(|code| ("GetDefaultParams", code))?;
+            fill(&mut *params, settings);
+            ok(initialize(self.encoder, params)).map_err(|code| ("InitializeExt", code))
         }
     }
 
@@ -175,6 +178,18 @@ impl Handle {
         let force = self.table().ForceIntraFrame.expect("OpenH264 has this function");
         // SAFETY: the object was started.
         ok(unsafe { force(self.encoder, true) })
+    }
+
+    /// Codes with this quantiser (0 to 51), whatever the rate, until told `None`. Setting all parameters anew is the only way to
+    /// change the quantiser; with nothing else changed the codec goes on where it is.
+    pub fn fix_quantiser(&mut self, quantiser: Option<c_int>) -> Result<(), c_int> {
+        let mode = if quantiser.is_some() { RC_OFF_MODE } else { RC_BITRATE_MODE };
+        if let Some(quantiser) = quantiser {
+            let mut params = *self.params;
+            params.sSpatialLayers[0].iDLayerQp = quantiser;
+            self.set(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, &mut params)?;
+        }
+        self.set(ENCODER_OPTION_RC_MODE, &mut { mode })
     }
 
     /// Encodes one picture of the configured size, captured `ms` milliseconds after the start.

@@ -253,3 +253,35 @@ fn the_cut_after_a_still_scene_is_a_key_frame_and_no_flood() {
     let budgets = f64::from(cut.size) * 8.0 / (2e6 * INTERVAL.as_secs_f64());
     assert!(budgets < 8.0, "{budgets}");
 }
+
+#[test]
+fn a_key_frame_is_held_to_its_bound_and_refined_without_a_flood() {
+    for slices in [None, Some(1_100)] {
+        held_to_its_bound(H264Config { slices, ..H264Config::new(1280, 720, INTERVAL) });
+    }
+}
+
+fn held_to_its_bound(config: H264Config) {
+    let bound = Size::new(16_000);
+    let (mut source, mut decoder) = (game(1280, 720, 1), H264Decoder::new().unwrap());
+    let coded = stream(config, 60, |i| Ask {
+        key: i == 0 || i == 15 || i == 30,
+        largest: (i == 30).then_some(bound),
+        ..ask(i, 2.0)
+    });
+    let sizes: Vec<u32> = coded.iter().map(|coded| coded.size).collect();
+    let psnr: Vec<f64> = coded
+        .iter()
+        .map(|coded| {
+            let seen = decoder.decode(&payload(coded)).unwrap().unwrap();
+            quality(&source.next_picture().unwrap(), &seen).unwrap().psnr_y
+        })
+        .collect();
+    println!("{sizes:?} bytes, {psnr:.1?} dB");
+    assert!(coded[15].key && u64::from(sizes[15]) > bound.get());
+    assert!(coded[30].key && u64::from(sizes[30]) <= bound.get());
+    assert_eq!(coded.iter().filter(|coded| coded.key).count(), 3);
+    // 2 Mbit/s are 8333 bytes a frame.
+    assert!(sizes[31..].iter().all(|size| *size < 3 * 8_333));
+    assert!(psnr[30] < psnr[29] - 2.0 && psnr[45] > psnr[30] + 2.0, "refined");
+}

@@ -2,7 +2,7 @@
 
 use units::{Rate, Span, Time};
 
-use super::{Entry, Plan, RateControl, View};
+use super::{Entry, Manner, Plan, RateControl, View};
 
 /// The encoder follows at once below this share of its bitrate ...
 const LOWER: f64 = 0.98;
@@ -12,7 +12,7 @@ const RAISE: f64 = 1.05;
 /// 200 ms the encoder climbs back before a queue has drained wherever frames have few packets (docs/reproduction.md); anything
 /// from 400 ms to a second gives the same delays.
 const SETTLE: Span = Span::from_millis(400);
-/// D of section 7: a queue at the sender is worked off over this long.
+/// D of section 7: a queue at the sender is worked off over this long. A key frame is a queue by itself, so none is larger.
 const DRAIN_OVER: Span = Span::from_millis(200);
 
 /// The registry's row.
@@ -53,7 +53,14 @@ impl Live {
 impl RateControl for Live {
     fn plan(&mut self, view: &View<'_>) -> Plan {
         let bitrate = self.filter(view.now, Live::advised(view));
-        Plan::new(bitrate, view.waited <= view.patience)
+        // A key frame that has to wait for the window might as well be of a later picture.
+        let encode = view.waited <= view.patience && (view.open || !view.cut);
+        let largest_key = Some(bitrate.bytes_in(DRAIN_OVER));
+        Plan { largest_key, ..Plan::new(bitrate, encode) }
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { flush: true, ..Manner::default() }
     }
 }
 
@@ -73,6 +80,8 @@ mod tests {
             cc_rate: Some(Rate::from_f64(mbps * 1e6)),
             queued: Bytes::ZERO,
             waited: Span::ZERO,
+            cut: false,
+            open: true,
             patience: Span::from_millis(100),
             limits: (Rate::from_kbps(300), Rate::from_mbps(100)),
             height: 0,

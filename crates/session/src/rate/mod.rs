@@ -34,6 +34,10 @@ pub struct View<'a> {
     pub queued: Bytes,
     /// How long the oldest of those has waited.
     pub waited: Span,
+    /// A frame has been given up that what follows is predicted from: nothing can be shown before this one, a key frame, arrives.
+    pub cut: bool,
+    /// The controller's window has room for a packet.
+    pub open: bool,
     /// The longest wait the session puts up with before it skips a frame.
     pub patience: Span,
     /// The session's lowest and highest media rate.
@@ -101,6 +105,9 @@ pub struct Manner {
     pub probe: Option<Span>,
     /// How long what waits may wait, and since when.
     pub limit: WaitLimit,
+    /// What can't be decoded any more, because a frame before it was given up, is dropped when the key frame is due that mends the
+    /// chain, and not repaired (libwebrtc's pacer: `keyframe_flushing`).
+    pub flush: bool,
     /// What is sent while there is nothing to send.
     pub dummies: Option<Dummies>,
 }
@@ -114,6 +121,7 @@ impl Default for Manner {
             even: false,
             probe: None,
             limit: WaitLimit::OfCapture(LONGEST_WAIT),
+            flush: false,
             dummies: None,
         }
     }

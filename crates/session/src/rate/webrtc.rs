@@ -119,6 +119,8 @@ mod tests {
                 cc_rate: Some(Rate::from_mbps(1)),
                 queued: Bytes::ZERO,
                 waited: Span::ZERO,
+                cut: false,
+                open: true,
                 patience: Span::from_millis(100),
                 limits: (Rate::from_kbps(30), Rate::from_mbps(12)),
                 height: 720,

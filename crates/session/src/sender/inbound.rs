@@ -142,6 +142,9 @@ impl Sender {
     pub(super) fn repair(&mut self, now: Time, stream: u8, frame: u32, index: u16) {
         let queue = self.pacer.rate().map_or(Span::ZERO, |rate| rate.time_to_send(self.repair_bytes()));
         let Some(video) = self.videos.get_mut(usize::from(stream)) else { return };
+        if self.manner.flush && video.is_useless(frame) {
+            return;
+        }
         let Some(last_sent) = video.outbox.last_sent(frame, index) else { return };
         let deadline = video.outbox.frame(frame).map_or(now, |out| out.info.deadline);
         let missing = Missing { stream, frame, index, class: video.outbox.class, last_sent, deadline };

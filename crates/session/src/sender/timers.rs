@@ -35,6 +35,7 @@ impl Sender {
 
     /// Asks the rate policy about a frame of stream number `index`.
     fn plan(&mut self, now: Time, index: usize, frame: u32) -> Plan {
+        self.flush(index);
         let mut departed = std::mem::take(&mut self.videos[index].outbox.departed);
         let view = self.rate_view(now, index, frame, &departed);
         let plan = self.policies.rate.plan(&view);
@@ -47,6 +48,15 @@ impl Sender {
             });
         }
         plan
+    }
+
+    /// Drops what waits of stream number `index` if it can't be decoded any more and the policy wants that.
+    fn flush(&mut self, index: usize) {
+        if self.manner.flush && self.videos[index].is_cut() {
+            self.counters.expired += self.videos[index].outbox.drop_waiting();
+            self.fresh[index] = 0;
+            self.repairs.retain(|&(stream, ..)| usize::from(stream) != index);
+        }
     }
 
     fn rate_view<'a>(
@@ -65,6 +75,8 @@ impl Sender {
             cc_rate: self.cc_rate(),
             queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
+            cut: self.videos[index].is_cut(),
+            open: self.window_allows(self.mtu()),
             patience: self.config.patience,
             limits: self.limits,
             height: self.config.picture.1,

@@ -197,6 +197,7 @@ impl RateControl for Vidaptive {
             even: parts.even,
             probe: (probe > Span::ZERO).then_some(probe),
             limit: if parts.resets { WaitLimit::OfOldest(reset) } else { WaitLimit::OfCapture(FOREVER) },
+            flush: false,
             dummies: parts.dummies.then_some(dummies),
         }
     }
@@ -231,6 +232,8 @@ mod tests {
             cc_rate: Some(Rate::from_mbps(4)),
             queued: Bytes::ZERO,
             waited: Span::ZERO,
+            cut: false,
+            open: true,
             patience: Span::from_millis(100),
             limits: (Rate::from_kbps(100), Rate::from_mbps(12)),
             height: 0,
