@@ -22,7 +22,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("dummy", "bytes of a dummy packet, 100B to the datagram's size (paper 200B)"),
     ("dummy_max", "no dummies above this rate (paper 12mbit)"),
     ("before", "none so long before a camera frame (paper 5ms)"),
-    ("after", "... and after it, until its packets are queued (5ms)"),
+    ("after", "... and after it, until its packets are queued (0ms)"),
     (
         "repeat",
         "dummies repeat packets of the last round trip instead of carrying nothing, on or off (paper off)",
@@ -101,9 +101,10 @@ pub struct Parts {
 }
 
 impl Params {
-    /// The paper's constants (sections 3.2 to 5.1). Three are ours: 5 ms after a camera frame, where the paper says "within a few
-    /// milliseconds"; half a second for a key frame, for a larger one could not leave before it is dropped; and the floor, without
-    /// which the first packet after an outage would be paced by a round trip of seconds.
+    /// The paper's constants (sections 3.2 to 5.1). It sends no dummies "within a few milliseconds of reading frames"; before them is
+    /// meant, as its second version says (arXiv 2309.16869v2 section 3.2). Two are ours: half a second for a key frame, for a larger
+    /// one could not leave before it is dropped; and the floor, without which the first packet after an outage would be paced by a
+    /// round trip of seconds.
     pub fn paper() -> Params {
         Params {
             search: Search { lambda: 0.5, tau: 0.033, least: 0.05, most: 1.0 },
@@ -116,7 +117,7 @@ impl Params {
             dummies: Dummies {
                 size: Bytes::new(200),
                 before: Span::from_millis(5),
-                after: Span::from_millis(5),
+                after: Span::ZERO,
                 most: Rate::from_mbps(12),
                 repeat: false,
             },
