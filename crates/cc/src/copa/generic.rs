@@ -20,7 +20,10 @@ use crate::parts::{Extremum, packet_rtts, window_rate};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 
 const OPTIONS: &[(&str, &str)] = &[
-    ("delta", "packets in the queue are about 1.25/delta, 0.004 to 4 (default 0.1); with mode switching the most"),
+    (
+        "delta",
+        "packets in the queue are about 1.25/delta, 0.004 to 4 (default 0.1); with mode switching the most",
+    ),
     ("auto", "mode switching, on (genericCC's auto:0.1) or off (its constant_delta:0.1); default on"),
 ];
 
@@ -54,10 +57,7 @@ pub struct Params {
 
 impl Params {
     fn read(options: &Options) -> Result<Params, OptionError> {
-        Ok(Params {
-            delta: options.number("delta", 0.1, 0.004..=4.0)?,
-            auto: options.switch("auto", true)?,
-        })
+        Ok(Params { delta: options.number("delta", 0.1, 0.004..=4.0)?, auto: options.switch("auto", true)? })
     }
 }
 
@@ -183,7 +183,9 @@ impl Controller for Generic {
     }
 
     fn decision(&self) -> Decision {
-        let window = Bytes::new((self.window * self.datagram) as u64);
+        // A packet leaves while fewer than W are out: what is out is W rounded up, not down. That packet decides how far alone it
+        // swings: to 60 ms on 20 Mbit/s and 40 ms, or to 40.
+        let window = Bytes::new((self.window.ceil() * self.datagram) as u64);
         let standing = self.rtts.standing().unwrap_or(FIRST_RTT);
         // Until the probes are back the first window is spread over the round trip.
         let gain = if self.acked < PROBES { 1.0 } else { PACING_GAIN };
@@ -284,7 +286,9 @@ impl Mode {
         let oldest = now.saturating_sub(rtts.smoothed.mul_f64(RTTS));
         self.largest.insert(now, rtts.latest, oldest);
         self.smallest.insert(now, rtts.latest, oldest);
-        if let (Some(least), Some(smallest), Some(largest)) = (rtts.least(), self.smallest.get(), self.largest.get()) {
+        if let (Some(least), Some(smallest), Some(largest)) =
+            (rtts.least(), self.smallest.get(), self.largest.get())
+        {
             // Deviation: above, not at least. Round trips that are all alike are an empty queue; the program, whose clock
             // always wavers, never sees such.
             self.competitive = smallest - least > (largest - least).mul_f64(NEARLY_EMPTY);
@@ -313,5 +317,167 @@ impl Mode {
         } else {
             self.inverse = self.default_inverse;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::tests::{acked, lost, report};
+    use crate::{Acked, FrameTag};
+
+    /// genericCC on a path of 40 ms, a packet acknowledged every millisecond.
+    struct Path {
+        copa: Generic,
+        now: Time,
+    }
+
+    impl Path {
+        fn new(auto: bool) -> Path {
+            let setup = Setup { mtu: 1000, ..Setup::default() };
+            let copa = Generic::new(Params { delta: 0.1, auto }, &setup);
+            let mut path = Path { copa, now: Time::from_secs(1) };
+            let sent = Sent {
+                now: path.now,
+                packet: 0,
+                size: 1000,
+                frame: None,
+                in_flight: Bytes::new(1000),
+                app_limited: false,
+            };
+            path.copa.on_sent(&sent);
+            path
+        }
+
+        /// Past the probes and slow start, with a window of `window` packets.
+        fn settled(auto: bool, window: f64) -> Path {
+            let mut path = Path::new(auto);
+            (0..20).for_each(|_| path.ack(40, 0));
+            (path.copa.slow_start, path.copa.window) = (false, window);
+            (path.copa.step, path.copa.step.compared_at) = (Step::default(), path.now);
+            path
+        }
+
+        /// A packet with a round trip of `rtt` ms, after `losses` packets that were lost.
+        fn ack(&mut self, rtt: i64, losses: u64) {
+            self.now += Span::from_millis(1);
+            let now = self.now;
+            self.copa.used_at = Some(now);
+            let sent_at = now - Span::from_millis(rtt);
+            let arrived_at = Some((now - Span::from_millis(20)).on_wire());
+            let acks = [Acked { sent_at, arrived_at, ..acked(9, 1000) }];
+            let gone: Vec<_> = (0..losses).map(|packet| lost(packet, 1000)).collect();
+            let latest_rtt = Some(Span::from_millis(rtt));
+            self.copa.on_feedback(&Report { now, latest_rtt, ..report(&acks, &gone) });
+        }
+    }
+
+    #[test]
+    fn nothing_is_decided_before_the_probes_are_back() {
+        let mut path = Path::new(false);
+        (0..19).for_each(|_| path.ack(40, 0));
+        assert_eq!(path.copa.window, 10.0);
+        path.ack(40, 0);
+        assert_eq!(path.copa.window, 11.0);
+    }
+
+    #[test]
+    fn the_velocity_doubles_from_the_first_round_trip_on() {
+        let mut path = Path::settled(false, 100.0);
+        let mut seen = Vec::new();
+        // A little more than a round trip each: 41 acknowledgements.
+        for _ in 0..4 {
+            (0..40).for_each(|_| path.ack(40, 0));
+            seen.push(path.copa.step.velocity);
+        }
+        assert_eq!(seen, [1.0, 2.0, 4.0, 8.0]);
+        // A queue of 30 ms asks for 10 packets per 30 ms: down, and a velocity of one at the next comparison but one.
+        (0..160).for_each(|_| path.ack(70, 0));
+        assert!(!path.copa.step.was_up && path.copa.step.velocity < 8.0, "{:?}", path.copa.step);
+    }
+
+    #[test]
+    fn a_step_is_at_most_a_packet_and_halves_on_the_way() {
+        let mut step = Step { velocity: 64.0, ..Step::default() };
+        let velocities = [0; 4].map(|_| step.take(true, Time::ZERO, Span::from_millis(40), 10.0));
+        assert_eq!(velocities, [32.0, 16.0, 8.0, 8.0]);
+    }
+
+    #[test]
+    fn a_balanced_round_trip_turns_the_direction() {
+        let mut step = Step { velocity: 4.0, ..Step::default() };
+        step.compare();
+        assert_eq!((step.velocity, step.was_up), (1.0, false));
+        (step.velocity, step.balance) = (3.5, -1);
+        step.compare();
+        assert_eq!((step.velocity, step.was_up), (6.0, false));
+    }
+
+    #[test]
+    fn one_over_delta_grows_by_one_a_round_trip_and_halves_with_every_report_of_losses() {
+        let mut path = Path::settled(true, 100.0);
+        // Round trips of 50 to 56 ms: never within a tenth of the largest queue.
+        for n in 0..220 {
+            path.ack(50 + n % 7, 0);
+        }
+        assert!(path.copa.mode.competitive);
+        let grown = 1.0 / path.copa.delta();
+        for n in 0..110 {
+            path.ack(50 + n % 7, 0);
+        }
+        assert!((1.0..=3.0).contains(&(1.0 / path.copa.delta() - grown)), "{grown}");
+        path.copa.mode.inverse = 80.0;
+        path.ack(50, 1);
+        path.ack(51, 1);
+        assert!((20.0..=21.0).contains(&(1.0 / path.copa.delta())));
+        (0..10).for_each(|_| path.ack(50, 1));
+        assert_eq!(path.copa.delta(), 0.1, "never above the default");
+    }
+
+    #[test]
+    fn a_nearly_empty_queue_ends_the_competition() {
+        let mut path = Path::settled(true, 100.0);
+        (0..300).for_each(|n| path.ack(50 + n % 7, 0));
+        assert!(path.copa.mode.competitive && path.copa.delta() < 0.1);
+        path.ack(41, 0);
+        assert!(!path.copa.mode.competitive);
+        assert_eq!(path.copa.delta(), 0.1);
+        assert!((0..300).all(|_| {
+            path.ack(40, 0);
+            !path.copa.mode.competitive
+        }));
+    }
+
+    #[test]
+    fn losses_found_without_an_acknowledgement_wait_for_one() {
+        let mut path = Path::settled(true, 100.0);
+        let gone: Vec<_> = (0..60).map(|packet| lost(packet, 1000)).collect();
+        path.copa.on_feedback(&Report { now: path.now, latest_rtt: None, ..report(&[], &gone) });
+        assert!(path.copa.window > 99.0);
+        path.now += Span::from_millis(100);
+        path.ack(40, 0);
+        assert!(path.copa.window < 75.0, "{}", path.copa.window);
+    }
+
+    #[test]
+    fn two_seconds_without_an_acknowledgement_start_over() {
+        let mut path = Path::settled(true, 100.0);
+        path.now += Span::from_secs(2);
+        path.ack(90, 0);
+        assert_eq!((path.copa.window, path.copa.slow_start, path.copa.acked), (10.0, true, 1));
+        assert_eq!(path.copa.rtts.least(), Some(Span::from_millis(90)));
+    }
+
+    #[test]
+    fn a_video_that_leaves_the_window_unused_does_not_widen_it() {
+        let mut path = Path::settled(false, 50.0);
+        let tag = FrameTag { stream: 0, frame: 1, index: 0, count: 2, retransmission: false };
+        path.now += Span::from_secs(1);
+        path.copa.used_at = None;
+        let in_flight = Bytes::new(1000);
+        let sent =
+            Sent { now: path.now, packet: 30, size: 1000, frame: Some(tag), in_flight, app_limited: false };
+        path.copa.on_sent(&sent);
+        assert_eq!(path.copa.used_at, None);
     }
 }

@@ -77,7 +77,7 @@ impl Webrtc {
         let caps = (choice.probe_cap.min(bounds.1), bounds.1);
         let loss = match choice.loss_v2 {
             true => Loss::Likelihood(LossV2::new(bounds)),
-            false => Loss::Zones(Losses::Browser(Browser::default()), control.rate()),
+            false => Loss::Zones(Losses::Browser(Browser::one_way()), control.rate()),
         };
         Webrtc {
             delay: Delay::new(Form::Trendline(choice.window), BURST),

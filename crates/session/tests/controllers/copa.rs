@@ -64,7 +64,7 @@ fn only_auto_holds_its_own_against_a_flow_that_fills_the_queue() {
 }
 
 /// genericCC as Pantheon runs it.
-const PANTHEON: &str = "copa-auto-4:delta=0.1,patience=1,void=off";
+const PANTHEON: &str = "copa-pantheon";
 
 #[test]
 fn generic_form_swings_between_twenty_and_sixty_ms() {
