@@ -195,6 +195,8 @@ pub struct Decision {
     /// Packets leave at instants this far apart, each with what the pacing rate carries until the next one; zero: one by one. Takes
     /// the place of `burst`.
     pub tick: Span,
+    /// The pacer stands while the window is full: the first packet after it has opened waits for a whole interval.
+    pub whole_interval: bool,
     /// Each frame starts up to this much before or after its nominal time (uniform random walk).
     pub frame_jitter: Span,
     /// Extra packets wanted as a probe, if any.
@@ -223,6 +225,7 @@ impl Default for Decision {
             bulk_at_pacing: false,
             burst: Bytes::ZERO,
             tick: Span::ZERO,
+            whole_interval: false,
             frame_jitter: Span::ZERO,
             probe: None,
         }

@@ -83,6 +83,11 @@ impl Pacer {
         self.left = 0;
     }
 
+    /// A packet of `size` waits for its whole interval from `now` on.
+    pub fn restart(&mut self, now: Time, size: Bytes) {
+        self.clear_at = self.rate.map_or(now, |rate| now + rate.time_to_send(size));
+    }
+
     /// Ticks are counted from the packet that ends a pause. What a tick did not use is lost.
     fn sent_in_tick(&mut self, now: Time, cost: Span) {
         if now >= self.clear_at {
@@ -105,6 +110,16 @@ mod tests {
     use super::*;
 
     const PACKET: Bytes = Bytes::new(1250);
+
+    #[test]
+    fn a_restarted_pacer_owes_a_whole_interval() {
+        let mut pacer = Pacer::default();
+        pacer.apply(Some(Rate::from_mbps(10)), Bytes::ZERO, Span::ZERO);
+        pacer.sent(Time::ZERO, PACKET);
+        assert_eq!(pacer.next(), Time::from_millis(1));
+        pacer.restart(Time::from_millis(20), PACKET);
+        assert_eq!(pacer.next(), Time::from_millis(21));
+    }
 
     #[test]
     fn packets_leave_at_the_rate_and_idle_time_is_not_saved() {

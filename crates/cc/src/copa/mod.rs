@@ -5,8 +5,9 @@
 //!  rate <= target:  cwnd += v / (delta cwnd)   else   cwnd -= v / (delta cwnd)      for each packet acknowledged
 //! ```
 //!
-//! `rtts.rs` has the round-trip filters, `velocity.rs` the step v, `mode.rs` the switch that makes it Copa-Auto.
+//! `rtts.rs` has the round-trip filters, `velocity.rs` the step v, `mode.rs` the switch that makes it Copa-Auto; `generic.rs` is genericCC, which moves otherwise.
 
+mod generic;
 mod loss;
 mod mode;
 mod rtts;
@@ -24,8 +25,7 @@ use velocity::{Direction, Velocity};
 const OPTIONS: &[(&str, &str)] = &[
     ("delta", "packets in the queue are about 1.25/delta, 0.004 to 4"),
     ("latest", "queuing delay from the latest round trip, as mvfst has it, on or off (default off)"),
-    ("patience", "round trips in one direction before the velocity doubles, 1 (genericCC) to 8 (default 3)"),
-    ("void", "a decision against the velocity's direction voids it at once, on or off (default on)"),
+    ("patience", "round trips in one direction before the velocity doubles, 1 to 8 (default 3)"),
     ("heavy_loss", "cut the window where over 30 % is lost, as genericCC does, on or off"),
     ("packets", "a round-trip sample of each packet instead of each report, on or off (default off)"),
     ("new_path", "forget RTTmin when the round trip grew by half for good, on or off (default off)"),
@@ -38,7 +38,6 @@ const AUTO_OPTIONS: &[(&str, &str)] = &[
     OPTIONS[3],
     OPTIONS[4],
     OPTIONS[5],
-    OPTIONS[6],
     ("rtts", "round trips without a nearly empty queue that mean a competitor, 1 to 20"),
 ];
 
@@ -69,15 +68,8 @@ pub const ENTRY_AUTO_4: Entry = Entry {
     ..entry("copa-auto-4", "Copa with mode switching as in genericCC", |o, s| Params::generic().build(o, s))
 };
 
-/// The registry's row.
-pub const ENTRY_PANTHEON: Entry = Entry {
-    options: AUTO_OPTIONS,
-    ..entry(
-        "copa-pantheon",
-        "Copa with mode switching as Pantheon runs genericCC (do_ss:auto:0.1)",
-        |o, s| Params::pantheon().build(o, s),
-    )
-};
+/// What Pantheon runs.
+pub const ENTRY_PANTHEON: Entry = generic::ENTRY;
 
 /// Ten packets, as RFC 6928 and mvfst have it, and genericCC's number of probe packets.
 const INITIAL_WINDOW: f64 = 10.0;
@@ -99,10 +91,8 @@ pub struct Params {
     pub switching: Option<Detection>,
     /// Queuing delay from the latest round trip instead of RTTstanding.
     pub latest: bool,
-    /// Comparisons with the same direction before the velocity doubles; genericCC has one.
+    /// Comparisons with the same direction before the velocity doubles.
     pub patience: u32,
-    /// A decision against the velocity's direction voids it at once (mvfst), not at the round trip's end (genericCC).
-    pub void: bool,
     /// genericCC's cut on heavy loss.
     pub heavy_loss: bool,
     /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame, whose
@@ -121,7 +111,6 @@ impl Params {
             switching: None,
             latest: false,
             patience: PATIENCE,
-            void: true,
             heavy_loss: false,
             packets: false,
             new_path: false,
@@ -139,17 +128,11 @@ impl Params {
         Params { switching, heavy_loss: true, ..Params::plain(0.5) }
     }
 
-    /// What Pantheon runs: genericCC with `do_ss:auto:0.1`, and its velocity, which doubles every round trip.
-    pub fn pantheon() -> Params {
-        Params { delta: 0.1, patience: 1, void: false, ..Params::generic() }
-    }
-
     fn build(self, options: &Options, setup: &Setup) -> Result<Box<dyn Controller>, OptionError> {
         let mut params = Params {
             delta: options.number("delta", self.delta, 0.004..=4.0)?,
             latest: options.switch("latest", self.latest)?,
             patience: options.number("patience", f64::from(self.patience), 1.0..=8.0)? as u32,
-            void: options.switch("void", self.void)?,
             heavy_loss: options.switch("heavy_loss", self.heavy_loss)?,
             packets: options.switch("packets", self.packets)?,
             new_path: options.switch("new_path", self.new_path)?,
@@ -232,9 +215,7 @@ impl Copa {
             return;
         }
         self.slow_start = false;
-        if self.params.void {
-            self.velocity.decided(direction, report.delivered, self.window);
-        }
+        self.velocity.decided(direction, report.delivered, self.window);
         // Never more than what was acknowledged: no faster than slow start.
         let step = (self.velocity.get() * packets / (self.delta() * self.window)).min(packets);
         match direction {

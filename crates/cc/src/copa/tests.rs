@@ -162,7 +162,7 @@ fn paced_at_twice_the_window_over_the_standing_round_trip() {
 fn options_change_single_constants() {
     let build = |text: &str| crate::build(&text.parse().unwrap(), &Setup::default());
     assert!(build("copa:delta=0.25,latest=on,patience=4,heavy_loss=on,new_path=on").is_ok());
-    assert!(build("copa-auto-4:delta=0.1,patience=1,void=off,rtts=5").is_ok());
+    assert!(build("copa-auto-4:delta=0.1,patience=1,rtts=5").is_ok());
     let error = build("copa:rtts=5").err().unwrap().to_string();
     assert!(error.starts_with("copa has no option `rtts`"), "{error}");
     assert!(build("copa:delta=0").is_err());

@@ -28,6 +28,8 @@ pub struct Reports {
     began: Option<Time>,
     /// Share lost in the last report.
     fraction: f64,
+    /// How far apart reports are; `None`: as RFC 3550's reduced minimum has it.
+    interval: Option<Span>,
 }
 
 impl Reports {
@@ -38,13 +40,15 @@ impl Reports {
         // Late is not lost: RTCP's fraction counts what arrived, whenever it was sent.
         self.lost = self.lost.saturating_sub(report.spurious.len() as u64);
         let began = *self.began.get_or_insert(report.now);
-        let interval = (REPORT_RATE / rate.max(1.0)).clamp(REPORT_INTERVAL.0, REPORT_INTERVAL.1);
+        let reduced = (REPORT_RATE / rate.max(1.0)).clamp(REPORT_INTERVAL.0, REPORT_INTERVAL.1);
+        let interval = self.interval.map_or(reduced, Span::as_secs_f64);
         let all = self.arrived + self.lost;
         if all == 0 || (report.now - began).as_secs_f64() < interval {
             return None;
         }
         self.fraction = self.lost as f64 / all as f64;
-        *self = Reports { fraction: self.fraction, began: Some(report.now), ..Reports::default() };
+        let Reports { fraction, interval, .. } = *self;
+        *self = Reports { fraction, interval, began: Some(report.now), ..Reports::default() };
         Some(factor(self.fraction))
     }
 
@@ -82,7 +86,16 @@ const BROWSER_RISE: (f64, f64) = (1.08, 1000.0);
 /// `kBweDecreaseIntervalMs`: a round trip more than this lies between cuts.
 const CUT_PAUSE: Span = Span::from_millis(300);
 
+/// `kDefaultVideoReportInterval` of libwebrtc's `rtcp_sender.cc` (December 2021): the reduced minimum is for who sends video
+/// itself. Deviation: always the mean of what it draws, from half to one and a half of it.
+const ONE_WAY: Span = Span::from_secs(1);
+
 impl Browser {
+    /// As where the far end only receives.
+    pub fn one_way() -> Browser {
+        Browser { reports: Reports { interval: Some(ONE_WAY), ..Reports::default() }, ..Browser::default() }
+    }
+
     /// Takes feedback; returns the rate in bit/s that follows `rate` if it completes a report.
     pub fn update(&mut self, report: &Report<'_>, rate: f64) -> Option<f64> {
         let factor = self.reports.update(report, rate)?;
@@ -184,6 +197,19 @@ mod tests {
         assert_eq!([factor(0.10), factor(0.05), factor(0.02)], [1.0; 3]);
         assert_eq!(factor(0.0199), 1.05);
         assert_eq!(factor(1.0), 0.5);
+    }
+
+    #[test]
+    fn one_who_only_receives_reports_every_second() {
+        let mut browser = Browser::one_way();
+        let acks: Vec<_> = (0..8).map(|n| acked(n, 1000)).collect();
+        let losses = [lost(8, 1000), lost(9, 1000)];
+        let mut at =
+            |ms| browser.update(&Report { now: Time::from_millis(ms), ..report(&acks, &losses) }, 20e6);
+        assert_eq!([0, 180, 999].map(&mut at), [None; 3]);
+        assert_eq!(at(1000), Some(18e6));
+        assert_eq!([1180, 1999].map(&mut at), [None; 2]);
+        assert_eq!(at(2000), Some(18e6));
     }
 
     #[test]

@@ -70,7 +70,10 @@ pub const ENTRY: Entry = Entry {
         ("probing", "probe with padding, on or off (default on)"),
         ("probe_cap", "most the first probes go to, such as 5mbit"),
         ("robust", "received rate over a second, on; off: samples of 150 ms (default off)"),
-        ("loss_v2", "likelihood estimator for losses, on; off: the draft's rule (default on)"),
+        (
+            "loss_v2",
+            "likelihood estimator for losses, on; off: the three zones browsers had until December 2022 (default on)",
+        ),
     ],
     page: PAGE,
     build: |options, setup| Ok(Box::new(webrtc::Webrtc::new(choice(options, setup)?, setup))),

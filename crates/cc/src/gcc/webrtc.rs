@@ -9,7 +9,7 @@ use super::alr::Alr;
 use super::delay::{Delay, Form};
 use super::detector::Signal;
 use super::groups::{BURST, Packet};
-use super::loss::{Reports, Silence};
+use super::loss::{Browser, Losses, Silence};
 use super::loss_v2::{Limit, LossV2, Settled};
 use super::probe::Prober;
 use super::rate::{Params, RateControl};
@@ -37,15 +37,15 @@ pub struct Choice {
     pub probe_cap: f64,
     /// The received rate over a second; else from samples of 150 ms.
     pub robust: bool,
-    /// The likelihood estimator for losses; else the draft's rule.
+    /// The likelihood estimator for losses; else the three zones that it replaced in December 2022.
     pub loss_v2: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Loss {
     Likelihood(LossV2),
-    /// The draft's, with its rate in bit/s.
-    Zones(Reports, f64),
+    /// The three zones of libwebrtc until December 2022 (e047262), with their rate in bit/s.
+    Zones(Losses, f64),
 }
 
 /// The controller.
@@ -77,7 +77,7 @@ impl Webrtc {
         let caps = (choice.probe_cap.min(bounds.1), bounds.1);
         let loss = match choice.loss_v2 {
             true => Loss::Likelihood(LossV2::new(bounds)),
-            false => Loss::Zones(Reports::default(), control.rate()),
+            false => Loss::Zones(Losses::Browser(Browser::one_way()), control.rate()),
         };
         Webrtc {
             delay: Delay::new(Form::Trendline(choice.window), BURST),
@@ -168,9 +168,9 @@ impl Webrtc {
                 estimator.estimate(delay)
             }
             Loss::Zones(reports, rate) => {
-                let factor = reports.update(report, *rate).unwrap_or(1.0);
+                let next = reports.update(report, *rate);
                 let start = if starting && reports.fraction() == 0.0 { delay } else { 0.0 };
-                *rate = (*rate * factor).max(start).min(delay).clamp(bounds.0, bounds.1);
+                *rate = next.max(start).min(delay).clamp(bounds.0, bounds.1);
                 *rate
             }
         }

@@ -316,6 +316,7 @@ fn receiver(
         playout: flow.playout,
         nack: flow.nack,
         feedback_packets: flow.feedback_packets.unwrap_or(defaults.feedback_packets),
+        feedback_padding: flow.feedback_padding.unwrap_or(defaults.feedback_padding),
         ..defaults
     };
     Receiver::new(config, decoder, screen, tap).with_half(half)

@@ -158,8 +158,10 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     require(flow.count > 0, format!("{at}.count"), "0; a flow stands for one or more")?;
     let bunch = format!("{} is not between 1 and 64", flow.bunch);
     require((1..=64).contains(&flow.bunch), format!("{at}.bunch"), bunch)?;
-    let feedback = flow.feedback_packets.is_none_or(|packets| (1..=1024).contains(&packets));
-    require(feedback, format!("{at}.feedback_packets"), "packets between 1 and 1024")?;
+    for (name, packets) in [("packets", flow.feedback_packets), ("padding", flow.feedback_padding)] {
+        let sensible = packets.is_none_or(|packets| (1..=1024).contains(&packets));
+        require(sensible, format!("{at}.feedback_{name}"), "packets between 1 and 1024")?;
+    }
     let late =
         format!("the last of {} starts at {last}, not before the end of the run ({duration})", flow.count);
     require(last < duration, format!("{at}.count"), late)?;

@@ -287,6 +287,9 @@ pub struct Flow {
     /// Feedback goes out after this many packets of frames at latest; by default the session's.
     #[serde(default)]
     pub feedback_packets: Option<u32>,
+    /// Feedback of a backlogged flow goes out after this many packets; by default the session's two.
+    #[serde(default)]
+    pub feedback_padding: Option<u32>,
     /// Where its frames come from.
     #[serde(default)]
     pub encoder: Encoder,

@@ -81,6 +81,8 @@ pub struct Sender {
     settled: Settled,
     rtt: Rtt,
     pacer: Pacer,
+    /// The window had room when something was last to be sent; kept where a decision wants whole intervals.
+    was_open: bool,
     decision: Decision,
     /// What the encoder of the latest frame was asked for.
     target: Option<Rate>,
@@ -149,6 +151,7 @@ impl Sender {
             settled: Settled::default(),
             rtt: Rtt::default(),
             pacer: Pacer::in_bunches(config.bunch),
+            was_open: true,
             target: None,
             padding: 0,
             probe_seen: None,
@@ -324,6 +327,9 @@ impl Endpoint for Sender {
         }
         if std::mem::take(&mut self.probe_due) {
             return Some(self.transmit_probe(now, out));
+        }
+        if self.decision.whole_interval {
+            self.watch_window(now);
         }
         if self.pacer.next() > now {
             return None;

@@ -24,6 +24,15 @@ impl Sender {
         self.decision.window.is_none_or(|window| self.ledger.in_flight() + Bytes::new(size as u64) <= window)
     }
 
+    /// Where the window has opened, the pacer starts anew ([`cc::Decision::whole_interval`]).
+    pub(super) fn watch_window(&mut self, now: Time) {
+        let open = self.window_allows(self.mtu());
+        if open && !self.was_open {
+            self.pacer.restart(now, Bytes::new(self.mtu() as u64));
+        }
+        self.was_open = open;
+    }
+
     pub(super) fn control_due(&self, now: Time) -> bool {
         self.hello_at.is_some_and(|at| at <= now) && !self.heard
     }
