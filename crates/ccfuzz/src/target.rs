@@ -318,8 +318,8 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "bbr-faults",
-        summary: "BBR with all its faults over a TCP with its own: for a search that keeps several findings",
-        cc: "bbr:round_guard=off,stale_samples=on",
+        summary: "BBR and a TCP with faults that don't need each other: for a search that keeps several findings",
+        cc: "bbr",
         flow: TCP,
         seconds: 10,
         mode: "traffic",
