@@ -31,6 +31,8 @@ const STACK: &str = "flow[1].stack";
 ///   live on (Kuzmanovic and Knightly 2003; thesis section 7.4.3);
 /// * "round trip never seen" is the thesis' high delay of BBR (section 7.4.3); later BBRs look for it every five seconds
 ///   (draft-ietf-ccwg-bbr, ProbeRTTInterval), not every ten;
+/// * "old rate never forgotten" is quinn's: its filter of delivery rates hears of larger samples only (`docs/findings/quinn-bbr.md`),
+///   where BBR's forgets what is ten rounds old;
 /// * "policer suspected" is Linux's `bbr_lt_bw_sampling`: two stretches of loss at about one rate, and that rate is kept to for 48
 ///   rounds, whoever caused the loss.
 pub const FAULTS: &[Fault] = &[
@@ -38,8 +40,13 @@ pub const FAULTS: &[Fault] = &[
     Fault { target: "cubic-burst", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
     Fault { target: "reno-low-rate", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
     Fault { target: "bbr-delay", name: "round trip never seen", fix: &[(CC, "bbr:min_rtt_window=2s")] },
-    Fault { target: "bbr-faults", name: "round trip never seen", fix: &[(CC, "bbr:min_rtt_window=5s")] },
-    Fault { target: "bbr-faults", name: "policer suspected", fix: &[(CC, "bbr:policer=off")] },
+    Fault { target: "bbr-faults", name: "old rate never forgotten", fix: &[(CC, "bbr")] },
+    Fault {
+        target: "bbr-faults",
+        name: "round trip never seen",
+        fix: &[(CC, "bbr:bw_rounds=100,min_rtt_window=5s")],
+    },
+    Fault { target: "bbr-faults", name: "policer suspected", fix: &[(CC, "bbr:bw_rounds=100,policer=off")] },
     Fault { target: "bbr-faults", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
 ];
 

@@ -233,7 +233,9 @@ impl Shrinker<'_> {
     /// Moves each burst, and each outage, to the coarsest grid that keeps the verdict.
     fn snap<T: Timed>(&mut self, list: fn(&mut Genome) -> &mut Vec<T>) {
         let mut at = 0;
-        while let Some(&first) = list(&mut self.genome).get(at).filter(|_| self.has_budget()) {
+        while self.has_budget()
+            && let Some(&first) = list(&mut self.genome).get(at)
+        {
             let length = list(&mut self.genome)[at..].iter().take_while(|one| one.at() == first.at()).count();
             let snapped = |grid: u32| {
                 let mut candidate = self.genome.clone();
