@@ -330,10 +330,12 @@ mod tests {
     #[test]
     fn noise_goes_and_the_verdict_stays() {
         let (target, genome) = (target("traffic"), noisy());
-        let goal = target.evaluate(&genome).goal(&target.weights);
+        let before = target.evaluate(&genome);
+        let goal = before.goal(&target.weights);
         let how = Shrinking { budget: 1_000, threads: 2, ..Shrinking::default() };
         let shrunk = shrink(&target, &genome, how, &|_| {});
         assert!(shrunk.score.goal(&target.weights) >= goal - TOLERANCE * (goal - target.calm()));
+        assert!(Behaviour::of(&before).is_like(&Behaviour::of(&shrunk.score)), "{:?}", shrunk.score);
         assert!(shrunk.genome.cross.len() < genome.cross.len() / 2, "{}", shrunk.genome.cross.len());
         assert!(bursts(&shrunk.genome).len() < 40, "{:?}", bursts(&shrunk.genome));
         let alone = shrink(&target, &genome, Shrinking { threads: 1, ..how }, &|_| {});

@@ -255,7 +255,8 @@ pub struct Preset {
 /// SACK, delayed acknowledgements, snapshots overwritten by retransmissions, timeouts of a second or more: what the thesis tested.
 const TCP: &str = "source = \"tcp\"\nstack = \"ns3\"";
 /// `bbr-faults` with everything mended: what hurts that, too, is no fault's doing.
-const SOUND: &str = "\n[score]\nreference = [\"bbr:min_rtt_window=5s,policer=off\"]\nreference_stack = \"linux\"\n";
+const SOUND: &str =
+    "\n[score]\nreference = [\"bbr:min_rtt_window=5s,policer=off\"]\nreference_stack = \"linux\"\n";
 /// quinn's state machine and its own controllers.
 const QUINN: &str = "source = \"quic\"\ncontrol = \"quinn\"\nmtu = \"1472B\"";
 /// smoltcp's TCP and its own controllers.
@@ -578,6 +579,20 @@ mod tests {
         assert_eq!(of("\"cubic\", \"bbr\""), cubic.min(bbr));
         assert_eq!(of("\"bbr\", \"cubic\""), cubic.min(bbr));
         assert_eq!(with("\"cubic\"").evaluate(&calm).hardship, 0.0);
+    }
+
+    #[test]
+    fn a_reference_may_stand_on_a_stack_of_its_own() {
+        // Whatever is sent again in this second is lost again: only a stack that notices bears it.
+        let outages = [3_000_000, 3_200_000].map(|at| crate::Outage { at, lasts: 60_000 }).to_vec();
+        let genome = Genome { outages, ..Genome::default() };
+        let hardship = |stack: &str| {
+            let score = format!("[score]\nreference = [\"cubic\"]\nreference_stack = \"{stack}\"\n");
+            target(&score, Aim::LowThroughput).evaluate(&genome).hardship
+        };
+        assert!(hardship("ns3") > hardship("linux") + 0.1, "{} {}", hardship("ns3"), hardship("linux"));
+        let own = target("[score]\nreference = [\"cubic\"]\n", Aim::LowThroughput).evaluate(&genome).hardship;
+        assert_eq!(own, hardship("linux"));
     }
 
     #[test]

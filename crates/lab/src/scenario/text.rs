@@ -246,7 +246,9 @@ pub(super) fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super:
 }
 
 /// The same where there may be none.
-pub(super) fn some_stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<super::Stack>, D::Error> {
+pub(super) fn some_stack<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<super::Stack>, D::Error> {
     stack(deserializer).map(Some)
 }
 
