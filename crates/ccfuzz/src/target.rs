@@ -586,10 +586,10 @@ mod tests {
         let stacks = |score: &str| {
             let target = target(&format!("[score]\nreference = [\"cubic\"]\n{score}"), Aim::LowThroughput);
             let name = |scenario: &Scenario| scenario.flows[0].stack.name.clone();
-            (name(&target.scenario), name(&target.references[0].scenario))
+            [name(&target.scenario), name(&target.references[0].scenario)]
         };
-        assert_eq!(stacks("reference_stack = \"ns3\"\n"), ("linux".into(), "ns3".into()));
-        assert_eq!(stacks(""), ("linux".into(), "linux".into()));
+        assert_eq!(stacks("reference_stack = \"ns3\"\n"), ["linux", "ns3"]);
+        assert_eq!(stacks(""), ["linux", "linux"]);
     }
 
     #[test]
