@@ -8,8 +8,9 @@
 //! | `compare TARGET ... seeds=5` | medians of the best score, genetic and random, of as many simulations |
 //! | `thrift TARGET ... seeds=5` | medians of the best network's cross packets and harm, with and without the trace score |
 //! | `distinct TARGET ...` | ways to fail shown by the findings of a diverse search, and by the twenty best of one that is not |
+//! | `shrink TARGET ... budget=10000` | cross packets of what a search found, and of what shrinking left |
 //!
-//! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `random`, `free`.
+//! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `budget`, `random`, `free`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,7 @@ use crate::genome::Genome;
 use crate::plan::{Plan, Strategy};
 use crate::score::Weights;
 use crate::search::{Individual, Report, Search};
+use crate::shrink::{Shrinking, shrink};
 use crate::target::{Preset, Target};
 
 /// CC-Fuzz as an instrument of the lab.
@@ -38,8 +40,9 @@ fn measure(text: &str) -> Result<Numbers, String> {
         Some("compare") => Ok(Errand::read(words)?.compare()),
         Some("thrift") => Ok(Errand::read(words)?.thrift()),
         Some("distinct") => Errand::read(words)?.distinct(),
+        Some("shrink") => Ok(Errand::read(words)?.shrink()),
         _ => {
-            let known = "plan, distribute, search, compare, thrift and distinct";
+            let known = "plan, distribute, search, compare, thrift, distinct and shrink";
             Err(format!("`{text}` is nothing ccfuzz measures; it knows {known}"))
         }
     }
@@ -86,6 +89,8 @@ struct Errand {
     plan: Plan,
     generations: u32,
     seeds: u64,
+    /// Simulations that shrinking may take.
+    budget: usize,
 }
 
 impl Errand {
@@ -117,6 +122,7 @@ impl Errand {
             plan,
             generations: number("generations", 50)? as u32,
             seeds: number("seeds", 5)?,
+            budget: number("budget", 10_000)? as usize,
         })
     }
 
@@ -176,14 +182,28 @@ impl Errand {
         numbers([("cross", cross), ("harm", harm), ("free_cross", free_cross), ("free_harm", free_harm)])
     }
 
-    /// How many ways to fail a search comes upon: by its findings if it is diverse, by its best networks if it is not. Faults that a network
-    /// shows together are links of one chain, each of which breaks it when mended, and so one way.
+    /// What shrinking leaves of what a search found.
+    fn shrink(&self) -> Numbers {
+        let (search, _) = self.run(self.plan);
+        let found = search.best().expect("there was a generation");
+        let how = Shrinking { budget: self.budget, ..Shrinking::default() };
+        let shrunk = shrink(&self.target, &found.genome, how, &|_| {});
+        numbers([
+            ("before", f64::from(found.score.cross)),
+            ("after", f64::from(shrunk.score.cross)),
+            ("share", f64::from(shrunk.score.cross) / f64::from(found.score.cross)),
+            ("evaluations", shrunk.evaluations as f64),
+        ])
+    }
+
+    /// How many ways to fail a search comes upon that don't need each other: by its findings if it is diverse, by its best networks if it
+    /// is not.
     fn distinct(&self) -> Result<Numbers, String> {
         const BEST: usize = 20;
         let fixed = faults::of(&self.target).map_err(|error| error.to_string())?;
         let count = |genomes: Vec<&Genome>| {
             let shown = genomes.iter().map(|genome| faults::shown(&self.target, &fixed, genome));
-            shown.filter(|chain| !chain.is_empty()).collect::<BTreeSet<_>>().len() as f64
+            faults::independent(&Vec::from_iter(shown.collect::<BTreeSet<_>>())) as f64
         };
         let (diverse, _) = self.run(Plan { diverse: true, ..self.plan });
         let found: Vec<&Genome> = diverse.findings(&self.target).iter().map(|one| &one.genome).collect();

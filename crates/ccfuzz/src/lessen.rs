@@ -1,17 +1,15 @@
-//! Simpler variants of a network, for [`shrink`](crate::shrink): windows emptied, thinned, moved, gathered into one burst.
+//! Simpler variants of a network, for [`shrink`](crate::shrink): windows emptied, thinned, moved, gathered into one burst, spread evenly.
 //!
-//! Windows are as often long as short, on a logarithmic scale, and half of them lie around something that the network has. As mutations
-//! of the search, half of all children, such changes made it worse (docs/reproduction.md), so the search keeps to the thesis'.
+//! Windows are as often long as short, on a logarithmic scale, and lie around something that the network has. As mutations of the
+//! search, half of all children, such changes made it worse (docs/reproduction.md), so the search keeps to the thesis'.
 
 use units::Rng;
 
 use crate::genome::{Genome, Outage, Space, within};
 
-/// The shortest window, in microseconds: a few packets' time on the links of the thesis.
-const SHORTEST: f64 = 10_000.0;
-/// The shortest move, in microseconds: a packet's time there.
-const NEAREST: f64 = 1_000.0;
-/// Windows that change at once, at most.
+/// The shortest window and the shortest move, in microseconds: a packet's time on the links of the thesis.
+const SHORTEST: f64 = 1_000.0;
+/// Changes at once, at most.
 const MOST_CHANGES: u64 = 3;
 
 /// Something that happens at an instant.
@@ -47,10 +45,11 @@ enum Change {
     Thin,
     Move,
     Gather,
+    Spread,
 }
 
 impl Change {
-    const ALL: [Change; 4] = [Change::Empty, Change::Thin, Change::Move, Change::Gather];
+    const ALL: [Change; 5] = [Change::Empty, Change::Thin, Change::Move, Change::Gather, Change::Spread];
 
     fn any(rng: &mut Rng) -> Change {
         Change::ALL[rng.below(Change::ALL.len() as u64) as usize]
@@ -65,37 +64,41 @@ struct Window {
 }
 
 impl Window {
+    /// One around any item of a list that has some.
     fn around<T: Timed>(list: &[T], space: &Space, rng: &mut Rng) -> Window {
         let end = f64::from(space.end);
-        let length = SHORTEST.min(end) * (end / SHORTEST).max(1.0).powf(rng.uniform());
-        let centre = match list.len() {
-            0 => end * rng.uniform(),
-            _ if rng.chance(0.5) => end * rng.uniform(),
-            count => f64::from(list[rng.below(count as u64) as usize].at()),
-        };
+        let length = logarithmic(SHORTEST, end, rng);
+        let centre = f64::from(list[rng.below(list.len() as u64) as usize].at());
         let from = (centre - length * rng.uniform()).max(0.0) as u32;
         Window { from, to: from.saturating_add(length.ceil() as u32).min(space.end) }
     }
 }
 
 impl Genome {
-    /// A simpler one, mostly: a few windows are emptied, thinned, moved or gathered. It never has more than before.
+    /// A simpler one, mostly: a few windows are emptied, thinned, moved, gathered or spread. It never has more than before.
     pub(crate) fn lessened(&self, space: &Space, rng: &mut Rng) -> Genome {
         let mut child = self.clone();
-        for _ in 0..1 + rng.below(MOST_CHANGES) {
-            if child.outages.is_empty() || !child.cross.is_empty() && rng.chance(0.5) {
-                child.cross = changed(&child.cross, space, rng);
-            } else {
-                child.outages = changed(&child.outages, space, rng);
-            }
+        if child.outages.is_empty() || !child.cross.is_empty() && rng.chance(0.5) {
+            change(&mut child.cross, space, rng);
+        } else {
+            change(&mut child.outages, space, rng);
         }
         child
     }
 }
 
-fn changed<T: Timed>(list: &[T], space: &Space, rng: &mut Rng) -> Vec<T> {
-    let window = Window::around(list, space, rng);
-    rearranged(list, Change::any(rng), window, space, rng)
+/// Changes a window of a list a few times over, or several windows.
+fn change<T: Timed>(list: &mut Vec<T>, space: &Space, rng: &mut Rng) {
+    let mut window = None;
+    for _ in 0..1 + rng.below(MOST_CHANGES) {
+        if list.is_empty() {
+            break;
+        }
+        let same = window.filter(|_| rng.chance(0.5));
+        let here = same.unwrap_or_else(|| Window::around(list, space, rng));
+        *list = rearranged(list, Change::any(rng), here, space, rng);
+        window = Some(here);
+    }
 }
 
 /// The list with what lies in the window changed, in order. What is moved out of the run is gone.
@@ -104,13 +107,25 @@ fn rearranged<T: Timed>(list: &[T], change: Change, window: Window, space: &Spac
     let inside = &list[stretch.clone()];
     let inside: Vec<T> = match change {
         Change::Empty => Vec::new(),
-        Change::Thin => inside.iter().copied().filter(|_| rng.chance(0.5)).collect(),
+        Change::Thin => {
+            let kept = rng.uniform();
+            inside.iter().copied().filter(|_| rng.chance(kept)).collect()
+        }
         Change::Move => {
             let by = distance(space, rng);
             let to = |item: &T| u32::try_from(i64::from(item.at()) + by).ok().filter(|&at| at < space.end);
             inside.iter().filter_map(|item| Some(item.moved(to(item)?))).collect()
         }
-        Change::Gather => inside.iter().map(|item| item.moved(inside[0].at())).collect(),
+        Change::Gather if inside.is_empty() => Vec::new(),
+        Change::Gather => {
+            let at = inside[rng.below(inside.len() as u64) as usize].at();
+            inside.iter().map(|item| item.moved(at)).collect()
+        }
+        Change::Spread => {
+            let gap = f64::from(window.to - window.from) / inside.len() as f64;
+            let at = |place: usize| window.from + (place as f64 * gap) as u32;
+            inside.iter().enumerate().map(|(place, item)| item.moved(at(place))).collect()
+        }
     };
     let mut child = list.to_vec();
     child.splice(stretch, inside);
@@ -120,8 +135,14 @@ fn rearranged<T: Timed>(list: &[T], change: Change, window: Window, space: &Spac
 
 /// How far something moves, earlier or later: short ways are as likely as long ones.
 fn distance(space: &Space, rng: &mut Rng) -> i64 {
-    let way = NEAREST * (f64::from(space.end) / NEAREST).max(1.0).powf(rng.uniform());
+    let way = logarithmic(SHORTEST, f64::from(space.end), rng);
     if rng.chance(0.5) { way as i64 } else { -(way as i64) }
+}
+
+/// A number between two, whose logarithm is uniform.
+fn logarithmic(least: f64, most: f64, rng: &mut Rng) -> f64 {
+    let least = least.min(most);
+    least * (most / least).powf(rng.uniform())
 }
 
 #[cfg(test)]
@@ -155,8 +176,19 @@ mod tests {
         let of = |change| rearranged(&list, change, window, &SPACE, &mut Rng::stream(1, "x"));
         let emptied = of(Change::Empty);
         assert_eq!((emptied.len(), within(&emptied, window.from, window.to).len()), (80, 0));
-        assert!((81..100).contains(&of(Change::Thin).len()));
-        assert_eq!(of(Change::Gather).iter().filter(|&&at| at == 2_000_000).count(), 20);
+        let thinned =
+            |seed| rearranged(&list, Change::Thin, window, &SPACE, &mut Rng::stream(seed, "x")).len();
+        let thinned: Vec<usize> = (0..20).map(thinned).collect();
+        assert!(thinned.iter().all(|count| (80..=100).contains(count)), "{thinned:?}");
+        assert!(
+            thinned.iter().any(|count| *count < 87) && thinned.iter().any(|count| *count > 93),
+            "{thinned:?}"
+        );
+        let gathered = of(Change::Gather);
+        assert!(gathered.chunk_by(|a, b| a == b).any(|burst| burst.len() == 20) && gathered.len() == 100);
+        let bunched: Vec<u32> = [2_000_000; 20].into_iter().chain([5_000_000]).collect();
+        let spread = rearranged(&bunched, Change::Spread, window, &SPACE, &mut Rng::stream(1, "x"));
+        assert!(spread[..20].windows(2).all(|pair| pair[1] - pair[0] == 100_000) && spread[20] == 5_000_000);
         let moved = of(Change::Move);
         assert!(moved != list && moved.len() <= 100 && moved.is_sorted());
     }

@@ -30,6 +30,11 @@ const DELAY_PERCENTILE: f64 = 0.1;
 const DELAY_UNIT: f64 = 100_000.0;
 /// The percentile of frame delay that is held high: one frame of ten is later than this.
 const FRAME_PERCENTILE: f64 = 90.0;
+/// What counts as the worst where several symptoms are held against each other ([`Aim::Any`]): a tenth percentile of delay at half of
+/// [`DELAY_UNIT`], from which S3F-6 calls a queue standing ...
+const WORST_DELAY: f64 = 0.5;
+/// ... and every other packet lost, as in the thesis' burst (section 7.4.2).
+const WORST_LOSS: f64 = 0.5;
 /// What an expression gives is kept within this, so that means of scores stay numbers.
 const LARGEST: f64 = 1e9;
 
@@ -51,8 +56,8 @@ pub enum Aim {
     StallTime,
     /// What `score.expression` of the scenario says.
     Expression,
-    /// Any of the first three, whichever is worst: what is not used, delay, or loss, each from 0 to 1. For searches that keep to
-    /// several behaviours.
+    /// Any of the first three, whichever is worst, each from 0 to 1: what is not used, delay (1 is 50 ms), or loss (1 is half of the
+    /// packets). For searches that keep to several behaviours.
     Any,
 }
 
@@ -180,7 +185,8 @@ impl Yardstick<'_> {
             Aim::Unfairness => 1.0 - worst(fairness(metered, from)),
             Aim::Any => {
                 let unused = 1.0 - worst(shares(metered, flow, from));
-                unused.max(delay(flow, self.propagation).min(1.0)).max(flow.link.loss())
+                let late = (delay(flow, self.propagation) / WORST_DELAY).min(1.0);
+                unused.max(late).max((flow.link.loss() / WORST_LOSS).min(1.0))
             }
             Aim::FrameDelay => {
                 let mut delays = frame_delays(metered, self.life);
@@ -349,7 +355,7 @@ mod tests {
         let both = metered(vec![one, flow(vec![100; 10])], vec![0; 10]);
         assert_eq!(judge(&both, Aim::HighDelay).performance, 0.1);
         assert_eq!(judge(&both, Aim::Loss).performance, 0.25);
-        assert_eq!((judge(&both, Aim::Any).loss, judge(&both, Aim::Any).performance), (0.25, 0.25));
+        assert_eq!((judge(&both, Aim::Any).loss, judge(&both, Aim::Any).performance), (0.25, 0.5));
         let fair = judge(&both, Aim::Unfairness).performance;
         assert!((fair - (1.0 - 1.0 / 1.64)).abs() < 1e-9, "{fair}");
     }

@@ -3,18 +3,23 @@
 //! ```text
 //! until nothing goes any more:
 //!   leave out   cross packets and outages in ever smaller pieces, one at a time (delta debugging)
-//!   lessen      windows emptied, thinned, moved, gathered at random: fewer packets, or as many that hit harder
+//!   lessen      windows emptied, thinned, moved, gathered, spread at random, as long as that leaves no more packets
 //! then, to be read:
 //!   gather      the packets of a window into one burst
 //!   snap        bursts and outages to the coarsest grid of instants
 //!   smooth      the service (annealing), and make it even, stretch by stretch
 //! ```
 //!
-//! The same is shown where nine tenths of the harm are left: of what the network scores, without its cost, beyond what the flow scores
-//! without any disturbance. A controller named as free of the fault must stay below that.
+//! The same is shown where nine tenths of the harm are left and the flow behaves alike. Harm is what the network scores, without its cost,
+//! beyond what the flow scores without any disturbance; behaviour is [`Behaviour`]. A controller named as free of the fault must stay
+//! below that score.
+//!
+//! Changes that leave as many packets as before are taken, too: most of what can go can't go from where it is, and a network that drifts
+//! among its equals comes by places from which it can.
 
 use units::Rng;
 
+use crate::behaviour::Behaviour;
 use crate::genome::{Genome, within};
 use crate::lessen::Timed;
 use crate::score::Score;
@@ -27,8 +32,12 @@ const BATCH: usize = 8;
 const GRIDS: [u32; BATCH] = [500_000, 200_000, 100_000, 50_000, 20_000, 10_000, 5_000, 1_000];
 /// The shortest stretch of a service that is made even, in microseconds.
 const SHORTEST_STRETCH: u32 = 100_000;
-/// Batches of random changes without a success after which there are no more.
+/// Batches of random changes that take nothing away after which there are no more, at least ...
 const PATIENCE: usize = 30;
+/// ... and this share of all runs so far: what comes off late comes off slowly.
+const PATIENT_SHARE: f64 = 0.5;
+/// The share of the budget that is left for making what is left readable.
+const FOR_READING: f64 = 0.2;
 /// Times a service is smoothed at most: it hardly changes after as many.
 const SMOOTHINGS: usize = 50;
 
@@ -38,7 +47,8 @@ pub const TOLERANCE: f64 = 0.1;
 /// How to shrink.
 #[derive(Clone, Copy, Debug)]
 pub struct Shrinking<'a> {
-    /// What the score without its cost must still be; none keeps all of the harm but [`TOLERANCE`].
+    /// What the score without its cost must still be, however the flow behaves; none keeps all of the harm but [`TOLERANCE`], and
+    /// the behaviour.
     pub least: Option<f64>,
     /// The same without the fault: these must stay below that.
     pub gone: &'a [Target],
@@ -72,20 +82,25 @@ struct Shrinker<'a> {
     target: &'a Target,
     how: Shrinking<'a>,
     least: f64,
+    /// How the flow must still behave, if that matters.
+    like: Option<Behaviour>,
     genome: Genome,
-    /// Its score without its cost.
-    goal: f64,
     evaluations: usize,
+    /// Simulations until the present stage ends.
+    budget: usize,
     progress: &'a dyn Fn(usize),
 }
 
 /// Shrinks `genome`; `progress` is told how many simulations were done.
 pub fn shrink(target: &Target, genome: &Genome, how: Shrinking<'_>, progress: &dyn Fn(usize)) -> Shrunk {
-    let goal = target.evaluate(genome).goal(&target.weights);
+    let score = target.evaluate(genome);
+    let goal = score.goal(&target.weights);
     let harm = (goal - target.calm()).max(0.0);
     let least = how.least.unwrap_or(goal - TOLERANCE * harm);
+    let like = how.least.is_none().then(|| Behaviour::of(&score));
     let genome = genome.clone();
-    let mut shrinker = Shrinker { target, how, least, genome, goal, evaluations: 1, progress };
+    let budget = (how.budget as f64 * (1.0 - FOR_READING)) as usize;
+    let mut shrinker = Shrinker { target, how, least, like, genome, evaluations: 1, budget, progress };
     loop {
         let before = size(&shrinker.genome);
         shrinker.leave_out(|genome| &mut genome.cross);
@@ -95,6 +110,7 @@ pub fn shrink(target: &Target, genome: &Genome, how: Shrinking<'_>, progress: &d
             break;
         }
     }
+    shrinker.budget = how.budget;
     shrinker.gather();
     shrinker.snap(|genome| &mut genome.cross);
     shrinker.snap(|genome| &mut genome.outages);
@@ -111,22 +127,26 @@ fn size(genome: &Genome) -> usize {
 
 impl Shrinker<'_> {
     fn has_budget(&self) -> bool {
-        self.evaluations < self.how.budget
+        self.evaluations < self.budget
     }
 
-    /// Goes on with the first of the candidates that keeps the verdict and is `better` in its score without its cost. Its place.
-    fn take_first(&mut self, candidates: &[Genome], better: impl Fn(usize, f64) -> bool) -> Option<usize> {
+    /// Goes on with the first of the candidates that keeps the verdict. Its place.
+    fn take_first(&mut self, candidates: &[Genome]) -> Option<usize> {
         let scores = evaluate_all(self.target, candidates, self.how.threads);
         self.evaluations += candidates.len();
-        let goals: Vec<f64> = scores.iter().map(|score| score.goal(&self.target.weights)).collect();
-        let least = self.least;
-        let holds = |place: &usize| goals[*place] >= least && better(*place, goals[*place]);
-        let found = (0..candidates.len()).filter(holds).find(|&place| self.is_gone(&candidates[place]));
+        let same: Vec<usize> = (0..candidates.len()).filter(|&place| self.is_same(&scores[place])).collect();
+        let found = same.into_iter().find(|&place| self.is_gone(&candidates[place]));
         (self.progress)(self.evaluations);
         if let Some(place) = found {
-            (self.genome, self.goal) = (candidates[place].clone(), goals[place]);
+            self.genome = candidates[place].clone();
         }
         found
+    }
+
+    /// Whether it does the harm it must, and behaves as it must.
+    fn is_same(&self, score: &Score) -> bool {
+        let alike = self.like.is_none_or(|like| like.is_like(&Behaviour::of(score)));
+        alike && score.goal(&self.target.weights) >= self.least
     }
 
     fn is_gone(&mut self, candidate: &Genome) -> bool {
@@ -149,7 +169,7 @@ impl Shrinker<'_> {
                 };
                 let candidates: Vec<Genome> =
                     starts.take_while(|&start| start < length).map(without).collect();
-                match self.take_first(&candidates, |_, _| true) {
+                match self.take_first(&candidates) {
                     Some(index) => at += index * size,
                     None => at += BATCH * size,
                 }
@@ -158,18 +178,34 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Random changes to windows that leave fewer packets, or as many that do more harm: room to leave out others.
+    /// Random changes to windows that leave fewer packets, or as many: the fewest that keep the verdict.
     fn lessen(&mut self) {
-        let mut failed = 0;
-        while failed < PATIENCE && size(&self.genome) > 0 && self.has_budget() {
-            let mut rng = Rng::stream(self.evaluations as u64, "ccfuzz/shrink");
-            let candidates: Vec<Genome> =
-                (0..BATCH).map(|_| self.genome.lessened(&self.target.space, &mut rng)).collect();
-            let fewer: Vec<bool> = candidates.iter().map(|one| size(one) < size(&self.genome)).collect();
-            let goal = self.goal;
-            let taken = self.take_first(&candidates, |place, reached| fewer[place] || reached > goal);
-            failed = if taken.is_some_and(|place| fewer[place]) { 0 } else { failed + 1 };
+        let mut shrunk = self.evaluations;
+        for round in 0.. {
+            let before = size(&self.genome);
+            if before == 0 || !self.has_patience(shrunk) || !self.has_budget() {
+                break;
+            }
+            let candidates = self.lessened(round);
+            if self.take_first(&candidates).is_some() && size(&self.genome) < before {
+                shrunk = self.evaluations;
+            }
         }
+    }
+
+    /// Whether to go on after what was taken away last went at run `shrunk`.
+    fn has_patience(&self, shrunk: usize) -> bool {
+        let share = (self.evaluations as f64 * PATIENT_SHARE) as usize;
+        self.evaluations - shrunk < share.max(PATIENCE * BATCH)
+    }
+
+    /// Different networks that have no more packets, those with the fewest first.
+    fn lessened(&self, round: u64) -> Vec<Genome> {
+        let mut rng = Rng::stream(round, &format!("ccfuzz/shrink/{}", self.evaluations));
+        let drawn = (0..BATCH).map(|_| self.genome.lessened(&self.target.space, &mut rng));
+        let mut candidates: Vec<Genome> = drawn.filter(|one| *one != self.genome).collect();
+        candidates.sort_by_key(size);
+        candidates
     }
 
     /// Puts the packets of a window into one burst, at its first or its last packet, wherever that keeps the verdict: long windows
@@ -187,7 +223,7 @@ impl Shrinker<'_> {
                 };
                 let last = self.genome.cross[end - 1];
                 if last > from {
-                    self.take_first(&[burst(from), burst(last)], |_, _| true);
+                    self.take_first(&[burst(from), burst(last)]);
                 }
                 at = end;
             }
@@ -197,7 +233,8 @@ impl Shrinker<'_> {
     /// Moves each burst, and each outage, to the coarsest grid that keeps the verdict.
     fn snap<T: Timed>(&mut self, list: fn(&mut Genome) -> &mut Vec<T>) {
         let mut at = 0;
-        while let Some(&first) = list(&mut self.genome).get(at).filter(|_| self.evaluations < self.how.budget)
+        while self.has_budget()
+            && let Some(&first) = list(&mut self.genome).get(at)
         {
             let length = list(&mut self.genome)[at..].iter().take_while(|one| one.at() == first.at()).count();
             let snapped = |grid: u32| {
@@ -208,7 +245,7 @@ impl Shrinker<'_> {
                 candidate
             };
             let candidates: Vec<Genome> = GRIDS.into_iter().map(snapped).collect();
-            self.take_first(&candidates, |_, _| true);
+            self.take_first(&candidates);
             at += length;
         }
     }
@@ -228,7 +265,7 @@ impl Shrinker<'_> {
                     .take_while(|&start| start < end)
                     .map(|start| self.evened(start, start.saturating_add(stretch).min(end)))
                     .collect();
-                let skipped = match self.take_first(&candidates, |_, _| true) {
+                let skipped = match self.take_first(&candidates) {
                     Some(index) => index as u32 + 1,
                     None => BATCH as u32,
                 };
@@ -255,7 +292,7 @@ impl Shrinker<'_> {
         for _ in 0..SMOOTHINGS {
             let candidate = self.genome.annealed();
             let is_even = candidate.service == self.genome.service;
-            if is_even || !self.has_budget() || self.take_first(&[candidate], |_, _| true).is_none() {
+            if is_even || !self.has_budget() || self.take_first(&[candidate]).is_none() {
                 break;
             }
         }
@@ -293,10 +330,12 @@ mod tests {
     #[test]
     fn noise_goes_and_the_verdict_stays() {
         let (target, genome) = (target("traffic"), noisy());
-        let goal = target.evaluate(&genome).goal(&target.weights);
+        let before = target.evaluate(&genome);
+        let goal = before.goal(&target.weights);
         let how = Shrinking { budget: 1_000, threads: 2, ..Shrinking::default() };
         let shrunk = shrink(&target, &genome, how, &|_| {});
         assert!(shrunk.score.goal(&target.weights) >= goal - TOLERANCE * (goal - target.calm()));
+        assert!(Behaviour::of(&before).is_like(&Behaviour::of(&shrunk.score)), "{:?}", shrunk.score);
         assert!(shrunk.genome.cross.len() < genome.cross.len() / 2, "{}", shrunk.genome.cross.len());
         assert!(bursts(&shrunk.genome).len() < 40, "{:?}", bursts(&shrunk.genome));
         let alone = shrink(&target, &genome, Shrinking { threads: 1, ..how }, &|_| {});

@@ -115,12 +115,13 @@ Example:
   framewire fuzz shrink out/fuzz/bbr-delay-1 --least 0.5        it may lose more, but not this
   framewire fuzz shrink out/fuzz/cubic-burst-1 --gone cubic     what is left must not show under cubic
 
-The same is shown where nine tenths of the harm are left: of what the network scores beyond the same run without it.")]
+The same is shown where nine tenths of the harm are left, of what the network scores beyond the same run without it, and the flow behaves
+alike: what it uses, its longest stall, losses, delay and timeouts differ by less than a fifth of their scales. --least asks for a score alone.")]
 pub struct Shrink {
     /// Folder of a finding or of a search
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// What the score, without what the network costs, must still be; nine tenths of the harm if left out
+    /// What the score, without what the network costs, must still be, however the flow behaves; nine tenths of the harm, and the same behaviour, if left out
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub least: Option<f64>,
     /// A controller under which it does not show, and must not when it is shrunk

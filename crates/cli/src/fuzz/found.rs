@@ -61,7 +61,8 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
         }
         print!("{table}");
     }
-    println!("the same: a score without cost of {:.3} or more", shrunk.least);
+    let alike = if args.least.is_none() { ", and a flow that behaves alike" } else { "" };
+    println!("the same: a score without cost of {:.3} or more{alike}", shrunk.least);
     println!("{} runs; replay: framewire run {}", shrunk.evaluations, out.join("scenario.toml").display());
     Ok(())
 }

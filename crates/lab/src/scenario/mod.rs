@@ -120,13 +120,16 @@ pub struct Link {
 }
 
 /// What a search over the scenario looks for (`docs/fuzzing.md`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Goal {
     /// A number that grows the worse the first flow fares.
     pub expression: Option<String>,
     /// Controllers that a network must be bearable for: what it costs all of them does not count.
     pub reference: Vec<String>,
+    /// The TCP stack under them, if another than the flow's.
+    #[serde(default, deserialize_with = "text::some_stack")]
+    pub reference_stack: Option<Stack>,
 }
 
 /// A policer.

@@ -245,6 +245,13 @@ pub(super) fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super:
     Ok(super::Stack { name, config })
 }
 
+/// The same where there may be none.
+pub(super) fn some_stack<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<super::Stack>, D::Error> {
+    stack(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
