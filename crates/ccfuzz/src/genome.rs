@@ -22,6 +22,9 @@ const SHORTEST_OUTAGE: f64 = 1_000.0;
 /// ... to a fifth of a second, what a handover takes; microseconds.
 const LONGEST_OUTAGE: f64 = 200_000.0;
 
+/// The number of what a mutation draws anew is at most so many times what it was, and at least one over that.
+const LARGEST_CHANGE: f64 = 4.0;
+
 /// Which parts of a genome are varied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -119,18 +122,18 @@ impl Genome {
             genome.service = distribute(space.slots, 0, space.end, Some(space.k_agg), rng);
         }
         if mode.traffic {
-            let count = number(space.most_cross, 0, space.end, space.end, rng);
+            let count = number(space.most_cross, rng);
             genome.cross = distribute(count, 0, space.end, None, rng);
         }
         if mode.loss {
-            let count = number(space.most_outages, 0, space.end, space.end, rng);
+            let count = number(space.most_outages, rng);
             genome.outages = outages(count, 0, space.end, rng);
         }
         genome
     }
 
     /// A child of one parent: one side of a random instant is drawn anew, in one of the parts that the mode varies. The service
-    /// keeps its number of packets; of cross packets and outages the number is redrawn as well (section 7.3.2 and 7.3.3).
+    /// keeps its number of packets; that of cross packets and outages changes as well (section 7.3.2 and 7.3.3).
     pub fn mutated(&self, mode: Mode, space: &Space, rng: &mut Rng) -> Genome {
         let cut = 1 + rng.below(u64::from(space.end) - 1) as u32;
         let (from, to) = if rng.chance(0.5) { (0, cut) } else { (cut, space.end) };
@@ -144,14 +147,14 @@ impl Genome {
             Part::Cross => {
                 let stretch = within(&self.cross, from, to);
                 let kept = self.cross.len() - stretch.len();
-                let count = number(space.most_cross, kept, to - from, space.end, rng);
+                let count = changed(stretch.len(), space.most_cross.saturating_sub(kept), rng);
                 child.cross.splice(stretch, distribute(count, from, to, None, rng));
             }
             Part::Outages => {
                 let starts: Vec<u32> = self.outages.iter().map(|outage| outage.at).collect();
                 let stretch = within(&starts, from, to);
                 let kept = self.outages.len() - stretch.len();
-                let count = number(space.most_outages, kept, to - from, space.end, rng);
+                let count = changed(stretch.len(), space.most_outages.saturating_sub(kept), rng);
                 child.outages.splice(stretch, outages(count, from, to, rng));
             }
         }
@@ -249,15 +252,22 @@ pub(crate) fn within<T: Timed>(list: &[T], from: u32, to: u32) -> std::ops::Rang
     list.partition_point(|item| item.at() < from)..list.partition_point(|item| item.at() < to)
 }
 
-/// How many there are in a `span` that is drawn, of `most` over `whole` of which `kept` stand elsewhere.
+/// How many packets or outages a network of the first generation has, of `most`.
 ///
-/// The thesis says that the number is variable and changes randomly. Here its logarithm is uniform, so that ten are as likely as a
-/// thousand: drawn uniformly, few packets would hardly ever be tried.
-fn number(most: usize, kept: usize, span: u32, whole: u32, rng: &mut Rng) -> usize {
-    let share = (most as f64 * f64::from(span) / f64::from(whole)).ceil();
-    let room = most.saturating_sub(kept) as f64;
-    let highest = share.min(room);
-    ((highest + 1.0).powf(rng.uniform()) - 1.0).round() as usize
+/// The thesis says that the number is variable. Here its logarithm is uniform, so that ten are as likely as a thousand: drawn
+/// uniformly, few packets would hardly ever be tried.
+fn number(most: usize, rng: &mut Rng) -> usize {
+    ((most as f64 + 1.0).powf(rng.uniform()) - 1.0).round() as usize
+}
+
+/// What becomes of a number of packets or outages when they are drawn anew, of `most`.
+///
+/// The thesis says that it is "changed randomly". Here it is multiplied by a factor whose logarithm is uniform: drawn from nothing, it
+/// would forget how much traffic the parent had been picked for. None may become some.
+fn changed(count: usize, most: usize, rng: &mut Rng) -> usize {
+    let factor = LARGEST_CHANGE.powf(2.0 * rng.uniform() - 1.0);
+    let wanted = ((count as f64 + 1.0) * factor - 1.0).round();
+    (wanted.max(0.0) as usize).min(most)
 }
 
 fn outages(count: usize, from: u32, to: u32, rng: &mut Rng) -> Vec<Outage> {
@@ -307,12 +317,10 @@ mod tests {
             && genome.service.iter().chain(&genome.cross).all(|&at| at < SPACE.end)
     }
 
-    /// Instants that both have before the first difference and after the last.
-    fn agree_outside(a: &[u32], b: &[u32]) -> bool {
-        let front = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-        let back = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
-        // One side was drawn anew: the change reaches one of the ends.
-        a == b || front == 0 || back == 0 || front + back >= a.len().min(b.len())
+    /// The instants before or after where a mutation with this seed cuts.
+    fn side(instants: &[u32], seed: u64, left: bool) -> Vec<u32> {
+        let cut = 1 + Rng::stream(seed, "child").below(u64::from(SPACE.end) - 1) as u32;
+        instants.iter().copied().filter(|&at| (at < cut) == left).collect()
     }
 
     proptest! {
@@ -321,14 +329,11 @@ mod tests {
             let mut rng = Rng::stream(seed, "x");
             let link = Mode { link: true, ..Mode::default() };
             let parent = Genome::fresh(link, &SPACE, &mut rng);
-            let cut = 1 + Rng::stream(seed, "child").below(u64::from(SPACE.end) - 1) as u32;
             let child = parent.mutated(link, &SPACE, &mut Rng::stream(seed, "child"));
             prop_assert_eq!(child.service.len(), SPACE.slots);
-            let side = |of: &Genome, left: bool| -> Vec<u32> {
-                of.service.iter().copied().filter(|&at| (at < cut) == left).collect()
-            };
-            prop_assert!(side(&child, true) == side(&parent, true) || side(&child, false) == side(&parent, false));
-            prop_assert_eq!(side(&child, true).len(), side(&parent, true).len());
+            let (ours, theirs) = (|left| side(&parent.service, seed, left), |left| side(&child.service, seed, left));
+            prop_assert!(ours(true) == theirs(true) || ours(false) == theirs(false));
+            prop_assert_eq!(ours(true).len(), theirs(true).len());
             prop_assert!(is_sound(&child));
         }
 
@@ -340,7 +345,9 @@ mod tests {
             prop_assert!(is_sound(&child));
             prop_assert_eq!(child.service.len(), SPACE.slots);
             let traffic = Mode { traffic: true, ..Mode::default() };
-            prop_assert!(agree_outside(&a.cross, &a.mutated(traffic, &SPACE, &mut rng).cross));
+            let mutant = a.mutated(traffic, &SPACE, &mut Rng::stream(seed, "child"));
+            let keeps = |left| side(&a.cross, seed, left) == side(&mutant.cross, seed, left);
+            prop_assert!(is_sound(&mutant) && (keeps(true) || keeps(false)));
         }
     }
 
@@ -375,9 +382,19 @@ mod tests {
     #[test]
     fn small_numbers_are_as_likely_as_large_ones() {
         let mut rng = Rng::stream(1, "x");
-        let drawn: Vec<usize> = (0..2_000).map(|_| number(10_000, 0, 10, 10, &mut rng)).collect();
+        let drawn: Vec<usize> = (0..2_000).map(|_| number(10_000, &mut rng)).collect();
         let below = |limit| drawn.iter().filter(|&&n| n < limit).count();
         assert!((900..1_100).contains(&below(100)) && drawn.iter().all(|&n| n <= 10_000), "{}", below(100));
-        assert_eq!(number(10, 10, 5, 10, &mut rng), 0);
+    }
+
+    #[test]
+    fn numbers_change_both_ways_and_within_bounds() {
+        let mut rng = Rng::stream(1, "x");
+        let changes: Vec<usize> = (0..2_000).map(|_| changed(100, 10_000, &mut rng)).collect();
+        assert!(changes.iter().all(|n| (24..=403).contains(n)));
+        let more = changes.iter().filter(|&&n| n > 100).count();
+        assert!((900..1_100).contains(&more), "{more}");
+        assert!((0..100).map(|_| changed(0, 9, &mut rng)).max().unwrap() == 3, "none may become some");
+        assert!((0..100).all(|_| changed(9, 10, &mut rng) <= 10 && changed(9, 0, &mut rng) == 0));
     }
 }
