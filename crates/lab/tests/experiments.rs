@@ -50,7 +50,11 @@ y_label = "Mbit/s"
 "#;
 
 fn run(threads: usize, cache: Option<Cache>) -> (Experiment, Results) {
-    let experiment = Experiment::parse(SMALL, Path::new("small.toml")).unwrap();
+    run_of(SMALL, threads, cache)
+}
+
+fn run_of(text: &str, threads: usize, cache: Option<Cache>) -> (Experiment, Results) {
+    let experiment = Experiment::parse(text, Path::new("small.toml")).unwrap();
     let how = Execution {
         commit: "test".into(),
         threads,
@@ -105,6 +109,14 @@ fn what_was_run_is_not_run_again() {
     assert_eq!((&first.points, kept()), (&again.points, 4));
     run(2, cache("b"));
     assert_eq!(kept(), 8, "another program's runs are its own");
+    let trace = folder.with_extension("trace");
+    let text = SMALL.replace("rate = \"5mbit\"", &format!("trace = \"{}\"", trace.display()));
+    for (times, runs) in [("1\n2\n", 12), ("1\n2\n", 12), ("1\n3\n", 16)] {
+        std::fs::write(&trace, times).unwrap();
+        run_of(&text, 2, cache("b"));
+        assert_eq!(kept(), runs, "a run is by what its files hold");
+    }
+    std::fs::remove_file(&trace).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

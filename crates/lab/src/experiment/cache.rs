@@ -39,6 +39,10 @@ impl Cache {
         key.add(&self.program);
         key.add(&scenario.text);
         key.add(&scenario.file.to_string_lossy());
+        for file in scenario.files() {
+            // One that can't be read is the run's matter.
+            key.add_bytes(&std::fs::read(file).unwrap_or_default());
+        }
         for (name, formula) in metrics {
             key.add(name);
             key.add(formula);

@@ -396,6 +396,17 @@ impl Scenario {
         self.file.parent().unwrap_or(Path::new("")).join(path)
     }
 
+    /// The files it reads: what is in them is as much a part of the run as its text.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let clips = self
+            .flows
+            .iter()
+            .filter(|flow| flow.encoder.clip != SYNTHETIC)
+            .map(|flow| Path::new(&flow.encoder.clip));
+        let instants = self.cross.iter().filter_map(|cross| cross.instants.as_deref());
+        self.link.trace.as_deref().into_iter().chain(instants).chain(clips).map(|path| self.beside(path))
+    }
+
     /// An error about `field` of this scenario, found while building it.
     pub fn error(&self, field: impl Into<String>, what: impl Into<String>) -> ScenarioError {
         error::Problem::new(field, what).locate(self.file.clone(), &self.text)
