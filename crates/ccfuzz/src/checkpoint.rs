@@ -214,7 +214,7 @@ impl Body<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Preset;
+    use crate::preset::Preset;
     use proptest::prelude::*;
     use units::Rng;
 

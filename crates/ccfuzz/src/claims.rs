@@ -21,10 +21,11 @@ use crate::distribute::distribute_seen;
 use crate::faults;
 use crate::genome::Genome;
 use crate::plan::{Plan, Strategy};
+use crate::preset::Preset;
 use crate::score::Weights;
 use crate::search::{Individual, Report, Search};
 use crate::shrink::{Shrinking, shrink};
-use crate::target::{Preset, Target};
+use crate::target::Target;
 
 /// CC-Fuzz as an instrument of the lab.
 pub const INSTRUMENT: Instrument = Instrument { name: "ccfuzz", measure };

@@ -84,7 +84,7 @@ pub fn shown(target: &Target, fixed: &[(Fault, Target)], genome: &Genome) -> Vec
 mod tests {
     use super::*;
     use crate::finding::Finding;
-    use crate::target::Preset;
+    use crate::preset::Preset;
     use std::path::Path;
 
     #[test]

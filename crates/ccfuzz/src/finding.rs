@@ -239,7 +239,7 @@ pub fn all(folder: &Path) -> Result<Vec<PathBuf>, FindingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Preset;
+    use crate::preset::Preset;
     use lab::run::{Overlay, RunOptions, meter, run};
     use units::Rng;
 

@@ -271,7 +271,7 @@ pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<
 mod tests {
     use super::*;
     use crate::behaviour::Behaviour;
-    use crate::target::Preset;
+    use crate::preset::Preset;
     use lab::scenario::Scenario;
     use std::path::Path;
 

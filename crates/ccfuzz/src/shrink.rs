@@ -307,7 +307,7 @@ pub fn bursts(genome: &Genome) -> Vec<(u32, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::Preset;
+    use crate::preset::Preset;
     use crate::{Aim, Weights};
     use lab::scenario::Scenario;
     use std::path::Path;
