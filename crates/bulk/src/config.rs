@@ -36,7 +36,8 @@ pub struct SenderConfig {
     pub attribution: Attribution,
     /// With [`Attribution::Segment`], a segment sent more than once still gives a round-trip sample, from the timestamp that is
     /// echoed (RFC 7323), as in Linux. Without, it gives none (Karn's rule), and a timeout stays doubled until one that was
-    /// sent once is acknowledged, as in ns-3.
+    /// sent once is acknowledged (RFC 6298 section 5). Deviation of [`SenderConfig::ns3`]: ns-3 reckons its timeout anew with every
+    /// cumulative acknowledgement that advances (`TcpSocketBase::NewAck`).
     pub timestamps: bool,
     /// Least retransmission timeout.
     pub rto_min: Span,

@@ -1,4 +1,7 @@
 //! The live policy: advice through a hysteresis filter, less what still waits (arXiv 2207.11857 sections 4.1 and 7).
+//!
+//! What follows a frame that was given up is ours, for the paper says nothing of it: frames that can't be decoded any more make way, and the
+//! key frame is coded when the window has room, no larger than what leaves within D. A viewer sees nothing until it is there.
 
 use units::{Rate, Span, Time};
 
