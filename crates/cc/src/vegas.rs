@@ -134,7 +134,7 @@ impl Vegas {
             self.round.least = Some(self.round.least.map_or(rtt, |least| least.min(rtt)));
             self.round.samples = self.round.samples.saturating_add(1);
         };
-        let mut rtts = packet_rtts(report).peekable();
+        let mut rtts = packet_rtts(report).map(|(_, rtt)| rtt).peekable();
         if rtts.peek().is_none() {
             report.latest_rtt.into_iter().for_each(&mut take);
         }

@@ -25,6 +25,7 @@ const OPTIONS: &[(&str, &str)] = &[
         "packets in the queue are about 1.25/delta, 0.004 to 4 (default 0.1); with mode switching the most",
     ),
     ("auto", "mode switching, on (genericCC's auto:0.1) or off (its constant_delta:0.1); default on"),
+    ("stands", "its clock for the next packet stands while its window is full, on or off (default on)"),
 ];
 
 /// The registry's row.
@@ -53,11 +54,18 @@ pub struct Params {
     pub delta: f64,
     /// Mode switching.
     pub auto: bool,
+    /// The clock for the next packet stands still while the window is full (`send_data` in `ctcp.hh`): its sending loop's, not the
+    /// controller's.
+    pub stands: bool,
 }
 
 impl Params {
     fn read(options: &Options) -> Result<Params, OptionError> {
-        Ok(Params { delta: options.number("delta", 0.1, 0.004..=4.0)?, auto: options.switch("auto", true)? })
+        Ok(Params {
+            delta: options.number("delta", 0.1, 0.004..=4.0)?,
+            auto: options.switch("auto", true)?,
+            stands: options.switch("stands", true)?,
+        })
     }
 }
 
@@ -117,12 +125,13 @@ impl Generic {
         if self.params.auto { self.mode.delta() } else { self.params.delta }
     }
 
-    /// The program's `onACK`: a packet with round trip `rtt` is acknowledged, and with it what was lost before it is known.
-    fn acknowledge(&mut self, now: Time, rtt: Span) {
+    /// The program's `onACK`: a packet with round trip `rtt` is acknowledged, and with it what was lost before it is known. It is `share` of a
+    /// whole packet.
+    fn acknowledge(&mut self, now: Time, rtt: Span, share: f64) {
         self.sample(now, rtt);
         self.mode.acknowledged(now, rtt);
         if self.acked >= PROBES {
-            self.decide(now);
+            self.decide(now, share);
         }
         let lost = std::mem::take(&mut self.lost);
         if lost > 0 {
@@ -141,16 +150,17 @@ impl Generic {
         self.window * queuing * self.delta() < standing.as_secs_f64()
     }
 
-    fn decide(&mut self, now: Time) {
+    fn decide(&mut self, now: Time, share: f64) {
         let up = self.is_below_target();
         let used = self.used_at.is_some_and(|at| now - at <= self.rtts.smoothed);
         if self.slow_start {
             self.slow_start = up;
-            self.window += if up && used { 1.0 } else { 0.0 };
+            self.window += if up && used { share } else { 0.0 };
             return;
         }
         let delta = self.delta();
-        let step = self.step.take(up, now, self.rtts.latest, self.window * delta) / (delta * self.window);
+        let velocity = self.step.take(up, now, self.rtts.latest, self.window * delta);
+        let step = share * velocity / (delta * self.window);
         if !up {
             self.window = (self.window - step).max(MINIMUM_WINDOW);
         } else if used {
@@ -179,7 +189,9 @@ impl Controller for Generic {
             self.start_over();
             self.heard_at = Some(report.now);
         }
-        packet_rtts(report).for_each(|rtt| self.acknowledge(report.now, rtt));
+        for (acked, rtt) in packet_rtts(report) {
+            self.acknowledge(report.now, rtt, f64::from(acked.size) / self.datagram);
+        }
     }
 
     fn decision(&self) -> Decision {
@@ -189,9 +201,8 @@ impl Controller for Generic {
         let standing = self.rtts.standing().unwrap_or(FIRST_RTT);
         // Until the probes are back the first window is spread over the round trip.
         let gain = if self.acked < PROBES { 1.0 } else { PACING_GAIN };
-        // The program's clock for the next packet stands still while its window is full (`send_data` in `ctcp.hh`).
         let pacing = Some(window_rate(window, standing, gain));
-        Decision { window: Some(window), pacing, whole_interval: true, ..Decision::default() }
+        Decision { window: Some(window), pacing, whole_interval: self.params.stands, ..Decision::default() }
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
@@ -335,7 +346,7 @@ mod tests {
     impl Path {
         fn new(auto: bool) -> Path {
             let setup = Setup { mtu: 1000, ..Setup::default() };
-            let copa = Generic::new(Params { delta: 0.1, auto }, &setup);
+            let copa = Generic::new(Params { delta: 0.1, auto, stands: true }, &setup);
             let mut path = Path { copa, now: Time::from_secs(1) };
             let sent = Sent {
                 now: path.now,
@@ -360,12 +371,16 @@ mod tests {
 
         /// A packet with a round trip of `rtt` ms, after `losses` packets that were lost.
         fn ack(&mut self, rtt: i64, losses: u64) {
+            self.ack_of(rtt, losses, 1000);
+        }
+
+        fn ack_of(&mut self, rtt: i64, losses: u64, size: u32) {
             self.now += Span::from_millis(1);
             let now = self.now;
             self.copa.used_at = Some(now);
             let sent_at = now - Span::from_millis(rtt);
             let arrived_at = Some((now - Span::from_millis(20)).on_wire());
-            let acks = [Acked { sent_at, arrived_at, ..acked(9, 1000) }];
+            let acks = [Acked { sent_at, arrived_at, ..acked(9, size) }];
             let gone: Vec<_> = (0..losses).map(|packet| lost(packet, 1000)).collect();
             let latest_rtt = Some(Span::from_millis(rtt));
             self.copa.on_feedback(&Report { now, latest_rtt, ..report(&acks, &gone) });
@@ -394,6 +409,17 @@ mod tests {
         // A queue of 30 ms asks for 10 packets per 30 ms: down, and a velocity of one at the next comparison but one.
         (0..160).for_each(|_| path.ack(70, 0));
         assert!(!path.copa.step.was_up && path.copa.step.velocity < 8.0, "{:?}", path.copa.step);
+    }
+
+    #[test]
+    fn a_small_packet_moves_the_window_by_its_share() {
+        let moved = |size| {
+            let mut path = Path::settled(false, 100.0);
+            path.ack_of(40, 0, size);
+            path.copa.window - 100.0
+        };
+        assert!((moved(1000) - 0.1).abs() < 1e-9, "{}", moved(1000));
+        assert!((moved(200) - 0.02).abs() < 1e-9, "{}", moved(200));
     }
 
     #[test]

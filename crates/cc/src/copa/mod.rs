@@ -268,7 +268,7 @@ impl Controller for Copa {
         }
         if let Some(latest) = report.latest_rtt {
             if self.params.packets {
-                packet_rtts(report).for_each(|rtt| self.rtts.sample(report.now, rtt, report.srtt));
+                packet_rtts(report).for_each(|(_, rtt)| self.rtts.sample(report.now, rtt, report.srtt));
             }
             self.rtts.sample(report.now, latest, report.srtt);
         }

@@ -2,25 +2,24 @@
 
 use units::Span;
 
-use crate::Report;
+use crate::{Acked, Report};
 
-/// The round trip of each packet of a report, by number, as if it had been acknowledged the moment it arrived: what passed
+/// Each packet of a report, by number, with its round trip as if it had been acknowledged the moment it arrived: what passed
 /// between its arrival and the newest packet's was the receiver's waiting, not the path's. Packets without an arrival time
 /// say nothing. Clock offset cancels.
-pub fn packet_rtts<'a>(report: &Report<'a>) -> impl Iterator<Item = Span> + use<'a> {
-    let timed = |acked: &crate::Acked| Some(acked.arrived_at?.delay_since(acked.sent_at));
+pub fn packet_rtts<'a>(report: &Report<'a>) -> impl Iterator<Item = (&'a Acked, Span)> + use<'a> {
+    let timed = |acked: &Acked| Some(acked.arrived_at?.delay_since(acked.sent_at));
     let newest = report.acked.iter().rev().find_map(timed);
     let known = report.latest_rtt.zip(newest);
     report.acked.iter().filter_map(move |acked| {
         let (latest, newest) = known?;
-        Some(latest + (timed(acked)? - newest))
+        Some((acked, latest + (timed(acked)? - newest)))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Acked;
     use crate::controller::tests::{acked, report};
     use units::Time;
 
@@ -32,7 +31,7 @@ mod tests {
             ..acked(packet, 1000)
         };
         let mut acks = [arrive(1, 20), arrive(2, 24), arrive(3, 28)];
-        let rtts: Vec<_> = packet_rtts(&report(&acks, &[])).collect();
+        let rtts: Vec<_> = packet_rtts(&report(&acks, &[])).map(|(_, rtt)| rtt).collect();
         assert_eq!(rtts, [32, 36, 40].map(Span::from_millis));
         acks[1].arrived_at = None;
         assert_eq!(packet_rtts(&report(&acks, &[])).count(), 2);

@@ -197,7 +197,7 @@ impl Controller for Sqp {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        packet_rtts(report).for_each(|rtt| self.smooth(rtt));
+        packet_rtts(report).for_each(|(_, rtt)| self.smooth(rtt));
         if !report.acked.is_empty() {
             self.heard_at = report.now;
             self.waiting = report.in_flight > Bytes::ZERO;

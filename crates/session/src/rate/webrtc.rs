@@ -6,13 +6,17 @@
 //!      above 95 -> one rung down        at most 29 -> one rung up        then count anew
 //! ```
 //!
-//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc` and `libvpx_vp8_encoder.cc`; its steps of 3/5
-//! in picture elements are those of the ladder. Not here: frames dropped at the start while the rate is too low for their size, and
-//! what an overloaded processor does. An encoder that does not tell its quantiser keeps its size.
+//! The first picture is the largest that is at most 320x240 below 300 kbit/s and at most 640x480 below 500, four rungs down at most.
+//!
+//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc`, `libvpx_vp8_encoder.cc` and `DropDueToSize`
+//! of `video/video_stream_encoder.cc`; its steps of 3/5 in picture elements are those of the ladder.
+//!
+//! Deviation: libwebrtc drops a frame for each of the first rungs; here the first frame has its size at once. Not here: what an overloaded
+//! processor does. An encoder that does not tell its quantiser changes its size no more after the start.
 
 use std::collections::VecDeque;
 
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 use super::direct::Direct;
 use super::{Entry, Ladder, Manner, Plan, RateControl, View};
@@ -31,6 +35,25 @@ const FRAMES: (usize, usize) = (60, 150);
 const QUANTISERS: (u32, u32) = (29, 95);
 /// Time between looks until the first step down, and then.
 const PERIODS: (Span, Span) = (Span::from_secs(2), Span::from_secs(5));
+
+/// Below this rate a first picture has at most so many elements.
+const FIRST: [(Rate, u32); 2] = [(Rate::from_kbps(300), 320 * 240), (Rate::from_kbps(500), 640 * 480)];
+/// Rungs down before the first picture at most.
+const FIRST_RUNGS: usize = 4;
+
+/// The rows of the first picture of a source with so many, taken as 16:9 like the ladder.
+fn first(source: u16, rate: Rate) -> u16 {
+    let most = FIRST.iter().find(|&&(below, _)| rate < below).map_or(u32::MAX, |&(_, elements)| elements);
+    let large = |height: u16| u32::from(height) * (u32::from(height) * 16 / 9) > most;
+    let mut height = source;
+    for _ in 0..FIRST_RUNGS {
+        match Ladder::CALLS.below(height).filter(|_| large(height)) {
+            Some(below) => height = below,
+            None => break,
+        }
+    }
+    height
+}
 
 /// The policy.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +82,8 @@ impl WebRtc {
         (self.quantisers.len() >= FRAMES.0).then(|| sum / self.quantisers.len() as u32)
     }
 
-    fn size(&mut self, view: &View<'_>) -> u16 {
-        let height = self.height.unwrap_or(view.height).min(view.height);
+    fn size(&mut self, view: &View<'_>, rate: Rate) -> u16 {
+        let height = self.height.unwrap_or_else(|| first(view.height, rate)).min(view.height);
         if view.now < *self.look_at.get_or_insert(view.now + PERIODS.0) {
             return height;
         }
@@ -81,8 +104,9 @@ impl WebRtc {
 impl RateControl for WebRtc {
     fn plan(&mut self, view: &View<'_>) -> Plan {
         self.learn(view);
-        self.height = (view.height > 0).then(|| self.size(view));
-        Plan { height: self.height, ..self.rate.plan(view) }
+        let plan = self.rate.plan(view);
+        self.height = (view.height > 0).then(|| self.size(view, plan.bitrate));
+        Plan { height: self.height, ..plan }
     }
 
     fn manner(&self) -> Manner {
@@ -100,7 +124,7 @@ impl RateControl for WebRtc {
 mod tests {
     use super::*;
     use crate::rate::Departed;
-    use units::{Bytes, Rate};
+    use units::Bytes;
 
     /// When the height changes over `seconds` of frames with this quantiser, and to what.
     fn changes(policy: &mut WebRtc, from: u64, seconds: u64, quantiser: Option<u8>) -> Vec<(u64, u16)> {
@@ -141,6 +165,14 @@ mod tests {
         assert_eq!(changes(&mut policy, 0, 13, Some(96)), [(2, 540), (7, 360), (12, 270)]);
         assert!(changes(&mut policy, 13, 10, Some(60)).is_empty());
         assert_eq!(changes(&mut policy, 23, 30, Some(10)).last().unwrap().1, 720);
+    }
+
+    #[test]
+    fn the_first_picture_suits_the_rate() {
+        let firsts = |source| [299, 300, 499, 500].map(|kbps| first(source, Rate::from_kbps(kbps)));
+        assert_eq!(firsts(1080), [270, 360, 360, 1080], "four rungs are the most");
+        assert_eq!(firsts(720), [180, 360, 360, 720]);
+        assert_eq!(firsts(180), [180; 4]);
     }
 
     #[test]
