@@ -23,10 +23,11 @@ impl Shipped {
     }
 }
 
-static SHIPPED: [Shipped; 5] = [
+static SHIPPED: [Shipped; 6] = [
     Shipped::new("big_buck_bunny", &[include_str!("../tables/big_buck_bunny.json")]),
     Shipped::new("synthetic_game", &[include_str!("../tables/synthetic_game.json")]),
     Shipped::new("signer", &[include_str!("../tables/signer.json")]),
+    Shipped::new("still", &[include_str!("../tables/still.json")]),
     Shipped::new(
         "talking_head",
         &[
