@@ -66,7 +66,7 @@ pub(super) const LINUX: Entry = Entry {
 pub(super) const LINUX_OLD: Entry = Entry {
     name: "pie-linux-old",
     syntax: "pie-linux-old",
-    summary: "PIE as in Linux 3.14 to 4.x: 20 ms every 30 ms, 100 ms bursts, delay from the departure rate",
+    summary: "PIE as in Linux 3.14 to 4.x: 20 ms every 30 ms, delay from a departure rate in units of 61 kB/s, 100 ms bursts while that is measured",
     options: OPTIONS,
     build: |options, setup| build(options, setup, &LINUX_OLD_PRESET),
 };
