@@ -38,6 +38,7 @@ use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Set
 use delay::{Delay, Form};
 use loss::Losses;
 use rate::{Params, Rules};
+use remb::Stamps;
 use revision::Revision;
 
 const PAGE: &str = include_str!("gcc.md");
@@ -116,6 +117,10 @@ pub const LEGACY: Entry = Entry {
             "without losses the rate rises by 5 % a report (seed 002, equation 2), on; off: by 8 % a second, as libwebrtc had it (default on)",
         ),
         (
+            "coarse",
+            "times of packets in whole milliseconds, as libwebrtc had them, on or off (default off); goes with burst=5ms",
+        ),
+        (
             "received",
             "seconds over which the received rate is measured, 0.1 to 2 (default 0.5, seed 002's; libwebrtc had 1)",
         ),
@@ -174,6 +179,7 @@ fn beside_sender(
     planar(default, options)?;
     burst(options, setup)?;
     received(options)?;
+    stamps(options)?;
     params(Rules::Beside, options, setup)?;
     let losses = match options.switch("per_report", true)? {
         true => Losses::Equation(loss::Reports::default()),
@@ -194,13 +200,17 @@ fn receiver(
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
     let delay = Delay::new(form, burst(options, setup)?);
-    Ok(Box::new(remb::Estimator::new(delay, params, received(options)?)))
+    Ok(Box::new(remb::Estimator::new(delay, params, received(options)?, stamps(options)?)))
 }
 
 /// A group is a frame (seed 002, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute
 /// send times libwebrtc took what the pacer sends in a tick instead (`kTimestampGroupLengthMs`): `burst=4999us`.
 fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
     options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
+}
+
+fn stamps(options: &Options) -> Result<Stamps, OptionError> {
+    Ok(if options.switch("coarse", false)? { Stamps::Coarse } else { Stamps::Exact })
 }
 
 /// libwebrtc's window was a second from 2013 to 2017 (`kBitrateWindowMs`).
