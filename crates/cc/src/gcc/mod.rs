@@ -36,6 +36,7 @@ use units::{Bytes, Rate, Span};
 
 use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
 use delay::{Delay, Form};
+use groups::Grouping;
 use loss::Losses;
 use rate::{Params, Rules};
 use remb::Stamps;
@@ -199,8 +200,9 @@ fn receiver(
     setup: &Setup,
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
-    let delay = Delay::new(form, burst(options, setup)?);
-    Ok(Box::new(remb::Estimator::new(delay, params, received(options)?, stamps(options)?)))
+    let stamps = stamps(options)?;
+    let delay = Delay::new(form, Grouping { burst: burst(options, setup)?, grain: stamps.grain() });
+    Ok(Box::new(remb::Estimator::new(delay, params, received(options)?, stamps)))
 }
 
 /// A group is a frame (seed 002, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute

@@ -54,6 +54,11 @@ impl Stamps {
         nanos((units * 1_000_000_000).div_euclid(SEND_TIME_SECOND))
     }
 
+    /// Differences up to this are rounding's (`InterArrival` compares whole milliseconds).
+    pub fn grain(self) -> Span {
+        if self == Stamps::Exact { Span::ZERO } else { Span::from_nanos(MILLISECOND / 2) }
+    }
+
     fn arrived(self, at: RemoteTime) -> RemoteTime {
         if self == Stamps::Exact {
             return at;
