@@ -236,8 +236,13 @@ mod tests {
         fn no_arrival_breaks_it(
             packets in prop::collection::vec((0u32..3_000_000, any::<i64>(), any::<bool>(), 0u32..65_536), 1..300)
         ) {
-            for form in [Form::Scalar(0.1), Form::Planar(LAST), Form::Trendline(20)] {
+            for (form, stamps) in [
+                (Form::Scalar(0.1), Stamps::Exact),
+                (Form::Planar(LAST), Stamps::Coarse),
+                (Form::Trendline(20), Stamps::Exact),
+            ] {
                 let (mut half, mut now, mut blob) = (estimator(form), Time::ZERO, Vec::new());
+                half.stamps = stamps;
                 for (packet, &(after_us, sent, absurd, size)) in packets.iter().enumerate() {
                     now += Span::from_micros(i64::from(after_us) / 100);
                     let plain = now.on_wire() + Span::from_micros(sent % 20_000);

@@ -26,7 +26,7 @@ impl Average {
             }
             Average::Units(rate) => {
                 let measured = bytes * UNITS / (took.as_nanos() / TICK.as_nanos()).max(1) as u64;
-                // An eighth of either, rounded down: the average does not move until a measurement is eight units off.
+                // An eighth of either, rounded down: the average stays where both have the same.
                 *rate = if *rate == 0 { measured } else { *rate - *rate / 8 + measured / 8 };
             }
         }
