@@ -52,6 +52,8 @@ pub struct SenderConfig {
     pub undo: bool,
     /// Begins with a handshake: an empty segment, and nothing else until it is answered, as TCP's SYN. Without, data goes at once.
     pub handshake: bool,
+    /// The controller's pacing is kept. Without, whatever the window allows leaves at once, clocked by acknowledgements.
+    pub paced: bool,
     /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
     pub bunch: u32,
     /// ECN bits to send with.
@@ -74,6 +76,7 @@ impl Default for SenderConfig {
             receive_window: 16 << 20,
             undo: false,
             handshake: false,
+            paced: true,
             bunch: 1,
             ecn: Ecn::NotEct,
         }
@@ -94,7 +97,7 @@ impl SenderConfig {
         }
     }
 
-    /// As Linux's TCP: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone.
+    /// As Linux's TCP under the packet scheduler `fq`: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone.
     pub fn linux() -> SenderConfig {
         SenderConfig {
             attribution: Attribution::Segment,
@@ -102,6 +105,13 @@ impl SenderConfig {
             handshake: true,
             ..SenderConfig::default()
         }
+    }
+
+    /// As Linux's TCP under any other scheduler, `pfifo_fast` for one: [`SenderConfig::linux`] without pacing, which the kernel leaves to
+    /// `fq` since 3.12 and does itself, since 4.13, for a controller that asks for it only (`tcp_needs_internal_pacing`; BBR does,
+    /// CUBIC does not).
+    pub fn linux_unpaced() -> SenderConfig {
+        SenderConfig { paced: false, ..SenderConfig::linux() }
     }
 }
 
@@ -117,7 +127,7 @@ pub struct Preset {
 
 impl Preset {
     /// All of them, in the order they are listed to people.
-    pub const ALL: [Preset; 3] = [
+    pub const ALL: [Preset; 4] = [
         Preset {
             name: "quic",
             summary: "RACK-TLP, each transmission with its own snapshot, timeout of at least 200 ms",
@@ -127,6 +137,11 @@ impl Preset {
             name: "linux",
             summary: "RACK-TLP, snapshots overwritten by retransmissions, timeout of at least 200 ms, undo",
             config: SenderConfig::linux,
+        },
+        Preset {
+            name: "linux-unpaced",
+            summary: "the same, clocked by acknowledgements alone: Linux without its packet scheduler fq",
+            config: SenderConfig::linux_unpaced,
         },
         Preset {
             name: "ns3",

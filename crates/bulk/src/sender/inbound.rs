@@ -175,7 +175,8 @@ impl Sender {
         }
         let Decision { window, pacing, media, .. } = self.decision;
         let window = window.map_or(u64::MAX, Bytes::get);
-        let (pacing, media) = (pacing.unwrap_or(Rate::MAX), media.unwrap_or(Rate::MAX));
+        let pacing = pacing.filter(|_| self.config.paced).unwrap_or(Rate::MAX);
+        let media = media.unwrap_or(Rate::MAX);
         self.tap.record(now, Event::Decision { window, pacing, media });
         self.controller.observe(&mut |name, value| self.observe(now, name, value));
     }
@@ -187,7 +188,7 @@ impl Sender {
     #[inline]
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
-        let pacing = self.decision.bulk_pacing();
+        let pacing = self.decision.bulk_pacing().filter(|_| self.config.paced);
         self.pacer.apply(pacing, self.decision.burst, self.decision.tick);
     }
 }

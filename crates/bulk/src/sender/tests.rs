@@ -153,6 +153,11 @@ fn the_peers_window_and_the_pacing_bind() {
     paced.apply_decision();
     let left: Vec<usize> = (20..51).map(|at| leaves(&mut paced, at).len()).collect();
     assert_eq!((left.iter().sum::<usize>(), left[0], left[10], left[20], left[30]), (4, 1, 1, 1, 1));
+    // The same controller, where the stack does not pace: all nine at once.
+    let mut clocked = sender(SenderConfig { paced: false, ..SenderConfig::default() }, 0, 9);
+    clocked.controller = Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100))));
+    clocked.apply_decision();
+    assert_eq!(leaves(&mut clocked, 20).len(), 9);
 }
 
 #[test]

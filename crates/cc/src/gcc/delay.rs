@@ -3,7 +3,7 @@
 use units::{Span, Time};
 
 use super::detector::{CODE, Column, DRAFT, Detector, Signal};
-use super::groups::{Groups, Packet, Variation};
+use super::groups::{Grouping, Groups, Packet, Variation};
 use super::kalman::{Planar, Scalar};
 use super::revision::Revision;
 use super::trendline::Trendline;
@@ -51,7 +51,7 @@ impl Form {
 #[derive(Clone, Debug)]
 pub struct Delay {
     form: Form,
-    burst: Span,
+    grouping: Grouping,
     groups: Groups,
     filter: Filter,
     detector: Detector,
@@ -60,12 +60,13 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// One that has seen nothing; packets sent within `burst` are a group.
-    pub fn new(form: Form, burst: Span) -> Delay {
+    /// One that has seen nothing; a time is that within which the packets of a group are sent.
+    pub fn new(form: Form, grouping: impl Into<Grouping>) -> Delay {
+        let grouping = grouping.into();
         Delay {
             form,
-            burst,
-            groups: Groups::new(burst),
+            grouping,
+            groups: Groups::new(grouping),
             filter: form.filter(),
             detector: Detector::new(form.column()),
             value: 0.0,
@@ -76,7 +77,7 @@ impl Delay {
     /// Takes a packet. Says the signal if a group was completed.
     pub fn push(&mut self, packet: &Packet) -> Option<Signal> {
         if self.heard_at.is_some_and(|at| packet.heard - at > STREAM_TIMEOUT) {
-            *self = Delay::new(self.form, self.burst);
+            *self = Delay::new(self.form, self.grouping);
         }
         self.heard_at = Some(packet.heard);
         let variation = self.groups.push(packet)?;

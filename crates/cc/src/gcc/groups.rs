@@ -13,6 +13,22 @@ const CLOCK_JUMP: Span = Span::from_millis(3000);
 /// Groups arriving before their predecessor until all are forgotten (libwebrtc).
 const REORDERED: u32 = 3;
 
+/// What makes packets a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouping {
+    /// They were sent within this.
+    pub burst: Span,
+    /// Or were released together, the later one waiting less by more than this: what rounding of times makes of nothing.
+    pub grain: Span,
+}
+
+impl From<Span> for Grouping {
+    /// Where times are exact.
+    fn from(burst: Span) -> Grouping {
+        Grouping { burst, grain: Span::ZERO }
+    }
+}
+
 /// A packet that was sent and arrived. Send times are on one clock, arrival times on another, `heard` on ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
@@ -69,9 +85,10 @@ impl Group {
     }
 
     /// Sent in the same burst, or held back by a radio and released together: the later packet waited less.
-    fn takes(&self, packet: &Packet, burst: Span) -> bool {
+    fn takes(&self, packet: &Packet, Grouping { burst, grain }: Grouping) -> bool {
         let (apart, gap) = (packet.sent - self.sent, packet.arrived - self.arrived);
-        let released = gap < apart && gap <= RELEASE_GAP && (packet.arrived - self.first_arrived) < RELEASE;
+        let released =
+            gap + grain < apart && gap <= RELEASE_GAP && (packet.arrived - self.first_arrived) < RELEASE;
         packet.sent - self.first_sent <= burst || released
     }
 
@@ -86,16 +103,16 @@ impl Group {
 /// Puts packets into groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
-    burst: Span,
+    grouping: Grouping,
     current: Option<Group>,
     previous: Option<Group>,
     reordered: u32,
 }
 
 impl Groups {
-    /// Groups of packets that were sent within `burst`.
-    pub fn new(burst: Span) -> Groups {
-        Groups { burst, current: None, previous: None, reordered: 0 }
+    /// Groups of packets by `grouping`; a time is one of packets that were sent within it.
+    pub fn new(grouping: impl Into<Grouping>) -> Groups {
+        Groups { grouping: grouping.into(), current: None, previous: None, reordered: 0 }
     }
 
     /// Takes a packet; if it opens a new group, says how the one it closes compares with the one before. Packets sent
@@ -107,7 +124,7 @@ impl Groups {
                 None
             }
             Some(current) if packet.sent < current.first_sent => None,
-            Some(current) if current.takes(packet, self.burst) => {
+            Some(current) if current.takes(packet, self.grouping) => {
                 current.add(packet);
                 None
             }
@@ -121,7 +138,7 @@ impl Groups {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = Groups::new(self.burst);
+        *self = Groups::new(self.grouping);
     }
 
     fn compare(&mut self) -> Option<Variation> {
@@ -171,6 +188,21 @@ mod tests {
         // 20, 30 and 40 arrive within a millisecond of each other.
         let packets = [(0, 20), (20, 70), (30, 71), (40, 71), (60, 80), (90, 110)];
         assert_eq!(variations(&packets), [(40, 51, 2000), (20, 9, -2000)]);
+    }
+
+    #[test]
+    fn rounding_releases_nothing() {
+        // Sent 5.001 ms apart and received 5: one group where times are exact, two where they are rounded.
+        let grouping = |grain| Grouping { burst: BURST, grain };
+        for (grain, found) in [(Span::ZERO, 0), (Span::from_micros(500), 2)] {
+            let mut groups = Groups::new(grouping(grain));
+            let packet = |n: i64| {
+                let (sent, arrived) =
+                    (RemoteTime::from_nanos(n * 5_001_068), RemoteTime::from_nanos(n * 5_000_000));
+                Packet { sent, arrived, heard: Time::from_millis(5 * n as u64), size: 1000 }
+            };
+            assert_eq!((0..4).filter_map(|n| groups.push(&packet(n))).count(), found);
+        }
     }
 
     #[test]

@@ -36,8 +36,10 @@ use units::{Bytes, Rate, Span};
 
 use crate::{Controller, Decision, Entry, OptionError, Options, ReceiverHalf, Setup};
 use delay::{Delay, Form};
+use groups::Grouping;
 use loss::Losses;
 use rate::{Params, Rules};
+use remb::Stamps;
 use revision::Revision;
 
 const PAGE: &str = include_str!("gcc.md");
@@ -46,8 +48,8 @@ const PAGE: &str = include_str!("gcc.md");
 const PACE: f64 = 2.5;
 /// The pacer sends a group of packets this often (draft section 4, `burst_time`; libwebrtc `kMinPacketLimitMs`).
 const TICK: Span = Span::from_millis(5);
-/// R is measured over this (Carlucci 2016 section 2.2).
-const RATE_WINDOW: Span = Span::from_millis(500);
+/// R is measured over this many seconds (Carlucci 2016 section 2.2).
+const RATE_WINDOW: f64 = 0.5;
 /// The draft leaves chi to 0.001 to 0.1 (section 5.3).
 const CHI: f64 = 0.01;
 /// No session runs on less, in bit/s (libwebrtc `kCongestionControllerMinBitrate`).
@@ -116,6 +118,14 @@ pub const LEGACY: Entry = Entry {
             "without losses the rate rises by 5 % a report (seed 002, equation 2), on; off: by 8 % a second, as libwebrtc had it (default on)",
         ),
         (
+            "coarse",
+            "times of packets in whole milliseconds, as libwebrtc had them, on or off (default off); goes with burst=5ms",
+        ),
+        (
+            "received",
+            "seconds over which the received rate is measured, 0.1 to 2 (default 0.5, seed 002's; libwebrtc had 1)",
+        ),
+        (
             "revision",
             "whose constants: 2015-07, 2015-08, 2016-02, 2016-03 or 2016-08 (default 2016-08; gcc-carlucci: 2015-07)",
         ),
@@ -169,6 +179,8 @@ fn beside_sender(
 ) -> Result<Box<dyn Controller>, OptionError> {
     planar(default, options)?;
     burst(options, setup)?;
+    received(options)?;
+    stamps(options)?;
     params(Rules::Beside, options, setup)?;
     let losses = match options.switch("per_report", true)? {
         true => Losses::Equation(loss::Reports::default()),
@@ -188,14 +200,24 @@ fn receiver(
     setup: &Setup,
 ) -> Result<Box<dyn ReceiverHalf>, OptionError> {
     let params = params(rules, options, setup)?;
-    let delay = Delay::new(form, burst(options, setup)?);
-    Ok(Box::new(remb::Estimator::new(delay, params, RATE_WINDOW)))
+    let stamps = stamps(options)?;
+    let delay = Delay::new(form, Grouping { burst: burst(options, setup)?, grain: stamps.grain() });
+    Ok(Box::new(remb::Estimator::new(delay, params, received(options)?, stamps)))
 }
 
 /// A group is a frame (seed 002, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute
 /// send times libwebrtc took what the pacer sends in a tick instead (`kTimestampGroupLengthMs`): `burst=4999us`.
 fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
     options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
+}
+
+fn stamps(options: &Options) -> Result<Stamps, OptionError> {
+    Ok(if options.switch("coarse", false)? { Stamps::Coarse } else { Stamps::Exact })
+}
+
+/// libwebrtc's window was a second from 2013 to 2017 (`kBitrateWindowMs`).
+fn received(options: &Options) -> Result<Span, OptionError> {
+    options.number("received", RATE_WINDOW, 0.1..=2.0).map(Span::from_secs_f64)
 }
 
 /// Carlucci 2016's ranges of eta and alpha.

@@ -3,7 +3,7 @@
 //! The message is the rate field of REMB (draft-alvestrand-rmcat-remb-03 section 2.2): 6 bits of exponent, 18 of
 //! mantissa.
 
-use units::{Span, Time};
+use units::{RemoteTime, Span, Time};
 
 use crate::{Received, ReceiverHalf};
 
@@ -29,6 +29,48 @@ const LEAST_INTERVAL: Span = Span::from_millis(200);
 const AT_ONCE: f64 = 0.97;
 /// Mantissa bits of REMB.
 const MANTISSA: u32 = 18;
+/// A second in the send time that packets carry (`AbsoluteSendTime`: 24 bits, 18 of them below the second).
+const SEND_TIME_SECOND: i128 = 1 << 18;
+/// In nanoseconds.
+const MILLISECOND: i64 = 1_000_000;
+
+/// How well the times of packets are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamps {
+    /// To the nanosecond.
+    Exact,
+    /// As libwebrtc had them until 2017: in whole milliseconds, and of the send time what 18 bits hold of those (`ConvertMsTo24Bits`). Two
+    /// ticks of the pacer are 4.997 or 5.001 ms apart then, and so one group or two (`kTimestampGroupLengthMs` is 5).
+    Coarse,
+}
+
+impl Stamps {
+    fn sent(self, at: RemoteTime) -> RemoteTime {
+        if self == Stamps::Exact {
+            return at;
+        }
+        let ms = i128::from(at.as_nanos().div_euclid(MILLISECOND));
+        let units = (ms * SEND_TIME_SECOND + 500).div_euclid(1000);
+        nanos((units * 1_000_000_000).div_euclid(SEND_TIME_SECOND))
+    }
+
+    /// Differences up to this are rounding's (`InterArrival` compares whole milliseconds).
+    pub fn grain(self) -> Span {
+        if self == Stamps::Exact { Span::ZERO } else { Span::from_nanos(MILLISECOND / 2) }
+    }
+
+    fn arrived(self, at: RemoteTime) -> RemoteTime {
+        if self == Stamps::Exact {
+            return at;
+        }
+        let ms = (i128::from(at.as_nanos()) + i128::from(MILLISECOND / 2)).div_euclid(MILLISECOND.into());
+        nanos(ms * i128::from(MILLISECOND))
+    }
+}
+
+fn nanos(ns: i128) -> RemoteTime {
+    RemoteTime::from_nanos(ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+}
 
 /// A rate (bit/s) as REMB's three bytes. Rounded down to 18 bits.
 pub fn encode(bps: f64) -> [u8; 3] {
@@ -53,6 +95,7 @@ pub struct Estimator {
     received: Window,
     control: RateControl,
     rules: Rules,
+    stamps: Stamps,
     /// The signal of the packet before.
     before: Signal,
     stepped_at: Option<Time>,
@@ -63,12 +106,13 @@ pub struct Estimator {
 
 impl Estimator {
     /// An estimator with rate constants `params`, R over `window`.
-    pub fn new(delay: Delay, params: Params, window: Span) -> Estimator {
+    pub fn new(delay: Delay, params: Params, window: Span, stamps: Stamps) -> Estimator {
         Estimator {
             delay,
             received: Window::new(window),
             control: RateControl::new(params),
             rules: params.rules,
+            stamps,
             before: Signal::Normal,
             stepped_at: None,
             sent: None,
@@ -117,7 +161,8 @@ impl ReceiverHalf for Estimator {
         if let Some(rtt) = packet.rtt {
             self.control.set_rtt(rtt);
         }
-        let packet = Packet { sent: packet.sent, arrived, heard: now, size: packet.size };
+        let (sent, arrived) = (self.stamps.sent(packet.sent), self.stamps.arrived(arrived));
+        let packet = Packet { sent, arrived, heard: now, size: packet.size };
         let completed = self.delay.push(&packet).is_some();
         let signal = self.delay.signal();
         if self.is_time(now, signal, completed) {
@@ -152,12 +197,26 @@ mod tests {
     use super::super::revision::LAST;
     use super::*;
     use proptest::prelude::*;
-    use units::{Ecn, RemoteTime};
+    use units::Ecn;
 
     fn estimator(form: Form) -> Estimator {
         let params =
             Params { rules: Rules::Draft, beta: BETA, growth: GROWTH, initial: 1e6, min: 1e5, max: 1e8 };
-        Estimator::new(Delay::new(form, BURST), params, Span::from_millis(500))
+        Estimator::new(Delay::new(form, BURST), params, Span::from_millis(500), Stamps::Exact)
+    }
+
+    #[test]
+    fn coarse_stamps_are_milliseconds_in_18_bits() {
+        let at = |us: i64| RemoteTime::from_nanos(us * 1_000);
+        let coarse = |us| Stamps::Coarse.sent(at(us)).as_nanos();
+        // 5 ms: (5 * 262144 + 500) / 1000 = 1311 of 1/262144 s are 5 001 068 ns; 10 ms 2621 are 9 998 321; 15 ms 3932 are 14 999 389.
+        assert_eq!(
+            [0, 5_000, 5_999, 10_000, 15_000].map(coarse),
+            [0, 5_001_068, 5_001_068, 9_998_321, 14_999_389]
+        );
+        assert_eq!(Stamps::Coarse.arrived(at(7_499)), at(7_000));
+        assert_eq!(Stamps::Coarse.arrived(at(7_500)), at(8_000));
+        assert_eq!(Stamps::Exact.sent(at(5_123)), at(5_123));
     }
 
     fn arrive(half: &mut Estimator, packet: u64, sent: Time, delay: Span) {
@@ -177,8 +236,13 @@ mod tests {
         fn no_arrival_breaks_it(
             packets in prop::collection::vec((0u32..3_000_000, any::<i64>(), any::<bool>(), 0u32..65_536), 1..300)
         ) {
-            for form in [Form::Scalar(0.1), Form::Planar(LAST), Form::Trendline(20)] {
+            for (form, stamps) in [
+                (Form::Scalar(0.1), Stamps::Exact),
+                (Form::Planar(LAST), Stamps::Coarse),
+                (Form::Trendline(20), Stamps::Exact),
+            ] {
                 let (mut half, mut now, mut blob) = (estimator(form), Time::ZERO, Vec::new());
+                half.stamps = stamps;
                 for (packet, &(after_us, sent, absurd, size)) in packets.iter().enumerate() {
                     now += Span::from_micros(i64::from(after_us) / 100);
                     let plain = now.on_wire() + Span::from_micros(sent % 20_000);

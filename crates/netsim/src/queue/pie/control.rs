@@ -92,7 +92,8 @@ impl Control {
     }
 
     /// One update with a queuing delay of `delay`. `waiting`: packets wait although the delay is zero.
-    /// Returns whether the queue is idle enough to begin afresh.
+    /// Returns whether the queue is idle enough to begin afresh, with a whole burst; otherwise the burst is the caller's to
+    /// [`spend`](Control::spend).
     pub fn update(&mut self, parameters: &Parameters, delay: Span, waiting: bool) -> bool {
         let scale = parameters.scale.iter().find(|(below, _)| self.probability < *below);
         let scale = scale.map_or(1.0, |(_, divisor)| *divisor);
@@ -111,9 +112,16 @@ impl Control {
             self.probability *= parameters.decay;
         }
         let rested = self.at_rest(parameters) && delay < parameters.target / 2;
-        self.burst = if rested { parameters.burst } else { (self.burst - parameters.update).max(Span::ZERO) };
+        if rested {
+            self.burst = parameters.burst;
+        }
         self.delay = delay;
         rested
+    }
+
+    /// Takes `time` off what is left of the burst.
+    pub fn spend(&mut self, time: Span) {
+        self.burst = (self.burst - time).max(Span::ZERO);
     }
 }
 
@@ -219,7 +227,9 @@ mod tests {
         let mut control = Control::new(&parameters);
         let delays = [[0; 3].as_slice(), &[30; 10]].concat();
         let left = delays.iter().map(|&delay| {
-            control.update(&parameters, Span::from_millis(delay), false);
+            if !control.update(&parameters, Span::from_millis(delay), false) {
+                control.spend(parameters.update);
+            }
             control.burst.as_micros() / 1_000
         });
         assert!(left.eq([150, 150, 150, 135, 120, 105, 90, 75, 60, 45, 30, 15, 0]));

@@ -119,6 +119,45 @@ fn departure_rates_make_the_delay() {
     let mut pie = Pie::new(Preset { limit: Limit::NONE, ..LINUX_OLD_PRESET }, || 0.999);
     serve(&mut pie, every_millisecond(400), SERVICE);
     assert!(pie.departures.is_known());
-    let per_byte = pie.departures.time_of(1_500_000).as_secs_f64();
-    assert!((per_byte - 1.25).abs() < 0.05, "{per_byte}");
+    // 9.6 Mbit/s are 19.66 units, 22 with the packet that opens the first measurement, where they stay.
+    assert_eq!(pie.departures.time_of(1_500_000), Span::from_nanos(1_500_000 * 256 / 22 * 64));
+}
+
+/// A packet of 1500 bytes enters and one leaves every `SERVICE`, `count` times, with `behind` waiting; what is left of the burst (us).
+fn hold(pie: &mut Pie<impl FnMut() -> f64 + Send>, from: Time, behind: u32, count: u32) -> Vec<i64> {
+    let mut drops = Drops::new();
+    let mut arrive = |pie: &mut Pie<_>, now| {
+        pie.enqueue(now, Packet::bare(0, 1500, now), &mut drops).expect("the burst is not over");
+    };
+    (0..behind).for_each(|_| arrive(pie, from));
+    let left = (1..=i64::from(count)).map(|k| {
+        let now = from + SERVICE * k;
+        arrive(pie, now);
+        pie.dequeue(now, &mut Drops::new());
+        pie.control.burst.as_micros()
+    });
+    left.collect()
+}
+
+#[test]
+fn linux_spends_its_burst_while_it_measures() {
+    let preset = Preset { limit: Limit::NONE, ..LINUX_OLD_PRESET };
+    // Six packets of 1500 bytes wait after each departure: 9000 bytes, too few to measure. An RFC's burst would be over after 100 ms.
+    let mut pie = Pie::new(preset, || 0.0);
+    assert!(hold(&mut pie, Time::ZERO, 6, 400).iter().all(|&left| left == 100_000));
+    // With seven a measurement takes seven packets: six times 1.25 ms the first, for the packet that opens it counts, then seven times.
+    let mut pie = Pie::new(preset, || 0.0);
+    let left = hold(&mut pie, Time::ZERO, 7, 21);
+    let expected = [(0, 100_000), (5, 100_000), (6, 92_500), (12, 92_500), (13, 83_750), (20, 75_000)];
+    expected.iter().for_each(|&(at, micros)| assert_eq!(left[at], micros, "departure {at}"));
+}
+
+#[test]
+fn two_full_packets_suffer_in_linux_only() {
+    for (preset, suffers) in [(RFC8033_PRESET, false), (LINUX_PRESET, true), (LINUX_OLD_PRESET, true)] {
+        let mut pie = Pie::new(Preset { derandomise: false, latest: false, ..preset }, || 0.0);
+        (0..2).for_each(|id| pie.packets.push(Packet { id, ..Packet::bare(0, 1500, Time::ZERO) }));
+        pie.control = Control { probability: 0.5, delay: Span::from_millis(50), burst: Span::ZERO };
+        assert_eq!(pie.hits(1500), suffers);
+    }
 }
