@@ -56,6 +56,9 @@ pub struct SenderConfig {
     pub paced: bool,
     /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
     pub bunch: u32,
+    /// Segmentation offload as in Linux: what the pace carries in a millisecond leaves together, two segments at least. `bunch` and
+    /// the controller's burst then count for nothing.
+    pub offload: bool,
     /// ECN bits to send with.
     pub ecn: Ecn,
 }
@@ -78,6 +81,7 @@ impl Default for SenderConfig {
             handshake: false,
             paced: true,
             bunch: 1,
+            offload: false,
             ecn: Ecn::NotEct,
         }
     }
@@ -97,12 +101,14 @@ impl SenderConfig {
         }
     }
 
-    /// As Linux's TCP under the packet scheduler `fq`: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone.
+    /// As Linux's TCP under the packet scheduler `fq`: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone,
+    /// segments in pairs and more.
     pub fn linux() -> SenderConfig {
         SenderConfig {
             attribution: Attribution::Segment,
             undo: true,
             handshake: true,
+            offload: true,
             ..SenderConfig::default()
         }
     }
@@ -135,7 +141,7 @@ impl Preset {
         },
         Preset {
             name: "linux",
-            summary: "RACK-TLP, snapshots overwritten by retransmissions, timeout of at least 200 ms, undo",
+            summary: "RACK-TLP, snapshots overwritten by retransmissions, timeout of at least 200 ms, undo, segments in pairs",
             config: SenderConfig::linux,
         },
         Preset {

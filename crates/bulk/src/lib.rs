@@ -16,6 +16,7 @@
 //! | retransmission timeout | RFC 6298 |
 //! | delayed acknowledgements | RFC 5681 section 4.2 |
 //! | spurious timeouts | RFC 3522, by the transmission an acknowledgement names |
+//! | segments that leave together | Linux's segmentation offload |
 //! | web-like transfers | RFC 8868 |
 //!
 //! Deviation: connections begin without a handshake and have no zero windows; a lost retransmission is reported to the
@@ -28,6 +29,7 @@
 mod config;
 mod counters;
 mod flight;
+mod offload;
 mod rack;
 mod ranges;
 mod receiver;

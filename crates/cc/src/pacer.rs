@@ -17,6 +17,8 @@ pub struct Pacer {
     /// Packets of a bunch, and how many of the present one may still follow at once.
     bunch: u32,
     left: u32,
+    /// Each packet of a bunch takes its own time at the rate, so that a short one takes less.
+    each: bool,
     /// Packets leave at instants this far apart; zero: whenever the rate allows.
     tick: Span,
     /// The instant at which the last packet left, or was due to leave.
@@ -28,6 +30,13 @@ impl Pacer {
     /// coarse timer does, and segmentation offload. Where a decision has a tick, that rules.
     pub fn in_bunches(bunch: u32) -> Pacer {
         Pacer { bunch, ..Pacer::default() }
+    }
+
+    /// Sets the rate (`None`: unpaced), and that up to `bunch` packets (1 or more) leave together and take as long at the rate as they
+    /// are many: segmentation offload, where what the window cuts short owes nothing.
+    pub fn apply_in_bunches(&mut self, rate: Option<Rate>, bunch: u32) {
+        (self.bunch, self.each) = (bunch, true);
+        self.apply(rate, Bytes::ZERO, Span::ZERO);
     }
 
     /// Sets rate (`None`: unpaced), burst and tick.
@@ -68,11 +77,12 @@ impl Pacer {
             // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a lower rate.
             if self.left > 0 {
                 self.left -= 1;
+                self.clear_at += if self.each { cost } else { Span::ZERO };
                 return;
             }
             let base = if now - self.clear_at >= CATCH_UP { now } else { self.clear_at };
             let bunch = self.bunch.max(1);
-            self.clear_at = base + cost * i64::from(bunch);
+            self.clear_at = base + cost * i64::from(if self.each { 1 } else { bunch });
             self.left = bunch - 1;
         }
     }
@@ -164,6 +174,24 @@ mod tests {
         pacer.sent(start + Span::from_millis(9), PACKET);
         pacer.pause();
         assert_eq!(pacer.next(), start + Span::from_millis(12));
+    }
+
+    #[test]
+    fn segments_leave_together_and_a_short_bunch_owes_what_it_sent() {
+        let mut pacer = Pacer::default();
+        pacer.apply_in_bunches(Some(Rate::from_mbps(10)), 2);
+        let start = Time::from_millis(500);
+        let mut left = Vec::new();
+        for _ in 0..4 {
+            let now = pacer.next().max(left.last().copied().unwrap_or(start));
+            pacer.sent(now, PACKET);
+            left.push(now);
+        }
+        let ms: Vec<i64> = left.iter().map(|at| (*at - start).as_nanos() / 1_000_000).collect();
+        assert_eq!(ms, [0, 0, 2, 2]);
+        pacer.sent(start + Span::from_millis(4), PACKET);
+        pacer.pause();
+        assert_eq!(pacer.next(), start + Span::from_millis(5));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use units::{Bytes, Ecn, Rate, Span, Time};
 use wire::SegmentAck;
 
 use super::Sender;
+use crate::offload::segments;
 
 /// How long beyond two round trips what was given up is remembered, to recognise it should it arrive.
 const LATE: Span = Span::from_millis(100);
@@ -189,6 +190,10 @@ impl Sender {
     pub(super) fn apply_decision(&mut self) {
         self.decision = self.controller.decision();
         let pacing = self.decision.bulk_pacing().filter(|_| self.config.paced);
+        if self.config.offload {
+            let together = pacing.map_or(1, |rate| segments(rate, self.config.datagram()));
+            return self.pacer.apply_in_bunches(pacing, together);
+        }
         self.pacer.apply(pacing, self.decision.burst, self.decision.tick);
     }
 }

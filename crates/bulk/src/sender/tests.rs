@@ -161,6 +161,15 @@ fn the_peers_window_and_the_pacing_bind() {
 }
 
 #[test]
+fn with_offload_segments_leave_in_pairs_at_the_same_rate() {
+    let mut paced = sender(SenderConfig::linux(), 0, 9);
+    paced.controller = Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100))));
+    paced.apply_decision();
+    let left: Vec<usize> = (20..61).map(|at| leaves(&mut paced, at).len()).collect();
+    assert_eq!((left.iter().sum::<usize>(), left[0], left[20], left[40]), (6, 2, 2, 2));
+}
+
+#[test]
 fn foreign_and_implausible_datagrams_are_counted() {
     let mut sender = sender(SenderConfig::default(), 2, 9);
     leaves(&mut sender, 0);

@@ -46,7 +46,7 @@ pub const PAPER: Params = Params {
     step_max: f64::INFINITY,
     ahead: 2,
     waits_low: false,
-    length: Length { round_trips: (1.7, 2.2), of_smallest: false, datagrams: 10, heard: 0, overtaken: false },
+    length: Length { round_trips: (1.7, 2.2), of_smallest: false, datagrams: 10, heard: 0, overtaken: None },
 };
 
 /// PCC-Uspace master: kProbingStepSize, kDecisionMadeStepSize, kMaxDecisionMadeStepSize, three groups of intervals of
@@ -61,7 +61,7 @@ pub const USPACE: Params = Params {
     step_max: 0.10,
     ahead: 1,
     waits_low: true,
-    length: Length { round_trips: (1.0, 1.0), of_smallest: true, datagrams: 0, heard: 4, overtaken: false },
+    length: Length { round_trips: (1.0, 1.0), of_smallest: true, datagrams: 0, heard: 4, overtaken: None },
 };
 
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@
 //!  moving    n                     the first interval that begins after the move; the one under way changes its rate too
 //! ```
 
-use units::Rng;
+use units::{Rng, Span};
 
 use super::monitor::{Length, Outcome, Tag};
 use super::probe::{Bounds, Pairs, Start, Tried};
@@ -24,12 +24,18 @@ const PAIRS: usize = 2;
 /// The first interval counts this much: its round trips are the first there are.
 const FIRST: f64 = 0.5;
 
+/// The receiver's `processData`: a message tells of so many packets, and there is none before.
+const MESSAGE: u32 = 20;
+/// `CUDT::open`: before any sample the round trip is ten times UDT's clock (m_iSYNInterval).
+///
+/// Deviation: the program moves on from it by an eighth of each sample, here the first sample replaces it.
+const FIRST_RTT: Span = Span::from_millis(100);
 /// `start_monitor`: 1.5 to 1.7 smoothed round trips, and ten packets.
 ///
 /// Deviation: drawn from the whole range, not from 1.5, 1.6, 1.7; and an interval ends by time, not with the packet that would
 /// be its last at the rate it began with.
 const LENGTH: Length =
-    Length { round_trips: (1.5, 1.7), of_smallest: false, datagrams: 10, heard: 0, overtaken: true };
+    Length { round_trips: (1.5, 1.7), of_smallest: false, datagrams: 10, heard: 0, overtaken: Some(MESSAGE) };
 
 #[derive(Clone, Debug)]
 enum Phase {
@@ -223,6 +229,10 @@ impl Learner for AllegroUdt {
 
     fn length(&self) -> Length {
         LENGTH
+    }
+
+    fn first_rtt(&self) -> Option<Span> {
+        Some(FIRST_RTT)
     }
 
     fn phase(&self) -> u8 {

@@ -172,6 +172,10 @@ trait Learner: Send {
     fn base(&self) -> f64;
     /// How long its intervals are.
     fn length(&self) -> Length;
+    /// The round trip that the first intervals are measured by; without one, nothing is judged before there is a sample.
+    fn first_rtt(&self) -> Option<Span> {
+        None
+    }
     /// 0 doubling, 1 trying, 2 moving.
     fn phase(&self) -> u8;
 }
@@ -201,7 +205,8 @@ const INITIAL_RTT: Span = Span::from_millis(100);
 impl<L: Learner> Pcc<L> {
     fn new(learner: L, setup: &Setup) -> Pcc<L> {
         let monitor = Monitor::new(learner.length(), setup.mtu, Rng::stream(setup.seed, "pcc/length"));
-        Pcc {
+        let first_rtt = learner.first_rtt();
+        let mut pcc = Pcc {
             sending: learner.base(),
             learner,
             monitor,
@@ -210,7 +215,12 @@ impl<L: Learner> Pcc<L> {
             rttvar: Span::ZERO,
             datagram: u64::from(setup.mtu.max(1)),
             outcome: Outcome::default(),
+        };
+        if let Some(rtt) = first_rtt {
+            pcc.monitor.assume(rtt);
+            pcc.advance();
         }
+        pcc
     }
 
     fn advance(&mut self) {
@@ -250,7 +260,7 @@ impl<L: Learner> Controller for Pcc<L> {
             self.silence.heard(report.now, report.in_flight > Bytes::ZERO);
         }
         // Nothing is judged before there is a round trip to measure intervals by.
-        if self.srtt.replace(report.srtt).is_none() {
+        if self.srtt.replace(report.srtt).is_none() && self.learner.first_rtt().is_none() {
             self.new_plan();
         }
         while let Some((tag, outcome)) = self.monitor.pop(report.now) {

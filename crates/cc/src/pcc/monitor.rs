@@ -27,9 +27,9 @@ pub struct Length {
     pub datagrams: u32,
     /// It goes on until this many of its packets were acknowledged.
     pub heard: u32,
-    /// It is settled once a packet sent after it was acknowledged: what is missing then was lost. Otherwise once the fate
-    /// of each of its packets is known.
-    pub overtaken: bool,
+    /// It is settled once a packet sent after it was acknowledged: what is missing then was lost. Only every so many acknowledged
+    /// packets are looked at, as many as the receiver's messages tell of. Otherwise once the fate of each of its packets is known.
+    pub overtaken: Option<u32>,
 }
 
 /// Names an experiment: results of an older generation come too late to matter.
@@ -141,13 +141,29 @@ pub struct Monitor {
     intervals: VecDeque<Interval>,
     /// The first delay of all, from which the others are counted.
     origin: Option<RelativeDelay>,
+    /// Packets acknowledged since those that were looked at.
+    unread: u32,
 }
 
 impl Monitor {
     /// Intervals of `length` for packets of at most `datagram` bytes.
     pub fn new(length: Length, datagram: u32, rng: Rng) -> Monitor {
         let intervals = VecDeque::with_capacity(OPEN);
-        Monitor { length, datagram, rng, smoothed: SHORTEST, smallest: SHORTEST, intervals, origin: None }
+        Monitor {
+            length,
+            datagram,
+            rng,
+            smoothed: SHORTEST,
+            smallest: SHORTEST,
+            intervals,
+            origin: None,
+            unread: 0,
+        }
+    }
+
+    /// Intervals are measured by this round trip until there is a sample.
+    pub fn assume(&mut self, rtt: Span) {
+        self.smoothed = rtt;
     }
 
     /// Begins an interval at `rate` (Mbit/s) with the next packet.
@@ -227,9 +243,17 @@ impl Monitor {
         (self.smoothed, self.smallest) = (report.srtt, report.min_rtt);
         report.acked.iter().for_each(|acked| self.acked(acked));
         report.lost.iter().for_each(|lost| self.lost(lost));
-        if let (Some(newest), Some(rtt)) = (report.acked.last(), report.latest_rtt) {
+        if let (Some(newest), Some(rtt), true) =
+            (report.acked.last(), report.latest_rtt, self.batch_is_full(report))
+        {
             self.overtake(newest.packet, rtt);
         }
+    }
+
+    fn batch_is_full(&mut self, report: &Report<'_>) -> bool {
+        let (batch, unread) = (self.length.overtaken.unwrap_or(1), self.unread + report.acked.len() as u32);
+        self.unread = unread % batch;
+        unread >= batch
     }
 
     /// `packet` was acknowledged after a round trip of `rtt`.
@@ -274,7 +298,7 @@ impl Monitor {
         let patience = FORGOTTEN.max(self.smoothed * 3);
         let oldest = self.intervals.front()?;
         let forgotten = oldest.closed.is_some_and(|at| now - at >= patience);
-        if !oldest.is_settled(self.length.overtaken) && !forgotten {
+        if !oldest.is_settled(self.length.overtaken.is_some()) && !forgotten {
             return None;
         }
         let outcome = oldest.outcome(self.smoothed);
@@ -291,10 +315,10 @@ mod tests {
     const TAG: Tag = Tag { generation: 1, index: 0 };
 
     fn monitor() -> Monitor {
-        monitor_of(false)
+        monitor_of(None)
     }
 
-    fn monitor_of(overtaken: bool) -> Monitor {
+    fn monitor_of(overtaken: Option<u32>) -> Monitor {
         let length =
             Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 0, heard: 0, overtaken };
         let mut monitor = Monitor::new(length, 1000, Rng::stream(1, "test"));
@@ -359,7 +383,7 @@ mod tests {
 
     #[test]
     fn an_interval_that_was_overtaken_has_lost_what_is_missing() {
-        let mut monitor = monitor_of(true);
+        let mut monitor = monitor_of(Some(1));
         monitor.begin(TAG, 8.0);
         send(&mut monitor, 0..40);
         monitor.close(Time::from_millis(40));
@@ -371,6 +395,27 @@ mod tests {
         monitor.settle(&report(&[acked(40, 1000)], &[]));
         let (_, outcome) = monitor.pop(Time::from_millis(100)).unwrap();
         assert_eq!((outcome.loss, outcome.next_rtt), (0.05, 0.04));
+    }
+
+    #[test]
+    fn the_last_packet_of_a_batch_overtakes() {
+        let mut monitor = monitor_of(Some(20));
+        monitor.begin(TAG, 8.0);
+        send(&mut monitor, 0..30);
+        monitor.close(Time::from_millis(40));
+        monitor.begin(Tag { index: 1, ..TAG }, 8.0);
+        send(&mut monitor, 40..80);
+        // Two a report: 30 of the first interval and 8 of the next are no full batch after the first 20.
+        let packets: Vec<u64> = (0..30).chain(40..48).collect();
+        for pair in packets.chunks(2) {
+            monitor.settle(&report(&[acked(pair[0], 1000), acked(pair[1], 1000)], &[]));
+            assert_eq!(monitor.pop(Time::from_millis(100)), None, "{pair:?}");
+        }
+        let newest = [acked(48, 1000), acked(49, 1000)];
+        let latest_rtt = Some(Span::from_millis(51));
+        monitor.settle(&Report { latest_rtt, ..report(&newest, &[]) });
+        let (_, outcome) = monitor.pop(Time::from_millis(100)).unwrap();
+        assert_eq!((outcome.loss, outcome.next_rtt), (0.0, 0.051));
     }
 
     #[test]

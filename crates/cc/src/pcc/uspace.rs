@@ -44,7 +44,7 @@ pub const SCAVENGER: Params = Params { latency: utility::LATENCY, pairs: 2, scav
 /// Deviation: the filter for bursts of acknowledgements, and the longer interval where it strikes, are left out:
 /// delays are taken from the receiver's timestamps, which such bursts do not touch.
 const LENGTH: Length =
-    Length { round_trips: (1.0, 1.0), of_smallest: true, datagrams: 0, heard: 4, overtaken: false };
+    Length { round_trips: (1.0, 1.0), of_smallest: true, datagrams: 0, heard: 4, overtaken: None };
 
 #[derive(Clone, Debug)]
 enum Phase {

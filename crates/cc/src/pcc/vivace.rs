@@ -36,7 +36,7 @@ pub const PAPER: Params = Params {
     conversion: 1.0,
     bound: 0.05,
     bound_step: 0.1,
-    length: Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 10, heard: 0, overtaken: false },
+    length: Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 10, heard: 0, overtaken: None },
 };
 
 #[derive(Clone, Debug)]

@@ -38,7 +38,7 @@ const MOST: f64 = 1024.0;
 ///
 /// Deviation: of the smoothed round trip, not of the last interval's mean.
 const LENGTH: Length =
-    Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 10, heard: 0, overtaken: true };
+    Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 10, heard: 0, overtaken: Some(1) };
 
 #[derive(Clone, Debug)]
 enum Phase {
