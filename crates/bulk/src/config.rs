@@ -119,6 +119,12 @@ impl SenderConfig {
     pub fn linux_unpaced() -> SenderConfig {
         SenderConfig { paced: false, ..SenderConfig::linux() }
     }
+
+    /// [`SenderConfig::linux`] with its offloads off (`ethtool -K DEVICE tso off gso off`): it differs from the others in how it recovers,
+    /// not in how it sends.
+    pub fn linux_no_offload() -> SenderConfig {
+        SenderConfig { offload: false, ..SenderConfig::linux() }
+    }
 }
 
 /// A sender's settings under a name.
@@ -133,7 +139,7 @@ pub struct Preset {
 
 impl Preset {
     /// All of them, in the order they are listed to people.
-    pub const ALL: [Preset; 4] = [
+    pub const ALL: [Preset; 5] = [
         Preset {
             name: "quic",
             summary: "RACK-TLP, each transmission with its own snapshot, timeout of at least 200 ms",
@@ -148,6 +154,11 @@ impl Preset {
             name: "linux-unpaced",
             summary: "the same, clocked by acknowledgements alone: Linux without its packet scheduler fq",
             config: SenderConfig::linux_unpaced,
+        },
+        Preset {
+            name: "linux-no-offload",
+            summary: "as linux, one segment at a time",
+            config: SenderConfig::linux_no_offload,
         },
         Preset {
             name: "ns3",

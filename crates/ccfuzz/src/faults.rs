@@ -23,6 +23,8 @@ pub struct Fault {
 
 const CC: &str = "flow[1].cc";
 const STACK: &str = "flow[1].stack";
+/// Recovers as Linux does, and sends as the targets do.
+const RECOVERS: &str = "linux-no-offload";
 
 /// Faults whose fixes can be switched on one at a time. None was made up for a search:
 ///
@@ -37,8 +39,8 @@ const STACK: &str = "flow[1].stack";
 ///   rounds, whoever caused the loss.
 pub const FAULTS: &[Fault] = &[
     Fault { target: "cubic-burst", name: "slow start past ssthresh", fix: &[(CC, "cubic")] },
-    Fault { target: "cubic-burst", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
-    Fault { target: "reno-low-rate", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
+    Fault { target: "cubic-burst", name: "lost retransmissions wait", fix: &[(STACK, RECOVERS)] },
+    Fault { target: "reno-low-rate", name: "lost retransmissions wait", fix: &[(STACK, RECOVERS)] },
     Fault { target: "bbr-delay", name: "round trip never seen", fix: &[(CC, "bbr:min_rtt_window=2s")] },
     Fault { target: "bbr-faults", name: "old rate never forgotten", fix: &[(CC, "bbr")] },
     Fault {
@@ -47,7 +49,7 @@ pub const FAULTS: &[Fault] = &[
         fix: &[(CC, "bbr:bw_rounds=100,min_rtt_window=5s")],
     },
     Fault { target: "bbr-faults", name: "policer suspected", fix: &[(CC, "bbr:bw_rounds=100,policer=off")] },
-    Fault { target: "bbr-faults", name: "lost retransmissions wait", fix: &[(STACK, "linux")] },
+    Fault { target: "bbr-faults", name: "lost retransmissions wait", fix: &[(STACK, RECOVERS)] },
 ];
 
 /// A target's known faults, each with the target without it.

@@ -30,8 +30,7 @@ pub struct Preset {
 /// SACK, delayed acknowledgements, snapshots overwritten by retransmissions, timeouts of a second or more: what the thesis tested.
 const TCP: &str = "source = \"tcp\"\nstack = \"ns3\"";
 /// `bbr-faults` with everything mended: what hurts that, too, is no fault's doing.
-const SOUND: &str =
-    "\n[score]\nreference = [\"bbr:min_rtt_window=5s,policer=off\"]\nreference_stack = \"linux\"\n";
+const SOUND: &str = "\n[score]\nreference = [\"bbr:min_rtt_window=5s,policer=off\"]\nreference_stack = \"linux-no-offload\"\n";
 /// quinn's state machine and its own controllers.
 const QUINN: &str = "source = \"quic\"\ncontrol = \"quinn\"\nmtu = \"1472B\"";
 /// smoltcp's TCP and its own controllers.

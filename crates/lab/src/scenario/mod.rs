@@ -227,7 +227,7 @@ pub struct Flow {
     /// TCP, smoltcp and QUIC (of which only the first has `pages`): what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
     #[serde(default, deserialize_with = "text::parsed")]
     pub workload: Workload,
-    /// TCP: whose rules of loss recovery it follows, `linux` (the default), `linux-unpaced`, `ns3` or
+    /// TCP: whose rules of loss recovery it follows, `linux` (the default), `linux-unpaced`, `linux-no-offload`, `ns3` or
     /// `quic`.
     #[serde(default, deserialize_with = "text::stack")]
     pub stack: Stack,
