@@ -19,7 +19,7 @@
 //! | segments that leave together | Linux's segmentation offload |
 //! | web-like transfers | RFC 8868 |
 //!
-//! Deviation: connections begin without a handshake and have no zero windows; a lost retransmission is reported to the
+//! Deviation: a handshake, where there is one, is one segment without options, and there are no zero windows; a lost retransmission is reported to the
 //! controller like any loss (RFC 5681 section 4.3 wants it to count again), and the controller itself decides how the window
 //! moves in recovery, in whose first round at most one segment leaves above it.
 //!

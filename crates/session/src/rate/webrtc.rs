@@ -11,8 +11,10 @@
 //! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc`, `libvpx_vp8_encoder.cc` and `DropDueToSize`
 //! of `video/video_stream_encoder.cc`; its steps of 3/5 in picture elements are those of the ladder.
 //!
-//! Deviation: libwebrtc drops a frame for each of the first rungs; here the first frame has its size at once. Not here: what an overloaded
-//! processor does. An encoder that does not tell its quantiser changes its size no more after the start.
+//! An encoder that does not tell its quantiser keeps the source's size: libwebrtc begins small only where it can scale (`InitialFrameDropper`).
+//!
+//! Deviation: libwebrtc drops a frame for each of the first rungs; here the first frame has its size at once. And it knows beforehand whether
+//! the encoder tells, here a first frame says so. Not here: what an overloaded processor does.
 
 use std::collections::VecDeque;
 
@@ -63,11 +65,14 @@ pub struct WebRtc {
     look_at: Option<Time>,
     /// It has shrunk pictures before.
     wary: bool,
+    /// The encoder does not tell its quantiser.
+    silent: bool,
     height: Option<u16>,
 }
 
 impl WebRtc {
     fn learn(&mut self, view: &View<'_>) {
+        self.silent |= view.departed.iter().any(|frame| frame.quantiser.is_none());
         for quantiser in view.departed.iter().filter_map(|frame| frame.quantiser) {
             if self.quantisers.len() == FRAMES.1 {
                 self.quantisers.pop_front();
@@ -83,6 +88,9 @@ impl WebRtc {
     }
 
     fn size(&mut self, view: &View<'_>, rate: Rate) -> u16 {
+        if self.silent {
+            return view.height;
+        }
         let height = self.height.unwrap_or_else(|| first(view.height, rate)).min(view.height);
         if view.now < *self.look_at.get_or_insert(view.now + PERIODS.0) {
             return height;
@@ -178,5 +186,9 @@ mod tests {
     #[test]
     fn an_encoder_that_does_not_tell_keeps_its_size() {
         assert!(changes(&mut WebRtc::default(), 0, 60, None).is_empty());
+        // Begun small, it is back at the source's size once its first frame has left.
+        let mut policy = WebRtc { height: Some(360), ..WebRtc::default() };
+        changes(&mut policy, 0, 1, None);
+        assert_eq!(policy.height, Some(720));
     }
 }
