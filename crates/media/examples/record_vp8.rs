@@ -7,12 +7,12 @@
 //!                                                    '---> ffmpeg -> pictures -> quality
 //! ```
 //!
-//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT] [whole]`
+//! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT] [gaps]`
 //!
 //! With a height below the clip's the pictures are scaled down before they are coded, and the decoded ones up again before they
 //! are compared: quality is always that of the full size. Rates at which libvpx leaves out pictures of that size are skipped, with
-//! `whole` those only at which it leaves out more than one in fifty: a clip with scene cuts loses a few at many rates, and is coded
-//! without that freedom there.
+//! `gaps` those only at which it leaves out more than one in fifty: at a scene cut it may leave out the first picture and code the
+//! next one as coarsely as it can (`vp8_drop_encodedframe_overshoot`), and a table holds that as a frame of no bytes.
 
 use std::error::Error;
 use std::fs;
@@ -40,7 +40,7 @@ const TIMES: [(usize, usize); 3] = [(5, 2), (5, 1), (2, 1)];
 const LONG: Span = Span::from_secs(20);
 /// Key frames are asked for this often in the recording that measures them, in frames.
 const KEY_EVERY: usize = 60;
-/// The largest share of pictures that libvpx may leave out where a clip is coded as a `whole`.
+/// The largest share of pictures that libvpx may leave out where a clip is recorded with `gaps`.
 const MISSING: f64 = 0.02;
 /// IVF: bytes before the first frame and before each frame.
 const IVF_HEADERS: (usize, usize) = (32, 12);
@@ -177,11 +177,18 @@ fn frames(ivf: &Path) -> Result<Vec<Frame>> {
     Ok(frames)
 }
 
-/// All frames, none of which may be missing.
-fn whole(frames: Vec<Frame>) -> Result<Vec<Frame>> {
-    match (0..).zip(&frames).find(|(number, frame)| frame.number != *number) {
-        Some((number, _)) => Err(format!("libvpx left out frame {number}").into()),
-        None => Ok(frames),
+/// Sizes of `count` frames, 0 of those that libvpx left out, which may be this share of them.
+fn sizes(frames: &[Frame], count: usize, missing: f64) -> Result<Vec<u32>> {
+    let mut sizes = vec![0; count];
+    for frame in frames {
+        let place = sizes.get_mut(frame.number as usize).ok_or("more frames than the clip has")?;
+        *place = frame.size;
+    }
+    match count - frames.len() {
+        gaps if gaps as f64 > missing * count as f64 => {
+            Err(format!("libvpx left out {gaps} of {count} frames").into())
+        }
+        _ => Ok(sizes),
     }
 }
 
@@ -205,17 +212,17 @@ struct Clip {
     times: usize,
     kept: usize,
     interval: Span,
-    /// Whether it may be coded so that no picture is left out.
-    whole: bool,
+    /// The share of its pictures that may be left out.
+    missing: f64,
 }
 
-fn open(path: &Path, whole: bool) -> Result<Clip> {
+fn open(path: &Path, missing: f64) -> Result<Clip> {
     let mut source = open_clip(path, ClipOptions::default())?;
     let pictures: Vec<_> = std::iter::from_fn(|| source.next_picture()).collect();
     let full = source.size();
     let (path, interval) = (path.to_owned(), source.interval());
     let (times, kept) = if interval * pictures.len() as i64 >= LONG { TIMES[2] } else { TIMES[0] };
-    Ok(Clip { path, pictures, full, size: full, times, kept, interval, whole })
+    Ok(Clip { path, pictures, full, size: full, times, kept, interval, missing })
 }
 
 /// The same clip with fewer rows, as a file at `path`.
@@ -235,15 +242,7 @@ fn scaled(clip: Clip, height: u16, path: PathBuf) -> Result<Clip> {
 impl Clip {
     /// The coded clip, all times over, as it lies at `scratch`.
     fn coded(&self, kbps: u64, scratch: &Path) -> Result<Vec<Frame>> {
-        let count = self.times * self.pictures.len();
-        encode(&self.path, count, kbps, &[], scratch)?;
-        let coded = frames(scratch)?;
-        let missing = 1.0 - coded.len() as f64 / count as f64;
-        if !self.whole || missing == 0.0 || missing > MISSING {
-            return Ok(coded);
-        }
-        println!("{kbps} kbit/s: again, for {:.1} % were left out", missing * 100.0);
-        encode(&self.path, count, kbps, &["-drop-threshold".to_owned(), "0".to_owned()], scratch)?;
+        encode(&self.path, self.times * self.pictures.len(), kbps, &[], scratch)?;
         frames(scratch)
     }
 
@@ -258,21 +257,23 @@ impl Clip {
     fn recorded(
         &self,
         kbps: u64,
-        coded: Vec<Frame>,
+        coded: &[Frame],
         scratch: &Path,
     ) -> Result<(serde_json::Value, Vec<u32>, Vec<u32>)> {
         let once = self.pictures.len();
         let (first, count) = ((self.times - self.kept) * once, self.kept * once);
         let mut scaler = Scaler::default();
-        let all = whole(coded)?;
-        let sizes = |frames: &[Frame]| -> Vec<u32> { frames.iter().map(|frame| frame.size).collect() };
-        let (before, last) = (sizes(&all[first - count..first]), sizes(&all[first..]));
+        let all = sizes(coded, first + count, self.missing)?;
+        let (before, last) = (all[first - count..first].to_vec(), all[first..].to_vec());
+        // Where a frame is missing ffmpeg shows the one before it again, but at the end.
+        let mut shown = None;
         let mut decoded = open_clip(scratch, ClipOptions::default())?;
         let (mut psnr_y, mut psnr_avg, mut ssim) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..self.times * once {
-            let seen = decoded.next_picture().ok_or("the decoder gave too few pictures")?;
+            shown = decoded.next_picture().or(shown);
+            let seen = shown.as_ref().ok_or("the decoder gave no picture")?;
             if index >= first {
-                let quality = quality(&self.pictures[index % once], scaler.fit(&seen, self.full)?.as_ref())?;
+                let quality = quality(&self.pictures[index % once], scaler.fit(seen, self.full)?.as_ref())?;
                 psnr_y.push((quality.psnr_y * 100.0).round() as u16);
                 psnr_avg.push((quality.psnr_avg * 100.0).round() as u16);
                 ssim.push((quality.ssim * 10_000.0).round() as i16);
@@ -327,18 +328,18 @@ impl Clip {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (whole, arguments) = match arguments.split_last() {
-        Some((last, before)) if last == "whole" => (true, before),
-        _ => (false, arguments.as_slice()),
+    let (missing, arguments) = match arguments.split_last() {
+        Some((last, before)) if last == "gaps" => (MISSING, before),
+        _ => (0.0, arguments.as_slice()),
     };
     let (out, path, name, credit, height) = match arguments {
         [out, path, name, credit] => (out, path, name, credit, None),
         [out, path, name, credit, height] => (out, path, name, credit, Some(height.parse::<u16>()?)),
-        _ => return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT [HEIGHT] [whole]".into()),
+        _ => return Err("usage: record_vp8 OUT.json CLIP NAME CREDIT [HEIGHT] [gaps]".into()),
     };
     let file = |what: &str| std::env::temp_dir().join(format!("record_vp8-{}.{what}", std::process::id()));
     let (scratch, small) = (file("ivf"), file("y4m"));
-    let mut clip = open(Path::new(path), whole)?;
+    let mut clip = open(Path::new(path), missing)?;
     if let Some(height) = height {
         clip = scaled(clip, height, small.clone())?;
     }
@@ -356,7 +357,7 @@ fn main() -> Result<()> {
     for &kbps in &rates {
         let coded = clip.coded(kbps, &scratch)?;
         quantisers.push(clip.quantiser(kbps, &coded));
-        let (curve, before, last) = match clip.recorded(kbps, coded, &scratch) {
+        let (curve, before, last) = match clip.recorded(kbps, &coded, &scratch) {
             Err(error) => {
                 println!("{kbps} kbit/s: {error}");
                 continue;
@@ -364,10 +365,12 @@ fn main() -> Result<()> {
             Ok(recorded) => recorded,
         };
         // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
-        let pairs = before.iter().zip(&last).map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
+        let pairs = before.iter().zip(&last).filter(|&(&a, &b)| a > 0 && b > 0);
+        let pairs = pairs.map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
         noises.push(spread(pairs));
         // A seam is a cut, which the bounds do not bind.
-        let inner = last.chunks(clip.pictures.len()).flat_map(|time| time.iter().skip(1));
+        let inner =
+            last.chunks(clip.pictures.len()).flat_map(|time| time.iter().skip(1)).filter(|&&bytes| bytes > 0);
         ratios.extend(inner.map(|&bytes| f64::from(bytes) / clip.budget(kbps)));
         println!("{kbps} kbit/s: noise {:.3}", noises[noises.len() - 1]);
         curves.push(curve);

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! `weight` is how far the recorded encoder missed its budget on that frame (see [`Table::weight`]): with `content` 1 a
-//! menu undershoots and a fight overshoots as they did in the recording, with `content` 0 they don't.
+//! menu undershoots and a fight overshoots as they did in the recording, with `content` 0 they don't. Nor does it leave out what the
+//! recorded encoder left out ([`Coded::is_left_out`]), key frames excepted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -184,6 +185,9 @@ impl EncoderModel {
     fn code(&mut self, now: Time, ask: &Ask) -> Coded {
         let (level, rate) = self.follow(ask);
         let noise = self.noise();
+        if !ask.key && self.config.content > 0.0 && self.config.table.is_left_out(ask.frame, level) {
+            return Coded::of_size(ask, 0);
+        }
         let sent = (rate * self.config.bias * self.ratio(ask, level, noise)).min(self.cap(now));
         let key = if ask.key { self.config.key_frame_ratio } else { 1.0 };
         let bytes = sent * key * ask.interval.as_nanos() as f64 / 8e9;
@@ -251,6 +255,20 @@ mod tests {
 
     fn perfect() -> ModelConfig {
         ModelConfig::perfect(Table::big_buck_bunny())
+    }
+
+    #[test]
+    fn what_was_left_out_is_left_out_but_no_key_frame() {
+        let mut table = Table::clone(&Table::big_buck_bunny());
+        table.curves.iter_mut().for_each(|curve| (curve.bytes[50], curve.bytes[60]) = (0, 0));
+        let recorded = |content| ModelConfig { content, ..ModelConfig::recorded(Arc::new(table.clone()), 1) };
+        let missing = |config| -> Vec<u32> {
+            let coded = run(config, (0..100).map(|i| ask(i, 2.0)));
+            coded.iter().filter(|coded| coded.is_left_out()).map(|coded| coded.frame).collect()
+        };
+        // Frame 50 is asked for as a key frame.
+        assert_eq!(missing(recorded(1.0)), [60]);
+        assert!(missing(recorded(0.0)).is_empty());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::Quality;
 pub struct Curve {
     /// Constant target in bit/s.
     pub bps: u64,
-    /// Size of each frame in bytes.
+    /// Size of each frame in bytes; 0 if the encoder left it out.
     pub bytes: Vec<u32>,
     /// PSNR of luma in hundredths of a dB.
     pub psnr_y: Vec<u16>,
@@ -141,8 +141,8 @@ impl Table {
             if curve.bytes.len() != frames || others != [frames; 3] {
                 return Err(format!("columns of different lengths at {} bit/s", curve.bps));
             }
-            if curve.bytes.contains(&0) {
-                return Err(format!("a frame of no bytes at {} bit/s", curve.bps));
+            if curve.bytes.iter().all(|&bytes| bytes == 0) {
+                return Err(format!("no frame has any bytes at {} bit/s", curve.bps));
             }
         }
         if self.fit.sound() { Ok(()) } else { Err(format!("{:?} is out of range", self.fit)) }
@@ -181,8 +181,15 @@ impl Table {
         (&self.curves[low], &self.curves[high], share)
     }
 
+    /// Whether the encoder left a frame out at the logarithm of a bitrate: at the recorded one that is nearest.
+    pub(crate) fn is_left_out(&self, frame: u32, level: f64) -> bool {
+        let index = frame as usize % self.frames();
+        let (low, high, share) = self.around(level);
+        (if share < 0.5 { low } else { high }).bytes[index] == 0
+    }
+
     /// Size of a frame relative to its budget at a constant bitrate in bit/s: its complexity weight, as the encoder
-    /// felt it.
+    /// felt it. Of a frame that was left out at the nearest recorded one: at the next.
     pub fn weight(&self, frame: u32, bps: f64) -> f64 {
         self.weight_at(frame, bps.ln())
     }
@@ -192,6 +199,12 @@ impl Table {
         let index = frame as usize % self.frames();
         let (low, high, share) = self.around(level);
         let ratio = |curve: &Curve| f64::from(curve.bytes[index]) / curve.bps as f64;
+        // What was left out at one of the two has a size at the other only.
+        let share = match (low.bytes[index], high.bytes[index]) {
+            (0, _) => 1.0,
+            (_, 0) => 0.0,
+            _ => share,
+        };
         (ratio(low) * (1.0 - share) + ratio(high) * share) * (8e9 / self.interval_ns as f64)
     }
 
@@ -281,6 +294,17 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_is_left_out_near_the_rate_at_which_it_was() {
+        let mut table = tiny();
+        table.curves[0].bytes[1] = 0;
+        let at = |mbps: f64| (table.is_left_out(1, (mbps * 1e6f64).ln()), table.weight(1, mbps * 1e6));
+        assert_eq!(at(1.0), (true, 0.0));
+        assert_eq!(at(1.9), (true, 0.5));
+        assert_eq!(at(2.1), (false, 0.5));
+        assert!(!table.is_left_out(0, 1e6f64.ln()));
+    }
+
+    #[test]
     fn tables_survive_json() {
         let table = tiny();
         assert_eq!(Table::parse(&table.to_json(), "x"), Ok(table));
@@ -300,7 +324,7 @@ mod tests {
         assert!(said(&|t| t.curves.reverse()).contains("rising"));
         assert!(said(&|t| t.quantisers.reverse()).contains("quantisers"));
         assert!(said(&|t| t.curves.clear()).contains("0 frames"));
-        assert!(said(&|t| t.curves[0].bytes[1] = 0).contains("no bytes"));
+        assert!(said(&|t| t.curves[0].bytes.fill(0)).contains("no frame has any bytes at 1000000"));
         assert!(said(&|t| t.interval_ns = 0).contains("interval_ns"));
         assert!(said(&|t| t.fit.undershoot = 1.5).contains("out of range"));
         let said = Table::parse("{\"clip\": 3}", "u.json").unwrap_err().to_string();

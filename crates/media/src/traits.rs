@@ -29,7 +29,8 @@ pub struct Ask {
 pub struct Coded {
     /// The frame's capture index, as asked.
     pub frame: u32,
-    /// Size in bytes.
+    /// Size in bytes; 0 if the encoder left the frame out, as libvpx does where its buffer runs low or a scene cut would overshoot. The
+    /// next one refers to the one before it.
     pub size: u32,
     /// The bytes, unless the encoder is a model.
     pub payload: Option<bytes::Bytes>,
@@ -46,6 +47,11 @@ pub struct Coded {
 }
 
 impl Coded {
+    /// Whether the encoder left it out.
+    pub fn is_left_out(&self) -> bool {
+        self.size == 0
+    }
+
     /// What was asked for, in `size` bytes of which nothing else is known.
     pub fn of_size(ask: &Ask, size: u32) -> Coded {
         Coded {

@@ -10,8 +10,8 @@
 //! encoder's clock counts the intervals of frames that are coded, as WebRTC's does: a frame that was left out leaves no
 //! bits to the next one.
 //!
-//! No frame is dropped inside, where WebRTC would let libvpx do so: the session decides what to leave out, and what it
-//! submits is coded, with the coarsest quantiser (56) if need be. At the lowest rates frames are therefore larger than asked for.
+//! libvpx may leave a frame out, as it may in WebRTC: where its buffer has run low, and at a scene cut, whose first picture would be tens
+//! of times its budget; the next one then has the coarsest quantiser (56). With `drop` 0 whatever is submitted is coded.
 //!
 //! Deviation: WebRTC takes the noise out of camera pictures first, which would count against the encoder where its pictures
 //! are held against their sources. Here that is off.
@@ -51,6 +51,8 @@ pub struct Vp8Config {
     pub speed: u8,
     /// Encoder threads, 1 to 16.
     pub threads: u16,
+    /// Frames are left out where libvpx's buffer is below so many percent of its optimal level, 0 to 100; never with 0.
+    pub drop: u8,
 }
 
 /// libvpx reckons a frame's bits in 31: this rate over the longest interval is what they hold.
@@ -59,7 +61,7 @@ const MAX_KBPS: u64 = 1_000_000;
 const INTERVALS: (Span, Span) = (Span::from_micros(5_556), Span::from_secs(1));
 
 impl Vp8Config {
-    /// Defaults for pictures of this size, `interval` apart: WebRTC's speed on a desktop (6), one thread, 4 ms latency.
+    /// Defaults for pictures of this size, `interval` apart: WebRTC's speed on a desktop (6) and frame dropper (30), one thread, 4 ms latency.
     pub fn new(width: usize, height: usize, interval: Span) -> Vp8Config {
         Vp8Config {
             width,
@@ -70,6 +72,7 @@ impl Vp8Config {
             latency: Span::from_millis(4),
             speed: 6,
             threads: 1,
+            drop: 30,
         }
     }
 
@@ -90,6 +93,9 @@ impl Vp8Config {
         }
         if !(1..=16).contains(&self.threads) {
             return refuse(format!("{} threads; 1 to 16 are possible", self.threads));
+        }
+        if self.drop > 100 {
+            return refuse(format!("frames left out below {} %; 0 to 100 are possible", self.drop));
         }
         Ok(())
     }
@@ -135,6 +141,7 @@ impl Vp8Encoder {
             kbps,
             threads: config.threads,
             speed: config.speed,
+            drop: config.drop,
         };
         let handle = EncoderHandle::open(&settings).or_else(refuse)?;
         Ok(Vp8Encoder { handle, config, kbps, key_limit: 0, clock: 0, broken: false, ready: VecDeque::new() })
@@ -170,9 +177,16 @@ impl Vp8Encoder {
             .encode(picture, self.clock, ticks, key)
             .or_else(|what| refuse(format!("encoding frame {}: {what}", ask.frame)))?;
         self.clock += i64::from(ticks);
-        let Some(encoded) = encoded.filter(|encoded| encoded.key || !key) else {
-            return refuse(format!("frame {} came out empty or not as the key frame asked for", ask.frame));
+        let Some(encoded) = encoded else {
+            return if key {
+                refuse(format!("key frame {} was left out", ask.frame))
+            } else {
+                Ok(Coded::of_size(ask, 0))
+            };
         };
+        if key && !encoded.key {
+            return refuse(format!("frame {} is not the key frame asked for", ask.frame));
+        }
         Ok(Coded {
             frame: ask.frame,
             size: encoded.bytes.len() as u32,

@@ -57,7 +57,8 @@ pub struct VideoStream {
     awaited: Option<Time>,
     kept: Option<Raw>,
     in_encoder: VecDeque<FrameInfo>,
-    last_reference: Option<u32>,
+    /// The last frame that came out of the encoder: what the next one refers to.
+    last_coded: Option<u32>,
     last_key: Option<u32>,
     key_wanted: bool,
     /// From this frame on nothing can be decoded, until a key frame comes.
@@ -80,7 +81,7 @@ impl VideoStream {
             awaited: None,
             kept: None,
             in_encoder: VecDeque::new(),
-            last_reference: None,
+            last_coded: None,
             last_key: None,
             key_wanted: true,
             cut: None,
@@ -249,7 +250,9 @@ impl VideoStream {
         counters: &mut SenderCounters,
     ) {
         let (frame, interval) = (raw.frame, self.video.interval);
-        let back = self.last_reference.map_or(u32::MAX, |last| frame - last);
+        // The first key frame may still be in the making.
+        let before = self.last_coded.or(self.in_encoder.front().map(|info| info.frame));
+        let back = before.map_or(u32::MAX, |before| frame - before);
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = plan.largest_key.filter(|_| key);
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
@@ -263,14 +266,12 @@ impl VideoStream {
         }
         self.key_wanted = false;
         self.cut = self.cut.filter(|_| !key);
-        counters.resized += u64::from(self.last_reference.is_some() && plan.height != self.height);
+        counters.resized += u64::from(self.last_coded.is_some() && plan.height != self.height);
         self.height = plan.height;
         self.last_key = if key { Some(frame) } else { self.last_key };
-        self.last_reference = Some(frame);
-        let reference = if key { 0 } else { back as u8 };
         let (captured, deadline) = (raw.captured, raw.captured + config.deadline);
         let height = plan.height.unwrap_or(config.picture.1);
-        self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference, height });
+        self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference: 0, height });
     }
 
     fn end(&mut self) {
@@ -289,11 +290,19 @@ impl VideoStream {
             counters.encoder_errors += at as u64;
             self.in_encoder.drain(..at);
             let Some(mut info) = self.in_encoder.pop_front() else { continue };
+            self.awaited = None;
+            if coded.is_left_out() {
+                self.key_wanted |= coded.key;
+                self.skip(now, coded.frame, counters, tap);
+                continue;
+            }
             if coded.key {
                 // An encoder may decide for a key frame by itself (a scene cut).
-                info.reference = 0;
                 self.last_key = self.last_key.max(Some(info.frame));
+            } else {
+                info.reference = self.last_coded.map_or(1, |last| (info.frame - last) as u8);
             }
+            self.last_coded = Some(info.frame);
             counters.encoded += 1;
             let quality = coded.quality.map_or((f64::NAN, f64::NAN), |q| (q.psnr_y, q.ssim));
             tap.record(
@@ -309,7 +318,6 @@ impl VideoStream {
                     ssim: Real(quality.1),
                 },
             );
-            self.awaited = None;
             if self.outbox.push(info, coded, now, room) {
                 counters.expired += 1;
                 self.want_key();

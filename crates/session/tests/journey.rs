@@ -38,12 +38,15 @@ impl Controller for Scribe {
 struct Exact {
     diary: Arc<Mutex<Diary>>,
     ready: Option<Coded>,
+    /// Frames that it leaves out.
+    leaves_out: &'static [u32],
 }
 
 impl Encoder for Exact {
     fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
         self.diary.lock().unwrap().0.push(format!("frame {} key {}", ask.frame, ask.key));
-        let size = ask.bitrate.bytes_in(ask.interval).get() as u32;
+        let coded = !self.leaves_out.contains(&ask.frame);
+        let size = if coded { ask.bitrate.bytes_in(ask.interval).get() as u32 } else { 0 };
         self.ready = Some(Coded::of_size(ask, size));
         Ok(())
     }
@@ -56,14 +59,18 @@ impl Encoder for Exact {
 }
 
 fn pair(diary: &Arc<Mutex<Diary>>) -> (Sender, Receiver) {
-    pair_within(diary, None)
+    pair_within(diary, None, &[])
 }
 
-/// The same under a window.
-fn pair_within(diary: &Arc<Mutex<Diary>>, window: Option<Bytes>) -> (Sender, Receiver) {
+/// The same under a window, with an encoder that leaves frames out.
+fn pair_within(
+    diary: &Arc<Mutex<Diary>>,
+    window: Option<Bytes>,
+    leaves_out: &'static [u32],
+) -> (Sender, Receiver) {
     let setup = Setup::default();
     let controller = Box::new(Scribe { rate: Rate::from_mbps(1), window, diary: diary.clone() });
-    let encoder = Box::new(Exact { diary: diary.clone(), ready: None });
+    let encoder = Box::new(Exact { diary: diary.clone(), ready: None, leaves_out });
     let video = Video { encoder, source: None, interval: Span::from_millis(20) };
     let sender = Sender::new(
         SenderConfig::default(),
@@ -153,7 +160,7 @@ fn losses_reach_recovery_and_are_sent_again() {
 fn what_a_lost_frame_makes_useless_is_dropped_and_the_key_frame_awaits_the_window() {
     let diary = Arc::new(Mutex::new(Diary::default()));
     // A frame has 2500 bytes: the second one is half on its way when the window is full.
-    let (mut sender, mut receiver) = pair_within(&diary, Some(Bytes::new(4_000)));
+    let (mut sender, mut receiver) = pair_within(&diary, Some(Bytes::new(4_000)), &[]);
     let at = Time::from_millis;
     let step = |sender: &mut Sender, receiver: &mut Receiver, ms: u64, heard: bool| {
         sender.wake(at(ms));
@@ -180,6 +187,29 @@ fn what_a_lost_frame_makes_useless_is_dropped_and_the_key_frame_awaits_the_windo
     let diary = diary.lock().unwrap();
     let frames: Vec<&String> = diary.0.iter().filter(|line| line.starts_with("frame")).collect();
     assert!(frames[3].ends_with("key true") && frames[4].ends_with("key false"), "{frames:?}");
+}
+
+#[test]
+fn what_the_encoder_leaves_out_is_skipped_and_the_next_frame_refers_across_it() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let (mut sender, mut receiver) = pair_within(&diary, None, &[3, 7, 8]);
+    drive(&mut sender, &mut receiver, Time::from_millis(395), &[]);
+    let (sent, got) = (sender.counters(), receiver.counters());
+    assert_eq!((sent.captured, sent.encoded, sent.skipped, sent.encoder_errors), (20, 17, 3, 0));
+    assert_eq!((got.displayed, got.abandoned), (17, 0));
+    let keys = diary.lock().unwrap().0.iter().filter(|line| line.ends_with("key true")).count();
+    assert_eq!(keys, 1);
+}
+
+#[test]
+fn a_key_frame_that_is_left_out_is_asked_for_again() {
+    let diary = Arc::new(Mutex::new(Diary::default()));
+    let (mut sender, mut receiver) = pair_within(&diary, None, &[0]);
+    drive(&mut sender, &mut receiver, Time::from_millis(95), &[]);
+    assert_eq!((sender.counters().encoded, receiver.counters().displayed), (4, 4));
+    let diary = diary.lock().unwrap();
+    let frames: Vec<&String> = diary.0.iter().filter(|line| line.starts_with("frame")).collect();
+    assert!(frames[1].ends_with("key true") && frames[2].ends_with("key false"), "{frames:?}");
 }
 
 #[test]
@@ -236,7 +266,7 @@ impl media::Source for Three {
 #[test]
 fn the_end_is_told_even_to_a_receiver_that_has_gone() {
     let diary = Arc::new(Mutex::new(Diary::default()));
-    let encoder = Box::new(Exact { diary, ready: None });
+    let encoder = Box::new(Exact { diary, ready: None, leaves_out: &[] });
     let video = Video { encoder, source: Some(Box::new(Three(3))), interval: Span::from_millis(20) };
     let setup = Setup::default();
     let controller = cc::build(&cc::Options::of("sqp"), &setup).unwrap();

@@ -32,10 +32,9 @@ typedef struct {
 
 const char *framewire_vp8_error(int code) { return vpx_codec_err_to_string((vpx_codec_err_t)code); }
 
-/* WebRTC's settings (libwebrtc, modules/video_coding/codecs/vp8/libvpx_vp8_encoder.cc), but that no frame is ever dropped
- * (rc_dropframe_thresh is 30 there): whoever asks for a frame here has decided that it shall be sent. */
+/* WebRTC's settings (libwebrtc, modules/video_coding/codecs/vp8/libvpx_vp8_encoder.cc). */
 static void configure(vpx_codec_enc_cfg_t *config, unsigned width, unsigned height, unsigned ticks, unsigned kbps,
-                      unsigned threads) {
+                      unsigned threads, unsigned drop) {
   config->g_w = width;
   config->g_h = height;
   config->g_timebase.num = 1;
@@ -47,7 +46,7 @@ static void configure(vpx_codec_enc_cfg_t *config, unsigned width, unsigned heig
   config->kf_mode = VPX_KF_DISABLED;
   config->rc_end_usage = VPX_CBR;
   config->rc_target_bitrate = kbps;
-  config->rc_dropframe_thresh = 0;
+  config->rc_dropframe_thresh = drop;
   config->rc_resize_allowed = 0;
   config->rc_min_quantizer = 2;
   config->rc_max_quantizer = 56;
@@ -71,12 +70,12 @@ void framewire_vp8_encoder_close(framewire_vp8_encoder *encoder) {
 }
 
 int framewire_vp8_encoder_open(framewire_vp8_encoder **out, unsigned width, unsigned height, unsigned ticks, unsigned kbps,
-                               unsigned threads, unsigned speed) {
+                               unsigned threads, unsigned speed, unsigned drop) {
   framewire_vp8_encoder *encoder = calloc(1, sizeof *encoder);
   if (!encoder) return VPX_CODEC_MEM_ERROR;
   int code = vpx_codec_enc_config_default(vpx_codec_vp8_cx(), &encoder->config, 0);
   if (!code) {
-    configure(&encoder->config, width, height, ticks, kbps, threads);
+    configure(&encoder->config, width, height, ticks, kbps, threads, drop);
     code = vpx_codec_enc_init(&encoder->codec, vpx_codec_vp8_cx(), &encoder->config, 0);
   }
   if (code) {

@@ -52,6 +52,7 @@ unsafe extern "C" {
         kbps: c_uint,
         threads: c_uint,
         speed: c_uint,
+        drop: c_uint,
     ) -> c_int;
     fn framewire_vp8_encoder_rate(encoder: *mut EncoderObject, kbps: c_uint) -> c_int;
     fn framewire_vp8_encoder_key_limit(encoder: *mut EncoderObject, percent: c_uint) -> c_int;
@@ -91,6 +92,7 @@ pub(super) struct Settings {
     pub kbps: u32,
     pub threads: u16,
     pub speed: u8,
+    pub drop: u8,
 }
 
 /// An encoder object. Owned by one thread at a time.
@@ -117,6 +119,7 @@ impl EncoderHandle {
                 settings.kbps,
                 c_uint::from(settings.threads),
                 c_uint::from(settings.speed),
+                c_uint::from(settings.drop),
             )
         })?;
         Ok(EncoderHandle { object, width, height })
@@ -134,7 +137,7 @@ impl EncoderHandle {
         check(unsafe { framewire_vp8_encoder_key_limit(self.object, percent) })
     }
 
-    /// Encodes one picture of the configured size that is shown from tick `at` on for `ticks`; `None` if nothing came out. `at`
+    /// Encodes one picture of the configured size that is shown from tick `at` on for `ticks`; `None` if it was left out. `at`
     /// must grow from call to call.
     ///
     /// # Panics

@@ -10,6 +10,11 @@ fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
     SyntheticGame::new(SyntheticConfig { interval: INTERVAL, seed, ..SyntheticConfig::new(width, height) })
 }
 
+/// Codes whatever it is given.
+fn whole(width: usize, height: usize) -> Vp8Config {
+    Vp8Config { drop: 0, ..Vp8Config::new(width, height, INTERVAL) }
+}
+
 fn ask(frame: u32, mbps: f64) -> Ask {
     Ask {
         frame,
@@ -46,7 +51,7 @@ fn rate(coded: &[Coded]) -> f64 {
 fn pictures_come_back_and_more_bits_look_better() {
     let psnr = |mbps: f64| {
         let (mut source, mut decoder) = (game(320, 180, 1), Vp8Decoder::new().unwrap());
-        let coded = stream(Vp8Config::new(320, 180, INTERVAL), 30, |i| ask(i, mbps));
+        let coded = stream(whole(320, 180), 30, |i| ask(i, mbps));
         let each = coded.iter().map(|coded| {
             let seen = decoder.decode(&payload(coded)).unwrap();
             quality(&source.next_picture().unwrap(), &seen).unwrap().psnr_y
@@ -62,7 +67,7 @@ fn pictures_come_back_and_more_bits_look_better() {
 fn sides_that_are_no_whole_blocks_come_back_whole() {
     for (width, height) in [(16, 16), (18, 34), (64, 48), (322, 182)] {
         let (mut source, mut decoder) = (game(width, height, 1), Vp8Decoder::new().unwrap());
-        for coded in stream(Vp8Config::new(width, height, INTERVAL), 5, |i| ask(i, 5.0)) {
+        for coded in stream(whole(width, height), 5, |i| ask(i, 5.0)) {
             let seen = decoder.decode(&payload(&coded)).unwrap();
             let original = source.next_picture().unwrap();
             assert!(quality(&original, &seen).unwrap().psnr_avg > 30.0, "{width}x{height}");
@@ -72,7 +77,7 @@ fn sides_that_are_no_whole_blocks_come_back_whole() {
 
 #[test]
 fn frames_are_ready_after_the_latency_and_in_order() {
-    let mut encoder = Vp8Encoder::new(Vp8Config::new(64, 64, INTERVAL)).unwrap();
+    let mut encoder = Vp8Encoder::new(whole(64, 64)).unwrap();
     let picture = game(64, 64, 1).next_picture().unwrap();
     assert_eq!(encoder.next_ready(), None);
     encoder.submit(Time::from_millis(10), Some(&picture), &ask(0, 1.0)).unwrap();
@@ -87,7 +92,7 @@ fn frames_are_ready_after_the_latency_and_in_order() {
 fn the_rate_follows_within_seconds_and_without_key_frames() {
     // Five seconds each at 1 and 4 Mbit/s; the last two of each count.
     let mbps = |i: u32| if (i / 150).is_multiple_of(2) { 1.0 } else { 4.0 };
-    let coded = stream(Vp8Config::new(640, 360, INTERVAL), 600, |i| ask(i, mbps(i)));
+    let coded = stream(whole(640, 360), 600, |i| ask(i, mbps(i)));
     assert!(coded[0].key && coded[1..].iter().all(|c| !c.key));
     for block in coded.chunks(150) {
         let ratio = rate(&block[90..]) / block[0].target.as_f64();
@@ -99,15 +104,36 @@ fn the_rate_follows_within_seconds_and_without_key_frames() {
 #[test]
 fn frames_left_out_leave_their_bits_unspent() {
     // Every second frame, and the same rate: half of it.
-    let coded = stream(Vp8Config::new(320, 180, INTERVAL), 300, |i| Ask { frame: 2 * i, ..ask(i, 1.0) });
+    let coded = stream(whole(320, 180), 300, |i| Ask { frame: 2 * i, ..ask(i, 1.0) });
     let ratio = rate(&coded[90..]) / 1e6;
     assert!((0.75..1.25).contains(&ratio), "{ratio} for each frame that is coded");
 }
 
 #[test]
+fn a_scene_cut_is_left_out_and_the_next_frame_goes_on_from_before_it() {
+    let run = |drop: u8| {
+        let (mut decoder, (before, after)) =
+            (Vp8Decoder::new().unwrap(), (game(640, 360, 1), game(640, 360, 2)));
+        let mut encoder = Vp8Encoder::new(Vp8Config { drop, ..whole(640, 360) }).unwrap();
+        let [before, after] = [before, after].map(|mut source| source.next_picture().unwrap());
+        let picture = |i: u32| if i < 60 { &before } else { &after };
+        let coded: Vec<Coded> = (0..90).map(|i| encode(&mut encoder, picture(i), &ask(i, 0.5))).collect();
+        for coded in coded.iter().filter(|coded| !coded.is_left_out()) {
+            decoder.decode(&payload(coded)).unwrap();
+        }
+        let missing =
+            coded.iter().filter(|coded| coded.is_left_out()).map(|coded| coded.frame).collect::<Vec<_>>();
+        (missing, coded[60..].iter().map(|coded| coded.size).max().unwrap())
+    };
+    let ((none, large), (some, small)) = (run(0), run(30));
+    println!("the largest frame after the cut has {large} bytes, {small} where {some:?} are left out");
+    assert!(none.is_empty() && some[0] == 60 && small < large / 2);
+}
+
+#[test]
 fn the_quantiser_is_told_and_coarser_at_lower_rates() {
     let mean = |mbps| {
-        let coded = stream(Vp8Config::new(320, 180, INTERVAL), 60, |i| ask(i, mbps));
+        let coded = stream(whole(320, 180), 60, |i| ask(i, mbps));
         coded.iter().map(|coded| f64::from(coded.quantiser.unwrap())).sum::<f64>() / 60.0
     };
     let (coarse, fine) = (mean(0.1), mean(2.0));
@@ -117,7 +143,7 @@ fn the_quantiser_is_told_and_coarser_at_lower_rates() {
 #[test]
 fn key_frames_come_when_asked_stand_alone_and_are_bounded() {
     let bound = Size::new(6_000);
-    let coded = stream(Vp8Config::new(640, 360, INTERVAL), 60, |i| {
+    let coded = stream(whole(640, 360), 60, |i| {
         let largest = (i == 50).then_some(bound);
         Ask { key: i == 0 || i == 25 || i == 50, largest, ..ask(i, 3.0) }
     });
@@ -146,7 +172,7 @@ fn key_frames_are_bounded_as_in_webrtc() {
 #[test]
 fn the_same_asks_give_the_same_bytes() {
     for threads in [1, 2] {
-        let config = Vp8Config { threads, ..Vp8Config::new(320, 180, INTERVAL) };
+        let config = Vp8Config { threads, ..whole(320, 180) };
         let run = || stream(config.clone(), 40, |i| ask(i, 0.5 + f64::from(i % 7)));
         assert!(run().iter().zip(run()).all(|(a, b)| a.payload == b.payload), "{threads} threads");
     }
@@ -154,8 +180,7 @@ fn the_same_asks_give_the_same_bytes() {
 
 #[test]
 fn only_a_key_frame_begins_or_goes_on_after_an_error() {
-    let coded =
-        stream(Vp8Config::new(320, 180, INTERVAL), 20, |i| Ask { key: i == 0 || i == 12, ..ask(i, 1.0) });
+    let coded = stream(whole(320, 180), 20, |i| Ask { key: i == 0 || i == 12, ..ask(i, 1.0) });
     let mut decoder = Vp8Decoder::new().unwrap();
     let good = |decoder: &mut Vp8Decoder, i: usize| decoder.decode(&payload(&coded[i])).is_ok();
     assert!(!good(&mut decoder, 1), "a frame without a beginning");
@@ -167,13 +192,14 @@ fn only_a_key_frame_begins_or_goes_on_after_an_error() {
 
 #[test]
 fn refusals_say_what_is_wrong() {
-    let base = || Vp8Config::new(640, 360, INTERVAL);
+    let base = || whole(640, 360);
     let said = |config: Vp8Config| Vp8Encoder::new(config).err().expect("must be refused").to_string();
     assert!(said(Vp8Config { width: 641, ..base() }).contains("641x360 is not an even size"));
     assert!(said(Vp8Config { width: 5_000, ..base() }).contains("3840x2160"));
     assert!(said(Vp8Config { interval: Span::ZERO, ..base() }).contains("interval"));
     assert!(said(Vp8Config { speed: 0, ..base() }).contains("speed"));
     assert!(said(Vp8Config { threads: 17, ..base() }).contains("threads"));
+    assert!(said(Vp8Config { drop: 101, ..base() }).contains("101 %"));
     let mut encoder = Vp8Encoder::new(base()).unwrap();
     assert!(encoder.submit(Time::ZERO, None, &ask(0, 1.0)).is_err());
     let small = Arc::new(RawFrame::filled(64, 64, 0, 0, 0));
@@ -232,16 +258,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn whatever_is_asked_is_coded_and_decodes(
-        width in 8..40usize, height in 8..40usize, asks in prop::collection::vec(any_ask(), 1..12),
+    fn whatever_is_asked_is_coded_and_decodes_or_left_out(
+        width in 8..40usize, height in 8..40usize, drop in 0..=100u8, asks in prop::collection::vec(any_ask(), 1..12),
     ) {
         let (width, height) = (width * 2, height * 2);
         let mut source = game(width, height, 3);
-        let config = Vp8Config { max: Rate::MAX, ..Vp8Config::new(width, height, INTERVAL) };
+        let config = Vp8Config { max: Rate::MAX, drop, ..whole(width, height) };
         let mut encoder = Vp8Encoder::new(config).unwrap();
         let mut decoder = Vp8Decoder::new().unwrap();
         for (i, ask) in asks.iter().enumerate() {
             let coded = encode(&mut encoder, &source.next_picture().unwrap(), ask);
+            if coded.is_left_out() {
+                prop_assert!(drop > 0 && i > 0 && !ask.key && coded.frame == ask.frame);
+                continue;
+            }
             prop_assert_eq!((coded.frame, coded.size as usize), (ask.frame, payload(&coded).len()));
             prop_assert_eq!(coded.key, ask.key || i == 0);
             let seen = decoder.decode(&payload(&coded)).unwrap();
@@ -264,7 +294,7 @@ proptest! {
 
 #[test]
 fn malformed_streams_are_errors_not_crashes() {
-    let coded = stream(Vp8Config::new(64, 48, INTERVAL), 30, |i| Ask { key: i % 10 == 0, ..ask(i, 2.0) });
+    let coded = stream(whole(64, 48), 30, |i| Ask { key: i % 10 == 0, ..ask(i, 2.0) });
     let mut rng = Rng::stream(1, "malformed");
     let mut decoder = Vp8Decoder::new().unwrap();
     let (mut errors, mut shown) = (0, 0);

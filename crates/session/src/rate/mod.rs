@@ -100,6 +100,9 @@ pub struct Manner {
     pub fresh: bool,
     /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for bursts.
     pub even: bool,
+    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's `PacingController::Congested`,
+    /// Vidaptive section 3.2); else it must fit (RFC 9002 section 7). Dummies must, either way.
+    pub spill: bool,
     /// While nothing is acknowledged, probes for an answer leave at least this often and take along a packet of a frame that waits,
     /// whatever the window (RFC 9002 section 6.2.4): when the path comes back, something fresh is in its queue already.
     pub probe: Option<Span>,
@@ -119,6 +122,7 @@ impl Default for Manner {
             floor: Rate::ZERO,
             fresh: false,
             even: false,
+            spill: false,
             probe: None,
             limit: WaitLimit::OfCapture(LONGEST_WAIT),
             flush: false,

@@ -308,7 +308,7 @@ impl Endpoint for Sender {
         self.videos.iter().for_each(|video| consider(video.next_wake()));
         consider(self.reset_at());
         if self.has_work() {
-            consider(Some(self.pacer.next()).filter(|_| self.window_allows(self.mtu())));
+            consider(Some(self.pacer.next()).filter(|_| self.window_is_open()));
         } else {
             consider(self.dummy_at());
         }
@@ -341,7 +341,7 @@ impl Endpoint for Sender {
             if pick == Pick::Nothing {
                 return self.transmit_dummy(now, out);
             }
-            if !self.window_allows(self.mtu()) {
+            if !self.window_is_open() {
                 self.limited = true;
                 self.pacer.pause();
                 return None;

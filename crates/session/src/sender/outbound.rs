@@ -19,6 +19,12 @@ impl Sender {
         self.padding > 0 || !self.repairs.is_empty() || self.fresh.iter().any(|&waiting| waiting > 0)
     }
 
+    /// Whether the window has room for the next packet of a frame, whatever it is.
+    #[inline]
+    pub(super) fn window_is_open(&self) -> bool {
+        self.window_allows(if self.manner.spill { 1 } else { self.mtu() })
+    }
+
     #[inline]
     pub(super) fn window_allows(&self, size: usize) -> bool {
         self.decision.window.is_none_or(|window| self.ledger.in_flight() + Bytes::new(size as u64) <= window)
@@ -26,7 +32,7 @@ impl Sender {
 
     /// Where the window has opened, the pacer starts anew ([`cc::Decision::whole_interval`]).
     pub(super) fn watch_window(&mut self, now: Time) {
-        let open = self.window_allows(self.mtu());
+        let open = self.window_is_open();
         if open && !self.was_open {
             self.pacer.restart(now, Bytes::new(self.mtu() as u64));
         }

@@ -76,7 +76,7 @@ impl Sender {
             queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             cut: self.videos[index].is_cut(),
-            open: self.window_allows(self.mtu()),
+            open: self.window_is_open(),
             patience: self.config.patience,
             limits: self.limits,
             height: self.config.picture.1,

@@ -195,6 +195,7 @@ impl RateControl for Vidaptive {
             floor,
             fresh,
             even: parts.even,
+            spill: parts.spill,
             probe: (probe > Span::ZERO).then_some(probe),
             limit: if parts.resets { WaitLimit::OfOldest(reset) } else { WaitLimit::OfCapture(FOREVER) },
             flush: false,

@@ -50,6 +50,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "while nothing is acknowledged, a packet of a waiting frame leaves this often whatever the window; 0ms: none does (paper 0ms)",
     ),
     ("even", "pace at the CC-Rate, on or off; off: the controller's pacing"),
+    (
+        "spill",
+        "a packet of video leaves while less than the window is in flight, on or off; off: where all of it fits (paper on)",
+    ),
 ];
 
 /// The constants and the parts that are on.
@@ -98,6 +102,8 @@ pub struct Parts {
     pub dummies: bool,
     /// Packets are paced at the CC-Rate.
     pub even: bool,
+    /// Packets leave while less than the window is in flight.
+    pub spill: bool,
 }
 
 impl Params {
@@ -126,7 +132,7 @@ impl Params {
             fresh: false,
             probe: Span::ZERO,
             resolving: Some(RESOLVING),
-            parts: Parts { alpha: true, pause: true, resets: true, dummies: true, even: true },
+            parts: Parts { alpha: true, pause: true, resets: true, dummies: true, even: true, spill: true },
         }
     }
 
@@ -150,7 +156,7 @@ impl Params {
             served: true,
             probe: Span::from_millis(200),
             resolving: Some(Resolving { down: 8, ..RESOLVING }),
-            parts: Parts { dummies: false, even: false, ..paper.parts },
+            parts: Parts { dummies: false, even: false, spill: false, ..paper.parts },
             ..paper
         }
     }
@@ -205,6 +211,7 @@ impl Params {
                 resets: on("resets", self.parts.resets)?,
                 dummies: on("dummies", self.parts.dummies)?,
                 even: on("even", self.parts.even)?,
+                spill: on("spill", self.parts.spill)?,
             },
         })
     }
