@@ -15,7 +15,7 @@ mod velocity;
 
 use units::{Bytes, Span, Time};
 
-use crate::parts::{packet_rtts, window_rate};
+use crate::parts::{Extremum, packet_rtts, window_rate};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use loss::HeavyLoss;
 use mode::{Detection, ModeSwitch};
@@ -160,6 +160,8 @@ pub struct Copa {
     heavy_loss: HeavyLoss,
     /// When the window was last seen used.
     used_at: Option<Time>,
+    /// The most that was in flight over the last round trip.
+    flown: Extremum<Time, u64>,
     /// When anything was last sent or heard.
     active_at: Time,
     /// A pause longer than this is one.
@@ -181,6 +183,7 @@ impl Copa {
             mode: params.switching.map(|detection| ModeSwitch::new(detection, params.delta)),
             heavy_loss: HeavyLoss::default(),
             used_at: None,
+            flown: Extremum::max(),
             active_at: Time::ZERO,
             timeout: Span::from_secs(1),
             delivered: 0,
@@ -200,9 +203,12 @@ impl Copa {
         Some(if below { Direction::Up } else { Direction::Down })
     }
 
-    /// The window was used within the last round trip.
+    /// The window was used within the last round trip, and has not run ahead of what was in flight in it, as it may where pacing holds
+    /// packets back: by a packet at most, in slow start by as much again (Linux, `tcp_is_cwnd_limited`).
     fn is_used(&self, now: Time) -> bool {
-        self.used_at.is_some_and(|at| now - at <= self.rtts.smoothed)
+        let flown = self.flown.get().unwrap_or(0) as f64 / self.datagram;
+        let reach = if self.slow_start { 2.0 * flown } else { flown + 1.0 };
+        reach >= self.window && self.used_at.is_some_and(|at| now - at <= self.rtts.smoothed)
     }
 
     fn acknowledge(&mut self, report: &Report<'_>) {
@@ -258,6 +264,7 @@ impl Controller for Copa {
             self.pause();
         }
         self.active_at = sent.now;
+        self.flown.insert(sent.now, sent.in_flight.get(), sent.now.saturating_sub(self.rtts.smoothed));
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {

@@ -8,12 +8,14 @@ struct Path {
     now: Time,
     delivered: u64,
     limited: bool,
+    /// Packets of the window that are not in flight.
+    unsent: f64,
 }
 
 impl Path {
     fn new(params: Params) -> Path {
         let copa = Copa::new(params, &Setup { mtu: 1000, ..Setup::default() });
-        Path { copa, now: Time::from_millis(1000), delivered: 0, limited: true }
+        Path { copa, now: Time::from_millis(1000), delivered: 0, limited: true, unsent: 0.0 }
     }
 
     /// Past slow start with `window` packets, RTTmin 40 ms and RTTstanding `standing` ms.
@@ -31,6 +33,9 @@ impl Path {
     /// `packets` acknowledged that were sent when `then` bytes had been delivered, with a round trip of `rtt` ms.
     fn ack(&mut self, packets: u64, then: u64, rtt: i64) -> f64 {
         let delivery = Delivery { delivered: then, ..Delivery::default() };
+        let in_flight = Bytes::new(((self.copa.window - self.unsent) * 1000.0) as u64);
+        let sent = Sent { now: self.now, packet: 0, size: 1000, frame: None, in_flight, app_limited: false };
+        self.copa.on_sent(&sent);
         let acks: Vec<Acked> = (0..packets).map(|n| Acked { delivery, ..acked(n, 1000) }).collect();
         self.delivered += 1000 * packets;
         self.copa.on_feedback(&Report {
@@ -104,6 +109,17 @@ fn an_unused_window_does_not_grow_but_may_shrink() {
     let mut path = Path::new(Params::plain(0.5));
     path.limited = false;
     assert_eq!(path.ack(10, 0, 40), 10.0);
+}
+
+#[test]
+fn a_window_that_nothing_in_flight_has_followed_does_not_grow() {
+    let grows = |slow_start, unsent| {
+        let mut path = Path::settled(Params::plain(0.5), 50.0, 40);
+        (path.copa.slow_start, path.unsent) = (slow_start, unsent);
+        path.ack(1, MID_ROUND, 40) > 50.0
+    };
+    assert_eq!([0.0, 0.9, 1.1].map(|unsent| grows(false, unsent)), [true, true, false]);
+    assert_eq!([1.1, 24.9, 25.1].map(|unsent| grows(true, unsent)), [true, true, false]);
 }
 
 #[test]
