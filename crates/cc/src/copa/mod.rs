@@ -203,34 +203,39 @@ impl Copa {
         Some(if below { Direction::Up } else { Direction::Down })
     }
 
-    /// The window was used within the last round trip, and has not run ahead of what was in flight in it, as it may where pacing holds
-    /// packets back: by a packet at most, in slow start by as much again (Linux, `tcp_is_cwnd_limited`).
+    /// The window was used within the last round trip.
     fn is_used(&self, now: Time) -> bool {
+        self.used_at.is_some_and(|at| now - at <= self.rtts.smoothed)
+    }
+
+    /// The window has not run ahead of what was in flight within the last round trip, as it may where pacing holds packets back: by a packet
+    /// at most, in slow start by as much again (Linux, `tcp_is_cwnd_limited`).
+    fn is_followed(&self) -> bool {
         let flown = self.flown.get().unwrap_or(0) as f64 / self.datagram;
-        let reach = if self.slow_start { 2.0 * flown } else { flown + 1.0 };
-        reach >= self.window && self.used_at.is_some_and(|at| now - at <= self.rtts.smoothed)
+        self.window <= if self.slow_start { 2.0 * flown } else { flown + 1.0 }
     }
 
     fn acknowledge(&mut self, report: &Report<'_>) {
         let Some(direction) = self.direction() else { return };
-        let used = self.is_used(report.now);
+        let (used, followed) = (self.is_used(report.now), self.is_followed());
         let packets = report.acked.iter().map(|acked| f64::from(acked.size)).sum::<f64>() / self.datagram;
         if self.slow_start && direction == Direction::Up {
-            self.window += if used { packets } else { 0.0 };
+            self.window += if used && followed { packets } else { 0.0 };
             self.velocity.reset(self.window, report.delivered);
             return;
         }
         self.slow_start = false;
         self.velocity.decided(direction, report.delivered, self.window);
         // Never more than what was acknowledged: no faster than slow start.
-        let step = (self.velocity.get() * packets / (self.delta() * self.window)).min(packets);
+        let velocity = if followed || direction == Direction::Down { self.velocity.get() } else { 1.0 };
+        let step = (velocity * packets / (self.delta() * self.window)).min(packets);
         match direction {
             Direction::Up if used => self.window += step,
             Direction::Up => {}
             Direction::Down => self.window = (self.window - step).max(MINIMUM_WINDOW),
         }
         let then = report.acked.iter().map(|acked| acked.delivery.delivered).max().unwrap_or(0);
-        self.velocity.acked(then, report.delivered, self.window, used);
+        self.velocity.acked(then, report.delivered, self.window, used && followed);
     }
 
     /// After a timeout nothing is left to go by but RTTmin.

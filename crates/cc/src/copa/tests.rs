@@ -112,14 +112,29 @@ fn an_unused_window_does_not_grow_but_may_shrink() {
 }
 
 #[test]
-fn a_window_that_nothing_in_flight_has_followed_does_not_grow() {
-    let grows = |slow_start, unsent| {
+fn a_window_that_nothing_in_flight_has_followed_grows_without_velocity() {
+    let step = |unsent| {
         let mut path = Path::settled(Params::plain(0.5), 50.0, 40);
-        (path.copa.slow_start, path.unsent) = (slow_start, unsent);
-        path.ack(1, MID_ROUND, 40) > 50.0
+        path.unsent = unsent;
+        for round in 0..6 {
+            path.copa.velocity.acked(round * 1000, (round + 1) * 1000, 51.0 + round as f64, true);
+        }
+        assert_eq!(path.copa.velocity.get(), 8.0);
+        path.ack(1, MID_ROUND, 40) - 50.0
     };
-    assert_eq!([0.0, 0.9, 1.1].map(|unsent| grows(false, unsent)), [true, true, false]);
-    assert_eq!([1.1, 24.9, 25.1].map(|unsent| grows(true, unsent)), [true, true, false]);
+    // v / (0.5 50) = v / 25.
+    for (unsent, v) in [(0.0, 8.0), (0.9, 8.0), (1.1, 1.0)] {
+        assert!((step(unsent) - v / 25.0).abs() < 1e-9, "{unsent}: {}", step(unsent));
+    }
+}
+
+#[test]
+fn slow_start_waits_for_half_of_the_window_to_be_in_flight() {
+    for (unsent, window) in [(0.0, 60.0), (24.9, 60.0), (25.1, 50.0)] {
+        let mut path = Path::settled(Params::plain(0.5), 50.0, 40);
+        (path.copa.slow_start, path.unsent) = (true, unsent);
+        assert_eq!(path.ack(10, MID_ROUND, 40), window);
+    }
 }
 
 #[test]
