@@ -87,7 +87,7 @@ pub enum Event {
 
     /// A frame was captured (its raw picture was read).
     FrameCaptured { stream: u8, frame: u32 },
-    /// A captured frame was not encoded, because the sender was behind.
+    /// A captured frame was not encoded, because the sender was behind or the encoder left it out.
     FrameSkipped { stream: u8, frame: u32 },
     /// The encoder finished a frame of `height` rows, 0 if they are not known. `psnr` (luma, dB) and `ssim` are NaN where the encoder
     /// does not know them.

@@ -15,7 +15,7 @@ pub struct SenderCounters {
     pub spurious: u64,
     /// Frames captured.
     pub captured: u64,
-    /// Frames not encoded because the sender was behind.
+    /// Frames not encoded because the sender was behind, or left out by the encoder.
     pub skipped: u64,
     /// Frames left out at first and encoded after all, when what waited had left.
     pub resumed: u64,

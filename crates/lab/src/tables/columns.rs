@@ -124,7 +124,7 @@ pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
         }),
         int("packets", "packets it was cut into", |r| r.frame.sent.map(|_| i64::from(r.frame.packets))),
         flag("key", "decodes alone", |r| r.frame.encoded.map(|_| r.frame.key)),
-        flag("skipped", "left out by the sender", |r| Some(r.frame.skipped)),
+        flag("skipped", "left out by the sender or its encoder", |r| Some(r.frame.skipped)),
         flag("late", "shown after its deadline; null if not shown", |r| {
             r.frame.displayed.map(|_| r.frame.late)
         }),
