@@ -162,17 +162,23 @@ impl EncoderModel {
         if sigma == 0.0 { 0.0 } else { sigma * self.rng.normal() - sigma * sigma / 2.0 }
     }
 
-    /// Size over budget of this frame, from the logarithms of its rate and noise.
-    fn ratio(&self, ask: &Ask, level: f64, noise: f64) -> f64 {
+    /// What the content makes of this frame's budget at the logarithm of its rate; 0 if the recorded encoder left it out.
+    fn content(&self, ask: &Ask, level: f64) -> f64 {
+        match self.config.content {
+            0.0 => 1.0,
+            1.0 => self.config.table.weight_at(ask.frame, level),
+            some => self.config.table.weight_at(ask.frame, level).powf(some),
+        }
+    }
+
+    /// Size over budget of this frame, from its content's share and the logarithm of its noise.
+    fn ratio(&self, ask: &Ask, content: f64, noise: f64) -> f64 {
         let config = &self.config;
         if config.content == 0.0 && noise == 0.0 {
             return 1.0;
         }
-        let content = match config.content {
-            0.0 => 1.0,
-            1.0 => config.table.weight_at(ask.frame, level),
-            some => config.table.weight_at(ask.frame, level).powf(some),
-        };
+        // Nothing is recorded of a frame that was left out where it must be a key frame.
+        let content = if content == 0.0 { 1.0 } else { content };
         let ceiling = if config.table.is_cut(ask.frame) { f64::INFINITY } else { 1.0 + config.overshoot };
         (content * noise.exp()).clamp(1.0 - config.undershoot, ceiling)
     }
@@ -185,10 +191,11 @@ impl EncoderModel {
     fn code(&mut self, now: Time, ask: &Ask) -> Coded {
         let (level, rate) = self.follow(ask);
         let noise = self.noise();
-        if !ask.key && self.config.content > 0.0 && self.config.table.is_left_out(ask.frame, level) {
+        let content = self.content(ask, level);
+        if content == 0.0 && !ask.key {
             return Coded::of_size(ask, 0);
         }
-        let sent = (rate * self.config.bias * self.ratio(ask, level, noise)).min(self.cap(now));
+        let sent = (rate * self.config.bias * self.ratio(ask, content, noise)).min(self.cap(now));
         let key = if ask.key { self.config.key_frame_ratio } else { 1.0 };
         let bytes = sent * key * ask.interval.as_nanos() as f64 / 8e9;
         let largest = ask.largest.map_or(f64::INFINITY, |largest| largest.get() as f64);
@@ -266,8 +273,11 @@ mod tests {
             let coded = run(config, (0..100).map(|i| ask(i, 2.0)));
             coded.iter().filter(|coded| coded.is_left_out()).map(|coded| coded.frame).collect()
         };
-        // Frame 50 is asked for as a key frame.
+        // Frame 50 is asked for as a key frame, and as large as one.
         assert_eq!(missing(recorded(1.0)), [60]);
+        let key = run(recorded(1.0), (0..51).map(|i| ask(i, 2.0))).pop().unwrap();
+        let usual = 2e6 / 8.0 / 60.0 * recorded(1.0).key_frame_ratio;
+        assert!((0.5..2.0).contains(&(f64::from(key.size) / usual)), "{} of {usual}", key.size);
         assert!(missing(recorded(0.0)).is_empty());
     }
 

@@ -181,15 +181,8 @@ impl Table {
         (&self.curves[low], &self.curves[high], share)
     }
 
-    /// Whether the encoder left a frame out at the logarithm of a bitrate: at the recorded one that is nearest.
-    pub(crate) fn is_left_out(&self, frame: u32, level: f64) -> bool {
-        let index = frame as usize % self.frames();
-        let (low, high, share) = self.around(level);
-        (if share < 0.5 { low } else { high }).bytes[index] == 0
-    }
-
     /// Size of a frame relative to its budget at a constant bitrate in bit/s: its complexity weight, as the encoder
-    /// felt it. Of a frame that was left out at the nearest recorded one: at the next.
+    /// felt it. 0 if the encoder left it out; between two bitrates at one of which it did, the nearer decides.
     pub fn weight(&self, frame: u32, bps: f64) -> f64 {
         self.weight_at(frame, bps.ln())
     }
@@ -199,12 +192,7 @@ impl Table {
         let index = frame as usize % self.frames();
         let (low, high, share) = self.around(level);
         let ratio = |curve: &Curve| f64::from(curve.bytes[index]) / curve.bps as f64;
-        // What was left out at one of the two has a size at the other only.
-        let share = match (low.bytes[index], high.bytes[index]) {
-            (0, _) => 1.0,
-            (_, 0) => 0.0,
-            _ => share,
-        };
+        let share = if low.bytes[index].min(high.bytes[index]) == 0 { share.round() } else { share };
         (ratio(low) * (1.0 - share) + ratio(high) * share) * (8e9 / self.interval_ns as f64)
     }
 
@@ -297,11 +285,9 @@ mod tests {
     fn a_frame_is_left_out_near_the_rate_at_which_it_was() {
         let mut table = tiny();
         table.curves[0].bytes[1] = 0;
-        let at = |mbps: f64| (table.is_left_out(1, (mbps * 1e6f64).ln()), table.weight(1, mbps * 1e6));
-        assert_eq!(at(1.0), (true, 0.0));
-        assert_eq!(at(1.9), (true, 0.5));
-        assert_eq!(at(2.1), (false, 0.5));
-        assert!(!table.is_left_out(0, 1e6f64.ln()));
+        let at = |mbps: f64| table.weight(1, mbps * 1e6);
+        assert_eq!([0.5, 1.0, 1.9, 2.1, 4.0].map(at), [0.0, 0.0, 0.0, 0.5, 0.5]);
+        assert!(table.weight(0, 1e6) > 0.0);
     }
 
     #[test]

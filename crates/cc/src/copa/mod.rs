@@ -161,7 +161,7 @@ pub struct Copa {
     /// When the window was last seen used.
     used_at: Option<Time>,
     /// The most that was in flight over the last round trip.
-    flown: Extremum<Time, u64>,
+    peak_in_flight: Extremum<Time, u64>,
     /// When anything was last sent or heard.
     active_at: Time,
     /// A pause longer than this is one.
@@ -183,7 +183,7 @@ impl Copa {
             mode: params.switching.map(|detection| ModeSwitch::new(detection, params.delta)),
             heavy_loss: HeavyLoss::default(),
             used_at: None,
-            flown: Extremum::max(),
+            peak_in_flight: Extremum::max(),
             active_at: Time::ZERO,
             timeout: Span::from_secs(1),
             delivered: 0,
@@ -211,8 +211,8 @@ impl Copa {
     /// The window has not run ahead of what was in flight within the last round trip, as it may where pacing holds packets back: by a packet
     /// at most, in slow start by as much again (Linux, `tcp_is_cwnd_limited`).
     fn is_followed(&self) -> bool {
-        let flown = self.flown.get().unwrap_or(0) as f64 / self.datagram;
-        self.window <= if self.slow_start { 2.0 * flown } else { flown + 1.0 }
+        let peak = self.peak_in_flight.get().unwrap_or(0) as f64 / self.datagram;
+        self.window <= if self.slow_start { 2.0 * peak } else { peak + 1.0 }
     }
 
     fn acknowledge(&mut self, report: &Report<'_>) {
@@ -269,7 +269,11 @@ impl Controller for Copa {
             self.pause();
         }
         self.active_at = sent.now;
-        self.flown.insert(sent.now, sent.in_flight.get(), sent.now.saturating_sub(self.rtts.smoothed));
+        self.peak_in_flight.insert(
+            sent.now,
+            sent.in_flight.get(),
+            sent.now.saturating_sub(self.rtts.smoothed),
+        );
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
