@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use real::quic::{Fingerprint, Token};
+use session::preset::Choice;
 use units::{Rate, Span};
 
 use crate::live::Look;
@@ -366,15 +367,15 @@ pub struct Send {
     /// The clip: Y4M, anything ffmpeg reads, `-` for Y4M on standard input, `camera` (or /dev/videoN), or `synthetic`
     #[arg(long, value_name = "CLIP")]
     pub input: Feed,
-    /// Congestion controller: NAME or NAME:OPTION=VALUE,OPTION=VALUE
-    #[arg(long, value_name = "CC", default_value = "sqp")]
+    /// Congestion controller, NAME or NAME:OPTION=VALUE,OPTION=VALUE; `default` is one that suits most paths, with its rate policy
+    #[arg(long, value_name = "CC", default_value = session::preset::DEFAULT.name)]
     pub cc: CcList,
-    /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE. `live`: the advice, smoothed. `direct`: as it
-    /// is. `vidaptive-paper`: fills with dummies what the encoder leaves free, pauses the encoder while packets wait,
+    /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE; without it the one of `--cc default`, or `live`.
+    /// `live`: the advice, smoothed. `budget`: the same, and what the encoder codes too much is paid back. `direct`: the advice as it is. `vidaptive-paper`: fills with dummies what the encoder leaves free, pauses the encoder while packets wait,
     /// shrinks pictures in outages. `vidaptive`: for links with outages, with `--cc copa:delta=0.58`. `webrtc`: shrinks them as
     /// libwebrtc does, with encoders that tell VP8's quantiser
-    #[arg(long, value_name = "POLICY", default_value = "live")]
-    pub rate: RatePolicy,
+    #[arg(long, value_name = "POLICY")]
+    pub rate: Option<RatePolicy>,
     /// Codec
     #[arg(long, value_enum, default_value = "h264")]
     pub codec: Codec,
@@ -408,6 +409,17 @@ pub struct Send {
     pub format: Format,
     #[command(flatten)]
     pub operations: Operations,
+}
+
+impl Send {
+    /// What `--cc` and `--rate` come to: the controller and the policies.
+    ///
+    /// # Errors
+    /// A sentence if several controllers are named.
+    pub fn choice(&self) -> Result<Choice, String> {
+        let rate = self.rate.as_ref().map(|rate| rate.0.as_str());
+        Ok(Choice::of(Some(self.cc.only()?), rate, None))
+    }
 }
 
 /// Within which rates a sender keeps.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use real::quic::Fingerprint;
+use session::preset::Choice;
 
 /// One or more congestion controllers, each known to be buildable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,10 @@ impl FromStr for CcList {
 }
 
 fn check(name: &str) -> Result<(), String> {
-    let options = name.parse().map_err(|error: cc::OptionError| error.to_string())?;
+    let options = Choice::of(Some(name), None, None)
+        .controller
+        .parse()
+        .map_err(|error: cc::OptionError| error.to_string())?;
     cc::build(&options, &cc::Setup::default()).map(|_| ()).map_err(|error| error.to_string())
 }
 

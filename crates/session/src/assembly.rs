@@ -1,4 +1,7 @@
 //! Frames on their way in.
+//!
+//! A stream is live: where frames or bytes are too many, the oldest frames make room for the newest. A packet that finds no room even so
+//! is refused before it is acknowledged, so that its sender counts it as lost.
 
 use std::collections::VecDeque;
 
@@ -6,12 +9,15 @@ use bytes::{Bytes, BytesMut};
 use units::{RemoteTime, Time};
 use wire::{Media, Nack};
 
-/// Frames in the making at most: a second at 60 frames/s.
-const FRAMES: usize = 64;
+/// Frames in the making at most. A frame is complete after a round trip for each time that one of its packets is lost, and those captured
+/// meanwhile wait for it: 8 s of them at 120 frames/s, more than a viewer at any deadline waits for a repair instead of a key frame.
+const FRAMES: usize = 1024;
 /// Packets a frame may claim to have: 10 MB of it.
 const MAX_PACKETS: u16 = 8192;
-/// Payload bytes held at most, over all frames in the making.
+/// Bytes held at most, over all frames in the making: payloads, and what keeps account of them.
 const MAX_BYTES: usize = 64 << 20;
+/// Emptied frames kept for their buffers.
+const SPARE: usize = 32;
 /// Frame numbers this far beyond the newest can only be wrong: ten minutes at 60 frames/s.
 const PLAUSIBLE: u32 = 36_000;
 
@@ -38,6 +44,8 @@ pub struct Assembling {
     pub asked_at: Option<Time>,
     /// Bytes so far.
     pub size: u32,
+    /// Bytes of memory it takes: payloads, and the account of them.
+    weight: usize,
     arrived: Vec<u64>,
     highest: u16,
     parts: Vec<Bytes>,
@@ -58,10 +66,17 @@ impl Assembling {
             reference: media.reference,
             captured: media.captured,
             deadline,
+            weight: Assembling::account(media),
             arrived,
             parts,
             ..Assembling::default()
         };
+    }
+
+    /// Bytes of memory that keep account of a frame of so many packets, whatever arrives of it.
+    fn account(media: &Media) -> usize {
+        usize::from(media.count) * size_of::<Bytes>()
+            + usize::from(media.count).div_ceil(64) * size_of::<u64>()
     }
 
     fn has(&self, index: u16) -> bool {
@@ -79,6 +94,7 @@ impl Assembling {
         self.size += length as u32;
         self.highest = self.highest.max(index);
         if let Some(payload) = payload {
+            self.weight += payload.len();
             if self.parts.len() <= usize::from(index) {
                 self.parts.resize(usize::from(index) + 1, Bytes::new());
             }
@@ -124,8 +140,17 @@ pub enum Stored {
     Stale,
     /// Its frame can't be right.
     Implausible,
-    /// No room.
-    Full,
+}
+
+/// Whether there is room for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// There is.
+    Free,
+    /// There is once every frame up to this one is given up.
+    Beyond(u32),
+    /// The packet's own frame would have to go.
+    None,
 }
 
 /// One stream's frames in the making, by capture index.
@@ -141,19 +166,53 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Takes a packet of `length` payload bytes.
+    /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it.
+    pub fn room_for(&self, media: &Media, bytes: usize) -> Room {
+        let known = self.find(media.frame).is_some();
+        if media.frame < self.floor || !known && self.is_implausible(media) {
+            return Room::Free;
+        }
+        let (mut frames, mut held) = (self.frames.len(), self.held + bytes);
+        if !known {
+            frames += 1;
+            held += Assembling::account(media);
+        }
+        let mut beyond = None;
+        for oldest in &self.frames {
+            if frames <= FRAMES && held <= MAX_BYTES {
+                break;
+            }
+            if oldest.frame >= media.frame {
+                return Room::None;
+            }
+            frames -= 1;
+            held -= oldest.weight;
+            beyond = Some(oldest.frame);
+        }
+        match beyond {
+            _ if frames > FRAMES || held > MAX_BYTES => Room::None,
+            Some(frame) => Room::Beyond(frame),
+            None => Room::Free,
+        }
+    }
+
+    fn is_implausible(&self, media: &Media) -> bool {
+        media.count > MAX_PACKETS || media.frame > self.newest.saturating_add(PLAUSIBLE)
+    }
+
+    fn find(&self, frame: u32) -> Option<usize> {
+        self.frames.binary_search_by_key(&frame, |f| f.frame).ok()
+    }
+
+    /// Takes a packet of `length` payload bytes, for which there is room ([`room_for`](Assembly::room_for)).
     pub fn insert(&mut self, media: &Media, length: usize, payload: Option<Bytes>, deadline: Time) -> Stored {
         if media.frame < self.floor {
             return Stored::Stale;
         }
-        if media.count > MAX_PACKETS || media.frame > self.newest.saturating_add(PLAUSIBLE) {
+        if self.is_implausible(media) {
             return Stored::Implausible;
         }
-        let bytes = payload.as_ref().map_or(0, Bytes::len);
-        if self.held + bytes > MAX_BYTES {
-            return Stored::Full;
-        }
-        let Some(at) = self.locate(media, deadline) else { return Stored::Full };
+        let at = self.locate(media, deadline);
         let frame = &mut self.frames[at];
         if frame.count != media.count || frame.version != media.version {
             return Stored::Implausible;
@@ -161,25 +220,23 @@ impl Assembly {
         if frame.has(media.index) {
             return Stored::Duplicate;
         }
+        let before = frame.weight;
         frame.store(media.index, length, payload);
-        self.held += bytes;
+        self.held += frame.weight - before;
         self.newest = self.newest.max(media.frame);
         if frame.is_complete() { Stored::Complete } else { Stored::Kept }
     }
 
-    /// Position of the packet's frame, begun if need be; `None` if there are too many.
-    fn locate(&mut self, media: &Media, deadline: Time) -> Option<usize> {
+    /// Position of the packet's frame, begun if need be.
+    fn locate(&mut self, media: &Media, deadline: Time) -> usize {
         let at = self.frames.partition_point(|f| f.frame < media.frame);
-        if self.frames.get(at).is_some_and(|f| f.frame == media.frame) {
-            return Some(at);
+        if self.frames.get(at).is_none_or(|f| f.frame != media.frame) {
+            let mut frame = self.spare.pop().unwrap_or_default();
+            frame.restart(media, deadline);
+            self.held += frame.weight;
+            self.frames.insert(at, frame);
         }
-        if self.frames.len() == FRAMES {
-            return None;
-        }
-        let mut frame = self.spare.pop().unwrap_or_default();
-        frame.restart(media, deadline);
-        self.frames.insert(at, frame);
-        Some(at)
+        at
     }
 
     /// The newest frame heard of.
@@ -197,14 +254,17 @@ impl Assembly {
         while self.frames.front().is_some_and(|frame| frame.frame < floor) {
             if let Some(frame) = self.frames.pop_front() {
                 dropped(&frame);
-                self.held -= frame.parts.iter().map(Bytes::len).sum::<usize>();
-                self.spare.push(frame);
+                self.held -= frame.weight;
+                if self.spare.len() < SPARE {
+                    self.spare.push(frame);
+                }
             }
         }
         self.floor = self.floor.max(floor);
     }
 
-    /// What to ask for again of the frames after `decoded`, each at most every `interval`; `push` takes the requests.
+    /// What to ask for again of the frames after `decoded`, each at most every `interval`; `push` takes the requests. True while anything is
+    /// missing that could still be shown in time.
     pub fn nacks(
         &mut self,
         now: Time,
@@ -213,26 +273,31 @@ impl Assembly {
         stream: u8,
         decoded: Option<u32>,
         mut push: impl FnMut(Nack),
-    ) {
+    ) -> bool {
         let newest = self.newest;
         let mut previous = decoded;
+        let mut missing = false;
         for frame in &mut self.frames {
             let due = frame.asked_at.is_none_or(|at| now - at >= interval);
-            let wanted = due && !frame.is_complete() && frame.deadline > now;
-            if let Some(nack) = wanted.then(|| frame.missing(session, stream, frame.frame < newest)).flatten()
-            {
+            let wanted = !frame.is_complete() && frame.deadline > now;
+            missing |= wanted;
+            let nack =
+                (due && wanted).then(|| frame.missing(session, stream, frame.frame < newest)).flatten();
+            if let Some(nack) = nack {
                 frame.asked_at = Some(now);
                 push(nack);
             }
             // The frame it is predicted from has not been heard of at all: ask for its first 65 packets.
             let needed = frame.frame - u32::from(frame.reference).min(frame.frame);
             let unheard = frame.reference > 0 && previous.is_some_and(|previous| previous < needed);
+            missing |= unheard && frame.deadline > now;
             if unheard && due {
                 frame.asked_at = Some(now);
                 push(Nack { session, stream, frame: needed, first: 0, more: u64::MAX });
             }
             previous = Some(frame.frame);
         }
+        missing
     }
 }
 
@@ -265,6 +330,26 @@ mod tests {
     }
 
     const LATER: Time = Time::from_millis(400);
+
+    /// Takes a packet as a receiver does; false if it was refused.
+    fn take(assembly: &mut Assembly, media: &Media) -> bool {
+        match assembly.room_for(media, 1000) {
+            Room::Free => {}
+            Room::Beyond(frame) => assembly.raise_floor(frame + 1, |_| ()),
+            Room::None => return false,
+        }
+        assembly.insert(media, 1000, Some(Bytes::from_static(&[0; 1000])), LATER);
+        true
+    }
+
+    #[test]
+    fn an_old_frame_is_refused_where_only_newer_ones_could_make_room() {
+        let mut assembly = Assembly::default();
+        (1..=FRAMES as u32).for_each(|frame| assert!(take(&mut assembly, &media(frame, 0, 2))));
+        assert_eq!(assembly.room_for(&media(0, 0, 2), 1000), Room::None);
+        assert_eq!(assembly.room_for(&media(1, 1, 2), 1000), Room::Free, "its frame has its place already");
+        assert_eq!(assembly.room_for(&media(5_000, 0, 2), 1000), Room::Beyond(1));
+    }
 
     #[test]
     fn a_frame_completes_in_any_order_and_once() {
@@ -300,9 +385,21 @@ mod tests {
         fn hostile_packets_stay_within_bounds(packets in prop::collection::vec((any::<u32>(), any::<u16>(), 1u16..), 0..500)) {
             let mut assembly = Assembly::default();
             for (frame, index, count) in packets {
-                assembly.insert(&media(frame, index % count, count), 1000, Some(Bytes::from_static(&[0; 1000])), LATER);
+                take(&mut assembly, &media(frame, index % count, count));
                 prop_assert!(assembly.frames.len() <= FRAMES && assembly.held <= MAX_BYTES);
+                prop_assert_eq!(assembly.held, assembly.frames.iter().map(|frame| frame.weight).sum::<usize>());
             }
+        }
+
+        /// A live stream goes on whatever is missing of it: the newest frame always finds room.
+        #[test]
+        fn a_newer_frame_is_never_refused(missing in prop::collection::vec(any::<bool>(), FRAMES..FRAMES + 200)) {
+            let mut assembly = Assembly::default();
+            for (frame, &missing) in (0..).zip(&missing) {
+                prop_assert!(take(&mut assembly, &media(frame, 0, 2)));
+                prop_assert!(missing || take(&mut assembly, &media(frame, 1, 2)));
+            }
+            prop_assert_eq!(assembly.newest() as usize, missing.len() - 1);
         }
     }
 }

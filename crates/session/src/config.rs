@@ -9,8 +9,9 @@ pub struct SenderConfig {
     pub session: u32,
     /// Largest datagram (UDP payload) in bytes, 128 to 1472. A driver whose path carries less is sent less.
     pub mtu: usize,
-    /// How long after its capture a frame is worth showing. Nothing is repeated that can't make it.
-    pub deadline: Span,
+    /// How long after its capture a frame is worth showing. Nothing is repeated that can't make it. `None`: 400 ms (ITU-T G.114's limit for
+    /// conversation), and on long paths as long as two repairs take ([`SenderConfig::REPAIR_TRIPS`]).
+    pub deadline: Option<Span>,
     /// Capture is skipped while the oldest unsent packet has waited this long: what is encoded now would only wait too.
     pub patience: Span,
     /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
@@ -22,14 +23,22 @@ pub struct SenderConfig {
     pub picture: (u16, u16),
 }
 
+impl SenderConfig {
+    /// Where no deadline is given, a frame is worth showing for so long after its capture: ITU-T G.114's limit for conversation.
+    pub const DEADLINE: Span = Span::from_millis(400);
+    /// ... and for so many round trips after its first packet left: half a one for that packet, one for each of two repairs, and what it takes
+    /// to notice a loss. A picture that stands still until a key frame arrives, which takes a round trip as well, is worth less.
+    pub const REPAIR_TRIPS: i64 = 3;
+}
+
 impl Default for SenderConfig {
-    /// 1200-byte datagrams (the QUIC minimum every path carries), frames worth 400 ms (ITU-T G.114's limit for
-    /// conversation), capture skipped after 100 ms of waiting, no ECN.
+    /// 1200-byte datagrams (the QUIC minimum every path carries), a deadline that suits the path, capture skipped after 100 ms of
+    /// waiting, no ECN.
     fn default() -> SenderConfig {
         SenderConfig {
             session: 1,
             mtu: 1200,
-            deadline: Span::from_millis(400),
+            deadline: None,
             patience: Span::from_millis(100),
             bunch: 1,
             ecn: units::Ecn::NotEct,

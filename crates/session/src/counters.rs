@@ -67,6 +67,8 @@ pub struct ReceiverCounters {
     pub late: u64,
     /// Frames given up.
     pub abandoned: u64,
+    /// ... of which to make room for newer ones.
+    pub crowded_out: u64,
     /// Frames that would not decode.
     pub decode_errors: u64,
     /// Datagrams that do not decode.

@@ -86,8 +86,15 @@ impl Display {
                 }
             });
         }
-        self.give_up(now, assembly, &mut progress);
+        self.give_up_expired(now, assembly, &mut progress);
         progress
+    }
+
+    /// Gives up every frame up to `last`, which breaks the chain.
+    pub fn give_up(&mut self, last: u32, assembly: &mut Assembly, progress: &mut Progress) {
+        assembly.raise_floor(last + 1, |gone| progress.abandoned.push(gone.frame));
+        self.broken = true;
+        progress.need_key_after = Some(last);
     }
 
     /// A frame did not decode, which breaks the chain unless a key frame has followed it already: true if that is news.
@@ -100,14 +107,12 @@ impl Display {
 
     /// Frames whose deadline passed before they could be decoded break the chain. The newest is spared: a path may be slower
     /// than a deadline and still deliver everything in order.
-    fn give_up(&mut self, now: Time, assembly: &mut Assembly, progress: &mut Progress) {
+    fn give_up_expired(&mut self, now: Time, assembly: &mut Assembly, progress: &mut Progress) {
         let newest = assembly.newest();
         let expired = |frame: &&Assembling| frame.deadline < now && frame.frame < newest;
         let expired = assembly.frames().take_while(expired).last().map(|frame| frame.frame);
         if let Some(last) = expired {
-            assembly.raise_floor(last + 1, |gone| progress.abandoned.push(gone.frame));
-            self.broken = true;
-            progress.need_key_after = Some(last);
+            self.give_up(last, assembly, progress);
         }
     }
 

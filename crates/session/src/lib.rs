@@ -23,6 +23,7 @@ mod display;
 mod feedback;
 mod ledger;
 mod outbox;
+pub mod preset;
 pub mod rate;
 mod receiver;
 pub mod recovery;

@@ -9,8 +9,8 @@ use wire::{Class, Media};
 
 use crate::rate::Departed;
 
-/// Frames kept at most: a minute at 30 frames/s, as long as any policy lets one wait.
-const FRAMES: usize = 1800;
+/// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest deadline lets one be repaired.
+const FRAMES: usize = 7200;
 
 /// What the session knows about a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +227,13 @@ impl Outbox {
         self.frames.get(self.sending)
     }
 
+    /// The current frame, of which nothing has left yet, is worth repairing until `until` at least.
+    pub fn begin(&mut self, until: Time) {
+        if let Some(frame) = self.frames.get_mut(self.sending).filter(|frame| frame.next == 0) {
+            frame.info.deadline = frame.info.deadline.max(until);
+        }
+    }
+
     /// The current frame's next packet left at `now`. True if it was the frame's last.
     pub fn advance(&mut self, now: Time) -> bool {
         let Some(frame) = self.frames.get_mut(self.sending) else { return false };
@@ -243,6 +250,7 @@ impl Outbox {
                 queued: now - frame.ready_at,
                 served: now - frame.ready_at.max(self.idle_since),
                 size: Size::new(u64::from(frame.size)),
+                sent: Size::new(u64::from(frame.size) + u64::from(frame.count) * Media::LEN as u64),
                 target: frame.target,
                 quantiser: frame.quantiser,
             });

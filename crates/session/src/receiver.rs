@@ -10,7 +10,7 @@ use units::{Rate, RelativeDelay, Span, Time};
 use wire::{Announcement, Class, Control, Endpoint, KeyFrameRequest, Kind, Media, Nack, RxMeta, TxMeta};
 
 use crate::arrivals::{ArrivalLog, Novelty};
-use crate::assembly::{Assembly, Stored};
+use crate::assembly::{Assembly, Room, Stored};
 use crate::clock::Offset;
 use crate::config::ReceiverConfig;
 use crate::counters::ReceiverCounters;
@@ -26,8 +26,6 @@ const REQUESTS: usize = 64;
 const REORDER_WAIT: Span = Span::from_millis(5);
 /// ... and asked about again this often: a round trip of most paths, and a few of them within a frame's deadline.
 const NACK_INTERVAL: Span = Span::from_millis(80);
-/// Gaps older than this are left to the deadline.
-const GAP_MEMORY: Span = Span::from_secs(1);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
 /// Frames waiting for their playout time at most.
@@ -60,8 +58,8 @@ pub struct Receiver {
     offset: Offset,
     streams: Vec<InStream>,
     nacks: VecDeque<Nack>,
-    /// When gaps are next asked about, and until when.
-    gaps: Option<(Time, Time)>,
+    /// When gaps are next asked about, while there are any.
+    gaps: Option<Time>,
     playout: VecDeque<(Time, Shown)>,
     welcome_due: bool,
     ended: bool,
@@ -147,6 +145,11 @@ impl Receiver {
         if media.stream >= STREAMS {
             return self.refuse(now, Dropped::Malformed);
         }
+        let padding = media.class == Class::Padding;
+        // Before the packet counts as arrived: what is acknowledged is not sent again.
+        if !padding && !self.make_room(now, &media, datagram, meta.payload.as_ref()) {
+            return self.refuse(now, Dropped::BufferFull);
+        }
         let novelty = self.log.insert(media.packet);
         match novelty {
             Novelty::Duplicate => return self.refuse(now, Dropped::Duplicate),
@@ -155,10 +158,9 @@ impl Receiver {
             Novelty::Next | Novelty::AfterGap | Novelty::Filling => {}
         }
         self.accept(now, &media, &meta);
-        let padding = media.class == Class::Padding;
         let complete = !padding && self.assemble(now, &media, datagram, meta.payload, meta.length);
         if novelty == Novelty::AfterGap && self.config.nack && !padding {
-            self.gaps = Some((now + REORDER_WAIT, now + GAP_MEMORY));
+            self.gaps = Some(now + REORDER_WAIT);
         }
         let urgent = complete || novelty == Novelty::AfterGap || media.index + 1 == media.count && !padding;
         self.reporter.arrived(now, media.packet, meta.ecn, padding, urgent, &self.config);
@@ -183,6 +185,29 @@ impl Receiver {
         }
     }
 
+    /// The payload of a datagram that came over a socket, where it follows the header; none where nobody would decode it.
+    fn over_socket<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        datagram.get(Media::LEN..).filter(|bytes| self.decoding.is_real() && !bytes.is_empty())
+    }
+
+    /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it even so.
+    fn make_room(&mut self, now: Time, media: &Media, datagram: &[u8], handle: Option<&Bytes>) -> bool {
+        let bytes = handle.map(Bytes::len).or_else(|| self.over_socket(datagram).map(<[u8]>::len));
+        let index = usize::from(media.stream);
+        let Some(stream) = self.streams.get_mut(index) else { return true };
+        match stream.assembly.room_for(media, bytes.unwrap_or(0)) {
+            Room::Free => true,
+            Room::Beyond(frame) => {
+                let mut progress = Progress::default();
+                stream.display.give_up(frame, &mut stream.assembly, &mut progress);
+                self.counters.crowded_out += progress.abandoned.len() as u64;
+                self.follow(now, index, progress);
+                true
+            }
+            Room::None => false,
+        }
+    }
+
     /// Puts a packet into its frame; true if that is complete now.
     fn assemble(
         &mut self,
@@ -196,9 +221,7 @@ impl Receiver {
         while self.streams.len() <= usize::from(media.stream) {
             self.streams.push(InStream::default());
         }
-        // Over a socket the bytes follow the header; a copy is only worth making where someone decodes them.
-        let over_socket = || datagram.get(Media::LEN..).filter(|b| self.decoding.is_real() && !b.is_empty());
-        let payload = handle.or_else(|| over_socket().map(Bytes::copy_from_slice));
+        let payload = handle.or_else(|| self.over_socket(datagram).map(Bytes::copy_from_slice));
         let payload_length = length.saturating_sub(Media::LEN);
         let stream = &mut self.streams[usize::from(media.stream)];
         match stream.assembly.insert(media, payload_length, payload, deadline) {
@@ -223,18 +246,21 @@ impl Receiver {
                 self.refuse(now, Dropped::Malformed);
                 false
             }
-            Stored::Full => {
-                self.refuse(now, Dropped::BufferFull);
-                false
-            }
         }
     }
 
     /// Decodes, shows and gives up what is due in a stream.
     fn advance(&mut self, now: Time, index: usize) {
         let stream = &mut self.streams[index];
-        let Progress { abandoned, need_key_after } =
-            stream.display.advance(now, index as u8, &mut stream.assembly, &mut self.decoding);
+        let progress = stream.display.advance(now, index as u8, &mut stream.assembly, &mut self.decoding);
+        self.follow(now, index, progress);
+        self.collect(now);
+    }
+
+    /// Asks for a key frame where one is needed, and counts what was given up.
+    fn follow(&mut self, now: Time, index: usize, progress: Progress) {
+        let Progress { abandoned, need_key_after } = progress;
+        let stream = &mut self.streams[index];
         if let Some(after) = need_key_after {
             stream.key_wanted = Some((after, now));
         } else if !stream.display.is_broken() {
@@ -244,7 +270,6 @@ impl Receiver {
             self.counters.abandoned += 1;
             self.tap.record(now, Event::FrameAbandoned { stream: index as u8, frame });
         }
-        self.collect(now);
     }
 
     /// Takes back what the decoder has done. Of several frames that become ready at once only the newest is shown: a screen
@@ -304,18 +329,18 @@ impl Receiver {
     }
 
     fn ask_for_gaps(&mut self, now: Time) {
-        let Some((at, until)) = self.gaps.filter(|(at, _)| *at <= now) else { return };
+        let Some(at) = self.gaps.filter(|at| *at <= now) else { return };
+        let mut missing = false;
         let session = self.session.unwrap_or(0);
         for (index, stream) in self.streams.iter_mut().enumerate() {
             let decoded = stream.display.decoded();
-            stream.assembly.nacks(now, NACK_INTERVAL, session, index as u8, decoded, |nack| {
+            missing |= stream.assembly.nacks(now, NACK_INTERVAL, session, index as u8, decoded, |nack| {
                 if self.nacks.len() < REQUESTS {
                     self.nacks.push_back(nack);
                 }
             });
         }
-        let next = at.max(now) + NACK_INTERVAL;
-        self.gaps = (next < until).then_some((next, until));
+        self.gaps = missing.then(|| at.max(now) + NACK_INTERVAL);
     }
 
     fn on_control(&mut self, now: Time, datagram: &[u8]) {
@@ -415,10 +440,12 @@ impl Endpoint for Receiver {
         let streams = self.streams.iter().flat_map(|stream| {
             [stream.display.next_expiry(&stream.assembly), stream.key_wanted.map(|(_, at)| at)]
         });
-        let gaps = self.gaps.map(|(at, _)| at);
         let playout = self.playout.front().map(|(at, _)| *at);
         let half = self.half.as_ref().and_then(|half| half.next_timer());
-        streams.chain([self.report_due(), gaps, playout, self.decoding.next_ready(), half]).flatten().min()
+        streams
+            .chain([self.report_due(), self.gaps, playout, self.decoding.next_ready(), half])
+            .flatten()
+            .min()
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {

@@ -33,6 +33,11 @@ pub struct Video {
 
 /// The longest reference a packet can name; beyond it a key frame is due.
 const MAX_REFERENCE: u32 = 255;
+/// A key frame that is asked for within this long after the one before, which did not arrive whole then, may be half as large as that one:
+/// the path's queue may be shorter than a key frame.
+const KEY_AGAIN: Span = Span::from_secs(2);
+/// Bytes that a key frame may always have.
+const LEAST_KEY: u32 = 2_400;
 /// Frames in the encoder at most; with more, capture waits.
 const MAX_IN_ENCODER: usize = 8;
 
@@ -60,6 +65,8 @@ pub struct VideoStream {
     /// The last frame that came out of the encoder: what the next one refers to.
     last_coded: Option<u32>,
     last_key: Option<u32>,
+    /// When the last key frame came out of the encoder, and its bytes.
+    key_out: Option<(Time, u32)>,
     key_wanted: bool,
     /// From this frame on nothing can be decoded, until a key frame comes.
     cut: Option<u32>,
@@ -83,6 +90,7 @@ impl VideoStream {
             in_encoder: VecDeque::new(),
             last_coded: None,
             last_key: None,
+            key_out: None,
             key_wanted: true,
             cut: None,
             height: None,
@@ -254,7 +262,7 @@ impl VideoStream {
         let before = self.last_coded.or(self.in_encoder.front().map(|info| info.frame));
         let back = before.map_or(u32::MAX, |before| frame - before);
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
-        let largest = plan.largest_key.filter(|_| key);
+        let largest = self.largest_key(now, plan).filter(|_| key);
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
         let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height };
         if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
@@ -269,9 +277,17 @@ impl VideoStream {
         counters.resized += u64::from(self.last_coded.is_some() && plan.height != self.height);
         self.height = plan.height;
         self.last_key = if key { Some(frame) } else { self.last_key };
-        let (captured, deadline) = (raw.captured, raw.captured + config.deadline);
+        let (captured, worth) = (raw.captured, config.deadline.unwrap_or(SenderConfig::DEADLINE));
+        let deadline = captured + worth;
         let height = plan.height.unwrap_or(config.picture.1);
         self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference: 0, height });
+    }
+
+    /// The most bytes that a key frame may have at present, if there is a limit.
+    fn largest_key(&self, now: Time, plan: Plan) -> Option<Bytes> {
+        let again = self.key_out.filter(|&(at, _)| self.cut.is_some() && now - at < KEY_AGAIN);
+        let smaller = again.map(|(_, size)| Bytes::new(u64::from((size / 2).max(LEAST_KEY))));
+        [plan.largest_key, smaller].into_iter().flatten().min()
     }
 
     fn end(&mut self) {
@@ -299,6 +315,7 @@ impl VideoStream {
             if coded.key {
                 // An encoder may decide for a key frame by itself (a scene cut).
                 self.last_key = self.last_key.max(Some(info.frame));
+                self.key_out = Some((now, coded.size));
             } else {
                 info.reference = self.last_coded.map_or(1, |last| (info.frame - last) as u8);
             }

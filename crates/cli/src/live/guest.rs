@@ -10,6 +10,7 @@ use real::web::{Heard, Visitor, WebChannel};
 use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
 use record::Tap;
 use session::Sender;
+use session::preset::Choice;
 use tracing::{error, info};
 use units::{Rate, Span, Time};
 use wire::{Endpoint, Offer, Status, Viewing};
@@ -143,8 +144,7 @@ impl Guest {
 
     fn sender(&self, driver: &Driver, session: u32, source: Shared) -> Result<Sender, Failure> {
         let how = How {
-            controller: &self.wishes.controller,
-            rate: session::rate::REGISTRY[0].name,
+            choice: &Choice::of(Some(&self.wishes.controller), None, None),
             codec: Codec::H264,
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,

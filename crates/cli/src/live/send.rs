@@ -8,7 +8,8 @@ use media::{Codec, CodecConfig, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Vantage};
 use serde_json::json;
-use session::{Policies, Sender, SenderConfig, SenderCounters, Supply, Video, rate};
+use session::preset::Choice;
+use session::{Policies, Sender, SenderConfig, SenderCounters, Supply, Video, rate, recovery};
 use units::{Rate, Rng, Span};
 use wire::Endpoint;
 
@@ -29,7 +30,8 @@ const PATIENCE: Span = Span::from_secs(10);
 
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
-    let controller = args.cc.only().map_err(Failure::Input)?;
+    let choice = args.choice().map_err(Failure::Input)?;
+    let controller = choice.controller.as_str();
     let codec = Codec::from(args.codec);
     codec.check().map_err(Failure::input)?;
     let clip = Clip { input: &args.input, look: args.look, length: args.duration };
@@ -54,8 +56,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     };
     let how = How {
         first: most.min(first),
-        controller,
-        rate: &args.rate.0,
+        choice: &choice,
         codec,
         session: session_number(&driver),
         mtu: most,
@@ -91,7 +92,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
             args.target
         )));
     }
-    report(args, &sender, &driver, elapsed);
+    report(args, &choice, &sender, &driver, elapsed);
     ended
 }
 
@@ -117,10 +118,8 @@ fn drive(
 
 /// How a sender is to send.
 pub struct How<'a> {
-    /// The congestion controller with its options.
-    pub controller: &'a str,
-    /// The rate policy with its options.
-    pub rate: &'a str,
+    /// The congestion controller and the policies.
+    pub choice: &'a Choice,
     /// What codes the pictures.
     pub codec: Codec,
     /// The session's number.
@@ -136,14 +135,18 @@ pub struct How<'a> {
 /// A sender of `source`, its encoder on a thread of its own.
 pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
+    let choice = how.choice;
+    let usual = Setup::default();
+    let least = choice.preset.map_or(usual.min, |preset| preset.least);
     let setup = Setup {
         mtu: how.first as u32,
         initial: how.rates.initial,
+        min: least.min(how.rates.initial),
         max: how.rates.max,
         frame_interval: interval,
-        ..Setup::default()
+        ..usual
     };
-    let options = how.controller.parse().map_err(Failure::input)?;
+    let options = choice.controller.parse().map_err(Failure::input)?;
     let controller = cc::build(&options, &setup).map_err(Failure::input)?;
     let config = CodecConfig {
         width: size.0,
@@ -166,10 +169,11 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     };
     let rng = Rng::stream(u64::from(config.session), "sender");
     let supplies = vec![Supply::Video(video)];
-    let rate = rate::build(&how.rate.parse().map_err(Failure::input)?).map_err(Failure::input)?;
-    let policies = Policies { rate, ..Policies::default() };
+    let rate = rate::build(&choice.rate.parse().map_err(Failure::input)?).map_err(Failure::input)?;
+    let recovery = recovery::build(&choice.recovery).map_err(Failure::input)?;
+    let policies = Policies { rate, recovery, ..Policies::default() };
     let sender = Sender::new(config, &setup, controller, policies, supplies, rng, tap);
-    Ok(sender.announcing(how.controller, &setup))
+    Ok(sender.announcing(&choice.controller, &setup))
 }
 
 /// A number that the last session of this machine is unlikely to have had.
@@ -207,13 +211,13 @@ fn dummy_share(counters: &SenderCounters) -> f64 {
     counters.dummy_bytes as f64 / counters.bytes.max(1) as f64
 }
 
-fn report(args: &args::Send, sender: &Sender, driver: &Driver, elapsed: Span) {
+fn report(args: &args::Send, choice: &Choice, sender: &Sender, driver: &Driver, elapsed: Span) {
     let c = sender.counters();
     let seconds = elapsed.as_secs_f64();
     let mean_bps = c.bytes as f64 * 8.0 / seconds;
     if args.format.json {
         output::json(&json!({
-            "target": args.target.to_string(), "cc": args.cc.0[0], "rate": args.rate.0, "duration_s": seconds,
+            "target": args.target.to_string(), "cc": args.cc.0[0], "controller": choice.controller, "rate": choice.rate, "duration_s": seconds,
             "frames": {
                 "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired,
                 "resumed": c.resumed, "resets": c.resets,

@@ -36,7 +36,7 @@ pub struct Serve {
     #[arg(long, value_name = "CLIP")]
     pub input: Input,
     /// Congestion controller each viewer begins with: NAME or NAME:OPTION=VALUE,OPTION=VALUE
-    #[arg(long, value_name = "CC", default_value = "sqp")]
+    #[arg(long, value_name = "CC", default_value = session::preset::DEFAULT.name)]
     pub cc: CcList,
     /// Address and port to listen on, TCP for the page and UDP for the media
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4433")]

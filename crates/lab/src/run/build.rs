@@ -15,7 +15,7 @@ use netsim::{
     Pattern, Policer, QueueSpec, RateProcess, Reorder, Shaper, World,
 };
 use record::Tap;
-use session::{Policies, RateControl, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
+use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
 use units::{HostClock, Rate, Rng, Span, Time};
 
 use super::meter::Overlay;
@@ -221,7 +221,7 @@ pub fn endpoints(scenario: &Scenario, index: usize, near: Tap, far: Tap) -> Resu
     let half = cc::build_receiver(&options, &setup).map_err(refuse)?;
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
     let config = sender_config(scenario, index, picture);
-    let policies = Policies { rate: rate_policy(scenario, index)?, ..Policies::default() };
+    let policies = policies(scenario, index)?;
     let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, near);
     let originals = pictures.as_ref().map(|(_, originals)| originals.clone());
     Ok(Endpoints { sender, receiver: receiver(scenario, index, pictures, half, far), interval, originals })
@@ -244,10 +244,16 @@ fn add_session(
     Ok(((sender, receiver), interval))
 }
 
-/// What stands between flow number `index`'s controller and its encoder.
-fn rate_policy(scenario: &Scenario, index: usize) -> Result<Box<dyn RateControl>, ScenarioError> {
-    let built = scenario.flows[index].rate.parse().and_then(|options| session::rate::build(&options));
-    built.map_err(|error| scenario.error(format!("flow[{}].rate", index + 1), error.to_string()))
+/// What stands between flow number `index`'s controller and its encoder, and what is done about its losses.
+fn policies(scenario: &Scenario, index: usize) -> Result<Policies, ScenarioError> {
+    let choice = scenario.flows[index].choice();
+    let refuse = |field: &str, error: OptionError| {
+        scenario.error(format!("flow[{}].{field}", index + 1), error.to_string())
+    };
+    let rate = choice.rate.parse().and_then(|options| session::rate::build(&options));
+    let rate = rate.map_err(|error| refuse("rate", error))?;
+    let recovery = session::recovery::build(&choice.recovery).map_err(|error| refuse("recovery", error))?;
+    Ok(Policies { rate, recovery, ..Policies::default() })
 }
 
 /// What flow number `index`'s controller is built from.
@@ -258,11 +264,11 @@ pub(super) fn controller_of(
     frame_interval: Span,
 ) -> Result<(cc::Setup, Options), ScenarioError> {
     let flow = &scenario.flows[index];
-    let options = flow.cc.parse().map_err(|error| refuse_cc(scenario, index, &error))?;
+    let options = flow.choice().controller.parse().map_err(|error| refuse_cc(scenario, index, &error))?;
     let setup = cc::Setup {
         mtu,
         initial: flow.initial,
-        min: flow.min,
+        min: flow.least(),
         max: flow.max,
         frame_interval,
         seed: Rng::stream(scenario.seed, &format!("flow{index}/cc")).next_u64(),
@@ -292,7 +298,7 @@ fn sender_config(scenario: &Scenario, index: usize, picture: (u16, u16)) -> Send
     SenderConfig {
         session: session_of(index),
         mtu: flow.mtu.get() as usize,
-        deadline: flow.deadline.unwrap_or(defaults.deadline),
+        deadline: flow.deadline,
         patience: flow.patience.unwrap_or(defaults.patience),
         picture,
         bunch: flow.bunch,

@@ -171,9 +171,10 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         format!("{at}.mtu"),
         format!("{mtu}B is not between 128B and 1472B"),
     )?;
-    require(flow.min > Rate::ZERO, format!("{at}.min"), "the lowest rate is not above zero")?;
+    let least = flow.least();
+    require(least > Rate::ZERO, format!("{at}.min"), "the lowest rate is not above zero")?;
     require(flow.max <= FASTEST, format!("{at}.max"), "the highest rate is not below 1000gbit")?;
-    let ordered = flow.min <= flow.initial && flow.initial <= flow.max;
+    let ordered = least <= flow.initial && flow.initial <= flow.max;
     require(ordered, format!("{at}.initial"), "min <= initial <= max does not hold")?;
     let drift = flow.clock_drift_ppm;
     require(
@@ -189,9 +190,15 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
-    check_controller(&flow.cc, &format!("{at}.cc"))?;
-    let policy = flow.rate.parse().and_then(|options| session::rate::build(&options));
+    let choice = flow.choice();
+    let ours = matches!(flow.source, Supply::Video | Supply::Backlog);
+    let unnamed = format!("{} is for video; name a congestion controller such as \"cubic\"", flow.cc);
+    require(ours || choice.preset.is_none(), format!("{at}.cc"), unnamed)?;
+    check_controller(&choice.controller, &format!("{at}.cc"))?;
+    let policy = choice.rate.parse().and_then(|options| session::rate::build(&options));
     policy.map(drop).map_err(|error| Problem::new(format!("{at}.rate"), error.to_string()))?;
+    let policy = session::recovery::build(&choice.recovery);
+    policy.map(drop).map_err(|error| Problem::new(format!("{at}.recovery"), error.to_string()))?;
     require(
         flow.control == Control::Ours || flow.source == Supply::Quic,
         format!("{at}.control"),

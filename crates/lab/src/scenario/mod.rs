@@ -20,6 +20,7 @@ use bulk::Workload;
 use cc::{OptionError, Options, Setup};
 use netsim::QueueSpec;
 use serde::Deserialize;
+use session::preset::Choice;
 use units::{Bytes, Rate, Rng, Span};
 
 pub use encoder::{Behaviour, Encoder, EncoderKind, SYNTHETIC};
@@ -216,11 +217,16 @@ pub struct Flow {
     /// A name for tables; by default that of its controller, numbered where several flows share it.
     #[serde(default)]
     pub name: String,
-    /// Congestion controller, with options: `"sqp"`, `"sqp:target=0.8"`.
+    /// Congestion controller, with options, or a preset that brings the policies along: `"default"` (the default), `"sqp:target=0.8"`.
+    #[serde(default = "default_cc")]
     pub cc: String,
-    /// Video: rate policy, with options, between the controller and the encoder: `"live"`, `"vidaptive:lambda=0.7"`.
-    #[serde(default = "default_rate")]
-    pub rate: String,
+    /// Video: rate policy, with options, between the controller and the encoder, `"live"`, `"vidaptive:lambda=0.7"`; by default the
+    /// preset's, or `"live"`.
+    #[serde(default)]
+    pub rate: Option<String>,
+    /// Video: what is done about lost packets, `"retransmit"` or `"none"`; by default the preset's, or `"retransmit"`.
+    #[serde(default)]
+    pub recovery: Option<String>,
     /// Video or backlog.
     #[serde(default)]
     pub source: Supply,
@@ -264,9 +270,9 @@ pub struct Flow {
     /// Rate to start at.
     #[serde(default = "default_initial", deserialize_with = "text::quantity")]
     pub initial: Rate,
-    /// Lowest rate.
-    #[serde(default = "default_min", deserialize_with = "text::quantity")]
-    pub min: Rate,
+    /// Lowest rate; by default the preset's, or 300 kbit/s.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub min: Option<Rate>,
     /// Highest rate.
     #[serde(default = "default_max", deserialize_with = "text::quantity")]
     pub max: Rate,
@@ -343,6 +349,17 @@ pub struct Cross {
 }
 
 impl Flow {
+    /// The controller and the policies it runs under.
+    pub fn choice(&self) -> Choice {
+        Choice::of(Some(&self.cc), self.rate.as_deref(), self.recovery.as_deref())
+    }
+
+    /// The lowest rate.
+    pub fn least(&self) -> Rate {
+        let usual = || self.choice().preset.map_or(Setup::default().min, |preset| preset.least);
+        self.min.unwrap_or_else(usual)
+    }
+
     /// The flows this one stands for.
     fn each(&self) -> impl Iterator<Item = Flow> + '_ {
         (0..self.count).map(|number| {
@@ -419,7 +436,8 @@ impl Scenario {
     /// # Errors
     /// [`OptionError`] if there is no such controller or it does not take the options.
     pub fn with_cc(&self, cc: &str) -> Result<Scenario, OptionError> {
-        cc.parse::<Options>().and_then(|options| cc::build(&options, &Setup::default()))?;
+        let options: Options = Choice::of(Some(cc), None, None).controller.parse()?;
+        cc::build(&options, &Setup::default())?;
         let mut changed = self.clone();
         let others: Vec<String> = self.flows.iter().skip(1).map(|flow| flow.name.clone()).collect();
         let Some(flow) = changed.flows.first_mut() else { return Ok(changed) };
@@ -482,8 +500,8 @@ pub fn controller_name(cc: &str) -> &str {
     cc.split(':').next().unwrap_or(cc)
 }
 
-fn default_rate() -> String {
-    session::rate::REGISTRY[0].name.to_owned()
+fn default_cc() -> String {
+    session::preset::DEFAULT.name.to_owned()
 }
 fn default_seed() -> u64 {
     1
@@ -502,9 +520,6 @@ fn default_mtu() -> Bytes {
 }
 fn default_initial() -> Rate {
     Setup::default().initial
-}
-fn default_min() -> Rate {
-    Setup::default().min
 }
 fn default_max() -> Rate {
     Setup::default().max

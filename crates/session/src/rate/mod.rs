@@ -1,5 +1,6 @@
 //! From the controller's decision to the encoder's bitrate, and how the sender behaves between frames.
 
+mod budget;
 mod direct;
 mod ladder;
 mod live;
@@ -7,6 +8,7 @@ pub mod registry;
 pub mod vidaptive;
 mod webrtc;
 
+pub use budget::Budget;
 pub use direct::Direct;
 pub use ladder::Ladder;
 pub use live::Live;
@@ -61,6 +63,8 @@ pub struct Departed {
     pub served: Span,
     /// Coded size.
     pub size: Bytes,
+    /// Datagram bytes of its packets, each sent once.
+    pub sent: Bytes,
     /// Bitrate it was encoded at, in bits of coded picture.
     pub target: Rate,
     /// VP8's quantiser index, 0 to 127, where it is known.

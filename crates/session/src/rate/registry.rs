@@ -2,7 +2,7 @@
 
 use cc::{OptionError, Options};
 
-use super::{RateControl, direct, live, vidaptive, webrtc};
+use super::{RateControl, budget, direct, live, vidaptive, webrtc};
 
 /// One row: a policy, or a preset of one.
 pub struct Entry {
@@ -18,7 +18,7 @@ pub struct Entry {
 
 /// All of them, in the order they are listed to people; the first is the default.
 pub const REGISTRY: &[Entry] =
-    &[live::ENTRY, direct::ENTRY, webrtc::ENTRY, vidaptive::ENTRY, vidaptive::PAPER];
+    &[live::ENTRY, budget::ENTRY, direct::ENTRY, webrtc::ENTRY, vidaptive::ENTRY, vidaptive::PAPER];
 
 /// Builds the policy that `options` names: `vidaptive:lambda=0.7,tau=33ms`.
 ///
@@ -47,6 +47,9 @@ mod tests {
             assert!(error.to_string().starts_with(&format!("{} has no option `nonsense`", entry.name)));
         }
         let error = build(&Options::of("vidaptiv")).err().unwrap().to_string();
-        assert!(error.starts_with("no rate policy is called `vidaptiv`; there are live, direct,"), "{error}");
+        assert!(
+            error.starts_with("no rate policy is called `vidaptiv`; there are live, budget, direct,"),
+            "{error}"
+        );
     }
 }

@@ -39,6 +39,9 @@ const QUANTISERS: (u32, u32) = (29, 95);
 /// Time between looks until the first step down, and then.
 const PERIODS: (Span, Span) = (Span::from_secs(2), Span::from_secs(5));
 
+/// A key frame takes so long at the encoder's rate at most: half of libvpx's optimal buffer of 600 ms (`LibvpxVp8Encoder::MaxIntraTarget`).
+const LARGEST_KEY: Span = Span::from_millis(300);
+
 /// Below this rate a first picture has at most so many elements.
 const FIRST: [(Rate, u32); 2] = [(Rate::from_kbps(300), 320 * 240), (Rate::from_kbps(500), 640 * 480)];
 /// Rungs down before the first picture at most.
@@ -115,7 +118,7 @@ impl RateControl for WebRtc {
         self.learn(view);
         let plan = self.rate.plan(view);
         self.height = (view.height > 0).then(|| self.size(view, plan.bitrate));
-        Plan { height: self.height, ..plan }
+        Plan { height: self.height, largest_key: Some(plan.bitrate.bytes_in(LARGEST_KEY)), ..plan }
     }
 
     fn manner(&self) -> Manner {
@@ -143,7 +146,16 @@ mod tests {
             let now = Time::ZERO + Span::from_nanos(33_333_333) * tick as i64;
             let (size, target, span) = (Bytes::new(1_000), Rate::from_mbps(1), Span::from_millis(5));
             let frame = tick as u32;
-            let departed = [Departed { frame, at: now, queued: span, served: span, size, target, quantiser }];
+            let departed = [Departed {
+                frame,
+                at: now,
+                queued: span,
+                served: span,
+                size,
+                sent: size,
+                target,
+                quantiser,
+            }];
             let view = View {
                 now,
                 stream: 0,

@@ -1,7 +1,9 @@
 //! What to do about packets that did not arrive.
 
+pub mod registry;
 mod retransmit;
 
+pub use registry::{Entry, REGISTRY, build};
 pub use retransmit::{NoRepair, Retransmit};
 
 use units::{Span, Time};

@@ -6,6 +6,7 @@ use units::{Bytes, Span, Time};
 use wire::{Announcement, Control, Media, TxMeta};
 
 use super::{PROBE_SIZE, Sender};
+use crate::config::SenderConfig;
 use crate::ledger::Transmission;
 use crate::video::VideoStream;
 
@@ -233,6 +234,10 @@ impl Sender {
     pub(super) fn transmit_fresh(&mut self, now: Time, stream: usize, out: &mut [u8]) -> Option<TxMeta> {
         if stream == self.videos.len() {
             return Some(self.transmit_padding(now, self.mtu(), out));
+        }
+        if self.config.deadline.is_none() {
+            let repairs = self.rtt.min() * SenderConfig::REPAIR_TRIPS;
+            self.videos[stream].outbox.begin(now + repairs);
         }
         let current = self.videos[stream].outbox.current()?;
         let (frame, index, packets) = (current.info.frame, current.next, current.count);

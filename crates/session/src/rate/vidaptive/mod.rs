@@ -254,6 +254,7 @@ mod tests {
                 queued,
                 served: queued,
                 size,
+                sent: size,
                 target,
                 quantiser: None,
             };

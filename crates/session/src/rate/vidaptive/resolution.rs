@@ -181,6 +181,7 @@ mod tests {
                 queued: span,
                 served: span,
                 size,
+                sent: size,
                 target,
                 quantiser: None,
             };
@@ -261,6 +262,7 @@ mod tests {
             queued: span,
             served: span,
             size: Bytes::new(9),
+            sent: Bytes::new(9),
             target: Rate::from_mbps(1),
             quantiser: None,
         };

@@ -1,0 +1,246 @@
+//! The live policy with an account: what the encoder codes beyond its rate is paid back, by smaller frames first, then by frames left out, then
+//! by pictures with fewer rows.
+//!
+//! ```text
+//!  controller's rate -> Live (hysteresis, less what waits) -> nominal rate
+//!  coded frames - nominal rate x time = debt  -> rate of the next frame: nominal - debt / 500 ms
+//!                                             -> debt above 250 ms of the rate: the frame is left out
+//!  nominal rate below what the rows need for 1 s -> one rung down;  above twice what the next rung needs for 4 s -> one rung up
+//! ```
+//!
+//! Controllers whose bursts leave faster than their rate (SQP's at twice of it) empty the sender's own queue whatever the encoder codes; what is
+//! too much stands in the network's queue, where [`Live`] does not see it. The account sees it.
+
+use units::{Rate, Span, Time};
+
+use super::{Entry, Ladder, Live, Manner, Plan, RateControl, View};
+
+/// The registry's row.
+pub const ENTRY: Entry = Entry {
+    name: "budget",
+    summary: "live, with an account of what was coded: excess is paid back by smaller frames, frames left out, fewer rows",
+    options: &[],
+    build: |_| Ok(Box::new(Budget::default())),
+};
+
+/// Debt is worked off over this long: slower than what waits at the sender (200 ms), since encoders pay back by themselves as well.
+const PAY_OVER: Span = Span::from_millis(500);
+/// With more debt than the rate carries in this long, frames are left out. A key frame, of at most 200 ms ([`Live`]), costs none.
+const MOST_DEBT: Span = Span::from_millis(250);
+/// Frames' worth of rate that may be saved up: encoders vary from frame to frame.
+const CREDIT: f64 = 2.0;
+
+/// Coded bits that a picture needs for each of its elements, with the rate control at its coarsest quantiser (docs/encoders.md).
+const LEAST_BITS: f64 = 0.012;
+/// A larger picture is taken where its rate is exceeded this many times: the way back down would cost two key frames.
+const ROOM_TO_GROW: f64 = 2.0;
+/// How long the rate must be too low for the rows, ...
+const SHRINK_AFTER: Span = Span::from_secs(1);
+/// ... or high enough for more.
+const GROW_AFTER: Span = Span::from_secs(4);
+
+/// The policy.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    live: Live,
+    /// Datagram bytes sent beyond what the nominal rates since the start amount to; negative: less, down to [`CREDIT`].
+    debt: f64,
+    planned_at: Option<Time>,
+    rows: Rows,
+}
+
+impl Budget {
+    /// Brings the account up to `view`'s time. `nominal` is the rate from now on.
+    fn settle(&mut self, view: &View<'_>, nominal: Rate) {
+        let elapsed = self.planned_at.replace(view.now).map_or(Span::ZERO, |then| view.now - then);
+        let spent: u64 = view.departed.iter().map(|frame| frame.sent.get()).sum();
+        let credit = -CREDIT * bytes(nominal, view.interval);
+        self.debt = (self.debt + spent as f64 - bytes(nominal, elapsed)).max(credit);
+    }
+}
+
+/// What a rate carries in a time, in bytes.
+fn bytes(rate: Rate, time: Span) -> f64 {
+    rate.as_f64() * time.as_secs_f64() / 8.0
+}
+
+impl RateControl for Budget {
+    fn plan(&mut self, view: &View<'_>) -> Plan {
+        let plan = self.live.plan(view);
+        let nominal = plan.bitrate;
+        self.settle(view, nominal);
+        // What waits is taken off by the live policy already; it is debt all the same once frames have to go.
+        let owed = self.debt.max(0.0);
+        let paying = Rate::from_f64(owed * 8.0 / PAY_OVER.as_secs_f64());
+        let bitrate = Rate::from_bps(nominal.as_bps().saturating_sub(paying.as_bps())).max(view.limits.0);
+        let afford = owed + view.queued.get() as f64 <= bytes(nominal, MOST_DEBT).max(LEAST_DEBT);
+        let height = self.rows.choose(view, nominal);
+        Plan { bitrate, encode: plan.encode && afford, height, ..plan }
+    }
+
+    fn manner(&self) -> Manner {
+        self.live.manner()
+    }
+
+    fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        sink("debt", self.debt);
+        if let Some(height) = self.rows.height {
+            sink("height", f64::from(height));
+        }
+    }
+}
+
+/// At the lowest rates a single packet is more than [`MOST_DEBT`]: two of them may always be owed.
+const LEAST_DEBT: f64 = 2_400.0;
+
+/// The rows that pictures are coded with.
+#[derive(Clone, Debug, Default)]
+struct Rows {
+    height: Option<u16>,
+    /// Since when the rate has been too low.
+    low_since: Option<Time>,
+    /// Since when it would have done for more.
+    high_since: Option<Time>,
+}
+
+impl Rows {
+    /// The rows of the next frame; none where the source can't be scaled.
+    fn choose(&mut self, view: &View<'_>, rate: Rate) -> Option<u16> {
+        if view.height == 0 {
+            return None;
+        }
+        let height = self.height.unwrap_or(view.height).min(view.height);
+        let ladder = Ladder::CALLS;
+        let least = |rows: u16| least(rows, view.interval);
+        let low = rate < least(height);
+        let above = ladder.above(height, view.height);
+        let high = above.is_some_and(|rows| rate > least(rows).mul_f64(ROOM_TO_GROW));
+        let lasted = |since: &mut Option<Time>, is: bool, long: Span| {
+            *since = since.or(Some(view.now)).filter(|_| is);
+            since.is_some_and(|since| view.now - since >= long)
+        };
+        let shrink = lasted(&mut self.low_since, low, SHRINK_AFTER) || low && self.height.is_none();
+        let grow = lasted(&mut self.high_since, high, GROW_AFTER);
+        let next = match (shrink, grow) {
+            (true, _) => ladder
+                .heights()
+                .iter()
+                .copied()
+                .find(|&rows| rows < height && rate >= least(rows))
+                .or(ladder.below(height)),
+            (_, true) => above,
+            _ => None,
+        };
+        if next.is_some() {
+            (self.low_since, self.high_since) = (None, None);
+        }
+        self.height = Some(next.unwrap_or(height));
+        self.height
+    }
+}
+
+/// The rate below which a picture of so many rows, 16:9, can't be coded at one frame an `interval`.
+fn least(rows: u16, interval: Span) -> Rate {
+    let elements = f64::from(rows) * f64::from(rows) * 16.0 / 9.0;
+    Rate::from_f64(elements * LEAST_BITS / interval.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Departed;
+    use units::Bytes;
+
+    const INTERVAL: Span = Span::from_millis(20);
+
+    fn view(tick: u64, rate: Rate, height: u16, departed: &[Departed]) -> View<'_> {
+        View {
+            now: Time::from_millis(20 * tick),
+            stream: 0,
+            frame: tick as u32,
+            interval: INTERVAL,
+            cc_rate: Some(rate),
+            queued: Bytes::ZERO,
+            waited: Span::ZERO,
+            cut: false,
+            open: true,
+            patience: Span::from_millis(100),
+            limits: (Rate::from_kbps(50), Rate::from_mbps(100)),
+            height,
+            departed,
+        }
+    }
+
+    fn departed(size: u64) -> Departed {
+        Departed {
+            frame: 0,
+            at: Time::ZERO,
+            queued: Span::ZERO,
+            served: Span::ZERO,
+            size: Bytes::new(size),
+            sent: Bytes::new(size),
+            target: Rate::ZERO,
+            quantiser: None,
+        }
+    }
+
+    /// Runs the policy over an encoder that codes `size(asked)` bytes; returns bytes sent and frames left out.
+    fn run(ticks: u64, rate: Rate, size: impl Fn(u64, f64) -> u64) -> (u64, u64) {
+        let mut policy = Budget::default();
+        let (mut sent, mut skipped, mut last) = (0, 0, Vec::new());
+        for tick in 0..ticks {
+            let plan = policy.plan(&view(tick, rate, 0, &last));
+            last.clear();
+            if plan.encode {
+                let coded = size(tick, bytes(plan.bitrate, INTERVAL));
+                sent += coded;
+                last.push(departed(coded));
+            }
+            skipped += u64::from(!plan.encode);
+        }
+        (sent, skipped)
+    }
+
+    #[test]
+    fn an_encoder_that_obeys_loses_nothing() {
+        let rate = Rate::from_mbps(4);
+        let (sent, skipped) = run(500, rate, |_, asked| asked as u64);
+        assert_eq!(skipped, 0);
+        assert!((sent as f64 / bytes(rate, INTERVAL * 500) - 1.0).abs() < 0.01, "{sent}");
+    }
+
+    #[test]
+    fn a_key_frame_is_paid_back_and_costs_no_frame() {
+        let rate = Rate::from_mbps(4);
+        let key = bytes(rate, Span::from_millis(200)) as u64;
+        let (sent, skipped) = run(100, rate, |tick, asked| if tick == 10 { key } else { asked as u64 });
+        assert_eq!(skipped, 0);
+        assert!((sent as f64 / bytes(rate, INTERVAL * 100) - 1.0).abs() < 0.02, "{sent}");
+    }
+
+    #[test]
+    fn an_encoder_that_cannot_code_so_little_leaves_frames_out() {
+        let rate = Rate::from_kbps(100);
+        let (sent, skipped) = run(500, rate, |_, asked| (asked as u64).max(1_000));
+        let share = sent as f64 / bytes(rate, INTERVAL * 500);
+        assert!((0.9..1.3).contains(&share), "{share}");
+        assert!(skipped > 300, "{skipped}");
+    }
+
+    #[test]
+    fn rows_follow_the_rate_down_and_later_up() {
+        let mut policy = Budget::default();
+        let mut rows = |from: u64, ticks: u64, rate: Rate| {
+            (from..from + ticks)
+                .map(|tick| policy.plan(&view(tick, rate, 720, &[])).height.unwrap())
+                .last()
+                .unwrap()
+        };
+        assert_eq!(rows(0, 10, Rate::from_mbps(4)), 720);
+        assert_eq!(rows(10, 20, Rate::from_kbps(200)), 720, "a dip changes nothing");
+        let small = rows(30, 100, Rate::from_kbps(200));
+        assert!(small < 720 && least(small, INTERVAL) <= Rate::from_kbps(200), "{small}");
+        assert_eq!(rows(130, 50, Rate::from_mbps(4)), small, "not at once");
+        assert_eq!(rows(180, 2_000, Rate::from_mbps(4)), 720);
+    }
+}

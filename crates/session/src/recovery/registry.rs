@@ -1,0 +1,54 @@
+//! Every recovery policy by name. Scenario files and the documentation grow from this table.
+
+use cc::OptionError;
+
+use super::{NoRepair, Recovery, Retransmit};
+
+/// One row.
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Builds one.
+    pub build: fn() -> Box<dyn Recovery>,
+}
+
+/// All of them, in the order they are listed to people; the first is what a flow uses that names none.
+pub const REGISTRY: &[Entry] = &[
+    Entry {
+        name: "retransmit",
+        summary: "a lost packet is sent again while it can arrive before its frame's deadline; later a key frame is coded",
+        build: || Box::new(Retransmit),
+    },
+    Entry {
+        name: "none",
+        summary: "nothing is sent again: what a path does to a stream; the receiver still asks for key frames",
+        build: || Box::new(NoRepair),
+    },
+];
+
+/// Builds the policy called `name`.
+///
+/// # Errors
+/// [`OptionError`] if there is none of that name.
+pub fn build(name: &str) -> Result<Box<dyn Recovery>, OptionError> {
+    let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| OptionError::Name {
+        what: "recovery policy",
+        found: name.to_owned(),
+        known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+    })?;
+    Ok((entry.build)())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_builds_and_a_wrong_one_is_told_what_there_is() {
+        assert!(REGISTRY.iter().all(|entry| build(entry.name).is_ok()));
+        let error = build("fec").err().unwrap().to_string();
+        assert_eq!(error, "no recovery policy is called `fec`; there are retransmit, none");
+    }
+}
