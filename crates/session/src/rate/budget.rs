@@ -3,17 +3,21 @@
 //!
 //! ```text
 //!  controller's rate -> Live (hysteresis, less what waits) -> nominal rate
-//!  coded frames - nominal rate x time = debt  -> rate of the next frame: nominal - debt / 500 ms
-//!                                             -> debt above 250 ms of the rate: the frame is left out
+//!  debt += what a frame took at the rate it was planned with;  debt -= time
+//!                                 -> rate of the next frame: nominal x (1 - debt / 500 ms)
+//!                                 -> debt above 250 ms: the frame is left out
 //!  nominal rate below what the rows need for 1 s -> one rung down;  above twice what the next rung needs for 4 s -> one rung up
 //! ```
 //!
 //! Controllers whose bursts leave faster than their rate (SQP's at twice of it) empty the sender's own queue whatever the encoder codes; what is
-//! too much stands in the network's queue, where [`Live`] does not see it. The account sees it.
+//! too much stands in the network's queue, where [`Live`] does not see it. The account sees it. It is kept in time, not in bytes: what was
+//! sent at a high rate is no debt at a low one.
 
-use units::{Rate, Span, Time};
+use std::collections::VecDeque;
 
-use super::{Entry, Ladder, Live, Manner, Plan, RateControl, View};
+use units::{Bytes, Rate, Span, Time};
+
+use super::{Departed, Entry, Ladder, Live, Manner, Plan, RateControl, View};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -25,10 +29,14 @@ pub const ENTRY: Entry = Entry {
 
 /// Debt is worked off over this long: slower than what waits at the sender (200 ms), since encoders pay back by themselves as well.
 const PAY_OVER: Span = Span::from_millis(500);
-/// With more debt than the rate carries in this long, frames are left out. A key frame, of at most 200 ms ([`Live`]), costs none.
+/// With more debt than this, frames are left out. A key frame, of at most 200 ms ([`Live`]), costs none.
 const MOST_DEBT: Span = Span::from_millis(250);
-/// Frames' worth of rate that may be saved up: encoders vary from frame to frame.
+/// Frame intervals that may be saved up: encoders vary from frame to frame.
 const CREDIT: f64 = 2.0;
+/// At the lowest rates a single packet takes longer than [`MOST_DEBT`]: so many bytes may always be owed, two of them.
+const LEAST_DEBT: u64 = 2_400;
+/// Frames between encoder and network whose rates are remembered: more than any encoder keeps.
+const PLANNED: usize = 64;
 
 /// Coded bits that a picture needs for each of its elements, with the rate control at its coarsest quantiser (docs/encoders.md).
 const LEAST_BITS: f64 = 0.012;
@@ -43,39 +51,49 @@ const GROW_AFTER: Span = Span::from_secs(4);
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     live: Live,
-    /// Datagram bytes sent beyond what the nominal rates since the start amount to; negative: less, down to [`CREDIT`].
+    /// Seconds that the frames sent take beyond the time that has passed; negative: less, down to [`CREDIT`].
     debt: f64,
-    planned_at: Option<Time>,
+    settled_at: Option<Time>,
+    /// Frames planned of late, and their nominal rates.
+    planned: VecDeque<(u32, Rate)>,
     rows: Rows,
 }
 
 impl Budget {
-    /// Brings the account up to `view`'s time. `nominal` is the rate from now on.
-    fn settle(&mut self, view: &View<'_>, nominal: Rate) {
-        let elapsed = self.planned_at.replace(view.now).map_or(Span::ZERO, |then| view.now - then);
-        let spent: u64 = view.departed.iter().map(|frame| frame.sent.get()).sum();
-        let credit = -CREDIT * bytes(nominal, view.interval);
-        self.debt = (self.debt + spent as f64 - bytes(nominal, elapsed)).max(credit);
+    /// Brings the account up to `view`'s time.
+    fn settle(&mut self, view: &View<'_>) {
+        let elapsed = self.settled_at.replace(view.now).map_or(Span::ZERO, |then| view.now - then);
+        let took = |frame: &Departed| {
+            let planned = self.planned.iter().find(|(number, _)| *number == frame.frame);
+            planned.map_or(Span::ZERO, |(_, nominal)| nominal.time_to_send(frame.sent))
+        };
+        let spent = view.departed.iter().map(took).fold(Span::ZERO, |sum, span| sum + span);
+        let credit = -CREDIT * view.interval.as_secs_f64();
+        self.debt = (self.debt + (spent - elapsed).as_secs_f64()).max(credit);
     }
-}
 
-/// What a rate carries in a time, in bytes.
-fn bytes(rate: Rate, time: Span) -> f64 {
-    rate.as_f64() * time.as_secs_f64() / 8.0
+    fn remember(&mut self, frame: u32, nominal: Rate) {
+        if self.planned.len() == PLANNED {
+            self.planned.pop_front();
+        }
+        self.planned.push_back((frame, nominal));
+    }
 }
 
 impl RateControl for Budget {
     fn plan(&mut self, view: &View<'_>) -> Plan {
         let plan = self.live.plan(view);
         let nominal = plan.bitrate;
-        self.settle(view, nominal);
-        // What waits is taken off by the live policy already; it is debt all the same once frames have to go.
+        self.settle(view);
         let owed = self.debt.max(0.0);
-        let paying = Rate::from_f64(owed * 8.0 / PAY_OVER.as_secs_f64());
-        let bitrate = Rate::from_bps(nominal.as_bps().saturating_sub(paying.as_bps())).max(view.limits.0);
-        let afford = owed + view.queued.get() as f64 <= bytes(nominal, MOST_DEBT).max(LEAST_DEBT);
-        let height = self.rows.choose(view, nominal);
-        Plan { bitrate, encode: plan.encode && afford, height, ..plan }
+        let share = (1.0 - owed / PAY_OVER.as_secs_f64()).max(0.0);
+        let bitrate = nominal.mul_f64(share).max(view.limits.0);
+        let most = MOST_DEBT.max(nominal.time_to_send(Bytes::new(LEAST_DEBT)));
+        let encode = plan.encode && owed <= most.as_secs_f64();
+        if encode {
+            self.remember(view.frame, nominal);
+        }
+        Plan { bitrate, encode, height: self.rows.choose(view, nominal), ..plan }
     }
 
     fn manner(&self) -> Manner {
@@ -89,9 +107,6 @@ impl RateControl for Budget {
         }
     }
 }
-
-/// At the lowest rates a single packet is more than [`MOST_DEBT`]: two of them may always be owed.
-const LEAST_DEBT: f64 = 2_400.0;
 
 /// The rows that pictures are coded with.
 #[derive(Clone, Debug, Default)]
@@ -148,8 +163,6 @@ fn least(rows: u16, interval: Span) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::Departed;
-    use units::Bytes;
 
     const INTERVAL: Span = Span::from_millis(20);
 
@@ -171,9 +184,14 @@ mod tests {
         }
     }
 
-    fn departed(size: u64) -> Departed {
+    /// What a rate carries in a time, in bytes.
+    fn bytes(rate: Rate, time: Span) -> f64 {
+        rate.as_f64() * time.as_secs_f64() / 8.0
+    }
+
+    fn departed(frame: u64, size: u64) -> Departed {
         Departed {
-            frame: 0,
+            frame: frame as u32,
             at: Time::ZERO,
             queued: Span::ZERO,
             served: Span::ZERO,
@@ -194,7 +212,7 @@ mod tests {
             if plan.encode {
                 let coded = size(tick, bytes(plan.bitrate, INTERVAL));
                 sent += coded;
-                last.push(departed(coded));
+                last.push(departed(tick, coded));
             }
             skipped += u64::from(!plan.encode);
         }
@@ -225,6 +243,18 @@ mod tests {
         let share = sent as f64 / bytes(rate, INTERVAL * 500);
         assert!((0.9..1.3).contains(&share), "{share}");
         assert!(skipped > 300, "{skipped}");
+    }
+
+    #[test]
+    fn a_fall_of_the_rate_makes_no_debt_of_what_was_sent_before() {
+        let mut policy = Budget::default();
+        let mut last = Vec::new();
+        for tick in 0..100 {
+            let rate = Rate::from_kbps(if tick < 50 { 8_000 } else { 100 });
+            let plan = policy.plan(&view(tick, rate, 0, &last));
+            assert!(plan.encode, "frame {tick}");
+            last = vec![departed(tick, bytes(plan.bitrate, INTERVAL) as u64)];
+        }
     }
 
     #[test]
