@@ -32,6 +32,7 @@ pub struct Entry {
 /// All of them, in the order they are listed to people.
 pub const REGISTRY: &[Entry] = &[
     sqp::ENTRY,
+    sqp::ROBUST,
     gcc::ENTRY,
     gcc::LEGACY,
     gcc::RMCAT_02,

@@ -28,6 +28,10 @@ pub const ENTRY: Entry = Entry {
         ("l4s", "answer marks as L4S wants it, on or off (default off: as classic ECN)"),
         ("compete", "raise the delay target against loss-based flows, on or off (default on)"),
         ("overhead", "in flight at most this many reference windows, 1 to 8 (default 5)"),
+        (
+            "tolerance",
+            "losses below this share count only beside a queue, 0 to 0.1 (default 0; Ericsson's code 0.01)",
+        ),
     ],
     page: include_str!("scream.md"),
     build: |options, setup| Ok(Box::new(Scream::new(Params::read(options)?, setup))),
@@ -72,6 +76,8 @@ struct Params {
     compete: bool,
     /// REF_WND_OVERHEAD.
     overhead: f64,
+    /// kLossRateThreshold of Ericsson's code since June 2026; the draft has none.
+    tolerance: f64,
 }
 
 impl Params {
@@ -80,6 +86,7 @@ impl Params {
             l4s: options.switch("l4s", false)?,
             compete: options.switch("compete", true)?,
             overhead: options.number("overhead", 5.0, 1.0..=8.0)?,
+            tolerance: options.number("tolerance", 0.0, 0.0..=0.1)?,
         })
     }
 }
@@ -108,6 +115,8 @@ pub struct Scream {
     peak: (f64, f64, Option<Time>),
     /// Losses or marks since the last reaction.
     pending: (bool, bool),
+    /// Smoothed share of packets lost.
+    loss_rate: f64,
     /// Last time losses or marks were detected, and last time the window was reduced.
     detected_at: Option<Time>,
     reacted_at: Option<Time>,
@@ -166,6 +175,7 @@ impl Scream {
             in_flight: 0.0,
             peak: (0.0, 0.0, None),
             pending: (false, false),
+            loss_rate: 0.0,
             detected_at: None,
             reacted_at: None,
             frames: FrameSizes::default(),
@@ -209,8 +219,21 @@ impl Scream {
         congested.then(|| if excess > 0.0 { (2.0 * few * excess).min(1.0) } else { 0.0 })
     }
 
+    /// Whether losses in this report ask for a reduction: once a round trip (the draft's text, and Ericsson's code), where more than
+    /// the tolerated share is lost or a queue shows.
+    fn is_loss_event(&mut self, report: &Report<'_>, window: f64) -> bool {
+        let gain = (self.params.tolerance / 4.0).min(self.mss / window / 2.0);
+        for share in report.acked.iter().map(|_| 0.0).chain(report.lost.iter().map(|_| 1.0)) {
+            self.loss_rate += gain * (share - self.loss_rate);
+        }
+        let counts = self.params.tolerance == 0.0
+            || self.loss_rate > self.params.tolerance
+            || self.delay_avg.0 > self.target.get() / 4.0;
+        !report.lost.is_empty() && counts && is_over(self.reacted_at, report.now, self.srtt)
+    }
+
     /// "Reference Window Reduction". The draft's text wants one a round trip, its code one in 25 ms or a round trip,
-    /// whichever is shorter: the code holds here.
+    /// whichever is shorter: for marks and delay the code holds here.
     fn reduce(&mut self, now: Time, window: f64) -> f64 {
         if self.pending != (false, false) {
             self.detected_at = Some(now);
@@ -306,7 +329,7 @@ impl Controller for Scream {
         let window = self.window.unwrap_or(started.clamp(MIN_WINDOW, MAX_WINDOW));
         let flight = self.in_flight / window;
         self.measure(report);
-        self.pending.0 |= !report.lost.is_empty();
+        self.pending.0 |= self.is_loss_event(report, window);
         self.pending.1 |= report.ce_marks > 0;
         let acked = report.acked.iter().filter(|acked| acked.ecn != units::Ecn::Ce).map(|acked| acked.size);
         let bytes: u64 = acked.chain(report.lost.iter().map(|lost| lost.size)).map(u64::from).sum();
@@ -344,7 +367,7 @@ mod tests {
     use crate::Acked;
     use crate::controller::tests::{acked, lost, report};
 
-    const PARAMS: Params = Params { l4s: false, compete: true, overhead: 5.0 };
+    const PARAMS: Params = Params { l4s: false, compete: true, overhead: 5.0, tolerance: 0.0 };
 
     /// 100 datagrams of 1000 bytes, all in flight, far from any ceiling, round trip 40 ms, 20 Mbit/s.
     fn full() -> Scream {
@@ -396,20 +419,32 @@ mod tests {
     }
 
     #[test]
-    fn losses_cost_three_tenths_and_marks_a_fifth_once_in_25_ms() {
+    fn losses_cost_three_tenths_once_a_round_trip_and_marks_a_fifth() {
         let gone = [lost(1, 1000)];
         let mut scream = full();
         scream.on_feedback(&Report { lost: &gone, ..at(120) });
         assert!((window(&scream) - 70_000.0).abs() < 300.0, "{}", window(&scream));
-        scream.on_feedback(&Report { lost: &gone, ..at(144) });
-        assert!(window(&scream) > 70_000.0);
-        // What was detected meanwhile counts as soon as it may.
-        scream.on_feedback(&at(145));
+        scream.on_feedback(&Report { lost: &gone, ..at(159) });
+        assert!(window(&scream) > 70_000.0, "the same round trip");
+        scream.on_feedback(&at(165));
+        assert!(window(&scream) > 70_000.0, "and it is not made up for");
+        scream.on_feedback(&Report { lost: &gone, ..at(166) });
         assert!((window(&scream) - 49_000.0).abs() < 300.0, "{}", window(&scream));
         assert_eq!(scream.inflection.0, 100_000.0, "taken at most once in ten round trips");
         let mut marked = full();
         marked.on_feedback(&Report { ce_marks: 1, ..at(120) });
         assert!((window(&marked) - 80_000.0).abs() < 1.0, "{}", window(&marked));
+    }
+
+    #[test]
+    fn tolerated_losses_cost_nothing_without_a_queue() {
+        let gone = [lost(1, 1000)];
+        let mut scream = Scream { params: Params { tolerance: 0.01, ..PARAMS }, ..full() };
+        scream.on_feedback(&Report { lost: &gone, ..at(120) });
+        assert!(window(&scream) >= 100_000.0, "{}", window(&scream));
+        scream.delay_avg = (0.02, Some(Time::from_millis(199)));
+        scream.on_feedback(&Report { lost: &gone, ..at(200) });
+        assert!(window(&scream) < 71_000.0, "{}", window(&scream));
     }
 
     #[test]

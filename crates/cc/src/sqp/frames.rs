@@ -20,6 +20,8 @@ pub struct FrameBurst {
     pub last_sent: Time,
     /// Bytes sent.
     pub bytes: u64,
+    /// Bits that the estimate allowed a frame when its first packet left.
+    pub full: f64,
     /// Bytes of its first packet.
     pub first_bytes: u32,
     /// Packets the frame has.
@@ -43,8 +45,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// A packet of a frame left for the first time.
-    pub fn sent(&mut self, now: Time, tag: &FrameTag, size: u32) {
+    /// A packet of a frame left for the first time; the estimate allows a frame `full` bits.
+    pub fn sent(&mut self, now: Time, tag: &FrameTag, size: u32, full: f64) {
         let id = (tag.stream, tag.frame);
         if self.bursts.back().is_none_or(|burst| burst.id != id) {
             if self.bursts.len() == REMEMBERED {
@@ -55,6 +57,7 @@ impl Frames {
                 first_sent: now,
                 last_sent: now,
                 bytes: 0,
+                full,
                 first_bytes: size,
                 count: u32::from(tag.count),
                 sent: 0,
@@ -111,6 +114,19 @@ impl Frames {
         let index = (0..=newest_heard).find(|&i| settled(&self.bursts[i]) || given_up(i, &self.bursts[i]))?;
         self.bursts.remove(index)
     }
+
+    /// Bytes by which the newest burst exceeds what the estimate allowed it.
+    pub fn excess(&self, mtu: u32) -> u64 {
+        self.bursts.back().map_or(0, |burst| {
+            (u64::from(burst.count) * u64::from(mtu)).saturating_sub((burst.full / 8.0) as u64)
+        })
+    }
+
+    /// The oldest burst of which something may still stand in the queue, if any: none older than one that has been heard of.
+    pub fn awaited(&self) -> Option<&FrameBurst> {
+        let newest_heard = self.bursts.iter().rposition(|burst| burst.arrived > 0).unwrap_or(0);
+        self.bursts.range(newest_heard..).find(|burst| burst.arrived + burst.lost < burst.sent)
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +153,7 @@ mod tests {
     #[test]
     fn a_burst_settles_when_every_packet_is_accounted_for() {
         let mut frames = Frames::default();
-        (0..3).for_each(|i| frames.sent(Time::from_millis(i), &tag(7, i as u16, 3), 1000));
+        (0..3).for_each(|i| frames.sent(Time::from_millis(i), &tag(7, i as u16, 3), 1000, 1e5));
         let srtt = Span::from_millis(40);
         for index in 0..2u16 {
             let (acked, at) = ack(7, index, 3, 20 + u64::from(index));
@@ -154,7 +170,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_without_feedback() {
         let mut frames = Frames::default();
-        (0..10_000).for_each(|f| frames.sent(Time::from_millis(f), &tag(f as u32, 0, 1), 1000));
+        (0..10_000).for_each(|f| frames.sent(Time::from_millis(f), &tag(f as u32, 0, 1), 1000, 1e5));
         assert_eq!(frames.bursts.len(), REMEMBERED);
     }
 }

@@ -4,6 +4,15 @@ use std::collections::VecDeque;
 
 use units::{RelativeDelay, Span, Time};
 
+/// A one-way delay, and the size of the packet that took it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Least {
+    /// The delay.
+    pub delay: RelativeDelay,
+    /// Bytes of the packet.
+    pub size: u32,
+}
+
 /// Nothing older is kept, however long the round trip grows.
 const HORIZON: Span = Span::from_secs(10);
 /// Entries kept at most; with more, the oldest go (10 s at ~400 new minima a second).
@@ -16,33 +25,33 @@ const CAPACITY: usize = 4096;
 /// a window is its minimum.
 #[derive(Clone, Debug, Default)]
 pub struct MinOwd {
-    minima: VecDeque<(Time, RelativeDelay)>,
+    minima: VecDeque<(Time, Least)>,
 }
 
 impl MinOwd {
-    /// Takes the delay of a packet sent at `sent`.
-    pub fn insert(&mut self, sent: Time, delay: RelativeDelay) {
+    /// Takes the delay of a packet of `size` bytes sent at `sent`.
+    pub fn insert(&mut self, sent: Time, delay: RelativeDelay, size: u32) {
         let mut at = self.minima.len();
         while at > 0 && self.minima[at - 1].0 > sent {
             at -= 1;
         }
-        if self.minima.get(at).is_some_and(|later| later.1 <= delay) {
+        if self.minima.get(at).is_some_and(|later| later.1.delay <= delay) {
             return;
         }
-        while at > 0 && self.minima[at - 1].1 >= delay {
+        while at > 0 && self.minima[at - 1].1.delay >= delay {
             self.minima.remove(at - 1);
             at -= 1;
         }
-        self.minima.insert(at, (sent, delay));
+        self.minima.insert(at, (sent, Least { delay, size }));
         while self.minima.len() > CAPACITY || self.minima.front().is_some_and(|old| old.0 + HORIZON < sent) {
             self.minima.pop_front();
         }
     }
 
     /// The smallest delay of packets sent at or after `anchor`.
-    pub fn since(&self, anchor: Time) -> Option<RelativeDelay> {
+    pub fn since(&self, anchor: Time) -> Option<Least> {
         let first = self.minima.partition_point(|(sent, _)| *sent < anchor);
-        self.minima.get(first).map(|(_, delay)| *delay)
+        self.minima.get(first).map(|(_, least)| *least)
     }
 }
 
@@ -59,9 +68,9 @@ mod tests {
         #[test]
         fn it_equals_the_plain_minimum(samples in prop::collection::vec((0u64..2_000, 0u64..500), 1..80), anchor in 0u64..2_000) {
             let mut min = MinOwd::default();
-            samples.iter().for_each(|&(sent, ms)| min.insert(Time::from_millis(sent), delay(ms)));
+            samples.iter().for_each(|&(sent, ms)| min.insert(Time::from_millis(sent), delay(ms), 1200));
             let plain = samples.iter().filter(|(sent, _)| *sent >= anchor).map(|(_, ms)| delay(*ms)).min();
-            prop_assert_eq!(min.since(Time::from_millis(anchor)), plain);
+            prop_assert_eq!(min.since(Time::from_millis(anchor)).map(|least| least.delay), plain);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One bandwidth sample from one frame's burst: eq. 1, eq. 2 and loss scaling (section 4.2).
 
-use units::{RelativeDelay, Span};
+use units::Span;
 
-use super::Params;
 use super::frames::FrameBurst;
+use super::min_owd::Least;
+use super::params::Params;
 
 /// A frame this much smaller than the estimate allows is extrapolated no further (eq. 2's gamma).
 const MAX_GAMMA: f64 = 8.0;
@@ -11,15 +12,38 @@ const MAX_GAMMA: f64 = 8.0;
 const FLOOR: f64 = 0.1;
 /// A packet alone has no dispersion; within this much queueing delay it is taken to have found the link empty.
 const QUIET: Span = Span::from_millis(1);
+/// Above this much of standing queue losses are taken to be its own.
+const QUEUED: Span = Span::from_millis(10);
 /// A frame smaller than this share of the estimate: without eq. 2, or alone in its packet, it can't prove there is room for
 /// more.
 const UNDERSHOT: f64 = 0.5;
 
-/// The sample in bit/s with T applied, or `None` if the burst says nothing. `min_owd` is the window's minimum one-way
-/// delay, `estimate` is B and `full` is B I, both in bits.
+/// What a burst's delay is measured from.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    /// The window's minimum one-way delay, and whose it was.
+    pub least: Least,
+    /// How far that is above the smallest one-way delay of the last minute: a queue that the window has forgotten.
+    pub standing: Span,
+    /// Share of packets lost of late.
+    pub lossy: f64,
+}
+
+impl Base {
+    /// How much of the standing queue counts as this burst's delay.
+    ///
+    /// A burst of few packets measures by its delay more than by its dispersion: with one packet there is nothing but delay, and a
+    /// queue forgotten is a queue that grows. Hence 1 / n^2, whatever `memory` is.
+    fn remembered(&self, burst: &FrameBurst, params: &Params) -> Span {
+        let packets = f64::from(burst.count.max(1));
+        self.standing.mul_f64(params.memory.max(params.lone / (packets * packets)))
+    }
+}
+
+/// The sample in bit/s with T applied, or `None` if the burst says nothing. `estimate` is B and `full` is B I, both in bits.
 pub fn sample(
     burst: &FrameBurst,
-    min_owd: Option<RelativeDelay>,
+    base: Option<Base>,
     estimate: f64,
     full: f64,
     params: &Params,
@@ -30,7 +54,8 @@ pub fn sample(
     }
     let (first, last) = burst.received.filter(|_| !burst.untimed)?;
     // R_end - S_start - min: the offset between the clocks cancels.
-    let delay = last.delay_since(burst.first_sent) - min_owd?;
+    let base = base?;
+    let delay = last.delay_since(burst.first_sent) - base.least.delay + base.remembered(burst, params);
     let cap = params.pace * estimate;
     let bits = burst.bytes as f64 * 8.0;
     let undershot = bits < UNDERSHOT * full;
@@ -39,10 +64,12 @@ pub fn sample(
             lone_packet_rate(bits, delay, estimate, full, params)
         }
         1 if delay < QUIET => cap,
-        _ => transport_rate(burst, delay, last - first, full, params),
+        _ => transport_rate(burst, delay, last - first, full, base.least.size, params),
     };
     let received = f64::from(burst.arrived) / f64::from(burst.count);
-    let sample = (raw.min(cap) * received * params.target).max(estimate * FLOOR);
+    let congested = params.loss > 1.0 && base.standing > QUEUED;
+    let counted = if congested { (1.0 - base.lossy).powf(params.loss - 1.0) } else { 1.0 };
+    let sample = (raw.min(cap) * received * counted * params.target).max(estimate * FLOOR);
     (!undershot || params.undershoot || sample < estimate).then_some(sample)
 }
 
@@ -56,10 +83,23 @@ fn lone_packet_rate(bits: f64, delay: Span, estimate: f64, full: f64, params: &P
 }
 
 /// Bits over time, in bit/s; infinite where no time passed.
-fn transport_rate(burst: &FrameBurst, delay: Span, dispersion: Span, full: f64, params: &Params) -> f64 {
+fn transport_rate(
+    burst: &FrameBurst,
+    delay: Span,
+    dispersion: Span,
+    full: f64,
+    least: u32,
+    params: &Params,
+) -> f64 {
     let bits = burst.bytes as f64 * 8.0;
     let first_bits = f64::from(burst.first_bytes) * 8.0;
-    let counted = if params.exclude_first { first_bits } else { 0.0 };
+    // What the link has shown: the minimum one-way delay holds the time on the link of the packet that set it.
+    let least_bits = (f64::from(least) * 8.0).min(bits / 2.0);
+    let left_out = if params.exclude_first {
+        first_bits
+    } else {
+        (least_bits - params.excess * (bits - least_bits)).max(0.0)
+    };
     let gaps = bits - first_bits;
     let gamma = (full / bits).clamp(1.0, MAX_GAMMA);
     let missing = if params.undershoot && gaps > 0.0 { bits * (gamma - 1.0) } else { 0.0 };
@@ -68,7 +108,7 @@ fn transport_rate(burst: &FrameBurst, delay: Span, dispersion: Span, full: f64, 
     // bits behind the first packet did.
     let extra = if gaps > 0.0 { dispersion.as_secs_f64() * missing / gaps } else { 0.0 };
     let seconds = delay.as_secs_f64() + extra;
-    if seconds > 0.0 { (bits + missing - counted) / seconds } else { f64::INFINITY }
+    if seconds > 0.0 { (bits + missing - left_out) / seconds } else { f64::INFINITY }
 }
 
 #[cfg(test)]
@@ -77,7 +117,7 @@ mod tests {
     use units::Time;
 
     /// A burst of `n` 1000-byte packets that found a link of `mbps` empty, `queued` of delay above the minimum.
-    fn burst(n: u32, mbps: f64, queued: Span) -> (FrameBurst, Option<RelativeDelay>) {
+    fn burst(n: u32, mbps: f64, queued: Span) -> (FrameBurst, Option<Base>) {
         let first_sent = Time::from_millis(100);
         let owd = Span::from_millis(20);
         let gap = Span::from_secs_f64(8000.0 / (mbps * 1e6));
@@ -87,6 +127,7 @@ mod tests {
             first_sent,
             last_sent: first_sent,
             bytes: u64::from(n) * 1000,
+            full: f64::from(n) * 8000.0,
             first_bytes: 1000,
             count: n,
             sent: n,
@@ -95,7 +136,8 @@ mod tests {
             untimed: false,
             received: Some((first, first + gap * i64::from(n - 1))),
         };
-        (burst, Some((first_sent + owd).on_wire().delay_since(first_sent)))
+        let delay = (first_sent + owd).on_wire().delay_since(first_sent);
+        (burst, Some(Base { least: Least { delay, size: 1000 }, standing: Span::ZERO, lossy: 0.0 }))
     }
 
     fn raw(n: u32, mbps: f64, queued: Span, params: &Params) -> f64 {
@@ -110,6 +152,40 @@ mod tests {
         assert!((literal / 20e6 - 20.0 / 19.0).abs() < 1e-3, "{literal}");
         let exact = raw(20, 20.0, Span::ZERO, &Params { exclude_first: true, ..Params::default() });
         assert!((exact / 20e6 - 1.0).abs() < 1e-6, "{exact}");
+    }
+
+    #[test]
+    fn few_packets_exceed_the_link_by_no_more_than_allowed() {
+        let capped = Params { excess: 0.25, ..Params::default() };
+        for (n, want) in [(2, 1.25), (3, 1.25), (4, 1.25), (6, 1.2), (20, 20.0 / 19.0)] {
+            let got = raw(n, 2.0, Span::ZERO, &capped) / 2e6;
+            assert!((got - want).abs() < 1e-3, "{n} packets: {got}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_stands_lowers_the_sample_by_the_share_remembered() {
+        let standing = |ms, params: &Params| {
+            let (burst, base) = burst(20, 20.0, Span::ZERO);
+            let base = base.map(|base| Base { standing: Span::from_millis(ms), ..base });
+            sample(&burst, base, 30e6, 160_000.0, params).unwrap()
+        };
+        let remembering = Params { memory: 0.02, ..Params::default() };
+        assert_eq!(standing(0, &remembering), standing(100, &Params::default()));
+        // 19 gaps of 0.4 ms, and 2 ms of the 100.
+        let share = standing(100, &remembering) / standing(0, &remembering);
+        assert!((share - 7.6 / 9.6).abs() < 1e-3, "{share}");
+    }
+
+    #[test]
+    fn losses_count_for_more_where_a_queue_stands() {
+        let lossy = |ms, loss| {
+            let (burst, base) = burst(20, 20.0, Span::ZERO);
+            let base = base.map(|base| Base { standing: Span::from_millis(ms), lossy: 0.1, ..base });
+            sample(&burst, base, 30e6, 160_000.0, &Params { loss, ..Params::default() }).unwrap()
+        };
+        assert_eq!(lossy(5, 3.0), lossy(5, 1.0), "without a queue they are the link's");
+        assert!((lossy(50, 3.0) / lossy(50, 1.0) - 0.81).abs() < 1e-9);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod nimbus;
 mod path;
 mod pcc;
 mod quic_dc;
+mod robust;
 mod rocc;
 mod scream;
 mod sprout;

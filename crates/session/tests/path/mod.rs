@@ -69,6 +69,7 @@ pub struct Flow {
     /// A rate policy other than the default, as text.
     pub rate: Option<String>,
     pub initial: Rate,
+    pub min: Rate,
     /// Time between frames.
     pub interval: Span,
 }
@@ -90,6 +91,7 @@ impl Flow {
             swing: 0.0,
             rate: None,
             initial: Rate::from_mbps(2),
+            min: Setup::default().min,
             interval: Setup::default().frame_interval,
         }
     }
@@ -123,6 +125,7 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let setup = Setup {
             mtu: flow.mtu as u32,
             initial: flow.initial,
+            min: flow.min,
             frame_interval: flow.interval,
             seed: rng.next_u64(),
             ..Setup::default()

@@ -1,0 +1,132 @@
+//! SQP's parameters: the paper's, and the preset for paths the paper's form can't take.
+
+use units::{Rate, Span};
+
+use crate::{OptionError, Options};
+
+/// SQP's parameters; [`Default`] is the paper's (sections 4.3 to 4.5, 6.1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// T: share of a sample that is aimed for.
+    pub target: f64,
+    /// m: bursts leave at this multiple of the estimate.
+    pub pace: f64,
+    /// delta of eq. 4, in bit/s per frame.
+    pub step: f64,
+    /// r of eq. 4.
+    pub reward: f64,
+    /// The minimum one-way delay is kept for this many smoothed round-trip times.
+    pub window: f64,
+    /// Frames start up to this much before or after their nominal time (section 5.2, footnote 5).
+    pub jitter: Span,
+    /// As `jitter`, as a share of the frame interval; the longer one counts.
+    pub jitter_share: f64,
+    /// Eq. 2 on.
+    pub undershoot: bool,
+    /// Leave the first packet's bytes out of F: n packets have n - 1 gaps.
+    pub exclude_first: bool,
+    /// A sample exceeds what the burst showed by at most this share, because of the packet that has no gap; infinite: as printed.
+    pub excess: f64,
+    /// Scale delta with the frame interval, so that 30 frames/s ramp as fast as 60.
+    pub scale_step: bool,
+    /// delta is at most this share of the estimate per round trip; infinite: as printed.
+    pub gain: f64,
+    /// Of a burst of n packets, `lone` / n^2 of that, if it is more than `memory`.
+    pub lone: f64,
+    /// This share of the delay that stands in the window's minimum above the smallest of the last minute counts as queue.
+    pub memory: f64,
+    /// A queue that stands is remembered for this long.
+    pub horizon: Span,
+    /// Of packets lost while a queue stands, each counts as this many.
+    pub loss: f64,
+    /// Above 320 kbit/s `gain` counts with this power of the estimate: 0 makes all flows step alike, 1 in proportion.
+    pub power: f64,
+    /// What a frame may take in addition before it is overdue.
+    pub pause: Span,
+    /// Times its length at the estimate.
+    pub late: f64,
+    /// The window is the estimate over the least round trip and this many frame intervals; infinite: a guard only.
+    pub flight: f64,
+    /// ... and this many times the mean wait of a frame's first packet.
+    pub slack: f64,
+    /// A frame that is not heard of bounds the estimate by what it shows so far.
+    pub overdue: bool,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            target: 0.9,
+            pace: 2.0,
+            step: 320e3,
+            reward: 0.25,
+            window: 2.0,
+            jitter: Span::ZERO,
+            jitter_share: 0.0,
+            undershoot: true,
+            exclude_first: false,
+            excess: f64::INFINITY,
+            scale_step: false,
+            gain: f64::INFINITY,
+            memory: 0.0,
+            lone: 0.0,
+            horizon: Span::from_secs(60),
+            loss: 1.0,
+            power: 1.0,
+            pause: Span::from_millis(50),
+            late: 1.5,
+            flight: f64::INFINITY,
+            slack: 0.0,
+            overdue: false,
+        }
+    }
+}
+
+impl Params {
+    /// The preset `sqp-robust`.
+    pub fn robust() -> Params {
+        Params {
+            jitter_share: 1.0 / 16.0,
+            excess: 0.25,
+            scale_step: true,
+            gain: 0.8,
+            memory: 0.02,
+            loss: 3.0,
+            power: 0.5,
+            flight: 1.5,
+            slack: 6.0,
+            overdue: true,
+            ..Params::default()
+        }
+    }
+
+    /// These, changed by `options`.
+    pub fn read(self, options: &Options) -> Result<Params, OptionError> {
+        let d = self;
+        let step = options.quantity("step", Rate::from_f64(d.step), "a rate such as 320kbit")?;
+        Ok(Params {
+            target: options.number("target", d.target, 0.3..=1.0)?,
+            pace: options.number("pace", d.pace, 1.1..=8.0)?,
+            step: step.as_f64(),
+            reward: options.number("reward", d.reward, 0.01..=4.0)?,
+            window: options.number("window", d.window, 0.5..=16.0)?,
+            jitter: options.quantity("jitter", d.jitter, "a time such as 1ms")?,
+            jitter_share: options.number("jitter_share", d.jitter_share, 0.0..=0.5)?,
+            undershoot: options.switch("undershoot", d.undershoot)?,
+            exclude_first: options.switch("exclude_first", d.exclude_first)?,
+            excess: options.number("excess", d.excess, 0.0..=f64::INFINITY)?,
+            scale_step: options.switch("scale_step", d.scale_step)?,
+            gain: options.number("gain", d.gain, 0.01..=f64::INFINITY)?,
+            lone: options.number("lone", d.lone, 0.0..=1.0)?,
+            memory: options.number("memory", d.memory, 0.0..=1.0)?,
+            horizon: options.quantity("horizon", d.horizon, "a time such as 60s")?,
+            loss: options.number("loss", d.loss, 1.0..=8.0)?,
+            power: options.number("power", d.power, 0.0..=1.0)?,
+            pause: options.quantity("pause", d.pause, "a time")?,
+            late: options.number("late", d.late, 0.5..=8.0)?,
+            flight: options.number("flight", d.flight, 0.5..=f64::INFINITY)?,
+            slack: options.number("slack", d.slack, 0.0..=32.0)?,
+            overdue: options.switch("overdue", d.overdue)?,
+        })
+    }
+}
