@@ -38,7 +38,7 @@ pub struct Preset {
 pub const DEFAULT: Preset = Preset {
     name: "default",
     summary: "what a flow uses that names nothing: a controller, a rate policy and a recovery policy that go together",
-    controller: "sqp:window=4",
+    controller: "sqp-robust",
     rate: "budget",
     recovery: "retransmit",
     least: Rate::from_kbps(50),

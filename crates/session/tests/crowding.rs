@@ -77,7 +77,8 @@ fn the_newest_frame_is_taken_and_a_key_frame_asked_for() {
     // A whole key frame is shown at once, however much is missing before it.
     let shown = receiver.counters().displayed;
     for index in 0..2 {
-        let key = Media { key: true, reference: 0, ..packet(u64::from(MANY) + u64::from(index), MANY, index) };
+        let key =
+            Media { key: true, reference: 0, ..packet(u64::from(MANY) + u64::from(index), MANY, index) };
         deliver(&mut receiver, now + Span::from_millis(60), &key);
     }
     assert_eq!(receiver.counters().displayed, shown + 1);

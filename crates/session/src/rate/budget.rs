@@ -6,7 +6,8 @@
 //!  debt += what a frame took at the rate it was planned with;  debt -= time
 //!                                 -> rate of the next frame: nominal x (1 - debt / 500 ms)
 //!                                 -> debt above 250 ms: the frame is left out
-//!  nominal rate below what the rows need for 1 s -> one rung down;  above twice what the next rung needs for 4 s -> one rung up
+//!  for 1 s the rate below what the rows need, or debt above 100 ms      -> fewer rows
+//!  for 4 s the rate above twice what the next rung needs, and above twice that of the last step down -> one rung up
 //! ```
 //!
 //! Controllers whose bursts leave faster than their rate (SQP's at twice of it) empty the sender's own queue whatever the encoder codes; what is
@@ -38,8 +39,11 @@ const LEAST_DEBT: u64 = 2_400;
 /// Frames between encoder and network whose rates are remembered: more than any encoder keeps.
 const PLANNED: usize = 64;
 
-/// Coded bits that a picture needs for each of its elements, with the rate control at its coarsest quantiser (docs/encoders.md).
-const LEAST_BITS: f64 = 0.012;
+/// Coded bits that each element of a picture needs even where little moves: OpenH264 holds 180 kbit/s with a talking head of 720 rows and 30
+/// frames/s, and no less (docs/encoders.md). What moves more shows as debt.
+const LEAST_BITS: f64 = 0.0065;
+/// An encoder that owes so much all the time can't code so little: a tenth of a second is more than it owes between key frames.
+const STRAINED: f64 = 0.1;
 /// A larger picture is taken where its rate is exceeded this many times: the way back down would cost two key frames.
 const ROOM_TO_GROW: f64 = 2.0;
 /// How long the rate must be too low for the rows, ...
@@ -93,7 +97,7 @@ impl RateControl for Budget {
         if encode {
             self.remember(view.frame, nominal);
         }
-        Plan { bitrate, encode, height: self.rows.choose(view, nominal), ..plan }
+        Plan { bitrate, encode, height: self.rows.choose(view, nominal, owed > STRAINED), ..plan }
     }
 
     fn manner(&self) -> Manner {
@@ -112,6 +116,8 @@ impl RateControl for Budget {
 #[derive(Clone, Debug, Default)]
 struct Rows {
     height: Option<u16>,
+    /// The rate at the last step down.
+    left_at: Rate,
     /// Since when the rate has been too low.
     low_since: Option<Time>,
     /// Since when it would have done for more.
@@ -119,22 +125,25 @@ struct Rows {
 }
 
 impl Rows {
-    /// The rows of the next frame; none where the source can't be scaled.
-    fn choose(&mut self, view: &View<'_>, rate: Rate) -> Option<u16> {
+    /// The rows of the next frame, by an encoder that is `strained` if it can't code so little; none where the source can't be scaled.
+    fn choose(&mut self, view: &View<'_>, rate: Rate, strained: bool) -> Option<u16> {
         if view.height == 0 {
             return None;
         }
         let height = self.height.unwrap_or(view.height).min(view.height);
         let ladder = Ladder::CALLS;
         let least = |rows: u16| least(rows, view.interval);
-        let low = rate < least(height);
+        let low = rate < least(height) || strained;
         let above = ladder.above(height, view.height);
-        let high = above.is_some_and(|rows| rate > least(rows).mul_f64(ROOM_TO_GROW));
+        let high = above.is_some_and(|rows| rate > least(rows).max(self.left_at).mul_f64(ROOM_TO_GROW));
         let lasted = |since: &mut Option<Time>, is: bool, long: Span| {
             *since = since.or(Some(view.now)).filter(|_| is);
             since.is_some_and(|since| view.now - since >= long)
         };
         let shrink = lasted(&mut self.low_since, low, SHRINK_AFTER) || low && self.height.is_none();
+        if shrink {
+            self.left_at = rate;
+        }
         let grow = lasted(&mut self.high_since, high, GROW_AFTER);
         let next = match (shrink, grow) {
             (true, _) => ladder
@@ -272,5 +281,19 @@ mod tests {
         assert!(small < 720 && least(small, INTERVAL) <= Rate::from_kbps(200), "{small}");
         assert_eq!(rows(130, 50, Rate::from_mbps(4)), small, "not at once");
         assert_eq!(rows(180, 2_000, Rate::from_mbps(4)), 720);
+    }
+
+    #[test]
+    fn an_encoder_that_owes_all_the_time_loses_rows() {
+        let mut policy = Budget::default();
+        let (mut last, mut height) = (Vec::new(), 720);
+        for tick in 0..500 {
+            let plan = policy.plan(&view(tick, Rate::from_kbps(800), 720, &last));
+            height = plan.height.unwrap();
+            // Twice the rate at 720 rows, whatever is asked; in proportion to the elements with fewer.
+            let coded = 4_000 * u64::from(height).pow(2) / 720u64.pow(2);
+            last = if plan.encode { vec![departed(tick, coded)] } else { Vec::new() };
+        }
+        assert_eq!(height, 360, "with 540 it codes 900 kbit/s");
     }
 }
