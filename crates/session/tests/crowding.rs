@@ -44,7 +44,7 @@ fn answers(receiver: &mut Receiver, now: Time) -> (Vec<u64>, bool) {
         match wire::peek(&out[..meta.head]).unwrap().0 {
             Kind::Feedback => {
                 let feedback = Feedback::decode(&out[..meta.head]).unwrap();
-                acknowledged.extend(feedback.arrivals().map(|arrival| arrival.packet));
+                acknowledged.extend(feedback.ranges().flat_map(|(low, high)| low..=high));
             }
             Kind::KeyFrameRequest => {
                 wants_key |= KeyFrameRequest::decode(&out[..meta.head]).is_ok();
