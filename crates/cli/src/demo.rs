@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::args::Demo;
 use crate::failure::Failure;
-use crate::simulate;
+use crate::simulate::{self, Results, side_by_side};
 use crate::values::Input;
 
 /// Where `make demo` puts the clip it fetches.
@@ -24,7 +24,8 @@ pub fn demo(args: &Demo) -> Result<(), Failure> {
     let text = scenario(args, &clip, &trace(args)?);
     let scenario = Scenario::parse(&text, Path::new("demo.toml"));
     let scenario = scenario.map_err(|error| Failure::Input(format!("{}: {}", error.field, error.what)))?;
-    simulate::side_by_side(&scenario, &args.cc.0, "What the viewer saw", Some(&args.out), args.format)
+    let results = Results { out: Some(&args.out), own: true, tables: true };
+    side_by_side(&scenario, &args.cc.0, "What the viewer saw", results, args.format)
 }
 
 /// The clip to show: what was asked for, else the fetched one, else the synthetic game, saying so.

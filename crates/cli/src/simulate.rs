@@ -4,8 +4,10 @@ use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use lab::collect::Keep;
 use lab::run::{LabError, Outcome, RunOptions};
 use lab::scenario::Scenario;
+use lab::tables::Tables;
 
 use crate::args;
 use crate::failure::Failure;
@@ -25,7 +27,8 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
     };
     let out = folder(&args.scenario, &scenario);
     let begin = Instant::now();
-    let outcomes = simulate(&[scenario], out.as_deref())?;
+    let outcomes =
+        simulate(&[scenario], Results { out: out.as_deref(), own: false, tables: !args.scenario.no_tables })?;
     let outcome = &outcomes[0];
     if let Some(out) = &out {
         lab::output::write_run(out, outcome).map_err(Failure::work)?;
@@ -44,7 +47,19 @@ pub fn compare(args: &args::Compare) -> Result<(), Failure> {
     let scenario = scenario::load(&args.scenario)?;
     let title = scenario.name.clone();
     let out = folder(&args.scenario, &scenario);
-    side_by_side(&scenario, &args.cc.0, &title, out.as_deref(), args.scenario.format)
+    let results = Results { out: out.as_deref(), own: true, tables: !args.scenario.no_tables };
+    side_by_side(&scenario, &args.cc.0, &title, results, args.scenario.format)
+}
+
+/// What a simulation leaves behind.
+#[derive(Clone, Copy)]
+pub struct Results<'a> {
+    /// The folder of all results.
+    pub out: Option<&'a Path>,
+    /// Whether each run has a folder of its own in it.
+    pub own: bool,
+    /// Whether tables are wanted.
+    pub tables: bool,
 }
 
 /// Runs `scenario` once for each of `ccs` and prints and writes them together.
@@ -52,13 +67,14 @@ pub fn side_by_side(
     scenario: &Scenario,
     ccs: &[String],
     title: &str,
-    out: Option<&Path>,
+    results: Results<'_>,
     format: args::Format,
 ) -> Result<(), Failure> {
+    let out = results.out;
     let scenarios = ccs.iter().map(|cc| scenario.with_cc(cc).map_err(Failure::input));
     let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
     let begin = Instant::now();
-    let outcomes = simulate(&scenarios, out)?;
+    let outcomes = simulate(&scenarios, results)?;
     if let Some(out) = out {
         lab::output::write_comparison(out, title, &outcomes).map_err(Failure::work)?;
     }
@@ -72,20 +88,31 @@ pub fn side_by_side(
 }
 
 /// Runs scenarios, as many at a time as there are processors, under one progress bar. The folder for the results is made
-/// sure of before anything is run.
-fn simulate(scenarios: &[Scenario], out: Option<&Path>) -> Result<Vec<Outcome>, Failure> {
+/// sure of before anything is run. Rows that don't fit into memory are written there as the runs go on.
+fn simulate(scenarios: &[Scenario], results: Results<'_>) -> Result<Vec<Outcome>, Failure> {
+    let Results { out, own, tables } = results;
     out.map_or(Ok(()), can_make_folder)?;
+    let folders = out.filter(|_| tables).map(|out| match own {
+        true => lab::output::folders_of(out, scenarios.iter()),
+        false => vec![out.to_owned()],
+    });
     let bar = output::progress(STEPS as u64, "simulating");
     let progress = |share: f64| bar.set_position((share * STEPS) as u64);
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
     let commit = env!("FRAMEWIRE_COMMIT").to_owned();
-    let options = RunOptions { commit, progress: &progress, threads, ..RunOptions::default() };
+    let (keep, tables_in) = (Keep::Bounded, folders.as_deref());
+    let options =
+        RunOptions { commit, keep, progress: &progress, threads, tables: tables_in, ..RunOptions::default() };
     let outcomes = lab::run::run_all(scenarios, &options);
     bar.finish_and_clear();
-    outcomes.map_err(|error| match error {
+    let mut outcomes = outcomes.map_err(|error| match error {
         LabError::Write(error) => Failure::work(error),
         refused => Failure::input(refused),
-    })
+    })?;
+    if !tables {
+        outcomes.iter_mut().for_each(|outcome| outcome.tables = Tables::None);
+    }
+    Ok(outcomes)
 }
 
 /// Where results go: where `--out` says; for people, who asked for no folder, `out/NAME`.

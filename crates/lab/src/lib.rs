@@ -5,6 +5,7 @@
 //!                                         | events
 //!                                         v
 //!                              Collector, hash -> Summary (JSON) / tables (Parquet) / report.html
+//!                                         (a long run's rows leave the collector as it runs: stream)
 //! ```
 
 pub mod collect;
@@ -17,5 +18,6 @@ pub mod output;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod stream;
 pub mod summary;
 pub mod tables;

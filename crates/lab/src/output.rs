@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::files::{WriteError, write_whole};
 use crate::report::{ReportData, render, timeline};
 use crate::run::Outcome;
-use crate::tables::write_tables;
+use crate::scenario::Scenario;
+use crate::tables::{Tables, write_tables};
 
 /// Writes everything about one run into `folder`, which is made if needed.
 ///
@@ -29,12 +30,18 @@ pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
 /// # Errors
 /// As [`write_run`].
 pub fn write_comparison(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), WriteError> {
-    let ccs: Vec<&str> = outcomes.iter().map(|outcome| outcome.scenario.flows[0].cc.as_str()).collect();
-    for (name, outcome) in folder_names(&ccs).iter().zip(outcomes) {
-        write_rows(&folder.join(name), outcome)?;
+    let scenarios = outcomes.iter().map(|outcome| &outcome.scenario);
+    for (own, outcome) in folders_of(folder, scenarios).iter().zip(outcomes) {
+        write_rows(own, outcome)?;
     }
     write_text(&folder.join("report.html"), &report(title, outcomes))?;
     write_text(&folder.join("summary.json"), &format!("{:#}\n", comparison_json(outcomes)))
+}
+
+/// The folder of each run of a comparison in `folder`: named after its first flow's controller.
+pub fn folders_of<'a>(folder: &Path, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<PathBuf> {
+    let ccs: Vec<&str> = scenarios.map(|scenario| scenario.flows[0].cc.as_str()).collect();
+    folder_names(&ccs).iter().map(|name| folder.join(name)).collect()
 }
 
 /// The report of one run, or of several of one scenario that differ in the first flow's controller.
@@ -66,7 +73,11 @@ fn write_rows(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     // Quoted, so that a path with a line break in it does not become TOML.
     let home = home.map_or(String::new(), |home| format!("# Relative paths start in {home:?}.\n"));
     write_text(&folder.join("scenario.toml"), &format!("{home}{}", outcome.scenario.text))?;
-    write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin())
+    match &outcome.tables {
+        Tables::OfRecord => write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin()),
+        Tables::Files(files) => files.place(),
+        Tables::None => Ok(()),
+    }
 }
 
 /// Writes a page, and makes its folder if needed.
@@ -108,7 +119,6 @@ fn folder_names(ccs: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::run::{RunOptions, compare};
-    use crate::scenario::Scenario;
 
     const SCENARIO: &str =
         "duration = \"2s\"\n[link]\nrate = \"5mbit\"\ndelay = \"10ms\"\n[[flow]]\ncc = \"sqp\"\n";

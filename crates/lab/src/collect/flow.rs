@@ -6,6 +6,7 @@ use record::{Dropped, Event};
 use units::{Rate, Span, Time};
 
 use super::frames::{FrameRow, StreamFrames};
+use crate::metrics::Stalls;
 
 /// The frame number of packets that belong to no frame (padding, a backlogged flow).
 pub const NO_FRAME: u32 = u32::MAX;
@@ -59,6 +60,17 @@ pub struct Decided {
     pub pacing: Rate,
     /// Advice for the media bitrate; [`Rate::MAX`] for none.
     pub media: Rate,
+}
+
+impl Decided {
+    /// The controller's advice in Mbit/s; of a window-based controller, the window over the smoothed round trip.
+    pub fn estimate(&self, smoothed: Option<Span>) -> Option<f64> {
+        if self.media < Rate::MAX {
+            return Some(self.media.as_f64() / 1e6);
+        }
+        let smoothed = smoothed?.as_secs_f64();
+        (self.window < u64::MAX && smoothed > 0.0).then(|| self.window as f64 * 8.0 / smoothed / 1e6)
+    }
 }
 
 /// Counters of a flow. Sizes are UDP payload bytes.
@@ -121,6 +133,21 @@ pub struct FlowRecord {
     pub decisions: Vec<Decided>,
     /// The controller's inner quantities, by name.
     pub observed: BTreeMap<&'static str, Vec<(Time, f64)>>,
+    /// What rows can't say where many are folded into one; none where they are whole.
+    pub folded: Option<Box<FoldedFlow>>,
+}
+
+/// What charts show of a flow whose rows were folded, besides [what is left of them](crate::stream).
+#[derive(Clone, Debug, Default)]
+pub struct FoldedFlow {
+    /// The controller's estimate in Mbit/s: means over columns of time.
+    pub estimate: Vec<(Time, f64)>,
+    /// Frame delays in ms, ascending, each with how many frames had it.
+    pub delays: Vec<(f64, u64)>,
+    /// When the first and the last frame was shown.
+    pub shown: Option<(Time, Time)>,
+    /// Stalls.
+    pub stalls: Stalls,
 }
 
 impl FlowRecord {
@@ -149,6 +176,35 @@ impl FlowRecord {
         let whole = row.packets > 0 && acked.len() == usize::from(row.packets);
         let last = acked.iter().map(|a| a.3).max()?;
         whole.then_some(last - row.first_sent?)
+    }
+
+    /// Takes out the rows that nothing changes any more: packets sent and frames captured before these instants, and everything
+    /// that was known when it happened.
+    pub(super) fn take_complete(&mut self, packets: Time, frames: Time) -> FlowRecord {
+        let sent = self.packets.partition_point(|row| row.sent < packets);
+        // The last one stays as long as it may tell whether the next is a change.
+        let more = usize::from(packets < Time::MAX);
+        let decided = self.decisions.len().saturating_sub(more);
+        FlowRecord {
+            totals: FlowTotals::default(),
+            packets: self.packets.drain(..sent).collect(),
+            streams: self.streams.iter_mut().map(|(&id, stream)| (id, stream.take_until(frames))).collect(),
+            rtt: std::mem::take(&mut self.rtt),
+            decisions: self.decisions.drain(..decided).collect(),
+            observed: std::mem::take(&mut self.observed),
+            folded: None,
+        }
+    }
+
+    /// Bytes of rows held.
+    pub(super) fn held(&self) -> usize {
+        let frames: usize = self.streams.values().map(|stream| stream.rows.len()).sum();
+        let observed: usize = self.observed.values().map(Vec::len).sum();
+        size_of_val(&self.packets[..])
+            + size_of_val(&self.rtt[..])
+            + size_of_val(&self.decisions[..])
+            + frames * size_of::<FrameRow>()
+            + observed * size_of::<(Time, f64)>()
     }
 
     pub(super) fn at_sender(&mut self, at: Time, event: &Event, rows: bool) {

@@ -94,6 +94,8 @@ fn known(value: f64) -> Option<f64> {
 pub struct StreamFrames {
     /// One row per frame.
     pub rows: Vec<FrameRow>,
+    /// The capture index of the first row: how many were [taken out](super::Collector::take_complete) before.
+    pub first: u32,
 }
 
 impl StreamFrames {
@@ -102,7 +104,7 @@ impl StreamFrames {
 
     /// The row of `frame`, made if it is new; `None` if its number makes no sense.
     pub(super) fn open(&mut self, frame: u32) -> Option<&mut FrameRow> {
-        let index = frame as usize;
+        let index = frame.checked_sub(self.first)? as usize;
         if index >= self.rows.len() + StreamFrames::LARGEST_GAP {
             return None;
         }
@@ -114,6 +116,20 @@ impl StreamFrames {
 
     /// The row of `frame`, if there is one.
     pub(super) fn get_mut(&mut self, frame: u32) -> Option<&mut FrameRow> {
-        self.rows.get_mut(frame as usize)
+        self.rows.get_mut(frame.checked_sub(self.first)? as usize)
+    }
+
+    /// The rows with their capture indices.
+    pub fn numbered(&self) -> impl Iterator<Item = (u32, &FrameRow)> + '_ {
+        (self.first..).zip(&self.rows)
+    }
+
+    /// Takes out the rows at the front of what was captured before `before`.
+    pub(super) fn take_until(&mut self, before: Time) -> StreamFrames {
+        let complete = |row: &FrameRow| row.captured.is_none_or(|at| at < before);
+        let count = self.rows.iter().position(|row| !complete(row)).unwrap_or(self.rows.len());
+        let taken = StreamFrames { rows: self.rows.drain(..count).collect(), first: self.first };
+        self.first += count as u32;
+        taken
     }
 }

@@ -76,9 +76,31 @@ pub struct LinkRecord {
     pub departures: Vec<Departure>,
     /// Packets dropped, in order.
     pub drops: Vec<Drop>,
+    /// Packets of cross traffic that came in successive spans of time; none where rows are whole.
+    pub folded: Option<(Span, Vec<u32>)>,
 }
 
 impl LinkRecord {
+    /// Takes out what happened before `before`.
+    pub(super) fn take_complete(&mut self, before: Time) -> LinkRecord {
+        let count = |times: &mut dyn Iterator<Item = Time>| times.take_while(|at| *at < before).count();
+        let arrivals = count(&mut self.arrivals.iter().map(|row| row.at));
+        let departures = count(&mut self.departures.iter().map(|row| row.at));
+        let drops = count(&mut self.drops.iter().map(|row| row.at));
+        LinkRecord {
+            totals: LinkTotals::default(),
+            arrivals: self.arrivals.drain(..arrivals).collect(),
+            departures: self.departures.drain(..departures).collect(),
+            drops: self.drops.drain(..drops).collect(),
+            folded: None,
+        }
+    }
+
+    /// Bytes of rows held.
+    pub(super) fn held(&self) -> usize {
+        size_of_val(&self.arrivals[..]) + size_of_val(&self.departures[..]) + size_of_val(&self.drops[..])
+    }
+
     pub(super) fn take(&mut self, at: Time, event: &Event, rows: bool) {
         match *event {
             Event::LinkEnqueued { flow, size, backlog, packets } => {

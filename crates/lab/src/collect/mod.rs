@@ -6,9 +6,10 @@
 //! receiver --PacketReceived, FrameDisplayed ...---->  FlowRecord (the sender's rows, completed)
 //! ```
 //!
-//! A packet is one row, completed as its fate becomes known. Memory grows with what the senders send (48 bytes a packet)
+//! A packet is one row, completed as its fate becomes known. Memory grows with what the senders send (some 120 bytes a packet)
 //! and never with what arrives from outside: an arrival that matches no row is counted and forgotten. With
-//! [`Keep::Totals`] only counters remain and memory is constant.
+//! [`Keep::Totals`] only counters remain and memory is constant; [`Collector::take_complete`] hands rows on during the run
+//! ([`crate::stream`]).
 
 mod flow;
 mod frames;
@@ -18,9 +19,9 @@ mod series;
 use std::collections::BTreeMap;
 
 use record::{Dropped, Event, NodeId, Recorder};
-use units::Time;
+use units::{Span, Time};
 
-pub use flow::{Decided, FlowRecord, FlowTotals, NO_FRAME, PacketRow, RttSample};
+pub use flow::{Decided, FlowRecord, FlowTotals, FoldedFlow, NO_FRAME, PacketRow, RttSample};
 pub use frames::{FrameRow, StreamFrames};
 pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
 
@@ -30,6 +31,8 @@ pub enum Keep {
     /// Every packet, frame and decision.
     #[default]
     Rows,
+    /// The same as long as they fit into some memory; after that, [what charts and figures need](crate::stream).
+    Bounded,
     /// Counters only.
     Totals,
 }
@@ -63,6 +66,8 @@ pub struct Collector {
     pub elsewhere: BTreeMap<Dropped, u64>,
     /// The latest event's time.
     pub end: Time,
+    /// Jain's index over windows; none where rows are whole.
+    pub folded_fairness: Option<Vec<(Time, f64)>>,
 }
 
 impl std::fmt::Debug for Role {
@@ -87,12 +92,30 @@ impl Collector {
         let flows = vec![FlowRecord::default(); layout.flows.len()];
         Collector { keep, roles, flows, ..Collector::default() }
     }
+
+    /// Takes out the rows that nothing changes any more: packets sent more than `patience` ago, frames captured more than twice as
+    /// long ago, and what was known when it happened. What comes later still is counted as unmatched. With no `patience`
+    /// all that is left is taken, for nothing comes any more.
+    pub fn take_complete(&mut self, patience: Option<Span>) -> Collector {
+        let before =
+            |factor| patience.map_or(Time::MAX, |patience| self.end.saturating_sub(patience * factor));
+        let (packets, frames) = (before(1), before(2));
+        // At the latest instant more may happen.
+        let link = self.link.take_complete(if patience.is_some() { self.end } else { Time::MAX });
+        let flows = self.flows.iter_mut().map(|flow| flow.take_complete(packets, frames)).collect();
+        Collector { flows, link, end: self.end, ..Collector::default() }
+    }
+
+    /// Bytes of rows held.
+    pub fn held(&self) -> usize {
+        self.link.held() + self.flows.iter().map(FlowRecord::held).sum::<usize>()
+    }
 }
 
 impl Recorder for Collector {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         self.end = self.end.max(at);
-        let rows = self.keep == Keep::Rows;
+        let rows = self.keep != Keep::Totals;
         match self.roles.get(&node) {
             Some(&Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
             Some(&Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
@@ -110,7 +133,7 @@ impl Recorder for Collector {
 mod tests {
     use super::*;
     use record::Real;
-    use units::{Rate, RelativeDelay, Span};
+    use units::{Rate, RelativeDelay};
 
     const SENDER: NodeId = NodeId(0);
     const RECEIVER: NodeId = NodeId(1);

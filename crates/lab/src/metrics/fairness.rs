@@ -29,13 +29,19 @@ pub struct Activity {
 pub fn jain_windows(flows: &[Activity], from: Time, to: Time, width: Span) -> Vec<(Time, f64)> {
     let bytes: Vec<Vec<f64>> =
         flows.iter().map(|f| slots(f.delivered.iter().copied(), from, to, width)).collect();
+    let on: Vec<(Time, Time)> = flows.iter().map(|flow| (flow.start, flow.stop)).collect();
+    jain_of_slots(&on, &bytes, from, width)
+}
+
+/// [`jain_windows`] of flows that are `on` from a start to a stop and got these `bytes` in each window of `width` after `from`.
+pub fn jain_of_slots(on: &[(Time, Time)], bytes: &[Vec<f64>], from: Time, width: Span) -> Vec<(Time, f64)> {
     let windows = bytes.first().map_or(0, Vec::len);
     (0..windows)
         .filter_map(|i| {
             let (begin, end) = (from + width * i as i64, from + width * (i as i64 + 1));
-            let on = |flow: &Activity| flow.start <= begin && flow.stop >= end;
+            let there = |on: &(Time, Time)| on.0 <= begin && on.1 >= end;
             let shares: Vec<f64> =
-                flows.iter().zip(&bytes).filter(|(flow, _)| on(flow)).map(|(_, b)| b[i]).collect();
+                on.iter().zip(bytes).filter(|(on, _)| there(on)).map(|(_, b)| b[i]).collect();
             if shares.len() < 2 { None } else { jain(&shares).map(|index| (end, index)) }
         })
         .collect()

@@ -26,6 +26,35 @@ pub fn latencies(frames: &[(Time, Option<Time>)], end: Time) -> Latencies {
     result
 }
 
+/// [`latencies`] of frames that come one by one.
+#[derive(Clone, Debug, Default)]
+pub struct LatencyOf {
+    /// Captures of frames that wait for the next displayed one.
+    waiting: Vec<Time>,
+}
+
+impl LatencyOf {
+    /// Takes the next frame in capture order and gives each latency that it settles to `found`, with the capture's time.
+    pub fn push(&mut self, captured: Time, displayed: Option<Time>, mut found: impl FnMut(Time, Span)) {
+        self.waiting.push(captured);
+        if let Some(displayed) = displayed {
+            self.waiting.drain(..).for_each(|captured| found(captured, displayed - captured));
+        }
+    }
+
+    /// How many frames wait for a later one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Gives what is left, measured to `end`; how many frames that were.
+    pub fn finish(&mut self, end: Time, mut found: impl FnMut(Time, Span)) -> usize {
+        let left = self.waiting.len();
+        self.waiting.drain(..).for_each(|captured| found(captured, end - captured));
+        left
+    }
+}
+
 /// Stalls: how often and how long the picture stood still.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stalls {
@@ -52,10 +81,53 @@ impl Stalls {
 /// Deviation: WebRTC takes `I` from the running average of the last 30 frames, which makes a slow sender's stalls
 /// invisible; here it is the source's own interval.
 pub fn stalls(displayed: &[Time], end: Time, interval: Span) -> Stalls {
-    let limit = (interval * 3).max(interval + Span::from_millis(150));
-    let next = displayed.iter().skip(1).copied().chain([end]);
-    let spans = displayed.iter().copied().zip(next).filter(|(from, to)| *to > *from && *to - *from > limit);
-    Stalls { spans: spans.collect() }
+    let mut finder = StallFinder::new(interval);
+    displayed.iter().for_each(|&at| finder.push(at));
+    finder.finish(end)
+}
+
+/// [`stalls`] of displays that come one by one.
+#[derive(Clone, Debug)]
+pub struct StallFinder {
+    limit: Span,
+    first: Option<Time>,
+    last: Option<Time>,
+    found: Stalls,
+}
+
+impl StallFinder {
+    /// Of frames that are `interval` apart.
+    pub fn new(interval: Span) -> StallFinder {
+        let limit = (interval * 3).max(interval + Span::from_millis(150));
+        StallFinder { limit, first: None, last: None, found: Stalls::default() }
+    }
+
+    /// The next display, not before the last one.
+    pub fn push(&mut self, at: Time) {
+        self.gap(at);
+        self.first.get_or_insert(at);
+        self.last = Some(at);
+    }
+
+    fn gap(&mut self, to: Time) {
+        if let Some(from) = self.last
+            && to > from
+            && to - from > self.limit
+        {
+            self.found.spans.push((from, to));
+        }
+    }
+
+    /// The first and the last display.
+    pub fn ends(&self) -> Option<(Time, Time)> {
+        self.first.zip(self.last)
+    }
+
+    /// All stalls of a run that ended at `end`.
+    pub fn finish(mut self, end: Time) -> Stalls {
+        self.gap(end);
+        self.found
+    }
 }
 
 #[cfg(test)]
@@ -87,6 +159,20 @@ mod tests {
         assert_eq!(found.of_frames, [50, 467, 434].map(Span::from_millis));
         assert_eq!(found.cut_off, 2);
         assert_eq!(latencies(&[], ms(500)), Latencies::default());
+    }
+
+    #[test]
+    fn one_by_one_gives_the_same() {
+        let ms = Time::from_millis;
+        let frames: Vec<(Time, Option<Time>)> = (0..40)
+            .map(|k| (ms(16 * k), (k % 7 < 4 && k < 36).then(|| ms(16 * k + 40 + k * k % 11))))
+            .collect();
+        let (mut one_by_one, mut found) = (LatencyOf::default(), Vec::new());
+        for &(captured, displayed) in &frames {
+            one_by_one.push(captured, displayed, |_, latency| found.push(latency));
+        }
+        let cut_off = one_by_one.finish(ms(2_000), |_, latency| found.push(latency));
+        assert_eq!(Latencies { of_frames: found, cut_off }, latencies(&frames, ms(2_000)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! runs: [`crate::summary`] feeds them what [`crate::collect`] kept.
 
 mod change;
+mod distribution;
 mod fairness;
 mod latency;
 mod percentile;
@@ -13,9 +14,12 @@ mod rates;
 mod simulated;
 
 pub use change::{convergence_time, spike_duration};
-pub use fairness::{Activity, jain, jain_windows};
-pub use latency::{Latencies, Stalls, latencies, stalls};
+pub use distribution::{Distribution, Variation};
+pub use fairness::{Activity, jain, jain_of_slots, jain_windows};
+pub use latency::{Latencies, LatencyOf, StallFinder, Stalls, latencies, stalls};
 pub use percentile::{Spread, nearest_rank, pantheon_percentile};
-pub use picture::{PSNR_CAP, dssim, psnr_all_planes, psnr_of_mse, psnr_summary, ssim_all_planes};
+pub use picture::{
+    PSNR_CAP, dssim, psnr_all_planes, psnr_of_counted, psnr_of_mse, psnr_summary, ssim_all_planes,
+};
 pub use rates::{coefficient_of_variation, slots, throughput, windowed_rate};
-pub use simulated::{PathPacket, SimulatedFrame, Slot, eq10, simulate};
+pub use simulated::{PathPacket, SimulatedFrame, Simulator, Slot, eq10, simulate};

@@ -12,9 +12,19 @@ pub fn psnr_of_mse(mse: f64) -> f64 {
 /// Mean PSNR of a clip as ffmpeg's summary line has it: the mean of the frames' *squared errors*, turned into dB. One bad
 /// frame weighs far more here than in a mean of dB values. `None` without frames.
 pub fn psnr_summary(frames_db: &[f64]) -> Option<f64> {
-    let mse = |db: &f64| 255.0 * 255.0 / 10f64.powf(db / 10.0);
-    let mean = frames_db.iter().map(mse).sum::<f64>() / frames_db.len() as f64;
-    (!frames_db.is_empty()).then(|| psnr_of_mse(mean))
+    psnr_mean(frames_db.iter().map(|&db| (db, 1)))
+}
+
+/// [`psnr_summary`] of values with how many frames have each.
+pub fn psnr_of_counted(frames_db: &[(f64, u64)]) -> Option<f64> {
+    psnr_mean(frames_db.iter().copied())
+}
+
+fn psnr_mean(frames_db: impl Iterator<Item = (f64, u64)> + Clone) -> Option<f64> {
+    let mse = |(db, count): (f64, u64)| 255.0 * 255.0 / 10f64.powf(db / 10.0) * count as f64;
+    let frames: u64 = frames_db.clone().map(|(_, count)| count).sum();
+    let mean = frames_db.map(mse).sum::<f64>() / frames as f64;
+    (frames > 0).then(|| psnr_of_mse(mean))
 }
 
 /// PSNR over all planes of a 4:2:0 picture from the planes' mean squared errors: planes weigh by their number of samples,

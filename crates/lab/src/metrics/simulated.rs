@@ -11,9 +11,9 @@
 //! So a frame gets the average of what is about to be sent, but never less than what its own slot would otherwise waste:
 //! every byte the controller sent is used.
 
-use units::{Span, Time};
+use std::collections::VecDeque;
 
-use super::slots;
+use units::{Span, Time};
 
 /// One slot of equation 10, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,44 +74,149 @@ pub fn simulate(
     interval: Span,
     n: usize,
 ) -> Vec<SimulatedFrame> {
-    let inside = || packets.iter().filter(|p| p.sent >= from && p.sent < to);
-    let frames = eq10(&slots(inside().map(|p| (p.sent, p.size)), from, to, interval), n);
-    let whole = (frames.len() + 1).saturating_sub(n.max(1));
-    let capture = |t: usize| from + interval * t as i64;
-    let arrivals = arrivals_of_last_bytes(inside(), &frames[..whole]);
-    (0..whole)
-        .filter_map(|t| {
-            let shown = if frames[t].frame > 0.0 {
-                arrivals[t]?
-            } else {
-                capture(t + frames[t..].iter().position(|s| s.frame > 0.0)?)
-            };
-            let bitrate = frames[t].frame * 8.0 / interval.as_secs_f64();
-            Some(SimulatedFrame { bitrate, delay: shown - capture(t) })
-        })
-        .collect()
+    let (mut simulator, mut frames) = (Simulator::new(from, to, interval, n), Vec::new());
+    packets.iter().for_each(|&packet| simulator.push(packet, |number, frame| frames.push((number, frame))));
+    simulator.finish(|number, frame| frames.push((number, frame)));
+    frames.sort_by_key(|(number, _)| *number);
+    frames.into_iter().map(|(_, frame)| frame).collect()
 }
 
-/// For each frame, when the packet that carries its last byte arrives; frames fill packets first in, first out.
-fn arrivals_of_last_bytes<'a>(
-    mut packets: impl Iterator<Item = &'a PathPacket>,
-    frames: &[Slot],
-) -> Vec<Option<Time>> {
-    // A ten-thousandth of a byte forgives the rounding of sums of fractions.
-    const SLACK: f64 = 1e-4;
-    let (mut carried, mut needed, mut arrived) = (0.0, 0.0, None);
-    frames
-        .iter()
-        .map(|slot| {
-            needed += slot.frame;
-            while carried + SLACK < needed || arrived.is_none() {
-                let packet = packets.next()?;
-                carried += f64::from(packet.size);
-                arrived = packet.arrived;
+/// [`simulate`] of packets that come one by one. A frame is given with its number as soon as it is known; an empty one comes after
+/// the next that is not empty.
+#[derive(Clone, Debug)]
+pub struct Simulator {
+    from: Time,
+    to: Time,
+    interval: Span,
+    n: usize,
+    /// Bytes sent in each slot from slot `cut` on.
+    slots: VecDeque<f64>,
+    /// The slot whose frame is cut next.
+    cut: usize,
+    pending: f64,
+    /// Empty frames that wait for one that is not.
+    empty: Vec<usize>,
+    /// Frames whose last byte has not been found, with their sizes.
+    carried_by: VecDeque<(usize, f64)>,
+    /// Packets that no frame has used up.
+    packets: VecDeque<PathPacket>,
+    carried: f64,
+    needed: f64,
+    arrived: Option<Time>,
+}
+
+impl Simulator {
+    /// Of what is sent from `from` to `to`.
+    pub fn new(from: Time, to: Time, interval: Span, n: usize) -> Simulator {
+        assert!(interval.is_positive(), "a slot has a width");
+        Simulator {
+            from,
+            to,
+            interval,
+            n: n.max(1),
+            slots: VecDeque::new(),
+            cut: 0,
+            pending: 0.0,
+            empty: Vec::new(),
+            carried_by: VecDeque::new(),
+            packets: VecDeque::new(),
+            carried: 0.0,
+            needed: 0.0,
+            arrived: None,
+        }
+    }
+
+    /// Takes the next packet in send order.
+    pub fn push(&mut self, packet: PathPacket, mut found: impl FnMut(usize, SimulatedFrame)) {
+        if packet.sent < self.from || packet.sent >= self.to {
+            return;
+        }
+        let slot = self.slot(packet.sent).max(self.cut);
+        // Slots before this one are complete.
+        self.cut_until((slot + 1).saturating_sub(self.n), slot, usize::MAX, &mut found);
+        self.grow(slot);
+        self.slots[slot - self.cut] += f64::from(packet.size);
+        self.packets.push_back(packet);
+    }
+
+    /// Says that nothing more comes.
+    pub fn finish(&mut self, mut found: impl FnMut(usize, SimulatedFrame)) {
+        if self.to <= self.from {
+            return;
+        }
+        let count = self.slot(self.to - Span::from_nanos(1)) + 1;
+        let whole = (count + 1).saturating_sub(self.n);
+        self.grow(count - 1);
+        self.cut_until(count, count, whole, &mut found);
+    }
+
+    fn slot(&self, at: Time) -> usize {
+        ((at - self.from).as_nanos() / self.interval.as_nanos()) as usize
+    }
+
+    fn grow(&mut self, slot: usize) {
+        if slot >= self.cut + self.slots.len() {
+            self.slots.resize(slot + 1 - self.cut, 0.0);
+        }
+    }
+
+    fn capture(&self, slot: usize) -> Time {
+        self.from + self.interval * slot as i64
+    }
+
+    /// Cuts the frames of slots before `until`. Slots before `known` are complete; frames from number `whole` on are under-stated.
+    fn cut_until(
+        &mut self,
+        until: usize,
+        known: usize,
+        whole: usize,
+        found: &mut impl FnMut(usize, SimulatedFrame),
+    ) {
+        if until <= self.cut {
+            return;
+        }
+        self.grow(known.max(until) - 1);
+        while self.cut < until {
+            let ahead: f64 = self.slots.iter().take(self.n).sum();
+            let sent = self.slots.pop_front().expect("the slots reach as far");
+            let frame = ((ahead - self.pending) / self.n as f64).max(sent - self.pending).max(0.0);
+            self.pending = (self.pending + frame - sent).max(0.0);
+            let number = self.cut;
+            self.cut += 1;
+            if frame > 0.0 {
+                for empty in std::mem::take(&mut self.empty) {
+                    let delay = self.capture(number) - self.capture(empty);
+                    found(empty, SimulatedFrame { bitrate: 0.0, delay });
+                }
             }
-            arrived
-        })
-        .collect()
+            if number < whole {
+                if frame <= 0.0 {
+                    self.empty.push(number);
+                }
+                self.carried_by.push_back((number, frame));
+            }
+        }
+        self.follow(found);
+    }
+
+    /// Finds the packets that carry the last bytes of frames; frames fill packets first in, first out.
+    fn follow(&mut self, found: &mut impl FnMut(usize, SimulatedFrame)) {
+        // A ten-thousandth of a byte forgives the rounding of sums of fractions.
+        const SLACK: f64 = 1e-4;
+        while let Some(&(number, frame)) = self.carried_by.front() {
+            while self.carried + SLACK < self.needed + frame || self.arrived.is_none() {
+                let Some(packet) = self.packets.pop_front() else { return };
+                self.carried += f64::from(packet.size);
+                self.arrived = packet.arrived;
+            }
+            self.needed += frame;
+            self.carried_by.pop_front();
+            if let (true, Some(arrived)) = (frame > 0.0, self.arrived) {
+                let bitrate = frame * 8.0 / self.interval.as_secs_f64();
+                found(number, SimulatedFrame { bitrate, delay: arrived - self.capture(number) });
+            }
+        }
+    }
 }
 
 #[cfg(test)]

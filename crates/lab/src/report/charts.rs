@@ -1,6 +1,6 @@
 //! Which charts a report has, and the lines on them.
 
-use units::{Rate, Span, Time};
+use units::{Span, Time};
 
 use super::axis::{Axis, milliseconds};
 use super::chart::{Chart, Colour, Line, Stroke};
@@ -39,7 +39,12 @@ fn time_axis(run: &RunView<'_>) -> Axis {
 /// The width of the bins that charts over time use: fine enough to see a frame burst's effect in a short run, coarse
 /// enough to be read in a long one.
 pub(super) fn bin(run: &RunView<'_>) -> Span {
-    let wanted = run.scenario.duration.as_nanos() / 240;
+    bin_of(run.scenario.duration)
+}
+
+/// The same, of a run of this length.
+pub fn bin_of(duration: Span) -> Span {
+    let wanted = duration.as_nanos() / 240;
     let choices = [100, 200, 250, 500, 1_000, 2_000, 5_000, 10_000, 60_000].map(Span::from_millis);
     choices.into_iter().find(|c| c.as_nanos() >= wanted).unwrap_or(Span::from_secs(600))
 }
@@ -167,18 +172,16 @@ fn rates_of(subject: &Subject<'_>, named: bool) -> Chart {
     rates_chart(run, title, caption.into(), lines)
 }
 
-/// The controller's advice in Mbit/s; of a window-based controller, the window over the smoothed round trip.
-fn estimate<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (Time, f64)> + 'a {
+/// The controller's estimate over time ([`Decided::estimate`](crate::collect::Decided::estimate)).
+fn estimate<'a>(subject: &'a Subject<'_>) -> Box<dyn Iterator<Item = (Time, f64)> + 'a> {
+    if let Some(folded) = &subject.record.folded {
+        return Box::new(folded.estimate.iter().copied());
+    }
     let rtt = &subject.record.rtt;
-    subject.record.decisions.iter().filter_map(move |decided| {
-        if decided.media < Rate::MAX {
-            return Some((decided.at, decided.media.as_f64() / 1e6));
-        }
-        let latest = rtt.partition_point(|sample| sample.at <= decided.at).checked_sub(1)?;
-        let srtt = rtt[latest].smoothed.as_secs_f64();
-        (decided.window < u64::MAX && srtt > 0.0)
-            .then(|| (decided.at, decided.window as f64 * 8.0 / srtt / 1e6))
-    })
+    Box::new(subject.record.decisions.iter().filter_map(move |decided| {
+        let latest = rtt.partition_point(|sample| sample.at <= decided.at).checked_sub(1);
+        Some((decided.at, decided.estimate(latest.map(|latest| rtt[latest].smoothed))?))
+    }))
 }
 
 /// Frame delays in ms with their capture times; frames never shown count until the next shown one.
@@ -207,21 +210,38 @@ fn frame_delay(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
     time_chart(run, "Frame delay".into(), caption, "ms", delay_axis(&lines), lines)
 }
 
+/// Frame delays in ms, ascending, each with how many frames had it.
+fn counted_delays(subject: &Subject<'_>) -> Vec<(f64, u64)> {
+    if let Some(folded) = &subject.record.folded {
+        return folded.delays.clone();
+    }
+    let mut values: Vec<f64> = delays(subject).into_iter().map(|d| d.1).collect();
+    values.sort_by(f64::total_cmp);
+    values.into_iter().map(|value| (value, 1)).collect()
+}
+
 fn frame_delay_distribution(subjects: &[&Subject<'_>]) -> Chart {
-    let sorted = |s: &Subject<'_>| {
-        let mut values: Vec<f64> = delays(s).into_iter().map(|d| d.1).collect();
-        values.sort_by(f64::total_cmp);
-        values
+    let of_subjects: Vec<Vec<(f64, u64)>> = subjects.iter().map(|s| counted_delays(s)).collect();
+    let count = |values: &[(f64, u64)]| values.iter().map(|value| value.1).sum::<u64>();
+    let median = |values: &Vec<(f64, u64)>| {
+        let half = count(values).div_ceil(2);
+        let mut below = 0;
+        let mut reached = values.iter().skip_while(|value| {
+            below += value.1;
+            below < half
+        });
+        reached.next().map_or(f64::MAX, |value| value.0)
     };
-    let of_subjects: Vec<Vec<f64>> = subjects.iter().map(|s| sorted(s)).collect();
-    let median = |values: &Vec<f64>| nearest_rank(values, 50.0).unwrap_or(f64::MAX);
     let typical = of_subjects.iter().map(median).fold(f64::MAX, f64::min);
-    let highest = of_subjects.iter().filter_map(|v| v.last().copied()).fold(0.0, f64::max);
+    let highest = of_subjects.iter().filter_map(|v| v.last()).map(|v| v.0).fold(0.0, f64::max);
     let x = Axis::for_delays(typical, highest);
-    let line = |(s, values): (&&Subject<'_>, Vec<f64>)| {
-        let share = |i: usize| 100.0 * (i + 1) as f64 / values.len() as f64;
-        let start = values.first().map(|&v| (v, 0.0));
-        let points = values.iter().enumerate().map(|(i, &v)| (v, share(i)));
+    let line = |(s, values): (&&Subject<'_>, Vec<(f64, u64)>)| {
+        let (all, mut below) = (count(&values) as f64, 0);
+        let start = values.first().map(|&(v, _)| (v, 0.0));
+        let points = values.iter().map(|&(v, count)| {
+            below += count;
+            (v, 100.0 * below as f64 / all)
+        });
         Line::new(&s.label, s.colour, start.into_iter().chain(points).collect())
     };
     Chart {
@@ -258,7 +278,9 @@ fn queue(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> Chart {
 fn fairness(data: &ReportData<'_>) -> Chart {
     let window = Span::from_millis(500);
     let line = |(i, run): (usize, &RunView<'_>)| {
-        let points = jain_windows(&activities(run.record, run.scenario), Time::ZERO, duration(run), window);
+        let points = run.record.folded_fairness.clone().unwrap_or_else(|| {
+            jain_windows(&activities(run.record, run.scenario), Time::ZERO, duration(run), window)
+        });
         let colour = if data.runs.len() > 1 { Colour::Palette(i) } else { Colour::Ink };
         let points =
             points.into_iter().map(|(at, index)| (at.as_secs_f64() - window.as_secs_f64() / 2.0, index));

@@ -29,8 +29,10 @@ pub use axis::{Axis, Spacing, milliseconds, percent, rate, short};
 pub use chart::{Chart, Colour, Line, Stroke};
 
 use chart::Colour::Palette;
+pub(crate) use charts::bin_of;
 pub use markup::escape;
 pub use picture::picture;
+pub(crate) use timeline::burst_width_of;
 
 /// A run as the report sees it.
 pub struct RunView<'a> {

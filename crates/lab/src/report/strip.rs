@@ -94,22 +94,31 @@ fn moments(subject: &Subject<'_>, axis: &Axis) -> Vec<Moment> {
         }
     };
     let end = Time::ZERO + subject.flow.stop.unwrap_or(subject.run.scenario.duration);
-    let displays = subject.record.displays();
-    if let (Some(&first), Some(&last)) = (displays.first(), displays.last()) {
+    let (shown, stalls) = match &subject.record.folded {
+        Some(folded) => (folded.shown, folded.stalls.clone()),
+        None => {
+            let displays = subject.record.displays();
+            (
+                displays.first().copied().zip(displays.last().copied()),
+                stalls(&displays, end, subject.interval),
+            )
+        }
+    };
+    if let Some((first, last)) = shown {
         paint(first, last, Moment::Smooth);
     }
     for (captured, frame) in subject.record.captured() {
         match frame.displayed {
             Some(at) if frame.late => paint(at, at, Moment::Uneven),
             // Where the frame should have been. What is under way at the end is not missing.
-            None if displays.last().is_some_and(|&last| captured < last) => {
+            None if shown.is_some_and(|(_, last)| captured < last) => {
                 let due = captured.saturating_add(subject.interval);
                 paint(captured, due.min(end), Moment::Uneven);
             }
             _ => {}
         }
     }
-    for (from, to) in stalls(&displays, end, subject.interval).spans {
+    for (from, to) in stalls.spans {
         paint(from, to, Moment::Stalled);
     }
     band

@@ -16,7 +16,7 @@ use units::{Rate, Span, Time};
 
 use super::axis::{Axis, short};
 use super::chart::{Chart, Colour, Line, Stroke, WIDTH};
-use super::charts::{bin, capacity, rate_axis, rate_points, while_on};
+use super::charts::{bin_of, capacity, rate_axis, rate_points, while_on};
 use super::markup::escape;
 use super::picture::frame;
 use super::{RunView, Subject};
@@ -198,12 +198,15 @@ fn cross(run: &RunView<'_>) -> Chart {
     let accepted = link.arrivals.iter().map(|arrival| (arrival.at, arrival.flow));
     let dropped = link.drops.iter().map(|drop| (drop.at, drop.flow));
     let arrived = accepted.chain(dropped).filter(|(_, flow)| *flow >= first);
-    let mut bins = vec![0u32; (run.scenario.duration.as_nanos() / width.as_nanos()) as usize + 1];
-    let mut any = false;
-    for (at, _) in arrived {
-        bins[(at.as_nanos() as i64 / width.as_nanos()) as usize] += 1;
-        any = true;
-    }
+    let bins = link.folded.as_ref().map_or_else(
+        || {
+            let mut bins = vec![0u32; (run.scenario.duration.as_nanos() / width.as_nanos()) as usize + 1];
+            arrived.for_each(|(at, _)| bins[(at.as_nanos() as i64 / width.as_nanos()) as usize] += 1);
+            bins
+        },
+        |(_, bins)| bins.clone(),
+    );
+    let any = bins.iter().any(|&count| count > 0);
     let start = |index: usize| index as f64 * width.as_secs_f64();
     let points: Points =
         bins.iter().enumerate().map(|(index, &count)| (start(index), f64::from(count))).collect();
@@ -215,10 +218,15 @@ fn cross(run: &RunView<'_>) -> Chart {
 
 /// The width in which arrivals are counted: as fine as a picture shows, since bursts are what matters.
 fn burst_width(run: &RunView<'_>) -> Span {
+    burst_width_of(run.scenario.duration)
+}
+
+/// The same, of a run of this length.
+pub fn burst_width_of(duration: Span) -> Span {
     const COLUMNS: i64 = 500;
     let choices = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000].map(Span::from_millis);
-    let wanted = run.scenario.duration.as_nanos() / COLUMNS;
-    choices.into_iter().find(|choice| choice.as_nanos() >= wanted).unwrap_or_else(|| bin(run))
+    let wanted = duration.as_nanos() / COLUMNS;
+    choices.into_iter().find(|choice| choice.as_nanos() >= wanted).unwrap_or_else(|| bin_of(duration))
 }
 
 fn timeouts(record: &FlowRecord) -> Points {

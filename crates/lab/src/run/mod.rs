@@ -8,6 +8,7 @@ mod smoltcp;
 mod supply;
 mod tcp;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +17,15 @@ use record::{Fan, Hash, Shared};
 use units::{Span, Time};
 use wire::Media;
 
+use self::build::Built;
+
 use crate::collect::{Collector, Keep};
 use crate::files::WriteError;
 use crate::report::RunView;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::summary::{Context, Provenance, Summary, summarise};
-use crate::tables::Origin;
+use crate::stream::{Left, Limits, Recording, Settings};
+use crate::summary::{Context, Plan, Provenance, Summary};
+use crate::tables::{Origin, Tables};
 
 pub use build::{Endpoints, bottleneck, endpoints};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
@@ -50,12 +54,23 @@ pub struct RunOptions<'a> {
     pub progress: &'a (dyn Fn(f64) + Sync),
     /// Most runs at the same time.
     pub threads: usize,
+    /// When rows leave memory, if they are [`Keep::Bounded`].
+    pub limits: Limits,
+    /// For each scenario the folder into which rows that leave memory are written, until then beside their places.
+    pub tables: Option<&'a [PathBuf]>,
 }
 
 impl Default for RunOptions<'_> {
     /// Everything kept, no progress, one run at a time, commit unknown.
     fn default() -> Self {
-        RunOptions { commit: "unknown".to_owned(), keep: Keep::Rows, progress: &|_| {}, threads: 1 }
+        RunOptions {
+            commit: "unknown".to_owned(),
+            keep: Keep::Rows,
+            progress: &|_| {},
+            threads: 1,
+            limits: Limits::default(),
+            tables: None,
+        }
     }
 }
 
@@ -65,8 +80,10 @@ pub struct Outcome {
     pub scenario: Scenario,
     /// Its numbers.
     pub summary: Summary,
-    /// Its rows.
+    /// Its rows, or what is left of them where they took too much memory ([`Keep::Bounded`]).
     pub record: Collector,
+    /// Its tables.
+    pub tables: Tables,
     /// Each flow's time between frames.
     pub intervals: Vec<Span>,
     /// The bottleneck's rate.
@@ -89,15 +106,13 @@ impl Outcome {
     /// What tables say about where they come from.
     pub fn origin(&self) -> Origin {
         let summary = &self.summary;
-        let pairs = [
-            ("scenario", self.scenario.text.clone()),
-            ("scenario_name", summary.scenario.clone()),
-            ("seed", summary.seed.to_string()),
-            ("commit", summary.commit.clone()),
-            ("hash", summary.hash.clone()),
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ];
-        pairs.map(|(key, value)| (key.to_owned(), value)).to_vec()
+        let provenance = Provenance {
+            scenario: summary.scenario.clone(),
+            seed: summary.seed,
+            commit: summary.commit.clone(),
+            hash: summary.hash.clone(),
+        };
+        origin(&self.scenario, &provenance)
     }
 
     /// The flows' names, in order.
@@ -106,43 +121,79 @@ impl Outcome {
     }
 }
 
+fn origin(scenario: &Scenario, provenance: &Provenance) -> Origin {
+    let Provenance { scenario: name, seed, commit, hash } = provenance.clone();
+    let pairs = [
+        ("scenario", scenario.text.clone()),
+        ("scenario_name", name),
+        ("seed", seed.to_string()),
+        ("commit", commit),
+        ("hash", hash),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    pairs.map(|(key, value)| (key.to_owned(), value)).to_vec()
+}
+
 /// Steps of virtual time between two reports of progress.
 const STEPS: i64 = 200;
 
 /// Runs `scenario`. The same scenario and seed give the same hash whatever else runs.
 ///
 /// # Errors
-/// [`LabError::Scenario`] if something the scenario names can't be opened or built.
+/// [`LabError::Scenario`] if something the scenario names can't be opened or built, [`LabError::Write`] if rows that leave memory
+/// can't be written.
 pub fn run(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Outcome, LabError> {
+    run_watched(scenario, options, &mut |_| {})
+}
+
+/// The same, with a look at what is recorded after each step of virtual time.
+pub(crate) fn run_watched(
+    scenario: &Scenario,
+    options: &RunOptions<'_>,
+    look: &mut dyn FnMut(&Recording),
+) -> Result<Outcome, LabError> {
     let layout = build::layout(scenario);
-    let recorder = Arc::new(Mutex::new(Fan(Hash::default(), Collector::new(&layout, options.keep))));
+    let recorder = Arc::new(Mutex::new(Fan(Hash::default(), Recording::new(&layout, options.keep))));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared));
     let mut built = build::build(scenario, world, &Overlay::default())?;
+    let recording = || recorder.lock().expect("no recorder panics");
+    if options.keep == Keep::Bounded {
+        recording().1.bound(Settings {
+            scenario: scenario.clone(),
+            intervals: built.intervals.clone(),
+            header: Media::LEN as u32,
+            limits: options.limits,
+            tables: options.tables.and_then(<[_]>::first).cloned(),
+        });
+    }
     for step in 1..=STEPS {
         let share = step as f64 / STEPS as f64;
         let until = if step == STEPS { scenario.duration } else { scenario.duration.mul_f64(share) };
         built.world.run_until(Time::ZERO + until);
         (options.progress)(share);
+        look(&recording().1);
+        if let Some(trouble) = recording().1.trouble() {
+            return Err(trouble.into());
+        }
     }
     if let Some((index, what)) = built.originals.iter().find_map(|(i, o)| Some((i, o.trouble()?))) {
         return Err(scenario.error(format!("flow[{}].encoder.clip", index + 1), what).into());
     }
-    let Fan(hash, record) = std::mem::take(&mut *recorder.lock().expect("no recorder panics"));
+    let Fan(hash, record) = std::mem::take(&mut *recording());
     let context = Context {
-        scenario,
+        plan: Plan { scenario, intervals: &built.intervals, header: Media::LEN as u32 },
         provenance: Provenance {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             commit: options.commit.clone(),
             hash: hash.hex(),
         },
-        intervals: &built.intervals,
         rate: &built.rate,
-        header: Media::LEN as u32,
     };
-    let summary = summarise(&record, &context);
-    Ok(Outcome { scenario: scenario.clone(), summary, record, intervals: built.intervals, rate: built.rate })
+    let Left { summary, record, tables } = record.finish(&context, &origin(scenario, &context.provenance))?;
+    let Built { intervals, rate, .. } = built;
+    Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rate })
 }
 
 /// Runs several scenarios, at most `options.threads` at a time, and returns their outcomes in the same order.
@@ -165,7 +216,8 @@ pub fn run_all(scenarios: &[Scenario], options: &RunOptions<'_>) -> Result<Vec<O
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(scenario) = scenarios.get(index) else { break };
             let progress = |share| told(index, share);
-            let one = RunOptions { progress: &progress, commit: options.commit.clone(), ..*options };
+            let tables = options.tables.map(|folders| &folders[index..=index]);
+            let one = RunOptions { progress: &progress, commit: options.commit.clone(), tables, ..*options };
             *slots[index].lock().expect("nothing panics here") = Some(run(scenario, &one));
         }
     };

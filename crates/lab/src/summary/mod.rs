@@ -3,16 +3,19 @@
 //! `docs/json.md` documents every key. Times are in milliseconds (`_ms`) or seconds (`_s`), rates in bit/s (`_bps`); what a
 //! run cannot say is `null`.
 
+mod bottleneck;
+mod figures;
 mod flow;
 
 use netsim::RateProcess;
 use serde::Serialize;
 use units::{Bytes, Span, Time};
 
-use crate::collect::Collector;
-use crate::metrics::{Activity, Spread, jain_windows};
-use crate::scenario::Scenario;
+use crate::collect::{Collector, LinkTotals};
+use crate::metrics::{Activity, Spread, jain_of_slots};
+use crate::scenario::{Flow, Scenario};
 
+pub use figures::FlowFigures;
 pub use flow::{
     FlowSummary, FrameCounts, Mean5, PacketCounts, Percentiles, RatePercentiles, Simulated, StallSummary,
 };
@@ -82,21 +85,28 @@ pub struct JainSummary {
     pub p10: f64,
 }
 
-/// What a summary is made of besides the record.
-pub struct Context<'a> {
+/// What is known of a run before it begins.
+#[derive(Clone, Copy)]
+pub struct Plan<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
-    /// Where the run came from.
-    pub provenance: Provenance,
     /// Each flow's time between frames, in the scenario's order.
     pub intervals: &'a [Span],
-    /// The bottleneck's rate.
-    pub rate: &'a RateProcess,
     /// Bytes of a media packet's header.
     pub header: u32,
 }
 
-impl Context<'_> {
+/// What a summary is made of besides the record.
+pub struct Context<'a> {
+    /// What was run.
+    pub plan: Plan<'a>,
+    /// Where the run came from.
+    pub provenance: Provenance,
+    /// The bottleneck's rate.
+    pub rate: &'a RateProcess,
+}
+
+impl Plan<'_> {
     fn from(&self) -> Time {
         Time::ZERO + self.scenario.warmup
     }
@@ -104,60 +114,121 @@ impl Context<'_> {
     fn to(&self) -> Time {
         Time::ZERO + self.scenario.duration
     }
+
+    /// A flow's time from the warm-up on and as long as it was on.
+    fn view(&self, flow: &Flow) -> (Time, Time) {
+        let to = flow.stop.map_or(self.to(), |stop| self.to().min(Time::ZERO + stop));
+        (self.from().max(Time::ZERO + flow.start), to)
+    }
 }
 
-/// Summarises a run.
+/// Summarises a run whose rows were kept.
 pub fn summarise(run: &Collector, context: &Context<'_>) -> Summary {
-    let scenario = context.scenario;
-    let Provenance { scenario: name, seed, commit, hash } = context.provenance.clone();
-    Summary {
-        scenario: name,
-        seed,
-        commit,
-        hash,
-        duration_s: scenario.duration.as_secs_f64(),
-        warmup_s: scenario.warmup.as_secs_f64(),
-        link: link(run, context),
-        jain: fairness(run, context),
-        flows: (0..run.flows.len()).map(|index| flow::summarise(run, index, context)).collect(),
+    let mut figures = Figures::new(&context.plan, usize::MAX);
+    figures.take(run, true);
+    figures.summary(run, context)
+}
+
+/// A run's figures, made of its rows as they are complete.
+pub struct Figures {
+    flows: Vec<FlowFigures>,
+    link: bottleneck::LinkFigures,
+    /// When each flow was on.
+    on: Vec<(Time, Time)>,
+    from: Time,
+    end: Time,
+}
+
+impl Figures {
+    /// Of a run with this plan. Each distribution keeps up to `limit` values as they are; of more, it keeps how many fell into buckets
+    /// of 0.006 % width ([`Distribution`](crate::metrics::Distribution)).
+    pub fn new(plan: &Plan<'_>, limit: usize) -> Figures {
+        Figures {
+            flows: (0..plan.scenario.flows.len()).map(|index| FlowFigures::new(plan, index, limit)).collect(),
+            link: bottleneck::LinkFigures::new(plan, limit),
+            on: plan.scenario.flows.iter().map(|flow| on(plan.scenario, flow)).collect(),
+            from: plan.from(),
+            end: plan.to(),
+        }
+    }
+
+    /// Takes rows that are complete, which follow those taken before; `last` if no more come.
+    pub fn take(&mut self, rows: &Collector, last: bool) {
+        let end = last.then_some(self.end);
+        self.flows.iter_mut().zip(&rows.flows).for_each(|(flow, rows)| flow.take(rows, end));
+        self.link.take(&rows.link);
+    }
+
+    /// The flows' figures.
+    pub fn flows(&self) -> &[FlowFigures] {
+        &self.flows
+    }
+
+    /// Bytes of memory that grow with the length of the run.
+    pub fn held(&self) -> usize {
+        self.flows.iter().map(FlowFigures::held).sum::<usize>() + self.link.sojourn().held()
+    }
+
+    /// Jain's index over windows of 500 ms from the warm-up on, as `(end of window, index)`.
+    pub fn fairness(&self) -> Vec<(Time, f64)> {
+        let bytes: Vec<Vec<f64>> = self.flows.iter().map(|flow| flow.windows().to_vec()).collect();
+        jain_of_slots(&self.on, &bytes, self.from, JAIN_WINDOW)
+    }
+
+    /// The summary, once the last rows were taken. `run` has the totals.
+    pub fn summary(&self, run: &Collector, context: &Context<'_>) -> Summary {
+        let scenario = context.plan.scenario;
+        let Provenance { scenario: name, seed, commit, hash } = context.provenance.clone();
+        let flows = self.flows.iter().zip(&scenario.flows).zip(&run.flows).enumerate();
+        Summary {
+            scenario: name,
+            seed,
+            commit,
+            hash,
+            duration_s: scenario.duration.as_secs_f64(),
+            warmup_s: scenario.warmup.as_secs_f64(),
+            link: self.link_summary(&run.link.totals, context.rate),
+            jain: self.jain(),
+            flows: flows
+                .map(|(index, ((figures, flow), record))| {
+                    figures.summary(flow, &record.totals, self.link.share(index))
+                })
+                .collect(),
+        }
+    }
+
+    fn link_summary(&self, totals: &LinkTotals, rate: &RateProcess) -> LinkSummary {
+        let offered = rate.capacity(self.from, self.end).map(Bytes::get).filter(|&bytes| bytes > 0);
+        let arrived_bytes = totals.accepted_bytes + totals.dropped_bytes;
+        let dropped: u64 = totals.dropped.values().sum();
+        LinkSummary {
+            utilization: offered.zip(self.link.delivered()).map(|(offered, out)| out as f64 / offered as f64),
+            loss: totals.dropped_bytes as f64 / arrived_bytes.max(1) as f64,
+            queue_ms: self.link.sojourn().spread().map(Percentiles::from),
+            peak_packets: totals.most_packets,
+            packets: totals.accepted + dropped,
+            dropped,
+        }
+    }
+
+    fn jain(&self) -> Option<JainSummary> {
+        let spread = Spread::of(self.fairness().into_iter().map(|(_, index)| index))?;
+        Some(JainSummary { mean: spread.mean, p10: spread.p10 })
     }
 }
 
-fn link(run: &Collector, context: &Context<'_>) -> LinkSummary {
-    let (from, to) = (context.from(), context.to());
-    let departed = run.link.departures.iter().filter(|d| d.at >= from && d.at <= to);
-    let delivered: u64 = departed.clone().map(|d| u64::from(d.size)).sum();
-    let offered = context.rate.capacity(from, to).map(Bytes::get).filter(|&bytes| bytes > 0);
-    let totals = &run.link.totals;
-    let arrived_bytes = totals.accepted_bytes + totals.dropped_bytes;
-    let dropped: u64 = totals.dropped.values().sum();
-    LinkSummary {
-        utilization: offered
-            .filter(|_| !run.link.departures.is_empty())
-            .map(|offered| delivered as f64 / offered as f64),
-        loss: totals.dropped_bytes as f64 / arrived_bytes.max(1) as f64,
-        queue_ms: Spread::of(departed.map(|d| d.sojourn.as_millis_f64())).map(Percentiles::from),
-        peak_packets: totals.most_packets,
-        packets: totals.accepted + dropped,
-        dropped,
-    }
+fn on(scenario: &Scenario, flow: &Flow) -> (Time, Time) {
+    let stop = flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
+    (Time::ZERO + flow.start, Time::ZERO + stop)
 }
 
 /// When each flow was on, and what it delivered.
 pub fn activities(run: &Collector, scenario: &Scenario) -> Vec<Activity> {
     let flows = run.flows.iter().zip(&scenario.flows);
     flows
-        .map(|(record, flow)| Activity {
-            start: Time::ZERO + flow.start,
-            stop: Time::ZERO + flow.stop.unwrap_or(scenario.duration).min(scenario.duration),
-            delivered: record.deliveries(),
+        .map(|(record, flow)| {
+            let (start, stop) = on(scenario, flow);
+            Activity { start, stop, delivered: record.deliveries() }
         })
         .collect()
-}
-
-fn fairness(run: &Collector, context: &Context<'_>) -> Option<JainSummary> {
-    let flows = activities(run, context.scenario);
-    let windows = jain_windows(&flows, context.from(), context.to(), JAIN_WINDOW);
-    let spread = Spread::of(windows.into_iter().map(|(_, index)| index))?;
-    Some(JainSummary { mean: spread.mean, p10: spread.p10 })
 }

@@ -4,7 +4,8 @@ use units::{Rate, Span, Time};
 
 use super::parquet_file::{Column, Get};
 use crate::collect::{
-    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, NO_FRAME, PacketRow, RttSample,
+    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, LinkRecord, NO_FRAME, PacketRow,
+    RttSample,
 };
 
 /// A packet and the flow it belongs to.
@@ -22,7 +23,7 @@ pub struct FrameOfFlow<'a> {
     /// The stream.
     pub stream: u8,
     /// The capture index.
-    pub number: usize,
+    pub number: u32,
     /// The frame.
     pub frame: &'a FrameRow,
 }
@@ -40,6 +41,7 @@ pub struct LinkRow<'a> {
 }
 
 /// The three things that can happen at a link.
+#[derive(Clone, Copy)]
 pub enum LinkWhat {
     /// Accepted: backlog in bytes and packets.
     In(u32, u32),
@@ -109,7 +111,7 @@ pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
     vec![
         text("flow", "name of the flow", |r| Some(r.flow)),
         int("stream", "stream number", |r| Some(i64::from(r.stream))),
-        int("frame", "capture index", |r| Some(r.number as i64)),
+        int("frame", "capture index", |r| Some(i64::from(r.number))),
         int("captured_ns", "picture read", |r| ns(r.frame.captured)),
         int("encoded_ns", "coded frame ready", |r| ns(r.frame.encoded)),
         int("first_sent_ns", "first packet left", |r| ns(r.frame.first_sent)),
@@ -202,63 +204,96 @@ pub(super) fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOf
     let mut rows = Vec::new();
     for (flow, record) in of_flows(run, names) {
         for (&stream, frames) in &record.streams {
-            let numbered = frames.rows.iter().enumerate();
-            rows.extend(numbered.map(|(number, frame)| FrameOfFlow { flow, stream, number, frame }));
+            rows.extend(frames.numbered().map(|(number, frame)| FrameOfFlow { flow, stream, number, frame }));
         }
     }
     rows
 }
 
-/// The rows of `link.parquet`, in the order things happened.
-pub(super) fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
-    let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
-    let arrivals = run.link.arrivals.iter().map(|&Arrival { at, flow, size, backlog, packets }| LinkRow {
+/// What happened to a packet at the bottleneck, with the number of its flow.
+#[derive(Clone, Copy)]
+pub(super) struct LinkEvent {
+    at: Time,
+    flow: u16,
+    size: u32,
+    what: LinkWhat,
+}
+
+impl LinkEvent {
+    pub(super) fn named<'a>(&self, name: impl Fn(u16) -> &'a str) -> LinkRow<'a> {
+        LinkRow { at: self.at, flow: name(self.flow), what: self.what, size: self.size }
+    }
+}
+
+/// What happened at the bottleneck, in order.
+pub(super) fn link_events(link: &LinkRecord) -> Vec<LinkEvent> {
+    let arrivals = link.arrivals.iter().map(|&Arrival { at, flow, size, backlog, packets }| LinkEvent {
         at,
-        flow: name(flow),
+        flow,
         what: LinkWhat::In(backlog, packets),
         size,
     });
-    let departures = run.link.departures.iter().map(|&Departure { at, flow, size, sojourn }| LinkRow {
+    let departures = link.departures.iter().map(|&Departure { at, flow, size, sojourn }| LinkEvent {
         at,
-        flow: name(flow),
+        flow,
         what: LinkWhat::Out(sojourn),
         size,
     });
-    let drops = run.link.drops.iter().map(|&Drop { at, flow, size, cause }| LinkRow {
+    let drops = link.drops.iter().map(|&Drop { at, flow, size, cause }| LinkEvent {
         at,
-        flow: name(flow),
+        flow,
         what: LinkWhat::Drop(cause_name(cause)),
         size,
     });
-    let mut rows: Vec<LinkRow<'a>> = arrivals.chain(departures).chain(drops).collect();
-    rows.sort_by_key(|row| row.at);
-    rows
+    let mut events: Vec<LinkEvent> = arrivals.chain(departures).chain(drops).collect();
+    events.sort_by_key(|event| event.at);
+    events
+}
+
+/// The rows of `link.parquet`, in the order things happened.
+pub(super) fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
+    let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
+    link_events(&run.link).iter().map(|event| event.named(name)).collect()
 }
 
 /// The rows of `decisions.parquet`: per flow and quantity, in time order.
 pub(super) fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<DecisionRow<'a>> {
     let mut rows = Vec::new();
     for (flow, record) in of_flows(run, names) {
-        let mut add = |name: &'a str, values: &mut dyn Iterator<Item = (Time, f64)>| {
-            rows.extend(values.map(|(at, value)| DecisionRow { at, flow, name, value }));
-        };
-        add("window_bytes", &mut changes(&record.decisions, |d| limit(d.window)));
-        add("pacing_bps", &mut changes(&record.decisions, |d| bps(d.pacing)));
-        add("media_bps", &mut changes(&record.decisions, |d| bps(d.media)));
-        let rtt =
-            |get: fn(&RttSample) -> Span| record.rtt.iter().map(move |s| (s.at, get(s).as_millis_f64()));
-        add("rtt_ms", &mut rtt(|s| s.latest));
-        add("srtt_ms", &mut rtt(|s| s.smoothed));
-        for (name, values) in &record.observed {
-            add(name, &mut values.iter().copied());
-        }
+        decisions_of(record, &mut [None; 3], &mut |name, at, value| {
+            rows.push(DecisionRow { at, flow, name, value });
+        });
     }
     rows
 }
 
-fn changes(decided: &[Decided], get: fn(&Decided) -> f64) -> impl Iterator<Item = (Time, f64)> + '_ {
-    let mut last = None;
-    decided.iter().map(move |d| (d.at, get(d))).filter(move |&(_, value)| last.replace(value) != Some(value))
+/// Gives a flow's changed quantities to `row`. `last` is what its window, pacing and media rate were, and then are.
+pub(super) fn decisions_of(
+    record: &FlowRecord,
+    last: &mut [Option<f64>; 3],
+    row: &mut impl FnMut(&'static str, Time, f64),
+) {
+    let quantities: [(&str, fn(&Decided) -> f64); 3] = [
+        ("window_bytes", |d| limit(d.window)),
+        ("pacing_bps", |d| bps(d.pacing)),
+        ("media_bps", |d| bps(d.media)),
+    ];
+    for ((name, get), last) in quantities.into_iter().zip(last) {
+        for decided in &record.decisions {
+            let value = get(decided);
+            if last.replace(value) != Some(value) {
+                row(name, decided.at, value);
+            }
+        }
+    }
+    let quantities: [(&str, fn(&RttSample) -> Span); 2] =
+        [("rtt_ms", |s| s.latest), ("srtt_ms", |s| s.smoothed)];
+    for (name, get) in quantities {
+        record.rtt.iter().for_each(|sample| row(name, sample.at, get(sample).as_millis_f64()));
+    }
+    for (&name, values) in &record.observed {
+        values.iter().for_each(|&(at, value)| row(name, at, value));
+    }
 }
 
 fn limit(value: u64) -> f64 {
@@ -318,7 +353,7 @@ mod tests {
             ..FrameRow::default()
         };
         let mut flow = FlowRecord { packets: vec![packet, lost], ..FlowRecord::default() };
-        flow.streams.insert(0, StreamFrames { rows: vec![frame, FrameRow::default()] });
+        flow.streams.insert(0, StreamFrames { rows: vec![frame, FrameRow::default()], first: 0 });
         let decided = |ms, media| Decided {
             at: Time::from_millis(ms),
             window: u64::MAX,

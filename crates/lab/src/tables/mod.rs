@@ -6,6 +6,7 @@
 
 mod columns;
 mod parquet_file;
+mod parts;
 
 use std::path::Path;
 
@@ -17,9 +18,20 @@ pub use columns::{
     packet_columns,
 };
 pub use parquet_file::{Column, Get, TableWriter, write_table};
+pub use parts::TableFiles;
 
 /// What a table says about the run it came from: pairs of key and value.
 pub type Origin = Vec<(String, String)>;
+
+/// Where a finished run's tables are.
+pub enum Tables {
+    /// Nowhere yet: its record has every row.
+    OfRecord,
+    /// In files beside their places, for the record has not.
+    Files(TableFiles),
+    /// There are none.
+    None,
+}
 
 /// Writes the four tables of a run into `folder`, which must exist. `names` are the flows' names, in order.
 ///

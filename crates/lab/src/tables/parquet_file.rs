@@ -62,7 +62,7 @@ pub fn write_table<R>(
 /// Writes a table whose rows come bit by bit.
 pub struct TableWriter<'c, R, W: Write + Send> {
     columns: &'c [Column<R>],
-    writer: SerializedFileWriter<W>,
+    groups: Groups<W>,
 }
 
 impl<'c, R, W: Write + Send> TableWriter<'c, R, W> {
@@ -71,17 +71,7 @@ impl<'c, R, W: Write + Send> TableWriter<'c, R, W> {
     /// # Errors
     /// What the file system says.
     pub fn new(out: W, columns: &'c [Column<R>], origin: &Origin) -> io::Result<TableWriter<'c, R, W>> {
-        let pairs = origin.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-        let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_created_by("framewire".to_owned())
-            .set_key_value_metadata(Some(pairs.chain(about).collect()))
-            .build();
-        let schema = schema(columns).map_err(io::Error::other)?;
-        let writer =
-            SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)?;
-        Ok(TableWriter { columns, writer })
+        Ok(TableWriter { columns, groups: Groups::new(out, columns, origin)? })
     }
 
     /// Writes some rows, as a row group of their own.
@@ -89,17 +79,7 @@ impl<'c, R, W: Write + Send> TableWriter<'c, R, W> {
     /// # Errors
     /// What the file system says.
     pub fn append(&mut self, rows: &[R]) -> io::Result<()> {
-        self.append_group(rows).map_err(io::Error::other)
-    }
-
-    fn append_group(&mut self, rows: &[R]) -> Result<(), ParquetError> {
-        let mut group = self.writer.next_row_group()?;
-        for column in self.columns {
-            let mut out = group.next_column()?.expect("the schema has as many columns");
-            write_column(&mut out, rows, column)?;
-            out.close()?;
-        }
-        group.close().map(drop)
+        self.groups.append(rows, self.columns)
     }
 
     /// Writes what makes a table of the rows.
@@ -107,8 +87,52 @@ impl<'c, R, W: Write + Send> TableWriter<'c, R, W> {
     /// # Errors
     /// What the file system says.
     pub fn finish(self) -> io::Result<()> {
-        self.writer.close().map(drop).map_err(io::Error::other)
+        self.groups.finish(&Origin::new()).map(drop)
     }
+}
+
+/// A table of which only the file is held: rows and columns are lent to it group by group.
+pub(super) struct Groups<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+}
+
+impl<W: Write + Send> Groups<W> {
+    pub fn new<R>(out: W, columns: &[Column<R>], origin: &Origin) -> io::Result<Groups<W>> {
+        let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by("framewire".to_owned())
+            .set_key_value_metadata(Some(pairs(origin).chain(about).collect()))
+            .build();
+        let schema = schema(columns).map_err(io::Error::other)?;
+        let writer =
+            SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)?;
+        Ok(Groups { writer })
+    }
+
+    pub fn append<R>(&mut self, rows: &[R], columns: &[Column<R>]) -> io::Result<()> {
+        self.append_group(rows, columns).map_err(io::Error::other)
+    }
+
+    fn append_group<R>(&mut self, rows: &[R], columns: &[Column<R>]) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for column in columns {
+            let mut out = group.next_column()?.expect("the schema has as many columns");
+            write_column(&mut out, rows, column)?;
+            out.close()?;
+        }
+        group.close().map(drop)
+    }
+
+    /// Writes what makes a table of the rows, with more `origin` in its metadata.
+    pub fn finish(mut self, origin: &Origin) -> io::Result<W> {
+        pairs(origin).for_each(|pair| self.writer.append_key_value_metadata(pair));
+        self.writer.into_inner().map_err(io::Error::other)
+    }
+}
+
+fn pairs(origin: &Origin) -> impl Iterator<Item = KeyValue> + '_ {
+    origin.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
 }
 
 fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr, ParquetError> {
