@@ -6,6 +6,7 @@ use record::{Dropped, Event};
 use units::{Rate, Span, Time};
 
 use super::frames::{FrameRow, StreamFrames};
+use super::take_front;
 use crate::metrics::Stalls;
 
 /// The frame number of packets that belong to no frame (padding, a backlogged flow).
@@ -187,10 +188,10 @@ impl FlowRecord {
         let decided = self.decisions.len().saturating_sub(more);
         FlowRecord {
             totals: FlowTotals::default(),
-            packets: self.packets.drain(..sent).collect(),
+            packets: take_front(&mut self.packets, sent),
             streams: self.streams.iter_mut().map(|(&id, stream)| (id, stream.take_until(frames))).collect(),
             rtt: std::mem::take(&mut self.rtt),
-            decisions: self.decisions.drain(..decided).collect(),
+            decisions: take_front(&mut self.decisions, decided),
             observed: std::mem::take(&mut self.observed),
             folded: None,
         }

@@ -3,6 +3,8 @@
 use record::Event;
 use units::{Rate, Span, Time};
 
+use super::take_front;
+
 /// One frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrameRow {
@@ -128,7 +130,7 @@ impl StreamFrames {
     pub(super) fn take_until(&mut self, before: Time) -> StreamFrames {
         let complete = |row: &FrameRow| row.captured.is_none_or(|at| at < before);
         let count = self.rows.iter().position(|row| !complete(row)).unwrap_or(self.rows.len());
-        let taken = StreamFrames { rows: self.rows.drain(..count).collect(), first: self.first };
+        let taken = StreamFrames { rows: take_front(&mut self.rows, count), first: self.first };
         self.first += count as u32;
         taken
     }

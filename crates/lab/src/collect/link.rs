@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use record::{Dropped, Event};
 use units::{Span, Time};
 
+use super::take_front;
+
 /// A packet the link accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrival {
@@ -89,9 +91,9 @@ impl LinkRecord {
         let drops = count(&mut self.drops.iter().map(|row| row.at));
         LinkRecord {
             totals: LinkTotals::default(),
-            arrivals: self.arrivals.drain(..arrivals).collect(),
-            departures: self.departures.drain(..departures).collect(),
-            drops: self.drops.drain(..drops).collect(),
+            arrivals: take_front(&mut self.arrivals, arrivals),
+            departures: take_front(&mut self.departures, departures),
+            drops: take_front(&mut self.drops, drops),
             folded: None,
         }
     }

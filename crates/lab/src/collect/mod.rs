@@ -57,7 +57,8 @@ enum Role {
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     keep: Keep,
-    roles: BTreeMap<NodeId, Role>,
+    /// By the number of the node: looked up for every event.
+    roles: Vec<Option<Role>>,
     /// One record per flow of the layout.
     pub flows: Vec<FlowRecord>,
     /// The shared link.
@@ -83,12 +84,14 @@ impl std::fmt::Debug for Role {
 impl Collector {
     /// A collector for a world of the given layout.
     pub fn new(layout: &Layout, keep: Keep) -> Collector {
-        let mut roles = BTreeMap::new();
-        for (flow, &(sender, receiver)) in layout.flows.iter().enumerate() {
-            roles.insert(sender, Role::Sender(flow));
-            roles.insert(receiver, Role::Receiver(flow));
-        }
-        roles.extend(layout.bottleneck.map(|node| (node, Role::Bottleneck)));
+        let ends = layout.flows.iter().enumerate();
+        let ends =
+            ends.flat_map(|(flow, ends)| [(ends.0, Role::Sender(flow)), (ends.1, Role::Receiver(flow))]);
+        let known: Vec<(NodeId, Role)> =
+            ends.chain(layout.bottleneck.map(|node| (node, Role::Bottleneck))).collect();
+        let most = known.iter().map(|(node, _)| usize::from(node.0) + 1).max();
+        let mut roles = vec![None; most.unwrap_or_default()];
+        known.into_iter().for_each(|(node, role)| roles[usize::from(node.0)] = Some(role));
         let flows = vec![FlowRecord::default(); layout.flows.len()];
         Collector { keep, roles, flows, ..Collector::default() }
     }
@@ -116,9 +119,9 @@ impl Recorder for Collector {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         self.end = self.end.max(at);
         let rows = self.keep != Keep::Totals;
-        match self.roles.get(&node) {
-            Some(&Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
-            Some(&Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
+        match self.roles.get(usize::from(node.0)).copied().flatten() {
+            Some(Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
+            Some(Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
             Some(Role::Bottleneck) => self.link.take(at, event, rows),
             None => {
                 if let Event::LinkDropped { cause, .. } = event {
@@ -127,6 +130,13 @@ impl Recorder for Collector {
             }
         }
     }
+}
+
+/// Takes the first `count` rows out, and gives the memory back that a third more than the others does not need.
+fn take_front<R>(rows: &mut Vec<R>, count: usize) -> Vec<R> {
+    let taken = rows.drain(..count).collect();
+    rows.shrink_to(rows.len() / 3 * 4);
+    taken
 }
 
 #[cfg(test)]

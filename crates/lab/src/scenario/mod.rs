@@ -13,6 +13,7 @@ mod error;
 pub mod patch;
 mod text;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -439,12 +440,12 @@ impl Scenario {
         let options: Options = Choice::of(Some(cc), None, None).controller.parse()?;
         cc::build(&options, &Setup::default())?;
         let mut changed = self.clone();
-        let others: Vec<String> = self.flows.iter().skip(1).map(|flow| flow.name.clone()).collect();
+        let mut names = Names::of(&self.flows[1.min(self.flows.len())..]);
         let Some(flow) = changed.flows.first_mut() else { return Ok(changed) };
         let named_after_cc = flow.name == controller_name(&flow.cc);
         cc.clone_into(&mut flow.cc);
         if named_after_cc {
-            flow.name = free_name(controller_name(cc), &others);
+            flow.name = names.free(controller_name(cc));
         }
         changed.text = with_first_cc(&self.text, &changed.flows);
         Ok(changed)
@@ -463,20 +464,36 @@ impl Scenario {
         if self.name.is_empty() {
             self.name = self.file.file_stem().map_or("scenario".into(), |s| s.to_string_lossy().into_owned());
         }
-        for i in 0..self.flows.len() {
-            if self.flows[i].name.is_empty() {
-                let taken: Vec<String> = self.flows.iter().map(|flow| flow.name.clone()).collect();
-                self.flows[i].name = free_name(controller_name(&self.flows[i].cc), &taken);
-            }
+        let mut names = Names::of(&self.flows);
+        for flow in self.flows.iter_mut().filter(|flow| flow.name.is_empty()) {
+            flow.name = names.free(controller_name(&flow.cc));
         }
     }
 }
 
-/// `stem`, or the first of `stem-2`, `stem-3`, ... that is not taken.
-fn free_name(stem: &str, taken: &[String]) -> String {
-    let numbered = (2..).map(|n| format!("{stem}-{n}"));
-    let mut names = std::iter::once(stem.to_owned()).chain(numbered);
-    names.find(|name| !taken.contains(name)).unwrap_or_default()
+/// The names of flows.
+struct Names {
+    taken: BTreeSet<String>,
+    /// Of each stem, the number to try next: all below are taken.
+    next: BTreeMap<String, u32>,
+}
+
+impl Names {
+    fn of(flows: &[Flow]) -> Names {
+        Names { taken: flows.iter().map(|flow| flow.name.clone()).collect(), next: BTreeMap::new() }
+    }
+
+    /// Takes `stem`, or the first of `stem-2`, `stem-3`, ... that is not taken.
+    fn free(&mut self, stem: &str) -> String {
+        let next = self.next.entry(stem.to_owned()).or_insert(1);
+        loop {
+            let name = if *next == 1 { stem.to_owned() } else { format!("{stem}-{next}") };
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
 }
 
 /// The scenario text with the first flow's controller set, and every flow's name: names not given follow controllers.

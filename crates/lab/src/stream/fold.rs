@@ -18,8 +18,9 @@ use crate::report::{bin_of, burst_width_of};
 use crate::scenario::Scenario;
 use crate::summary::Figures;
 
-/// Parts of a bin where there are few flows: with 60 to 240 bins, more columns than a chart is wide.
-const PARTS: i64 = 24;
+/// Columns of a bin for up to so many sources of traffic: with 60 to 240 bins, more columns than a chart is wide where there are few. Every
+/// width of a bin is a multiple of each.
+const COLUMNS: [(usize, i64); 3] = [(4, 25), (50, 5), (usize::MAX, 1)];
 
 /// The most that a row's size says.
 const MOST: u64 = u32::MAX as u64;
@@ -48,8 +49,9 @@ impl Columns {
 
 impl Fold {
     pub(super) fn new(scenario: &Scenario) -> Fold {
-        let crowd = (scenario.flows.len() + scenario.cross.len()) as i64;
-        let width = (bin_of(scenario.duration) / (PARTS / crowd).max(1)).max(Span::from_nanos(1));
+        let crowd = scenario.flows.len() + scenario.cross.len();
+        let (_, columns) = COLUMNS.into_iter().find(|(most, _)| crowd <= *most).expect("the last is for any");
+        let width = bin_of(scenario.duration) / columns;
         let ends = scenario.flows.iter().map(|flow| flow.stop.unwrap_or(scenario.duration));
         Fold {
             columns: Columns { width },

@@ -8,7 +8,7 @@ use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
@@ -98,8 +98,25 @@ pub(super) struct Groups<W: Write + Send> {
 
 impl<W: Write + Send> Groups<W> {
     pub fn new<R>(out: W, columns: &[Column<R>], origin: &Origin) -> io::Result<Groups<W>> {
-        let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
+        Groups::with(out, columns, origin, WriterProperties::builder())
+    }
+
+    /// A table of so many groups that nothing is kept of the pages in them: their index stays in memory until the table is finished.
+    pub fn of_many<R>(out: W, columns: &[Column<R>]) -> io::Result<Groups<W>> {
         let properties = WriterProperties::builder()
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true);
+        Groups::with(out, columns, &Origin::new(), properties)
+    }
+
+    fn with<R>(
+        out: W,
+        columns: &[Column<R>],
+        origin: &Origin,
+        properties: WriterPropertiesBuilder,
+    ) -> io::Result<Groups<W>> {
+        let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
+        let properties = properties
             .set_compression(Compression::SNAPPY)
             .set_created_by("framewire".to_owned())
             .set_key_value_metadata(Some(pairs(origin).chain(about).collect()))
