@@ -50,15 +50,15 @@ pub struct Layout {
 enum Role {
     Sender(usize),
     Receiver(usize),
-    Bottleneck,
 }
 
 /// A recorder that keeps what the metrics need.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     keep: Keep,
-    /// By the number of the node: looked up for every event.
-    roles: Vec<Option<Role>>,
+    /// Whose end a host is, by its number: looked up for every event.
+    hosts: Vec<Option<Role>>,
+    bottleneck: Option<NodeId>,
     /// One record per flow of the layout.
     pub flows: Vec<FlowRecord>,
     /// The shared link.
@@ -76,7 +76,6 @@ impl std::fmt::Debug for Role {
         match self {
             Role::Sender(flow) => write!(f, "sender of flow {flow}"),
             Role::Receiver(flow) => write!(f, "receiver of flow {flow}"),
-            Role::Bottleneck => write!(f, "bottleneck"),
         }
     }
 }
@@ -87,13 +86,14 @@ impl Collector {
         let ends = layout.flows.iter().enumerate();
         let ends =
             ends.flat_map(|(flow, ends)| [(ends.0, Role::Sender(flow)), (ends.1, Role::Receiver(flow))]);
-        let known: Vec<(NodeId, Role)> =
-            ends.chain(layout.bottleneck.map(|node| (node, Role::Bottleneck))).collect();
-        let most = known.iter().map(|(node, _)| usize::from(node.0) + 1).max();
-        let mut roles = vec![None; most.unwrap_or_default()];
-        known.into_iter().for_each(|(node, role)| roles[usize::from(node.0)] = Some(role));
+        let mut hosts = Vec::new();
+        for (node, role) in ends {
+            let number = usize::from(node.0);
+            hosts.resize(hosts.len().max(number + 1), None);
+            hosts[number] = Some(role);
+        }
         let flows = vec![FlowRecord::default(); layout.flows.len()];
-        Collector { keep, roles, flows, ..Collector::default() }
+        Collector { keep, hosts, bottleneck: layout.bottleneck, flows, ..Collector::default() }
     }
 
     /// Takes out the rows that nothing changes any more: packets sent more than `patience` ago, frames captured more than twice as
@@ -119,10 +119,10 @@ impl Recorder for Collector {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         self.end = self.end.max(at);
         let rows = self.keep != Keep::Totals;
-        match self.roles.get(usize::from(node.0)).copied().flatten() {
+        match self.hosts.get(usize::from(node.0)).copied().flatten() {
             Some(Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
             Some(Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
-            Some(Role::Bottleneck) => self.link.take(at, event, rows),
+            None if self.bottleneck == Some(node) => self.link.take(at, event, rows),
             None => {
                 if let Event::LinkDropped { cause, .. } = event {
                     *self.elsewhere.entry(*cause).or_default() += 1;

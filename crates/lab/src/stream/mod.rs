@@ -125,7 +125,10 @@ impl Recording {
             return;
         }
         let stream = self.stream.get_or_insert_with(|| Stream::new(settings));
-        stream.take(&self.collector.take_complete(Some(settings.patience())), false);
+        // Piece by piece, for what is taken out is held twice.
+        for factor in [4, 2, 1] {
+            stream.take(&self.collector.take_complete(Some(settings.patience() * factor)), false);
+        }
         self.next = settings.limits.rows.max(self.collector.held()) / 3 + self.collector.held();
     }
 
@@ -138,6 +141,8 @@ impl Recording {
             let summary = summarise(&self.collector, context);
             return Ok(Left { summary, record: self.collector, tables: Tables::OfRecord });
         };
+        let patience = self.settings.as_ref().map(Settings::patience);
+        stream.take(&self.collector.take_complete(patience), false);
         stream.take(&self.collector.take_complete(None), true);
         let summary = stream.figures.summary(&self.collector, context);
         stream.fold.finish(&stream.figures, &mut self.collector);
