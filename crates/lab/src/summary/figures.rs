@@ -1,4 +1,5 @@
-//! A flow's figures, made of its rows as these are complete: all at once where a run's rows are kept, part by part where they are not.
+//! A flow's figures, made of its rows as these are complete: all at once where a run's rows are kept, part by part
+//! where they are not.
 //!
 //! ```text
 //! packets (in send order) -> deliveries, loss, delays, equation 10 --.
@@ -145,11 +146,13 @@ impl FlowFigures {
         }
     }
 
-    /// Takes rows that are complete, which follow those taken before. `end` is when the run ended, if these are the last.
+    /// Takes rows that are complete, which follow those taken before. `end` is when the run ended, if these are the
+    /// last.
     pub(super) fn take(&mut self, rows: &FlowRecord, end: Option<Time>) {
         let delays = rows.one_way_delays().map(|(_, delay)| delay);
         self.loss.longest = delays.max().unwrap_or_default().max(self.loss.longest);
-        // What was sent within the longest one-way delay of the end may still be under way: it counts on neither side of the loss.
+        // What was sent within the longest one-way delay of the end may still be under way: it counts on neither
+        // side of the loss.
         let settled = end.map_or(Time::MAX, |end| end - self.loss.longest);
         rows.packets.iter().for_each(|row| self.packet(row, settled));
         let samples = rows.rtt.iter().filter(|sample| sample.at >= self.from);

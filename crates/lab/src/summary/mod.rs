@@ -1,7 +1,7 @@
 //! A run in numbers: what `--json` prints, what the table for people shows, what the report opens with.
 //!
-//! `docs/json.md` documents every key. Times are in milliseconds (`_ms`) or seconds (`_s`), rates in bit/s (`_bps`); what a
-//! run cannot say is `null`.
+//! `docs/json.md` documents every key. Times are in milliseconds (`_ms`) or seconds (`_s`), rates in bit/s
+//! (`_bps`); what a run cannot say is `null`.
 
 mod bottleneck;
 mod figures;
@@ -140,8 +140,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of a run with this plan. Each distribution keeps up to `limit` values as they are; of more, it keeps how many fell into buckets
-    /// of 0.006 % width ([`Distribution`](crate::metrics::Distribution)).
+    /// Of a run with this plan. Each distribution keeps up to `limit` values as they are; of more, it keeps how
+    /// many fell into buckets of 0.006 % width ([`Distribution`](crate::metrics::Distribution)).
     pub fn new(plan: &Plan<'_>, limit: usize) -> Figures {
         Figures {
             flows: (0..plan.scenario.flows.len()).map(|index| FlowFigures::new(plan, index, limit)).collect(),

@@ -12,14 +12,14 @@ use super::{Origin, decision_columns, frame_columns, link_columns, packet_column
 use crate::collect::{Collector, FrameRow, PacketRow};
 use crate::files::WriteError;
 
-/// Rows of a group: few enough to be held until they are written (5 MB), enough that what the end of a table says of its groups stays
-/// small (some 300 bytes for each column of each, 13 MB for a day of 20 Mbit/s).
+/// Rows of a group: few enough to be held until they are written (5 MB), enough that what the end of a table says
+/// of its groups stays small (some 300 bytes for each column of each, 13 MB for a day of 20 Mbit/s).
 const GROUP: usize = 1 << 16;
 /// The same of frames, whose rows are wide and come seldom.
 const FRAME_GROUP: usize = 1 << 13;
 
-/// The four tables of a run. They are written beside their places until [`place`](TableFiles::place) is called; without it nothing of them
-/// stays.
+/// The four tables of a run. They are written beside their places until [`place`](TableFiles::place) is called;
+/// without it nothing of them stays.
 pub struct TableFiles {
     folder: PathBuf,
     /// Whether the folder was made for the tables.
