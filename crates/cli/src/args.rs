@@ -127,7 +127,7 @@ pub struct Scenario {
     /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left out
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Leave out the Parquet tables, which are most of what is written: 4 GB for a day of 20 Mbit/s
+    /// Leave out the Parquet tables, which are most of what is written: 7 GB for a day of 20 Mbit/s
     #[arg(long)]
     pub no_tables: bool,
     #[command(flatten)]
