@@ -45,8 +45,8 @@ impl Default for Limits {
     }
 }
 
-/// Events between two looks at how much memory is held.
-const LOOK: u32 = 1 << 14;
+/// Events between two looks at how much memory is held, for a look at no flow and for each flow.
+const LOOK: (u32, u32) = (1 << 12, 64);
 
 /// What a run needs to hand rows on.
 pub(crate) struct Settings {
@@ -76,7 +76,8 @@ pub(crate) struct Recording {
     collector: Collector,
     settings: Option<Settings>,
     stream: Option<Stream>,
-    events: u32,
+    /// Events until the next look at how much memory is held.
+    unseen: u32,
     /// Bytes of rows at which the complete ones are taken out next: moving the others to the front should not
     /// happen often.
     next: usize,
@@ -159,9 +160,9 @@ impl Recording {
 impl Recorder for Recording {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         self.collector.record(at, node, event);
-        self.events += 1;
-        if self.events >= LOOK {
-            self.events = 0;
+        self.unseen = self.unseen.saturating_sub(1);
+        if self.unseen == 0 {
+            self.unseen = LOOK.0 + LOOK.1 * self.collector.flows.len() as u32;
             self.look();
         }
     }

@@ -13,7 +13,7 @@ use crate::run::{Outcome, RunOptions, run, run_watched};
 use crate::summary::Percentiles;
 
 /// Rows leave memory from the first seconds on.
-const SOON: Limits = Limits { rows: 60_000, values: usize::MAX, patience: Span::from_millis(1_500) };
+const SOON: Limits = Limits { rows: 30_000, values: usize::MAX, patience: Span::from_secs(2) };
 
 const LINK: &str = "seed = 5\nduration = \"8s\"\nwarmup = \"1s\"\n[link]\nrate = \"6mbit\"\ndelay = \"20ms\"\nqueue = \"droptail:80ms\"\n";
 
