@@ -39,9 +39,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 24 MiB of rows (a minute and a half of 20 Mbit/s), a million values, half a minute.
+    /// 20 MiB of rows (a minute of 20 Mbit/s), half a million values, half a minute.
     fn default() -> Limits {
-        Limits { rows: 24 << 20, values: 1 << 20, patience: Span::from_secs(30) }
+        Limits { rows: 20 << 20, values: 1 << 19, patience: Span::from_secs(30) }
     }
 }
 
