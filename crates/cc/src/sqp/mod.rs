@@ -93,7 +93,7 @@ const REMEMBERED: Span = Span::from_secs(60);
 const LOSSY_FRAMES: f64 = 16.0;
 /// A first packet's wait is averaged over this many frames: seconds, so that a fall of the rate is over before it counts.
 const WAIT_FRAMES: f64 = 128.0;
-/// What waits of first packets add to the window at most.
+/// What waits of first packets, and a frame that is larger than the estimate allows, add to the window at most, in seconds.
 const MOST_SLACK: f64 = 0.1;
 /// A frame is overdue when it has taken this many times what it takes at the estimate ...
 const OVERDUE: f64 = 1.5;
@@ -246,11 +246,11 @@ impl Sqp {
         }
         // Deviation: the paper has no window. A link that falls to a quarter keeps what is in flight for four times as long, so no more
         // is in flight than a round trip without our own queue, and a frame, hold; and what a key frame is larger by.
+        let larger = self.frames.excess(self.setup.mtu) as f64 * 8.0 / self.estimate;
         let held = self.least_rtt().unwrap_or(INITIAL_SRTT).as_secs_f64()
             + self.params.flight * self.interval()
-            + (self.params.slack * self.wait).min(MOST_SLACK);
-        ((self.estimate * held / 8.0) as u64 + self.frames.excess(self.setup.mtu))
-            .max(2 * u64::from(self.setup.mtu))
+            + (self.params.slack * self.wait + larger).min(MOST_SLACK);
+        ((self.estimate * held / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
     }
 
     fn srtt(&self) -> Span {
