@@ -281,7 +281,13 @@ impl<L: Learner> Controller for Pcc<L> {
         if self.silence_at().is_some_and(|at| at <= now) {
             self.silence.reacted(now);
             self.learner.silence();
-            self.new_plan();
+            // Before a round trip is known no interval begins: its packets' fate would be cleared away with it, and a rule that has handed
+            // out its trials waits for them without end.
+            if self.srtt.is_some() || self.learner.first_rtt().is_some() {
+                self.new_plan();
+            } else {
+                self.sending = self.learner.base();
+            }
         }
     }
 
@@ -337,6 +343,26 @@ mod tests {
         // An interval of 1.7 to 2.2 round trips of 40 ms.
         let ends = pcc.next_timer().unwrap() - Time::from_millis(101);
         assert!((Span::from_millis(68)..=Span::from_millis(88)).contains(&ends), "{ends:?}");
+    }
+
+    #[test]
+    fn a_round_trip_longer_than_the_first_timeout_starts_like_any_other() {
+        let mut pcc = allegro(allegro::PAPER, &Setup { mtu: 1000, ..Setup::default() });
+        for n in 0..1000 {
+            pcc.on_sent(&sent(n));
+            if pcc.next_timer().is_some_and(|at| at <= Time::from_millis(n)) {
+                pcc.on_timer(Time::from_millis(n));
+            }
+        }
+        let srtt = Span::from_secs(1);
+        let first = [acked(0, 1000)];
+        pcc.on_feedback(&Report {
+            now: Time::from_secs(1),
+            latest_rtt: Some(srtt),
+            srtt,
+            ..report(&first, &[])
+        });
+        assert!(!pcc.monitor.is_idle(), "no interval is sending, and none ever would");
     }
 
     #[test]

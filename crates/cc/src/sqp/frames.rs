@@ -38,6 +38,13 @@ pub struct FrameBurst {
     pub received: Option<(RemoteTime, RemoteTime)>,
 }
 
+impl FrameBurst {
+    /// Bits it has sent, or those of a frame as the estimate allowed if that is more.
+    pub fn bits(&self) -> f64 {
+        (self.bytes as f64 * 8.0).max(self.full)
+    }
+}
+
 /// The bursts in flight, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Frames {

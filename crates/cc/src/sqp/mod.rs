@@ -57,24 +57,14 @@ const OPTIONS: &[(&str, &str)] = &[
     ("jitter_share", "the same as a share of the frame interval, 0 to 0.5 (default 0; robust 0.0625)"),
     ("undershoot", "eq. 2: extrapolate frames smaller than the estimate, on or off (default on)"),
     ("exclude_first", "leave the first packet out of the sample's size, on or off (default off)"),
-    (
-        "excess",
-        "a sample exceeds what a burst of few packets showed by at most this share, 0 or more (default inf; robust 0.25)",
-    ),
+    ("excess", "most by which few packets overstate the rate, as a share (default inf; robust 0.25)"),
     ("scale_step", "scale delta by frame interval / 16.67 ms, on or off (default off; robust on)"),
-    (
-        "gain",
-        "delta is at most this share of the estimate per round trip, from 0.01 (default inf; robust 0.4)",
-    ),
-    ("memory", "share of a standing queue that the window does not forget, 0 to 1 (default 0; robust 0.03)"),
-    ("lone", "the same of a burst of n packets, times n^2, 0 to 1 (default 0; robust 1)"),
-    ("horizon", "t"),
-    ("loss", "of packets lost while a queue stands, each counts as so many, 1 to 8 (default 1; robust 3)"),
-    ("power", "0 to 1"),
-    ("pause", "t"),
-    ("late", "t"),
-    ("flight", "frame intervals in flight beyond the least round trip, from 0.5 (default inf; robust 1.5)"),
-    ("slack", "and so many times the mean wait of a frame's first packet, 0 to 32 (default 0; robust 6)"),
+    ("gain", "most that a round trip's steps are of the estimate, from 0.01 (default inf; robust 1.5)"),
+    ("memory", "share of a standing queue that the window does not forget, 0 to 1 (default 0; robust 0.02)"),
+    ("lone", "the same for a burst of one packet; of n, over n squared, 0 to 1 (default 0; robust 0.25)"),
+    ("loss", "of packets lost while a queue stands, each counts as so many, 1 to 8 (default 1; robust 4)"),
+    ("flight", "frame intervals in flight beyond the least round trip, from 0.5 (default inf; robust 1)"),
+    ("slack", "and so many times the mean wait of a frame's first packet, 0 to 32 (default 0; robust 3)"),
     ("overdue", "a frame not heard of bounds the estimate, on or off (default off; robust on)"),
 ];
 
@@ -96,15 +86,29 @@ const MIN_WINDOW: u64 = 64_000;
 /// The frame interval delta was tuned for (section 4.4, 60 frames/s).
 const REFERENCE_INTERVAL: f64 = 1.0 / 60.0;
 
+/// A standing queue is remembered for this long: longer than any window, and short enough that a clock that drifts by 100 ppm moves the
+/// memory by 6 ms.
+const REMEMBERED: Span = Span::from_secs(60);
+/// Loss is smoothed over this many frames.
+const LOSSY_FRAMES: f64 = 16.0;
+/// A first packet's wait is averaged over this many frames: seconds, so that a fall of the rate is over before it counts.
+const WAIT_FRAMES: f64 = 128.0;
+/// What waits of first packets, and a frame that is larger than the estimate allows, add to the window at most, in seconds.
+const MOST_SLACK: f64 = 0.1;
+/// A frame is overdue when it has taken this many times what it takes at the estimate ...
+const OVERDUE: f64 = 1.5;
+/// ... and this: radio links pause for so long while nothing is wrong with their rate.
+const PAUSE: Span = Span::from_millis(50);
+/// An overdue frame leaves this share of the estimate it was sent at; silence and samples do the rest.
+const OVERDUE_LEAVES: f64 = 0.25;
+/// How much lower than its bound an overdue frame puts the estimate, so that it is not overdue again at once.
+const BELOW: f64 = 0.95;
+
 /// Eq. 4: where the estimate goes from `estimate` on seeing `sample` (both in bit/s, T applied).
 pub fn update(estimate: f64, sample: f64, step: f64, reward: f64) -> f64 {
     estimate + step * (reward * (sample / estimate - 1.0) - (estimate / sample - 1.0))
 }
 
-/// A first packet's wait is averaged over this many frames.
-const WAIT_FRAMES: f64 = 128.0;
-/// Loss is smoothed over this many frames.
-const LOSSY_FRAMES: f64 = 16.0;
 /// The controller.
 #[derive(Debug)]
 pub struct Sqp {
@@ -118,10 +122,8 @@ pub struct Sqp {
     min_owd: MinOwd,
     /// The smallest one-way delay of the last minute.
     long_owd: OwdBase,
-    /// Round trip less one-way delay of the newest packet: what turns a delay into a round trip.
-    newest: Option<(Span, RelativeDelay)>,
-    /// Now, as far as has been heard.
-    now: Time,
+    /// When the newest packet heard of was sent, its round trip and its one-way delay: what turns a delay into a round trip.
+    newest: Option<(Time, Span, RelativeDelay)>,
     /// Mean wait of frames' first packets, in seconds.
     wait: f64,
     /// Share of frames' packets lost, smoothed over the last frames.
@@ -143,9 +145,8 @@ impl Sqp {
             srtt: None,
             frames: Frames::default(),
             min_owd: MinOwd::default(),
-            long_owd: OwdBase::new(params.horizon),
+            long_owd: OwdBase::new(REMEMBERED),
             newest: None,
-            now: Time::ZERO,
             wait: 0.0,
             lossy: 0.0,
             last_sample: 0.0,
@@ -183,11 +184,12 @@ impl Sqp {
             return step;
         }
         // Deviation: what an update causes is seen a round trip later, and until then each frame's update asks for the same again. The
-        // paper's 320 kbit/s are 2 % of its flows' 15 Mbit/s; at 1.5 Mbit/s and six frames a round trip the sum is more than the estimate.
+        // paper's 320 kbit/s are 2 % of its flows' 15 Mbit/s; at 300 kbit/s one step is the estimate. In proportion to the estimate
+        // throughout, equal shares would no longer be what flows move towards: above delta its square root counts.
         let rtt = self.rtt_above(self.long_owd.get()).unwrap_or(INITIAL_SRTT);
         let frames = (rtt.as_secs_f64() / self.interval()).max(1.0);
         let relative = self.estimate / self.params.step;
-        let relative = relative.min(relative.powf(self.params.power));
+        let relative = relative.min(relative.sqrt());
         step.min(self.params.gain * self.params.step * relative / frames)
     }
 
@@ -203,39 +205,33 @@ impl Sqp {
 
     /// The round trip at the one-way delay `least`.
     fn rtt_above(&self, least: Option<RelativeDelay>) -> Option<Span> {
-        let (rtt, delay) = self.newest?;
+        let (_, rtt, delay) = self.newest?;
         Some((rtt - (delay - least?)).max(Span::ZERO))
     }
 
     /// The round trip without what this flow's own bursts add: that of the window's minimum.
     fn least_rtt(&self) -> Option<Span> {
-        self.rtt_above(self.min_owd.since(self.now - self.window()).map(|least| least.delay))
+        let least = self.min_owd.since(self.newest?.0 - self.window());
+        self.rtt_above(least.map(|least| least.delay))
     }
 
-    /// How long a burst may take before it bounds the estimate, and the bits that count in it.
-    fn patience(&self, burst: &FrameBurst) -> (Span, f64) {
-        let bits = (burst.bytes as f64 * 8.0).max(burst.full);
-        (Span::from_secs_f64(self.params.late * bits / self.estimate) + self.params.pause, bits)
-    }
-
-    /// When the frame that is waited for becomes overdue.
-    fn overdue_at(&self) -> Option<Time> {
+    /// The frame that is overdue next, when it will be, and how long it may have taken by then.
+    fn overdue(&self) -> Option<(Time, &FrameBurst, Span)> {
         let burst = self.frames.awaited().filter(|_| self.params.overdue)?;
-        Some(burst.first_sent + self.least_rtt()? + self.patience(burst).0)
+        let leaves = (OVERDUE_LEAVES * burst.full / self.interval()).max(self.setup.min.as_f64());
+        let patience = Span::from_secs_f64(OVERDUE * burst.bits() / self.estimate);
+        let since = burst.first_sent + self.least_rtt()? + PAUSE;
+        (self.estimate > leaves).then_some((since + patience, burst, patience))
     }
 
     /// Deviation: the paper takes a sample when a frame has arrived. Where a link falls to a quarter of its rate that is four intervals
     /// later, and each frame sent until then joins the queue. A frame that has not arrived yet says already that the link carries no
     /// more than its bits over the time it has taken.
     fn hasten(&mut self, now: Time) {
-        if self.overdue_at().is_none_or(|at| now < at) {
-            return;
-        }
-        let Some((burst, least)) = self.frames.awaited().zip(self.least_rtt()) else { return };
-        let bits = self.patience(burst).1;
-        let taken = (now - burst.first_sent - least - self.params.pause).as_secs_f64();
-        // A twentieth lower than the bound, so that the timer moves on.
-        self.set_estimate(self.estimate.min(0.95 * self.params.late * bits / taken));
+        let Some((at, burst, patience)) = self.overdue().filter(|(at, ..)| now >= *at) else { return };
+        let bound = OVERDUE * burst.bits() / (patience + (now - at)).as_secs_f64();
+        let leaves = OVERDUE_LEAVES * burst.full / self.interval();
+        self.set_estimate((BELOW * bound).max(leaves).min(self.estimate));
     }
 
     fn silent_at(&self) -> Option<Time> {
@@ -249,12 +245,12 @@ impl Sqp {
             return window.max(MIN_WINDOW);
         }
         // Deviation: the paper has no window. A link that falls to a quarter keeps what is in flight for four times as long, so no more
-        // is in flight than a round trip without our own queue, and a frame, hold.
+        // is in flight than a round trip without our own queue, and a frame, hold; and what a key frame is larger by.
+        let larger = self.frames.excess(self.setup.mtu) as f64 * 8.0 / self.estimate;
         let held = self.least_rtt().unwrap_or(INITIAL_SRTT).as_secs_f64()
             + self.params.flight * self.interval()
-            + self.params.slack * self.wait;
-        ((self.estimate * held / 8.0) as u64 + self.frames.excess(self.setup.mtu))
-            .max(2 * u64::from(self.setup.mtu))
+            + (self.params.slack * self.wait + larger).min(MOST_SLACK);
+        ((self.estimate * held / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
     }
 
     fn srtt(&self) -> Span {
@@ -282,10 +278,9 @@ impl Controller for Sqp {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        self.now = report.now;
         for (acked, rtt) in packet_rtts(report) {
             self.smooth(rtt);
-            self.newest = acked.arrived_at.map(|at| (rtt, at.delay_since(acked.sent_at)));
+            self.newest = acked.arrived_at.map(|at| (acked.sent_at, rtt, at.delay_since(acked.sent_at)));
         }
         if !report.acked.is_empty() {
             self.heard_at = report.now;
@@ -308,7 +303,6 @@ impl Controller for Sqp {
     }
 
     fn on_timer(&mut self, now: Time) {
-        self.now = now;
         self.hasten(now);
         if self.silent_at().is_some_and(|at| now >= at) {
             self.heard_at = now;
@@ -320,7 +314,7 @@ impl Controller for Sqp {
     }
 
     fn next_timer(&self) -> Option<Time> {
-        let overdue = self.overdue_at().filter(|_| self.estimate > self.setup.min.as_f64());
+        let overdue = self.overdue().map(|(at, ..)| at);
         self.silent_at().into_iter().chain(overdue).min()
     }
 
@@ -397,14 +391,8 @@ mod tests {
     #[test]
     fn silence_halves_the_estimate_down_to_the_minimum() {
         let mut sqp = Sqp::new(Params::default(), &Setup::default());
-        let sent = Sent {
-            now: Time::ZERO,
-            packet: 0,
-            size: 1200,
-            frame: None,
-            in_flight: Bytes::new(1200),
-            app_limited: false,
-        };
+        let sent =
+            Sent { packet: 0, size: 1200, frame: None, in_flight: Bytes::new(1200), app_limited: false };
         assert_eq!(sqp.next_timer(), None);
         sqp.on_sent(&sent);
         for halvings in 1..=8 {
@@ -453,14 +441,16 @@ mod tests {
         hear(&mut sqp, Time::from_millis(0), 0, 4);
         send(&mut sqp, Time::from_millis(40), 1, 4);
         let (mut before, mut now) = (sqp.estimate, Time::ZERO);
-        for _ in 0..8 {
+        let sent_at = before;
+        while sqp.next_timer().unwrap() < Time::from_millis(500) {
             let at = sqp.next_timer().unwrap();
             assert!(at > now, "time goes on");
             now = at;
             sqp.on_timer(now);
-            assert!(sqp.estimate < before && sqp.estimate >= 300e3, "{} at {now:?}", sqp.estimate);
+            assert!(sqp.estimate < before, "{} at {now:?}", sqp.estimate);
             before = sqp.estimate;
         }
+        assert!((before / sent_at - 0.25).abs() < 0.01, "{before} of {sent_at}: silence does the rest");
         let mut patient = Sqp::new(Params::default(), &Setup::default());
         send(&mut patient, Time::from_millis(40), 1, 4);
         assert_eq!(patient.next_timer(), Some(Time::from_millis(540)), "the paper's waits for silence");

@@ -33,7 +33,7 @@ impl Base {
     /// How much of the standing queue counts as this burst's delay.
     ///
     /// A burst of few packets measures by its delay more than by its dispersion: with one packet there is nothing but delay, and a
-    /// queue forgotten is a queue that grows. Hence 1 / n^2, whatever `memory` is.
+    /// queue forgotten is a queue that grows. Hence more of it the fewer they are.
     fn remembered(&self, burst: &FrameBurst, params: &Params) -> Span {
         let packets = f64::from(burst.count.max(1));
         self.standing.mul_f64(params.memory.max(params.lone / (packets * packets)))
@@ -158,7 +158,7 @@ mod tests {
     fn few_packets_exceed_the_link_by_no_more_than_allowed() {
         let capped = Params { excess: 0.25, ..Params::default() };
         for (n, want) in [(2, 1.25), (3, 1.25), (4, 1.25), (6, 1.2), (20, 20.0 / 19.0)] {
-            let got = raw(n, 2.0, Span::ZERO, &capped) / 2e6;
+            let got = raw(n, 20.0, Span::ZERO, &capped) / 20e6;
             assert!((got - want).abs() < 1e-3, "{n} packets: {got}");
         }
     }

@@ -17,12 +17,12 @@ fn constant(kbps: u64) -> RateProcess {
 
 /// Video of `fps` frames a second that may go down to 30 kbit/s, in frames that vary by a fifth.
 fn video(cc: &'static str, fps: u64, mtu: usize) -> Flow {
-    let interval = Span::from_nanos((1_000_000_000 / fps) as i64);
+    let interval = Span::from_secs_f64(1.0 / fps as f64);
     Flow { mtu, interval, min: Rate::from_kbps(30), swing: 0.2, ..Flow::video(cc) }
 }
 
 fn run(link: LinkConfig, flows: Vec<Flow>, cross: Option<Rate>, seconds: u64) -> Path {
-    let back = LinkConfig::delay(link.delay);
+    let back = LinkConfig { delay: link.delay.clone(), ..LinkConfig::default() };
     let mut path = path::build(link, back, flows, true);
     if let Some(rate) = cross {
         let bottleneck = path.bottleneck;
