@@ -1,4 +1,5 @@
-//! What the viewer waits for: frame latency with undelivered frames, and stalls.
+//! What the viewer waits for: frame latency with undelivered frames, and stalls. This is where a stall is defined; tables, reports
+//! and fuzzing all count by [`stalls`].
 
 use units::{Span, Time};
 
@@ -26,10 +27,10 @@ pub fn latencies(frames: &[(Time, Option<Time>)], end: Time) -> Latencies {
     result
 }
 
-/// Stalls: how often and how long the picture stood still.
+/// The stalls of a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stalls {
-    /// Each stall: when the frozen picture appeared, and when the next one did.
+    /// Each stall: from the display of a frame until the display of the next.
     pub spans: Vec<(Time, Time)>,
 }
 
@@ -39,7 +40,7 @@ impl Stalls {
         self.spans.len()
     }
 
-    /// Total time a frozen picture stood.
+    /// Total time in stalls.
     pub fn total(&self) -> Span {
         self.spans.iter().fold(Span::ZERO, |sum, (from, to)| sum + (*to - *from))
     }
@@ -47,15 +48,21 @@ impl Stalls {
 
 /// A stall is a gap between displayed frames of more than `max(3 I, I + 150 ms)` with `I` the frame interval: WebRTC's
 /// definition of a freeze (W3C webrtc-stats, `freezeCount`). As there, the whole gap counts towards its length. A gap from
-/// the last displayed frame to `end` counts too; the wait for the first frame does not.
+/// the last displayed frame to `end` counts too; the wait for the first frame does not, unless none comes: then all the time
+/// from `start` to `end` is one stall.
+///
+/// `displayed` are all the flow's display times, in order; of each stall, what lies between `start` and `end` is returned.
 ///
 /// Deviation: WebRTC takes `I` from the running average of the last 30 frames, which makes a slow sender's stalls
 /// invisible; here it is the source's own interval.
-pub fn stalls(displayed: &[Time], end: Time, interval: Span) -> Stalls {
+pub fn stalls(displayed: &[Time], start: Time, end: Time, interval: Span) -> Stalls {
     let limit = (interval * 3).max(interval + Span::from_millis(150));
-    let next = displayed.iter().skip(1).copied().chain([end]);
-    let spans = displayed.iter().copied().zip(next).filter(|(from, to)| *to > *from && *to - *from > limit);
-    Stalls { spans: spans.collect() }
+    let shown = &displayed[..displayed.partition_point(|at| *at < end)];
+    let begins = if shown.is_empty() { &[start][..] } else { shown };
+    let next = begins.iter().skip(1).copied().chain([end]);
+    let gaps = begins.iter().copied().zip(next).filter(|(from, to)| *to > *from && *to - *from > limit);
+    let seen = gaps.filter(|(_, to)| *to > start).map(|(from, to)| (from.max(start), to));
+    Stalls { spans: seen.collect() }
 }
 
 #[cfg(test)]
@@ -95,9 +102,27 @@ mod tests {
         let ms = Time::from_millis;
         // The limit at 60 frames/s is 166.67 ms: 160 ms passes, 300 ms does not, and neither does the end.
         let displayed = [ms(0), ms(17), ms(177), ms(477), ms(494)];
-        let found = stalls(&displayed, ms(1_494), interval);
+        let found = stalls(&displayed, ms(0), ms(1_494), interval);
         assert_eq!(found.spans, [(ms(177), ms(477)), (ms(494), ms(1_494))]);
         assert_eq!((found.count(), found.total()), (2, Span::from_millis(1_300)));
-        assert_eq!(stalls(&[], ms(1_000), interval).count(), 0);
+    }
+
+    #[test]
+    fn a_stall_that_began_before_the_view_counts_from_there_on() {
+        let (ms, interval) = (Time::from_millis, Span::from_millis(20));
+        let found = stalls(&[ms(100), ms(900), ms(920)], ms(500), ms(1_000), interval);
+        assert_eq!(found.spans, [(ms(500), ms(900))]);
+        let found = stalls(&[ms(100)], ms(500), ms(1_000), interval);
+        assert_eq!(found.spans, [(ms(500), ms(1_000))]);
+    }
+
+    #[test]
+    fn a_picture_that_never_comes_is_one_stall() {
+        let (ms, interval) = (Time::from_millis, Span::from_millis(20));
+        assert_eq!(stalls(&[], ms(500), ms(1_000), interval).spans, [(ms(500), ms(1_000))]);
+        assert_eq!(stalls(&[ms(1_200)], ms(500), ms(1_000), interval).spans, [(ms(500), ms(1_000))]);
+        assert_eq!(stalls(&[], ms(900), ms(1_000), interval).count(), 0);
+        // One that comes late is waited for, not stalled for.
+        assert_eq!(stalls(&[ms(980)], ms(500), ms(1_000), interval).count(), 0);
     }
 }

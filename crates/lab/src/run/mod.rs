@@ -5,6 +5,7 @@ mod meter;
 mod pictures;
 mod quic;
 mod smoltcp;
+mod stills;
 mod supply;
 mod tcp;
 
@@ -23,8 +24,10 @@ use crate::scenario::{Scenario, ScenarioError};
 use crate::summary::{Context, Provenance, Summary, summarise};
 use crate::tables::Origin;
 
+pub(crate) use build::queue_of;
 pub use build::{Endpoints, bottleneck, endpoints};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
+pub use stills::{Moment, Still, Stills};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +74,8 @@ pub struct Outcome {
     pub intervals: Vec<Span>,
     /// The bottleneck's rate.
     pub rate: RateProcess,
+    /// A few pictures of each flow, where there were any.
+    pub stills: Vec<Option<Stills>>,
 }
 
 impl Outcome {
@@ -83,6 +88,7 @@ impl Outcome {
             scenario: &self.scenario,
             intervals: &self.intervals,
             rate: &self.rate,
+            stills: &self.stills,
         }
     }
 
@@ -142,7 +148,10 @@ pub fn run(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Outcome, Lab
         header: Media::LEN as u32,
     };
     let summary = summarise(&record, &context);
-    Ok(Outcome { scenario: scenario.clone(), summary, record, intervals: built.intervals, rate: built.rate })
+    let of_flow = |index| built.originals.iter().find(|(flow, _)| *flow == index);
+    let stills = (0..scenario.flows.len()).map(|index| of_flow(index)?.1.album().stills()).collect();
+    let (intervals, rate) = (built.intervals, built.rate);
+    Ok(Outcome { scenario: scenario.clone(), summary, record, intervals, rate, stills })
 }
 
 /// Runs several scenarios, at most `options.threads` at a time, and returns their outcomes in the same order.

@@ -11,7 +11,7 @@ use crate::metrics::{
     SimulatedFrame, Spread, coefficient_of_variation, latencies, nearest_rank, psnr_summary, simulate, slots,
     stalls, throughput,
 };
-use crate::scenario::{Flow, Supply};
+use crate::scenario::{EncoderKind, Flow, Supply};
 
 /// Slots the simulated encoder of equation 10 smooths over. The paper does not say; metrics.md settles on 4.
 const SMOOTHING: usize = 4;
@@ -95,17 +95,17 @@ pub struct PacketCounts {
     pub sent: u64,
     /// Received, each once.
     pub received: u64,
-    /// Never arrived; those under way at the end are not among them.
-    pub lost: u64,
-    /// Sent again.
-    pub retransmitted: u64,
-    /// Taken for lost by the sender although they had arrived.
-    pub spurious: u64,
+    /// Never arrived; those under way at the end are not among them. Unknown as [`FlowSummary::loss`] is.
+    pub lost: Option<u64>,
+    /// Sent again; QUIC's packets don't tell.
+    pub retransmitted: Option<u64>,
+    /// Taken for lost by the sender although they had arrived; neither quinn nor smoltcp says.
+    pub spurious: Option<u64>,
     /// Received a second time.
     pub duplicates: u64,
 }
 
-/// Stalls: gaps between displayed frames of more than `max(3 I, I + 150 ms)`.
+/// Stalls, as [`stalls`] defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StallSummary {
     /// How many.
@@ -136,34 +136,38 @@ pub struct FlowSummary {
     pub source: &'static str,
     /// Delivered wire bits over the time from the first delivery to the last.
     pub throughput_bps: f64,
-    /// Unique payload bits over the same time.
-    pub goodput_bps: f64,
+    /// Unique payload bits over the same time; unknown where no rows were kept.
+    pub goodput_bps: Option<f64>,
     /// Of the bytes that left the bottleneck while the flow was on, its share (cross traffic counts as others).
     pub share: Option<f64>,
-    /// Bytes sent that never arrived over bytes sent; those under way at the end count on neither side.
-    pub loss: f64,
+    /// Bytes sent that never arrived over bytes sent; those under way at the end count on neither side. Unknown where nothing
+    /// was sent, or no rows were kept.
+    pub loss: Option<f64>,
     /// One-way delay of packets, in true time.
     pub owd_ms: Option<Percentiles>,
     /// Round-trip samples of the sender.
     pub rtt_ms: Option<Percentiles>,
-    /// Capture to display; frames never displayed count until the next displayed one.
+    /// From the first frame's capture until a frame was first displayed, warm-up or not.
+    pub first_frame_ms: Option<f64>,
+    /// Capture to display; frames never displayed count until the next displayed one. Unknown where none ever was.
     pub frame_delay_ms: Option<Percentiles>,
     /// From the start of sending a frame until the sender knows that it arrived.
     pub frame_rtt_ms: Option<Percentiles>,
     /// Frames counted.
     pub frames: FrameCounts,
-    /// Frames displayed per second.
-    pub frame_rate: f64,
-    /// Media bitrate, frame by frame; skipped frames count as zero. Of a backlogged flow, the simulated one.
+    /// Frames displayed per second of video.
+    pub frame_rate: Option<f64>,
+    /// Bitrate of the coded video, frame by frame; skipped frames count as zero. Only of video.
     pub bitrate_bps: Option<RatePercentiles>,
     /// Luma PSNR of displayed frames.
     pub psnr_db: Option<Mean5>,
     /// SSIM (All) of displayed frames.
     pub ssim: Option<Mean5>,
-    /// `measured` on the displayed pictures, or the `encoder`'s word.
+    /// Where PSNR and SSIM come from: `measured` on the displayed pictures, an `encoder`'s word, or a `model` of an encoder,
+    /// which makes no pictures.
     pub quality: Option<&'static str>,
-    /// How often and how long the picture stood still.
-    pub stalls: StallSummary,
+    /// Stalls; only of video.
+    pub stalls: Option<StallSummary>,
     /// Variation (standard deviation over mean) of the wire bytes sent per frame, or per 16.67 ms of a backlogged flow.
     pub send_rate_cv: Option<f64>,
     /// Equation 10's view of the flow.
@@ -191,7 +195,6 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
         to: flow.stop.map_or(context.to(), |stop| context.to().min(Time::ZERO + stop)),
         interval: context.intervals.get(index).copied().unwrap_or(SIMULATED_INTERVAL),
     };
-    let simulated = view.simulated();
     let (frames, frame_delay_ms) = view.frames();
     let (loss, lost) = view.loss(context.to());
     let header = match flow.source {
@@ -200,8 +203,7 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
         Supply::Video | Supply::Backlog | Supply::Quic => context.header,
     };
     let (throughput_bps, goodput_bps) = view.rates(header);
-    let bitrate_bps =
-        if flow.source == Supply::Video { view.bitrate() } else { simulated.as_ref().map(|s| s.bitrate_bps) };
+    let video = flow.source == Supply::Video;
     let active = (view.to - view.from).as_secs_f64();
     FlowSummary {
         name: flow.name.clone(),
@@ -213,18 +215,19 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
         loss,
         owd_ms: milliseconds(view.packets().filter_map(|p| Some(p.arrived? - p.sent))),
         rtt_ms: milliseconds(record.rtt.iter().filter(|s| s.at >= view.from).map(|s| s.latest)),
+        first_frame_ms: view.first_frame(),
         frame_delay_ms,
         frame_rtt_ms: milliseconds(record.frame_rtts(view.from).into_iter()),
-        frame_rate: if active > 0.0 { frames.displayed as f64 / active } else { 0.0 },
+        frame_rate: (video && active > 0.0).then(|| frames.displayed as f64 / active),
         frames,
-        bitrate_bps,
+        bitrate_bps: if video { view.bitrate() } else { None },
         psnr_db: view.psnr(),
         ssim: view.ssim(),
-        quality: view.quality_source(),
+        quality: view.quality_source(flow),
         stalls: view.stalls(),
         send_rate_cv: view.send_rate_cv(flow),
-        simulated,
-        packets: PacketCounts { lost, ..packet_counts(record) },
+        simulated: view.simulated(),
+        packets: PacketCounts { lost: loss.map(|_| lost), ..packet_counts(record, flow) },
         feedback_bps: if active > 0.0 { record.totals.feedback_bytes as f64 * 8.0 / active } else { 0.0 },
     }
 }
@@ -243,14 +246,16 @@ fn milliseconds(spans: impl Iterator<Item = Span>) -> Option<Percentiles> {
     Spread::of(spans.map(Span::as_millis_f64)).map(Percentiles::from)
 }
 
-fn packet_counts(record: &FlowRecord) -> PacketCounts {
+/// All but the lost ones.
+fn packet_counts(record: &FlowRecord, flow: &Flow) -> PacketCounts {
     let totals = &record.totals;
+    let foreign = matches!(flow.source, Supply::Quic | Supply::Smoltcp);
     PacketCounts {
         sent: totals.sent,
         received: totals.received,
-        lost: 0,
-        retransmitted: totals.retransmitted,
-        spurious: totals.spurious,
+        lost: None,
+        retransmitted: (flow.source != Supply::Quic).then_some(totals.retransmitted),
+        spurious: (!foreign).then_some(totals.spurious),
         duplicates: totals.duplicates,
     }
 }
@@ -280,24 +285,26 @@ impl View<'_> {
     }
 
     /// Throughput and goodput. Where no rows were kept, throughput is over the flow's whole time and goodput unknown.
-    fn rates(&self, header: u32) -> (f64, f64) {
+    fn rates(&self, header: u32) -> (f64, Option<f64>) {
         let totals = &self.record.totals;
         if self.record.packets.is_empty() && totals.received > 0 {
             let bytes = totals.received_bytes + totals.received * u64::from(IP_UDP_OVERHEAD);
-            return (bytes as f64 * 8.0 / (self.to - self.from).as_secs_f64(), 0.0);
+            return (bytes as f64 * 8.0 / (self.to - self.from).as_secs_f64(), None);
         }
         let deliveries = self.record.deliveries();
         let deliveries = &deliveries[deliveries.partition_point(|d| d.0 < self.from)..];
         let wire = throughput(deliveries.iter().copied());
-        let (Some(first), Some(last)) = (deliveries.first(), deliveries.last()) else { return (0.0, 0.0) };
+        let (Some(first), Some(last)) = (deliveries.first(), deliveries.last()) else {
+            return (0.0, Some(0.0));
+        };
         let seconds = (last.0 - first.0).as_secs_f64();
         let payload = self.record.unique_payload(self.from, header) as f64 * 8.0;
-        (wire, if seconds > 0.0 { payload / seconds } else { 0.0 })
+        (wire, Some(if seconds > 0.0 { payload / seconds } else { 0.0 }))
     }
 
     /// Lost over sent bytes, and lost packets. What was sent within the longest one-way delay of the end may still be under
     /// way: it counts on neither side.
-    fn loss(&self, end: Time) -> (f64, u64) {
+    fn loss(&self, end: Time) -> (Option<f64>, u64) {
         let delays = self.record.one_way_delays().map(|(_, delay)| delay);
         let settled = end - delays.max().unwrap_or(Span::ZERO);
         let (mut sent, mut lost, mut count) = (0u64, 0u64, 0u64);
@@ -308,7 +315,7 @@ impl View<'_> {
                 (lost, count) = (lost + size, count + 1);
             }
         }
-        (lost as f64 / sent.max(1) as f64, count)
+        ((sent > 0).then(|| lost as f64 / sent as f64), count)
     }
 
     fn frames(&self) -> (FrameCounts, Option<Percentiles>) {
@@ -328,7 +335,14 @@ impl View<'_> {
         }
         let found = latencies(&times, self.to);
         counts.cut_off = found.cut_off;
-        (counts, milliseconds(found.of_frames.into_iter()))
+        // Without a displayed frame all that is known is how long the run went on.
+        let shown = if counts.displayed > 0 { found.of_frames } else { Vec::new() };
+        (counts, milliseconds(shown.into_iter()))
+    }
+
+    fn first_frame(&self) -> Option<f64> {
+        let (captured, _) = self.record.captured().next()?;
+        Some((*self.record.displays().first()? - captured).as_millis_f64())
     }
 
     fn bitrate(&self) -> Option<RatePercentiles> {
@@ -350,21 +364,22 @@ impl View<'_> {
         Some(Mean5 { mean: spread.mean, p5: spread.p5 })
     }
 
-    fn quality_source(&self) -> Option<&'static str> {
+    fn quality_source(&self, flow: &Flow) -> Option<&'static str> {
         let shown = || self.record.frames().iter().filter(|frame| frame.psnr().is_some());
         let measured = shown().any(|frame| frame.shown_quality.0.is_some());
-        shown().next().map(|_| if measured { "measured" } else { "encoder" })
+        let word = if flow.encoder.kind == EncoderKind::Model { "model" } else { "encoder" };
+        shown().next().map(|_| if measured { "measured" } else { word })
     }
 
-    fn stalls(&self) -> StallSummary {
-        let displays = self.record.displays();
-        let in_view = &displays[displays.partition_point(|at| *at < self.from)..];
-        let found = stalls(in_view, self.to, self.interval);
-        StallSummary {
+    /// Of a flow that captured frames.
+    fn stalls(&self) -> Option<StallSummary> {
+        let (first, _) = self.record.captured().next()?;
+        let found = stalls(&self.record.displays(), self.from.max(first), self.to, self.interval);
+        Some(StallSummary {
             count: found.count(),
             total_s: found.total().as_secs_f64(),
             longest_ms: found.spans.iter().map(|(a, b)| (*b - *a).as_millis_f64()).fold(0.0, f64::max),
-        }
+        })
     }
 
     fn send_rate_cv(&self, flow: &Flow) -> Option<f64> {

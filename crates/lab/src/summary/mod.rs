@@ -61,8 +61,8 @@ pub struct Summary {
 pub struct LinkSummary {
     /// Bits that left over bits offered.
     pub utilization: Option<f64>,
-    /// Bytes dropped over bytes that arrived.
-    pub loss: f64,
+    /// Bytes dropped over bytes that arrived, if any did.
+    pub loss: Option<f64>,
     /// Time in the link before propagation: waiting and serialisation.
     pub queue_ms: Option<Percentiles>,
     /// The most packets that stood in the queue.
@@ -135,7 +135,7 @@ fn link(run: &Collector, context: &Context<'_>) -> LinkSummary {
         utilization: offered
             .filter(|_| !run.link.departures.is_empty())
             .map(|offered| delivered as f64 / offered as f64),
-        loss: totals.dropped_bytes as f64 / arrived_bytes.max(1) as f64,
+        loss: (arrived_bytes > 0).then(|| totals.dropped_bytes as f64 / arrived_bytes as f64),
         queue_ms: Spread::of(departed.map(|d| d.sojourn.as_millis_f64())).map(Percentiles::from),
         peak_packets: totals.most_packets,
         packets: totals.accepted + dropped,
