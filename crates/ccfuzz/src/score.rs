@@ -52,7 +52,7 @@ pub enum Aim {
     Unfairness,
     /// Of video: the 90th percentile of the time from capture to display, in seconds.
     FrameDelay,
-    /// Of video: the share of the time in which the picture stood still.
+    /// Of video: the share of the time spent in stalls.
     StallTime,
     /// What `score.expression` of the scenario says.
     Expression,

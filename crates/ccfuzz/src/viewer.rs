@@ -1,8 +1,8 @@
-//! What the viewer of the flow under test saw: how late frames were shown, and how long the picture stood still.
+//! What the viewer of the flow under test saw: how late frames were shown, and its stalls.
 //!
 //! As in every summary ([`lab::metrics`]), with two differences. Windows in which cross traffic leaves next to nothing do not count, as they
-//! don't for throughput: what no controller can do is no finding. And a picture that never comes is one that stands still, from the
-//! flow's start on: else the worst network would be the best.
+//! don't for throughput: what no controller can do is no finding. And the wait for the first frame is a stall, from the flow's start
+//! on: else the worst network would be the best.
 
 use lab::metrics::{latencies, stalls};
 use lab::run::Metered;
@@ -36,16 +36,16 @@ pub fn frame_delays(metered: &Metered, life: Life) -> Vec<f64> {
     counted.map(|(_, delay)| delay.as_secs_f64()).collect()
 }
 
-/// From when to when the picture stood still, by WebRTC's definition of a freeze.
+/// The stalls, from when to when, as [`lab::metrics::stalls`] defines them.
 pub fn stills(metered: &Metered, life: Life) -> Vec<(Time, Time)> {
     let flow = &metered.flows[0];
     let mut shown: Vec<Time> = flow.frames.iter().filter_map(|frame| frame.1).collect();
     shown.push(life.start);
     shown.sort_unstable();
-    stalls(&shown, life.end, flow.interval).spans
+    stalls(&shown, life.start, life.end, flow.interval).spans
 }
 
-/// Share of the time that counts in which the picture stood still.
+/// Share of the time that counts that was spent in stalls.
 pub fn still_share(metered: &Metered, life: Life) -> f64 {
     let spans = stills(metered, life);
     let (mut still, mut all) = (0.0, 0.0);

@@ -17,6 +17,7 @@ mod ffmpeg;
 mod frame;
 #[cfg(feature = "codecs")]
 mod h264;
+mod jpeg;
 mod model;
 mod quality;
 #[cfg(feature = "codecs")]
@@ -43,6 +44,7 @@ pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};
 pub use frame::RawFrame;
 #[cfg(feature = "codecs")]
 pub use h264::{Complexity, H264Config, H264Decoder, H264Encoder};
+pub use jpeg::jpeg;
 pub use model::{Cap, EncoderModel, ModelConfig};
 pub use quality::{PSNR_CAP, psnr, quality};
 #[cfg(feature = "codecs")]

@@ -1,4 +1,5 @@
-//! What the viewer waits for: frame latency with undelivered frames, and stalls.
+//! What the viewer waits for: frame latency with undelivered frames, and stalls. This is where a stall is defined; tables, reports
+//! and fuzzing all count by [`stalls`].
 
 use units::{Span, Time};
 
@@ -55,10 +56,10 @@ impl LatencyOf {
     }
 }
 
-/// Stalls: how often and how long the picture stood still.
+/// The stalls of a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stalls {
-    /// Each stall: when the frozen picture appeared, and when the next one did.
+    /// Each stall: from the display of a frame until the display of the next.
     pub spans: Vec<(Time, Time)>,
 }
 
@@ -68,7 +69,7 @@ impl Stalls {
         self.spans.len()
     }
 
-    /// Total time a frozen picture stood.
+    /// Total time in stalls.
     pub fn total(&self) -> Span {
         self.spans.iter().fold(Span::ZERO, |sum, (from, to)| sum + (*to - *from))
     }
@@ -76,14 +77,17 @@ impl Stalls {
 
 /// A stall is a gap between displayed frames of more than `max(3 I, I + 150 ms)` with `I` the frame interval: WebRTC's
 /// definition of a freeze (W3C webrtc-stats, `freezeCount`). As there, the whole gap counts towards its length. A gap from
-/// the last displayed frame to `end` counts too; the wait for the first frame does not.
+/// the last displayed frame to `end` counts too; the wait for the first frame does not, unless none comes: then all the time
+/// from `start` to `end` is one stall.
+///
+/// `displayed` are all the flow's display times, in order; of each stall, what lies between `start` and `end` is returned.
 ///
 /// Deviation: WebRTC takes `I` from the running average of the last 30 frames, which makes a slow sender's stalls
 /// invisible; here it is the source's own interval.
-pub fn stalls(displayed: &[Time], end: Time, interval: Span) -> Stalls {
+pub fn stalls(displayed: &[Time], start: Time, end: Time, interval: Span) -> Stalls {
     let mut finder = StallFinder::new(interval);
     displayed.iter().for_each(|&at| finder.push(at));
-    finder.finish(end)
+    finder.finish(start, end)
 }
 
 /// [`stalls`] of displays that come one by one.
@@ -104,16 +108,15 @@ impl StallFinder {
 
     /// The next display, not before the last one.
     pub fn push(&mut self, at: Time) {
-        self.gap(at);
+        if let Some(last) = self.last {
+            self.gap(last, at);
+        }
         self.first.get_or_insert(at);
         self.last = Some(at);
     }
 
-    fn gap(&mut self, to: Time) {
-        if let Some(from) = self.last
-            && to > from
-            && to - from > self.limit
-        {
+    fn gap(&mut self, from: Time, to: Time) {
+        if to > from && to - from > self.limit {
             self.found.spans.push((from, to));
         }
     }
@@ -123,10 +126,11 @@ impl StallFinder {
         self.first.zip(self.last)
     }
 
-    /// All stalls of a run that ended at `end`.
-    pub fn finish(mut self, end: Time) -> Stalls {
-        self.gap(end);
-        self.found
+    /// The stalls between `start` and `end`, when the run ended.
+    pub fn finish(mut self, start: Time, end: Time) -> Stalls {
+        self.gap(self.last.unwrap_or(start), end);
+        let seen = self.found.spans.iter().map(|&(from, to)| (from.max(start), to.min(end)));
+        Stalls { spans: seen.filter(|(from, to)| to > from).collect() }
     }
 }
 
@@ -181,9 +185,27 @@ mod tests {
         let ms = Time::from_millis;
         // The limit at 60 frames/s is 166.67 ms: 160 ms passes, 300 ms does not, and neither does the end.
         let displayed = [ms(0), ms(17), ms(177), ms(477), ms(494)];
-        let found = stalls(&displayed, ms(1_494), interval);
+        let found = stalls(&displayed, ms(0), ms(1_494), interval);
         assert_eq!(found.spans, [(ms(177), ms(477)), (ms(494), ms(1_494))]);
         assert_eq!((found.count(), found.total()), (2, Span::from_millis(1_300)));
-        assert_eq!(stalls(&[], ms(1_000), interval).count(), 0);
+    }
+
+    #[test]
+    fn a_stall_that_began_before_the_view_counts_from_there_on() {
+        let (ms, interval) = (Time::from_millis, Span::from_millis(20));
+        let found = stalls(&[ms(100), ms(900), ms(920)], ms(500), ms(1_000), interval);
+        assert_eq!(found.spans, [(ms(500), ms(900))]);
+        let found = stalls(&[ms(100)], ms(500), ms(1_000), interval);
+        assert_eq!(found.spans, [(ms(500), ms(1_000))]);
+    }
+
+    #[test]
+    fn a_picture_that_never_comes_is_one_stall() {
+        let (ms, interval) = (Time::from_millis, Span::from_millis(20));
+        assert_eq!(stalls(&[], ms(500), ms(1_000), interval).spans, [(ms(500), ms(1_000))]);
+        assert_eq!(stalls(&[ms(1_200)], ms(500), ms(1_000), interval).spans, [(ms(500), ms(1_000))]);
+        assert_eq!(stalls(&[], ms(900), ms(1_000), interval).count(), 0);
+        // One that comes late is waited for, not stalled for.
+        assert_eq!(stalls(&[ms(980)], ms(500), ms(1_000), interval).count(), 0);
     }
 }

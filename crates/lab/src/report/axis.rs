@@ -115,10 +115,13 @@ pub fn rate(bps: f64) -> String {
     }
 }
 
-/// A share for prose: `86 %`, `0.3 %`. Only nothing at all is `0 %`.
+/// A share: `86 %`, `0.3 %`. Only nothing at all is `0 %`, and only all of it `100 %`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p > 0.0 && p < 0.001 => "under 0.001 %".to_owned(),
+        p if p > 99.99 && p < 100.0 => "over 99.99 %".to_owned(),
+        // Three digits would make it all.
+        p if p >= 99.95 && p < 100.0 => format!("{:.2} %", (p * 100.0).floor() / 100.0),
         p => format!("{} %", short(p)),
     }
 }
@@ -156,6 +159,13 @@ mod tests {
         assert_eq!(milliseconds(1_240.0), "1.24 s");
         assert_eq!(rate(18.2e6), "18.2 Mbit/s");
         assert_eq!(percent(1e-9), "under 0.001 %");
-        assert_eq!(percent(0.0), "0 %");
+        assert_eq!([0.0, 1.0].map(percent), ["0 %", "100 %"]);
+    }
+
+    #[test]
+    fn only_all_of_it_is_a_hundred_per_cent() {
+        let shares = [2998.0 / 3000.0, 2999.0 / 3000.0, 99_999.0 / 100_000.0, 0.9999, 0.999_499, 1.0 - 1e-12];
+        let texts = ["99.9 %", "99.96 %", "over 99.99 %", "99.99 %", "99.9 %", "over 99.99 %"];
+        assert_eq!(shares.map(percent), texts);
     }
 }

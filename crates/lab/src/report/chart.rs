@@ -44,7 +44,7 @@ impl Stroke {
 /// What a line is coloured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// One of the palette, which tells flows and controllers apart; beyond [`Colour::PALETTE`] it starts over.
+    /// One of the palette, which tells flows and controllers apart. Those beyond [`Colour::PALETTE`] share that of remarks.
     Palette(usize),
     /// That of text.
     Ink,
@@ -52,14 +52,17 @@ pub enum Colour {
     Soft,
 }
 
+const CLASSES: [&str; Colour::PALETTE] =
+    ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15"];
+
 impl Colour {
     /// Colours of the palette.
-    pub const PALETTE: usize = 8;
+    pub const PALETTE: usize = 16;
 
     /// Its CSS class.
     pub fn class(self) -> &'static str {
         match self {
-            Colour::Palette(i) => ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"][i % Colour::PALETTE],
+            Colour::Palette(i) => CLASSES.get(i).copied().unwrap_or("soft"),
             Colour::Ink => "ink",
             Colour::Soft => "soft",
         }
@@ -93,6 +96,15 @@ impl Line {
         let near = |a: &(f64, f64), b: &(f64, f64)| b.0 - a.0 <= gap;
         let pieces = self.pieces.iter().flat_map(|piece| piece.chunk_by(near)).map(<[_]>::to_vec);
         Line { pieces: pieces.collect(), ..self }
+    }
+
+    /// The same without what lies above `most`, where an axis ends.
+    #[must_use]
+    pub fn below(self, most: f64) -> Line {
+        let within = |point: &(f64, f64)| point.1 <= most;
+        let pieces = self.pieces.iter().flat_map(|piece| piece.chunk_by(|a, b| within(a) == within(b)));
+        let pieces = pieces.filter(|piece| within(&piece[0])).map(<[_]>::to_vec).collect();
+        Line { pieces, ..self }
     }
 
     /// The same with another stroke.
@@ -351,6 +363,13 @@ mod tests {
         let points = (0..100_000).map(|i| (f64::from(i) / 1e4, f64::from(i % 97))).collect();
         let html = chart(vec![Line::new("a", Colour::Ink, points)]).render();
         assert!(html.len() < 16_000, "{}", html.len());
+    }
+
+    #[test]
+    fn what_lies_above_the_axis_is_left_out() {
+        let points = vec![(0.0, 1.0), (1.0, 9.0), (2.0, 2.0), (3.0, 3.0)];
+        let line = Line::new("a", Colour::Ink, points).below(5.0);
+        assert_eq!(line.pieces, [vec![(0.0, 1.0)], vec![(2.0, 2.0), (3.0, 3.0)]]);
     }
 
     #[test]

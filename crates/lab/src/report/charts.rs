@@ -2,7 +2,7 @@
 
 use units::{Span, Time};
 
-use super::axis::{Axis, milliseconds};
+use super::axis::{Axis, milliseconds, short};
 use super::chart::{Chart, Colour, Line, Stroke};
 use super::{DETAILED, ReportData, RunView, Subject};
 use crate::metrics::{jain_windows, latencies, nearest_rank, slots};
@@ -20,7 +20,7 @@ pub(super) fn all(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> Vec<Chart>
     }
     charts.push(frame_delay(run, &video));
     charts.push(frame_delay_distribution(&video));
-    charts.push(queue(data, subjects));
+    charts.push(queue(data));
     charts.push(fairness(data));
     charts.push(ssim(run, &video));
     charts.push(psnr(run, &video));
@@ -129,18 +129,25 @@ pub(super) fn capacity(run: &RunView<'_>) -> Option<(String, Points)> {
     Some(("link capacity".to_owned(), points))
 }
 
-/// A rate axis that shows lines whole, and of the capacity as much as is in proportion to them.
-pub(super) fn rate_axis(shade: Option<&(String, Points)>, lines: &[Line]) -> Axis {
+/// A rate axis that shows lines whole, and of what is shaded as much as is in proportion to them.
+pub(super) fn rate_axis(shade: &Points, lines: &[Line]) -> Axis {
     let highest = |points: &Points| points.iter().map(|p| p.1).fold(0.0, f64::max);
     let lines = lines.iter().flat_map(|l| &l.pieces).map(highest).fold(0.0, f64::max);
-    let shade = shade.map_or(0.0, |(_, points)| highest(points));
+    let shade = highest(shade);
     Axis::from_zero(if lines > 0.0 { lines.max(shade.min(lines * 1.6)) } else { shade })
 }
 
 fn rates_chart(run: &RunView<'_>, title: String, caption: String, lines: Vec<Line>) -> Chart {
     let shade = capacity(run);
-    let y = rate_axis(shade.as_ref(), &lines);
+    let y = rate_axis(shade.as_ref().map_or(&Points::new(), |(_, points)| points), &lines);
+    let shade = shade.map(|(label, points)| (beyond(label, &points, &y), points));
     Chart { shade, ..time_chart(run, title, caption, "Mbit/s", y, lines) }
+}
+
+/// The label, and how far the points go where the axis ends before them.
+pub(super) fn beyond(label: String, points: &Points, y: &Axis) -> String {
+    let highest = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    if highest > y.high { format!("{label} (above the axis: up to {})", short(highest)) } else { label }
 }
 
 fn received(run: &RunView<'_>, subjects: &[Subject<'_>]) -> Chart {
@@ -167,8 +174,11 @@ fn rates_of(subject: &Subject<'_>, named: bool) -> Chart {
     ];
     let title =
         if named { format!("Rates of {}", subject.label) } else { "From estimate to receiver".into() };
-    let caption =
-        "What the controller believed, what the encoder was asked for, what was sent and what arrived.";
+    let caption = if subject.is_video() {
+        "What the controller believed, what the encoder was asked for, what was sent and what arrived."
+    } else {
+        "What the controller believed, what was sent and what arrived."
+    };
     rates_chart(run, title, caption.into(), lines)
 }
 
@@ -257,7 +267,7 @@ fn frame_delay_distribution(subjects: &[&Subject<'_>]) -> Chart {
     }
 }
 
-fn queue(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> Chart {
+fn queue(data: &ReportData<'_>) -> Chart {
     let several = data.runs.len() > 1;
     let lines: Vec<Line> = data
         .runs
@@ -265,7 +275,7 @@ fn queue(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> Chart {
         .enumerate()
         .map(|(i, run)| {
             let sojourns = run.record.link.departures.iter().map(|d| (d.at, d.sojourn.as_millis_f64()));
-            let colour = if several || subjects.len() == 1 { Colour::Palette(i) } else { Colour::Ink };
+            let colour = if several { Colour::Palette(i) } else { Colour::Ink };
             let label = if several { run.label.as_str() } else { "bottleneck queue" };
             Line::new(label, colour, binned(run, sojourns, largest))
         })
@@ -301,9 +311,8 @@ fn ssim(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
     let lines = quality_lines(subjects, |frame| frame.ssim());
     let lowest = lines.iter().flat_map(|l| l.pieces.iter().flatten()).map(|p| p.1).fold(1.0, f64::min);
     let y = Axis::linear((lowest * 20.0 - 1e-9).floor() / 20.0, 1.0);
-    let caption =
-        format!("SSIM of shown frames against their sources (1 is identical), averaged over {}.", width(run));
-    time_chart(run, "Picture quality: SSIM".into(), caption, "SSIM", y, lines)
+    let (title, caption) = of_quality("SSIM", "SSIM (1 is identical)", subjects, run);
+    time_chart(run, title, caption, "SSIM", y, lines)
 }
 
 fn psnr(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
@@ -311,15 +320,35 @@ fn psnr(run: &RunView<'_>, subjects: &[&Subject<'_>]) -> Chart {
     let values = || lines.iter().flat_map(|l| l.pieces.iter().flatten()).map(|p| p.1);
     let (low, high) = (values().fold(60.0, f64::min), values().fold(0.0, f64::max));
     let y = Axis::linear((low / 5.0).floor() * 5.0, (high / 5.0).ceil() * 5.0);
-    let caption = format!("Luma PSNR of shown frames against their sources, averaged over {}.", width(run));
-    time_chart(run, "Picture quality: PSNR".into(), caption, "dB", y, lines)
+    let (title, caption) = of_quality("PSNR", "Luma PSNR", subjects, run);
+    time_chart(run, title, caption, "dB", y, lines)
+}
+
+/// Title and caption of a chart of quality: they say where its values come from.
+fn of_quality(measure: &str, name: &str, subjects: &[&Subject<'_>], run: &RunView<'_>) -> (String, String) {
+    let is = |source: &str| subjects.iter().any(|s| s.summary.quality == Some(source));
+    let (title, origin) = match (is("measured"), is("model"), is("encoder")) {
+        (true, false, false) => (" (measured)", "of shown frames against their sources"),
+        (false, true, false) => {
+            (" (model)", "that an encoder model gives the frames shown: there are no pictures to measure")
+        }
+        (false, false, true) => (" (encoder)", "of shown frames, by the word of their encoder"),
+        _ => ("", "of shown frames, each flow's by the means in brackets"),
+    };
+    let caption = format!("{name} {origin}. Averaged over {}.", width(run));
+    (format!("Picture quality: {measure}{title}"), caption)
 }
 
 fn quality_lines(subjects: &[&Subject<'_>], get: fn(&crate::collect::FrameRow) -> Option<f64>) -> Vec<Line> {
+    let mut sources = subjects.iter().filter_map(|s| s.summary.quality);
+    let first = sources.next();
+    let several = sources.any(|source| Some(source) != first);
     let line = |s: &&Subject<'_>| {
         let values = s.record.captured().filter_map(|(at, frame)| Some((at, get(frame)?)));
+        let source = s.summary.quality.filter(|_| several);
+        let label = source.map_or(s.label.clone(), |source| format!("{} ({source})", s.label));
         // Where nothing was shown there is no quality: two empty bins break the line.
-        Line::new(&s.label, s.colour, binned(s.run, values, mean)).broken(2.5 * bin(s.run).as_secs_f64())
+        Line::new(label, s.colour, binned(s.run, values, mean)).broken(2.5 * bin(s.run).as_secs_f64())
     };
     subjects.iter().map(line).collect()
 }

@@ -1,5 +1,7 @@
 //! What the data says, in sentences.
 
+use units::Time;
+
 use super::axis::{milliseconds, percent, rate, short};
 use super::markup::escape;
 use super::{ReportData, Subject};
@@ -9,6 +11,11 @@ use crate::summary::FlowSummary;
 const EACH: usize = 4;
 /// Two delays count as different from this ratio on.
 const WORTH_SAYING: f64 = 1.15;
+/// An encoder that codes less than this share of what it was asked for is worth a sentence. Ours: at a fixed rate the codecs
+/// are within a few per cent of theirs.
+const UNDERSHOT: f64 = 0.8;
+/// A wait for the first frame that is worth a sentence.
+const LONG_WAIT_MS: f64 = 1_000.0;
 
 pub(super) fn render(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> String {
     let mut sentences = Vec::new();
@@ -31,18 +38,42 @@ fn about(subject: &Subject<'_>) -> String {
             milliseconds(delay.p50),
             milliseconds(delay.p99)
         ),
+        None if subject.is_video() => format!("showed none of its {} frames", flow.frames.captured),
         None => {
             format!("received {} and half of its packets within {}", rate(flow.throughput_bps), owd(flow))
         }
     };
-    if let (Some(bitrate), true) = (&flow.bitrate_bps, subject.is_video()) {
+    if let Some(bitrate) = &flow.bitrate_bps {
         text += &format!(", at {} of video", rate(bitrate.mean));
     }
-    if let Some(ssim) = &flow.ssim {
-        text += &format!(" with a mean SSIM of {:.3}", ssim.mean);
+    if let (Some(ssim), Some(source)) = (&flow.ssim, flow.quality) {
+        let by = match source {
+            "measured" => "",
+            "model" => " by the encoder model",
+            _ => " by the encoder&rsquo;s word",
+        };
+        text += &format!(" with a mean SSIM of {:.3}{by}", ssim.mean);
     }
     text += ". ";
-    text + evenness(subject).as_str()
+    text + evenness(subject).as_str() + of_encoder(subject).unwrap_or_default().as_str()
+}
+
+/// An encoder that codes far less than it is asked for decides the quality in its controller's place.
+fn of_encoder(subject: &Subject<'_>) -> Option<String> {
+    let from = Time::ZERO + subject.run.scenario.warmup;
+    let seconds = subject.interval.as_secs_f64();
+    let coded = subject.record.captured().filter(|(at, frame)| *at >= from && frame.encoded.is_some());
+    let (bits, asked, frames) = coded.fold((0.0, 0.0, 0.0), |(bits, asked, frames), (_, frame)| {
+        (bits + f64::from(frame.size) * 8.0, asked + frame.target.as_f64() * seconds, frames + 1.0)
+    });
+    let whole = seconds * frames;
+    (bits < UNDERSHOT * asked).then(|| {
+        format!(
+            " Its encoder coded {} where {} was asked of it: the quality is the encoder&rsquo;s, not the controller&rsquo;s.",
+            rate(bits / whole),
+            rate(asked / whole)
+        )
+    })
 }
 
 fn owd(flow: &FlowSummary) -> String {
@@ -51,25 +82,45 @@ fn owd(flow: &FlowSummary) -> String {
 
 /// Stalls and missing frames.
 fn evenness(subject: &Subject<'_>) -> String {
-    let (flow, stalls) = (subject.summary, &subject.summary.stalls);
-    if !subject.is_video() {
-        return match flow.packets.lost {
-            0 => "It lost nothing.".to_owned(),
-            lost => format!("It lost {lost} packets ({}).", percent(flow.loss)),
+    let flow = subject.summary;
+    let Some(stalls) = &flow.stalls else {
+        return match (flow.packets.lost, flow.loss) {
+            (Some(0), _) => "It lost nothing.".to_owned(),
+            (Some(lost), Some(loss)) => format!("It lost {lost} packets ({}).", percent(loss)),
+            _ => String::new(),
         };
-    }
-    let missing = subject.expected_frames().saturating_sub(flow.frames.displayed);
-    let shown = match missing {
-        0 => "every frame was shown".to_owned(),
-        1 => format!("one of {} frames was not shown", flow.frames.captured),
-        n => format!("{n} of {} frames were not shown", flow.frames.captured),
     };
+    if flow.frames.displayed == 0 {
+        return format!("That is one stall of {}.", milliseconds(stalls.total_s * 1e3));
+    }
     let total = milliseconds(stalls.total_s * 1e3);
-    match stalls.count {
-        0 => format!("The picture never stood still; {shown}."),
-        1 => format!("The picture stood still once, for {}; {shown}.", milliseconds(stalls.longest_ms)),
-        2 => format!("The picture stood still twice, {total} in all; {shown}."),
-        n => format!("The picture stood still {n} times, {total} in all; {shown}."),
+    let stalls = match stalls.count {
+        0 => "No stall".to_owned(),
+        1 => format!("One stall, of {}", milliseconds(stalls.longest_ms)),
+        n => format!("{n} stalls, {total} in all"),
+    };
+    let waited = flow.first_frame_ms.filter(|&waited| waited >= LONG_WAIT_MS);
+    let waited = waited.map_or(String::new(), |waited| {
+        format!(" Its first frame was shown {} after it was captured.", milliseconds(waited))
+    });
+    format!("{stalls}; {}.{waited}", shown(subject))
+}
+
+/// How many frames were shown.
+fn shown(subject: &Subject<'_>) -> String {
+    let frames = &subject.summary.frames;
+    let under_way = frames.captured - subject.expected_frames();
+    match (subject.expected_frames().saturating_sub(frames.displayed), under_way) {
+        (0, 0) => "every frame was shown".to_owned(),
+        (0, 1) => {
+            format!("all but one of {} frames were shown, and that was under way at the end", frames.captured)
+        }
+        (0, n) => format!(
+            "all but {n} of {} frames were shown, and those were under way at the end",
+            frames.captured
+        ),
+        (1, _) => format!("one of {} frames was not shown", frames.captured),
+        (n, _) => format!("{n} of {} frames were not shown", frames.captured),
     }
 }
 
@@ -115,7 +166,10 @@ fn about_link(data: &ReportData<'_>) -> Option<String> {
     }
     text += &match summary.link.dropped {
         0 => ". It dropped nothing.".to_owned(),
-        n => format!(". It dropped {n} packets ({}).", percent(summary.link.loss)),
+        n => format!(
+            ". It dropped {n} packets{}.",
+            summary.link.loss.map_or(String::new(), |loss| format!(" ({})", percent(loss)))
+        ),
     };
     Some(text)
 }

@@ -13,7 +13,9 @@ mod charts;
 mod decimate;
 mod findings;
 mod markup;
+mod network;
 mod picture;
+mod stills;
 mod strip;
 mod table;
 mod timeline;
@@ -22,6 +24,7 @@ use netsim::RateProcess;
 use units::Span;
 
 use crate::collect::{Collector, FlowRecord};
+use crate::run::Stills;
 use crate::scenario::{Flow, Scenario, Supply};
 use crate::summary::{FlowSummary, Summary};
 
@@ -48,6 +51,8 @@ pub struct RunView<'a> {
     pub intervals: &'a [Span],
     /// The bottleneck's rate.
     pub rate: &'a RateProcess,
+    /// Pictures of each flow, where there were any.
+    pub stills: &'a [Option<Stills>],
 }
 
 /// What a report is made of.
@@ -93,6 +98,7 @@ const DETAILED: usize = 4;
 /// The page's colours and layout, and what charts are drawn with; pictures that stand alone share the first and the last.
 const STYLE: &str = concat!(
     include_str!("palette.css"),
+    include_str!("colours.css"),
     include_str!("style.css"),
     include_str!("marks.css"),
     include_str!("timeline.css")
@@ -107,11 +113,14 @@ pub fn render(data: &ReportData<'_>) -> String {
     let subjects = subjects(data);
     let first = data.runs.first().expect("a report is about at least one run");
     let mut body = header(data, first);
+    body.push_str(&network::render(first, data.runs.len() > 1));
     body.push_str(&findings::render(data, &subjects));
     body.push_str(&table::render(&subjects, data.runs.len() > 1));
     body.push_str(&strip::render(&subjects));
-    for subject in subjects.iter().filter(|subject| has_timeline(subject)).take(DETAILED) {
-        body.push_str(&timeline::render(subject));
+    body.push_str(&stills::render(&subjects));
+    let told: Vec<&Subject<'_>> = subjects.iter().filter(|s| has_timeline(s)).take(DETAILED).collect();
+    for of_run in told.chunk_by(|a, b| std::ptr::eq(a.run, b.run)) {
+        body.push_str(&timeline::render(of_run));
     }
     for chart in charts::all(data, &subjects) {
         body.push_str(&chart.render());
@@ -197,13 +206,19 @@ fn footer(data: &ReportData<'_>) -> String {
         "<footer><h2>How to read this</h2><dl>\
          <dt>Frame delay</dt><dd>From the capture of a frame until it is shown. A frame that was never shown counts until \
          the next one that was: that is when the viewer saw something at least as new.</dd>\
-         <dt>Stall</dt><dd>The picture stood still for more than three frame intervals, and for at least 150&nbsp;ms longer \
-         than one.</dd>\
+         <dt>Stall</dt><dd>No new frame for more than three frame intervals, and for at least 150&nbsp;ms longer than one. \
+         The wait for the first frame is none, unless none ever comes: then it is all the time there is.</dd>\
          <dt>Queue delay</dt><dd>Time a packet spent at the bottleneck, waiting and being sent.</dd>\
-         <dt>PSNR, SSIM</dt><dd>Of luma, and of all planes by ffmpeg&rsquo;s convention, of each shown frame against its own \
-         source. The mean PSNR averages squared errors.</dd>\
+         <dt>PSNR, SSIM</dt><dd>Of luma, and of all planes by ffmpeg&rsquo;s convention. <i>Measured</i>: of each shown frame \
+         against its own source. <i>Model</i>: what an encoder model, fitted to recordings of real encoders, gives a frame of \
+         that size; it makes no pictures. <i>Encoder</i>: a real encoder&rsquo;s own word. The mean PSNR averages squared \
+         errors.</dd>\
+         <dt>&ndash;</dt><dd>Not measured.</dd>\
          <dt>Hash</dt><dd>A fingerprint of every event of the run. The same scenario, seed and commit (here {}) give the \
          same hash on every machine.</dd></dl></footer>\n",
         escape(repeat)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,9 @@ use super::chart::{Chart, Colour, WIDTH};
 use super::markup::escape;
 
 const PALETTE: &str = include_str!("palette.css");
+const COLOURS: &str = include_str!("colours.css");
+/// Colours of the palette that pictures bring along; the rest only where they are drawn with.
+const USUAL: usize = 8;
 const MARKS: &str = include_str!("marks.css");
 /// Room above the first chart for the heading.
 const HEAD: f64 = 44.0;
@@ -21,7 +24,10 @@ const LETTER: f64 = 8.0;
 /// along, light and dark, and a background of its own, for the page around it may be either.
 pub fn picture(title: &str, key: &[(&str, Colour)], charts: &[Chart]) -> String {
     let heights: Vec<f64> = charts.iter().map(|chart| chart.height).collect();
-    frame(title, key, "", &heights, |out, index| charts[index].draw(out))
+    let lines = charts.iter().flat_map(|chart| &chart.lines).map(|line| line.colour);
+    let rare = |colour| matches!(colour, Colour::Palette(index) if index >= USUAL);
+    let style = if lines.chain(key.iter().map(|(_, colour)| *colour)).any(rare) { COLOURS } else { "" };
+    frame(title, key, style, &heights, |out, index| charts[index].draw(out))
 }
 
 /// The same around drawings of these heights, which need some more style.

@@ -1,4 +1,4 @@
-//! What the viewer saw: one band per flow, coloured by what happened to the frames.
+//! Over time, what the viewer saw: one band per flow, coloured by what happened to the frames.
 
 use std::fmt::Write;
 
@@ -7,12 +7,14 @@ use units::Time;
 use super::Subject;
 use super::axis::{Axis, short};
 use super::chart::{WIDTH, strip_place};
-use super::markup::escape;
+use super::markup::{escape, shortened};
 use crate::metrics::stalls;
 
 /// Height of a band, and distance from one to the next.
 const BAND: f64 = 16.0;
 const STEP: f64 = 44.0;
+/// Letters of a name above a band.
+const LONGEST: usize = 90;
 
 /// How a moment looked, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,10 +39,18 @@ pub(super) fn render(subjects: &[Subject<'_>]) -> String {
     let height = STEP * video.len() as f64 + 24.0;
     let mut out = String::from(
         "<figure class=\"card\"><figcaption><h3>What the viewer saw</h3>\
-         <p>Every moment of the run as it looked on the screen.</p></figcaption><div class=\"legend\">\
-         <span><i class=\"swatch smooth\"></i>every frame, in time</span>\
-         <span><i class=\"swatch uneven\"></i>frames missing or late</span>\
-         <span><i class=\"swatch stalled\"></i>picture stood still</span></div>",
+         <p>What became of the frames captured at each moment",
+    );
+    out.push_str(match video.iter().filter(|s| s.summary.quality == Some("model")).count() {
+        0 => "",
+        n if n == video.len() => ". They are an encoder model&rsquo;s: there was no picture",
+        _ => ". Some are an encoder model&rsquo;s, without a picture",
+    });
+    out.push_str(
+        ".</p></figcaption><div class=\"legend\">\
+         <span><i class=\"swatch smooth\"></i>shown, in time</span>\
+         <span><i class=\"swatch uneven\"></i>some not shown, or late</span>\
+         <span><i class=\"swatch stalled\"></i>stall</span></div>",
     );
     let _ = write!(
         out,
@@ -68,7 +78,7 @@ fn draw(out: &mut String, subject: &Subject<'_>, axis: &Axis, top: f64) {
         out,
         "<text class=\"name\" x=\"{from:.1}\" y=\"{:.1}\">{}</text>",
         top + 14.0,
-        escape(&subject.label)
+        escape(&shortened(&subject.label, LONGEST))
     );
     for (start, end, moment) in runs(&moments(subject, axis)) {
         let (x, to) = (from + start as f64, from + end as f64);
@@ -98,20 +108,23 @@ fn moments(subject: &Subject<'_>, axis: &Axis) -> Vec<Moment> {
         Some(folded) => (folded.shown, folded.stalls.clone()),
         None => {
             let displays = subject.record.displays();
+            let begin = subject.record.captured().next().map_or(end, |(at, _)| at);
             (
                 displays.first().copied().zip(displays.last().copied()),
-                stalls(&displays, end, subject.interval),
+                stalls(&displays, begin, end, subject.interval),
             )
         }
     };
     if let Some((first, last)) = shown {
         paint(first, last, Moment::Smooth);
     }
+    let newest =
+        subject.record.captured().filter(|(_, frame)| frame.displayed.is_some()).map(|(at, _)| at).max();
     for (captured, frame) in subject.record.captured() {
         match frame.displayed {
             Some(at) if frame.late => paint(at, at, Moment::Uneven),
             // Where the frame should have been. What is under way at the end is not missing.
-            None if shown.is_some_and(|(_, last)| captured < last) => {
+            None if newest.is_some_and(|newest| captured < newest) => {
                 let due = captured.saturating_add(subject.interval);
                 paint(captured, due.min(end), Moment::Uneven);
             }

@@ -1,5 +1,6 @@
 //! What happened to one flow, on one time axis: its window, the rates, the queue, what crossed it, with marks where packets were
-//! dropped and where the sender's timer ran out. The picture for a bug report.
+//! dropped and where the sender's timer ran out. The picture for a bug report. In a report, flows that share a bottleneck share
+//! the panels of its queue and of what crossed it.
 //!
 //! ```text
 //! window, kB      ~~~~/|____:____:~~~     : timeout, with what the timer is then set to
@@ -16,8 +17,8 @@ use units::{Rate, Span, Time};
 
 use super::axis::{Axis, short};
 use super::chart::{Chart, Colour, Line, Stroke, WIDTH};
-use super::charts::{bin_of, capacity, rate_axis, rate_points, while_on};
-use super::markup::escape;
+use super::charts::{beyond, bin_of, capacity, rate_axis, rate_points, while_on};
+use super::markup::{escape, shortened};
 use super::picture::frame;
 use super::{RunView, Subject};
 use crate::collect::FlowRecord;
@@ -41,19 +42,43 @@ struct Panel {
     labelled: bool,
     /// From when to when the link lost everything.
     outages: Points,
-    /// Instants of drops: of the flow, of others.
-    drops: [Vec<f64>; 2],
+    /// Instants of drops.
+    drops: Vec<Drops>,
 }
 
-/// The flow's picture as an HTML figure.
-pub(super) fn render(subject: &Subject<'_>) -> String {
-    let panels = panels(subject);
+/// Drops of some flows' packets.
+#[derive(Clone)]
+struct Drops {
+    label: String,
+    colour: Colour,
+    at: Vec<f64>,
+}
+
+/// The pictures of one run's flows as HTML figures: of a single flow one, of several one each and one of the bottleneck.
+pub(super) fn render(subjects: &[&Subject<'_>]) -> String {
+    if let [subject] = subjects {
+        return figure(&format!("What happened to {}", subject.label), caption(subject), &panels(subject));
+    }
+    let Some(first) = subjects.first() else { return String::new() };
+    let of_flow = |subject: &&Subject<'_>| {
+        let caption = if has_timer(subject) { TIMER } else { "" };
+        figure(&format!("What happened to {}", subject.label), caption, &of_sender(subject))
+    };
+    let mut out: String = subjects.iter().map(of_flow).collect();
+    let mut drops: Vec<Drops> = subjects.iter().map(|subject| own_drops(subject)).collect();
+    let drawn: Vec<u16> = subjects.iter().map(|subject| subject.index as u16).collect();
+    drops.push(drops_of(first.run, "of others", Colour::Soft, |flow| !drawn.contains(&flow)));
+    out.push_str(&figure("At the bottleneck", TICKS, &at_bottleneck(first.run, drops)));
+    out
+}
+
+fn figure(title: &str, caption: &str, panels: &[Panel]) -> String {
     let mut out = format!(
-        "<figure class=\"card timeline\"><figcaption><h3>What happened to {}</h3><p>{}</p></figcaption>",
-        escape(&subject.label),
-        caption(subject.record)
+        "<figure class=\"card timeline\"><figcaption><h3>{}</h3><p>{caption}</p></figcaption>",
+        escape(title),
     );
-    for panel in &panels {
+    out.push_str(&legend(panels));
+    for panel in panels {
         out.push_str(&panel.chart.svg_with(&panel.marks()));
     }
     out.push_str("</figure>\n");
@@ -72,31 +97,75 @@ pub(super) fn file(subject: &Subject<'_>) -> String {
     })
 }
 
-fn caption(record: &FlowRecord) -> &'static str {
-    if record.observed.contains_key("rto_s") {
+/// What ticks stand for, where that is too much for a key.
+fn legend(panels: &[Panel]) -> String {
+    let mut drops = panels.iter().flat_map(|panel| &panel.drops).peekable();
+    if panels.iter().all(|panel| panel.drops.len() <= IN_KEY) || drops.peek().is_none() {
+        return String::new();
+    }
+    let item = |drops: &Drops| {
+        format!(
+            "<span class=\"{}\"><svg width=\"26\" height=\"10\" aria-hidden=\"true\"><path class=\"dropped\" d=\"M13,0v10\"/></svg>{}</span>",
+            drops.colour.class(),
+            escape(&drops.label)
+        )
+    };
+    format!("<div class=\"legend\">{}</div>", drops.map(item).collect::<String>())
+}
+
+const TIMER: &str = "Dashed: the retransmission timer ran out, and what it was set to then.";
+const TICKS: &str = "Ticks: packets the bottleneck dropped.";
+
+fn has_timer(subject: &Subject<'_>) -> bool {
+    subject.record.observed.contains_key("rto_s")
+}
+
+fn caption(subject: &Subject<'_>) -> &'static str {
+    if has_timer(subject) {
         "Dashed: the retransmission timer ran out, and what it was set to then. Ticks: packets the bottleneck dropped."
     } else {
-        "Ticks: packets the bottleneck dropped."
+        TICKS
     }
 }
 
+/// All panels of one flow.
 fn panels(subject: &Subject<'_>) -> Vec<Panel> {
-    let charts = [window(subject), rates(subject), queue(subject.run), cross(subject.run)];
+    let others = drops_of(subject.run, "of others", Colour::Soft, |flow| flow != subject.index as u16);
+    let drops = vec![Drops { label: "dropped, of this flow".into(), ..own_drops(subject) }, others];
+    let charts = vec![window(subject), rates(subject), queue(subject.run), cross(subject.run)];
+    stacked(subject.run, charts, timeouts(subject.record), drops)
+}
+
+/// What the sender did, and what came of it.
+fn of_sender(subject: &Subject<'_>) -> Vec<Panel> {
+    let charts = vec![window(subject), rates(subject)];
+    stacked(subject.run, charts, timeouts(subject.record), Vec::new())
+}
+
+/// What all flows share.
+fn at_bottleneck(run: &RunView<'_>, drops: Vec<Drops>) -> Vec<Panel> {
+    stacked(run, vec![queue(run), cross(run)], Vec::new(), drops)
+}
+
+/// Those of `charts` that show something, one above the other over the same time axis.
+fn stacked(run: &RunView<'_>, charts: Vec<Chart>, timeouts: Points, drops: Vec<Drops>) -> Vec<Panel> {
     let some = charts.into_iter().filter(|chart| chart.lines.iter().any(|line| !line.is_empty()));
-    let timeouts = timeouts(subject.record);
-    let blackouts = subject.run.scenario.link.blackout.iter();
+    let blackouts = run.scenario.link.blackout.iter();
     let outages: Points = blackouts.map(|(from, to)| (from.as_secs_f64(), to.as_secs_f64())).collect();
     let panel = |chart| {
         let (timeouts, outages) = (timeouts.clone(), outages.clone());
-        Panel { chart, timeouts, outages, labelled: false, drops: Default::default() }
+        Panel { chart, timeouts, outages, labelled: false, drops: Vec::new() }
     };
     let mut panels: Vec<Panel> = some.map(panel).collect();
     if let Some(first) = panels.first_mut() {
         first.labelled = true;
     }
     if let Some(queue) = panels.iter_mut().find(|panel| panel.chart.y_label == QUEUE) {
-        let own = subject.index as u16;
-        queue.drops = [drops(subject.run, |flow| flow == own), drops(subject.run, |flow| flow != own)];
+        queue.drops = drops.into_iter().filter(|drops| !drops.at.is_empty()).collect();
+        // They are marked above the frame of a chart that has room for two rows.
+        let rows = queue.drops.len().saturating_sub(2) as f64;
+        queue.chart.height += ROW * rows;
+        queue.chart.y.high *= 1.0 + 0.08 * rows;
     }
     if let Some(last) = panels.last_mut() {
         last.chart.height += Chart::FOOT;
@@ -105,6 +174,10 @@ fn panels(subject: &Subject<'_>) -> Vec<Panel> {
     panels
 }
 
+/// Rows of ticks that the key above a panel has room for; those of more are told apart in a legend of their own.
+const IN_KEY: usize = 2;
+/// From one row of ticks to the next.
+const ROW: f64 = 11.0;
 const QUEUE: &str = "packets at the bottleneck";
 
 fn panel(
@@ -148,7 +221,7 @@ fn window(subject: &Subject<'_>) -> Chart {
     let threshold: Points = threshold.into_iter().filter(|point| point.1 <= 2.0 * largest).collect();
     let lines = vec![
         Line::new("slow start threshold", Colour::Soft, threshold).stroke(Stroke::Dotted).stepped(),
-        Line::new("congestion window", Colour::Palette(0), window).stepped(),
+        Line::new("congestion window", subject.colour, window).stepped(),
     ];
     panel(subject.run, "window, kB", Axis::from_zero(highest(&lines)), lines, 170.0)
 }
@@ -163,12 +236,14 @@ fn rates(subject: &Subject<'_>) -> Chart {
     let others = if others.iter().all(|point| point.1 == 0.0) { Vec::new() } else { others };
     let received = while_on(subject, rate_points(run, record.deliveries()));
     let who = if run.scenario.flows.len() > 1 { "everybody else" } else { "cross traffic" };
-    let lines =
-        vec![Line::new(who, Colour::Palette(1), others), Line::new("received", Colour::Palette(0), received)];
+    let others = Line::new(who, Colour::Ink, others).stroke(Stroke::Dashed);
+    let lines = vec![others, Line::new("received", subject.colour, received)];
     let shade = capacity(run);
-    let y = rate_axis(shade.as_ref(), &lines);
     // What a controller would send at in start-up may be far above all that happens.
-    let paced = Line::new("paced at", Colour::Soft, paced).stroke(Stroke::Dotted).stepped();
+    let y = rate_axis(shade.as_ref().map_or(&paced, |(_, points)| taller(points, &paced)), &lines);
+    let shade = shade.map(|(label, points)| (beyond(label, &points, &y), points));
+    let label = beyond("paced at".to_owned(), &paced, &y);
+    let paced = Line::new(label, Colour::Soft, paced).stroke(Stroke::Dotted).stepped().below(y.high);
     Chart { shade, ..panel(run, "Mbit/s", y, [vec![paced], lines].concat(), 170.0) }
 }
 
@@ -186,7 +261,7 @@ fn queue(run: &RunView<'_>) -> Chart {
             (seconds(at), f64::from(packets))
         })
         .collect();
-    let lines = vec![Line::new("queue", Colour::Palette(2), points).stepped()];
+    let lines = vec![Line::new("queue", Colour::Ink, points).stepped()];
     // Drops happen while the queue is full: they are marked above it.
     panel(run, QUEUE, Axis::from_zero(highest(&lines) * 1.25), lines, 170.0)
 }
@@ -210,8 +285,7 @@ fn cross(run: &RunView<'_>) -> Chart {
     let start = |index: usize| index as f64 * width.as_secs_f64();
     let points: Points =
         bins.iter().enumerate().map(|(index, &count)| (start(index), f64::from(count))).collect();
-    let lines =
-        vec![Line::new("arrivals", Colour::Palette(1), if any { points } else { Vec::new() }).stepped()];
+    let lines = vec![Line::new("arrivals", Colour::Ink, if any { points } else { Vec::new() }).stepped()];
     let y_label = format!("cross traffic, packets arriving in {} ms", width.as_millis_f64());
     panel(run, y_label, Axis::from_zero(highest(&lines)), lines, 110.0)
 }
@@ -234,8 +308,20 @@ fn timeouts(record: &FlowRecord) -> Points {
     set.map(|&(at, timer)| (seconds(at), timer)).collect()
 }
 
-fn drops(run: &RunView<'_>, of: impl Fn(u16) -> bool) -> Vec<f64> {
-    run.record.link.drops.iter().filter(|drop| of(drop.flow)).map(|drop| seconds(drop.at)).collect()
+fn own_drops(subject: &Subject<'_>) -> Drops {
+    let label = format!("dropped, of {}", shortened(&subject.label, 16));
+    drops_of(subject.run, &label, subject.colour, |flow| flow == subject.index as u16)
+}
+
+fn drops_of(run: &RunView<'_>, label: &str, colour: Colour, of: impl Fn(u16) -> bool) -> Drops {
+    let drops = run.record.link.drops.iter().filter(|drop| of(drop.flow));
+    Drops { label: label.to_owned(), colour, at: drops.map(|drop| seconds(drop.at)).collect() }
+}
+
+/// The points that reach higher.
+fn taller<'a>(a: &'a Points, b: &'a Points) -> &'a Points {
+    let highest = |points: &Points| points.iter().map(|point| point.1).fold(0.0, f64::max);
+    if highest(a) >= highest(b) { a } else { b }
 }
 
 impl Panel {
@@ -244,8 +330,8 @@ impl Panel {
         let top = Chart::TOP;
         let mut out = self.spans();
         out.push_str(&self.dashes());
-        for (times, (class, y)) in self.drops.iter().zip([("dropped", top), ("dropped others", top + 11.0)]) {
-            out.push_str(&self.ticks(times, class, y));
+        for (row, drops) in self.drops.iter().enumerate() {
+            out.push_str(&self.ticks(drops, top + ROW * row as f64));
         }
         out.push_str(&self.key());
         out
@@ -282,12 +368,16 @@ impl Panel {
     }
 
     /// A short tick at each instant, one for all that fall on the same spot.
-    fn ticks(&self, times: &[f64], class: &str, y: f64) -> String {
+    fn ticks(&self, drops: &Drops, y: f64) -> String {
         let mut places: Vec<i64> =
-            times.iter().map(|&at| (self.chart.x_of(at) * 2.0).round() as i64).collect();
+            drops.at.iter().map(|&at| (self.chart.x_of(at) * 2.0).round() as i64).collect();
         places.dedup();
         let path: String = places.iter().map(|&place| format!("M{},{y}v9", place as f64 / 2.0)).collect();
-        if path.is_empty() { path } else { format!("<path class=\"{class}\" d=\"{path}\"/>") }
+        if path.is_empty() {
+            path
+        } else {
+            format!("<path class=\"dropped {}\" d=\"{path}\"/>", drops.colour.class())
+        }
     }
 
     /// What is what: a sample of each kind of mark, and its name.
@@ -306,9 +396,10 @@ impl Panel {
         let dash = format!("<line class=\"timeout\" x2=\"{SAMPLE}\"/>");
         add(self.labelled && !self.timeouts.is_empty(), dash, "timeout, and the next timer");
         add(self.labelled && !self.outages.is_empty(), area("outage"), "outage");
-        let tick = |class| format!("<path class=\"{class}\" d=\"M17,-5v9\"/>");
-        add(!self.drops[0].is_empty(), tick("dropped"), "dropped, of this flow");
-        add(!self.drops[1].is_empty(), tick("dropped others"), "of others");
+        for drops in self.drops.iter().filter(|_| self.drops.len() <= IN_KEY) {
+            let tick = format!("<path class=\"dropped {}\" d=\"M17,-5v9\"/>", drops.colour.class());
+            items.push((tick, drops.label.clone()));
+        }
         items
     }
 
@@ -316,7 +407,7 @@ impl Panel {
     fn key(&self) -> String {
         let items = self.items();
         let width = |label: &str| SAMPLE + 6.0 + LETTER * label.chars().count() as f64 + 14.0;
-        let mut x = WIDTH - items.iter().map(|(_, label)| width(label)).sum::<f64>();
+        let mut x = (WIDTH - items.iter().map(|(_, label)| width(label)).sum::<f64>()).max(0.0);
         let mut out = String::new();
         for (sample, label) in items {
             let _ = write!(

@@ -113,19 +113,12 @@ pub fn bottleneck(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
 
 fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig, ScenarioError> {
     let rate = rate_process(scenario, link, at)?;
-    // Seed 000, section 6.1 (120 ms) and figures 9 and 10 (200 packets of a trace).
-    let default_queue = if link.trace.is_some() { "droptail:200p" } else { "droptail:120ms" };
-    let queue = match (&link.queue, &rate) {
-        (Some(queue), _) => queue.clone(),
-        (None, RateProcess::Infinite) => QueueSpec::infinite(),
-        (None, _) => default_queue.parse().expect("the default is a queue"),
-    };
     // A queue's limit in time refers to the rate that is played, not to the mean of its opportunities.
     let played = || link.rate.into_iter().chain(link.steps.iter().map(|step| step.1)).max();
     Ok(LinkConfig {
         rate,
         reference: if link.mahimahi { played() } else { None },
-        queue,
+        queue: queue_of(link),
         delay: Delay::constant(link.delay.or(scenario.link.delay).unwrap_or_default()),
         jitter: link.jitter,
         reorder: link.reorder.map(|r| Reorder { probability: r.share.0, extra: r.delay }),
@@ -138,6 +131,17 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
         },
         ..LinkConfig::default()
     })
+}
+
+/// The queue of a link, as it says or by default.
+pub(crate) fn queue_of(link: &Link) -> QueueSpec {
+    // Seed 000, section 6.1 (120 ms) and figures 9 and 10 (200 packets of a trace).
+    let default = match (&link.trace, link.rate.is_some() || !link.steps.is_empty()) {
+        (Some(_), _) => "droptail:200p",
+        (None, true) => "droptail:120ms",
+        (None, false) => return link.queue.clone().unwrap_or_else(QueueSpec::infinite),
+    };
+    link.queue.clone().unwrap_or_else(|| default.parse().expect("the default is a queue"))
 }
 
 fn rate_process(scenario: &Scenario, link: &Link, at: &str) -> Result<RateProcess, ScenarioError> {

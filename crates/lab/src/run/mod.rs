@@ -5,6 +5,7 @@ mod meter;
 mod pictures;
 mod quic;
 mod smoltcp;
+mod stills;
 mod supply;
 mod tcp;
 
@@ -27,8 +28,10 @@ use crate::stream::{Left, Limits, Recording, Settings};
 use crate::summary::{Context, Plan, Provenance, Summary};
 use crate::tables::{Origin, Tables};
 
+pub(crate) use build::queue_of;
 pub use build::{Endpoints, bottleneck, endpoints};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
+pub use stills::{Moment, Still, Stills};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +91,8 @@ pub struct Outcome {
     pub intervals: Vec<Span>,
     /// The bottleneck's rate.
     pub rate: RateProcess,
+    /// A few pictures of each flow, where there were any.
+    pub stills: Vec<Option<Stills>>,
 }
 
 impl Outcome {
@@ -100,6 +105,7 @@ impl Outcome {
             scenario: &self.scenario,
             intervals: &self.intervals,
             rate: &self.rate,
+            stills: &self.stills,
         }
     }
 
@@ -192,8 +198,10 @@ pub(crate) fn run_watched(
         rate: &built.rate,
     };
     let Left { summary, record, tables } = record.finish(&context, &origin(scenario, &context.provenance))?;
+    let of_flow = |index| built.originals.iter().find(|(flow, _)| *flow == index);
+    let stills = (0..scenario.flows.len()).map(|index| of_flow(index)?.1.album().stills()).collect();
     let Built { intervals, rate, .. } = built;
-    Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rate })
+    Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rate, stills })
 }
 
 /// Runs several scenarios, at most `options.threads` at a time, and returns their outcomes in the same order.

@@ -17,6 +17,8 @@ use record::{Event, Real, Tap};
 use session::{Screen, Shown};
 use units::{Span, Time};
 
+use super::stills::Album;
+
 /// Originals are kept until they are shown or this much memory is full; then the oldest go unmeasured.
 const MOST_BYTES: usize = 256 << 20;
 
@@ -28,18 +30,26 @@ struct Pictures {
     trouble: Option<String>,
 }
 
-/// A handle to the originals of one flow, shared by its source and its screen.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Originals(Arc<Mutex<Pictures>>);
+/// A handle to the originals of one flow, shared by its source and its screen, and to what is kept of the pictures shown.
+#[derive(Clone, Default)]
+pub(super) struct Originals {
+    pictures: Arc<Mutex<Pictures>>,
+    album: Album,
+}
 
 impl Originals {
     fn lock(&self) -> MutexGuard<'_, Pictures> {
-        self.0.lock().expect("neither side panics while it holds the lock")
+        self.pictures.lock().expect("neither side panics while it holds the lock")
     }
 
     /// Why the clip broke off, if it did.
     pub fn trouble(&self) -> Option<String> {
         self.lock().trouble.clone()
+    }
+
+    /// What is kept of the pictures shown.
+    pub fn album(&self) -> &Album {
+        &self.album
     }
 
     fn keep(&self, picture: &Arc<RawFrame>) {
@@ -152,6 +162,7 @@ impl Screen for Judge {
         }
         if let Ok(quality) = media::quality(&original, &picture) {
             let (psnr, ssim) = (Real(quality.psnr_y), Real(quality.ssim));
+            self.originals.album.show(now, shown.frame, quality.psnr_y, &original, &picture);
             self.tap
                 .record(now, Event::FrameQuality { stream: shown.stream, frame: shown.frame, psnr, ssim });
         }

@@ -23,7 +23,7 @@ use crate::metrics::{
     Distribution, LatencyOf, PathPacket, SimulatedFrame, Simulator, StallFinder, Stalls, Variation,
     psnr_of_counted,
 };
-use crate::scenario::{Flow, Supply};
+use crate::scenario::{EncoderKind, Flow, Supply};
 
 /// Slots the simulated encoder of equation 10 smooths over. The paper does not say; metrics.md settles on 4.
 const SMOOTHING: usize = 4;
@@ -96,6 +96,8 @@ struct Frames {
     ssim: Distribution,
     /// Whether any shown frame's quality was measured, if any is known.
     measured: Option<bool>,
+    /// The first capture, and the earliest display, warm-up or not.
+    first: (Option<Time>, Option<Time>),
     interval: Span,
     /// Displays that a later frame's may still precede.
     shown: BinaryHeap<Reverse<Time>>,
@@ -131,6 +133,7 @@ impl FlowFigures {
                 psnr: values(),
                 ssim: values(),
                 measured: None,
+                first: (None, None),
                 interval,
                 shown: BinaryHeap::new(),
                 stalls: StallFinder::new(interval),
@@ -260,8 +263,12 @@ impl FlowFigures {
 
     /// All stalls of the run, and the first and last display.
     pub fn stalls(&self) -> (Stalls, Option<(Time, Time)>) {
-        let finder = &self.frames.stalls;
-        (finder.clone().finish(self.to), finder.ends())
+        let begin = self.frames.first.0.unwrap_or(self.to);
+        (self.stalls_since(begin), self.frames.stalls.ends())
+    }
+
+    fn stalls_since(&self, start: Time) -> Stalls {
+        self.frames.stalls.clone().finish(start, self.to)
     }
 
     /// Bytes of memory that grow with the length of the run.
@@ -293,10 +300,9 @@ impl FlowFigures {
             Some(_) => self.frames.counts,
             None => frame_totals(totals),
         };
-        let bitrate_bps = match flow.source {
-            Supply::Video => self.frames.bitrate.spread().map(RatePercentiles::from),
-            _ => simulated.as_ref().map(|s| s.bitrate_bps),
-        };
+        let video = flow.source == Supply::Video;
+        let bitrate = self.frames.bitrate.spread().map(RatePercentiles::from);
+        let loss = self.loss.share();
         let (throughput_bps, goodput_bps) = self.rates(totals);
         FlowSummary {
             name: flow.name.clone(),
@@ -305,46 +311,48 @@ impl FlowFigures {
             throughput_bps,
             goodput_bps,
             share,
-            loss: self.loss.lost as f64 / self.loss.sent.max(1) as f64,
+            loss,
             owd_ms: milliseconds(&self.owd),
             rtt_ms: milliseconds(&self.rtt),
-            frame_delay_ms: milliseconds(&self.frames.delay),
+            first_frame_ms: self.frames.first_frame(),
+            // Without a displayed frame all that is known is how long the run went on.
+            frame_delay_ms: milliseconds(&self.frames.delay).filter(|_| frames.displayed > 0),
             frame_rtt_ms: milliseconds(&self.frame_rtt),
-            frame_rate: if active > 0.0 { frames.displayed as f64 / active } else { 0.0 },
+            frame_rate: (video && active > 0.0).then(|| frames.displayed as f64 / active),
             frames,
-            bitrate_bps,
+            bitrate_bps: bitrate.filter(|_| video),
             psnr_db: self.frames.psnr(),
             ssim: self.frames.ssim.spread().map(|spread| Mean5 { mean: spread.mean, p5: spread.p5 }),
-            quality: self.frames.measured.map(|measured| if measured { "measured" } else { "encoder" }),
+            quality: self.frames.measured.map(|measured| if measured { "measured" } else { word_of(flow) }),
             stalls: self.stall_summary(),
             send_rate_cv: self.variation.coefficient(),
             simulated,
-            packets: PacketCounts { lost: self.loss.count, ..packet_counts(totals) },
+            packets: PacketCounts { lost: loss.map(|_| self.loss.count), ..packet_counts(totals, flow) },
             feedback_bps: if active > 0.0 { totals.feedback_bytes as f64 * 8.0 / active } else { 0.0 },
         }
     }
 
     /// Throughput and goodput. Where no rows were kept, throughput is over the flow's whole time and goodput unknown.
-    fn rates(&self, totals: &FlowTotals) -> (f64, f64) {
+    fn rates(&self, totals: &FlowTotals) -> (f64, Option<f64>) {
         if !self.received.any && totals.received > 0 {
             let bytes = totals.received_bytes + totals.received * u64::from(IP_UDP_OVERHEAD);
-            return (bytes as f64 * 8.0 / (self.to - self.from).as_secs_f64(), 0.0);
+            return (bytes as f64 * 8.0 / (self.to - self.from).as_secs_f64(), None);
         }
         let Some((first, last)) = self.received.ends.filter(|(first, last)| last > first) else {
-            return (0.0, 0.0);
+            return (0.0, Some(0.0));
         };
         let seconds = (last - first).as_secs_f64();
-        (self.received.bits as f64 / seconds, self.received.payload as f64 * 8.0 / seconds)
+        (self.received.bits as f64 / seconds, Some(self.received.payload as f64 * 8.0 / seconds))
     }
 
-    fn stall_summary(&self) -> StallSummary {
-        let (mut found, _) = self.stalls();
-        found.spans.retain(|(shown, _)| *shown >= self.from);
-        StallSummary {
+    /// Of a flow that captured frames.
+    fn stall_summary(&self) -> Option<StallSummary> {
+        let found = self.stalls_since(self.from.max(self.frames.first.0?));
+        Some(StallSummary {
             count: found.count(),
             total_s: found.total().as_secs_f64(),
             longest_ms: found.spans.iter().map(|(a, b)| (*b - *a).as_millis_f64()).fold(0.0, f64::max),
-        }
+        })
     }
 
     fn simulated(&self) -> Option<Simulated> {
@@ -373,6 +381,11 @@ impl Received {
 }
 
 impl Loss {
+    /// Lost over sent bytes; unknown where none were sent.
+    fn share(&self) -> Option<f64> {
+        (self.sent > 0).then(|| self.lost as f64 / self.sent as f64)
+    }
+
     fn take(&mut self, wire: u32, lost: bool) {
         self.sent += u64::from(wire);
         if lost {
@@ -407,6 +420,8 @@ impl Frames {
             *self.measured.get_or_insert_default() |= row.shown_quality.0.is_some();
         }
         let Some(captured) = row.captured else { return };
+        self.first.0.get_or_insert(captured);
+        self.first.1 = [self.first.1, row.displayed].into_iter().flatten().min();
         // No later frame is shown before it is captured.
         while let Some(&Reverse(at)) = self.shown.peek()
             && at <= captured
@@ -439,6 +454,12 @@ impl Frames {
         self.counts.cut_off = self.latencies.finish(to, |_, latency| delay.push(latency.as_millis_f64()));
     }
 
+    /// From the first capture to the first display, in ms.
+    fn first_frame(&self) -> Option<f64> {
+        let (captured, displayed) = self.first;
+        Some((displayed? - captured?).as_millis_f64())
+    }
+
     fn psnr(&self) -> Option<Mean5> {
         Some(Mean5 { mean: psnr_of_counted(&self.psnr.counted())?, p5: self.psnr.percentile(5.0)? })
     }
@@ -466,13 +487,20 @@ fn milliseconds(delays: &Distribution) -> Option<Percentiles> {
     delays.spread().map(Percentiles::from)
 }
 
-fn packet_counts(totals: &FlowTotals) -> PacketCounts {
+/// Whose word a quality is that was not measured.
+fn word_of(flow: &Flow) -> &'static str {
+    if flow.encoder.kind == EncoderKind::Model { "model" } else { "encoder" }
+}
+
+/// All but the lost ones.
+fn packet_counts(totals: &FlowTotals, flow: &Flow) -> PacketCounts {
+    let foreign = matches!(flow.source, Supply::Quic | Supply::Smoltcp);
     PacketCounts {
         sent: totals.sent,
         received: totals.received,
-        lost: 0,
-        retransmitted: totals.retransmitted,
-        spurious: totals.spurious,
+        lost: None,
+        retransmitted: (flow.source != Supply::Quic).then_some(totals.retransmitted),
+        spurious: (!foreign).then_some(totals.spurious),
         duplicates: totals.duplicates,
     }
 }

@@ -81,17 +81,17 @@ pub struct PacketCounts {
     pub sent: u64,
     /// Received, each once.
     pub received: u64,
-    /// Never arrived; those under way at the end are not among them.
-    pub lost: u64,
-    /// Sent again.
-    pub retransmitted: u64,
-    /// Taken for lost by the sender although they had arrived.
-    pub spurious: u64,
+    /// Never arrived; those under way at the end are not among them. Unknown as [`FlowSummary::loss`] is.
+    pub lost: Option<u64>,
+    /// Sent again; QUIC's packets don't tell.
+    pub retransmitted: Option<u64>,
+    /// Taken for lost by the sender although they had arrived; neither quinn nor smoltcp says.
+    pub spurious: Option<u64>,
     /// Received a second time.
     pub duplicates: u64,
 }
 
-/// Stalls: gaps between displayed frames of more than `max(3 I, I + 150 ms)`.
+/// Stalls, as [`stalls`] defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StallSummary {
     /// How many.
@@ -122,34 +122,38 @@ pub struct FlowSummary {
     pub source: &'static str,
     /// Delivered wire bits over the time from the first delivery to the last.
     pub throughput_bps: f64,
-    /// Unique payload bits over the same time.
-    pub goodput_bps: f64,
+    /// Unique payload bits over the same time; unknown where no rows were kept.
+    pub goodput_bps: Option<f64>,
     /// Of the bytes that left the bottleneck while the flow was on, its share (cross traffic counts as others).
     pub share: Option<f64>,
-    /// Bytes sent that never arrived over bytes sent; those under way at the end count on neither side.
-    pub loss: f64,
+    /// Bytes sent that never arrived over bytes sent; those under way at the end count on neither side. Unknown where nothing
+    /// was sent, or no rows were kept.
+    pub loss: Option<f64>,
     /// One-way delay of packets, in true time.
     pub owd_ms: Option<Percentiles>,
     /// Round-trip samples of the sender.
     pub rtt_ms: Option<Percentiles>,
-    /// Capture to display; frames never displayed count until the next displayed one.
+    /// From the first frame's capture until a frame was first displayed, warm-up or not.
+    pub first_frame_ms: Option<f64>,
+    /// Capture to display; frames never displayed count until the next displayed one. Unknown where none ever was.
     pub frame_delay_ms: Option<Percentiles>,
     /// From the start of sending a frame until the sender knows that it arrived.
     pub frame_rtt_ms: Option<Percentiles>,
     /// Frames counted.
     pub frames: FrameCounts,
-    /// Frames displayed per second.
-    pub frame_rate: f64,
-    /// Media bitrate, frame by frame; skipped frames count as zero. Of a backlogged flow, the simulated one.
+    /// Frames displayed per second of video.
+    pub frame_rate: Option<f64>,
+    /// Bitrate of the coded video, frame by frame; skipped frames count as zero. Only of video.
     pub bitrate_bps: Option<RatePercentiles>,
     /// Luma PSNR of displayed frames.
     pub psnr_db: Option<Mean5>,
     /// SSIM (All) of displayed frames.
     pub ssim: Option<Mean5>,
-    /// `measured` on the displayed pictures, or the `encoder`'s word.
+    /// Where PSNR and SSIM come from: `measured` on the displayed pictures, an `encoder`'s word, or a `model` of an encoder,
+    /// which makes no pictures.
     pub quality: Option<&'static str>,
-    /// How often and how long the picture stood still.
-    pub stalls: StallSummary,
+    /// Stalls; only of video.
+    pub stalls: Option<StallSummary>,
     /// Variation (standard deviation over mean) of the wire bytes sent per frame, or per 16.67 ms of a backlogged flow.
     pub send_rate_cv: Option<f64>,
     /// Equation 10's view of the flow.

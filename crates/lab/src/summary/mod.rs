@@ -64,8 +64,8 @@ pub struct Summary {
 pub struct LinkSummary {
     /// Bits that left over bits offered.
     pub utilization: Option<f64>,
-    /// Bytes dropped over bytes that arrived.
-    pub loss: f64,
+    /// Bytes dropped over bytes that arrived, if any did.
+    pub loss: Option<f64>,
     /// Time in the link before propagation: waiting and serialisation.
     pub queue_ms: Option<Percentiles>,
     /// The most packets that stood in the queue.
@@ -203,7 +203,7 @@ impl Figures {
         let dropped: u64 = totals.dropped.values().sum();
         LinkSummary {
             utilization: offered.zip(self.link.delivered()).map(|(offered, out)| out as f64 / offered as f64),
-            loss: totals.dropped_bytes as f64 / arrived_bytes.max(1) as f64,
+            loss: (arrived_bytes > 0).then(|| totals.dropped_bytes as f64 / arrived_bytes as f64),
             queue_ms: self.link.sojourn().spread().map(Percentiles::from),
             peak_packets: totals.most_packets,
             packets: totals.accepted + dropped,

@@ -134,11 +134,13 @@ pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
         real("delay_ms", "capture to display in milliseconds; null if not shown", |r| {
             r.frame.delay().map(Span::as_millis_f64)
         }),
-        real("psnr_db", "luma PSNR of the shown picture against its source in dB", |r| r.frame.psnr()),
-        real("ssim", "SSIM (All) of the shown picture against its source", |r| r.frame.ssim()),
-        flag("measured", "quality was measured on the shown picture; false: the encoder's word", |r| {
-            r.frame.psnr().map(|_| r.frame.shown_quality.0.is_some())
-        }),
+        real("psnr_db", "luma PSNR of the shown frame in dB, from where `measured` says", |r| r.frame.psnr()),
+        real("ssim", "SSIM (All) of the shown frame, likewise", |r| r.frame.ssim()),
+        flag(
+            "measured",
+            "quality was measured on the shown picture; false: the word of the encoder, or of its model",
+            |r| r.frame.psnr().map(|_| r.frame.shown_quality.0.is_some()),
+        ),
     ]
 }
 
