@@ -23,6 +23,7 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
         Some(cc) => scenario.with_cc(cc.only().map_err(Failure::Input)?).map_err(Failure::input)?,
         None => scenario,
     };
+    mention_sounds(&scenario);
     let out = folder(&args.scenario, &scenario);
     let begin = Instant::now();
     let outcomes = simulate(&[scenario], out.as_deref())?;
@@ -42,9 +43,18 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
 /// Runs one scenario under several controllers.
 pub fn compare(args: &args::Compare) -> Result<(), Failure> {
     let scenario = scenario::load(&args.scenario)?;
+    mention_sounds(&scenario);
     let title = scenario.name.clone();
     let out = folder(&args.scenario, &scenario);
     side_by_side(&scenario, &args.cc.0, &title, out.as_deref(), args.scenario.format)
+}
+
+/// Says once of each clip that its sound is left out.
+fn mention_sounds(scenario: &Scenario) {
+    let mut clips: Vec<PathBuf> = scenario.clips().collect();
+    clips.sort();
+    clips.dedup();
+    clips.iter().for_each(|clip| output::mention_sound(clip));
 }
 
 /// Runs `scenario` once for each of `ccs` and prints and writes them together.

@@ -58,6 +58,32 @@ pub fn stalls(displayed: &[Time], end: Time, interval: Span) -> Stalls {
     Stalls { spans: spans.collect() }
 }
 
+/// The same of a source that captured nothing within `pauses`, which are in order: there the picture stands by intention. What is
+/// shown in a pause belongs to the stretch before it. After a pause the picture stands until the next one comes.
+pub fn stalls_between(
+    displayed: &[Time],
+    end: Time,
+    interval: Span,
+    pauses: impl Iterator<Item = (Time, Time)>,
+) -> Stalls {
+    let mut all = Stalls::default();
+    let (mut rest, mut resumed) = (displayed, None);
+    for (from, to) in pauses.filter(|(from, _)| *from < end) {
+        let (stretch, later) = rest.split_at(rest.partition_point(|at| *at < to));
+        let upto = stretch.partition_point(|at| *at < from);
+        all.spans.extend(stretch_of(resumed, &stretch[..upto], from, interval));
+        resumed = (resumed.is_some() || !stretch.is_empty()).then_some(to);
+        rest = later;
+    }
+    all.spans.extend(stretch_of(resumed.filter(|at| *at < end), rest, end, interval));
+    all
+}
+
+fn stretch_of(resumed: Option<Time>, displayed: &[Time], end: Time, interval: Span) -> Vec<(Time, Time)> {
+    let shown: Vec<Time> = resumed.into_iter().chain(displayed.iter().copied()).collect();
+    stalls(&shown, end, interval).spans
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +125,24 @@ mod tests {
         assert_eq!(found.spans, [(ms(177), ms(477)), (ms(494), ms(1_494))]);
         assert_eq!((found.count(), found.total()), (2, Span::from_millis(1_300)));
         assert_eq!(stalls(&[], ms(1_000), interval).count(), 0);
+    }
+
+    #[test]
+    fn a_pause_is_no_stall_but_its_end_is_waited_for() {
+        let ms = Time::from_millis;
+        let interval = Span::from_millis(100);
+        let shown: Vec<Time> = (0..=10).chain(51..=60).map(|k| ms(k * 100)).collect();
+        let of = |pause: &[(u64, u64)], end| {
+            let pauses = pause.iter().map(|&(from, to)| (ms(from), ms(to)));
+            stalls_between(&shown, ms(end), interval, pauses).spans
+        };
+        assert_eq!(of(&[], 6_100), [(ms(1_000), ms(5_100))]);
+        assert!(of(&[(1_050, 5_050)], 6_100).is_empty());
+        // It was resumed long before a picture came; the pause began long after the last one.
+        assert_eq!(of(&[(1_050, 3_000)], 6_100), [(ms(3_000), ms(5_100))]);
+        assert_eq!(of(&[(2_000, 5_050)], 6_100), [(ms(1_000), ms(2_000))]);
+        // Up to the end and beyond it, and one that is over before anything is shown.
+        assert!(of(&[(1_050, 5_050), (6_050, 9_000)], 8_000).is_empty());
+        assert_eq!(of(&[(6_100, 9_000)], 12_000).len(), 2);
     }
 }

@@ -14,7 +14,7 @@ mod simulated;
 
 pub use change::{convergence_time, spike_duration};
 pub use fairness::{Activity, jain, jain_windows};
-pub use latency::{Latencies, Stalls, latencies, stalls};
+pub use latency::{Latencies, Stalls, latencies, stalls, stalls_between};
 pub use percentile::{Spread, nearest_rank, pantheon_percentile};
 pub use picture::{PSNR_CAP, dssim, psnr_all_planes, psnr_of_mse, psnr_summary, ssim_all_planes};
 pub use rates::{coefficient_of_variation, slots, throughput, windowed_rate};

@@ -8,7 +8,7 @@ use super::Subject;
 use super::axis::{Axis, short};
 use super::chart::{WIDTH, strip_place};
 use super::markup::escape;
-use crate::metrics::stalls;
+use crate::metrics::stalls_between;
 
 /// Height of a band, and distance from one to the next.
 const BAND: f64 = 16.0;
@@ -109,7 +109,7 @@ fn moments(subject: &Subject<'_>, axis: &Axis) -> Vec<Moment> {
             _ => {}
         }
     }
-    for (from, to) in stalls(&displays, end, subject.interval).spans {
+    for (from, to) in stalls_between(&displays, end, subject.interval, subject.flow.pauses()).spans {
         paint(from, to, Moment::Stalled);
     }
     band

@@ -9,7 +9,7 @@ use super::Context;
 use crate::collect::{Collector, FlowRecord, PacketRow};
 use crate::metrics::{
     SimulatedFrame, Spread, coefficient_of_variation, latencies, nearest_rank, psnr_summary, simulate, slots,
-    stalls, throughput,
+    stalls_between, throughput,
 };
 use crate::scenario::{Flow, Supply};
 
@@ -221,7 +221,7 @@ pub(super) fn summarise(run: &Collector, index: usize, context: &Context<'_>) ->
         psnr_db: view.psnr(),
         ssim: view.ssim(),
         quality: view.quality_source(),
-        stalls: view.stalls(),
+        stalls: view.stalls(flow),
         send_rate_cv: view.send_rate_cv(flow),
         simulated,
         packets: PacketCounts { lost, ..packet_counts(record) },
@@ -356,10 +356,10 @@ impl View<'_> {
         shown().next().map(|_| if measured { "measured" } else { "encoder" })
     }
 
-    fn stalls(&self) -> StallSummary {
+    fn stalls(&self, flow: &Flow) -> StallSummary {
         let displays = self.record.displays();
         let in_view = &displays[displays.partition_point(|at| *at < self.from)..];
-        let found = stalls(in_view, self.to, self.interval);
+        let found = stalls_between(in_view, self.to, self.interval, flow.pauses());
         StallSummary {
             count: found.count(),
             total_s: found.total().as_secs_f64(),
