@@ -13,7 +13,10 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate vpx web browser cli clean
+.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate vpx web browser cli install clean
+# Where `make install` puts things.
+PREFIX ?= $(HOME)/.local
+COMMAND := $(TARGET)/release/framewire
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +73,19 @@ browser: cli ## the page's checks, and a real browser that plays
 cli: ## the optimised command
 	@tools/toolchain c++
 	$(CARGO) build --release --locked --quiet -p framewire
+	@tools/split-debug "$(COMMAND)"
+
+install: ## the command with its page, completions and manual below PREFIX (~/.local); it needs no checkout afterwards
+	@tools/web build || echo "note: installed without the page of framewire serve"
+	@$(MAKE) --no-print-directory cli
+	install -D -m 755 "$(COMMAND)" "$(DESTDIR)$(PREFIX)/bin/framewire"
+	@if [ -e "$(COMMAND).debug" ]; then install -D -m 644 "$(COMMAND).debug" "$(DESTDIR)$(PREFIX)/bin/framewire.debug"; fi
+	@install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
+	    "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
+	@"$(COMMAND)" completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/framewire"
+	@"$(COMMAND)" completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_framewire"
+	@"$(COMMAND)" completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/framewire.fish"
+	"$(COMMAND)" man "$(DESTDIR)$(PREFIX)/share/man/man1"
 
 clean: ## forget everything built
 	$(CARGO) clean

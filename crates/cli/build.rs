@@ -1,6 +1,8 @@
-//! Tells the command which commit it was built from, so that every result can say so.
+//! Tells the command which commit it was built from, so that every result can say so, and packs what comes along with it: experiments,
+//! findings, scenarios, traces and the page of `framewire serve`, so that an installed command needs no checkout.
 
-use std::path::Path;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {
@@ -18,7 +20,58 @@ fn commit() -> String {
     if clean { head } else { format!("{head}+") }
 }
 
+/// Folders of the repository that the command brings along.
+const SHIPPED: [&str; 4] = ["experiments", "findings", "scenarios", "traces"];
+
+/// All files below `folder`, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let path = entry.path();
+        if path.is_dir() { all.extend(files(&path)) } else { all.push(path) }
+    }
+    all.sort();
+    all
+}
+
+/// A table of files by their paths below `base`, with their bytes.
+fn table(name: &str, base: &Path, files: &[PathBuf]) -> String {
+    let mut text = format!("pub static {name}: &[(&str, &[u8])] = &[\n");
+    for file in files {
+        let below = file.strip_prefix(base).expect("it was found below it");
+        let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
+        writeln!(text, "    ({:?}, include_bytes!({:?})),", parts.join("/"), file).expect("a text grows");
+    }
+    text + "];\n"
+}
+
+/// Where `make web` puts the page: `web` in the folder that cargo builds into, which holds ours (`PROFILE/build/PACKAGE/out`).
+fn page_folder(out: &Path) -> PathBuf {
+    let target = out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    target.or(out.ancestors().nth(4)).unwrap_or(out).join("web")
+}
+
+fn pack() {
+    let root = std::fs::canonicalize("../..").expect("the repository is there");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    let data: Vec<PathBuf> = SHIPPED.iter().flat_map(|folder| files(&root.join(folder))).collect();
+    let page = page_folder(&out);
+    // Without an index it is not built, or not whole.
+    let of_page = if page.join("index.html").is_file() { files(&page) } else { Vec::new() };
+    let text = table("DATA", &root, &data) + &table("PAGE", &page, &of_page);
+    std::fs::write(out.join("shipped.rs"), text).expect("cargo's folder can be written");
+    for folder in SHIPPED {
+        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+    }
+    // Cargo takes a path that is not there for one that has changed.
+    if std::fs::create_dir_all(&page).is_ok() {
+        println!("cargo::rerun-if-changed={}", page.display());
+    }
+}
+
 fn main() {
+    pack();
     println!("cargo::rustc-env=FRAMEWIRE_COMMIT={}", commit());
     println!("cargo::rerun-if-changed=..");
     for name in ["HEAD", "logs/HEAD"] {

@@ -14,27 +14,27 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// Nothing of this name.
-    #[error("no {what} is called `{found}`; there are {known}")]
+    #[error("no {what} is called `{found}`; {instead}")]
     Name {
         /// What was wanted: a congestion controller, a rate policy.
         what: &'static str,
         /// What was written.
         found: String,
-        /// The names there are.
-        known: String,
+        /// What to write instead: names like it, or what there is.
+        instead: String,
     },
     /// The text is not `name:key=value,key=value`.
     #[error("`{0}` is not an option; write NAME:KEY=VALUE,KEY=VALUE")]
     Syntax(String),
     /// It has no such option.
-    #[error("{controller} has no option `{key}`; it takes {known}")]
+    #[error("{controller} has no option `{key}`; {instead}")]
     Unknown {
         /// The controller or policy.
         controller: String,
         /// What was written.
         key: String,
-        /// The options there are.
-        known: String,
+        /// What to write instead: options like it, or all there are.
+        instead: String,
     },
     /// The value is not what the option takes.
     #[error("option `{key}` of {controller} is `{value}`; it must be {expected}")]
@@ -81,10 +81,7 @@ impl Options {
             Some((key, _)) => Err(OptionError::Unknown {
                 controller: self.name.clone(),
                 key: key.clone(),
-                known: match known {
-                    [] => "none".to_owned(),
-                    some => some.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
-                },
+                instead: units::instead(key, &known.iter().map(|(name, _)| *name).collect::<Vec<_>>()),
             }),
         }
     }
@@ -160,7 +157,7 @@ mod tests {
         let error = options.number("target", 0.9, 0.8..=1.0).unwrap_err().to_string();
         assert_eq!(error, "option `target` of sqp is `0.7`; it must be a number from 0.8 to 1");
         let error = options.check_keys(&[("target", "")]).unwrap_err().to_string();
-        assert_eq!(error, "sqp has no option `undershoot`; it takes target");
+        assert_eq!(error, "sqp has no option `undershoot`; there are target");
         assert!("sqp:target".parse::<Options>().is_err());
     }
 }

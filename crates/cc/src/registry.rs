@@ -96,7 +96,10 @@ fn find(options: &Options) -> Result<&'static Entry, OptionError> {
         REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Name {
             what: "congestion controller",
             found: options.name.clone(),
-            known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+            instead: units::instead(
+                &options.name,
+                &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>(),
+            ),
         })?;
     options.check_keys(entry.options)?;
     Ok(entry)
@@ -117,10 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let error = build(&Options::of("bbr9"), &Setup::default()).err().unwrap();
-        let text = error.to_string();
-        assert!(text.starts_with("no congestion controller is called `bbr9`; there are sqp, "), "{text}");
-        assert!(REGISTRY.iter().all(|entry| text.contains(entry.name)), "{text}");
+    fn an_unknown_name_is_told_the_likely_ones() {
+        let text = |name| build(&Options::of(name), &Setup::default()).err().unwrap().to_string();
+        assert_eq!(
+            text("bbr9"),
+            "no congestion controller is called `bbr9`; did you mean `bbr`, `bbr2` or `bbr3`?"
+        );
+        let far = format!("there are {}, sqp, gcc, ", REGISTRY.len());
+        assert!(text("quantum").contains(&far), "{}", text("quantum"));
     }
 }

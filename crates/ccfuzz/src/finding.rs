@@ -11,7 +11,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lab::files::write_whole;
+use lab::files::{WriteError, write_folder, write_whole};
 use lab::scenario::Scenario;
 use netsim::{Instants, MahimahiTrace};
 use serde::{Deserialize, Serialize};
@@ -125,18 +125,19 @@ impl Finding {
         self.record.score.goal(&self.record.weights)
     }
 
-    /// Writes the folder's files.
+    /// Writes the folder's files, in the place of those of an earlier finding: all of them or none.
     ///
     /// # Errors
     /// [`FindingError`] naming the file that could not be written.
     pub fn write(&self, folder: &Path) -> Result<(), FindingError> {
-        let refuse = |what: String| FindingError { path: folder.to_owned(), what };
-        std::fs::create_dir_all(folder).map_err(|error| refuse(error.to_string()))?;
-        let put = |name: &str, text: &str| {
-            let path = folder.join(name);
-            write_whole(&path, |file| file.write_all(text.as_bytes()))
-                .map_err(|error| refuse(error.to_string()))
-        };
+        let old = [CROSS, SERVICE, "target.toml", "scenario.toml", "finding.json"].map(PathBuf::from);
+        write_folder(folder, &old, |folder| self.write_files(folder))
+            .map_err(|error| FindingError { path: error.path, what: error.source.to_string() })
+    }
+
+    fn write_files(&self, folder: &Path) -> Result<(), WriteError> {
+        let put =
+            |name: &str, text: &str| write_whole(&folder.join(name), |file| file.write_all(text.as_bytes()));
         if let Some(cross) = self.genome.instants() {
             put(CROSS, &cross.to_text())?;
         }
@@ -271,6 +272,10 @@ mod tests {
         assert_eq!(replayed, original.unwrap());
         assert!(run(&scenario, &RunOptions::default()).is_ok());
         assert_eq!(all(folder.parent().unwrap()).unwrap().iter().filter(|path| **path == folder).count(), 1);
+        // A simpler one in its place leaves nothing of it: stale cross packets would join the next replay.
+        let bare = Genome { cross: Vec::new(), service: Vec::new(), ..finding.genome.clone() };
+        finding.with_genome(bare).write(&folder).unwrap();
+        assert!(Finding::read(&folder).unwrap().genome.cross.is_empty() && !folder.join(SERVICE).exists());
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(Finding::read(&folder).unwrap_err().to_string().contains("finding.json: "));
     }

@@ -80,8 +80,9 @@ impl FromStr for Aim {
 
     fn from_str(text: &str) -> Result<Aim, String> {
         let found = Aim::ALL.iter().find(|(name, _)| *name == text).map(|(_, aim)| *aim);
-        let names = || Aim::ALL.map(|(name, _)| name).join(", ");
-        found.ok_or_else(|| format!("`{text}` is no score; there are {}", names()))
+        found.ok_or_else(|| {
+            format!("`{text}` is no score; {}", units::instead(text, &Aim::ALL.map(|(name, _)| name)))
+        })
     }
 }
 

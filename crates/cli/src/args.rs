@@ -77,6 +77,10 @@ pub enum Command {
     /// Look at link traces
     #[command(subcommand)]
     Trace(Trace),
+    /// Print completions of this command for a shell
+    Completions(crate::shell::Completions),
+    /// Write the manual's pages of this command
+    Man(crate::shell::Man),
 }
 
 /// How results are printed.
@@ -364,7 +368,7 @@ Examples:
 Start `framewire receive` at the other end first; over QUIC it prints the pin and the token. Plain UDP is neither
 encrypted nor does it ask for a token: use it on networks of your own.")]
 pub struct Send {
-    /// Where to: quic://HOST:PORT, or udp://HOST:PORT; HOST:PORT alone is UDP
+    /// Where to: quic://HOST:PORT, or udp://HOST:PORT for networks of your own
     #[arg(value_name = "quic://HOST:PORT")]
     pub target: Target,
     /// The clip: Y4M, anything ffmpeg reads, `-` for Y4M on standard input, `camera` (or /dev/videoN), or `synthetic`
@@ -389,6 +393,9 @@ pub struct Send {
     /// How long to send, repeating the clip; until the clip ends once if left out
     #[arg(long)]
     pub duration: Option<Span>,
+    /// Give up when what is sent has not been answered for this long
+    #[arg(long, default_value = "10s")]
+    pub timeout: Span,
     /// Longest datagram of media in bytes, 256 to 1472. Over QUIC the path's MTU is searched for up to 1452 and followed when it falls,
     /// and this is a bound on top; over UDP, where nobody searches, 1200 if left out
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(256..=1472))]
@@ -460,13 +467,13 @@ impl From<Codec> for media::Codec {
 Examples:
   framewire receive --listen quic://0.0.0.0:4433 --output play
   framewire receive --listen quic://[::]:4433 --cert cert.pem --key key.pem --token TOKEN --output got.y4m
-  framewire receive --listen 0.0.0.0:4433 --output null --json
+  framewire receive --listen udp://0.0.0.0:4433 --output null --json
   framewire receive --listen quic://0.0.0.0:4433 --metrics 127.0.0.1:9090 --log-level info
 
 Over QUIC, a certificate is made for the occasion unless one is given, and a token unless one is given; both are printed,
 ready to be used by `framewire send`. One sender is received, and the command ends with it.")]
 pub struct Receive {
-    /// Address and port to listen on: quic://ADDR:PORT; ADDR:PORT alone is UDP
+    /// Address and port to listen on: quic://ADDR:PORT, or udp://ADDR:PORT for networks of your own
     #[arg(long, value_name = "quic://ADDR:PORT")]
     pub listen: Listen,
     /// Where decoded pictures go: a .y4m file, `play` to show them with ffplay, or `null` to decode and drop them

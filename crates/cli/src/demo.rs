@@ -7,25 +7,30 @@ use toml::{Table, Value};
 
 use crate::args::Demo;
 use crate::failure::Failure;
-use crate::simulate::{self, Results, side_by_side};
+use crate::output;
+use crate::shipped;
+use crate::simulate::{Results, side_by_side};
 use crate::values::Input;
 
 /// Where `make demo` puts the clip it fetches.
 pub const CLIP: &str = "target/demo/bigbuckbunny.mp4";
 /// The link: three minutes of a modelled LTE downlink in a car (see `traces/README.md`).
-const TRACE: &[u8] = include_bytes!("../../../traces/lte-drive.trace");
+const TRACE: &str = "traces/lte-drive.trace";
 
 /// Runs the demo.
 pub fn demo(args: &Demo) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
-        netsim::MahimahiTrace::open(path).map_err(Failure::input)?;
+        netsim::MahimahiTrace::open(&shipped::or_shipped(path)?).map_err(Failure::input)?;
     }
     let clip = clip(args)?;
-    let text = scenario(args, &clip, &trace(args)?);
+    let mut laid = trace(args)?;
+    let text = scenario(args, &clip, &laid.trace);
     let scenario = Scenario::parse(&text, Path::new("demo.toml"));
     let scenario = scenario.map_err(|error| Failure::Input(format!("{}: {}", error.field, error.what)))?;
     let results = Results { out: Some(&args.out), own: true, tables: true };
-    side_by_side(&scenario, &args.cc.0, "What the viewer saw", results, args.format)
+    side_by_side(&scenario, &args.cc.0, "What the viewer saw", results, args.format)?;
+    laid.made.clear();
+    Ok(())
 }
 
 /// The clip to show: what was asked for, else the fetched one, else the synthetic game, saying so.
@@ -35,6 +40,7 @@ fn clip(args: &Demo) -> Result<Input, Failure> {
         Some(Input::Synthetic) => Ok(Input::Synthetic),
         Some(Input::File(path)) => {
             readable(path).map_err(Failure::input)?;
+            output::mention_sound(path);
             Ok(Input::File(absolute(path)?))
         }
         None if Path::new(CLIP).exists() => match readable(Path::new(CLIP)) {
@@ -54,15 +60,36 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     path.canonicalize().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// The link's trace: the one asked for, else the one that comes along, laid beside the results.
-fn trace(args: &Demo) -> Result<PathBuf, Failure> {
-    if let Some(path) = &args.trace {
-        return absolute(path);
+/// The link's trace, and what was made for it, which goes again unless the results come to stand beside it.
+struct Laid {
+    trace: PathBuf,
+    /// Folders, the outermost first, and the file.
+    made: Vec<PathBuf>,
+}
+
+impl Drop for Laid {
+    fn drop(&mut self) {
+        for path in self.made.iter().rev() {
+            // What is not empty holds what somebody else has put there meanwhile.
+            let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
+        }
     }
+}
+
+/// The link's trace: the one asked for, else the one that comes along, laid beside the results.
+fn trace(args: &Demo) -> Result<Laid, Failure> {
+    if let Some(path) = &args.trace {
+        return Ok(Laid { trace: absolute(&shipped::or_shipped(path)?)?, made: Vec::new() });
+    }
+    let whole = std::path::absolute(&args.out).map_err(Failure::input)?.join("lte-drive.trace");
+    let made = whole.ancestors().take_while(|path| !path.exists()).map(Path::to_owned);
+    let mut laid = Laid { trace: whole.clone(), made: made.collect() };
+    laid.made.reverse();
     simulate::make_folder(&args.out)?;
-    let path = args.out.join("lte-drive.trace");
-    lab::files::write_whole(&path, |file| std::io::Write::write_all(file, TRACE)).map_err(Failure::work)?;
-    absolute(&path)
+    let bytes = shipped::file(TRACE).expect("it comes along");
+    lab::files::write_whole(&whole, |file| std::io::Write::write_all(file, bytes)).map_err(Failure::work)?;
+    laid.trace = absolute(&whole)?;
+    Ok(laid)
 }
 
 /// The demo as a scenario, so that what is shown can be run again with `framewire run`.

@@ -10,6 +10,7 @@ use crate::args;
 use crate::bench::measure::thread_time;
 use crate::failure::Failure;
 use crate::output;
+use crate::shipped;
 use crate::table::Table;
 
 /// Dispatches.
@@ -28,7 +29,9 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
 
 /// The experiments asked for. Where claims are named, only those remain.
 fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
-    let mut experiments = Experiment::all(&which.experiments).map_err(Failure::input)?;
+    let mut experiments =
+        Experiment::all(&shipped::or_shipped(&which.experiments)?).map_err(Failure::input)?;
+    let all = experiments.clone();
     experiments.retain(|experiment| which.seed.as_ref().is_none_or(|seed| *seed == experiment.seed));
     if !which.ids.is_empty() {
         let named = |id: &String| which.ids.iter().any(|wanted| wanted.eq_ignore_ascii_case(id));
@@ -42,12 +45,21 @@ fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
         experiments.iter().any(|e| same(&e.id) || e.rows.iter().any(|row| same(&row.id)))
     };
     if let Some(unknown) = which.ids.iter().find(|id| !found(id)) {
-        let what = format!("no experiment or claim is called `{unknown}`; `framewire lab list` shows them");
+        let claims = all.iter().flat_map(|e| e.rows.iter().map(|row| row.id.as_str()));
+        let names: Vec<&str> = all.iter().map(|e| e.id.as_str()).chain(claims).collect();
+        let instead = units::instead(unknown, &names);
+        let what = format!(
+            "no experiment or claim is called `{unknown}`; {instead} (`framewire lab list` shows them)"
+        );
         return Err(Failure::Input(what));
     }
     if experiments.is_empty() {
-        let what = "no experiment of that document; `framewire lab list` shows them";
-        return Err(Failure::Input(what.to_owned()));
+        let mut documents: Vec<&str> = all.iter().map(|e| e.seed.as_str()).collect();
+        documents.sort_unstable();
+        documents.dedup();
+        let asked = which.seed.as_deref().unwrap_or_default();
+        let what = format!("no experiment is of document `{asked}`; {}", units::instead(asked, &documents));
+        return Err(Failure::Input(what));
     }
     Ok(experiments)
 }
@@ -64,7 +76,7 @@ fn list(args: &args::LabList) -> Result<(), Failure> {
     }
     let mut table = Table::new(["experiment", "document", "where", "runs", "claims"]);
     for experiment in &experiments {
-        let runs = count(std::slice::from_ref(experiment)).map_err(Failure::input)?;
+        let runs = count(std::slice::from_ref(experiment));
         let rows: Vec<&str> = experiment.rows.iter().map(|row| row.id.as_str()).collect();
         table.row([&experiment.id, &experiment.seed, &experiment.source, &runs.to_string(), &rows.join(" ")]);
     }
@@ -75,7 +87,7 @@ fn list(args: &args::LabList) -> Result<(), Failure> {
 /// Runs what is asked for, under one progress bar.
 fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Failure> {
     let experiments = selected(&how.which)?;
-    let bar = output::progress(count(&experiments).map_err(Failure::input)? as u64, "lab");
+    let bar = output::progress(count(&experiments) as u64, "lab");
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
     let execution = Execution {
         commit: env!("FRAMEWIRE_COMMIT").to_owned(),
@@ -90,7 +102,9 @@ fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Fa
     };
     let results = execute(&experiments, &execution);
     bar.finish_and_clear();
-    results.map(|results| (experiments, results)).map_err(Failure::input)
+    results
+        .map(|results| (experiments, results))
+        .map_err(|error| if error.failed { Failure::work(error) } else { Failure::input(error) })
 }
 
 /// What names exactly this code: the commit; where the sources differ from it, the program's own bytes as well.

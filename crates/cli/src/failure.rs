@@ -73,9 +73,20 @@ pub fn of_arguments(error: clap::Error) -> Failure {
     let text = error.to_string();
     let paragraphs =
         text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let text = one_line(&paragraphs.collect::<Vec<_>>().join("\n"));
+    let mut text = one_line(&paragraphs.collect::<Vec<_>>().join("\n"));
+    for (rust, plain) in OF_NUMBERS {
+        text = text.replace(rust, plain);
+    }
     Failure::Input(format!("{} (see --help)", text.trim_start_matches("error: ")))
 }
+
+/// What the standard library says of texts that are no numbers, and the same for those who don't know its types.
+const OF_NUMBERS: [(&str, &str); 4] = [
+    ("invalid digit found in string", "it must be a whole number"),
+    ("number too large to fit in target type", "it is too large"),
+    ("number too small to fit in target type", "it is too small"),
+    ("invalid float literal", "it must be a number"),
+];
 
 #[cfg(test)]
 mod tests {

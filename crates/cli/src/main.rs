@@ -20,6 +20,8 @@ mod output;
 mod real_lab;
 mod results;
 mod scenario;
+mod shell;
+mod shipped;
 mod simulate;
 mod soak;
 mod table;
@@ -28,6 +30,7 @@ mod trace;
 mod twin;
 mod values;
 
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -40,12 +43,39 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 fn main() -> ExitCode {
     quiet_pipes();
-    let outcome = Args::try_parse().map_err(failure::of_arguments).and_then(|args| dispatch(args.command));
+    let args = Args::try_parse_from(negatives_joined(std::env::args_os()));
+    let outcome = args.map_err(failure::of_arguments).and_then(|args| dispatch(args.command));
     operations::finish_logs();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// `--delay -1ms` as `--delay=-1ms`: what begins with a minus and a digit is a value, about which the option has something better to
+/// say than that there is no flag `-1`. What stands behind `--` is somebody else's.
+fn negatives_joined(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut ours = true;
+    for argument in arguments {
+        let bytes = argument.as_encoded_bytes();
+        ours &= bytes != b"--";
+        let negative = matches!(bytes, [b'-', digit, ..] if digit.is_ascii_digit());
+        match joined.last_mut().filter(|last| is_bare_option(last)) {
+            Some(option) if ours && negative => {
+                option.push("=");
+                option.push(&argument);
+            }
+            _ => joined.push(argument),
+        }
+    }
+    joined
+}
+
+/// Whether this is `--NAME` alone.
+fn is_bare_option(argument: &OsStr) -> bool {
+    let bytes = argument.as_encoded_bytes();
+    bytes.len() > 2 && bytes.starts_with(b"--") && !bytes.contains(&b'=')
 }
 
 /// Ends the process when a reader such as `head` has seen enough, as every other command does.
@@ -72,5 +102,24 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),
+        Command::Completions(args) => {
+            shell::completions(&args);
+            Ok(())
+        }
+        Command::Man(args) => shell::man(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_below_zero_stay_with_their_option() {
+        let joined = |text: &str| negatives_joined(text.split(' ').map(OsString::from)).join(OsStr::new(" "));
+        assert_eq!(joined("run x --seed -1 --json"), "run x --seed=-1 --json");
+        assert_eq!(joined("link --delay -1ms -- head -n -1"), "link --delay=-1ms -- head -n -1");
+        assert_eq!(joined("link -- head --lines -1"), "link -- head --lines -1");
+        assert_eq!(joined("run --set=a -1 --json -x"), "run --set=a -1 --json -x");
     }
 }

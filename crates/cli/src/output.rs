@@ -1,7 +1,9 @@
 //! Where results go: standard output for results, standard error for progress and logs, folders for files.
 
+use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value;
@@ -32,6 +34,43 @@ pub fn above_status<T>(print: impl FnOnce() -> T) -> T {
     status().suspend(print)
 }
 
+/// Tells people that a clip's sound goes nowhere.
+pub fn mention_sound(clip: &Path) {
+    if media::has_sound(clip) {
+        eprintln!("note: the sound of {} is left out; only pictures are sent", clip.display());
+    }
+}
+
+/// How long work is silent off a terminal before the first line about it, and between two.
+const SILENT_FOR: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(30)];
+
+/// Off a terminal nothing is drawn; a line now and then says that the work goes on.
+fn speak(bar: &ProgressBar) {
+    if std::io::stderr().is_terminal() {
+        return;
+    }
+    let (weak, begun) = (bar.downgrade(), Instant::now());
+    // A thread that can't be had costs these lines, not the work.
+    let _ = std::thread::Builder::new().name("progress".to_owned()).spawn(move || {
+        let [mut silence, every] = SILENT_FOR;
+        let mut last = begun;
+        while let Some(bar) = weak.upgrade().filter(|bar| !bar.is_finished()) {
+            if last.elapsed() >= silence {
+                eprintln!("{}", line(&bar.message(), bar.position(), bar.length(), begun.elapsed()));
+                (last, silence) = (Instant::now(), every);
+            }
+            drop(bar);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
+}
+
+fn line(what: &str, done: u64, of: Option<u64>, took: Duration) -> String {
+    let share =
+        of.filter(|of| *of > 0).map_or(String::new(), |of| format!(" {} %,", 100 * done.min(of) / of));
+    format!("{}:{share} {} s so far", if what.is_empty() { "working" } else { what }, took.as_secs())
+}
+
 /// The same for work that has more to say, before the bar, and says how long it will still take.
 pub fn long_progress(length: u64) -> ProgressBar {
     let bar = progress(length, "");
@@ -47,5 +86,31 @@ pub fn progress(length: u64, what: &str) -> ProgressBar {
     bar.set_style(style.expect("the template is fixed"));
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
+    speak(&bar);
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_how_far_the_work_is() {
+        let took = Duration::from_secs(50);
+        assert_eq!(line("generation 2 of 9", 30, Some(90), took), "generation 2 of 9: 33 %, 50 s so far");
+        assert_eq!(line("", 3, None, took), "working: 50 s so far");
+        assert_eq!(line("lab", 5, Some(0), took), "lab: 50 s so far");
+    }
+
+    #[test]
+    fn a_bar_that_has_ended_is_let_go() {
+        let bar = progress(10, "x");
+        let weak = bar.downgrade();
+        bar.finish_and_clear();
+        drop(bar);
+        // The thread may hold it for a moment yet, and not for ever.
+        while weak.upgrade().is_some_and(|bar| !bar.is_finished()) {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -30,6 +30,7 @@ use crate::args::Format;
 use crate::bench::link::{choose, fill, load_average};
 use crate::failure::Failure;
 use crate::output;
+use crate::shipped;
 use crate::table::Table;
 
 /// `framewire lab real`.
@@ -72,7 +73,7 @@ const MTU: u32 = 1500;
 
 /// Runs the points asked for, in both worlds, and adds them to what was run before.
 pub fn real(args: &Real) -> Result<(), Failure> {
-    let file = args.experiments.join(format!("{EXPERIMENT}.toml"));
+    let file = shipped::or_shipped(&args.experiments.join(format!("{EXPERIMENT}.toml")))?;
     let experiment = Experiment::load(&file).map_err(Failure::input)?;
     let points = selected(&experiment, args)?;
     std::fs::create_dir_all(&args.out)

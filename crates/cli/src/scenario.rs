@@ -7,10 +7,12 @@ use toml::{Table, Value};
 
 use crate::args;
 use crate::failure::Failure;
+use crate::shipped;
 
 /// Reads the scenario and applies `--seed`, `--duration` and every `--set`.
 pub fn load(args: &args::Scenario) -> Result<Scenario, Failure> {
-    let original = Scenario::load(&args.file).map_err(Failure::input)?;
+    let file = shipped::or_shipped(&args.file)?;
+    let original = Scenario::load(&file).map_err(Failure::input)?;
     let changes = changes(args)?;
     if changes.is_empty() {
         return Ok(original);
@@ -21,7 +23,7 @@ pub fn load(args: &args::Scenario) -> Result<Scenario, Failure> {
             .map_err(|what| Failure::Input(format!("--set {field}: {what}")))?;
     }
     let text = toml::to_string(&table).expect("a table can be written");
-    Scenario::parse(&text, &args.file).map_err(|error| {
+    Scenario::parse(&text, &file).map_err(|error| {
         // Its line is one of the changed text, which nobody has seen.
         let file = args.file.display();
         Failure::Input(format!("{file} as changed by the command line: {}: {}", error.field, error.what))

@@ -25,6 +25,7 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
         Some(cc) => scenario.with_cc(cc.only().map_err(Failure::Input)?).map_err(Failure::input)?,
         None => scenario,
     };
+    mention_sounds(&scenario);
     let out = folder(&args.scenario, &scenario);
     let begin = Instant::now();
     let outcomes =
@@ -45,6 +46,7 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
 /// Runs one scenario under several controllers.
 pub fn compare(args: &args::Compare) -> Result<(), Failure> {
     let scenario = scenario::load(&args.scenario)?;
+    mention_sounds(&scenario);
     let title = scenario.name.clone();
     let out = folder(&args.scenario, &scenario);
     let results = Results { out: out.as_deref(), own: true, tables: !args.scenario.no_tables };
@@ -60,6 +62,14 @@ pub struct Results<'a> {
     pub own: bool,
     /// Whether tables are wanted.
     pub tables: bool,
+}
+
+/// Says once of each clip that its sound is left out.
+fn mention_sounds(scenario: &Scenario) {
+    let mut clips: Vec<PathBuf> = scenario.clips().collect();
+    clips.sort();
+    clips.dedup();
+    clips.iter().for_each(|clip| output::mention_sound(clip));
 }
 
 /// Runs `scenario` once for each of `ccs` and prints and writes them together.

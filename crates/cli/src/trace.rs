@@ -6,11 +6,12 @@ use serde_json::json;
 use crate::args::TraceInfo;
 use crate::failure::Failure;
 use crate::output;
+use crate::shipped;
 use crate::table::Table;
 
 /// Describes a trace.
 pub fn info(args: &TraceInfo) -> Result<(), Failure> {
-    let trace = MahimahiTrace::open(&args.file).map_err(Failure::input)?;
+    let trace = MahimahiTrace::open(&shipped::or_shipped(&args.file)?).map_err(Failure::input)?;
     let seconds = trace.duration().as_secs_f64();
     let per_second = rates_per_second(&trace);
     let (least, most) =

@@ -173,13 +173,13 @@ impl fmt::Display for Scheme {
 }
 
 impl Scheme {
-    /// A scheme and what follows it; UDP where there is none.
+    /// A scheme and what follows it. There is no default: whoever leaves the scheme out would not know whether what travels is
+    /// encrypted and whether a token is asked for.
     fn split(text: &str) -> Option<(Scheme, &str)> {
-        match text.split_once("://") {
-            None => Some((Scheme::Udp, text)),
-            Some(("udp", rest)) => Some((Scheme::Udp, rest)),
-            Some(("quic", rest)) => Some((Scheme::Quic, rest)),
-            Some(_) => None,
+        match text.split_once("://")? {
+            ("udp", rest) => Some((Scheme::Udp, rest)),
+            ("quic", rest) => Some((Scheme::Quic, rest)),
+            _ => None,
         }
     }
 }
@@ -201,7 +201,7 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Target, String> {
         let accepted = || {
             format!(
-                "`{text}` is not an address such as udp://192.0.2.1:4433 or quic://host.example:4433?pin=..."
+                "`{text}` is not an address such as quic://host.example:4433?pin=... (encrypted, with a token) or udp://192.0.2.1:4433 (plain)"
             )
         };
         let (scheme, rest) = Scheme::split(text).ok_or_else(accepted)?;
@@ -258,7 +258,11 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Listen, String> {
-        let accepted = || format!("`{text}` is not an address such as 0.0.0.0:4433 or quic://[::]:4433");
+        let accepted = || {
+            format!(
+                "`{text}` is not an address such as quic://0.0.0.0:4433 (encrypted, with a token) or udp://[::]:4433 (plain)"
+            )
+        };
         let (scheme, at) = Scheme::split(text).ok_or_else(accepted)?;
         Ok(Listen { scheme, at: at.parse().map_err(|_| accepted())? })
     }
@@ -303,7 +307,10 @@ mod tests {
         assert!(list.only().is_err());
         assert_eq!("sqp,target=0.7".parse::<CcList>().unwrap().only(), Ok("sqp:target=0.7"));
         let error = "sqp,cubic9".parse::<CcList>().unwrap_err();
-        assert!(error.starts_with("no congestion controller is called `cubic9`; there are sqp, "), "{error}");
+        assert!(
+            error.starts_with("no congestion controller is called `cubic9`; did you mean `cubic`?"),
+            "{error}"
+        );
         assert!("sqp:nonsense=1".parse::<CcList>().unwrap_err().contains("has no option `nonsense`"));
         assert!("".parse::<CcList>().is_err());
     }
@@ -311,9 +318,9 @@ mod tests {
     #[test]
     fn targets_need_scheme_host_and_port() {
         assert_eq!("udp://[::1]:9".parse::<Target>().unwrap().resolve().unwrap(), "[::1]:9".parse().unwrap());
-        assert_eq!("1.2.3.4:5".parse::<Target>().unwrap().to_string(), "udp://1.2.3.4:5");
         for bad in [
             "1.2.3.4",
+            "1.2.3.4:5",
             "udp://host",
             "udp://:1",
             "udp://h:0",
@@ -338,11 +345,13 @@ mod tests {
     }
 
     #[test]
-    fn listening_is_for_udp_unless_said() {
+    fn an_address_to_listen_on_says_for_what() {
         let listen = |text: &str| text.parse::<Listen>().map(|listen| listen.scheme);
-        assert_eq!(listen("0.0.0.0:1"), Ok(Scheme::Udp));
+        assert_eq!(listen("udp://0.0.0.0:1"), Ok(Scheme::Udp));
         assert_eq!(listen("quic://[::]:1"), Ok(Scheme::Quic));
-        assert!(listen("quic://host:1").unwrap_err().contains("0.0.0.0:4433"));
+        for bad in ["0.0.0.0:1", "quic://host:1", "tcp://0.0.0.0:1"] {
+            assert!(listen(bad).unwrap_err().contains("quic://0.0.0.0:4433"), "{bad}");
+        }
     }
 
     #[test]

@@ -126,6 +126,81 @@ fn an_output_folder_holds_tables_scenario_and_report() {
     assert!(names.iter().any(|name| name.to_string_lossy().ends_with(".parquet")), "{names:?}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn results_that_find_no_room_leave_nothing() {
+    let base = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("commands-full");
+    let _ = std::fs::remove_dir_all(&base);
+    std::fs::create_dir_all(&base).expect("the temporary folder can be written");
+    let file = scenario("full");
+    for (command, out) in
+        [("run", "new"), ("compare", "deep/er"), ("demo --input synthetic --duration 1s", "demo")]
+    {
+        let file = if command.starts_with("demo") { "" } else { &*file };
+        let out = base.join(out).display().to_string();
+        // A file may have a few kilobytes at most, so that tables don't fit: `ulimit` counts blocks of 1024 bytes.
+        let line = format!("trap '' XFSZ; ulimit -f 4; exec \"$0\" {command} {file} --out {out}");
+        let output = Command::new("bash").args(["-c", &line, env!("CARGO_BIN_EXE_framewire")]).output();
+        let output = output.expect("there is a shell");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{command}: {error}");
+        assert!(error.contains("cannot write") && error.contains(&out), "{error}");
+        assert_eq!(std::fs::read_dir(&base).expect("it is there").count(), 0, "{command}");
+    }
+}
+
+#[test]
+fn shells_and_man_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = printed(&["completions", shell]);
+        assert!(["framewire", "compare", "--duration"].iter().all(|word| script.contains(word)), "{shell}");
+    }
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("man1");
+    let _ = std::fs::remove_dir_all(&folder);
+    printed(&["man", &folder.display().to_string()]);
+    for page in ["framewire.1", "framewire-send.1", "framewire-lab-check.1", "framewire-fuzz-keep.1"] {
+        let text = std::fs::read_to_string(folder.join(page)).expect(page);
+        assert!(text.contains(".SH NAME") && text.contains("\\-\\-help"), "{page}");
+    }
+}
+
+/// What an installed command is: somewhere else, with nothing of the repository around it.
+#[test]
+fn an_empty_folder_is_enough() {
+    let empty = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("empty");
+    let _ = std::fs::remove_dir_all(&empty);
+    std::fs::create_dir_all(empty.join("work")).expect("the temporary folder can be written");
+    let there = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_framewire"));
+        command.args(arguments.split(' ')).current_dir(empty.join("work")).stdin(Stdio::null());
+        command.env("XDG_CACHE_HOME", empty.join("cache")).env_remove("FRAMEWIRE_DATA");
+        let output = command.output().expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments}: {error}");
+        String::from_utf8(output.stdout).expect("results are text")
+    };
+    // Recordings that can't be unpacked are no matter of a list.
+    let archive = empty.join("shared/data/network/zhuge-real/zhuge-real-exp-traces.tar.gz");
+    std::fs::create_dir_all(archive.parent().expect("it has one")).expect("the folder can be written");
+    std::fs::write(&archive, "damaged").expect("the folder can be written");
+    assert!(there("lab list").contains("rate-drop"));
+    assert_eq!(
+        std::fs::read_dir(empty.join("work")).expect("it is there").count(),
+        0,
+        "a list is only printed"
+    );
+    assert!(there("lab check sqp-theory --out ../lab").contains("10 held, 0 missed"));
+    assert!(there("fuzz replay findings/cubic-burst").contains("as expected"));
+    assert!(there("trace info traces/wifi-home.trace").contains("wifi-home"));
+    assert!(there("run scenarios/shallow-queue.toml --duration 1s --json").contains("hash"));
+    // An experiment of one's own in the folder goes before those that come along.
+    std::fs::create_dir_all(empty.join("work/experiments")).expect("the folder can be written");
+    let own = "title=\"t\"\nseed=\"ours\"\nsource=\"s\"\nabout=\"a\"\n";
+    std::fs::write(empty.join("work/experiments/mine.toml"), own).expect("the folder can be written");
+    let listed = there("lab list");
+    assert!(listed.contains("mine") && !listed.contains("rate-drop"), "{listed}");
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_framewire"))

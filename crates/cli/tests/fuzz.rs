@@ -46,6 +46,13 @@ fn a_search_that_is_resumed_ends_where_a_whole_one_does() {
     let shrunk = json(&["fuzz", "shrink", &whole, "--budget", "40", "--json"]);
     assert!(shrunk["after"]["cross"].as_u64() <= shrunk["before"]["cross"].as_u64(), "{shrunk}");
     let (smaller, kept) = (format!("{whole}/shrunk"), folder("fuzz-kept"));
+    // A name is one folder's: with a way in it the finding would come to lie elsewhere.
+    for name in ["../../evil", "/tmp/evil", "a/b", "..", "."] {
+        let output = framewire(&["fuzz", "keep", &smaller, "--name", name, "--to", &kept]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), error.contains("--name")), (Some(2), true), "{name}: {error}");
+        assert!(!Path::new(&kept).exists(), "{name}");
+    }
     assert!(framewire(&["fuzz", "keep", &smaller, "--name", "x", "--to", &kept]).status.success());
     let replayed = json(&["fuzz", "replay", &format!("{kept}/x"), "--json"]);
     assert_eq!(replayed["findings"][0]["holds"], true);

@@ -33,7 +33,8 @@ fn a_clip_crosses_three_processes() {
     let _ = std::fs::remove_file(&file);
     let (near_url, far_url) = (format!("udp://{near}"), format!("udp://{far}"));
     let output = file.display().to_string();
-    let receiver = spawn(&["receive", "--listen", &far, "--output", &output, "--timeout", "20s", "--json"]);
+    let receiver =
+        spawn(&["receive", "--listen", &far_url, "--output", &output, "--timeout", "20s", "--json"]);
     let relay = spawn(&["relay", "--listen", &near, "--to", &far_url, "--rate", "8mbit", "--duration", "4s"]);
     let size = "160x96";
     let sender =
@@ -56,7 +57,7 @@ fn a_clip_crosses_three_processes() {
 fn vp8_is_recognised_by_the_receiver() {
     let address = free();
     let url = format!("udp://{address}");
-    let receiver = spawn(&["receive", "--listen", &address, "--timeout", "20s", "--json"]);
+    let receiver = spawn(&["receive", "--listen", &url, "--timeout", "20s", "--json"]);
     let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "1s", "--initial", "1mbit"];
     let sender = spawn(&[&["send", &url, "--codec", "vp8", "--json"][..], &clip].concat());
     let sent: Value = serde_json::from_str(&finish(sender)).expect("one JSON object");
@@ -127,7 +128,7 @@ fn by_udp(cc: &str) -> (Value, Value, String) {
     let address = free();
     let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{cc}.sqlog"));
     let (url, qlog) = (format!("udp://{address}"), log.display().to_string());
-    let receiver = spawn(&["receive", "--listen", &address, "--timeout", "20s", "--json"]);
+    let receiver = spawn(&["receive", "--listen", &url, "--timeout", "20s", "--json"]);
     let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "2s", "--initial", "1mbit"];
     let sender = spawn(&[&["send", &url, "--cc", cc, "--qlog", &qlog, "--json"][..], &clip].concat());
     let sent = serde_json::from_str(&finish(sender)).expect("one JSON object");
@@ -150,7 +151,7 @@ fn the_receiver_builds_the_half_that_the_sender_announces() {
 #[test]
 fn a_controller_that_the_receiver_does_not_know_is_named() {
     let address = free();
-    let mut receiver = spawn(&["receive", "--listen", &address, "--timeout", "20s"]);
+    let mut receiver = spawn(&["receive", "--listen", &format!("udp://{address}"), "--timeout", "20s"]);
     let said = receiver.stderr.take().expect("it was asked for");
     let mut said = BufReader::new(said).lines().map(|line| line.expect("it is text"));
     assert!(said.next().expect("a line").starts_with("listening"));
@@ -175,9 +176,56 @@ fn a_controller_that_the_receiver_does_not_know_is_named() {
 #[test]
 fn silence_is_said_to_be_silence() {
     let address = free();
-    let receiver = spawn(&["receive", "--listen", &address, "--timeout", "300ms"]);
+    let receiver = spawn(&["receive", "--listen", &format!("udp://{address}"), "--timeout", "300ms"]);
     let output = receiver.wait_with_output().expect("the command ends");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("nothing came to udp://127.0.0.1:"), "{error}");
+}
+
+/// A sender of a minute over plain UDP and its receiver, which writes to `file`, once the first picture has arrived.
+fn playing(file: &std::path::Path, timeout: &str) -> (Child, Child) {
+    let url = format!("udp://{}", free());
+    let output = file.display().to_string();
+    let receiver = spawn(&["receive", "--listen", &url, "--output", &output, "--timeout", timeout]);
+    let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "60s"];
+    let sender = spawn(&[&["send", &url][..], &clip].concat());
+    while !std::fs::metadata(file).is_ok_and(|file| file.len() > 0 || !file.is_file()) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    (sender, receiver)
+}
+
+fn failed(child: Child) -> String {
+    let output = child.wait_with_output().expect("the command ends");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    error
+}
+
+#[test]
+fn a_peer_that_is_killed_is_missed() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("killed.y4m");
+    for who in ["receiver", "sender"] {
+        let _ = std::fs::remove_file(&file);
+        let (mut sender, mut receiver) = playing(&file, "1s");
+        let (killed, left) = if who == "sender" { (&mut sender, receiver) } else { (&mut receiver, sender) };
+        killed.kill().expect("it runs");
+        killed.wait().expect("it ends");
+        let (error, what) =
+            (failed(left), if who == "sender" { "stopped sending" } else { "stopped answering" });
+        assert!(error.contains(what), "without the {who}: {error}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_receiver_without_room_on_its_disk_is_missed() {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("full.y4m");
+    let _ = std::fs::remove_file(&file);
+    // Every write to this device fails as on a full disk.
+    std::os::unix::fs::symlink("/dev/full", &file).expect("the temporary folder can be written");
+    let (sender, receiver) = playing(&file, "20s");
+    assert!(failed(receiver).contains("No space left"));
+    assert!(failed(sender).contains("nothing listens there"));
 }

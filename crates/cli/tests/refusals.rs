@@ -31,15 +31,47 @@ fn bad_flags_name_the_remedy() {
     refused(&[], &["a command is needed", "--help"]);
     refused(&["rum"], &["'rum'", "'run'"]);
     refused(&["controllers", "--jsom"], &["'--jsom'", "'--json'"]);
-    refused(&["controllers", "cubic9"], &["cubic9", "there are sqp, "]);
+    refused(&["controllers", "cubic9"], &["cubic9", "did you mean `cubic`?"]);
+    refused(&["controllers", "quantum"], &["quantum", "there are ", "sqp, gcc, "]);
     refused(&["controllers", "sqp", "--write", "x"], &["--write", "NAME"]);
     refused(&["run"], &["SCENARIO.toml", "--help"]);
-    refused(&["run", "x.toml", "--seed", "-1"], &["-1"]);
-    refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed"]);
+    // A value below zero is a value, and not the beginning of another flag.
+    refused(&["run", "x.toml", "--seed", "-1"], &["-1 is not in 0..=", "--seed"]);
+    refused(&["lab", "run", "--threads", "-2"], &["-2", "--threads"]);
+    refused(&["link", "--delay", "-1ms", "--", "true"], &["--delay", "20ms"]);
+    refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed", "a whole number"]);
     refused(&["run", "x.toml", "--duration", "10"], &["`10` is not", "20ms"]);
-    refused(&["run", "x.toml", "--cc", "cubic9"], &["cubic9", "there are sqp, "]);
+    refused(&["run", "x.toml", "--cc", "cubic9"], &["cubic9", "did you mean `cubic`?"]);
+    refused(&["run", "x.toml", "--cc", "sqp:tarjet=1"], &["tarjet", "did you mean `target`?"]);
+    refused(&["fuzz", "run", "--target", "bbr-stal"], &["bbr-stal", "did you mean `bbr-stall`?"]);
+    refused(&["fuzz", "run", "--target", "bbr-stall", "--score", "los"], &["los", "did you mean `loss`?"]);
+    refused(
+        &[
+            "relay",
+            "--listen",
+            "127.0.0.1:0",
+            "--to",
+            "udp://127.0.0.1:9",
+            "--rate",
+            "1mbit",
+            "--queue",
+            "droptial:9p",
+        ],
+        &["droptial:9p", "accepted: droptail:100p (see"],
+    );
+    refused(
+        &["lab", "check", "rate-dorp", "--experiments", "../../experiments"],
+        &["did you mean `rate-drop`?"],
+    );
+    refused(
+        &["lab", "list", "--seed", "0002", "--experiments", "../../experiments"],
+        &["did you mean `000`"],
+    );
     refused(&["run", "x.toml", "--cc", "sqp:target=7"], &["target", "a number from"]);
-    refused(&["compare", "x.toml", "--cc", "sqp,,fixed"], &["there are sqp"]);
+    refused(
+        &["compare", "x.toml", "--cc", "sqp,,fixed"],
+        &["no congestion controller is called ``", "sqp, gcc"],
+    );
     refused(&["lab", "check", "S9-9", "--experiments", "../../experiments"], &["S9-9", "framewire lab list"]);
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
     refused(
@@ -63,7 +95,7 @@ fn bad_flags_name_the_remedy() {
     refused(&[&serve[..], &["synthetic", "--viewers", "0"]].concat(), &["--viewers", "1"]);
     refused(&[&serve[..], &["synthetic", "--log", "no/such/log"]].concat(), &["no/such/log"]);
     refused(&["receive", "--listen", "nowhere"], &["nowhere", "--listen"]);
-    refused(&["receive", "--listen", "127.0.0.1:0", "--output", "x.mp4"], &["x.mp4", ".y4m"]);
+    refused(&["receive", "--listen", "udp://127.0.0.1:0", "--output", "x.mp4"], &["x.mp4", ".y4m"]);
     refused(&["relay", "--listen", "127.0.0.1:0", "--to", "udp://127.0.0.1:9"], &["--rate"]);
     refused(
         &[
@@ -95,6 +127,23 @@ fn bad_flags_name_the_remedy() {
     refused(&["trace"], &["a command is needed"]);
 }
 
+/// Plain UDP asks nobody for a token: two ends with different ones would play.
+#[test]
+fn what_protects_is_not_ignored_over_udp() {
+    let clip = ["--input", "synthetic", "--duration", "1s"];
+    let pin = "0".repeat(64);
+    for (flag, value) in [("--token", "a"), ("--pin", &*pin), ("--ca", "ours.pem"), ("--name", "mine")] {
+        let send = [&["send", "udp://127.0.0.1:9", flag, value][..], &clip].concat();
+        refused(&send, &[flag, "udp://127.0.0.1:9 is plain UDP", "quic://"]);
+    }
+    let receive = ["receive", "--listen", "udp://127.0.0.1:0", "--timeout", "1s"];
+    refused(&[&receive[..], &["--token", "b"]].concat(), &["--token", "FRAMEWIRE_TOKEN", "quic://"]);
+    refused(&[&receive[..], &["--cert", "c.pem", "--key", "k.pem"]].concat(), &["--cert", "quic://"]);
+    // An address that does not say how would be one or the other by surprise.
+    refused(&[&["send", "127.0.0.1:9"][..], &clip].concat(), &["127.0.0.1:9", "quic://", "udp://"]);
+    refused(&["receive", "--listen", "127.0.0.1:0"], &["127.0.0.1:0", "quic://", "udp://"]);
+}
+
 #[test]
 fn bad_files_name_file_line_and_field() {
     let folder = folder("files");
@@ -119,7 +168,7 @@ fn bad_files_name_file_line_and_field() {
         "duration = \"1s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n",
     );
     refused(&["run", &good, "--set", "link.rate"], &["FIELD=VALUE"]);
-    refused(&["run", &good, "--set", "link.rat=5mbit"], &["rat", "expected one of"]);
+    refused(&["run", &good, "--set", "link.rat=5mbit"], &["rat", "did you mean `rate`?"]);
     refused(&["run", &good, "--set", "flow[2].cc=sqp"], &["flow[2].cc", "1 elements"]);
     refused(&["run", &good, "--set", "link.delay=soon"], &["link.delay", "soon"]);
     refused(&["run", &good, "--cc", "sqp,fixed"], &["compare"]);

@@ -6,22 +6,28 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::files::{WriteError, write_whole};
+use crate::files::{WriteError, write_folder, write_whole};
 use crate::report::{ReportData, render, timeline};
 use crate::run::Outcome;
 use crate::scenario::Scenario;
 use crate::tables::{Tables, write_tables};
 
-/// Writes everything about one run into `folder`, which is made if needed.
+/// Writes everything about one run into `folder`, which is made if needed, in the place of what an earlier run or comparison wrote
+/// there.
 ///
 /// # Errors
-/// [`WriteError`] naming what could not be written. Each file is whole or absent.
+/// [`WriteError`] naming what could not be written. Then `folder` is as it was before.
 pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
-    write_rows(folder, outcome)?;
-    if let Some(picture) = timeline(outcome.view(&outcome.scenario.flows[0].cc)) {
-        write_text(&folder.join("timeline.svg"), &picture)?;
-    }
-    write_text(&folder.join("report.html"), &report(&outcome.scenario.name, std::slice::from_ref(outcome)))
+    write_folder(folder, &written_before(folder), |folder| {
+        write_rows(folder, outcome)?;
+        if let Some(picture) = timeline(outcome.view(&outcome.scenario.flows[0].cc)) {
+            write_text(&folder.join("timeline.svg"), &picture)?;
+        }
+        write_text(
+            &folder.join("report.html"),
+            &report(&outcome.scenario.name, std::slice::from_ref(outcome)),
+        )
+    })
 }
 
 /// Writes a comparison into `folder`: one report and one summary over all runs, and a folder of rows for each, named after
@@ -30,12 +36,41 @@ pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
 /// # Errors
 /// As [`write_run`].
 pub fn write_comparison(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), WriteError> {
-    let scenarios = outcomes.iter().map(|outcome| &outcome.scenario);
-    for (own, outcome) in folders_of(folder, scenarios).iter().zip(outcomes) {
-        write_rows(own, outcome)?;
+    write_folder(folder, &written_before(folder), |folder| {
+        let scenarios = outcomes.iter().map(|outcome| &outcome.scenario);
+        for (own, outcome) in folders_of(folder, scenarios).iter().zip(outcomes) {
+            write_rows(own, outcome)?;
+        }
+        write_text(&folder.join("report.html"), &report(title, outcomes))?;
+        write_text(&folder.join("summary.json"), &format!("{:#}\n", comparison_json(outcomes)))
+    })
+}
+
+/// All files that a run has in its folder.
+const OF_A_RUN: [&str; 8] = [
+    "summary.json",
+    "scenario.toml",
+    "packets.parquet",
+    "frames.parquet",
+    "link.parquet",
+    "decisions.parquet",
+    "timeline.svg",
+    "report.html",
+];
+
+/// What an earlier run or comparison wrote into `folder`, as its summary says; nothing where there is none of ours.
+fn written_before(folder: &Path) -> Vec<PathBuf> {
+    let summary = fs::read(folder.join("summary.json")).unwrap_or_default();
+    let summary: Value = serde_json::from_slice(&summary).unwrap_or_default();
+    let of_a_run = |below: &Path| OF_A_RUN.map(|name| below.join(name));
+    if summary["hash"].is_string() {
+        return of_a_run(Path::new("")).to_vec();
     }
-    write_text(&folder.join("report.html"), &report(title, outcomes))?;
-    write_text(&folder.join("summary.json"), &format!("{:#}\n", comparison_json(outcomes)))
+    let Some(runs) = summary["runs"].as_array() else { return Vec::new() };
+    let ccs: Option<Vec<&str>> = runs.iter().map(|run| run["flows"][0]["cc"].as_str()).collect();
+    let folders = folder_names(&ccs.unwrap_or_default());
+    let top = ["report.html", "summary.json"].map(PathBuf::from);
+    top.into_iter().chain(folders.iter().flat_map(|name| of_a_run(Path::new(name)))).collect()
 }
 
 /// The folder of each run of a comparison in `folder`: named after its first flow's controller.
@@ -75,7 +110,7 @@ fn write_rows(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     write_text(&folder.join("scenario.toml"), &format!("{home}{}", outcome.scenario.text))?;
     match &outcome.tables {
         Tables::OfRecord => write_tables(folder, &outcome.record, &outcome.names(), &outcome.origin()),
-        Tables::Files(files) => files.place(),
+        Tables::Files(files) => files.place(folder),
         Tables::None => Ok(()),
     }
 }
@@ -144,6 +179,37 @@ mod tests {
             assert!(folder.join("sqp").join(file).is_file(), "{file}");
         }
         assert!(fs::read_to_string(folder.join("report.html")).unwrap().contains("<title>both</title>"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Names of what a folder holds, in order; what a subfolder holds counts as one.
+    fn listed(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn nothing_of_an_earlier_run_stays_beside_a_later_one() {
+        let folder = std::env::temp_dir().join(format!("framewire-again-{}", std::process::id()));
+        let both = outcomes(&["sqp", "fixed:rate=1mbit"]);
+        write_run(&folder, &both[0]).unwrap();
+        let run = listed(&folder);
+        assert!(run.iter().all(|name| OF_A_RUN.contains(&name.as_str())), "{run:?}");
+        fs::write(folder.join("notes.txt"), "theirs").unwrap();
+        write_comparison(&folder, "both", &both).unwrap();
+        assert_eq!(listed(&folder), ["fixed-rate=1mbit", "notes.txt", "report.html", "sqp", "summary.json"]);
+        write_run(&folder, &both[1]).unwrap();
+        let mut again = listed(&folder);
+        again.retain(|name| name != "notes.txt");
+        assert_eq!(again, run);
+        // Where the disk is full in between, all is as it was.
+        let error = write_folder(&folder, &written_before(&folder), |_| {
+            Err(WriteError { path: folder.join("x"), source: std::io::Error::other("disk full") })
+        });
+        assert!(error.is_err());
+        assert_eq!(listed(&folder).len(), run.len() + 1);
         fs::remove_dir_all(&folder).unwrap();
     }
 

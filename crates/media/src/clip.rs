@@ -108,6 +108,12 @@ fn magic(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// Whether a clip has sound, which nothing here reads: Y4M never has, and of other clips ffmpeg knows.
+pub fn has_sound(path: &Path) -> bool {
+    let start = File::open(path).and_then(|mut file| magic(&mut file)).unwrap_or_default();
+    !start.is_empty() && start != b"YUV4MPEG2" && crate::ffmpeg::has_sound(path, &FfmpegOptions::default())
+}
+
 fn open_stream(path: &Path, options: &ClipOptions) -> Result<Stream, ClipError> {
     let name = path.display().to_string();
     let fail = |source| ClipError::Open { file: name.clone(), source };

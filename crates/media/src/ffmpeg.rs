@@ -159,6 +159,21 @@ impl Drop for FfmpegPipe {
     }
 }
 
+/// Whether ffmpeg finds sound in a clip; `false` also where it can't say.
+pub(crate) fn has_sound(path: &Path, options: &FfmpegOptions) -> bool {
+    let mut input = OsString::from("file:");
+    input.push(path);
+    // Without an output ffmpeg describes the input and ends.
+    let mut command = Command::new(&options.program);
+    command.args(["-hide_banner", "-nostdin", "-i"]).arg(input).stdin(Stdio::null());
+    command.output().is_ok_and(|output| names_sound(&String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Whether ffmpeg's description of a clip names a stream of sound: `Stream #0:1[0x2](und): Audio: aac (LC)`.
+fn names_sound(description: &str) -> bool {
+    description.lines().any(|line| line.trim_start().starts_with("Stream #") && line.contains(": Audio:"))
+}
+
 /// Opens any clip ffmpeg can read as a stream of pictures.
 ///
 /// # Errors
@@ -201,6 +216,32 @@ mod tests {
         assert_eq!(reader.header().interval, Some(units::Span::from_millis(80)));
         let count = std::iter::from_fn(|| reader.next_frame().unwrap()).count();
         assert_eq!(count, 5);
+    }
+
+    #[test]
+    fn sound_is_noticed() {
+        assert!(names_sound(
+            "Input #0\n  Stream #0:0: Video: h264\n  Stream #0:1[0x2](und): Audio: aac (LC)\n"
+        ));
+        assert!(!names_sound("Metadata:\n  title: Audio: a history\n  Stream #0:0: Video: h264\n"));
+        if !testing::have_ffmpeg() {
+            println!("skipped: no ffmpeg");
+            return;
+        }
+        let folder = testing::TempFolder::new("sound");
+        testing::write_y4m(&folder.path("dumb.y4m"), &vec![testing::textured(64, 48, 1); 3]);
+        assert!(!has_sound(&folder.path("dumb.y4m"), &options()));
+        // Half a second of a tone, as a WAV file of 8000 samples a second, 8 bits each (RIFF).
+        let samples: Vec<u8> = (0..4_000u32).map(|n| if n / 10 % 2 == 0 { 100 } else { 150 }).collect();
+        let head =
+            [&b"WAVEfmt "[..], &[16, 0, 0, 0, 1, 0, 1, 0, 64, 31, 0, 0, 64, 31, 0, 0, 1, 0, 8, 0], b"data"]
+                .concat();
+        let size = |bytes: usize| (bytes as u32).to_le_bytes();
+        let wave =
+            [&b"RIFF"[..], &size(head.len() + 4 + samples.len()), &head, &size(samples.len()), &samples]
+                .concat();
+        std::fs::write(folder.path("tone.wav"), wave).unwrap();
+        assert!(has_sound(&folder.path("tone.wav"), &options()));
     }
 
     #[test]

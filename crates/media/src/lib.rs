@@ -37,7 +37,7 @@ mod y4m;
 #[cfg(test)]
 mod testing;
 
-pub use clip::{Clip, ClipError, ClipOptions, open_clip};
+pub use clip::{Clip, ClipError, ClipOptions, has_sound, open_clip};
 #[cfg(feature = "codecs")]
 pub use codec::{AnyDecoder, Codec, CodecConfig};
 pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};

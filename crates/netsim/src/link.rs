@@ -59,7 +59,7 @@ impl Link {
     /// A link called `name`; its random streams are `<name>/loss`, `<name>/jitter` and so on, under `seed`.
     pub fn new(config: LinkConfig, seed: u64, name: &str, tap: Tap) -> Link {
         let reference = config.reference.unwrap_or_else(|| config.rate.reference());
-        let setup = Setup { reference, seed, link: name.to_owned() };
+        let setup = Setup { reference, process: config.rate.clone(), seed, link: name.to_owned() };
         Link {
             name: name.to_owned(),
             recorded: config.recorded && tap.is_on(),

@@ -1,12 +1,17 @@
 //! Properties of every queue discipline, and of groups of them, under random traffic.
 
 use framewire_netsim::queue::{Drops, Entry, Queue, REGISTRY, Setup};
-use framewire_netsim::{Packet, QueueSpec};
+use framewire_netsim::{Packet, QueueSpec, RateProcess};
 use proptest::prelude::*;
 use units::{Ecn, Rate, Span, Time};
 
 fn build(text: &str) -> Box<dyn Queue> {
-    let setup = Setup { reference: Rate::from_mbps(10), seed: 1, link: "link".into() };
+    let setup = Setup {
+        reference: Rate::from_mbps(10),
+        process: RateProcess::Constant(Rate::from_mbps(10)),
+        seed: 1,
+        link: "link".into(),
+    };
     text.parse::<QueueSpec>().unwrap_or_else(|error| panic!("{error}")).build(&setup)
 }
 

@@ -11,7 +11,7 @@ use crate::channel::{Channel, ChannelPort};
 use crate::clock::Clock;
 use crate::error::RealError;
 use crate::prompt::Prompt;
-use crate::settings::{Counters, Limits, Peer, Settings};
+use crate::settings::{Counters, Limits, Peer, REFUSED, Settings};
 use crate::socket::{BATCH, Outgoing};
 use crate::udp::UdpPort;
 use crate::waker::{Stop, Waker};
@@ -31,6 +31,8 @@ pub struct Driver {
     told: Time,
     /// When something was last sent.
     sent_at: Time,
+    /// Since when what was sent has not been answered, with the refusals counted until then.
+    unanswered: Option<(Time, u64)>,
 }
 
 /// What carries a driver's datagrams: a UDP socket, or a channel.
@@ -99,6 +101,7 @@ impl Driver {
             pending: 0..0,
             told: Time::ZERO,
             sent_at: Time::ZERO,
+            unanswered: None,
         }
     }
 
@@ -162,6 +165,7 @@ impl Driver {
                     return Ok(());
                 }
                 self.lose_patience(now - start, limits)?;
+                self.miss_peer(now, limits)?;
             }
             if self.stop.is_asked() || now >= until {
                 let _ = on_tick(now, endpoint, &self.counters);
@@ -189,6 +193,23 @@ impl Driver {
         }
     }
 
+    /// Fails where a peer that was heard has stopped to answer.
+    fn miss_peer(&self, now: Time, limits: &Limits) -> Result<(), RealError> {
+        let (Some(peer), Some(silence), Some((since, refused))) =
+            (self.port.peer(), limits.silence, self.unanswered)
+        else {
+            return Ok(());
+        };
+        let (waited, refused) = (now - since, self.counters.refused > refused);
+        let longest = if refused { silence.min(REFUSED) } else { silence };
+        if self.counters.received == 0 || waited < longest {
+            return Ok(());
+        }
+        // Whole milliseconds: it is read by people.
+        let waited = Span::from_millis(waited.as_millis_f64() as i64);
+        Err(RealError::Gone { peer, waited, refused })
+    }
+
     /// Hands the endpoint what has arrived; true if there may be more.
     fn receive<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E) -> Result<bool, RealError> {
         for _ in 0..READS_AT_ONCE {
@@ -202,7 +223,7 @@ impl Driver {
     }
 
     fn receive_batch<E: Endpoint + ?Sized>(&mut self, endpoint: &mut E) -> Result<bool, RealError> {
-        let Driver { port, clock, counters, told, .. } = self;
+        let Driver { port, clock, counters, told, unanswered, .. } = self;
         let now = clock.now();
         let (mut datagrams, mut total, mut stamped) = (0, 0, 0);
         let more = port.receive(counters, &mut |bytes, stamp, ecn| {
@@ -212,6 +233,9 @@ impl Driver {
             *told = stamp.unwrap_or(now).max(*told);
             endpoint.receive(*told, bytes, RxMeta { length: bytes.len(), payload: None, ecn });
         })?;
+        if datagrams > 0 {
+            *unanswered = None;
+        }
         counters.received += datagrams;
         counters.received_bytes += total;
         counters.stamped += stamped;
@@ -270,6 +294,9 @@ impl Driver {
         self.outgoing[start..start + done].iter_mut().for_each(|datagram| datagram.meta.payload = None);
         self.pending.start += done;
         self.sent_at = self.told;
+        if done > 0 {
+            self.unanswered.get_or_insert((self.told, self.counters.refused));
+        }
         Ok(self.pending.is_empty())
     }
 
@@ -468,5 +495,43 @@ mod tests {
         let limits = Limits { patience: Some(Span::from_millis(50)), ..limits(5_000) };
         let error = near.run(&mut sender, &limits, &mut |_, _, _| ControlFlow::Continue(())).unwrap_err();
         assert!(matches!(error, RealError::Silent { refused: true, .. }), "{error}");
+    }
+    /// Talks to a peer that answers the first datagram and no other: how the run ends.
+    fn forsaken(stays: bool) -> RealError {
+        let peer = UdpSocket::bind(LOCALHOST).unwrap();
+        let at = peer.local_addr().unwrap();
+        let mut near = Driver::connect(at, &settings(true)).unwrap();
+        let mut sender = Metronome::new(20_000, Span::from_millis(1), 100);
+        let limits = Limits { silence: Some(Span::from_millis(50)), ..limits(20_000) };
+        thread::scope(|scope| {
+            let there = scope.spawn(move || {
+                let mut first = [0; 100];
+                let (length, from) = peer.recv_from(&mut first).unwrap();
+                peer.send_to(&first[..length], from).unwrap();
+                stays.then_some(peer)
+            });
+            let error = near.run(&mut sender, &limits, &mut |_, _, _| ControlFlow::Continue(())).unwrap_err();
+            drop(there.join().unwrap());
+            error
+        })
+    }
+
+    #[test]
+    fn a_peer_that_goes_is_missed() {
+        let gone = forsaken(false);
+        assert!(matches!(gone, RealError::Gone { refused: true, .. }), "{gone}");
+        let dumb = forsaken(true);
+        assert!(matches!(dumb, RealError::Gone { refused: false, .. }), "{dumb}");
+    }
+
+    #[test]
+    fn who_sends_nothing_misses_no_answer() {
+        let peer = UdpSocket::bind(LOCALHOST).unwrap();
+        let mut near = Driver::connect(peer.local_addr().unwrap(), &settings(true)).unwrap();
+        peer.send_to(&[0; 100], format!("127.0.0.1:{}", near.local().port())).unwrap();
+        let mut idle = Metronome::new(0, Span::from_millis(1), 100);
+        let limits = Limits { silence: Some(Span::from_millis(20)), ..limits(200) };
+        near.run(&mut idle, &limits, &mut |_, _, _| ControlFlow::Continue(())).unwrap();
+        assert_eq!((near.counters().received, near.counters().sent), (1, 0));
     }
 }

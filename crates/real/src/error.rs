@@ -34,6 +34,19 @@ pub enum RealError {
         /// Its machine said that nothing listens on the port.
         refused: bool,
     },
+    /// The peer answered once, and does so no more.
+    #[error(
+        "{peer} has stopped answering, {waited} ago{}",
+        if *.refused { ": nothing listens there any more" } else { "" }
+    )]
+    Gone {
+        /// The peer.
+        peer: SocketAddr,
+        /// For how long we sent without an answer.
+        waited: Span,
+        /// Its machine said that nothing listens on the port.
+        refused: bool,
+    },
     /// The connection is over.
     #[error("{peer}: {ended}")]
     Ended {
@@ -82,5 +95,8 @@ mod tests {
         assert!(text(io::ErrorKind::PermissionDenied).starts_with("no permission to use 127.0.0.1:80"));
         let silent = RealError::Silent { peer: addr, waited: Span::from_secs(5), refused: true };
         assert_eq!(silent.to_string(), "127.0.0.1:80 has not answered for 5s: nothing listens there");
+        let gone = |refused| RealError::Gone { peer: addr, waited: Span::from_secs(2), refused }.to_string();
+        assert_eq!(gone(true), "127.0.0.1:80 has stopped answering, 2s ago: nothing listens there any more");
+        assert_eq!(gone(false), "127.0.0.1:80 has stopped answering, 2s ago");
     }
 }

@@ -46,6 +46,6 @@ pub use driver::Driver;
 pub use error::RealError;
 pub use prompt::Prompt;
 pub use relay::{Relay, RelayCounters, RelaySettings};
-pub use settings::{Counters, Limits, Peer, Settings};
+pub use settings::{Counters, Limits, Peer, REFUSED, Settings};
 pub use threaded::{CodecTimes, Newest, Prefetched, ThreadedDecoder, ThreadedEncoder};
 pub use waker::{Stop, Waker};

@@ -34,6 +34,10 @@ impl Default for Settings {
     }
 }
 
+/// A peer whose machine refuses packets (ICMP port unreachable) is gone after this long without an answer: longer than news of a
+/// datagram that was under way when the peer last answered.
+pub const REFUSED: Span = Span::from_secs(2);
+
 /// When a run ends by itself, and how often it reports. By default never, and five times a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -41,13 +45,16 @@ pub struct Limits {
     pub until: Option<Time>,
     /// Fail if nothing at all has come from the peer for this long after the start.
     pub patience: Option<Span>,
+    /// Fail if a peer that was heard once has left what is sent without any answer for this long, or for [`REFUSED`] where its
+    /// machine says that nothing listens on the port any more. Time in which nothing is sent does not count.
+    pub silence: Option<Span>,
     /// Time between calls of `on_tick`.
     pub tick: Span,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { until: None, patience: None, tick: Span::from_millis(200) }
+        Limits { until: None, patience: None, silence: None, tick: Span::from_millis(200) }
     }
 }
 

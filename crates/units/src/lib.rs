@@ -7,12 +7,14 @@
 
 mod clock;
 mod ecn;
+mod names;
 mod quantity;
 mod rng;
 mod time;
 
 pub use clock::HostClock;
 pub use ecn::Ecn;
+pub use names::{instead, near_names};
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use rng::Rng;
 pub use time::{RelativeDelay, RemoteTime, Span, Time};

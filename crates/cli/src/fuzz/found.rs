@@ -11,6 +11,7 @@ use super::args::{Keep, Replay, Shrink};
 use super::threads;
 use crate::failure::Failure;
 use crate::output;
+use crate::shipped;
 use crate::simulate::can_make_folder;
 use crate::table::Table;
 use crate::values::CcList;
@@ -22,7 +23,7 @@ const KEPT: &str = "findings";
 
 /// Shrinks a finding.
 pub fn shrink(args: &Shrink) -> Result<(), Failure> {
-    let found = Finding::read(&args.folder).map_err(Failure::input)?;
+    let found = Finding::read(&shipped::or_shipped(&args.folder)?).map_err(Failure::input)?;
     let out = args.out.clone().unwrap_or_else(|| args.folder.join("shrunk"));
     can_make_folder(&out)?;
     let bar = output::progress(args.budget as u64, "shrinking");
@@ -69,6 +70,19 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
 
 /// Keeps a finding.
 pub fn keep(args: &Keep) -> Result<(), Failure> {
+    let plain = lab::output::folder_name(&args.name);
+    if plain != args.name {
+        let what = format!(
+            "--name `{}`: the name of one folder below {}, of letters, digits and -_.=, such as `{plain}`",
+            args.name,
+            args.to.display()
+        );
+        return Err(Failure::Input(what));
+    }
+    let folder = args.to.join(&args.name);
+    if folder.exists() {
+        return Err(Failure::Input(format!("{} exists; choose another --name", folder.display())));
+    }
     let mut found = Finding::read(&args.folder).map_err(Failure::input)?;
     let own = found.target.scenario.flows[0].cc.clone();
     let goal = found.goal();
@@ -83,10 +97,6 @@ pub fn keep(args: &Keep) -> Result<(), Failure> {
         let what = format!("under {} it scores {:.3}, against {goal:.3}", broken.expected.cc, broken.goal);
         return Err(Failure::Input(format!("not kept: {what}; a larger --margin asks for less")));
     }
-    let folder = args.to.join(&args.name);
-    if folder.exists() {
-        return Err(Failure::Input(format!("{} exists; choose another --name", folder.display())));
-    }
     found.write(&folder).map_err(Failure::work)?;
     println!("kept: {}", folder.display());
     Ok(())
@@ -95,8 +105,8 @@ pub fn keep(args: &Keep) -> Result<(), Failure> {
 /// Replays findings.
 pub fn replay(args: &Replay) -> Result<(), Failure> {
     let folders = match args.folders.as_slice() {
-        [] => finding::all(Path::new(KEPT)).map_err(Failure::input)?,
-        some => some.to_vec(),
+        [] => finding::all(&shipped::or_shipped(Path::new(KEPT))?).map_err(Failure::input)?,
+        some => some.iter().map(|folder| shipped::or_shipped(folder)).collect::<Result<_, _>>()?,
     };
     let mut rows: Vec<(PathBuf, Replayed)> = Vec::new();
     for folder in folders {

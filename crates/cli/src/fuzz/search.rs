@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ccfuzz::finding::Finding;
+use ccfuzz::finding::{self, Finding};
 use ccfuzz::{Aim, Individual, Plan, Preset, Report, Search, Strategy, Target, Weights, checkpoint, faults};
+use lab::files::{WriteError, write_folder};
 use lab::scenario::Scenario;
 use lab::scenario::patch::set;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use super::args::Run;
 use super::{corpus, threads};
 use crate::failure::Failure;
 use crate::output;
+use crate::shipped;
 use crate::simulate::{can_make_folder, make_folder};
 use crate::table::Table;
 
@@ -50,7 +52,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         };
         let report = search.step(&target, &visitors, threads(args.threads), &progress);
         if best.is_none_or(|best| report.best.total > best) {
-            finding(&search, &target, &report).write(&out).map_err(Failure::work)?;
+            best_finding(&search, &target, &report).write(&out).map_err(Failure::work)?;
             best = Some(report.best.total);
         }
         checkpoint::write(&out.join(CHECKPOINT), &search, &target).map_err(Failure::work)?;
@@ -107,11 +109,13 @@ fn target(args: &Run) -> Result<Target, Failure> {
     let scenario = match preset {
         Some(preset) => preset.scenario(),
         None if Path::new(name).extension().is_some() => {
-            Scenario::load(Path::new(name)).map_err(Failure::input)?
+            Scenario::load(&shipped::or_shipped(Path::new(name))?).map_err(Failure::input)?
         }
         None => {
+            let names: Vec<_> = ccfuzz::PRESETS.iter().map(|preset| preset.name).collect();
             let what = format!(
-                "no target is called `{name}`; `framewire fuzz targets` lists them, or name a scenario file"
+                "no target is called `{name}`; {} (`framewire fuzz targets` lists them; a scenario file ends in .toml)",
+                units::instead(name, &names)
             );
             return Err(Failure::Input(what));
         }
@@ -166,7 +170,7 @@ fn is_enough(args: &Run, search: &Search, target: &Target) -> bool {
     args.until.is_some_and(reached) || args.patience.is_some_and(|patience| search.stale >= patience)
 }
 
-fn finding(search: &Search, target: &Target, report: &Report) -> Finding {
+fn best_finding(search: &Search, target: &Target, report: &Report) -> Finding {
     let genome = search.best().expect("a generation has a best").genome.clone();
     Finding::new(target.clone(), genome, search.plan.seed, report.generation, search.evaluations)
 }
@@ -192,20 +196,32 @@ fn several(search: &Search, target: &Target, out: &Path) -> Result<Vec<Kept>, Fa
         return Ok(Vec::new());
     }
     let folder = out.join("findings");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(Failure::work)?;
-    }
     let fixed = faults::of(target).map_err(Failure::work)?;
     let keep = |(place, found): (usize, &Individual)| {
         let genome = found.genome.clone();
         let faults = faults::shown(target, &fixed, &genome);
         let generation = search.generations.saturating_sub(1);
         let finding = Finding::new(target.clone(), genome, search.plan.seed, generation, search.evaluations);
-        let folder = folder.join(format!("{:02}", place + 1));
-        finding.write(&folder).map_err(Failure::work)?;
-        Ok(Kept { folder, finding, faults })
+        Kept { folder: folder.join(format!("{:02}", place + 1)), finding, faults }
     };
-    search.findings(target).into_iter().enumerate().map(keep).collect()
+    let all: Vec<Kept> = search.findings(target).into_iter().enumerate().map(keep).collect();
+    write_folder(&folder, &written_before(&folder), |partial| {
+        let name = |kept: &Kept| kept.folder.file_name().map(|name| partial.join(name));
+        let write = |kept: &Kept| kept.finding.write(&name(kept).unwrap_or_default());
+        all.iter()
+            .try_for_each(write)
+            .map_err(|error| WriteError { path: error.path, source: std::io::Error::other(error.what) })
+    })
+    .map_err(Failure::work)?;
+    Ok(all)
+}
+
+/// The files of the findings in `folder`, relative to it.
+fn written_before(folder: &Path) -> Vec<PathBuf> {
+    let findings = finding::all(folder).unwrap_or_default();
+    let files =
+        findings.iter().flat_map(|finding| std::fs::read_dir(finding).into_iter().flatten().flatten());
+    files.filter_map(|file| Some(file.path().strip_prefix(folder).ok()?.to_owned())).collect()
 }
 
 fn print_several(several: &[Kept]) {

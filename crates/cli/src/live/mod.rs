@@ -75,3 +75,12 @@ pub fn hung_up() -> bool {
 fn refused(error: RealError) -> Failure {
     Failure::input(error)
 }
+
+/// What QUIC alone heeds is not dropped without a word over plain UDP: who gives a token relies on it.
+fn refuse_over_udp(at: &str, given: &[(&str, bool)]) -> Result<(), Failure> {
+    let Some((flag, _)) = given.iter().find(|(_, given)| *given) else { return Ok(()) };
+    let variable = if *flag == "--token" { " (or FRAMEWIRE_TOKEN)" } else { "" };
+    Err(Failure::Input(format!(
+        "{flag}{variable} is for quic://; {at} is plain UDP, neither encrypted nor asking for a token: write quic:// at both ends, or leave it out"
+    )))
+}

@@ -18,7 +18,7 @@ use units::{RelativeDelay, Span, Time};
 use super::log::Log;
 use super::play::Player;
 use super::y4m::Pictures;
-use super::{catch_interrupts, go_on, quic, refused, ticker};
+use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
 use crate::operations::{Figures, Slot, Streams, Verbosity};
@@ -138,6 +138,10 @@ impl Seen {
 
 /// Receives until the sender says that it is done, or is silent for too long.
 pub fn receive(args: &args::Receive) -> Result<(), Failure> {
+    if args.listen.scheme == Scheme::Udp {
+        let given = [("--token", args.token.is_some()), ("--cert", args.certificate.cert.is_some())];
+        refuse_over_udp(&format!("udp://{}", args.listen.at), &given)?;
+    }
     let viewer = Viewer::default();
     viewer.seen().open(&args.output)?;
     half(args, "")?;
@@ -169,9 +173,10 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     if let Some(error) = receiver.trouble() {
         return Err(of_the_sender(error));
     }
-    if !heard? {
+    let heard = heard?;
+    let (scheme, local) = (args.listen.scheme, driver.local());
+    if heard == Heard::Nothing {
         ended?;
-        let (scheme, local) = (args.listen.scheme, driver.local());
         return Err(Failure::Work(format!("nothing came to {scheme}://{local} for {}", args.timeout)));
     }
     let mut seen = viewer.seen();
@@ -181,7 +186,26 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     if receiver.is_finished() {
         return Ok(());
     }
-    ended
+    ended?;
+    if heard == Heard::ThenSilence {
+        let peer = driver.peer().map_or_else(|| local.to_string(), |peer| peer.to_string());
+        return Err(Failure::Work(format!(
+            "{scheme}://{peer} has stopped sending {} ago, without a word that it is done",
+            args.timeout
+        )));
+    }
+    Ok(())
+}
+
+/// What a receiver heard until it ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// Not one packet.
+    Nothing,
+    /// A sender, until one of the two had enough.
+    Sender,
+    /// A sender, and then nothing for as long as `--timeout` says.
+    ThenSilence,
 }
 
 /// The receiver half of a controller: of the one that `--cc` names, else of the one that the sender says before its first hello,
@@ -219,16 +243,17 @@ fn build(
     Ok(if args.cc.is_some() { receiver } else { receiver.following() })
 }
 
-/// Runs the driver; whether anything was heard at all.
+/// Runs the driver.
 fn listen(
     driver: &mut Driver,
     receiver: &mut Receiver,
     timeout: Span,
     viewer: &Viewer,
     on_tick: &mut dyn FnMut(&Receiver, &Counters),
-) -> Result<bool, Failure> {
+) -> Result<Heard, Failure> {
     let bar = ticker();
     let (mut packets, mut last) = (0, driver.clock().now());
+    let mut silent = false;
     let run = driver.run(receiver, &Limits::default(), &mut |now, receiver: &mut Receiver, counters| {
         if counters.received > packets {
             (packets, last) = (counters.received, now);
@@ -237,13 +262,18 @@ fn listen(
         let c = receiver.counters();
         bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
         let over = receiver.is_finished() || receiver.trouble().is_some();
-        let over = over || now - last > timeout || viewer.seen().is_over();
-        if over { ControlFlow::Break(()) } else { go_on() }
+        let over = over || viewer.seen().is_over();
+        silent = !over && now - last > timeout;
+        if over || silent { ControlFlow::Break(()) } else { go_on() }
     });
     bar.finish_and_clear();
     match run {
         // Why a connection ended is told when it is hung up, after the figures.
-        Ok(()) | Err(RealError::Ended { .. }) => Ok(driver.counters().received > 0),
+        Ok(()) | Err(RealError::Ended { .. }) => Ok(match (driver.counters().received > 0, silent) {
+            (false, _) => Heard::Nothing,
+            (true, false) => Heard::Sender,
+            (true, true) => Heard::ThenSilence,
+        }),
         Err(error) => Err(Failure::work(error)),
     }
 }

@@ -9,6 +9,7 @@ use record::Tap;
 use super::{catch_interrupts, go_on, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
+use crate::shipped;
 use crate::table::Table;
 
 /// Passes packets on until interrupted or the time is over.
@@ -42,7 +43,7 @@ pub fn relay(args: &args::Relay) -> Result<(), Failure> {
 fn rate(args: &args::Relay) -> Result<RateProcess, Failure> {
     match (&args.trace, args.rate) {
         (Some(file), _) => {
-            let trace = Arc::new(MahimahiTrace::open(file).map_err(Failure::input)?);
+            let trace = Arc::new(MahimahiTrace::open(&shipped::or_shipped(file)?).map_err(Failure::input)?);
             Ok(RateProcess::Trace(Opportunities { trace, once: false, framing: TUN_FRAMING }))
         }
         (None, Some(rate)) if rate.as_bps() > 0 => Ok(RateProcess::Constant(rate)),

@@ -15,27 +15,38 @@ use wire::Endpoint;
 
 use super::clip::{Clip, open};
 use super::log::Log;
-use super::{catch_interrupts, go_on, quic, refused, ticker};
+use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args::{self, Rates};
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Streams, Verbosity};
 use crate::output;
 use crate::table::Table;
-use crate::values::Scheme;
+use crate::values::{Feed, Input, Scheme};
 
 /// The longest datagram a session sends: an IPv4 packet of 1500.
 const LONGEST_DATAGRAM: usize = 1472;
-/// A receiver that has not answered by then will not.
-const PATIENCE: Span = Span::from_secs(10);
 
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
     let choice = args.choice().map_err(Failure::Input)?;
     let controller = choice.controller.as_str();
+    if args.target.scheme == Scheme::Udp {
+        let pin = args.pin.or(args.target.pin).is_some();
+        let given = [
+            ("--token", args.token.is_some()),
+            ("--pin", pin),
+            ("--ca", args.ca.is_some()),
+            ("--name", !args.name.is_empty()),
+        ];
+        refuse_over_udp(&args.target.to_string(), &given)?;
+    }
     let codec = Codec::from(args.codec);
     codec.check().map_err(Failure::input)?;
     let clip = Clip { input: &args.input, look: args.look, length: args.duration };
     let (source, trouble) = open(&clip)?;
+    if let Feed::Clip(Input::File(path)) = &args.input {
+        output::mention_sound(path);
+    }
     let running = args.operations.start(Verbosity::warnings())?;
     let log = Log::open(args.qlog.as_ref(), Vantage::Sender, &format!("{} by {controller}", args.target))?;
     let line = match args.target.scheme {
@@ -69,7 +80,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let slot = streams.begin();
     running.board.show(move |out| streams.show(out));
     let _log = line.as_ref().map(|line| line.channel.span().enter());
-    let run = drive(&mut driver, &mut sender, &mut |sender, driver| {
+    let run = drive(&mut driver, &mut sender, args.timeout, &mut |sender, driver| {
         slot.post(Figures {
             driver: *driver,
             transport: line.as_ref().map(|line| line.channel.stats()),
@@ -96,15 +107,16 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     ended
 }
 
-/// Runs until all is sent, an interrupt, or the end of the connection.
+/// Runs until all is sent, an interrupt, the end of the connection, or a silence of `timeout`.
 fn drive(
     driver: &mut Driver,
     sender: &mut Sender,
+    timeout: Span,
     on_tick: &mut dyn FnMut(&Sender, &Counters),
 ) -> Result<(), RealError> {
     let bar = ticker();
     let start = driver.clock().now();
-    let limits = Limits { patience: Some(PATIENCE), ..Limits::default() };
+    let limits = Limits { patience: Some(timeout), silence: Some(timeout), ..Limits::default() };
     let run = driver.run(sender, &limits, &mut |now, sender: &mut Sender, counters| {
         on_tick(sender, counters);
         bar.set_message(progress(sender, now - start));

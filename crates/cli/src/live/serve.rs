@@ -20,6 +20,8 @@ use super::{catch_interrupts, go_on};
 use crate::args::Rates;
 use crate::failure::Failure;
 use crate::operations::{self, Certificate, Doors, Operations, Renewal, Status, Streams, Verbosity};
+use crate::output;
+use crate::shipped;
 use crate::values::{CcList, Feed, Input};
 
 /// `framewire serve`.
@@ -51,7 +53,7 @@ pub struct Serve {
     pub look: Look,
     #[command(flatten)]
     pub rates: Rates,
-    /// Folder of the page; where `make web` puts it if left out
+    /// Folder of the page, instead of the one that `make web` built beside the command or that came inside it
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,
     /// Write down every frame captured and seen and how sending goes, a line of JSON each
@@ -151,8 +153,11 @@ impl Service {
         folder: Option<&Path>,
         show: Show,
     ) -> Result<Service, Failure> {
-        let folder = page_folder(folder);
-        let pages = Arc::new(Pages::read(&folder).map_err(Failure::input)?);
+        let pages = match page_folder(folder) {
+            Some(folder) => Pages::read(&folder).map_err(Failure::input)?,
+            None => Pages::of(shipped::PAGE),
+        };
+        let pages = Arc::new(pages);
         let runtime = Runtime::new(1).map_err(Failure::work)?;
         let gate = Gate::new(token, false, true);
         let server = WebServer::open(&runtime, listen, identity, gate, limits, Clock::shared());
@@ -222,15 +227,18 @@ fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
     })
 }
 
-/// The folder of the built page: the one named, or where `make web` puts it beside the command.
-fn page_folder(named: Option<&Path>) -> PathBuf {
+/// The folder of the built page: the one named, or where `make web` puts it beside the command; `None` for the page that comes along
+/// inside the command.
+fn page_folder(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(folder) = named {
-        return folder.to_owned();
+        return Some(folder.to_owned());
     }
     let beside = std::env::current_exe().ok().and_then(|command| Some(command.parent()?.to_owned()));
     let candidates = beside.iter().flat_map(|folder| [folder.join("web"), folder.join("../web")]);
     let built = candidates.into_iter().find(|folder| folder.join("index.html").is_file());
-    built.unwrap_or_else(|| PathBuf::from("target/web"))
+    let here = PathBuf::from("target/web");
+    // Without any, the folder where it should be is named.
+    built.or_else(|| (here.join("index.html").is_file() || shipped::PAGE.is_empty()).then_some(here))
 }
 
 /// Serves until interrupted.
@@ -245,6 +253,9 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     };
     // A clip that can't be opened should be known now, and not when somebody comes to see it.
     drop(guest::clip(&show)?);
+    if let Input::File(path) = &args.input {
+        output::mention_sound(path);
+    }
     let running = args.operations.start(Verbosity::events())?;
     let token = args.token.clone().unwrap_or_else(Token::generate);
     let limits = args.doors.limits(usize::from(args.viewers))?;

@@ -64,12 +64,11 @@ pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Re
     experiments.iter().map(|experiment| gather(experiment, &mut kept)).collect()
 }
 
-/// How many runs `experiments` ask for.
-///
-/// # Errors
-/// As [`Experiment::points`].
-pub fn count(experiments: &[Experiment]) -> Result<usize, ExperimentError> {
-    experiments.iter().map(|e| Ok(e.points()?.len() * e.seeds as usize)).sum()
+/// How many runs `experiments` ask for. Nothing is read or unpacked to know it.
+pub fn count(experiments: &[Experiment]) -> usize {
+    let points = |e: &Experiment| e.axes.iter().map(|axis| axis.labels().len()).product::<usize>();
+    let of = |e: &Experiment| e.scenario.as_ref().map_or(0, |_| points(e) * e.seeds as usize);
+    experiments.iter().map(of).sum()
 }
 
 fn gather(
@@ -133,7 +132,8 @@ fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> 
     let metrics = measure(Probe::new(outcome), &experiment.metrics, how.instruments).map_err(refuse)?;
     let kept = Kept { hash, seconds: (how.cpu_seconds)() - begun, metrics };
     if let Some(cache) = &how.cache {
-        cache.put(scenario, &experiment.metrics, &kept).map_err(|error| refuse(error.to_string()))?;
+        let put = cache.put(scenario, &experiment.metrics, &kept);
+        put.map_err(|error| ExperimentError { failed: true, ..refuse(error.to_string()) })?;
     }
     Ok(kept)
 }

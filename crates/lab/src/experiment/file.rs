@@ -8,6 +8,8 @@ use std::str::FromStr;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::scenario::error::plainly;
+
 /// An experiment that could not be read or run. Displays as `file: where: what is wrong`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {place}: {what}", file.display())]
@@ -18,6 +20,8 @@ pub struct ExperimentError {
     pub place: String,
     /// What is wrong, and what would be accepted.
     pub what: String,
+    /// Nothing is wrong with what was asked for; doing it failed, as on a full disk.
+    pub failed: bool,
 }
 
 /// An experiment as its file states it.
@@ -195,7 +199,12 @@ impl Experiment {
     /// # Errors
     /// [`ExperimentError`] naming the file and what is wrong with it.
     pub fn load(file: &Path) -> Result<Experiment, ExperimentError> {
-        let refuse = |what: String| ExperimentError { file: file.to_owned(), place: "the file".into(), what };
+        let refuse = |what: String| ExperimentError {
+            file: file.to_owned(),
+            place: "the file".into(),
+            what,
+            failed: false,
+        };
         let text = fs::read_to_string(file).map_err(|error| refuse(error.to_string()))?;
         Experiment::parse(&text, file)
     }
@@ -214,7 +223,8 @@ impl Experiment {
         let mut experiment: Experiment = toml::from_str(text).map_err(|error| ExperimentError {
             file: file.to_owned(),
             place: line_of(error.span()),
-            what: error.message().replace('\n', " "),
+            what: plainly(&error.message().replace('\n', " ")),
+            failed: false,
         })?;
         experiment.id = file.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
         experiment.file = file.to_owned();
@@ -231,6 +241,7 @@ impl Experiment {
             file: folder.to_owned(),
             place: "the folder".into(),
             what: format!("{what}; experiments are the *.toml files of the project's folder `experiments`"),
+            failed: false,
         };
         let entries = fs::read_dir(folder).map_err(|error| refuse(error.to_string()))?;
         let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -240,7 +251,7 @@ impl Experiment {
     }
 
     pub(super) fn refuse(&self, place: impl Into<String>, what: impl Into<String>) -> ExperimentError {
-        ExperimentError { file: self.file.clone(), place: place.into(), what: what.into() }
+        ExperimentError { file: self.file.clone(), place: place.into(), what: what.into(), failed: false }
     }
 
     fn check(&self) -> Result<(), ExperimentError> {

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use cc::{Entry, REGISTRY};
 
-use crate::files::{WriteError, write_whole};
+use crate::files::{WriteError, write_folder, write_whole};
 use crate::run::{LabError, RunOptions};
 use trial::{Link, Trial};
 
@@ -82,10 +82,13 @@ pub fn family(name: &str) -> Option<Family> {
 /// # Panics
 /// If a row of the registry does not build.
 pub fn write(folder: &Path, options: &RunOptions<'_>) -> Result<(), LabError> {
-    std::fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
     let families = families();
     let trials = trial::all(&families, options)?;
-    for family in &families {
+    write_folder(folder, &[], |folder| write_pages(folder, &families, &trials)).map_err(LabError::Write)
+}
+
+fn write_pages(folder: &Path, families: &[Family], trials: &[Trial]) -> Result<(), WriteError> {
+    for family in families {
         let name = family.name();
         text(&folder.join(format!("{name}.md")), &page::of(family))?;
         for link in [Link::Steady, Link::Drop] {
@@ -96,8 +99,7 @@ pub fn write(folder: &Path, options: &RunOptions<'_>) -> Result<(), LabError> {
         }
     }
     let steady: Vec<&Trial> = trials.iter().filter(|trial| trial.link == Link::Steady).collect();
-    text(&folder.join("README.md"), &page::index(&families, &steady))?;
-    Ok(())
+    text(&folder.join("README.md"), &page::index(families, &steady))
 }
 
 fn text(path: &Path, text: &str) -> Result<(), WriteError> {

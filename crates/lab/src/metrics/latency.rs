@@ -85,25 +85,37 @@ impl Stalls {
 /// Deviation: WebRTC takes `I` from the running average of the last 30 frames, which makes a slow sender's stalls
 /// invisible; here it is the source's own interval.
 pub fn stalls(displayed: &[Time], start: Time, end: Time, interval: Span) -> Stalls {
-    let mut finder = StallFinder::new(interval);
+    stalls_between(displayed, (start, end), interval, std::iter::empty())
+}
+
+/// The same of a source that captured nothing within `pauses`, which are in order: there the picture stands by intention. After a
+/// pause the picture stands until the next one comes.
+pub fn stalls_between(
+    displayed: &[Time],
+    (start, end): (Time, Time),
+    interval: Span,
+    pauses: impl Iterator<Item = (Time, Time)>,
+) -> Stalls {
+    let mut finder = StallFinder::new(interval, pauses);
     displayed.iter().for_each(|&at| finder.push(at));
     finder.finish(start, end)
 }
 
-/// [`stalls`] of displays that come one by one.
+/// [`stalls_between`] of displays that come one by one.
 #[derive(Clone, Debug)]
 pub struct StallFinder {
     limit: Span,
+    pauses: Vec<(Time, Time)>,
     first: Option<Time>,
     last: Option<Time>,
     found: Stalls,
 }
 
 impl StallFinder {
-    /// Of frames that are `interval` apart.
-    pub fn new(interval: Span) -> StallFinder {
+    /// Of frames that are `interval` apart, of a source that captured nothing within `pauses`, which are in order.
+    pub fn new(interval: Span, pauses: impl Iterator<Item = (Time, Time)>) -> StallFinder {
         let limit = (interval * 3).max(interval + Span::from_millis(150));
-        StallFinder { limit, first: None, last: None, found: Stalls::default() }
+        StallFinder { limit, pauses: pauses.collect(), first: None, last: None, found: Stalls::default() }
     }
 
     /// The next display, not before the last one.
@@ -115,10 +127,14 @@ impl StallFinder {
         self.last = Some(at);
     }
 
+    /// Nothing was shown between two instants: what of that lies in no pause may be a stall.
     fn gap(&mut self, from: Time, to: Time) {
-        if to > from && to - from > self.limit {
-            self.found.spans.push((from, to));
+        let mut begin = from;
+        for &(pause, resume) in self.pauses.iter().filter(|(pause, resume)| *pause < to && *resume > from) {
+            self.found.spans.extend(stall(begin, pause, self.limit));
+            begin = resume;
         }
+        self.found.spans.extend(stall(begin, to, self.limit));
     }
 
     /// The first and the last display.
@@ -132,6 +148,10 @@ impl StallFinder {
         let seen = self.found.spans.iter().map(|&(from, to)| (from.max(start), to.min(end)));
         Stalls { spans: seen.filter(|(from, to)| to > from).collect() }
     }
+}
+
+fn stall(from: Time, to: Time, limit: Span) -> Option<(Time, Time)> {
+    (to > from && to - from > limit).then_some((from, to))
 }
 
 #[cfg(test)]
@@ -207,5 +227,24 @@ mod tests {
         assert_eq!(stalls(&[], ms(900), ms(1_000), interval).count(), 0);
         // One that comes late is waited for, not stalled for.
         assert_eq!(stalls(&[ms(980)], ms(500), ms(1_000), interval).count(), 0);
+    }
+
+    #[test]
+    fn a_pause_is_no_stall_but_its_end_is_waited_for() {
+        let ms = Time::from_millis;
+        let interval = Span::from_millis(100);
+        let shown: Vec<Time> = (0..=10).chain(51..=60).map(|k| ms(k * 100)).collect();
+        let of = |pause: &[(u64, u64)], end| {
+            let pauses = pause.iter().map(|&(from, to)| (ms(from), ms(to)));
+            stalls_between(&shown, (ms(0), ms(end)), interval, pauses).spans
+        };
+        assert_eq!(of(&[], 6_100), [(ms(1_000), ms(5_100))]);
+        assert!(of(&[(1_050, 5_050)], 6_100).is_empty());
+        // It was resumed long before a picture came; the pause began long after the last one.
+        assert_eq!(of(&[(1_050, 3_000)], 6_100), [(ms(3_000), ms(5_100))]);
+        assert_eq!(of(&[(2_000, 5_050)], 6_100), [(ms(1_000), ms(2_000))]);
+        // Up to the end and beyond it, and one that is over before anything is shown.
+        assert!(of(&[(1_050, 5_050), (6_050, 9_000)], 8_000).is_empty());
+        assert_eq!(of(&[(6_100, 9_000)], 12_000).len(), 2);
     }
 }

@@ -8,7 +8,7 @@ use super::Subject;
 use super::axis::{Axis, short};
 use super::chart::{WIDTH, strip_place};
 use super::markup::{escape, shortened};
-use crate::metrics::stalls;
+use crate::metrics::stalls_between;
 
 /// Height of a band, and distance from one to the next.
 const BAND: f64 = 16.0;
@@ -111,7 +111,7 @@ fn moments(subject: &Subject<'_>, axis: &Axis) -> Vec<Moment> {
             let begin = subject.record.captured().next().map_or(end, |(at, _)| at);
             (
                 displays.first().copied().zip(displays.last().copied()),
-                stalls(&displays, begin, end, subject.interval),
+                stalls_between(&displays, (begin, end), subject.interval, subject.flow.pauses()),
             )
         }
     };

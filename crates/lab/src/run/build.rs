@@ -19,6 +19,7 @@ use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
 use units::{HostClock, Rate, Rng, Span, Time};
 
 use super::meter::Overlay;
+use super::pauses::Pausing;
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
 use super::{quic, smoltcp, tcp};
@@ -242,7 +243,10 @@ fn add_session(
     let far = receiver_host(flow);
     let taps = (world.next_host_tap(HostClock::default()), world.later_host_tap(1, far.clock));
     let Endpoints { sender, receiver, interval, originals } = endpoints(scenario, index, taps.0, taps.1)?;
-    let sender = world.add_host(sender_host(flow), sender);
+    let sender = match flow.pause.as_slice() {
+        [] => world.add_host(sender_host(flow), sender),
+        pauses => world.add_host(sender_host(flow), Pausing::new(sender, pauses)),
+    };
     let receiver = world.add_host(far, receiver);
     built.originals.extend(originals.map(|originals| (index, originals)));
     Ok(((sender, receiver), interval))

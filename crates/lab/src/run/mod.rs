@@ -2,6 +2,7 @@
 
 mod build;
 mod meter;
+mod pauses;
 mod pictures;
 mod quic;
 mod smoltcp;

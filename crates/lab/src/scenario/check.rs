@@ -190,6 +190,7 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
+    check_pauses(flow, &format!("{at}.pause"))?;
     let choice = flow.choice();
     let ours = matches!(flow.source, Supply::Video | Supply::Backlog);
     let unnamed = format!("{} is for video; name a congestion controller such as \"cubic\"", flow.cc);
@@ -210,6 +211,16 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         Supply::Video | Supply::Backlog | Supply::Tcp => {}
     }
     check_encoder(&flow.encoder, &format!("{at}.encoder"))
+}
+
+fn check_pauses(flow: &Flow, at: &str) -> Checked {
+    let video = flow.pause.is_empty() || flow.source == Supply::Video;
+    require(video, at, "only video pauses; other sources have `start` and `stop`")?;
+    for (from, to) in &flow.pause {
+        require(from < to, at, format!("[{from}, {to}] ends before it begins"))?;
+    }
+    let apart = flow.pause.is_sorted_by(|one, next| one.1 < next.0);
+    require(apart, at, "each pause begins after the one before has ended")
 }
 
 /// What a flow of QUIC's can't have.
@@ -277,12 +288,12 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
-    let known = Table::names().collect::<Vec<_>>().join(", ");
+    let known = Table::names().collect::<Vec<_>>();
     let found = Table::by_name(&encoder.table).is_some();
     require(
         found,
         format!("{at}.table"),
-        format!("no table is called `{}`; there are {known}", encoder.table),
+        format!("no table is called `{}`; {}", encoder.table, units::instead(&encoder.table, &known)),
     )
 }
 
@@ -361,13 +372,13 @@ cc = \"sqp\"
         );
         let unknown = with("delay =", "dealy =");
         assert!(
-            unknown.starts_with("x.toml:5: link.dealy: unknown field `dealy`, expected one of `rate`"),
+            unknown.starts_with("x.toml:5: link.dealy: unknown field `dealy`; did you mean `delay`?"),
             "{unknown}"
         );
         assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
         assert_eq!(
             with("", "source = \"movie\""),
-            "x.toml:9: flow[1].source: unknown variant `movie`, expected one of `video`, `backlog`, `tcp`, `quic`, `smoltcp`"
+            "x.toml:9: flow[1].source: unknown variant `movie`; there are video, backlog, tcp, quic, smoltcp"
         );
         assert_eq!(
             with("", "source = \"quic\"\nmtu = \"1000B\""),
@@ -409,15 +420,16 @@ cc = \"sqp\"
     #[test]
     fn names_from_other_rooms_are_checked_too() {
         let unknown = with("\"sqp\"", "\"bbr9\"");
-        let expected = "x.toml:8: flow[1].cc: no congestion controller is called `bbr9`; there are sqp, ";
+        let expected =
+            "x.toml:8: flow[1].cc: no congestion controller is called `bbr9`; did you mean `bbr`, `bbr2` or";
         assert!(unknown.starts_with(expected), "{unknown}");
         assert!(
             with("\"sqp\"", "\"sqp:tarjet=1\"")
                 .starts_with("x.toml:8: flow[1].cc: sqp has no option `tarjet`")
         );
-        let queue = with("[link]", "[link]\nqueue = \"fifo:3p\"");
+        let queue = with("[link]", "[link]\nqueue = \"blue:3p\"");
         assert!(
-            queue.starts_with("x.toml:4: link.queue: `fifo:3p` is not a queue; accepted: droptail:100p"),
+            queue.starts_with("x.toml:4: link.queue: `blue:3p` is not a queue; accepted: droptail:100p, drophead:100p, infinite"),
             "{queue}"
         );
         let loss = with("[link]", "[link]\nloss = \"some\"");
@@ -426,9 +438,7 @@ cc = \"sqp\"
             "{loss}"
         );
         let table = with("", "[flow.encoder]\ntable = \"x\"");
-        assert!(table.starts_with(
-            "x.toml:10: flow[1].encoder.table: no table is called `x`; there are big_buck_bunny"
-        ));
+        assert!(table.starts_with("x.toml:10: flow[1].encoder.table: no table is called `x`; there are "));
     }
 
     #[test]

@@ -65,9 +65,41 @@ pub(super) fn from_toml(file: PathBuf, text: &str, error: &toml::de::Error) -> S
         .filter(|field| field.span.start <= span.start && span.end <= field.span.end)
         .min_by_key(|field| (field.span.len(), std::cmp::Reverse(field.path.len())));
     let field = around.map_or(String::new(), |field| field.path);
-    let what = error.message().trim().lines().collect::<Vec<_>>().join(", ");
+    let what = plainly(&error.message().trim().lines().collect::<Vec<_>>().join(", "));
     ScenarioError { file, line: Some(line_of(text, span.start)), field, what }
 }
+
+/// serde's words for people who know TOML and not Rust: types by what is written, and of a name that there is not what was meant.
+pub(crate) fn plainly(message: &str) -> String {
+    if let Some((before, expected)) = message.split_once(", expected ") {
+        let unknown =
+            before.strip_prefix("unknown field `").or_else(|| before.strip_prefix("unknown variant `"));
+        if let Some(found) = unknown.and_then(|rest| rest.strip_suffix('`')) {
+            let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+            return format!("{before}; {}", units::instead(found, &known));
+        }
+        let plain = TYPES.iter().find(|(name, _)| *name == expected).map_or(expected, |(_, plain)| plain);
+        return format!("{before}, expected {plain}");
+    }
+    message.to_owned()
+}
+
+/// What serde calls a type, and how such a value is written.
+const TYPES: [(&str, &str); 13] = [
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u32", "a whole number from 0 to 4294967295"),
+    ("u64", "a whole number from 0 on"),
+    ("usize", "a whole number from 0 on"),
+    ("i64", "a whole number"),
+    ("f64", "a number such as 1.5"),
+    ("a string", "text in quotes"),
+    ("path string", "a path in quotes"),
+    ("a boolean", "true or false"),
+    ("a sequence", "a list in brackets"),
+    ("a tuple of size 2", "a pair in brackets"),
+    ("a tuple of size 3", "three values in brackets"),
+];
 
 fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
@@ -110,5 +142,35 @@ fn walk_value(path: &str, value: &DeValue<'_>, found: &mut Vec<Field>) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rusts_words_do_not_show() {
+        for (serde, plain) in [
+            (
+                "unknown field `rat`, expected one of `rate`, `burst`, `peak`",
+                "unknown field `rat`; did you mean `rate`?",
+            ),
+            (
+                "unknown variant `quick`, expected `tcp` or `quic`",
+                "unknown variant `quick`; did you mean `quic`?",
+            ),
+            (
+                "invalid type: string \"x\", expected u16",
+                "invalid type: string \"x\", expected a whole number from 0 to 65535",
+            ),
+            (
+                "invalid type: integer `1`, expected a string",
+                "invalid type: integer `1`, expected text in quotes",
+            ),
+            ("missing field `duration`", "missing field `duration`"),
+        ] {
+            assert_eq!(plainly(serde), plain);
+        }
     }
 }

@@ -9,7 +9,7 @@
 
 mod check;
 mod encoder;
-mod error;
+pub(crate) mod error;
 pub mod patch;
 mod text;
 
@@ -22,7 +22,7 @@ use cc::{OptionError, Options, Setup};
 use netsim::QueueSpec;
 use serde::Deserialize;
 use session::preset::Choice;
-use units::{Bytes, Rate, Rng, Span};
+use units::{Bytes, Rate, Rng, Span, Time};
 
 pub use encoder::{Behaviour, Encoder, EncoderKind, SYNTHETIC};
 pub use error::ScenarioError;
@@ -253,6 +253,9 @@ pub struct Flow {
     /// When it stops; by default with the run.
     #[serde(default, deserialize_with = "text::optional")]
     pub stop: Option<Span>,
+    /// Video: from when to when it captures nothing, as of a camera that is off; what was captured before still leaves.
+    #[serde(default, deserialize_with = "text::pairs")]
+    pub pause: Vec<(Span, Span)>,
     /// So many flows of this kind, ...
     #[serde(default = "default_count")]
     pub count: u16,
@@ -361,6 +364,11 @@ impl Flow {
         self.min.unwrap_or_else(usual)
     }
 
+    /// When it captures nothing.
+    pub fn pauses(&self) -> impl Iterator<Item = (Time, Time)> {
+        self.pause.iter().map(|&(from, to)| (Time::ZERO + from, Time::ZERO + to))
+    }
+
     /// The flows this one stands for.
     fn each(&self) -> impl Iterator<Item = Flow> + '_ {
         (0..self.count).map(|number| {
@@ -370,7 +378,8 @@ impl Flow {
             };
             let later = self.every * i64::from(number);
             let stop = self.stop.map(|stop| stop + later);
-            Flow { name, start: self.start + later, stop, count: 1, ..self.clone() }
+            let pause = self.pause.iter().map(|&(from, to)| (from + later, to + later)).collect();
+            Flow { name, start: self.start + later, stop, pause, count: 1, ..self.clone() }
         })
     }
 }
@@ -417,13 +426,15 @@ impl Scenario {
 
     /// The files it reads: what is in them is as much a part of the run as its text.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let clips = self
-            .flows
-            .iter()
-            .filter(|flow| flow.encoder.clip != SYNTHETIC)
-            .map(|flow| Path::new(&flow.encoder.clip));
         let instants = self.cross.iter().filter_map(|cross| cross.instants.as_deref());
-        self.link.trace.as_deref().into_iter().chain(instants).chain(clips).map(|path| self.beside(path))
+        let link = self.link.trace.as_deref().into_iter().chain(instants).map(|path| self.beside(path));
+        link.chain(self.clips())
+    }
+
+    /// The clips its flows play, one of each flow that plays any.
+    pub fn clips(&self) -> impl Iterator<Item = PathBuf> {
+        let clips = self.flows.iter().map(|flow| &flow.encoder.clip).filter(|clip| *clip != SYNTHETIC);
+        clips.map(|clip| self.beside(Path::new(clip)))
     }
 
     /// An error about `field` of this scenario, found while building it.

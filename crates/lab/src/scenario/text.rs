@@ -240,7 +240,7 @@ pub(super) fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super:
     let name = String::deserialize(deserializer)?;
     let Some(config) = bulk::Preset::find(&name) else {
         let known: Vec<_> = bulk::Preset::ALL.iter().map(|preset| preset.name).collect();
-        return Err(D::Error::custom(format!("`{name}` is no TCP stack; accepted: {}", known.join(", "))));
+        return Err(D::Error::custom(format!("`{name}` is no TCP stack; {}", units::instead(&name, &known))));
     };
     Ok(super::Stack { name, config })
 }

@@ -136,7 +136,7 @@ impl FlowFigures {
                 first: (None, None),
                 interval,
                 shown: BinaryHeap::new(),
-                stalls: StallFinder::new(interval),
+                stalls: StallFinder::new(interval, flow.pauses()),
             },
             open: BTreeMap::new(),
             variation: Variation::of_at_most(limit),

@@ -185,12 +185,13 @@ impl TableFiles {
         [self.packets.name, self.frames.name, self.link.name, self.decisions.name].map(of)
     }
 
-    /// Moves the tables to their places.
+    /// Moves the tables into `folder`, which is on the disk of the one that they were begun for.
     ///
     /// # Errors
     /// [`WriteError`] naming the file that could not be moved.
-    pub fn place(&self) -> Result<(), WriteError> {
+    pub fn place(&self, folder: &Path) -> Result<(), WriteError> {
         for (partial, path) in self.files() {
+            let path = folder.join(path.file_name().unwrap_or_default());
             fs::rename(&partial, &path).map_err(|source| WriteError { path, source })?;
         }
         Ok(())

@@ -5,8 +5,9 @@
 use record::Dropped;
 use units::Time;
 
-use super::droptail::LIMIT_OPTION;
+use super::droptail::{FOLLOW_OPTION, LIMIT_OPTION};
 use super::fifo::Fifo;
+use super::room::Room;
 use super::{Backlog, Drops, Entry, Limit, Queue};
 use crate::Packet;
 use crate::text::TextError;
@@ -14,14 +15,15 @@ use crate::text::TextError;
 /// The registry's row.
 pub(super) const ENTRY: Entry = Entry {
     name: "drophead",
-    syntax: "drophead:100p, drophead:300kB, drophead:120ms",
+    syntax: "drophead:100p, drophead:300kB, drophead:120ms, drophead:300ms,follow",
     summary: "first in, first out; makes room by dropping the oldest packets",
-    options: &[LIMIT_OPTION],
-    build: |options, setup| match options.limit(setup.reference, Limit::NONE)? {
-        Limit::NONE => {
-            Err(TextError::new("drophead", "a queue by itself", "a limit after it: drophead:100p"))
+    options: &[LIMIT_OPTION, FOLLOW_OPTION],
+    build: |options, setup| {
+        let room = options.room(setup)?;
+        if room.is_unlimited() {
+            return Err(TextError::new("drophead", "a queue by itself", "a limit after it: drophead:100p"));
         }
-        limit => Ok(Box::new(DropHead::new(limit))),
+        Ok(Box::new(DropHead { packets: Fifo::default(), room }))
     },
 };
 
@@ -29,19 +31,25 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 pub struct DropHead {
     packets: Fifo,
-    limit: Limit,
+    room: Room,
 }
 
 impl DropHead {
-    /// An empty queue that holds `limit`.
-    pub fn new(limit: Limit) -> DropHead {
-        DropHead { packets: Fifo::default(), limit }
+    /// Drops the oldest packets where the limit has come down.
+    fn shrink(&mut self, now: Time, drops: &mut Drops) -> Limit {
+        let limit = self.room.at(now);
+        while !limit.holds(self.packets.backlog()) {
+            let oldest = self.packets.pop().expect("an empty queue is within every limit");
+            drops.push((oldest, Dropped::QueueFull));
+        }
+        limit
     }
 }
 
 impl Queue for DropHead {
-    fn enqueue(&mut self, _now: Time, packet: Packet, drops: &mut Drops) -> Result<(), Dropped> {
-        while !self.limit.admits(self.packets.backlog(), packet.size) {
+    fn enqueue(&mut self, now: Time, packet: Packet, drops: &mut Drops) -> Result<(), Dropped> {
+        let limit = self.shrink(now, drops);
+        while !limit.admits(self.packets.backlog(), packet.size) {
             // Nothing left to push out: it is larger than the whole queue.
             let oldest = self.packets.pop().ok_or(Dropped::QueueFull)?;
             drops.push((oldest, Dropped::QueueFull));
@@ -50,7 +58,8 @@ impl Queue for DropHead {
         Ok(())
     }
 
-    fn dequeue(&mut self, _now: Time, _drops: &mut Drops) -> Option<Packet> {
+    fn dequeue(&mut self, now: Time, drops: &mut Drops) -> Option<Packet> {
+        self.shrink(now, drops);
         self.packets.pop()
     }
 
@@ -65,7 +74,8 @@ mod tests {
 
     #[test]
     fn the_oldest_make_room_for_the_newest() {
-        let mut queue = DropHead::new(Limit { packets: 3, bytes: 4_000 });
+        let mut queue =
+            DropHead { packets: Fifo::default(), room: Room::fixed(Limit { packets: 3, bytes: 4_000 }) };
         let mut drops = Drops::new();
         let mut offer = |id, size| {
             drops.clear();

@@ -4,6 +4,8 @@ use record::Dropped;
 use units::{Bytes, Rate, Span, Time};
 
 use super::fifo::Fifo;
+use super::options::FOLLOW;
+use super::room::Room;
 use super::{Backlog, Drops, Entry, Queue};
 use crate::Packet;
 use crate::text::TextError;
@@ -12,17 +14,24 @@ use crate::text::TextError;
 pub(super) const LIMIT_OPTION: (&str, &str) =
     ("limit", "most that waits: 100p, 300kB or 120ms, or several; the word `limit=` may be left out");
 
+/// What the option of queues is called whose limit may follow the link's rate.
+pub(super) const FOLLOW_OPTION: (&str, &str) = (
+    FOLLOW,
+    "a limit in time is one at the link's rate of the moment, also when it slows; without it at the fastest rate",
+);
+
 /// The registry's row.
 pub(super) const ENTRY: Entry = Entry {
     name: "droptail",
-    syntax: "droptail:100p, droptail:300kB, droptail:120ms",
+    syntax: "droptail:100p, droptail:300kB, droptail:120ms, droptail:300ms,follow",
     summary: "first in, first out; refuses what exceeds a limit in packets, bytes or time at the reference rate",
-    options: &[LIMIT_OPTION],
-    build: |options, setup| match options.limit(setup.reference, Limit::NONE)? {
-        Limit::NONE => {
-            Err(TextError::new("droptail", "a queue by itself", "a limit after it: droptail:100p"))
+    options: &[LIMIT_OPTION, FOLLOW_OPTION],
+    build: |options, setup| {
+        let room = options.room(setup)?;
+        if room.is_unlimited() {
+            return Err(TextError::new("droptail", "a queue by itself", "a limit after it: droptail:100p"));
         }
-        limit => Ok(Box::new(DropTail::new(limit))),
+        Ok(Box::new(DropTail { packets: Fifo::default(), room }))
     },
 };
 
@@ -88,26 +97,38 @@ impl Limit {
 #[derive(Debug)]
 pub struct DropTail {
     packets: Fifo,
-    limit: Limit,
+    room: Room,
 }
 
 impl DropTail {
     /// An empty queue that holds `limit`.
     pub fn new(limit: Limit) -> DropTail {
-        DropTail { packets: Fifo::default(), limit }
+        DropTail { packets: Fifo::default(), room: Room::fixed(limit) }
+    }
+
+    /// Drops the newest packets where the limit has come down: they would wait for longer than it says.
+    fn shrink(&mut self, now: Time, drops: &mut Drops) -> Limit {
+        let limit = self.room.at(now);
+        while !limit.holds(self.packets.backlog()) {
+            let newest = self.packets.pop_newest().expect("an empty queue is within every limit");
+            drops.push((newest, Dropped::QueueFull));
+        }
+        limit
     }
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, _now: Time, packet: Packet, _drops: &mut Drops) -> Result<(), Dropped> {
-        if !self.limit.admits(self.packets.backlog(), packet.size) {
+    fn enqueue(&mut self, now: Time, packet: Packet, drops: &mut Drops) -> Result<(), Dropped> {
+        let limit = self.shrink(now, drops);
+        if !limit.admits(self.packets.backlog(), packet.size) {
             return Err(Dropped::QueueFull);
         }
         self.packets.push(packet);
         Ok(())
     }
 
-    fn dequeue(&mut self, _now: Time, _drops: &mut Drops) -> Option<Packet> {
+    fn dequeue(&mut self, now: Time, drops: &mut Drops) -> Option<Packet> {
+        self.shrink(now, drops);
         self.packets.pop()
     }
 

@@ -26,6 +26,13 @@ impl Fifo {
         Some(packet)
     }
 
+    /// Takes the newest packet.
+    pub fn pop_newest(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_back()?;
+        self.bytes -= u64::from(packet.size);
+        Some(packet)
+    }
+
     /// The oldest packet.
     pub fn head(&self) -> Option<&Packet> {
         self.packets.front()

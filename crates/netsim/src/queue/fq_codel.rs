@@ -179,7 +179,7 @@ mod tests {
     use crate::QueueSpec;
 
     fn queue(text: &str) -> Box<dyn Queue> {
-        let setup = Setup { reference: Rate::from_mbps(10), seed: 1, link: "link".into() };
+        let setup = Setup::steady(Rate::from_mbps(10));
         text.parse::<QueueSpec>().unwrap().build(&setup)
     }
 

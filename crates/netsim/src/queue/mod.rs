@@ -23,6 +23,7 @@ mod options;
 mod pie;
 mod red;
 mod registry;
+mod room;
 mod sfq;
 #[cfg(test)]
 mod testing;

@@ -7,11 +7,14 @@ use std::str::FromStr;
 
 use units::{Bytes, Rate, Span};
 
-use super::{Entry, Limit};
+use super::room::Room;
+use super::{Entry, Limit, Setup};
 use crate::text::{self, TextError};
 
 /// The option that words without a key belong to.
 const LIMIT: &str = "limit";
+/// The switch of limits in time that follow the link's rate.
+pub(super) const FOLLOW: &str = "follow";
 
 /// A length of the queue, in the unit it is watched in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,9 @@ impl<'a> Options<'a> {
             if !known(key) {
                 let found = if key == LIMIT { value } else { key };
                 let names: Vec<_> = entry.options.iter().map(|(name, _)| *name).collect();
-                let accepted = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                let near = units::near_names(found, &names);
+                let meant = if near.is_empty() { &names } else { &near };
+                let accepted = if meant.is_empty() { "none".to_owned() } else { meant.join(", ") };
                 return Err(TextError::new(found, "an option of this queue", accepted));
             }
             pairs.push((key, value));
@@ -94,6 +99,25 @@ impl<'a> Options<'a> {
             return Ok(default);
         }
         written.try_fold(Limit::NONE, |limit, (_, text)| Ok(limit.and(read_limit(text, reference)?)))
+    }
+
+    /// The same for a queue whose limits in time may follow the link (`follow`).
+    ///
+    /// # Errors
+    /// As [`limit`](Options::limit), or that nothing is there to follow.
+    pub(super) fn room(&self, setup: &Setup) -> Result<Room, TextError> {
+        let limit = self.limit(setup.reference, Limit::NONE)?;
+        if !self.switch(FOLLOW, false)? {
+            return Ok(Room::fixed(limit));
+        }
+        let limits = self.pairs.iter().filter(|(name, _)| *name == LIMIT).map(|(_, text)| *text);
+        let (times, others): (Vec<&str>, Vec<&str>) = limits.partition(|text| read_time(text).is_some());
+        let time = times.into_iter().filter_map(read_time).min().ok_or_else(|| {
+            TextError::new(FOLLOW, "an option without a limit in time", "a time before it: 300ms,follow")
+        })?;
+        let read = |limit: Limit, text: &str| Ok(limit.and(read_limit(text, setup.reference)?));
+        let fixed = others.into_iter().try_fold(Limit::NONE, read)?;
+        Ok(Room::following(fixed, time, setup))
     }
 
     /// A length of the queue.
@@ -167,11 +191,14 @@ impl<'a> Options<'a> {
     }
 }
 
+fn read_time(text: &str) -> Option<Span> {
+    text.parse::<Span>().ok().filter(|span| span.is_positive())
+}
+
 fn read_limit(text: &str, reference: Rate) -> Result<Limit, TextError> {
     let packets = || text.strip_suffix('p')?.trim().parse().ok().filter(|&n| n > 0).map(Limit::packets);
     let bytes = || text.parse().ok().filter(|&size| size > Bytes::ZERO).map(Limit::bytes);
-    let time =
-        || text.parse::<Span>().ok().filter(|span| span.is_positive()).map(|t| Limit::time(t, reference));
+    let time = || read_time(text).map(|time| Limit::time(time, reference));
     packets().or_else(bytes).or_else(time).ok_or_else(|| {
         let accepted = "packets (100p), a size (300kB), a time (120ms)";
         TextError::new(text, "a queue limit above zero", accepted)
@@ -189,7 +216,10 @@ mod tests {
     #[test]
     fn errors_say_what_is_accepted() {
         assert_eq!(refusal("infinite:3p"), "`3p` is not an option of this queue; accepted: none");
-        assert_eq!(refusal("droptail:ecn=on"), "`ecn` is not an option of this queue; accepted: limit");
+        assert_eq!(
+            refusal("droptail:ecn=on"),
+            "`ecn` is not an option of this queue; accepted: limit, follow"
+        );
         let limit = "`gentle` is not a queue limit above zero; accepted: packets (100p), a size (300kB), a time (120ms)";
         assert_eq!(refusal("droptail:gentle"), limit);
         assert_eq!(

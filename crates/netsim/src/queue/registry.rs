@@ -7,6 +7,7 @@ use units::{Rate, Rng};
 
 use super::options::Options;
 use super::{Queue, codel, drophead, droptail, dualpi2, fq_codel, pie, red, sfq};
+use crate::rate::RateProcess;
 use crate::text::{self, TextError};
 
 /// What a discipline may know about the link it serves.
@@ -14,6 +15,8 @@ use crate::text::{self, TextError};
 pub struct Setup {
     /// The rate that limits given as a time refer to.
     pub reference: Rate,
+    /// How fast the link is at any time, for limits that follow it.
+    pub process: RateProcess,
     /// Seed of the run.
     pub seed: u64,
     /// The link's name; random streams of a discipline are called `<link>/queue`.
@@ -21,6 +24,12 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// A link of this rate for tests.
+    #[cfg(test)]
+    pub(super) fn steady(rate: Rate) -> Setup {
+        Setup { reference: rate, process: RateProcess::Constant(rate), seed: 1, link: "link".into() }
+    }
+
     /// The discipline's random stream.
     pub fn rng(&self) -> Rng {
         Rng::stream(self.seed, &format!("{}/queue", self.link))
@@ -86,7 +95,10 @@ impl QueueSpec {
 fn build(text: &str, setup: &Setup) -> Built {
     let (name, arguments) = text::split_name(text);
     let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| {
-        let accepted: Vec<_> = REGISTRY.iter().filter_map(|entry| entry.examples().next()).collect();
+        let names: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+        let near = units::near_names(name, &names);
+        let meant = REGISTRY.iter().filter(|entry| near.is_empty() || near.contains(&entry.name));
+        let accepted: Vec<_> = meant.filter_map(|entry| entry.examples().next()).collect();
         TextError::new(text, "a queue", accepted.join(", "))
     })?;
     (entry.build)(&Options::read(entry, arguments)?, setup)
@@ -98,7 +110,8 @@ impl FromStr for QueueSpec {
     /// Reads what [`REGISTRY`] lists: `droptail:100p`, `infinite`, `codel:target=13ms,ecn`.
     fn from_str(text: &str) -> Result<QueueSpec, TextError> {
         // Whether the text holds does not depend on the link it is for.
-        let setup = Setup { reference: Rate::ZERO, seed: 0, link: String::new() };
+        let setup =
+            Setup { reference: Rate::ZERO, process: RateProcess::Infinite, seed: 0, link: String::new() };
         build(text.trim(), &setup).map(|_| QueueSpec(text.trim().to_owned()))
     }
 }
@@ -121,7 +134,7 @@ mod tests {
     use units::Time;
 
     fn holds(text: &str) -> u32 {
-        let setup = Setup { reference: Rate::from_mbps(20), seed: 1, link: "link".into() };
+        let setup = Setup::steady(Rate::from_mbps(20));
         let mut queue = text.parse::<QueueSpec>().unwrap().build(&setup);
         let mut drops = Vec::new();
         while queue.backlog().packets < 100_000
@@ -142,7 +155,7 @@ mod tests {
     /// Every discipline, in every form it is listed with, keeps track of each packet it was given.
     #[test]
     fn every_discipline_conserves_packets() {
-        let setup = Setup { reference: Rate::from_mbps(20), seed: 1, link: "link".into() };
+        let setup = Setup::steady(Rate::from_mbps(20));
         for text in REGISTRY.iter().flat_map(Entry::examples) {
             let mut queue = text.parse::<QueueSpec>().unwrap().build(&setup);
             let mut rng = units::Rng::stream(1, text);

@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_new_hash_keeps_packets_and_the_order_of_flows() {
-        let setup = Setup { reference: units::Rate::ZERO, seed: 1, link: "link".into() };
+        let setup = Setup::steady(units::Rate::ZERO);
         let spec: crate::QueueSpec = "sfq:divisor=7,hash=seeded,perturb=10ms".parse().unwrap();
         let mut queue = spec.build(&setup);
         let mut drops = Drops::new();

@@ -53,6 +53,15 @@ impl Pages {
         Ok(Pages { files: RwLock::new(files) })
     }
 
+    /// The page of these files, by their paths below its folder.
+    pub fn of(files: &[(&str, &[u8])]) -> Pages {
+        let of = |(name, bytes): &(&str, &[u8])| {
+            let path = if *name == "index.html" { "/".to_owned() } else { format!("/{name}") };
+            (path, file(name, bytes.to_vec()))
+        };
+        Pages { files: RwLock::new(files.iter().map(of).collect()) }
+    }
+
     /// Adds a file, or replaces it; its type is that of its name. Whoever asks from now on gets this one.
     pub fn put(&self, path: &str, bytes: Vec<u8>) {
         let mut files = self.files.write().expect("nothing panics while it holds this");
@@ -118,6 +127,14 @@ mod tests {
     fn a_folder_without_a_page_says_what_to_do() {
         let error = Pages::read(Path::new("no-such-folder")).unwrap_err().to_string();
         assert!(error.contains("make web"), "{error}");
+    }
+
+    #[test]
+    fn files_at_hand_are_a_page_like_a_folder() {
+        let pages = Pages::of(&[("index.html", b"<p>".as_slice()), ("deep/a.wasm", b"w")]);
+        let kind = |path: &str| pages.file(path).map(|file| file.kind);
+        assert_eq!(kind("/"), Some("text/html; charset=utf-8"));
+        assert_eq!((kind("/deep/a.wasm"), kind("/index.html")), (Some("application/wasm"), None));
     }
 
     #[test]

@@ -29,7 +29,10 @@ pub fn build(options: &Options) -> Result<Box<dyn RateControl>, OptionError> {
         REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Name {
             what: "rate policy",
             found: options.name.clone(),
-            known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+            instead: units::instead(
+                &options.name,
+                &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>(),
+            ),
         })?;
     options.check_keys(entry.options)?;
     (entry.build)(options)
@@ -47,8 +50,10 @@ mod tests {
             assert!(error.to_string().starts_with(&format!("{} has no option `nonsense`", entry.name)));
         }
         let error = build(&Options::of("vidaptiv")).err().unwrap().to_string();
+        assert_eq!(error, "no rate policy is called `vidaptiv`; did you mean `vidaptive`?");
+        let error = build(&Options::of("none")).err().unwrap().to_string();
         assert!(
-            error.starts_with("no rate policy is called `vidaptiv`; there are live, budget, direct,"),
+            error.starts_with("no rate policy is called `none`; there are live, budget, direct,"),
             "{error}"
         );
     }

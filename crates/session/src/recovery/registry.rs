@@ -36,7 +36,7 @@ pub fn build(name: &str) -> Result<Box<dyn Recovery>, OptionError> {
     let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| OptionError::Name {
         what: "recovery policy",
         found: name.to_owned(),
-        known: REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+        instead: units::instead(name, &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>()),
     })?;
     Ok((entry.build)())
 }

@@ -44,6 +44,7 @@ mod linux {
     use super::parquet::PacketFile;
     use super::{flags, report};
     use crate::failure::Failure;
+    use crate::shipped;
 
     /// Runs the command behind the link; what was given is looked at before anything is begun.
     pub fn link(args: &flags::Link) -> Result<(), Failure> {
@@ -104,7 +105,8 @@ mod linux {
         fn of(direction: &flags::Direction<'_>, args: &flags::Link) -> Result<Plans, Failure> {
             let (rate, capacity) = match (direction.trace, direction.rate) {
                 (Some(file), _) => {
-                    let trace = Arc::new(MahimahiTrace::open(file).map_err(Failure::input)?);
+                    let trace =
+                        Arc::new(MahimahiTrace::open(&shipped::or_shipped(file)?).map_err(Failure::input)?);
                     let process = Opportunities { trace, once: args.once, framing: TUN_FRAMING };
                     (RateProcess::Trace(process), file.display().to_string())
                 }
