@@ -7,6 +7,7 @@ mod quic;
 mod smoltcp;
 mod supply;
 mod tcp;
+mod watch;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ use crate::tables::Origin;
 
 pub use build::{Endpoints, bottleneck, endpoints};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
+pub use watch::{FrameLife, SAMPLE, WINDOW, Watched, watch};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
