@@ -90,10 +90,13 @@ pub fn render(
     let (held, failed) = (tally(Verdict::Held), tally(Verdict::Failed));
     let mut body = format!(
         "{STYLE}<header><p class=\"brand\">Framewire</p><h1>Where invariants hold</h1>\
-         <p class=\"lead\">{} controllers with their rate policies over {} networks far from the papers&rsquo; points. \
+         <p class=\"lead\">{} over {} networks far from the papers&rsquo; points. \
          {held} of {} cells hold, {failed} fail; {} are out of reach.</p>\
          <p class=\"chips\"><span class=\"chip\"><b>commit</b>{}</span></p></header>\n",
-        schemes.len(),
+        match schemes {
+            [one] => escape(&one.to_string()),
+            all => format!("{} pairs of a controller and a rate policy", all.len()),
+        },
         cells.len(),
         held + failed,
         tally(Verdict::Excluded),

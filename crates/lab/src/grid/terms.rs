@@ -1,6 +1,7 @@
 //! What a scenario offers its first flow: the numbers that invariants and exclusion rules are made of.
 
 use netsim::{Loss, RateProcess};
+use session::SenderConfig;
 use units::{Bytes, Rate, Span, Time};
 
 use super::invariants::{RATE_BACK, RATE_ROUND_TRIPS};
@@ -66,16 +67,17 @@ impl Terms {
         let cross = scenario.cross.iter().filter(|cross| cross.kind != CrossKind::Listed);
         let cross = cross.filter_map(|cross| cross.rate).map(Rate::as_bps).sum();
         let (room, places) = limits(&config.queue.to_string(), rate);
+        let rtt = ahead + back + flow.extra_delay * 2;
         let fps = flow.encoder.fps.unwrap_or(60.0);
         Ok(Terms {
             start: Time::ZERO + flow.start,
             end: Time::ZERO + flow.stop.unwrap_or(scenario.duration).min(scenario.duration),
-            rtt: ahead + back + flow.extra_delay * 2,
+            rtt,
             rate,
             cross: Rate::from_bps(cross),
             flows: scenario.flows.len() as u32,
             steady: link.steps.len() <= 1 && link.trace.is_none() && link.blackout.is_empty(),
-            least: flow.min,
+            least: flow.least(),
             most: flow.max,
             loss: match link.loss.0 {
                 Loss::None => 0.0,
@@ -83,7 +85,7 @@ impl Terms {
                 // The long-run mean of the two states.
                 Loss::GilbertElliott(ge) => (ge.p * (1.0 - ge.h) + ge.r * (1.0 - ge.k)) / (ge.p + ge.r),
             },
-            deadline: flow.deadline.unwrap_or(session::SenderConfig::default().deadline),
+            deadline: flow.deadline.unwrap_or_else(|| deadline(rtt)),
             interval: Span::from_secs_f64(1.0 / fps),
             mtu: flow.mtu.get() as u32,
             room,
@@ -129,6 +131,11 @@ impl Terms {
     pub fn drain(&self) -> Span {
         self.room.map_or(Span::ZERO, |room| self.rate.time_to_send(Bytes::new(room)))
     }
+}
+
+/// How long a frame is worth showing where nothing is said: what suits the path, as the session has it.
+fn deadline(rtt: Span) -> Span {
+    SenderConfig::DEADLINE.max(rtt * SenderConfig::REPAIR_TRIPS)
 }
 
 /// The limit of a queue that drops at its tail or head, in bytes, and in packets if it counts those; `NAME:LIMIT,LIMIT`.

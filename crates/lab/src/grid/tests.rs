@@ -10,7 +10,7 @@ use crate::run::{FrameLife, SAMPLE, WINDOW, Watched};
 
 /// A call of 30 s at 25 frames/s over 5 Mbit/s, 40 ms of round trip and 200 ms of queue.
 const CALL: &str = "duration = \"30s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\nqueue = \"droptail:200ms\"\n\
-                    [[flow]]\ncc = \"sqp\"\nmin = \"100kbit\"\n[flow.encoder]\nfps = 25.0\n";
+                    [[flow]]\ncc = \"sqp\"\nmin = \"100kbit\"\ndeadline = \"400ms\"\n[flow.encoder]\nfps = 25.0\n";
 
 fn terms(text: &str) -> Terms {
     Terms::of(&Scenario::parse(text, Path::new("x.toml")).unwrap()).unwrap()
@@ -106,11 +106,7 @@ fn picture_is_not_asked_of_a_dark_link_and_wants_fresh_frames() {
     for frame in &mut stale.frames {
         frame.shown = frame.captured.map(|at| at + Span::from_secs(3));
     }
-    assert_eq!(
-        broken(&steady, &stale),
-        ["picture"],
-        "the default deadline is 400 ms: 3 s is no sign of life"
-    );
+    assert_eq!(broken(&steady, &stale), ["picture"], "the deadline is 400 ms: 3 s is no sign of life");
 }
 
 #[test]
@@ -280,7 +276,10 @@ fn cells_are_scenarios_with_names_of_their_own() {
     let scheme = Scheme { cc: "copa".into(), rate: Some("direct".into()) };
     for cell in &cells {
         let scenario = cell.scenario(&scheme).unwrap();
-        assert_eq!((scenario.flows[0].cc.as_str(), scenario.flows[0].rate.as_str()), ("copa", "direct"));
+        assert_eq!(
+            (scenario.flows[0].cc.as_str(), scenario.flows[0].rate.as_deref()),
+            ("copa", Some("direct"))
+        );
         let reached = is_in_reach(&Terms::of(&scenario).unwrap());
         assert!(reached || cell.group != Group::Pairs, "{}", cell.name);
     }
@@ -298,8 +297,8 @@ fn a_scenario_file_takes_a_scheme() {
     let scheme = Scheme { cc: "gcc".into(), rate: Some("webrtc".into()) };
     let flow = &call.scenario(&scheme).unwrap().flows[0];
     assert_eq!(
-        (flow.cc.as_str(), flow.rate.as_str(), flow.min),
-        ("gcc", "webrtc", units::Rate::from_kbps(100))
+        (flow.cc.as_str(), flow.rate.as_deref(), flow.least()),
+        ("gcc", Some("webrtc"), units::Rate::from_kbps(100))
     );
     std::fs::remove_dir_all(&folder).unwrap();
 }
