@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! framewire-ccfuzz 2 \n  head (JSON, one line) \n  networks  fingerprint (16 bytes, FNV-1a over all before)
-//! network:  score  service  cross  outages        lists as their length and the differences, seven bits a byte
+//! network:  score  service  cross  outages  [call]   lists as their length and the differences, seven bits a byte; the call where it is varied
 //! ```
 //!
 //! Every random draw is named after its generation, so this is all a search needs to go on as if nothing had happened.
@@ -15,6 +15,7 @@ use lab::files::{WriteError, write_whole};
 use lab::scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
+use crate::call::Call;
 use crate::genome::{Genome, Mode, Outage};
 use crate::plan::Plan;
 use crate::score::{Aim, Score, Weights};
@@ -94,6 +95,9 @@ fn encode(search: &Search, target: &Target) -> Vec<u8> {
     for one in search.islands.iter().flatten() {
         put_score(&mut out, &one.score);
         put_genome(&mut out, &one.genome);
+        if target.mode.call {
+            out.extend(one.genome.call.bytes());
+        }
     }
     let mut print = Fingerprint::default();
     print.add_bytes(&out);
@@ -147,7 +151,7 @@ fn decode(bytes: &[u8]) -> Result<(Search, Target), String> {
     let mut networks = Vec::new();
     let mut body = Body(&rest[end + 1..]);
     for _ in 0..head.networks {
-        networks.push(body.network().ok_or_else(broken)?);
+        networks.push(body.network(head.mode.call).ok_or_else(broken)?);
     }
     let plan = head.plan;
     let fits = networks.is_empty() || networks.len() == plan.population();
@@ -166,7 +170,7 @@ fn decode(bytes: &[u8]) -> Result<(Search, Target), String> {
 struct Body<'a>(&'a [u8]);
 
 impl Body<'_> {
-    fn network(&mut self) -> Option<Individual> {
+    fn network(&mut self, has_call: bool) -> Option<Individual> {
         let mut float = || self.take().map(f64::from_le_bytes).filter(|value| value.is_finite());
         let [total, performance, stall, used] = [float()?, float()?, float()?, float()?];
         let [hardship, loss, delay] = [float()?, float()?, float()?];
@@ -178,7 +182,8 @@ impl Body<'_> {
         let starts = self.rising()?;
         let outage = |at: &u32| Some(Outage { at: *at, lasts: self.number()? });
         let outages = starts.iter().map(outage).collect::<Option<_>>()?;
-        Some(Individual { genome: Genome { service, cross, outages }, score })
+        let call = if has_call { Call::from_bytes(self.take()?)? } else { Call::default() };
+        Some(Individual { genome: Genome { service, cross, outages, call }, score })
     }
 
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {

@@ -17,6 +17,7 @@ use netsim::{Instants, MahimahiTrace};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::call::Call;
 use crate::genome::{Genome, Mode, Outage};
 use crate::score::{Aim, Score, Weights};
 use crate::target::Target;
@@ -55,6 +56,9 @@ pub struct Record {
     pub score: Score,
     /// Spans in which arriving packets are lost: start and length in microseconds.
     pub outages: Vec<(u32, u32)>,
+    /// What the network sets of the call.
+    #[serde(default, skip_serializing_if = "Call::is_plain")]
+    pub call: Call,
     /// What must hold when it is replayed.
     #[serde(default)]
     pub expect: Vec<Expectation>,
@@ -109,8 +113,9 @@ impl Finding {
         let score = target.evaluate(&genome);
         let outages = genome.outages.iter().map(|outage| (outage.at, outage.lasts)).collect();
         let Target { mode, aim, weights, .. } = target;
-        let expect = Vec::new();
-        let record = Record { mode, aim, weights, seed, generation, evaluations, score, outages, expect };
+        let (call, expect) = (genome.call, Vec::new());
+        let record =
+            Record { mode, aim, weights, seed, generation, evaluations, score, outages, call, expect };
         Finding { target, genome, record }
     }
 
@@ -153,6 +158,9 @@ impl Finding {
     /// The target's scenario with what was found written into it.
     fn scenario_text(&self) -> String {
         let mut table: Table = self.target.scenario.text.parse().expect("a scenario was read from this text");
+        if self.target.mode.call {
+            self.genome.call.write(&mut table).expect("the target took it");
+        }
         let link = table.get_mut("link").and_then(Value::as_table_mut).expect("a scenario has a link");
         if !self.genome.service.is_empty() {
             link.remove("rate");
@@ -203,6 +211,7 @@ impl Finding {
             // The last line is the end of the run.
             genome.service = lines[..lines.len() - 1].iter().map(|ms| ms.saturating_mul(1_000)).collect();
         }
+        genome.call = record.call;
         genome.outages = record.outages.iter().map(|&(at, lasts)| Outage { at, lasts }).collect();
         Ok(Finding { target, genome, record })
     }

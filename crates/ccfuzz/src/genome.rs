@@ -10,6 +10,7 @@ use netsim::{Instants, MahimahiTrace};
 use serde::{Deserialize, Serialize};
 use units::{Rng, Time};
 
+use crate::call::Call;
 use crate::distribute::distribute;
 use crate::lessen::Timed;
 
@@ -35,12 +36,14 @@ pub struct Mode {
     pub traffic: bool,
     /// Short outages that drop what arrives, without a queue.
     pub loss: bool,
+    /// The call's own settings: deadline, frames a second, rate policy, random loss, round trip, queue.
+    pub call: bool,
 }
 
 impl FromStr for Mode {
     type Err = String;
 
-    /// `link`, `traffic`, `loss`, or several of them joined by `+`.
+    /// `link`, `traffic`, `loss`, `call`, or several of them joined by `+`.
     fn from_str(text: &str) -> Result<Mode, String> {
         let mut mode = Mode::default();
         for part in text.split('+') {
@@ -48,9 +51,10 @@ impl FromStr for Mode {
                 "link" => mode.link = true,
                 "traffic" => mode.traffic = true,
                 "loss" => mode.loss = true,
+                "call" => mode.call = true,
                 _ => {
                     return Err(format!(
-                        "`{text}` is no mode; write link, traffic, loss, or such as traffic+loss"
+                        "`{text}` is no mode; write link, traffic, loss, call, or such as traffic+loss"
                     ));
                 }
             }
@@ -61,7 +65,8 @@ impl FromStr for Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = [("link", self.link), ("traffic", self.traffic), ("loss", self.loss)];
+        let parts =
+            [("link", self.link), ("traffic", self.traffic), ("loss", self.loss), ("call", self.call)];
         let parts: Vec<&str> = parts.into_iter().filter(|part| part.1).map(|part| part.0).collect();
         f.write_str(&parts.join("+"))
     }
@@ -112,6 +117,8 @@ pub struct Genome {
     pub cross: Vec<u32>,
     /// When packets are lost.
     pub outages: Vec<Outage>,
+    /// The call's settings.
+    pub call: Call,
 }
 
 impl Genome {
@@ -128,6 +135,9 @@ impl Genome {
         if mode.loss {
             let count = number(space.most_outages, rng);
             genome.outages = outages(count, 0, space.end, rng);
+        }
+        if mode.call {
+            genome.call = Call::fresh(rng);
         }
         genome
     }
@@ -157,6 +167,7 @@ impl Genome {
                 let count = changed(stretch.len(), space.most_outages.saturating_sub(kept), rng);
                 child.outages.splice(stretch, outages(count, from, to, rng));
             }
+            Part::Call => child.call = self.call.mutated(rng),
         }
         child
     }
@@ -177,7 +188,10 @@ impl Genome {
         outages.truncate(space.most_outages);
         let mut cross = halves(&self.cross, &other.cross);
         cross.truncate(space.most_cross);
-        Genome { service: self.service.clone(), cross, outages }
+        // Where calls are not varied nothing is drawn for them.
+        let plain = self.call.is_plain() && other.call.is_plain();
+        let call = if plain { Call::default() } else { self.call.crossed(other.call, rng) };
+        Genome { service: self.service.clone(), cross, outages, call }
     }
 
     /// With the service smoothed: each instant is the Gaussian mean of those around it, ends reflected. What the service owes to
@@ -196,6 +210,9 @@ impl Genome {
         for outage in &self.outages {
             print.add_bytes(&outage.at.to_le_bytes());
             print.add_bytes(&outage.lasts.to_le_bytes());
+        }
+        if !self.call.is_plain() {
+            print.add_bytes(self.call.bytes());
         }
         print.0
     }
@@ -236,12 +253,18 @@ enum Part {
     Service,
     Cross,
     Outages,
+    Call,
 }
 
 impl Mode {
     /// One of the parts that are varied. There is at least one.
     fn draw(self, rng: &mut Rng) -> Part {
-        let parts = [(Part::Service, self.link), (Part::Cross, self.traffic), (Part::Outages, self.loss)];
+        let parts = [
+            (Part::Service, self.link),
+            (Part::Cross, self.traffic),
+            (Part::Outages, self.loss),
+            (Part::Call, self.call),
+        ];
         let varied: Vec<Part> = parts.into_iter().filter(|part| part.1).map(|part| part.0).collect();
         varied[rng.below(varied.len() as u64) as usize]
     }
@@ -307,7 +330,7 @@ mod tests {
 
     const SPACE: Space =
         Space { end: 10_000_000, slots: 10_000, most_cross: 10_000, most_outages: 50, k_agg: 50_000 };
-    const ALL: Mode = Mode { link: true, traffic: true, loss: true };
+    const ALL: Mode = Mode { link: true, traffic: true, loss: true, call: true };
 
     fn is_sound(genome: &Genome) -> bool {
         genome.service.is_sorted()

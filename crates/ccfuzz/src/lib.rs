@@ -1,7 +1,7 @@
 //! CC-Fuzz: a genetic search for the network that a congestion controller can't take (seed 003, chapter 7).
 //!
 //! ```text
-//!  Genome   when the link serves, when cross traffic arrives, when packets are lost
+//!  Genome   when the link serves, when cross traffic arrives, when packets are lost; settings of the call
 //!    | overlay
 //!  Target   a scenario's run -> Score: how badly flow 1 fared, less what the genome cost
 //!    | rank
@@ -14,6 +14,7 @@
 //! that neither threads nor an interruption change a bit of it.
 
 mod behaviour;
+mod call;
 pub mod checkpoint;
 pub mod claims;
 mod distribute;
@@ -31,6 +32,7 @@ mod target;
 mod viewer;
 
 pub use behaviour::Behaviour;
+pub use call::Call;
 pub use distribute::{Ratios, distribute, distribute_seen};
 pub use genome::{Genome, Mode, Outage, Space};
 pub use plan::{Plan, PlanError, Strategy};

@@ -39,6 +39,9 @@ const SMOLTCP: &str = "source = \"smoltcp\"\nmtu = \"1472B\"";
 const VIDEO: &str = "source = \"video\"\nmtu = \"1472B\"\ninitial = \"5mbit\"";
 /// The same under Vidaptive's rate policy.
 const VIDAPTIVE: &str = "source = \"video\"\nrate = \"vidaptive\"\nmtu = \"1472B\"\ninitial = \"5mbit\"";
+/// A call of our own session as the grid has it (docs/grid.md).
+const CALL: &str =
+    "source = \"video\"\nmin = \"30kbit\"\nmax = \"50mbit\"\nencoder = { behaviour = \"recorded\" }";
 /// Our controllers under quinn.
 const QUIC: &str = "source = \"quic\"\nmtu = \"1472B\"";
 
@@ -132,6 +135,16 @@ pub const PRESETS: &[Preset] = &[
         seconds: 10,
         mode: "traffic",
         aim: Aim::StallTime,
+        score: "",
+    },
+    Preset {
+        name: "call",
+        summary: "a call, its settings varied with the network: the grid's invariants (docs/grid.md); --cc takes others",
+        cc: "sqp",
+        flow: CALL,
+        seconds: 20,
+        mode: "call+traffic+loss",
+        aim: Aim::Invariants,
         score: "",
     },
     Preset {

@@ -54,6 +54,9 @@ pub enum Aim {
     FrameDelay,
     /// Of video: the share of the time spent in stalls.
     StallTime,
+    /// Of video of our own session: how badly the worst of the grid's invariants that are asked is broken ([`lab::grid`]), as `b / (1 + b)` of its
+    /// badness `b`: 0.5 is as bad as is allowed, 1 without bound.
+    Invariants,
     /// What `score.expression` of the scenario says.
     Expression,
     /// Any of the first three, whichever is worst, each from 0 to 1: what is not used, delay (1 is 50 ms), or loss (1 is half of the
@@ -63,7 +66,7 @@ pub enum Aim {
 
 impl Aim {
     /// All of them, by the names people write.
-    pub const ALL: [(&'static str, Aim); 8] = [
+    pub const ALL: [(&'static str, Aim); 9] = [
         ("low-throughput", Aim::LowThroughput),
         ("high-delay", Aim::HighDelay),
         ("loss", Aim::Loss),
@@ -71,6 +74,7 @@ impl Aim {
         ("any", Aim::Any),
         ("frame-delay", Aim::FrameDelay),
         ("stall-time", Aim::StallTime),
+        ("invariants", Aim::Invariants),
         ("expression", Aim::Expression),
     ];
 }
@@ -173,6 +177,8 @@ pub struct Yardstick<'a> {
     pub propagation: u32,
     /// What is sought, if it is an expression.
     pub expression: Option<&'a Expression>,
+    /// How badly the worst invariant was broken, where that is sought.
+    pub broken: f64,
 }
 
 impl Yardstick<'_> {
@@ -195,6 +201,7 @@ impl Yardstick<'_> {
                 nearest_rank(&delays, FRAME_PERCENTILE).unwrap_or(0.0)
             }
             Aim::StallTime => still_share(metered, self.life),
+            Aim::Invariants => self.broken,
             // What can't be said of a network makes it uninteresting.
             Aim::Expression => self.expressed(metered, genome).unwrap_or(-LARGEST).clamp(-LARGEST, LARGEST),
         }
@@ -321,7 +328,7 @@ mod tests {
     fn judge(metered: &Metered, aim: Aim) -> Score {
         let life = Life { start: Time::ZERO, end: Time::from_secs(5), from: 0 };
         let weights = Weights::default();
-        let by = Yardstick { aim, weights, life, propagation: 20_000, expression: None };
+        let by = Yardstick { aim, weights, life, propagation: 20_000, expression: None, broken: 0.0 };
         score(metered, &by, (&Genome::default(), &SPACE))
     }
 

@@ -102,11 +102,12 @@ pub fn shrink(target: &Target, genome: &Genome, how: Shrinking<'_>, progress: &d
     let budget = (how.budget as f64 * (1.0 - FOR_READING)) as usize;
     let mut shrinker = Shrinker { target, how, least, like, genome, evaluations: 1, budget, progress };
     loop {
-        let before = size(&shrinker.genome);
+        let before = (size(&shrinker.genome), shrinker.genome.call);
+        shrinker.make_plain();
         shrinker.leave_out(|genome| &mut genome.cross);
         shrinker.leave_out(|genome| &mut genome.outages);
         shrinker.lessen();
-        if size(&shrinker.genome) == before || !shrinker.has_budget() {
+        if (size(&shrinker.genome), shrinker.genome.call) == before || !shrinker.has_budget() {
             break;
         }
     }
@@ -152,6 +153,17 @@ impl Shrinker<'_> {
     fn is_gone(&mut self, candidate: &Genome) -> bool {
         self.evaluations += self.how.gone.len();
         self.how.gone.iter().all(|other| other.evaluate(candidate).goal(&other.weights) < self.least)
+    }
+
+    /// Leaves to the target what can be left to it of the call's settings, one by one.
+    fn make_plain(&mut self) {
+        let plainer = |genome: &Genome| -> Vec<Genome> {
+            genome.call.plainer().into_iter().map(|call| Genome { call, ..genome.clone() }).collect()
+        };
+        while !self.genome.call.is_plain()
+            && self.has_budget()
+            && self.take_first(&plainer(&self.genome)).is_some()
+        {}
     }
 
     /// Leaves out what can be left out of a list, in ever smaller pieces.

@@ -1,7 +1,10 @@
 //! What is tested: a scenario whose first flow is under test, what is varied around it, and what is sought.
 
+use std::borrow::Cow;
+
 use lab::expression::Expression;
-use lab::run::{LabError, Metered, Overlay, meter, meter_frames};
+use lab::grid::{Terms, judge};
+use lab::run::{FlowMeter, LabError, Metered, Overlay, Watched, meter, meter_frames, watch};
 use lab::scenario::patch::set;
 use lab::scenario::{Scenario, Supply};
 use toml::Table;
@@ -47,14 +50,18 @@ pub struct Target {
     pub space: Space,
     /// When the flow under test is on.
     life: Life,
-    /// One-way propagation delay in microseconds.
-    propagation: u32,
     /// What is sought, if the scenario says so in an expression.
     expression: Option<Expression>,
     /// Controllers that a network must be bearable for.
     references: Vec<Reference>,
     /// The score without any disturbance.
     calm: f64,
+}
+
+/// What a run showed: what it delivered, and how badly it broke the worst invariant where that is sought.
+struct Seen {
+    metered: Metered,
+    broken: f64,
 }
 
 /// The scenario under a controller that the one under test is compared with.
@@ -92,15 +99,13 @@ impl Target {
         let outages = OUTAGES_PER_SECOND * scenario.duration.as_secs_f64().ceil() as usize;
         let space = Space { end, slots: packets, most_cross: packets, most_outages: outages, k_agg: K_AGG };
         let life = life(&scenario);
-        let propagation = micros(link.delay.unwrap_or_default() + scenario.flows[0].extra_delay);
         if life.from * 500 >= (end / 1_000) as usize {
             return Err(refuse("the flow under test starts too late for a window of 500 ms"));
         }
         let expression = (aim == Aim::Expression).then(|| read_expression(&scenario)).transpose()?;
         let references = Vec::new();
         let calm = 0.0;
-        let target =
-            Target { scenario, mode, aim, weights, space, life, propagation, expression, references, calm };
+        let target = Target { scenario, mode, aim, weights, space, life, expression, references, calm };
         target.try_out()?;
         let names = target.scenario.score.reference.iter();
         let references = names.map(|cc| target.reference(cc)).collect::<Result<_, _>>()?;
@@ -121,9 +126,17 @@ impl Target {
                 "frames are scored, and the flow under test has none; give it `source = \"video\"`",
             ));
         }
-        let calm = self.metered(&self.scenario, &Overlay::default())?;
+        if self.aim == Aim::Invariants
+            && lab::grid::excluded(lab::grid::Invariant::Picture, &Terms::of(&self.scenario)?).is_some()
+        {
+            return Err(refuse(
+                "nothing is asked of such a network (docs/grid.md), so nothing can be broken",
+            ));
+        }
+        let calm = self.see(&self.scenario, &Overlay::default())?;
         if self.aim == Aim::Expression
-            && let Err(what) = self.yardstick().expressed(&calm, &Genome::default())
+            && let Err(what) =
+                self.yardstick(&self.scenario, &calm).expressed(&calm.metered, &Genome::default())
         {
             return Err(LabError::from(self.scenario.error("score.expression", what)).into());
         }
@@ -131,7 +144,7 @@ impl Target {
     }
 
     fn asks_for_frames(&self) -> bool {
-        matches!(self.aim, Aim::FrameDelay | Aim::StallTime)
+        matches!(self.aim, Aim::FrameDelay | Aim::StallTime | Aim::Invariants)
             || self.expression.as_ref().is_some_and(needs_frames)
     }
 
@@ -141,34 +154,59 @@ impl Target {
         if let Some(stack) = &self.scenario.score.reference_stack {
             scenario.flows[0].stack = stack.clone();
         }
-        let calm = self.metered(&scenario, &Overlay::default()).map_err(|error| refuse(error.to_string()))?;
-        Ok(Reference { calm: self.yardstick().performance(&calm, &Genome::default()), scenario })
+        let calm = self.see(&scenario, &Overlay::default()).map_err(|error| refuse(error.to_string()))?;
+        Ok(Reference {
+            calm: self.yardstick(&scenario, &calm).performance(&calm.metered, &Genome::default()),
+            scenario,
+        })
     }
 
-    fn yardstick(&self) -> Yardstick<'_> {
-        let Target { aim, weights, life, propagation, expression, .. } = self;
-        let (aim, weights, life, propagation) = (*aim, *weights, *life, *propagation);
-        Yardstick { aim, weights, life, propagation, expression: expression.as_ref() }
+    /// What a run of `scenario`, the target's or one with a call's settings, is judged by.
+    fn yardstick(&self, scenario: &Scenario, seen: &Seen) -> Yardstick<'_> {
+        let Target { aim, weights, life, expression, .. } = self;
+        let (aim, weights, life, propagation) = (*aim, *weights, *life, propagation(scenario));
+        Yardstick { aim, weights, life, propagation, expression: expression.as_ref(), broken: seen.broken }
     }
 
-    fn metered(&self, scenario: &Scenario, overlay: &Overlay) -> Result<Metered, LabError> {
+    fn see(&self, scenario: &Scenario, overlay: &Overlay) -> Result<Seen, LabError> {
+        if self.aim == Aim::Invariants {
+            let watched = watch(scenario, overlay)?;
+            let terms = Terms::of(scenario)?.under(scenario, overlay);
+            let worst = judge(&terms, &watched).iter().map(|finding| finding.badness).fold(0.0, f64::max);
+            return Ok(Seen { metered: as_metered(&watched), broken: worst / (1.0 + worst) });
+        }
         let measure = if self.asks_for_frames() { meter_frames } else { meter };
-        measure(scenario, overlay, WINDOW)
+        Ok(Seen { metered: measure(scenario, overlay, WINDOW)?, broken: 0.0 })
+    }
+
+    /// A scenario with the call's settings, where those are varied.
+    fn called<'a>(&self, scenario: &'a Scenario, genome: &Genome) -> Cow<'a, Scenario> {
+        if !self.mode.call || genome.call.is_plain() {
+            return Cow::Borrowed(scenario);
+        }
+        let mut table: Table = scenario.text.parse().expect("a scenario was read from this text");
+        genome.call.write(&mut table).expect("a scenario has a link and a flow");
+        let text = toml::to_string(&table).expect("a table can be written");
+        Cow::Owned(Scenario::parse(&text, &scenario.file).expect("a call's settings are a scenario's"))
     }
 
     /// Runs the scenario over the genome's network.
     pub fn evaluate(&self, genome: &Genome) -> Score {
         let overlay = genome.overlay(&self.space);
-        let metered = self.metered(&self.scenario, &overlay).expect("the trial run went well");
-        score(&metered, &self.yardstick(), (genome, &self.space)).under(self.hardship(genome, &overlay))
+        let scenario = self.called(&self.scenario, genome);
+        let seen = self.see(&scenario, &overlay).expect("the trial run went well");
+        let found = score(&seen.metered, &self.yardstick(&scenario, &seen), (genome, &self.space));
+        found.under(self.hardship(genome, &overlay))
     }
 
     /// What the network costs the reference controller that it costs least, in the score's own units.
     fn hardship(&self, genome: &Genome, overlay: &Overlay) -> f64 {
         let mut least = None;
         for reference in &self.references {
-            let metered = self.metered(&reference.scenario, overlay).expect("the trial run went well");
-            let cost = (self.yardstick().performance(&metered, genome) - reference.calm).max(0.0);
+            let scenario = self.called(&reference.scenario, genome);
+            let seen = self.see(&scenario, overlay).expect("the trial run went well");
+            let performance = self.yardstick(&scenario, &seen).performance(&seen.metered, genome);
+            let cost = (performance - reference.calm).max(0.0);
             least = Some(least.map_or(cost, |least: f64| least.min(cost)));
             // None can find it easier than one that finds nothing hard.
             if cost == 0.0 {
@@ -180,7 +218,8 @@ impl Target {
 
     /// The share of what was available that the flow under test used, in each window it was on.
     pub fn course(&self, genome: &Genome) -> Vec<f64> {
-        let metered = meter(&self.scenario, &genome.overlay(&self.space), WINDOW);
+        let scenario = self.called(&self.scenario, genome);
+        let metered = meter(&scenario, &genome.overlay(&self.space), WINDOW);
         let metered = metered.expect("the trial run went well");
         shares(&metered, &metered.flows[0], self.life.from)
     }
@@ -226,6 +265,19 @@ fn life(scenario: &Scenario) -> Life {
     Life { start: Time::ZERO + flow.start, end: Time::ZERO + stop, from }
 }
 
+/// One-way propagation delay in microseconds.
+fn propagation(scenario: &Scenario) -> u32 {
+    micros(scenario.link.delay.unwrap_or_default() + scenario.flows[0].extra_delay)
+}
+
+/// What of a watched run the parts of a score are made of besides what is sought. Delays and losses are not among them.
+fn as_metered(watched: &Watched) -> Metered {
+    let of = |delivered: &[u64]| FlowMeter { delivered: delivered.to_vec(), ..FlowMeter::default() };
+    let flow = FlowMeter { interval: watched.interval, ..of(&watched.carried) };
+    let capacity = watched.capacity.clone();
+    Metered { window: lab::run::WINDOW, flows: vec![flow], cross: of(&watched.cross), capacity }
+}
+
 fn micros(span: Span) -> u32 {
     u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
@@ -242,7 +294,7 @@ mod tests {
         for preset in PRESETS {
             let target = preset.target();
             assert_eq!(target.space.slots, preset.seconds as usize * 1_000, "{}", preset.name);
-            assert_eq!((target.life.from, target.propagation), (2, 20_000));
+            assert_eq!((target.life.from, propagation(&target.scenario)), (2, 20_000));
             let calm = target.evaluate(&Genome::default());
             assert!(calm.used > 0.5 && calm.cross == 0, "{}: {calm:?}", preset.name);
         }

@@ -216,6 +216,8 @@ pub enum Lab {
     Check(LabCheck),
     /// Run experiments and write the book: every figure with our curves and the paper's numbers
     Report(LabReport),
+    /// Hold every controller and rate policy against invariants, over networks far from the papers' points
+    Grid(Box<crate::grid::Grid>),
     /// Compete with this machine's own TCP over an emulated link, in real time
     #[cfg(target_os = "linux")]
     Real(crate::real_lab::Real),

@@ -20,6 +20,7 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
         args::Lab::Run(args) => run(args),
         args::Lab::Check(args) => check_all(args),
         args::Lab::Report(args) => report(args),
+        args::Lab::Grid(args) => crate::grid::grid(args),
         #[cfg(target_os = "linux")]
         args::Lab::Real(args) => crate::real_lab::real(args),
         #[cfg(target_os = "linux")]
@@ -108,7 +109,7 @@ fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Fa
 }
 
 /// What names exactly this code: the commit; where the sources differ from it, the program's own bytes as well.
-fn program() -> String {
+pub fn program() -> String {
     let commit = env!("FRAMEWIRE_COMMIT");
     if !commit.ends_with('+') && commit != "unknown" {
         return commit.to_owned();

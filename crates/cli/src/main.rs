@@ -12,6 +12,7 @@ mod demo;
 mod experiments;
 mod failure;
 mod fuzz;
+mod grid;
 mod listing;
 mod live;
 mod operations;

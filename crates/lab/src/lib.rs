@@ -12,6 +12,7 @@ pub mod collect;
 pub mod experiment;
 pub mod expression;
 pub mod files;
+pub mod grid;
 pub mod manual;
 pub mod metrics;
 pub mod output;

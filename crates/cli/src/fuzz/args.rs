@@ -45,10 +45,10 @@ pub struct Run {
     /// Congestion controller of the first flow, instead of the target's
     #[arg(long, value_name = "CC")]
     pub cc: Option<CcList>,
-    /// What is varied: link, traffic, loss, or several joined by +; the target's own, or traffic
+    /// What is varied: link, traffic, loss, call, or several joined by +; the target's own, or traffic
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
-    /// What is sought: low-throughput, high-delay, loss, unfairness, any, of video frame-delay, stall-time, or the file's own expression; the
+    /// What is sought: low-throughput, high-delay, loss, unfairness, any, of video frame-delay, stall-time, invariants, or the file's own expression; the
     /// target's own, or low-throughput
     #[arg(long, value_name = "SCORE")]
     pub score: Option<Aim>,

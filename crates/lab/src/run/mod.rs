@@ -9,6 +9,7 @@ mod smoltcp;
 mod stills;
 mod supply;
 mod tcp;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +34,7 @@ pub(crate) use build::queue_of;
 pub use build::{Endpoints, bottleneck, endpoints};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
 pub use stills::{Moment, Still, Stills};
+pub use watch::{FrameLife, SAMPLE, WINDOW, Watched, watch};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

@@ -283,8 +283,10 @@ fn the_documented_scenarios_and_the_shipped_ones_run() {
         .map(|rest| scenario(rest.split("```").next().unwrap_or_default()))
         .collect();
     assert_eq!(scenarios.len(), 2);
+    let folders = ["scenarios", "scenarios/beside"].map(|folder| root.join(folder));
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let mut files: Vec<_> =
-        std::fs::read_dir(root.join("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
     files.sort();
     scenarios.extend(files.iter().map(|file| Scenario::load(file).unwrap_or_else(|e| panic!("{e}"))));
     assert!(scenarios.len() >= 9);
