@@ -32,10 +32,14 @@ mod tests {
 
     #[test]
     fn flows_are_named_and_a_sentence_stands_once() {
-        let flows = "[[flow]]\nname = \"a\"\ncc = \"copa\"\nrate = \"direct\"\n[[flow]]\nname = \"b\"\ncc = \"copa\"\nrate = \"direct\"\n\
+        let flows = "[[flow]]\nname = \"a\"\ncc = \"copa\"\nrate = \"vidaptive\"\n[[flow]]\nname = \"b\"\ncc = \"copa\"\nrate = \"vidaptive\"\n\
                      [[flow]]\nname = \"c\"\ncc = \"sqp\"\n";
         let [warning]: [String; 1] = of(flows).try_into().unwrap();
-        assert!(warning.starts_with("a, b: copa gives the encoder no rate, and direct"), "{warning}");
+        assert!(
+            warning
+                .starts_with("a, b: copa fills its window, so packets always wait a little, and vidaptive"),
+            "{warning}"
+        );
     }
 
     #[test]
