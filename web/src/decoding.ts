@@ -6,7 +6,7 @@ import { Growth } from "./rates.js";
 /** Frames that the receiver lets into the decoder at a time; further ones wait outside (crates/session, `IN_DECODER`). */
 export const MOST = 4;
 /** Milliseconds over which the decoder is judged. */
-const SECOND = 1000;
+const SPAN = 2000;
 
 export class Decoding {
   /** When each frame inside went in. */
@@ -16,8 +16,8 @@ export class Decoding {
   /** Time spent full up to the last change, in ms. */
   #fullMs = 0;
   #changed = 0;
-  readonly #full = new Growth(SECOND);
-  readonly #decoded = new Growth(SECOND);
+  readonly #full = new Growth(SPAN);
+  readonly #decoded = new Growth(SPAN);
 
   submitted(at: number, frame: number): void {
     this.#settle(at);

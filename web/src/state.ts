@@ -5,7 +5,7 @@
  *
  * - silent: nothing arrives.
  * - incomplete: packets arrive, but no frame that can be decoded: parts are missing, or a key frame is.
- * - decoder: frames are complete and with the decoder, which does not give them back.
+ * - decoder: frames are complete and with the decoder, which gives them back too slowly or not at all.
  * - failed: the decoder gave up; the text is its own.
  */
 export type Why =
@@ -43,15 +43,18 @@ export interface Words {
 export interface Work {
   /** How long the oldest frame has been inside, in ms; 0 if there is none. */
   oldestMs: number;
-  /** Share of the last second in which no further frame could be handed in. */
+  /** Share of the last two seconds in which no further frame could be handed in. */
   full: number;
   /** Frames a second out of the decoder, and complete ones out of the network. */
   decoded: number;
   arrived: number;
 }
 
-/** A decoder that is full for more than this share of the time makes frames wait. */
-const FULL = 0.5;
+/**
+ * A decoder that is full for more than this share of the time makes frames wait. One that is too slow is not full all the time: frames
+ * that waited too long break the chain, and until the key frame comes it has nothing to do.
+ */
+const FULL = 0.2;
 /** Below this share of what arrives, pictures are lost to the decoder and not just late by it. */
 const KEEPS_UP = 0.9;
 /** Waiting for the first picture gets a duration after this long, in ms. */
@@ -142,7 +145,7 @@ export class Watch {
     if (this.#trouble !== "") {
       return { kind: "failed", text: this.#trouble };
     }
-    if (work.oldestMs > stallAfter(this.#interval)) {
+    if (work.oldestMs > stallAfter(this.#interval) || work.full > FULL) {
       return { kind: "decoder" };
     }
     return { kind: at - this.#heard > stallAfter(this.#interval) ? "silent" : "incomplete" };
@@ -161,7 +164,7 @@ export function stallAfter(interval: number): number {
 const WHY: Record<Exclude<Why["kind"], "failed">, string> = {
   silent: "nothing arrives from the server",
   incomplete: "packets arrive, but no frame that can be decoded",
-  decoder: "this machine is still decoding what has arrived",
+  decoder: "this machine decodes too slowly",
 };
 
 function because(why: Why): string {

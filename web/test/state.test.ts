@@ -114,11 +114,7 @@ group("in words", () => {
       "Stalled for 3.2 s: packets arrive, but no frame that can be decoded",
       "bad",
     ],
-    [
-      { ...stalled, why: { kind: "decoder" } },
-      "Stalled for 3.2 s: this machine is still decoding what has arrived",
-      "bad",
-    ],
+    [{ ...stalled, why: { kind: "decoder" } }, "Stalled for 3.2 s: this machine decodes too slowly", "bad"],
     [
       { ...stalled, why: { kind: "failed", text: "no memory" } },
       "Stalled for 3.2 s: the browser's decoder failed (no memory)",
