@@ -17,7 +17,13 @@ export default defineConfig({
     viewport: { width: 1280, height: 760 },
     launchOptions: {
       executablePath: browser,
-      args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+      args: [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        // A script that a test has changed does not come from this machine, to Chromium, and may not connect to it.
+        "--disable-features=LocalNetworkAccessChecks",
+      ],
     },
   },
 });

@@ -40,7 +40,16 @@ export class Server {
   static async start(...more: string[]): Promise<Server> {
     const folder = mkdtempSync(join(tmpdir(), "framewire-"));
     const clip = ["--input", "synthetic", "--size", "320x180", "--fps", "30", "--barcode", "--max", "3mbit"];
-    const place = ["--listen", "127.0.0.1:0", "--token", "secret", "--log", join(folder, "log")];
+    const place = [
+      "--cc",
+      "sqp",
+      "--listen",
+      "127.0.0.1:0",
+      "--token",
+      "secret",
+      "--log",
+      join(folder, "log"),
+    ];
     const page = ["--web", join(target, "web")];
     const child = spawn(command, ["serve", ...clip, ...place, ...page, ...more], {
       stdio: ["ignore", "inherit", "pipe"],
@@ -67,6 +76,11 @@ export class Server {
       .split("\n")
       .slice(0, -1)
       .map((line) => JSON.parse(line) as Captured | Seen);
+  }
+
+  /** Holds it still, as a network does that carries nothing, or lets it go on. */
+  freeze(frozen: boolean): void {
+    this.#process.kill(frozen ? "SIGSTOP" : "SIGCONT");
   }
 
   /** Ends it at once, as a crash would, or in good order. */

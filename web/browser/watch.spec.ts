@@ -72,6 +72,10 @@ test("plays, and what the page shows is what the server sent", async ({ page }) 
   await expect(page.locator("#f-delay")).toHaveText(/^\d+ ± [\d.]+ ms$/);
   await expect(page.locator("#f-bitrate")).toHaveText(/ Mbit\/s$/);
   await expect(page.locator("#f-controller")).toHaveText("sqp");
+  await expect(page.locator("#f-rate")).toHaveText("live");
+  await expect(page.locator("#f-fps")).toHaveText(/^\d+ of 30$/);
+  await expect(page.locator("#f-decode")).toHaveText(/^[\d.]+ ms$/);
+  await expect(page.locator("#f-loss")).toHaveText(/^[\d.]+ %$/);
   expect(complaints).toEqual([]);
 });
 
@@ -88,7 +92,7 @@ test("is ruled by keys: pause, quality, another controller while playing", async
   await frames(page, before.length + 30);
 
   await page.keyboard.press("[");
-  await expect(page.locator("#state")).toHaveText(/^Quality at most/);
+  await expect(page.locator("#said")).toHaveText(/^Quality at most/);
 
   await page.keyboard.press("c");
   await expect(page.locator("#controller")).toBeFocused();
@@ -134,9 +138,129 @@ test("says so when the server is gone", async ({ page }) => {
   await frames(page, 10);
   await server.stop("SIGTERM");
   await expect(page.locator("#notice")).toBeVisible();
+  await expect(page.getByRole("alert")).toContainText("The server does not answer");
+  // What was measured before says nothing of now.
+  await expect(page.locator("#state")).toHaveText("Not playing");
+  expect(new Set(await page.locator("#figures dd").allTextContents())).toEqual(new Set(["–"]));
   await page.getByRole("button", { name: "Try again" }).click();
   await expect(page.getByRole("alert")).toContainText("The server does not answer");
 });
+
+test("says that it has stalled, for how long, and what is known meanwhile", async ({ page }) => {
+  await open(page);
+  await frames(page, 60);
+  server.freeze(true);
+  const state = page.locator("#state");
+  const overlay = page.locator("#overlay");
+  await expect(state).toHaveText(/^Stalled for [12]\.\d s$/);
+  await expect(overlay).toBeVisible();
+  await expect(overlay).toHaveText(/^Stalled for \d\.\d s: nothing arrives from the server$/);
+  await expect(page.locator("#said")).toHaveText("Stalled: nothing arrives from the server");
+  await expect(page).toHaveTitle(/^Stalled/);
+  await expect(page.locator("#f-fps")).toHaveText("0 of 30");
+  for (const figure of ["delay", "loss", "rtt", "estimate", "decode"]) {
+    await expect(page.locator(`#f-${figure}`)).toHaveText("–");
+  }
+  server.freeze(false);
+  await expect(state).toHaveText("Playing");
+  await expect(overlay).toBeHidden();
+  await expect(page.locator("#f-stalls")).toHaveText(/^\d+, \d+\.\d s$/);
+});
+
+/** What a decoder that needs `ms` for each frame is to the page: put before its worker's script. */
+function slowDecoder(ms: number): string {
+  return `{
+    const Quick = self.VideoDecoder;
+    self.VideoDecoder = class {
+      static isConfigSupported = (config) => Quick.isConfigSupported(config);
+      #free = 0;
+      constructor({ output, error }) {
+        const late = (frame) => {
+          this.#free = Math.max(this.#free, performance.now()) + ${ms};
+          setTimeout(() => output(frame), this.#free - performance.now());
+        };
+        this.inner = new Quick({ output: late, error });
+      }
+      get state() { return this.inner.state; }
+      configure(config) { this.inner.configure(config); }
+      decode(chunk) { this.inner.decode(chunk); }
+      close() { this.inner.close(); }
+    };
+  }\n`;
+}
+
+test("says that the machine is too slow to decode", async ({ page }) => {
+  await page.route(/worker.*\.js$/, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, body: slowDecoder(90) + (await answer.text()) });
+  });
+  await open(page);
+  await expect(page.locator("#overlay")).toHaveText(
+    /this machine decodes too slowly(: \d+ of \d+ frames a second)?$/,
+    { timeout: 20_000 },
+  );
+  await expect(page.locator("#overlay")).toBeVisible();
+});
+
+test("a tab that is closed makes room at once", async ({ page, context }) => {
+  await server.stop();
+  server = await Server.start("--viewers", "1");
+  await open(page);
+  await frames(page, 10);
+  const late = await context.newPage();
+  await open(late);
+  await expect(late.getByRole("alert")).toContainText("The server is full");
+  await expect(late.getByRole("alert")).toContainText("The server has 1 viewers, as many as it takes.");
+  await page.close();
+  // Far less than a server takes to miss somebody who has said nothing.
+  const closed = Date.now();
+  await expect(async () => {
+    await late.getByRole("button", { name: "Try again" }).click();
+    await expect(late.locator("#state")).toHaveText("Playing", { timeout: 1000 });
+  }).toPass({ timeout: 20_000 });
+  expect(Date.now() - closed).toBeLessThan(5000);
+});
+
+test("shows the rate policy, and what does not go with it", async ({ page }) => {
+  await server.stop();
+  server = await Server.start("--rate", "vidaptive-paper");
+  await open(page);
+  await expect(page.locator("#f-rate")).toHaveText("vidaptive-paper");
+  await expect(page.locator("#trouble")).toContainText("finds less of the link than there is");
+  await page.locator("#controller").selectOption("gcc");
+  await expect(page.locator("#trouble")).toHaveText("");
+});
+
+for (const [width, height] of [
+  [1280, 720],
+  [1920, 1080],
+  [390, 844],
+] as const) {
+  test(`fits a window of ${width} by ${height}`, async ({ page }) => {
+    await page.setViewportSize({ width, height });
+    await open(page);
+    await expect(page.locator("#state")).toHaveText("Playing", { timeout: 20_000 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect(wide).toBeLessThanOrEqual(width);
+    const box = async (of: string) =>
+      (await page.locator(of).boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+    const charts = [await box("#chart-delay"), await box("#chart-rate")];
+    for (const chart of charts) {
+      expect(chart.height).toBeGreaterThanOrEqual(84);
+      expect(chart.width).toBeGreaterThanOrEqual(300);
+    }
+    const [stage, figures, footer] = [await box("#stage"), await box("#figures"), await box("footer")];
+    if (width < 960) {
+      expect(stage.width).toBeGreaterThanOrEqual(width - 30);
+      return;
+    }
+    // Everything at once, without scrolling, and hardly anything empty.
+    expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeLessThanOrEqual(height);
+    const areas = [stage, figures, footer, await box("header"), await box("#charts")];
+    const used = areas.reduce((sum, area) => sum + area.width * area.height, 0);
+    expect(used / (width * height)).toBeGreaterThan(0.9);
+  });
+}
 
 test("says so when the browser has no WebTransport", async ({ page }) => {
   await page.addInitScript(() => Reflect.deleteProperty(window, "WebTransport"));

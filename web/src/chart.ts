@@ -3,6 +3,8 @@
 export interface Point {
   at: number;
   values: number[];
+  /** To be shaded, as where the picture stalled. */
+  marked?: boolean;
 }
 
 /** A line's colour and whether what is below it is filled. */
@@ -46,6 +48,28 @@ export function pieces(
   return piece.length > 0 ? [...all, piece] : all;
 }
 
+/** Stretches of marked points, from 0 to 1. Each point stands for the time since the one before. */
+export function stretches(points: Point[], now: number, span: number): { from: number; to: number }[] {
+  const all: { from: number; to: number }[] = [];
+  points.forEach((point, index) => {
+    const before = points[index - 1];
+    if (point.marked !== true || before === undefined) {
+      return;
+    }
+    const [from, to] = [before.at, point.at].map((at) => Math.max(0, 1 - (now - at) / span)) as [
+      number,
+      number,
+    ];
+    const last = all.at(-1);
+    if (last !== undefined && points[index - 1]?.marked === true) {
+      last.to = to;
+    } else {
+      all.push({ from, to });
+    }
+  });
+  return all.filter(({ from, to }) => to > from);
+}
+
 export class Chart {
   readonly #canvas: HTMLCanvasElement;
   readonly #lines: Line[];
@@ -75,6 +99,10 @@ export class Chart {
     const values = recent.flatMap((point) => point.values).filter(Number.isFinite);
     const top = niceTop(Math.max(0, ...values), this.#least);
     const style = getComputedStyle(this.#canvas);
+    context.fillStyle = style.getPropertyValue("--stall");
+    for (const { from, to } of stretches(recent, now, this.#span)) {
+      context.fillRect(from * width, 0, Math.max(1, (to - from) * width), height);
+    }
     this.#drawGrid(context, style, width, height, top);
     this.#lines.forEach((line, index) => {
       context.strokeStyle = style.getPropertyValue(line.colour);

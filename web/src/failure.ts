@@ -11,6 +11,7 @@ export type Cause =
   | "refused"
   | "lost"
   | "codec"
+  | "decoder"
   | "protocol"
   | "internal";
 
@@ -106,7 +107,7 @@ export function lost(): Failure {
   return failure(
     "lost",
     "The connection is gone",
-    "The server ended, or the network between it and this page broke. Try again.",
+    "The server still answers: the network between it and this page broke for a while, or this tab was put to sleep. Try again.",
   );
 }
 
@@ -115,6 +116,15 @@ export function noCodec(codec: string): Failure {
     "codec",
     "This browser can't decode the video",
     `It is H.264 (${codec}), which some builds of Chromium and Firefox leave out. Use another browser.`,
+  );
+}
+
+/** `text` is the browser's. */
+export function brokenDecoder(text: string): Failure {
+  return failure(
+    "decoder",
+    "The browser's decoder fails again and again",
+    `It says: ${sentence(text)} Try again, or use another browser.`,
   );
 }
 
@@ -135,7 +145,8 @@ function short(hash: string): string {
   return hash.length > 16 ? `${hash.slice(0, 8)}…${hash.slice(-4)}` : hash || "nothing";
 }
 
-function sentence(text: string): string {
+/** Words as a sentence. */
+export function sentence(text: string): string {
   const trimmed = text.trim().replace(/\.$/, "");
   return trimmed === "" ? "" : `${trimmed[0]?.toUpperCase()}${trimmed.slice(1)}.`;
 }

@@ -31,6 +31,22 @@ export function size(width: number, height: number): string {
   return width > 0 ? `${width} × ${height}` : UNKNOWN;
 }
 
+/** `value`, and as many as there could be, if that is known. */
+export function outOf(value: number, most: number): string {
+  return Number.isFinite(value) && Number.isFinite(most)
+    ? `${number(value)} of ${number(most)}`
+    : number(value);
+}
+
+/** How often and for how long; unknown where nothing could have happened yet. */
+export function times(count: number, ms: number): string {
+  return count === 0 ? "none" : `${count}, ${(ms / 1000).toFixed(1)} s`;
+}
+
+export function text(value: string): string {
+  return value === "" ? UNKNOWN : value;
+}
+
 export function median(values: number[]): number {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;

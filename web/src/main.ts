@@ -1,15 +1,20 @@
 // The page: what is shown beside the picture, and what the person may do.
 
 import { Chart, type Point } from "./chart.js";
-import { badFacts, type Failure, missing, serverGone } from "./failure.js";
-import { delay, mbps, ms, number, percent, size } from "./format.js";
+import { badFacts, type Failure, missing, sentence, serverGone } from "./failure.js";
+import { delay, mbps, ms, outOf, percent, size, text, times } from "./format.js";
 import type { Figures, FromWorker, Shown, Start, ToWorker, Wish } from "./messages.js";
 import { Ring } from "./rates.js";
 import { type Facts, readAddress, readFacts, transportUrl } from "./settings.js";
+import { describe, type State } from "./state.js";
 
 /** The chart's minute, at five figures a second. */
 const MINUTE = 60_000;
 const POINTS = 320;
+/** How long a worker may take to close its connection, in ms. */
+const LEAVE_WITHIN = 1000;
+/** Shorter stalls are told beside the title, but not over the picture, in ms. */
+const LONG_STALL = 500;
 /** Caps offered, in Mbit/s; those beyond the server's own are left out. */
 const CAPS = [1, 2, 4, 8, 16, 32];
 
@@ -22,6 +27,8 @@ function get<T extends HTMLElement>(id: string): T {
 }
 
 const state = get("state");
+const said = get("said");
+const overlay = get("overlay");
 const notice = get("notice");
 const pause = get<HTMLButtonElement>("pause");
 const controller = get<HTMLSelectElement>("controller");
@@ -50,13 +57,33 @@ const delays = new Ring<Point>(POINTS);
 const rates = new Ring<Point>(POINTS);
 
 let worker: Worker | undefined;
+/** The rate policy of each controller here. */
+let policies = new Map<string, string>();
+/** The state as it was last said. */
+let spoken = "";
 let wish: Wish = { paused: false, maxBps: 0, controller: "" };
 const waiting: ((log: Shown[]) => void)[] = [];
 
-/** Says something once, to eyes and ears. */
-function say(text: string): void {
-  if (state.textContent !== text) {
-    state.textContent = text;
+/** Says something to ears; the same again is not said again. */
+function say(words: string): void {
+  if (said.textContent !== words) {
+    said.textContent = words;
+  }
+}
+
+/** Shows how it stands, beside the title and over the picture, and says it when it is another state. */
+function tell(now: State): void {
+  const words = describe(now);
+  state.textContent = words.text;
+  document.body.dataset.tone = words.tone;
+  document.body.dataset.state = now.kind;
+  document.title = now.kind === "playing" ? "Framewire" : `${words.spoken} – Framewire`;
+  const long = now.kind !== "stalled" || now.forMs >= LONG_STALL;
+  overlay.hidden = !(long && ["waiting", "stalled", "slow", "paused"].includes(now.kind));
+  overlay.textContent = words.whole;
+  if (words.spoken !== spoken) {
+    spoken = words.spoken;
+    say(spoken);
   }
 }
 
@@ -71,12 +98,23 @@ function showNotice(title: string, advice: string, alarm: boolean, token: boolea
 }
 
 function fail(failure: Failure): void {
-  worker?.terminate();
-  worker = undefined;
+  leave();
   document.body.dataset.cause = failure.cause;
-  enable(false);
-  say("Not playing");
+  tell({ kind: "failed" });
   showNotice(failure.title, failure.advice, true, failure.cause === "refused");
+}
+
+/** Closes the connection, so that its place is free at once. What was measured is no more. */
+function leave(): void {
+  const leaving = worker;
+  worker = undefined;
+  leaving?.postMessage({ kind: "stop" } satisfies ToWorker);
+  // It ends by itself, unless it is what is broken.
+  setTimeout(() => leaving?.terminate(), LEAVE_WITHIN);
+  enable(false);
+  for (const figure of document.querySelectorAll("#figures dd")) {
+    figure.textContent = text("");
+  }
 }
 
 /** What can be asked of the sender, it can be asked only while there is one. */
@@ -110,12 +148,10 @@ async function askFacts(): Promise<Facts | undefined> {
 }
 
 async function connect(): Promise<void> {
-  worker?.terminate();
-  worker = undefined;
+  leave();
   notice.hidden = true;
   delete document.body.dataset.cause;
-  enable(false);
-  say("Connecting");
+  tell({ kind: "connecting" });
   const lack = missing(window);
   if (lack !== undefined) {
     fail(lack);
@@ -137,12 +173,20 @@ async function connect(): Promise<void> {
   wish = { paused: false, maxBps: 0, controller: "" };
   showWish();
   worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-  worker.onmessage = ({ data }: MessageEvent<FromWorker>) => take(data);
+  const mine = worker;
+  worker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+    // One that was told to stop may have said something before it heard of it.
+    if (mine === worker) {
+      take(data);
+    }
+  };
   worker.postMessage({ kind: "start", start } satisfies ToWorker, [start.canvas]);
 }
 
 /** Fills the lists with what this server has. */
 function offer(facts: Facts): void {
+  policies = new Map(facts.controllers.map(({ name, rate }) => [name, rate]));
+  policies.set(facts.controller, facts.rate);
   const known = facts.controllers.map(({ name, about }) => {
     const option = new Option(name, name);
     option.title = about;
@@ -165,11 +209,7 @@ function take(message: FromWorker): void {
   switch (message.kind) {
     case "ready":
       enable(true);
-      say("Connected, waiting for the first picture");
-      break;
-    case "playing":
-      document.body.dataset.playing = "";
-      say("Playing");
+      tell({ kind: "waiting", forMs: 0, why: { kind: "silent" } });
       break;
     case "figures":
       show(message.figures);
@@ -180,9 +220,9 @@ function take(message: FromWorker): void {
       }
       break;
     case "ended":
-      enable(false);
-      say("Ended");
-      showNotice("The show is over", message.text || "The server has ended it.", false, false);
+      leave();
+      tell({ kind: "ended" });
+      showNotice("The show is over", sentence(message.text || "the server has ended it"), false, false);
       break;
     case "failed":
       fail(message.failure);
@@ -191,22 +231,28 @@ function take(message: FromWorker): void {
 }
 
 function show(figures: Figures): void {
-  const put = (id: string, text: string) => {
-    get(id).textContent = text;
+  const put = (id: string, words: string) => {
+    get(id).textContent = words;
   };
+  tell(figures.state);
   put("f-delay", delay(figures.delayMs, figures.delayErrorMs));
   put("f-bitrate", mbps(figures.bitrate));
   put("f-estimate", mbps(figures.estimate));
   put("f-queue", ms(figures.queueMs));
   put("f-rtt", ms(figures.rttMs));
   put("f-loss", percent(figures.loss));
-  put("f-fps", number(figures.fps));
+  put("f-fps", outOf(figures.fps, figures.sourceFps));
+  put("f-dropped", percent(figures.dropped));
+  put("f-decode", ms(figures.decodeMs));
+  put("f-stalls", figures.width > 0 ? times(figures.stalls.count, figures.stalls.totalMs) : text(""));
   put("f-size", size(figures.width, figures.height));
-  put("f-controller", figures.controller || "–");
+  put("f-controller", text(figures.controller));
   get("f-controller").title = figures.controller;
+  put("f-rate", text(policies.get(figures.controller) ?? ""));
   put("trouble", figures.trouble);
-  delays.push({ at: figures.at, values: [figures.delayMs, figures.queueMs] });
-  rates.push({ at: figures.at, values: [figures.bitrate / 1e6, figures.estimate / 1e6] });
+  const marked = figures.state.kind === "stalled";
+  delays.push({ at: figures.at, values: [figures.delayMs, figures.queueMs], marked });
+  rates.push({ at: figures.at, values: [figures.bitrate / 1e6, figures.estimate / 1e6], marked });
   if (!document.body.classList.contains("bare")) {
     delayChart.draw(delays.items);
     rateChart.draw(rates.items);
@@ -230,7 +276,6 @@ function togglePause(): void {
     return;
   }
   change({ paused: !wish.paused });
-  say(wish.paused ? "Paused" : "Playing");
 }
 
 function chooseController(): void {
@@ -257,6 +302,7 @@ function stepCap(step: number): void {
 function toggleFigures(): void {
   const bare = document.body.classList.toggle("bare");
   get("figures").hidden = bare;
+  get("charts").hidden = bare;
   get("toggle").setAttribute("aria-pressed", String(!bare));
 }
 
@@ -309,6 +355,14 @@ get("token-form").addEventListener("submit", (event) => {
 });
 document.addEventListener("keydown", onKey);
 window.addEventListener("hashchange", () => void connect());
+window.addEventListener("pagehide", leave);
+// A page that comes back from the browser's cache, or from a sleep that cost it its connection, plays again.
+window.addEventListener("pageshow", (event) => event.persisted && void connect());
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && document.body.dataset.cause === "lost") {
+    void connect();
+  }
+});
 
 declare global {
   interface Window {

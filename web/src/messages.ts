@@ -1,6 +1,7 @@
 // What the page and its worker tell each other.
 
 import type { Failure } from "./failure.js";
+import type { State } from "./state.js";
 
 /** How to reach the server, and what to ask of it. */
 export interface Start {
@@ -41,10 +42,8 @@ export interface Shown {
   delay: number;
 }
 
-/** Figures of the last fifth of a second. */
-export interface Figures {
-  /** performance.now() of the worker, in ms. */
-  at: number;
+/** What was measured lately; NaN where nothing was. */
+export interface Numbers {
   /** Median delay from capture to canvas, and how far it may be off, in ms. */
   delayMs: number;
   delayErrorMs: number;
@@ -54,27 +53,34 @@ export interface Figures {
   estimate: number;
   /** Mean time in queues, above the emptiest seen, in ms. */
   queueMs: number;
-  /** Share of the packets sent in the last second that were lost. */
-  loss: number;
   rttMs: number;
-  /** Frames shown a second. */
+  /** Share of the packets sent in the last second that did not arrive, by their numbers. */
+  loss: number;
+  /** Frames shown a second, and as many as the source has. */
   fps: number;
+  sourceFps: number;
+  /** Share of the frames of the last second that were given up. */
+  dropped: number;
+}
+
+/** Figures of the last fifth of a second. */
+export interface Figures extends Numbers {
+  /** performance.now() of the worker, in ms. */
+  at: number;
+  state: State;
+  /** Median time in the decoder, in ms. */
+  decodeMs: number;
+  /** Stalls since the first picture, and how long they took together. */
+  stalls: { count: number; totalMs: number };
   width: number;
   height: number;
-  /** Totals of the session. */
-  shown: number;
-  abandoned: number;
-  skipped: number;
   /** What the server is doing. */
   controller: string;
-  paused: boolean;
-  maxBps: number;
   trouble: string;
 }
 
 export type FromWorker =
   | { kind: "ready" }
-  | { kind: "playing" }
   | { kind: "figures"; figures: Figures }
   | { kind: "log"; log: Shown[] }
   | { kind: "ended"; text: string }

@@ -1,5 +1,6 @@
 // From coded frames to the canvas: the browser's decoder, and the frames that wait to be shown.
 
+import { Decoding } from "./decoding.js";
 import { BARCODE, type Coded, type Due, type Viewer } from "./viewer.js";
 
 export interface PictureEvents {
@@ -7,6 +8,8 @@ export interface PictureEvents {
   progress(): void;
   /** The browser has no decoder for this. */
   unsupported(codec: string): void;
+  /** The decoder gave up; the receiver has asked for a key frame. */
+  failed(text: string): void;
 }
 
 export class Picture {
@@ -15,6 +18,8 @@ export class Picture {
   readonly #canvas: OffscreenCanvas;
   readonly #context: OffscreenCanvasRenderingContext2D;
   readonly #barcode: boolean;
+  /** How the decoder keeps up. */
+  readonly decoding = new Decoding();
   #decoder: VideoDecoder | undefined;
   #codec = "";
   #session = 0;
@@ -57,9 +62,10 @@ export class Picture {
     try {
       const type = coded.key ? "key" : "delta";
       this.#decoder?.decode(new EncodedVideoChunk({ type, timestamp: coded.frame, data: coded.bytes }));
-    } catch {
+      this.decoding.submitted(performance.now(), coded.frame);
+    } catch (error) {
       // A decoder just begun takes no frame that needs another; the receiver asks for a key frame.
-      this.#fail(this.#decoder);
+      this.#fail(this.#decoder, error);
     }
   }
 
@@ -71,7 +77,7 @@ export class Picture {
     }
     const decoder = new VideoDecoder({
       output: (frame) => this.#take(decoder, frame),
-      error: () => this.#fail(decoder),
+      error: (error) => this.#fail(decoder, error),
     });
     this.#decoder = decoder;
     const config: VideoDecoderConfig = { codec, optimizeForLatency: true };
@@ -89,13 +95,15 @@ export class Picture {
     }
     this.#decoded.get(frame.timestamp)?.close();
     this.#decoded.set(frame.timestamp, frame);
+    this.decoding.returned(performance.now(), frame.timestamp);
     this.#viewer.decoded(performance.now(), frame.timestamp);
     this.#events.progress();
   }
 
-  #fail(decoder: VideoDecoder | undefined): void {
+  #fail(decoder: VideoDecoder | undefined, error: unknown): void {
     if (decoder === this.#decoder) {
       this.close();
+      this.#events.failed(error instanceof Error ? error.message : String(error));
       this.#viewer.decoderFailed(performance.now());
       this.#events.progress();
     }
@@ -133,6 +141,7 @@ export class Picture {
       this.#decoder.close();
     }
     this.#decoder = undefined;
+    this.decoding.cleared(performance.now());
     for (const frame of this.#decoded.values()) {
       frame.close();
     }

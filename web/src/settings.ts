@@ -13,6 +13,8 @@ export interface Address {
 export interface Controller {
   name: string;
   about: string;
+  /** The rate policy that it runs under here, with its options. */
+  rate: string;
 }
 
 /** What the server tells in /server.json. */
@@ -21,6 +23,8 @@ export interface Facts {
   /** The certificate's SHA-256; empty if it is one that browsers trust without being told. */
   hash: string;
   controller: string;
+  /** The rate policy of that one. */
+  rate: string;
   maxBps: number;
   controllers: Controller[];
 }
@@ -41,19 +45,28 @@ export function readFacts(value: unknown): Facts | undefined {
   if (typeof value !== "object" || value === null) {
     return undefined;
   }
-  const { port, hash, controller, maxBps, controllers } = value as Record<string, unknown>;
+  const { port, hash, controller, rate, maxBps, controllers } = value as Record<string, unknown>;
   if (typeof port !== "number" || typeof hash !== "string" || !(hash === "" || isHash(hash))) {
     return undefined;
   }
-  if (typeof controller !== "string" || typeof maxBps !== "number" || !Array.isArray(controllers)) {
+  if (
+    typeof controller !== "string" ||
+    typeof rate !== "string" ||
+    typeof maxBps !== "number" ||
+    !Array.isArray(controllers)
+  ) {
     return undefined;
   }
-  return { port, hash, controller, maxBps, controllers: controllers.filter(isController) };
+  return { port, hash, controller, rate, maxBps, controllers: controllers.filter(isController) };
 }
 
 function isController(value: unknown): value is Controller {
   const controller = value as Partial<Controller> | null;
-  return typeof controller?.name === "string" && typeof controller.about === "string";
+  return (
+    typeof controller?.name === "string" &&
+    typeof controller.about === "string" &&
+    typeof controller.rate === "string"
+  );
 }
 
 export function isHash(text: string): boolean {

@@ -1,13 +1,24 @@
 // Receives, decodes, draws and answers, away from the page's own thread.
 
 import wasm from "viewer.wasm?url";
-import { badProtocol, type Failure, internal, lost, noCodec, notConnected, refused } from "./failure.js";
-import { median } from "./format.js";
+import {
+  badProtocol,
+  brokenDecoder,
+  type Failure,
+  internal,
+  lost,
+  noCodec,
+  notConnected,
+  refused,
+  serverGone,
+} from "./failure.js";
 import { Link } from "./link.js";
 import type { FromWorker, Shown, Start, ToWorker, Wish } from "./messages.js";
+import { Meter } from "./meter.js";
 import { Picture } from "./picture.js";
-import { Growth, Ring } from "./rates.js";
+import { Ring } from "./rates.js";
 import { readFacts } from "./settings.js";
+import { Watch } from "./state.js";
 import { type Due, type News, type Status, Viewer } from "./viewer.js";
 
 /** Milliseconds between two sets of figures. */
@@ -16,24 +27,12 @@ const FIGURES = 200;
 const CLOCK_FIRST = 100;
 const CLOCK_LATER = 1000;
 const CLOCK_FIRST_QUESTIONS = 8;
-/** Milliseconds over which rates are taken. */
-const SECOND = 1000;
 /** Frames remembered for scripts: 36 minutes of 30 a second. */
 const LOG = 65_536;
-
-const NO_STATUS: Status = {
-  session: 0,
-  controller: "",
-  trouble: "",
-  paused: false,
-  maxBps: 0,
-  estimateBps: Number.NaN,
-  rttMs: Number.NaN,
-  packets: 0,
-  lost: 0,
-  captured: 0,
-  skipped: 0,
-};
+/** A decoder that fails so often without a picture in between will not play this. */
+const DECODER_FAILURES = 8;
+/** How long a server may take to say that it is still there, in ms. */
+const ANSWER_WITHIN = 3000;
 
 function post(message: FromWorker): void {
   self.postMessage(message);
@@ -45,22 +44,23 @@ class Player {
   #link: Link | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #reports: ReturnType<typeof setInterval> | undefined;
-  #status = NO_STATUS;
+  #watch: Watch | undefined;
+  readonly #meter = new Meter();
+  #status: Status | undefined;
+  #statusAt = 0;
   #delays: number[] = [];
   #questions = 0;
-  #playing = false;
+  #failures = 0;
+  #shown = false;
   #over = false;
   readonly #log = new Ring<Shown>(LOG);
-  readonly #bytes = new Growth(SECOND);
-  readonly #frames = new Growth(SECOND);
-  readonly #sent = new Growth(SECOND);
-  readonly #lost = new Growth(SECOND);
 
   constructor(viewer: Viewer, start: Start) {
     this.#viewer = viewer;
     this.#picture = new Picture(viewer, start.canvas, start.barcode, {
       progress: () => this.#pump(),
       unsupported: (codec) => this.fail(noCodec(codec)),
+      failed: (text) => this.#decoderFailed(text),
     });
   }
 
@@ -72,14 +72,20 @@ class Player {
     try {
       this.#link = await Link.open(start.url, start.hash, {
         datagram: (bytes) => {
-          this.#viewer.datagram(performance.now(), bytes);
+          const now = performance.now();
+          this.#watch?.heard(now);
+          this.#viewer.datagram(now, bytes);
           this.#pump();
         },
         stream: (bytes) => this.#hear(bytes),
-        closed: () => this.fail(lost()),
+        closed: () => void this.#lost(),
       });
     } catch {
       this.fail(notConnected(start.hash, await servedHash()));
+      return;
+    }
+    if (this.#over) {
+      this.#link.close();
       return;
     }
     this.#link.say(this.#viewer.open(start.token));
@@ -123,9 +129,19 @@ class Player {
     this.#delays.push(delay);
     this.#log.push({ session: this.#picture.session, frame: due.frame, picture, at, delay });
     this.#viewer.saw(due.frame, picture, at, Number.isFinite(delay) ? delay : 0);
-    if (!this.#playing) {
-      this.#playing = true;
-      post({ kind: "playing" });
+    this.#watch?.shown(now);
+    this.#failures = 0;
+    if (!this.#shown) {
+      this.#shown = true;
+      this.#report();
+    }
+  }
+
+  #decoderFailed(text: string): void {
+    this.#watch?.failed(text);
+    this.#failures += 1;
+    if (this.#failures >= DECODER_FAILURES) {
+      this.fail(brokenDecoder(text));
     }
   }
 
@@ -139,6 +155,7 @@ class Player {
   #take(news: News): void {
     switch (news.kind) {
       case "ready":
+        this.#watch = new Watch(performance.now());
         post({ kind: "ready" });
         this.#askClock();
         this.#reports = setInterval(() => this.#report(), FIGURES);
@@ -148,12 +165,13 @@ class Player {
         break;
       case "status":
         this.#status = news.status;
+        this.#statusAt = performance.now();
         break;
       case "bye":
         this.#end(news.text);
         break;
       case "reload":
-        this.fail(lost());
+        void this.#lost();
         break;
       case "nonsense":
         this.fail(badProtocol());
@@ -175,37 +193,27 @@ class Player {
 
   /** Tells the page how it goes, and the server what was seen. */
   #report(): void {
-    if (this.#over) {
+    const watch = this.#watch;
+    if (this.#over || watch === undefined) {
       return;
     }
     const at = performance.now();
     const counts = this.#viewer.figures(at);
-    const status = this.#status;
-    this.#bytes.note(at, counts.bytes ?? 0);
-    this.#frames.note(at, counts.displayed ?? 0);
-    this.#sent.note(at, status.packets);
-    this.#lost.note(at, status.lost);
-    const delays = this.#delays.splice(0);
+    const [status, statusAt, delays] = [this.#status, this.#statusAt, this.#delays.splice(0)];
+    const numbers = this.#meter.look({ at, counts, status, statusAt, delays });
+    const { timeMs, ...work } = this.#picture.decoding.look(at);
+    watch.interval = counts.intervalMs ?? Number.NaN;
     post({
       kind: "figures",
       figures: {
+        ...numbers,
         at,
-        delayMs: median(delays),
-        delayErrorMs: counts.clockErrorMs ?? Number.NaN,
-        bitrate: this.#bytes.perSecond * 8,
-        estimate: status.estimateBps > 0 ? status.estimateBps : Number.NaN,
-        queueMs: counts.queueMs ?? Number.NaN,
-        loss: this.#sent.growth > 0 ? this.#lost.growth / this.#sent.growth : 0,
-        rttMs: status.rttMs,
-        fps: this.#frames.perSecond,
-        ...(this.#playing ? this.#picture.size : { width: 0, height: 0 }),
-        shown: counts.displayed ?? 0,
-        abandoned: counts.abandoned ?? 0,
-        skipped: status.skipped,
-        controller: status.controller,
-        paused: status.paused,
-        maxBps: status.maxBps,
-        trouble: status.trouble,
+        state: watch.look(at, { ...work, arrived: this.#meter.arrived }),
+        decodeMs: timeMs,
+        stalls: watch.stalls(at),
+        ...(this.#shown ? this.#picture.size : { width: 0, height: 0 }),
+        controller: status?.controller ?? "",
+        trouble: status?.trouble ?? "",
       },
     });
     const seen = this.#viewer.seen();
@@ -218,7 +226,18 @@ class Player {
   }
 
   wish(wish: Wish): void {
+    this.#watch?.pause(performance.now(), wish.paused);
     this.#link?.say(this.#viewer.wish(wish));
+    this.#report();
+  }
+
+  /** The connection has ended without a word: whether the server has too, it can say itself. */
+  async #lost(): Promise<void> {
+    if (!this.#over) {
+      this.stop();
+      const failure = (await servedHash()) === undefined ? serverGone() : lost();
+      post({ kind: "failed", failure });
+    }
   }
 
   #end(text: string): void {
@@ -247,7 +266,7 @@ class Player {
 /** The certificate's hash by the server's own word, if it still answers. */
 async function servedHash(): Promise<string | undefined> {
   try {
-    const answer = await fetch("/server.json");
+    const answer = await fetch("/server.json", { signal: AbortSignal.timeout(ANSWER_WITHIN) });
     return readFacts(await answer.json())?.hash;
   } catch {
     return undefined;
@@ -274,6 +293,7 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
       break;
     case "stop":
       player?.stop();
+      self.close();
       break;
   }
 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { internal, missing, notConnected, refused } from "../src/failure.js";
+import { brokenDecoder, internal, lost, missing, notConnected, refused } from "../src/failure.js";
 
 const WHOLE = { isSecureContext: true, WebTransport: {}, VideoDecoder: {}, OffscreenCanvas: {} };
 
@@ -34,6 +34,13 @@ describe("a connection that fails", () => {
     expect(refused(3, "the server has 4 viewers").advice).toBe("The server has 4 viewers.");
     expect(refused(7, "").advice).toBe("");
   });
+});
+
+test("a decoder's own words, and a server that still answers, are told", () => {
+  expect(brokenDecoder("decoding error").advice).toBe(
+    "It says: Decoding error. Try again, or use another browser.",
+  );
+  expect(lost().advice).toMatch(/^The server still answers/);
 });
 
 test("what nobody thought of is told as it is", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { niceTop, pieces } from "../src/chart.js";
+import { niceTop, pieces, stretches } from "../src/chart.js";
 import { delay, mbps, median, number, percent } from "../src/format.js";
 import { Growth, Ring } from "../src/rates.js";
 
@@ -89,5 +89,15 @@ describe("a chart", () => {
       [{ x: 1, y: 1 }],
     ]);
     expect(pieces([], 0, 400, 300, 10)).toEqual([]);
+  });
+
+  test("shades stretches of what is marked, each from the point before it", () => {
+    const marks = [true, false, true, true, false, true];
+    const points = marks.map((marked, index) => ({ at: index * 100, values: [], marked }));
+    expect(stretches(points, 500, 500)).toEqual([
+      { from: expect.closeTo(0.2), to: expect.closeTo(0.6) },
+      { from: expect.closeTo(0.8), to: 1 },
+    ]);
+    expect(stretches([], 500, 500)).toEqual([]);
   });
 });

@@ -6,8 +6,9 @@ const FACTS = {
   port: 4433,
   hash: HASH,
   controller: "sqp",
+  rate: "live",
   maxBps: 1e8,
-  controllers: [{ name: "sqp", about: "the default" }],
+  controllers: [{ name: "sqp", about: "the default", rate: "live" }],
 };
 
 describe("the page's address", () => {
@@ -41,6 +42,7 @@ describe("the server's facts", () => {
     { ...FACTS, hash: HASH.slice(2) },
     { ...FACTS, hash: `${HASH.slice(2)}zz` },
     { ...FACTS, controllers: undefined },
+    { ...FACTS, rate: 1 },
     { ...FACTS, maxBps: null },
   ])("are refused where their shape is another: %j", (value) => {
     expect(readFacts(value)).toBeUndefined();

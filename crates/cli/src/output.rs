@@ -13,6 +13,27 @@ pub fn json(value: &Value) {
     println!("{value:#}");
 }
 
+/// Says on standard error what a person should know before they believe what follows, each sentence once.
+pub fn warn(sentences: impl IntoIterator<Item = String>) {
+    let mut told: Vec<String> = Vec::new();
+    for sentence in sentences {
+        if !told.contains(&sentence) {
+            above_status(|| eprintln!("warning: {sentence}"));
+            told.push(sentence);
+        }
+    }
+}
+
+/// The same of a controller and a rate policy that do not go together.
+pub fn warn_of_pair(controller: &str, rate: &str) {
+    warn(pair(controller, rate));
+}
+
+/// What is to be known of a controller and a rate policy, as written with their options, if anything.
+pub fn pair(controller: &str, rate: &str) -> Option<String> {
+    session::rate::advice(&controller.parse().ok()?, &rate.parse().ok()?)
+}
+
 /// A stranger's words fit to be printed: one line, without characters that move a terminal's cursor.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -113,6 +113,7 @@ fn simulate(scenarios: &[Scenario], results: Results<'_>) -> Result<Vec<Outcome>
     let (keep, tables_in) = (Keep::Bounded, folders.as_deref());
     let options =
         RunOptions { commit, keep, progress: &progress, threads, tables: tables_in, ..RunOptions::default() };
+    output::warn(scenarios.iter().flat_map(lab::summary::warnings));
     let outcomes = lab::run::run_all(scenarios, &options);
     bar.finish_and_clear();
     let mut outcomes = outcomes.map_err(|error| match error {

@@ -43,6 +43,7 @@ struct State {
     inside: VecDeque<(u32, Option<bool>)>,
     due: VecDeque<Due>,
     queue: Queue,
+    numbers: Numbers,
 }
 
 /// One-way delays above the smallest.
@@ -72,6 +73,25 @@ impl Queue {
     }
 }
 
+/// Packet numbers that arrived: what a receiver knows of losses without being told (RFC 3550 appendix A.3).
+#[derive(Default)]
+struct Numbers {
+    /// The first that came, and the highest.
+    seen: Option<(u64, u64)>,
+}
+
+impl Numbers {
+    fn insert(&mut self, packet: u64) {
+        let (first, highest) = self.seen.unwrap_or((packet, packet));
+        self.seen = Some((first, highest.max(packet)));
+    }
+
+    /// Packets sent from the first that came to the highest, whether they came or not.
+    fn expected(&self) -> u64 {
+        self.seen.map_or(0, |(first, highest)| highest - first + 1)
+    }
+}
+
 /// The place of exchange; clones share it.
 #[derive(Clone, Default)]
 pub struct Exchange(Arc<Mutex<State>>);
@@ -94,6 +114,11 @@ impl Exchange {
     /// The mean of what packets waited in queues since this was last asked.
     pub fn take_queue(&self) -> Option<Span> {
         self.state().queue.take_mean()
+    }
+
+    /// Packets that were sent, as far as their numbers tell: from the first that arrived to the highest.
+    pub fn expected(&self) -> u64 {
+        self.state().numbers.expected()
     }
 
     /// The browser's decoder gave `frame` back. Decoders keep the order: earlier ones it has not given back are lost.
@@ -152,8 +177,10 @@ impl Screen for Exchange {
 
 impl Recorder for Exchange {
     fn record(&mut self, at: Time, _node: NodeId, event: &Event) {
-        if let Event::PacketReceived { owd, .. } = event {
-            self.state().queue.insert(at, *owd);
+        if let Event::PacketReceived { packet, owd, .. } = event {
+            let mut state = self.state();
+            state.queue.insert(at, *owd);
+            state.numbers.insert(*packet);
         }
     }
 }
@@ -171,6 +198,17 @@ mod tests {
     fn outcomes(exchange: &mut Exchange) -> Vec<(u32, bool)> {
         let poll = || exchange.poll(Time::ZERO).map(|decoded| (decoded.frame, decoded.picture.is_ok()));
         std::iter::from_fn(poll).collect()
+    }
+
+    #[test]
+    fn numbers_tell_what_was_sent_whatever_the_order() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.expected(), 0);
+        [7, 8, 11, 10].into_iter().for_each(|packet| numbers.insert(packet));
+        assert_eq!(numbers.expected(), 5, "7 to 11, of which 9 is missing");
+        // One from before the first is no loss of ours.
+        numbers.insert(3);
+        assert_eq!(numbers.expected(), 5);
     }
 
     #[test]

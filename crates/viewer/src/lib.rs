@@ -33,7 +33,7 @@ const NUMBERS: usize = 32;
 const _: () = assert!(OUTPUT >= MAX_DATAGRAM && PICTURE >= OUTPUT && Viewing::MAX_LEN <= OUTPUT);
 
 /// Names of what [`figures`] leaves at [`numbers`], in its order.
-const FIGURES: [&str; 16] = [
+const FIGURES: [&str; 18] = [
     "session",
     "packets",
     "bytes",
@@ -47,8 +47,10 @@ const FIGURES: [&str; 16] = [
     "decodeErrors",
     "refused",
     "duplicates",
+    "expected",
     "queueMs",
     "clockErrorMs",
+    "intervalMs",
     "finished",
 ];
 
@@ -329,7 +331,7 @@ pub extern "C" fn seen() -> usize {
 }
 
 /// Leaves what was counted at the numbers; [`figure_names`] has their names. The mean queueing delay is that since the last call,
-/// NaN if nothing came.
+/// NaN if nothing came; the frame interval is NaN before the sender has said it.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn figures(now: f64) {
     page(|page| {
@@ -348,11 +350,13 @@ pub extern "C" fn figures(now: f64) {
             c.decode_errors,
             u64::from(c.refused()),
             c.duplicates,
+            page.viewer.exchange.expected(),
         ];
         let session = page.viewer.session().map_or(0.0, f64::from);
         let rest = [
             ms(page.viewer.exchange.take_queue()),
             ms(page.viewer.clock.error(time(now))),
+            ms(page.viewer.interval()),
             f64::from(u8::from(page.viewer.is_finished())),
         ];
         let all = std::iter::once(session).chain(counts.map(|count| count as f64)).chain(rest);

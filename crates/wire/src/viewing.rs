@@ -50,7 +50,7 @@ pub struct Status<'a> {
     pub max_bps: u64,
     /// The rate the controller advises in bit/s; 0 if it gives no advice.
     pub estimate_bps: u64,
-    /// Smoothed round-trip time in microseconds.
+    /// Smoothed round-trip time in microseconds; 0 before it was measured.
     pub srtt_us: u32,
     /// Packets of media and padding sent in this session.
     pub packets: u64,
@@ -62,7 +62,7 @@ pub struct Status<'a> {
     pub skipped: u64,
     /// The congestion controller at work, with its options.
     pub controller: &'a str,
-    /// Why the last wish was not granted, for people; empty if it was.
+    /// Why the last wish was not granted, or what does not go well with it, for people; empty if all is well.
     pub trouble: &'a str,
 }
 

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use cc::Setup;
 use media::{Codec, RawFrame, Source};
+use real::quic::{DoorWatch, Reason};
 use real::web::{Heard, Visitor, WebChannel};
 use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
 use record::Tap;
 use session::Sender;
-use session::preset::Choice;
 use tracing::{error, info};
 use units::{Rate, Span, Time};
 use wire::{Endpoint, Offer, Status, Viewing};
@@ -26,6 +26,8 @@ use crate::operations::{Figures, Sending, Slot, Streams};
 const TICK: Span = Span::from_millis(100);
 /// A WebTransport datagram carries its session's number (RFC 9297 section 2.1).
 const SESSION_ID: usize = 8;
+/// A silent viewer keeps its place for so long when another wants it: three of the questions for the clock that pages ask each second.
+const SILENCE: Span = Span::from_secs(3);
 /// Delays kept for the closing line: 36 minutes of 30 frames a second.
 const DELAYS: usize = 1 << 16;
 
@@ -64,7 +66,7 @@ impl Source for Shared {
     }
 }
 
-/// What the viewer wants, and why it did not get it.
+/// What the viewer wants, and why it did not get it or would better not have.
 struct Wishes {
     paused: bool,
     max: Rate,
@@ -82,11 +84,33 @@ struct Seen {
 struct Guest {
     number: u64,
     show: Arc<Show>,
+    door: DoorWatch,
     channel: Arc<WebChannel>,
     wishes: Wishes,
     seen: Seen,
     /// Where metrics are shown from.
     slot: Slot,
+}
+
+/// How long a viewer has been silent. A page speaks several times a second, and a tunnel may last for as long as `--idle`; but one whose
+/// browser was killed says no goodbye, and must not keep others out meanwhile.
+#[derive(Default)]
+struct Silence {
+    since: Time,
+    /// UDP datagrams received by then.
+    received: u64,
+    /// Viewers turned away by then, for want of a place.
+    turned_away: u64,
+}
+
+impl Silence {
+    /// Whether the viewer has been silent for [`SILENCE`] and another has been turned away meanwhile.
+    fn is_too_long(&mut self, now: Time, received: u64, turned_away: u64) -> bool {
+        if received != self.received {
+            *self = Silence { since: now, received, turned_away };
+        }
+        received > 0 && now - self.since >= SILENCE && turned_away > self.turned_away
+    }
 }
 
 /// Why a sender stopped.
@@ -98,7 +122,7 @@ enum Next {
 }
 
 /// Shows `visitor` the clip until they go.
-pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, number: u64, visitor: Visitor) {
+pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, door: &DoorWatch, number: u64, visitor: Visitor) {
     let offer = Offer { codec: "", controller: &show.controller };
     let Some(channel) = visitor.welcome(&offer) else { return };
     let _log = channel.span().clone().entered();
@@ -107,14 +131,16 @@ pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, number: u64, visitor:
         paused: false,
         max: show.rates.max,
         controller: show.controller.clone(),
-        trouble: String::new(),
+        trouble: show.advice(&show.controller),
     };
     let slot = streams.begin();
-    let mut guest = Guest { number, show: show.clone(), channel, wishes, seen: Seen::default(), slot };
+    let (show, door) = (show.clone(), door.clone());
+    let mut guest = Guest { number, show, door, channel, wishes, seen: Seen::default(), slot };
     let end = guest.play().unwrap_or_else(|failure| {
         error!("viewer {number} can't be shown anything: {}", failure.text());
-        "it was shown nothing".to_owned()
+        "the server can't play its clip; its log says why".to_owned()
     });
+    guest.channel.farewell(&end);
     info!("viewer {number} has left: {end}; {}", guest.seen.closing());
 }
 
@@ -144,7 +170,7 @@ impl Guest {
 
     fn sender(&self, driver: &Driver, session: u32, source: Shared) -> Result<Sender, Failure> {
         let how = How {
-            choice: &Choice::of(Some(&self.wishes.controller), None, None),
+            choice: &self.show.choice(&self.wishes.controller),
             codec: Codec::H264,
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,
@@ -157,9 +183,16 @@ impl Guest {
     fn drive(&mut self, driver: &mut Driver, sender: &mut Sender, session: u32) -> Next {
         let limits = Limits { tick: TICK, ..Limits::default() };
         let (mut next, mut ticks) = (Next::Over("the clip ended".to_owned()), 0u64);
+        let mut silence = Silence::default();
         self.grant(driver.clock().now(), sender);
         let run = driver.run(sender, &limits, &mut |now, sender, counters| {
             self.post(sender, counters);
+            let turned_away = self.door.counters().refused(Reason::Guests);
+            // Not the driver's count: one that is paused answers nothing, and still speaks on its control stream.
+            if silence.is_too_long(now, self.channel.stats().udp_received, turned_away) {
+                next = Next::Over(format!("silent for {SILENCE}, and others wait for a place"));
+                return ControlFlow::Break(());
+            }
             if self.listen(now, sender) {
                 next = Next::Begin;
                 return ControlFlow::Break(());
@@ -209,14 +242,15 @@ impl Guest {
         self.wishes.paused = paused;
         self.wishes.max =
             if max_bps == 0 { self.show.rates.max } else { Rate::from_bps(max_bps).min(self.show.rates.max) };
-        self.wishes.trouble.clear();
         if controller.is_empty() || controller == self.wishes.controller {
+            self.wishes.trouble = self.advice(&self.wishes.controller);
             return false;
         }
-        let options = controller.parse();
+        let options = self.show.choice(controller).controller.parse();
         match options.and_then(|options| cc::build(&options, &Setup::default())) {
             Ok(_) => {
                 controller.clone_into(&mut self.wishes.controller);
+                self.wishes.trouble = self.advice(controller);
                 true
             }
             Err(error) => {
@@ -224,6 +258,11 @@ impl Guest {
                 false
             }
         }
+    }
+
+    /// What is to be known of a controller under the server's rate policy, if anything.
+    fn advice(&self, controller: &str) -> String {
+        self.show.advice(controller)
     }
 
     fn grant(&self, now: Time, sender: &mut Sender) {
@@ -249,7 +288,9 @@ impl Guest {
             paused: self.wishes.paused,
             max_bps: if self.wishes.max < self.show.rates.max { self.wishes.max.as_bps() } else { 0 },
             estimate_bps: sender.decision().media.map_or(0, Rate::as_bps),
-            srtt_us: sender.srtt().as_micros().clamp(0, i64::from(u32::MAX)) as u32,
+            srtt_us: sender
+                .measured_srtt()
+                .map_or(0, |srtt| srtt.as_micros().clamp(0, i64::from(u32::MAX)) as u32),
             packets: counters.packets,
             lost: counters.lost.saturating_sub(counters.spurious),
             captured: counters.captured,
@@ -286,6 +327,20 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_viewer_makes_room_only_where_room_is_wanted() {
+        let mut silence = Silence::default();
+        let ms = Time::from_millis;
+        assert!(!silence.is_too_long(ms(9_000), 0, 0), "one that has not spoken yet is the door's business");
+        assert!(!silence.is_too_long(ms(10_000), 5, 7));
+        assert!(!silence.is_too_long(ms(19_000), 5, 7), "nobody wants its place");
+        assert!(silence.is_too_long(ms(19_100), 5, 8));
+        // One that speaks again stays, whoever was turned away before.
+        assert!(!silence.is_too_long(ms(19_200), 6, 8));
+        assert!(!silence.is_too_long(ms(22_100), 6, 9), "not for long enough");
+        assert!(silence.is_too_long(ms(22_200), 6, 9));
+    }
 
     #[test]
     fn the_closing_line_tells_the_delays() {

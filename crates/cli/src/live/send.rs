@@ -40,6 +40,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         ];
         refuse_over_udp(&args.target.to_string(), &given)?;
     }
+    output::warn_of_pair(controller, &choice.rate);
     let codec = Codec::from(args.codec);
     codec.check().map_err(Failure::input)?;
     let clip = Clip { input: &args.input, look: args.look, length: args.duration };
@@ -198,10 +199,10 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
     let counters = sender.counters();
     let media = rate::cc_rate(&sender.decision(), sender.srtt(), Rate::ZERO).unwrap_or(Rate::ZERO);
     let mut line = format!(
-        "{:.1} s  {} frames  {media}  srtt {:.1} ms  {} lost",
+        "{:.1} s  {} frames  {media}  srtt {} ms  {} lost",
         elapsed.as_secs_f64(),
         counters.encoded,
-        sender.srtt().as_millis_f64(),
+        srtt(sender),
         counters.lost
     );
     sender.observe_rate(&mut |name, value| match name {
@@ -216,6 +217,11 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
         line += &format!("  {:.0} % dummies", 100.0 * dummy_share(&counters));
     }
     line
+}
+
+/// The round trip in ms, or a dash before it was measured.
+fn srtt(sender: &Sender) -> String {
+    sender.measured_srtt().map_or_else(|| "–".to_owned(), |srtt| format!("{:.1}", srtt.as_millis_f64()))
 }
 
 /// Dummies' share of the bytes sent.
@@ -238,7 +244,8 @@ fn report(args: &args::Send, choice: &Choice, sender: &Sender, driver: &Driver, 
             "dummies": { "sent": c.dummies, "share": dummy_share(&c) },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
             "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked, "longest": sender.mtu() },
-            "throughput_bps": mean_bps, "srtt_ms": sender.srtt().as_millis_f64(),
+            "throughput_bps": mean_bps, "srtt_ms": sender.measured_srtt().map(Span::as_millis_f64),
+            "warnings": Vec::from_iter(output::pair(&choice.controller, &choice.rate)),
             "refused": { "malformed": c.malformed, "foreign": c.foreign, "implausible": c.implausible },
         }));
         return;
@@ -252,7 +259,7 @@ fn report(args: &args::Send, choice: &Choice, sender: &Sender, driver: &Driver, 
         c.packets.to_string(),
         c.lost.to_string(),
         format!("{:.2}", mean_bps / 1e6),
-        format!("{:.1}", sender.srtt().as_millis_f64()),
+        srtt(sender),
     ]);
     print!("{table}");
 }

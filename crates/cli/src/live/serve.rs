@@ -11,6 +11,7 @@ use real::Clock;
 use real::quic::{Credentials, DoorWatch, Gate, Identity, Limits, Runtime, Token};
 use real::web::{Pages, Visitor, WebServer};
 use serde_json::json;
+use session::preset::Choice;
 use units::{Rate, Span};
 use wire::SeenFrame;
 
@@ -22,7 +23,7 @@ use crate::failure::Failure;
 use crate::operations::{self, Certificate, Doors, Operations, Renewal, Status, Streams, Verbosity};
 use crate::output;
 use crate::shipped;
-use crate::values::{CcList, Feed, Input};
+use crate::values::{CcList, Feed, Input, RatePolicy};
 
 /// `framewire serve`.
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,7 @@ use crate::values::{CcList, Feed, Input};
 Examples:
   framewire serve --input synthetic
   framewire serve --input clip.mp4 --cc copa --listen 127.0.0.1:4433 --token secret
+  framewire serve --input clip.mp4 --cc copa:delta=0.58 --rate vidaptive --max 12mbit
   framewire serve --input clip.mp4 --viewers 16 --metrics 127.0.0.1:9090 --log-format json 2>> serve.log
 
 Open the address it prints in a browser with WebTransport and WebCodecs. `make web` builds the page.")]
@@ -40,6 +42,10 @@ pub struct Serve {
     /// Congestion controller each viewer begins with: NAME or NAME:OPTION=VALUE,OPTION=VALUE
     #[arg(long, value_name = "CC", default_value = session::preset::DEFAULT.name)]
     pub cc: CcList,
+    /// Rate policy between controller and encoder, for every viewer: NAME or NAME:OPTION=VALUE,OPTION=VALUE; without it the one of
+    /// `--cc default`, or `live`. `framewire send --help` says what each does
+    #[arg(long, value_name = "POLICY")]
+    pub rate: Option<RatePolicy>,
     /// Address and port to listen on, TCP for the page and UDP for the media
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4433")]
     pub listen: SocketAddr,
@@ -79,10 +85,25 @@ pub struct Show {
     pub look: Look,
     /// The controller each viewer begins with.
     pub controller: String,
+    /// The rate policy of every viewer, if it is not to be the one that goes with the controller.
+    pub rate: Option<String>,
     /// The rate it begins at, and the one it never exceeds.
     pub rates: Rates,
     /// Told what happens.
     pub notes: Notes,
+}
+
+impl Show {
+    /// What a viewer gets who wishes for `controller`.
+    pub fn choice(&self, controller: &str) -> Choice {
+        Choice::of(Some(controller), self.rate.as_deref(), None)
+    }
+
+    /// What is to be known of a controller under its rate policy, if anything.
+    pub fn advice(&self, controller: &str) -> String {
+        let choice = self.choice(controller);
+        output::pair(&choice.controller, &choice.rate).unwrap_or_default()
+    }
 }
 
 /// What happens to a viewer, for logs and measurements. Dates are microseconds since 1970 by this machine's calendar.
@@ -204,9 +225,10 @@ impl Service {
 
     fn entertain(&self, visitor: Visitor) {
         let (show, streams, number) = (self.show.clone(), self.streams.clone(), self.viewers);
+        let door = self.watch();
         // A thread that can't be had costs this viewer the show, and nobody else: dropped, they are disconnected.
         let thread = std::thread::Builder::new().name(format!("viewer {number}"));
-        if let Err(error) = thread.spawn(move || guest::entertain(&show, &streams, number, visitor)) {
+        if let Err(error) = thread.spawn(move || guest::entertain(&show, &streams, &door, number, visitor)) {
             tracing::error!("no thread for viewer {number}: {error}");
         }
     }
@@ -220,10 +242,10 @@ fn hash(identity: &Identity) -> String {
 /// What the page asks its server before it connects.
 fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
     let controllers: Vec<_> =
-        cc::REGISTRY.iter().map(|entry| json!({ "name": entry.name, "about": entry.summary })).collect();
+        cc::REGISTRY.iter().map(|entry| json!({ "name": entry.name, "about": entry.summary, "rate": show.choice(entry.name).rate })).collect();
     json!({
-        "port": port, "hash": hash, "controller": show.controller, "maxBps": show.rates.max.as_bps(),
-        "controllers": controllers,
+        "port": port, "hash": hash, "controller": show.controller, "rate": show.choice(&show.controller).rate,
+        "maxBps": show.rates.max.as_bps(), "controllers": controllers,
     })
 }
 
@@ -248,9 +270,12 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         input: Feed::Clip(args.input.clone()),
         look: args.look,
         controller,
+        rate: args.rate.as_ref().map(|rate| rate.0.clone()),
         rates: args.rates,
         notes: notes(args.log.as_deref())?,
     };
+    let choice = show.choice(&show.controller);
+    output::warn_of_pair(&choice.controller, &choice.rate);
     // A clip that can't be opened should be known now, and not when somebody comes to see it.
     drop(guest::clip(&show)?);
     if let Input::File(path) = &args.input {

@@ -33,8 +33,9 @@ pub struct Figures {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sending {
     counters: SenderCounters,
-    srtt: Span,
-    queue_delay: Span,
+    /// Both once there is a sample.
+    srtt: Option<Span>,
+    queue_delay: Option<Span>,
     estimate: Option<Rate>,
     target: Option<Rate>,
 }
@@ -44,8 +45,8 @@ impl Sending {
     pub fn of(sender: &Sender) -> Sending {
         Sending {
             counters: sender.counters(),
-            srtt: sender.srtt(),
-            queue_delay: sender.queue_delay(),
+            srtt: sender.measured_srtt(),
+            queue_delay: sender.measured_srtt().map(|_| sender.queue_delay()),
             estimate: sender.decision().media,
             target: sender.target(),
         }
@@ -169,7 +170,7 @@ fn show_paths(slots: &Slots, out: &mut Exposition<'_>) {
     // A sender's own estimate comes from the same packets that carry media; QUIC's from its acknowledgements.
     let rtt = |f: &Figures| {
         let quic = f.transport.map(|stats| stats.rtt);
-        Some(f.sending.map(|sending| sending.srtt).or(quic)?.as_secs_f64())
+        Some(f.sending.map_or(quic, |sending| sending.srtt)?.as_secs_f64())
     };
     out.gauge("framewire_round_trip", "Smoothed round trip", seconds, each(slots, rtt));
     let lost = |f: &Figures| Some(f.transport?.lost);
@@ -189,7 +190,7 @@ fn show_senders(slots: &Slots, out: &mut Exposition<'_>) {
     );
     let target = |f: &Figures| f.sending?.target.map(bytes_per_second);
     out.gauge("framewire_encoder_target", "What the encoder is asked for", per_second(), each(slots, target));
-    let queue = |f: &Figures| Some(f.sending?.queue_delay.as_secs_f64());
+    let queue = |f: &Figures| Some(f.sending?.queue_delay?.as_secs_f64());
     let help = "Smoothed round trip above the smallest of the session";
     out.gauge("framewire_queue_delay", help, Some(Unit::Seconds), each(slots, queue));
     let frames = |f: &Figures| {

@@ -92,6 +92,19 @@ impl Subject<'_> {
     }
 }
 
+/// What to know before the figures are believed, each once.
+fn warnings(data: &ReportData<'_>) -> String {
+    let mut all: Vec<&String> = Vec::new();
+    for warning in data.runs.iter().flat_map(|run| &run.summary.warnings) {
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+    let items: String =
+        all.iter().map(|warning| format!("<p><b>Warning.</b> {}</p>\n", escape(warning))).collect();
+    if items.is_empty() { items } else { format!("<section class=\"warnings\">\n{items}</section>\n") }
+}
+
 /// Subjects up to which each gets a bitrate chart of its own.
 const DETAILED: usize = 4;
 
@@ -115,6 +128,7 @@ pub fn render(data: &ReportData<'_>) -> String {
     let mut body = header(data, first);
     body.push_str(&network::render(first, data.runs.len() > 1));
     body.push_str(&findings::render(data, &subjects));
+    body.push_str(&warnings(data));
     body.push_str(&table::render(&subjects, data.runs.len() > 1));
     body.push_str(&strip::render(&subjects));
     body.push_str(&stills::render(&subjects));

@@ -6,6 +6,7 @@
 mod bottleneck;
 mod figures;
 mod flow;
+mod warnings;
 
 use netsim::RateProcess;
 use serde::Serialize;
@@ -19,6 +20,8 @@ pub use figures::FlowFigures;
 pub use flow::{
     FlowSummary, FrameCounts, Mean5, PacketCounts, Percentiles, RatePercentiles, Simulated, StallSummary,
 };
+
+pub use warnings::warnings;
 
 /// Windows of Jain's index (seed 000, section 6.9).
 const JAIN_WINDOW: Span = Span::from_millis(500);
@@ -51,6 +54,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// Virtual seconds left out of the metrics at the start.
     pub warmup_s: f64,
+    /// What to know before the figures are believed, a sentence each: controllers and rate policies that do not go together.
+    pub warnings: Vec<String>,
     /// The bottleneck.
     pub link: LinkSummary,
     /// Jain's fairness index over windows of 500 ms; `null` unless two flows were on at once.
@@ -187,6 +192,7 @@ impl Figures {
             hash,
             duration_s: scenario.duration.as_secs_f64(),
             warmup_s: scenario.warmup.as_secs_f64(),
+            warnings: warnings(scenario),
             link: self.link_summary(&run.link.totals, context.rate),
             jain: self.jain(),
             flows: flows

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
@@ -43,6 +44,10 @@ pub enum Heard {
 const HEARD: usize = 64;
 /// What we have said and the stream has not taken yet, at most. A viewer that does not read hears no more.
 const SAID: usize = 64;
+
+/// How long a viewer may take to read a goodbye, and how often it is looked whether it has.
+const FAREWELL: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A session whose viewer has shown the token. It lives as long as this does.
 pub struct WebChannel {
@@ -95,6 +100,18 @@ impl WebChannel {
         let mut out = [0; Viewing::MAX_LEN];
         let length = viewing.encode(&mut out);
         self.say.try_send(out[..length].to_vec()).is_ok()
+    }
+
+    /// Says goodbye with words for the person at the screen, unless the session is over, and gives them a moment to arrive: a
+    /// connection's close overtakes what is still on the way. A page that has heard closes the session itself.
+    pub fn farewell(&self, text: &str) {
+        if self.inbox.ended().is_some() || self.say.try_send(Message::Bye { text }.to_vec()).is_err() {
+            return;
+        }
+        let until = Instant::now() + FAREWELL;
+        while self.inbox.ended().is_none() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Takes what the viewer said. The driver is woken when there is something.
@@ -166,10 +183,14 @@ async fn take_datagrams(connection: Arc<Connection>, inbox: Arc<Inbox>, idle: Sp
     while let Ok(datagram) = connection.receive_datagram().await {
         inbox.put(&datagram.payload());
     }
-    // A session may end before its connection does.
+    // A session may end before its connection does: a page that is closed or left ends its session.
     let quic = connection.quic_connection();
+    let how = match quic.close_reason() {
+        Some(reason) => ended(reason, idle),
+        None => Ended::Bye(String::new()),
+    };
     quic.close(0u32.into(), b"");
-    inbox.end(ended(quic.closed().await, idle));
+    inbox.end(how);
     let Some(how) = inbox.ended() else { return };
     doorman.tally.end(&how);
     tell_end(&how, &quic.stats());

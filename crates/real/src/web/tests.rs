@@ -155,6 +155,25 @@ fn strangers_publishers_and_one_too_many_are_told_why() {
 }
 
 #[test]
+fn a_goodbye_arrives_before_the_session_is_closed() {
+    let mut house = open(1);
+    let mut guest = house.come(Role::Watch, "secret");
+    let channel = house.welcome();
+    let goodbye = std::thread::spawn(move || channel.farewell("the clip is broken"));
+    let runtime = house.runtime.handle().clone();
+    assert!(matches!(runtime.block_on(guest.messages.next()), Ok(Message::Ready { .. })));
+    assert!(matches!(
+        runtime.block_on(guest.messages.next()),
+        Ok(Message::Bye { text: "the clip is broken" })
+    ));
+    // A guest that goes is not waited for any longer, and one that is gone is told nothing.
+    drop(guest);
+    goodbye.join().unwrap();
+    let _next = house.come(Role::Watch, "secret");
+    house.welcome();
+}
+
+#[test]
 fn nonsense_on_the_control_stream_ends_the_session() {
     let mut house = open(1);
     let mut guest = house.come(Role::Watch, "secret");

@@ -1,5 +1,6 @@
 //! From the controller's decision to the encoder's bitrate, and how the sender behaves between frames.
 
+mod advice;
 mod budget;
 mod direct;
 mod ladder;
@@ -8,6 +9,7 @@ pub mod registry;
 pub mod vidaptive;
 mod webrtc;
 
+pub use advice::advice;
 pub use budget::Budget;
 pub use direct::Direct;
 pub use ladder::Ladder;

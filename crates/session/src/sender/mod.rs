@@ -191,6 +191,11 @@ impl Sender {
         self.rtt.smoothed()
     }
 
+    /// Smoothed round-trip time once there is a sample; [`srtt`](Sender::srtt) is a first guess until then.
+    pub fn measured_srtt(&self) -> Option<Span> {
+        self.rtt.latest().map(|_| self.rtt.smoothed())
+    }
+
     /// How far the smoothed round trip lies above the smallest of the session: what waits in queues, or a path that has grown.
     pub fn queue_delay(&self) -> Span {
         (self.rtt.smoothed() - self.rtt.min()).max(Span::ZERO)
