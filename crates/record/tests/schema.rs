@@ -1,17 +1,17 @@
-//! Our qlog files against what qvis reads: the rules below are those of quiclog/qvis at 72c8c4b (October 2025), file by file under
-//! `visualizations/src`, and the fields those of draft-ietf-quic-qlog-main-schema-05 and -quic-events-05.
+//! Our qlog files against draft-ietf-quic-qlog-main-schema (the editors' draft after version 13, revision f8dfcfc of quicwg/qlog) and, for
+//! what is QUIC, -quic-events of the same revision. Sections are the former's where nothing else is said.
 
-use framewire_record::{Dropped, Event, NodeId, Origin, QLOG_BYTES, Qlog, Real, Recorder, Vantage};
-use serde_json::{Map, Value};
+use framewire_record::{Dropped, Event, NodeId, Origin, QLOG_BYTES, Qlog, Real, Recorder, Traffic, Vantage};
+use serde_json::{Map, Value, json};
 use units::{Rate, RelativeDelay, Span, Time};
 
 const ORIGIN: Origin = Origin { at: Time::from_secs(50), date_ms: 1_763_738_000_000.25 };
 
 /// The file of what both ends of a short session did, and of everything else an event can be.
-fn file(vantage: Vantage, events: &[(u64, Event)]) -> String {
+fn file(vantage: Vantage, traffic: Traffic, events: &[(u64, Event)]) -> String {
     let mut out = Vec::new();
-    let mut log =
-        Qlog::new(&mut out, vantage, "quic://receiver.example \u{7} by sqp", ORIGIN, QLOG_BYTES).unwrap();
+    let title = "quic://receiver.example \u{7} by sqp";
+    let mut log = Qlog::new(&mut out, vantage, traffic, title, ORIGIN, QLOG_BYTES).unwrap();
     for (us, event) in events {
         log.record(ORIGIN.at + Span::from_micros(*us as i64), NodeId(0), event);
     }
@@ -55,6 +55,7 @@ fn of_a_sender() -> Vec<(u64, Event)> {
         (45_000, Event::PacketAcked { packet: 0, size: 1_150 }),
         (45_000, Event::PacketAcked { packet: 2, size: 1_150 }),
         (45_000, Event::PacketLost { packet: 1, size: 1_150 }),
+        (45_000, Event::FeedbackReceived { sequence: 1 }),
         (45_000, Event::LossSpurious { packet: 1 }),
         (45_000, Event::Rtt { latest: Span::from_micros(40_123), smoothed: Span::from_micros(40_100) }),
         (45_000, Event::Decision { window: 30_000, pacing: Rate::from_mbps(8), media: Rate::from_mbps(4) }),
@@ -83,42 +84,71 @@ fn of_a_receiver() -> Vec<(u64, Event)> {
     ]
 }
 
-/// `textsequencejsontoqlog.ts`: records between separators, trimmed; one that is no JSON ends the reading without a word.
+/// What a connection of QUIC's own does: a controller inside it, and who reads its stream.
+fn of_quic() -> Vec<(u64, Event)> {
+    vec![
+        (0, packet(0, u32::MAX)),
+        (45_000, Event::PacketAcked { packet: 0, size: 1_150 }),
+        (45_000, Event::PacketLost { packet: 1, size: 1_150 }),
+        (45_000, Event::Rtt { latest: Span::from_micros(40_123), smoothed: Span::from_micros(40_100) }),
+        (45_000, Event::Decision { window: 30_000, pacing: Rate::from_mbps(8), media: Rate::MAX }),
+        (46_000, Event::StreamDataMoved { stream: 2, offset: 8, length: 1_100 }),
+    ]
+}
+
+/// RFC 7464: each record between a separator and a line feed; the first is the file's head.
 fn records(text: &str) -> (Value, Vec<Value>) {
     assert!(text.starts_with('\x1e') && text.ends_with('\n'), "RFC 7464 frames a record by both");
-    let mut records = text.split('\x1e').map(str::trim).filter(|record| !record.is_empty());
+    let mut records = text.split('\x1e').filter(|record| !record.is_empty());
     let mut next = || records.next().map(|record| serde_json::from_str(record).expect("a record is JSON"));
     (next().expect("a head"), std::iter::from_fn(next).collect())
 }
 
-/// `FileLoader.ts`, `textsequencejsontoqlog.ts`, `QlogLoader.ts` and `QlogLoaderV2.ts`, `fromDraft02`.
-fn load(text: &str) -> (Value, Vec<Value>) {
-    let (head, events) = records(text);
-    let first = &text[..text.len().min(1024)];
-    assert!(first.contains("qlog_version") && first.contains("qlog_format") && first.contains("JSON-SEQ"));
-    assert_eq!(head["qlog_format"], "JSON-SEQ");
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// Reads a file and holds it against the definitions that any file must obey.
+fn load(vantage: Vantage, traffic: Traffic, events: &[(u64, Event)]) -> (Value, Vec<Value>) {
+    let text = file(vantage, traffic, events);
+    let (head, events) = records(&text);
+    // Section 3: LogFile and, section 5, QlogFileSeq.
+    assert_eq!(head["file_schema"], "urn:ietf:params:qlog:file:sequential");
+    assert_eq!(head["serialization_format"], "application/qlog+json-seq");
     assert!(
-        ["draft-02", "draft-02-RC1", "qlog-03-WIP", "0.3"].contains(&head["qlog_version"].as_str().unwrap())
+        keys(&head).iter().all(|key| ["file_schema", "serialization_format", "title", "trace"].contains(key))
     );
-    assert!(["client", "server"].contains(&head["trace"]["vantage_point"]["type"].as_str().unwrap()));
-    let common = &head["trace"]["common_fields"];
-    assert_eq!(common["time_format"], "relative");
-    assert!(common["reference_time"].is_f64(), "parsed as a number of ms since 1970");
-    assert!(common["protocol_type"].is_array(), "main-schema-05 section 3.3.3");
-    // The last event's fields are looked at whether or not there is one.
-    assert!(!events.last().expect("an event").as_object().unwrap().is_empty());
-    let times: Vec<f64> =
-        events.iter().map(|event| event["time"].as_f64().expect("parsed as a number")).collect();
-    assert!(times.is_sorted(), "else it warns, and sorts");
+    let first = &text[..256];
+    assert!(
+        first.contains("file_schema") && first.contains("serialization_format"),
+        "both SHOULD be in the first 256 bytes"
+    );
+    // TraceSeq, VantagePoint.
+    let trace = &head["trace"];
+    assert!(keys(trace).iter().all(|key| ["common_fields", "vantage_point", "event_schemas"].contains(key)));
+    assert!(["client", "server"].contains(&trace["vantage_point"]["type"].as_str().unwrap()));
+    let schemas = trace["event_schemas"].as_array().expect("at least one");
+    let schemas: Vec<&str> = schemas.iter().map(|schema| schema.as_str().unwrap()).collect();
+    // ReferenceTime: a monotonic clock's epoch MUST be unknown.
+    let common = &trace["common_fields"];
+    assert_eq!(common["time_format"], "relative_to_epoch");
+    let reference = &common["reference_time"];
+    assert_eq!((&reference["clock_type"], &reference["epoch"]), (&"monotonic".into(), &"unknown".into()));
+    assert_eq!(reference["wall_clock_time"], "2025-11-21T15:13:20.000Z");
+    // Event.
+    let times: Vec<f64> = events.iter().map(|event| event["time"].as_f64().expect("a float64")).collect();
+    assert!(times.is_sorted(), "events SHOULD be in order");
     for event in &events {
-        let data = event["data"].as_object().expect("events have data");
-        let header = data.get("header").and_then(Value::as_object).cloned().unwrap_or_default();
+        assert!(event["data"].is_object());
+        let name = event["name"].as_str().expect("a name");
+        let (namespace, _) = name.split_once(':').expect("namespace and type");
         assert!(
-            !header.contains_key("packet_size") && !header.contains_key("payload_length"),
-            "draft-01's names"
+            schemas.iter().any(|schema| schema.ends_with(&format!(":{namespace}"))),
+            "{name}: {schemas:?}"
         );
-        assert!(!data.contains_key("packet_type") && event.get("group_id").is_none());
-        assert_eq!(event["name"].as_str().expect("named").split(':').count(), 2, "category and type");
+        let lowercase =
+            |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        assert!(keys(&event["data"]).into_iter().chain(keys(event)).all(lowercase), "section 11.2: {event}");
     }
     (head, events)
 }
@@ -131,85 +161,60 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Map<String, Value>> {
         .collect()
 }
 
-/// The packet numbers of the ACK frames, as `parseQlog` expands `acked_ranges`.
-fn acked(packets: &[&Map<String, Value>]) -> Vec<u64> {
-    let frames =
-        packets.iter().filter_map(|data| data.get("frames")).flat_map(|frames| frames.as_array().unwrap());
-    let ranges = frames
-        .filter(|frame| frame["frame_type"] == "ack")
-        .flat_map(|frame| frame["acked_ranges"].as_array().unwrap());
-    ranges
-        .flat_map(|range| {
-            let ends = range.as_array().unwrap();
-            assert_eq!(ends.len(), 2);
-            ends[0].as_u64().unwrap()..=ends[1].as_u64().unwrap()
-        })
-        .collect()
+fn numbers(events: &[&Map<String, Value>], field: &str) -> Vec<u64> {
+    events.iter().filter_map(|data| data.get(field)?.as_u64()).collect()
 }
 
-fn numbers(packets: &[&Map<String, Value>]) -> Vec<u64> {
-    packets.iter().filter_map(|data| data["header"].get("packet_number")?.as_u64()).collect()
-}
-
-/// `CongestionGraphD3Renderer.ts`, `parseQlog`: what the congestion graph takes from either side's file.
-#[test]
-fn the_congestion_graph_finds_what_it_draws() {
-    let (_, events) = load(&file(Vantage::Sender, &of_a_sender()));
-    let sent = named(&events, "transport:packet_sent");
-    assert!(
-        sent.iter().all(|data| data["raw"]["length"].as_u64() > Some(0)),
-        "packets without a length are left out"
-    );
-    assert!(sent.iter().all(|data| data["header"]["packet_type"] == "1RTT"));
-    assert_eq!(numbers(&sent), [0, 1, 2]);
-    assert_eq!(
-        acked(&named(&events, "transport:packet_received")),
-        [0, 2],
-        "acknowledgements of what was sent"
-    );
-    assert_eq!(numbers(&named(&events, "recovery:packet_lost")), [1]);
-    let metrics = named(&events, "recovery:metrics_updated");
-    // quic-events-05, RecoveryMetricsUpdated.
+/// quic-events, RecoveryMetricsUpdated: its fields, and theirs in ms, bytes and bit/s.
+fn check_metrics(metrics: &[&Map<String, Value>]) {
     let known = ["latest_rtt", "smoothed_rtt", "congestion_window", "bytes_in_flight", "pacing_rate"];
     for (name, value) in metrics.iter().flat_map(|data| data.iter()) {
         assert!(known.contains(&name.as_str()) && value.is_number(), "{name}: {value}");
     }
     let of = |name: &str| metrics.iter().find_map(|data| data.get(name)?.as_f64());
-    assert_eq!((of("latest_rtt"), of("smoothed_rtt")), (Some(40.123), Some(40.1)), "in ms");
+    assert_eq!((of("latest_rtt"), of("smoothed_rtt")), (Some(40.123), Some(40.1)));
+    assert_eq!((of("congestion_window"), of("pacing_rate")), (Some(30_000.0), Some(8e6)));
+}
+
+/// Packets of ours are not QUIC's, whatever carries them: nothing of a media session is in QUIC's words.
+#[test]
+fn a_media_session_is_told_in_our_own_namespace_and_feedback_has_its_number() {
+    let (near, sent) = load(Vantage::Sender, Traffic::Media, &of_a_sender());
+    let (far, received) = load(Vantage::Receiver, Traffic::Media, &of_a_receiver());
+    for event in sent.iter().chain(&received) {
+        assert!(
+            event["name"].as_str().unwrap().starts_with("framewire:") && !event.to_string().contains("1RTT")
+        );
+    }
+    assert_eq!(near["trace"]["common_fields"], far["trace"]["common_fields"], "one time axis");
+    assert_eq!(numbers(&named(&sent, "framewire:packet_sent"), "packet_number"), [0, 1, 2]);
+    assert_eq!(numbers(&named(&received, "framewire:packet_received"), "packet_number"), [0, 2, 3]);
+    assert_eq!(numbers(&named(&sent, "framewire:packet_lost"), "packet_number"), [1]);
+    assert_eq!(named(&sent, "framewire:packets_acked")[0]["packet_numbers"], json!([[0, 0], [2, 2]]));
+    check_metrics(&named(&sent, "framewire:metrics_updated"));
+    let feedback = named(&received, "framewire:feedback_sent");
+    assert_eq!(numbers(&feedback, "sequence"), [1, 2]);
+    assert_eq!(feedback[0]["packet_numbers"], json!([[0, 0], [2, 2]]));
+    assert_eq!(numbers(&named(&sent, "framewire:feedback_received"), "sequence"), [1]);
+}
+
+#[test]
+fn what_is_quic_is_told_in_quics_words() {
+    let (_, events) = load(Vantage::Sender, Traffic::Quic, &of_quic());
+    let datagrams = named(&events, "quic:udp_datagrams_sent");
+    assert_eq!((datagrams.len(), &datagrams[0]["raw"]), (1, &json!([{ "length": 1_150 }])));
+    check_metrics(&named(&events, "quic:recovery_metrics_updated"));
+    let moved = named(&events, "quic:stream_data_moved")[0];
     assert_eq!(
-        (of("congestion_window"), of("pacing_rate")),
-        (Some(30_000.0), Some(8e6)),
-        "in bytes and bit/s"
+        (&moved["stream_id"], &moved["offset"], &moved["raw"]),
+        (&json!(2), &json!(8), &json!({ "length": 1_100 }))
     );
-
-    let (_, events) = load(&file(Vantage::Receiver, &of_a_receiver()));
-    assert_eq!(numbers(&named(&events, "transport:packet_received")), [0, 2, 3]);
-    let feedback = named(&events, "transport:packet_sent");
-    assert_eq!((feedback.len(), acked(&feedback)), (2, vec![0, 2]));
-    assert!(feedback.iter().all(|data| data["raw"]["length"].as_u64() > Some(0)));
-}
-
-/// `SequenceDiagramD3Renderer.ts`: two files of one session stand on one time axis, and a packet sent finds its arrival by type and
-/// number.
-#[test]
-fn the_sequence_diagram_joins_both_ends() {
-    let (near, sent) = load(&file(Vantage::Sender, &of_a_sender()));
-    let (far, received) = load(&file(Vantage::Receiver, &of_a_receiver()));
-    let of = |head: &Value, field: &str| head["trace"]["common_fields"][field].clone();
-    assert_eq!(of(&near, "reference_time"), of(&far, "reference_time"));
-    assert_ne!(near["trace"]["vantage_point"]["type"], far["trace"]["vantage_point"]["type"]);
-    // What has no number is passed over; a number without a counterpart would be drawn as lost.
-    let fed_back = named(&received, "transport:packet_sent");
-    assert!(fed_back.len() == 2 && numbers(&fed_back).is_empty());
-    let (sent, received) = (
-        numbers(&named(&sent, "transport:packet_sent")),
-        numbers(&named(&received, "transport:packet_received")),
-    );
-    assert_eq!(received.iter().filter(|number| sent.contains(number)).count(), 2);
+    assert_eq!((&moved["from"], &moved["to"]), (&json!("transport"), &json!("application")));
+    assert_eq!(events.last().unwrap()["group_id"], "connection 0");
 }
 
 #[test]
-fn a_log_of_nothing_opens_too() {
-    let (_, events) = load(&file(Vantage::Receiver, &[]));
+fn a_log_of_nothing_has_an_event_too() {
+    let (_, events) = load(Vantage::Receiver, Traffic::Media, &[]);
     assert_eq!(events.len(), 1);
 }
