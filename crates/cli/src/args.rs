@@ -414,7 +414,7 @@ pub struct Send {
     /// QUIC: a name for what is sent
     #[arg(long, default_value = "")]
     pub name: String,
-    /// Write what happens to this file as qlog (JSON-SEQ), which qvis opens
+    /// Write what happens to this file as qlog (JSON-SEQ; docs/quic.md)
     #[arg(long, value_name = "FILE.sqlog")]
     pub qlog: Option<PathBuf>,
     #[command(flatten)]
@@ -492,7 +492,7 @@ pub struct Receive {
     pub token: Option<Token>,
     #[command(flatten)]
     pub certificate: Certificate,
-    /// Write what happens to this file as qlog (JSON-SEQ), which qvis opens
+    /// Write what happens to this file as qlog (JSON-SEQ; docs/quic.md)
     #[arg(long, value_name = "FILE.sqlog")]
     pub qlog: Option<PathBuf>,
     #[command(flatten)]

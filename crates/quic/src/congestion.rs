@@ -42,8 +42,21 @@ pub struct Congestion {
 /// Controllers that make use of one-way delays. For all others probes would be a waste.
 const TIMED: [&str; 2] = ["quic-dc", "ledbat"];
 
+/// Controllers that take a round trip of each packet, by its arrival, and are not worth probes: the acknowledgement's arrival stands in.
+const PER_PACKET: [&str; 1] = ["copa-pantheon"];
+
 /// Controllers that learn from the rate they pace at: under quinn's own pacing they would measure something else.
-const PACED: [&str; 7] = ["pcc", "pcc-uspace", "vivace", "vivace-uspace", "proteus-p", "proteus-s", "nimbus"];
+const PACED: [&str; 9] = [
+    "pcc",
+    "pcc-uspace",
+    "pcc-pantheon",
+    "vivace",
+    "vivace-uspace",
+    "vivace-pantheon",
+    "proteus-p",
+    "proteus-s",
+    "nimbus",
+];
 
 impl Congestion {
     /// The controller that `text` names, as everywhere: `"newreno"`, `"quic-dc:threshold=20ms"`.
@@ -65,10 +78,15 @@ impl Congestion {
         let options: Options = text.parse()?;
         cc::build(&options, &setup)?;
         if let Some(what) = lacks(&options.name) {
-            let others = suitable().collect::<Vec<_>>().join(", ");
+            let others = Congestion::names().collect::<Vec<_>>().join(", ");
             return Err(CongestionError::Unsuitable { name: options.name, what, others });
         }
         Ok(Congestion { options, setup, epoch: None, tap: Tap::default() })
+    }
+
+    /// The names of the controllers that run under quinn, in the order they are listed to people.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        cc::REGISTRY.iter().map(|entry| entry.name).filter(|name| lacks(name).is_none())
     }
 
     /// Times begin at `epoch` instead of with the connection, and events are recorded by `tap`.
@@ -84,7 +102,8 @@ impl Congestion {
     fn adapter(&self, now: Moment, mtu: u16) -> Adapter {
         let setup = Setup { mtu: u32::from(mtu), ..self.setup };
         let controller = cc::build(&self.options, &setup).expect("it was built before");
-        let state = State::new(controller, u32::from(mtu), self.tap.clone());
+        let per_packet = PER_PACKET.contains(&self.options.name.as_str());
+        let state = State::new(controller, u32::from(mtu), per_packet, self.tap.clone());
         Adapter::new(state, self.epoch.unwrap_or(Epoch::at(now)))
     }
 }
@@ -105,11 +124,6 @@ fn lacks(name: &str) -> Option<&'static str> {
     built.decision().window.is_none().then_some("sets a rate and no window")
 }
 
-/// The names of controllers that run under quinn.
-fn suitable() -> impl Iterator<Item = &'static str> {
-    cc::REGISTRY.iter().map(|entry| entry.name).filter(|name| lacks(name).is_none())
-}
-
 impl ControllerFactory for Congestion {
     fn build(self: Arc<Self>, now: Moment, current_mtu: u16) -> Box<dyn Controller> {
         Box::new(self.adapter(now, current_mtu))
@@ -122,11 +136,12 @@ mod tests {
 
     #[test]
     fn windows_run_and_the_rest_says_why_not() {
-        let names: Vec<_> = suitable().collect();
+        let names: Vec<_> = Congestion::names().collect();
         for name in ["newreno", "cubic", "bbr2", "copa", "westwood-plus-quic", "quic-dc"] {
             assert!(names.contains(&name), "{name} is not in {names:?}");
         }
         assert!(TIMED.iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(PER_PACKET.iter().all(|name| names.contains(name)), "{names:?}");
         assert!(PACED.iter().all(|name| cc::REGISTRY.iter().any(|entry| entry.name == *name)));
         let refusal = |text: &str| Congestion::new(text).err().unwrap().to_string();
         assert!(

@@ -5,6 +5,13 @@ use units::Span;
 /// RFC 9002 section 6.2.2: before any sample.
 const INITIAL: Span = Span::from_millis(333);
 
+/// No round trip is told to a controller as shorter: RFC 9002's kGranularity (section 6.1.2), which is tokio's timer too. Between processes of
+/// one host a round trip is 50 us, and what their threads' turns add to it is as long as a queue of many packets: a controller
+/// that keeps a few packets in the queue (Copa, Vegas) took that for congestion.
+///
+/// Deviation: RFC 9002 uses it for timers only.
+const GRANULARITY: Span = Span::from_millis(1);
+
 /// The estimate, and sums over all samples.
 ///
 /// Deviation: quinn does not tell how long the peer held an acknowledgement back, so nothing is taken off a sample (its own
@@ -14,6 +21,8 @@ pub struct Rtt {
     smoothed: Span,
     variation: Span,
     min: Span,
+    /// Of samples as they are.
+    least: Span,
     count: u64,
     sum_ms: f64,
     squares: f64,
@@ -21,7 +30,15 @@ pub struct Rtt {
 
 impl Default for Rtt {
     fn default() -> Rtt {
-        Rtt { smoothed: INITIAL, variation: INITIAL / 2, min: INITIAL, count: 0, sum_ms: 0.0, squares: 0.0 }
+        Rtt {
+            smoothed: INITIAL,
+            variation: INITIAL / 2,
+            min: INITIAL,
+            least: INITIAL,
+            count: 0,
+            sum_ms: 0.0,
+            squares: 0.0,
+        }
     }
 }
 
@@ -32,6 +49,8 @@ impl Rtt {
         self.count += 1;
         self.sum_ms += ms;
         self.squares += ms * ms;
+        self.least = if self.count == 1 { sample } else { self.least.min(sample) };
+        let sample = told(sample);
         if self.count == 1 {
             (self.smoothed, self.variation, self.min) = (sample, sample / 2, sample);
             return;
@@ -39,6 +58,16 @@ impl Rtt {
         self.min = self.min.min(sample);
         self.variation = (self.variation * 3 + (self.smoothed - sample).abs()) / 4;
         self.smoothed = (self.smoothed * 7 + sample) / 8;
+    }
+
+    /// The shortest sample as it was.
+    pub fn least(&self) -> Span {
+        self.least
+    }
+
+    /// True once there was a sample.
+    pub fn is_known(&self) -> bool {
+        self.count > 0
     }
 
     /// Smoothed round-trip time.
@@ -62,6 +91,11 @@ impl Rtt {
         let mean = self.sum_ms / n;
         (self.count > 0).then(|| (mean, (self.squares / n - mean * mean).max(0.0).sqrt()))
     }
+}
+
+/// A sample as a controller is told it.
+pub fn told(sample: Span) -> Span {
+    sample.max(GRANULARITY)
 }
 
 #[cfg(test)]

@@ -8,12 +8,16 @@ use record::{Event, Real, Tap};
 use units::{Bytes, Rate, RemoteTime, Span, Time};
 
 use crate::ledger::{Ledger, Settled};
-use crate::rtt::Rtt;
+use crate::rtt::{Rtt, told};
 use crate::timing::Probes;
 
 /// An acknowledgement waits this long for the arrival time of its packet. An echo leaves the receiver with or right behind the
 /// acknowledgement; one that is later than this was lost, or the receiver's application sleeps.
 const PATIENCE: Span = Span::from_millis(10);
+
+/// A receiver acknowledges every second packet at once and a lone one after up to 25 ms (RFC 9000 section 13.2): with fewer than two in
+/// flight each would wait for that timer.
+const LEAST_DATAGRAMS: u64 = 2;
 
 /// What a connection has seen so far, under its controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -63,6 +67,8 @@ pub(crate) struct State {
     controller: Box<dyn Controller>,
     decision: Decision,
     mtu: u32,
+    /// Packets without an arrival time get their acknowledgement's.
+    per_packet: bool,
     ledger: Ledger,
     rtt: Rtt,
     newest_sent: Option<Time>,
@@ -76,11 +82,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(controller: Box<dyn Controller>, mtu: u32, tap: Tap) -> State {
+    pub fn new(controller: Box<dyn Controller>, mtu: u32, per_packet: bool, tap: Tap) -> State {
         State {
             decision: controller.decision(),
             controller,
             mtu,
+            per_packet,
             ledger: Ledger::default(),
             rtt: Rtt::default(),
             newest_sent: None,
@@ -187,9 +194,19 @@ impl State {
     /// What the controller allows: it is told all that is known first.
     pub fn window(&mut self) -> u64 {
         self.flush();
-        // quinn stops one byte short of the window, and with a window of one datagram it would send nothing at all.
-        let least = 2 * u64::from(self.mtu);
-        self.decision.window.map_or(u64::from(u32::MAX), Bytes::get).saturating_add(1).max(least)
+        let window = self.decision.window.map_or(u64::from(u32::MAX), Bytes::get);
+        let least = LEAST_DATAGRAMS * u64::from(self.mtu);
+        // quinn sends while a full datagram more stays below the window: the window itself is reached with one byte more.
+        window.min(self.paced_window()).max(least).saturating_add(1)
+    }
+
+    /// What is in flight when the controller's pace is kept: by Little's law, the pace times the round trip. A pace of a window a
+    /// round trip and more, which is every window-based controller's, does not limit.
+    fn paced_window(&self) -> u64 {
+        match self.decision.pacing {
+            Some(pacing) if self.rtt.is_known() => pacing.bytes_in(self.rtt.smoothed()).get(),
+            _ => u64::MAX,
+        }
     }
 
     /// Time has come to `now`: timers, and acknowledgements that waited in vain.
@@ -215,6 +232,9 @@ impl State {
         let Batch { at, mut acked, lost, sample, ce_marks, persistent, .. } = take(&mut self.batch);
         // What waited for its arrival time may be older than what did not.
         acked.sort_unstable_by_key(|acked| acked.packet);
+        if self.per_packet {
+            acked.iter_mut().for_each(|acked| acked.arrived_at = acked.arrived_at.or(Some(at.on_wire())));
+        }
         self.lost_packets += lost.len() as u64;
         self.controller.on_feedback(&Report {
             now: at,
@@ -223,7 +243,7 @@ impl State {
             spurious: &[],
             in_flight: Bytes::new(self.ledger.in_flight()),
             limited: !self.app_limited,
-            latest_rtt: sample,
+            latest_rtt: sample.map(told),
             srtt: self.rtt.smoothed(),
             rttvar: self.rtt.variation(),
             min_rtt: self.rtt.min(),
@@ -287,7 +307,7 @@ impl State {
             delivered_bytes: self.ledger.delivered(),
             rtt_mean_ms: mean,
             rtt_std_ms: std,
-            rtt_min_ms: if mean > 0.0 { self.rtt.min().as_millis_f64() } else { 0.0 },
+            rtt_min_ms: if mean > 0.0 { self.rtt.least().as_millis_f64() } else { 0.0 },
             timed: self.probes.timed(),
             window: self.decision.window.map_or(u64::MAX, Bytes::get),
         }

@@ -117,4 +117,8 @@ pub enum Event {
     KeyFrameRequested { stream: u8 },
     /// The receiver sent a feedback packet.
     FeedbackSent { sequence: u32, size: u32 },
+    /// The sender heard a feedback packet; what follows from it comes next.
+    FeedbackReceived { sequence: u32 },
+    /// The application read `length` bytes of a QUIC stream, the first of which is byte `offset` of the stream.
+    StreamDataMoved { stream: u64, offset: u64, length: u32 },
 }

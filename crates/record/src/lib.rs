@@ -9,5 +9,5 @@ mod qlog;
 mod sink;
 
 pub use event::{Dropped, Event, NodeId, Real};
-pub use qlog::{Origin, QLOG_BYTES, Qlog, Vantage};
+pub use qlog::{Origin, QLOG_BYTES, Qlog, Traffic, Vantage};
 pub use sink::{Fan, Hash, Memory, Recorder, Shared, Tap};

@@ -1,22 +1,23 @@
-//! Events as qlog, for the tools that draw it, such as qvis.
+//! Events as qlog, the logging format of QUIC's working group.
 //!
-//! The file is a JSON text sequence (RFC 7464) of draft-ietf-quic-qlog-main-schema: a head, then one event a record, written
-//! as it happens. What QUIC's own vocabulary (draft-ietf-quic-qlog-quic-events) has a word for is said with it; the rest is
-//! in the namespace `framewire`, which readers that do not know it pass over:
+//! The file is a JSON text sequence (RFC 7464) as draft-ietf-quic-qlog-main-schema has it (the editors' draft after version 13,
+//! revision f8dfcfc of July 2026): a head, then one event a record, written as it happens. What the namespace `quic`
+//! (draft-ietf-quic-qlog-quic-events) has a word for, and is QUIC, is said with it; packets of a media session are ours, over
+//! UDP as in QUIC's DATAGRAM frames, and everything of ours is in the namespace `framewire`, whose fields `docs/quic.md` lists:
 //!
-//! | event | qlog |
-//! |---|---|
-//! | packet sent | `transport:packet_sent` |
-//! | packet received | `transport:packet_received` |
-//! | packets acknowledged, all of one report | `transport:packet_received` with an ACK frame, as if QUIC had acknowledged them |
-//! | feedback sent | `transport:packet_sent` with an ACK frame of what arrived since the one before |
-//! | packet lost | `recovery:packet_lost` |
-//! | round trip, window, pacing, bytes in flight | `recovery:metrics_updated` |
-//! | everything else | `framewire:` and the event's name |
+//! | event | in a media session | of a QUIC connection ([`Traffic::Quic`]) |
+//! |---|---|---|
+//! | packet sent | `framewire:packet_sent` | `quic:udp_datagrams_sent` |
+//! | packet received | `framewire:packet_received` | |
+//! | packets acknowledged, all of one report | `framewire:packets_acked` | the same |
+//! | feedback sent, with what arrived since the one before | `framewire:feedback_sent` | |
+//! | feedback heard | `framewire:feedback_received` | |
+//! | packet lost | `framewire:packet_lost` | the same |
+//! | round trip, window, pacing, bytes in flight | `framewire:metrics_updated`, its fields those of the next column | `quic:recovery_metrics_updated` |
+//! | stream read | | `quic:stream_data_moved` |
+//! | everything else | `framewire:` and the event's name | |
 //!
-//! Packet numbers are ours, which count media and padding packets. Feedback has none at either end: a sender does not record which
-//! it heard, and what qvis can't match it draws as lost. Version and names are those of main-schema-05 and quic-events-05, the
-//! drafts that call themselves `0.3`; `tests/qvis.rs` holds what is written against what qvis reads.
+//! `tests/schema.rs` holds what is written against the draft's definitions.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -34,6 +35,7 @@ pub struct Qlog<W: Write> {
     /// Packets acknowledged at one time, to be written as one event.
     acked: Ranges,
     acked_at: Time,
+    traffic: Traffic,
     /// Packets that arrived and no feedback was sent about yet.
     arrived: Ranges,
     /// No event was written yet.
@@ -70,29 +72,51 @@ impl Ranges {
         }
     }
 
-    /// Appends an ACK frame of them to `out`, and forgets them.
+    /// Appends them to `out`, and forgets them.
     fn write(&mut self, out: &mut String) {
-        out.push_str("\"frames\":[{\"frame_type\":\"ack\",\"acked_ranges\":[");
+        out.push_str("\"packet_numbers\":[");
         for (index, (low, high)) in self.0.drain(..).enumerate() {
             let comma = if index == 0 { "" } else { "," };
             let _ = write!(out, "{comma}[{low},{high}]");
         }
-        out.push_str("]}]");
+        out.push(']');
     }
 }
+
+/// Whose packets a log tells of, and so in whose words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Traffic {
+    /// A media session's own, whatever carries them.
+    Media,
+    /// A QUIC connection's.
+    Quic,
+}
+
+/// The namespace of our own events. It has no domain, and no URN of the IETF's form, which is for standards (section 8.1 of the draft).
+const SCHEMA: &str = "urn:x-framewire:qlog:events:framewire";
+/// The namespace of QUIC's events.
+const QUIC_SCHEMA: &str = "urn:ietf:params:qlog:events:quic";
 
 impl<W: Write> Qlog<W> {
     /// Begins a log of at most `most` bytes. Events beyond are counted, not written.
     ///
     /// # Errors
     /// If the head can't be written.
-    pub fn new(out: W, vantage: Vantage, title: &str, origin: Origin, most: u64) -> io::Result<Qlog<W>> {
+    pub fn new(
+        out: W,
+        vantage: Vantage,
+        traffic: Traffic,
+        title: &str,
+        origin: Origin,
+        most: u64,
+    ) -> io::Result<Qlog<W>> {
         let mut log = Qlog {
             out,
             begin: origin.at,
             line: String::new(),
             acked: Ranges::default(),
             acked_at: Time::ZERO,
+            traffic,
             arrived: Ranges::default(),
             empty: true,
             written: 0,
@@ -100,16 +124,25 @@ impl<W: Write> Qlog<W> {
             left_out: 0,
             failed: None,
         };
-        log.line.push_str("{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":");
+        log.line.push_str(
+            "{\"file_schema\":\"urn:ietf:params:qlog:file:sequential\",\
+             \"serialization_format\":\"application/qlog+json-seq\",\"title\":",
+        );
         quote(&mut log.line, title);
         let vantage = match vantage {
             Vantage::Sender => "{\"name\":\"sender\",\"type\":\"client\"}",
             Vantage::Receiver => "{\"name\":\"receiver\",\"type\":\"server\"}",
         };
+        let quic = match traffic {
+            Traffic::Media => String::new(),
+            Traffic::Quic => format!("\"{QUIC_SCHEMA}\","),
+        };
         let _ = write!(
             log.line,
-            ",\"trace\":{{\"vantage_point\":{vantage},\"common_fields\":{{\"protocol_type\":[\"QUIC\"],\
-             \"time_format\":\"relative\",\"reference_time\":{:.3}}}}}}}",
+            ",\"trace\":{{\"common_fields\":{{\"time_format\":\"relative_to_epoch\",\"reference_time\":{{\"clock_type\":\"monotonic\",\
+             \"epoch\":\"unknown\",\"wall_clock_time\":\"{}\"}},\"framewire_began_ms\":{:.3}}},\"vantage_point\":{vantage},\
+             \"event_schemas\":[{quic}\"{SCHEMA}\"]}}}}",
+            rfc3339(origin.date_ms),
             origin.date_ms
         );
         log.flush_line();
@@ -126,7 +159,7 @@ impl<W: Write> Qlog<W> {
     pub fn finish(&mut self) -> io::Result<u64> {
         self.settle_acked();
         if self.empty {
-            // qvis looks at the last event without asking whether there is one.
+            // Readers may look at the first event without asking whether there is one.
             self.event(self.begin, "framewire:nothing_happened", format_args!(""));
         }
         match self.failed.take() {
@@ -177,8 +210,7 @@ impl<W: Write> Qlog<W> {
         if self.acked.0.is_empty() {
             return;
         }
-        self.open(self.acked_at, "transport:packet_received");
-        self.line.push_str("\"header\":{\"packet_type\":\"1RTT\"},");
+        self.open(self.acked_at, "framewire:packets_acked");
         self.acked.write(&mut self.line);
         self.close();
     }
@@ -191,11 +223,8 @@ impl<W: Write> Qlog<W> {
     }
 
     fn feedback(&mut self, at: Time, sequence: u32, size: u32) {
-        self.open(at, "transport:packet_sent");
-        let _ = write!(
-            self.line,
-            "\"header\":{{\"packet_type\":\"1RTT\"}},\"raw\":{{\"length\":{size}}},\"framewire\":{{\"sequence\":{sequence}}}"
-        );
+        self.open(at, "framewire:feedback_sent");
+        let _ = write!(self.line, "\"sequence\":{sequence},\"length\":{size}");
         if !self.arrived.0.is_empty() {
             self.line.push(',');
             self.arrived.write(&mut self.line);
@@ -203,38 +232,58 @@ impl<W: Write> Qlog<W> {
         self.close();
     }
 
+    /// One receiver may read from several connections, each a group.
+    fn moved(&mut self, at: Time, node: NodeId, stream: u64, offset: u64, length: u32) {
+        self.empty = false;
+        let ms = (at - self.begin).as_millis_f64();
+        let _ = write!(
+            self.line,
+            "{{\"time\":{ms:.6},\"name\":\"quic:stream_data_moved\",\"group_id\":\"connection {}\",\"data\":{{\
+             \"stream_id\":{stream},\"offset\":{offset},\"from\":\"transport\",\"to\":\"application\",\
+             \"raw\":{{\"length\":{length}}}",
+            node.0
+        );
+        self.close();
+    }
+
     fn write_event(&mut self, at: Time, event: &Event) {
         match *event {
             Event::PacketSent { packet, size, stream, frame, index, retransmission, in_flight } => {
-                let header = format_args!(
-                    "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}},\"raw\":{{\"length\":{size}}},\
-                     \"framewire\":{{\"stream\":{stream},\"frame\":{frame},\"index\":{index},\
-                     \"retransmission\":{retransmission}}}"
-                );
-                self.event(at, "transport:packet_sent", header);
-                self.event(at, "recovery:metrics_updated", format_args!("\"bytes_in_flight\":{in_flight}"));
+                match self.traffic {
+                    Traffic::Media => self.event(
+                        at,
+                        "framewire:packet_sent",
+                        format_args!(
+                            "\"packet_number\":{packet},\"length\":{size},\"stream\":{stream},\"frame\":{frame},\
+                             \"index\":{index},\"retransmission\":{retransmission}"
+                        ),
+                    ),
+                    Traffic::Quic => self.event(
+                        at,
+                        "quic:udp_datagrams_sent",
+                        format_args!("\"count\":1,\"raw\":[{{\"length\":{size}}}],\"framewire_number\":{packet}"),
+                    ),
+                }
+                self.event(at, self.metrics(), format_args!("\"bytes_in_flight\":{in_flight}"));
             }
             Event::PacketReceived { packet, size, stream, frame, .. } => {
                 self.arrived(packet);
                 self.event(
                     at,
-                    "transport:packet_received",
+                    "framewire:packet_received",
                     format_args!(
-                        "\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}},\"raw\":{{\"length\":{size}}},\
-                         \"framewire\":{{\"stream\":{stream},\"frame\":{frame}}}"
+                        "\"packet_number\":{packet},\"length\":{size},\"stream\":{stream},\"frame\":{frame}"
                     ),
                 );
             }
             Event::FeedbackSent { sequence, size } => self.feedback(at, sequence, size),
             Event::PacketAcked { packet, .. } => self.acked(at, packet),
-            Event::PacketLost { packet, .. } => self.event(
-                at,
-                "recovery:packet_lost",
-                format_args!("\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}}"),
-            ),
+            Event::PacketLost { packet, .. } => {
+                self.event(at, "framewire:packet_lost", format_args!("\"packet_number\":{packet}"))
+            }
             Event::Rtt { latest, smoothed } => self.event(
                 at,
-                "recovery:metrics_updated",
+                self.metrics(),
                 format_args!(
                     "\"latest_rtt\":{},\"smoothed_rtt\":{}",
                     latest.as_millis_f64(),
@@ -254,11 +303,19 @@ impl<W: Write> Qlog<W> {
         }
     }
 
+    /// What an event of congestion control's figures is called.
+    fn metrics(&self) -> &'static str {
+        match self.traffic {
+            Traffic::Media => "framewire:metrics_updated",
+            Traffic::Quic => "quic:recovery_metrics_updated",
+        }
+    }
+
     /// A window or rate without limit is left out.
     fn decision(&mut self, at: Time, window: u64, pacing: Rate, media: Rate) {
         let (paced, windowed) = (pacing != Rate::MAX, window != u64::MAX);
         if paced || windowed {
-            self.open(at, "recovery:metrics_updated");
+            self.open(at, self.metrics());
             if windowed {
                 let _ = write!(self.line, "\"congestion_window\":{window}");
             }
@@ -276,7 +333,7 @@ impl<W: Write> Qlog<W> {
     fn other(&mut self, at: Time, event: &Event) {
         match *event {
             Event::LossSpurious { packet } => {
-                self.event(at, "framewire:loss_spurious", format_args!("\"packet\":{packet}"));
+                self.event(at, "framewire:loss_spurious", format_args!("\"packet_number\":{packet}"));
             }
             Event::HostDropped { cause } => {
                 self.event(at, "framewire:dropped", format_args!("\"cause\":\"{cause:?}\""));
@@ -307,6 +364,9 @@ impl<W: Write> Qlog<W> {
             Event::KeyFrameRequested { stream } => {
                 self.event(at, "framewire:key_frame_requested", format_args!("\"stream\":{stream}"));
             }
+            Event::FeedbackReceived { sequence } => {
+                self.event(at, "framewire:feedback_received", format_args!("\"sequence\":{sequence}"));
+            }
             // Links have no place in an endpoint's log, and quality is measured outside of it.
             _ => {}
         }
@@ -327,12 +387,32 @@ pub enum Vantage {
 }
 
 impl<W: Write> Recorder for Qlog<W> {
-    fn record(&mut self, at: Time, _: NodeId, event: &Event) {
+    fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         if !matches!(event, Event::PacketAcked { .. }) {
             self.settle_acked();
         }
-        self.write_event(at, event);
+        match *event {
+            Event::StreamDataMoved { stream, offset, length } => self.moved(at, node, stream, offset, length),
+            _ => self.write_event(at, event),
+        }
     }
+}
+
+/// A date in ms since 1970 as RFC 3339 has it, to the millisecond.
+fn rfc3339(date_ms: f64) -> String {
+    let ms = date_ms.max(0.0) as u64;
+    let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
+    // Howard Hinnant's civil_from_days: years begin in March, so that the leap day is a year's last.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + 400 * era + u64::from(month <= 2);
+    let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
 }
 
 /// Appends `text` as a JSON string.
@@ -363,7 +443,8 @@ mod tests {
 
     fn log(events: &[(i64, Event)], most: u64) -> (Vec<String>, u64) {
         let origin = Origin { at: Time::from_secs(1_000), date_ms: 1_763_738_000_123.5 };
-        let mut log = Qlog::new(Vec::new(), Vantage::Sender, "a \"test\"\n", origin, most).unwrap();
+        let mut log =
+            Qlog::new(Vec::new(), Vantage::Sender, Traffic::Media, "a \"test\"\n", origin, most).unwrap();
         events
             .iter()
             .for_each(|(us, event)| log.record(origin.at + Span::from_micros(*us), NodeId(0), event));
@@ -381,6 +462,7 @@ mod tests {
             (1_500, Event::PacketAcked { packet: 3, size: 1_200 }),
             (1_500, Event::PacketAcked { packet: 4, size: 1_200 }),
             (1_500, Event::PacketAcked { packet: 9, size: 1_200 }),
+            (1_500, Event::FeedbackReceived { sequence: 12 }),
             (1_500, Event::PacketLost { packet: 5, size: 1_200 }),
             (1_500, Event::Rtt { latest: Span::from_millis(21), smoothed }),
             (1_500, Event::Decision { window: u64::MAX, pacing: Rate::from_mbps(8), media: Rate::MAX }),
@@ -389,23 +471,36 @@ mod tests {
         ];
         let (records, left_out) = log(&events, QLOG_BYTES);
         let expected = [
-            "{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"a \\\"test\\\"\\u000a\",\"trace\":\
-             {\"vantage_point\":{\"name\":\"sender\",\"type\":\"client\"},\"common_fields\":{\"protocol_type\":[\"QUIC\"],\
-             \"time_format\":\"relative\",\"reference_time\":1763738000123.500}}}",
-            "{\"time\":0.000000,\"name\":\"transport:packet_sent\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
-             \"packet_number\":0},\"raw\":{\"length\":1200},\"framewire\":{\"stream\":0,\"frame\":7,\"index\":0,\
-             \"retransmission\":false}}}",
-            "{\"time\":0.000000,\"name\":\"recovery:metrics_updated\",\"data\":{\"bytes_in_flight\":1200}}",
-            "{\"time\":1.500000,\"name\":\"transport:packet_received\",\"data\":{\"header\":{\"packet_type\":\"1RTT\"},\
-             \"frames\":[{\"frame_type\":\"ack\",\"acked_ranges\":[[3,4],[9,9]]}]}}",
-            "{\"time\":1.500000,\"name\":\"recovery:packet_lost\",\"data\":{\"header\":{\"packet_type\":\"1RTT\",\
-             \"packet_number\":5}}}",
-            "{\"time\":1.500000,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":21,\"smoothed_rtt\":20.5}}",
-            "{\"time\":1.500000,\"name\":\"recovery:metrics_updated\",\"data\":{\"pacing_rate\":8000000}}",
+            "{\"file_schema\":\"urn:ietf:params:qlog:file:sequential\",\"serialization_format\":\"application/qlog+json-seq\",\
+             \"title\":\"a \\\"test\\\"\\u000a\",\"trace\":{\"common_fields\":{\"time_format\":\"relative_to_epoch\",\
+             \"reference_time\":{\"clock_type\":\"monotonic\",\"epoch\":\"unknown\",\
+             \"wall_clock_time\":\"2025-11-21T15:13:20.123Z\"},\"framewire_began_ms\":1763738000123.500},\
+             \"vantage_point\":{\"name\":\"sender\",\"type\":\"client\"},\
+             \"event_schemas\":[\"urn:x-framewire:qlog:events:framewire\"]}}",
+            "{\"time\":0.000000,\"name\":\"framewire:packet_sent\",\"data\":{\"packet_number\":0,\"length\":1200,\
+             \"stream\":0,\"frame\":7,\"index\":0,\"retransmission\":false}}",
+            "{\"time\":0.000000,\"name\":\"framewire:metrics_updated\",\"data\":{\"bytes_in_flight\":1200}}",
+            "{\"time\":1.500000,\"name\":\"framewire:packets_acked\",\"data\":{\"packet_numbers\":[[3,4],[9,9]]}}",
+            "{\"time\":1.500000,\"name\":\"framewire:feedback_received\",\"data\":{\"sequence\":12}}",
+            "{\"time\":1.500000,\"name\":\"framewire:packet_lost\",\"data\":{\"packet_number\":5}}",
+            "{\"time\":1.500000,\"name\":\"framewire:metrics_updated\",\"data\":{\"latest_rtt\":21,\"smoothed_rtt\":20.5}}",
+            "{\"time\":1.500000,\"name\":\"framewire:metrics_updated\",\"data\":{\"pacing_rate\":8000000}}",
             "{\"time\":2.000000,\"name\":\"framewire:frame_skipped\",\"data\":{\"frame\":8}}",
         ];
         assert_eq!(records, expected);
         assert_eq!(left_out, 0);
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // Checked by `date -u -d @SECONDS`.
+        let dates = [
+            (0.0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000.0, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_999.9, "2024-02-29T23:59:59.999Z"),
+            (4_107_542_400_000.0, "2100-03-01T00:00:00.000Z"),
+        ];
+        dates.iter().for_each(|(ms, text)| assert_eq!(rfc3339(*ms), *text));
     }
 
     #[test]
@@ -430,7 +525,8 @@ mod tests {
                 Ok(())
             }
         }
-        let mut log = Qlog::new(Full, Vantage::Receiver, "", Origin::default(), QLOG_BYTES).unwrap();
+        let mut log =
+            Qlog::new(Full, Vantage::Receiver, Traffic::Media, "", Origin::default(), QLOG_BYTES).unwrap();
         (0..10).for_each(|k| log.record(Time::from_millis(k), NodeId(0), &sent(k)));
         assert_eq!(log.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }

@@ -177,7 +177,7 @@ impl Viewer {
                 Message::Refused { why, text } => Some(News::Refused(why as u8, text.to_owned())),
                 Message::Bye { text } => Some(News::Bye(text.to_owned())),
                 Message::Reload => Some(News::Reload),
-                Message::Open { .. } => return Err(WireError::Field("kind")),
+                Message::Open { .. } | Message::Have { .. } => return Err(WireError::Field("kind")),
                 Message::Unknown(_) => {
                     let bytes = self.stream[..length].to_vec();
                     Viewing::decode(&bytes)?.and_then(|viewing| self.hear(now, &viewing))

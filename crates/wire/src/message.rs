@@ -58,13 +58,22 @@ pub enum Refusal {
     Late = 6,
     /// Any other reason; the text says which.
     Other = 7,
+    /// A file of that name is there already, and is kept.
+    Exists = 8,
+    /// There is no room for the file where it would be written.
+    NoSpace = 9,
+    /// The file is larger than the receiver takes.
+    TooLong = 10,
 }
 
 impl Refusal {
+    /// The highest number in use.
+    pub const LAST: u8 = Refusal::TooLong as u8;
+
     /// The refusal of this number; [`Other`](Refusal::Other) for numbers of a later version.
     pub fn of_code(code: u8) -> Refusal {
-        use Refusal::{Busy, Late, Malformed, Other, Role, Token, Version};
-        let known = [Version, Token, Busy, Role, Malformed, Late];
+        use Refusal::{Busy, Exists, Late, Malformed, NoSpace, Other, Role, Token, TooLong, Version};
+        let known = [Version, Token, Busy, Role, Malformed, Late, Exists, NoSpace, TooLong];
         known.into_iter().find(|refusal| *refusal as u8 == code).unwrap_or(Other)
     }
 }
@@ -106,6 +115,13 @@ pub enum Message<'a> {
     },
     /// Connect anew: the server is about to be replaced by another.
     Reload,
+    /// What the receiver of a file has of it already, from an earlier attempt: the sender goes on from there if its file begins so.
+    Have {
+        /// Bytes from the file's start; 0 for nothing.
+        bytes: u64,
+        /// SHA-256 of those bytes.
+        digest: [u8; 32],
+    },
     /// A kind of a later version, to be passed over.
     Unknown(u8),
 }
@@ -116,6 +132,7 @@ const READY: u8 = 2;
 const REFUSED: u8 = 3;
 const BYE: u8 = 4;
 const RELOAD: u8 = 5;
+const HAVE: u8 = 6;
 /// Length and kind.
 const HEAD: usize = 3;
 /// Most bytes of a text: what its length byte can say.
@@ -148,6 +165,10 @@ impl<'a> Message<'a> {
                 write_text(&mut w, text);
             }
             Message::Bye { text } => write_text(&mut w, text),
+            Message::Have { bytes, digest } => {
+                w.u64(bytes);
+                w.bytes(&digest);
+            }
             Message::Reload | Message::Unknown(_) => {}
         }
         let length = w.len();
@@ -170,6 +191,7 @@ impl<'a> Message<'a> {
             Message::Refused { .. } => REFUSED,
             Message::Bye { .. } => BYE,
             Message::Reload => RELOAD,
+            Message::Have { .. } => HAVE,
             Message::Unknown(kind) => *kind,
         }
     }
@@ -208,6 +230,11 @@ impl<'a> Message<'a> {
             REFUSED => Message::Refused { why: Refusal::of_code(r.u8()?), text: read_text(r)? },
             BYE => Message::Bye { text: read_text(r)? },
             RELOAD => Message::Reload,
+            HAVE => {
+                let bytes = r.u64()?;
+                let digest = r.take(32)?.try_into().map_err(|_| WireError::Field("digest"))?;
+                Message::Have { bytes, digest }
+            }
             other => Message::Unknown(other),
         })
     }
@@ -259,8 +286,8 @@ mod tests {
     proptest! {
         #[test]
         fn messages_round_trip_whatever_follows(
-            version: u8, watch: bool, texts in proptest::array::uniform4("\\PC{0,60}"), why in 1u8..=7,
-            kind in 6u8..=255, rest in proptest::collection::vec(any::<u8>(), 0..40)
+            version: u8, watch: bool, texts in proptest::array::uniform4("\\PC{0,60}"), why in 1u8..=Refusal::LAST,
+            kind in 7u8..=255, have: u64, digest: [u8; 32], rest in proptest::collection::vec(any::<u8>(), 0..40)
         ) {
             let [token, name, codec, controller] = texts.each_ref().map(String::as_str);
             let offer = Offer { codec, controller };
@@ -270,6 +297,7 @@ mod tests {
             check(&Message::Refused { why: Refusal::of_code(why), text: name }, &rest)?;
             check(&Message::Bye { text: token }, &rest)?;
             check(&Message::Reload, &rest)?;
+            check(&Message::Have { bytes: have, digest }, &rest)?;
             check(&Message::Unknown(kind), &rest)?;
         }
     }
@@ -292,6 +320,7 @@ mod tests {
         assert_eq!(Message::decode(&[0, 1, 0]), Err(WireError::Field("kind")));
         assert_eq!(Message::decode(&[0, 3, OPEN, 1, 2]), Err(WireError::Field("role")));
         assert_eq!(Message::decode(&[0, 2, BYE, 1]), Err(WireError::Truncated));
+        assert_eq!(Message::decode(&[0, 10, HAVE, 0, 0, 0, 0, 0, 0, 0, 1, 7]), Err(WireError::Truncated));
         assert_eq!(Message::decode(&[0, 3, BYE, 1, 0xff]), Err(WireError::Field("text")));
     }
 

@@ -54,6 +54,9 @@ pub struct Send {
     /// Size of datagrams (UDP payload), 1200 to 1452; by default 1200, and more where the path is found to carry it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1200..=1452))]
     pub mtu: Option<u16>,
+    /// Write what congestion control sees and decides to this file as qlog (JSON-SEQ)
+    #[arg(long, value_name = "FILE.sqlog")]
+    pub qlog: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
 }
@@ -71,8 +74,9 @@ pub struct Receive {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: SocketAddr,
-    /// Folder that files are written to, under the last part of the name the sender gives (an existing file is kept and the new
-    /// one refused), or null
+    /// Folder that files are written to, made if it is missing, or null. A file has the last part of the name the sender gives; an
+    /// existing one is kept and the new one refused. What came of a file that is not whole is kept as .NAME.framewire-part, and the
+    /// next attempt to send it goes on from there
     #[arg(long, value_name = "DIR|null")]
     pub output: Place,
     /// The secret that senders must know; by default a new one
@@ -81,9 +85,12 @@ pub struct Receive {
     /// The largest file that is taken
     #[arg(long, default_value = "10000MB")]
     pub limit: Bytes,
-    /// End after one file
+    /// End after one file; other senders are told that this one is busy
     #[arg(long)]
     pub once: bool,
+    /// Write what arrives when to this file as qlog (JSON-SEQ)
+    #[arg(long, value_name = "FILE.sqlog")]
+    pub qlog: Option<PathBuf>,
     #[command(flatten)]
     pub certificate: Certificate,
     #[command(flatten)]
@@ -159,8 +166,9 @@ impl FromStr for Place {
     fn from_str(text: &str) -> Result<Place, String> {
         match text {
             "null" => Ok(Place::Null),
-            path if std::path::Path::new(path).is_dir() => Ok(Place::Folder(path.into())),
-            other => Err(format!("`{other}` is neither a folder nor null")),
+            "" => Err("a folder, or null".to_owned()),
+            path if std::path::Path::new(path).is_file() => Err(format!("`{path}` is a file, not a folder")),
+            path => Ok(Place::Folder(path.into())),
         }
     }
 }

@@ -1,62 +1,72 @@
 //! `framewire bulk receive`.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Component, Path};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::registry::Unit;
 use real::quic::{Identity, Token};
-use real::transfer::{Dock, Landed};
+use real::transfer::{Dock, Landed, News, Store};
+use record::{Traffic, Vantage};
 use serde_json::json;
 
 use super::args::{self, Place};
 use super::failed;
 use crate::failure::Failure;
-use crate::live::{catch_interrupts, go_on, ticker};
+use crate::live::{Log, catch_interrupts, go_on, ticker};
 use crate::operations::{self, Exposition, Keeper, Renewal, Running, Status, Verbosity};
 use crate::output;
 
 /// Takes files until interrupted, or one.
 pub fn receive(args: &args::Receive) -> Result<(), Failure> {
+    let store = store(&args.output)?;
     let running = args.operations.start(Verbosity::warnings())?;
     let names = vec!["localhost".to_owned(), args.listen.ip().to_string()];
     let identity = args.certificate.identity(&names)?;
     let token = args.token.as_ref().map_or_else(Token::generate, |secret| secret.0.clone());
-    let limits = args.doors.limits(Dock::limits().guests)?;
-    let mut dock = Dock::open(args.listen, &identity, token.clone(), limits).map_err(failed)?;
+    let at_a_time = if args.once { 1 } else { Dock::limits().guests };
+    let limits = args.doors.limits(at_a_time)?;
+    let log = Log::open(args.qlog.as_ref(), Vantage::Receiver, Traffic::Quic, &format!("{}", args.listen))?;
+    let dock = Dock::open(args.listen, &identity, token.clone(), limits).map_err(failed)?;
+    let mut dock = dock.recorded(log.recorder());
     let local = dock.local().map_err(Failure::work)?;
     eprintln!("listening on quic://{local}  --pin {} --token {}", identity.fingerprint(), token.secret());
     catch_interrupts();
     let files = Arc::new(Files::default());
-    let _keeper = look_after(args, &identity, &dock, &files, &running);
-    loop {
-        let bar = ticker();
-        let before = files.bytes.load(Ordering::Relaxed);
-        let landed = dock.take(args.limit.get(), &mut |name| place(&args.output, name), &mut |bytes| {
-            files.bytes.store(before + bytes, Ordering::Relaxed);
-            bar.set_message(format!("{:.1} MB", bytes as f64 / 1e6));
-            go_on()
-        });
-        bar.finish_and_clear();
-        match landed {
-            Ok(None) => return Ok(()),
-            Ok(Some(landed)) => {
-                files.bytes.store(before + landed.bytes, Ordering::Relaxed);
+    let keeper = look_after(args, &identity, &dock, &files, &running);
+    let (bar, mut ended) = (ticker(), Ok(()));
+    dock.run(args.limit.get(), &store, &mut |news| {
+        match news {
+            News::Underway(bytes) => {
+                files.bytes.store(bytes, Ordering::Relaxed);
+                bar.set_message(format!("{:.1} MB", bytes as f64 / 1e6));
+                return go_on();
+            }
+            News::Landed(landed) => {
                 files.whole.fetch_add(1, Ordering::Relaxed);
-                report(args, &landed);
+                bar.suspend(|| report(args, &landed));
             }
-            Err(error) if args.once => return Err(failed(error)),
+            News::Lost(error) if args.once => ended = Err(failed(error)),
             // One sender's trouble is not the next one's.
-            Err(error) => {
+            News::Lost(error) => {
                 files.lost.fetch_add(1, Ordering::Relaxed);
-                eprintln!("{error}");
+                bar.suspend(|| eprintln!("{error}"));
             }
         }
-        if args.once {
-            return Ok(());
-        }
+        if args.once { ControlFlow::Break(()) } else { go_on() }
+    });
+    bar.finish_and_clear();
+    drop((keeper, dock));
+    log.finish()?;
+    ended
+}
+
+/// Where files go; a folder that is missing is made.
+fn store(output: &Place) -> Result<Store, Failure> {
+    match output {
+        Place::Null => Ok(Store::nowhere()),
+        Place::Folder(folder) => Store::folder(folder)
+            .map_err(|error| Failure::Input(format!("--output {}: {error}", folder.display()))),
     }
 }
 
@@ -100,50 +110,24 @@ fn look_after(
     })
 }
 
-/// A place for a file that somebody else has named: within the folder, and never over another file.
-fn place(output: &Place, name: &str) -> io::Result<Box<dyn Write>> {
-    let Place::Folder(folder) = output else { return Ok(Box::new(io::sink())) };
-    let refused = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` is no name for a file"));
-    let file = match Path::new(name).components().next_back() {
-        Some(Component::Normal(last)) => last,
-        _ => return Err(refused()),
-    };
-    Ok(Box::new(BufWriter::new(File::create_new(folder.join(file))?)))
-}
-
 fn report(args: &args::Receive, landed: &Landed) {
     let seconds = landed.elapsed.as_secs_f64();
-    let goodput = landed.bytes as f64 * 8.0 / seconds.max(1e-9);
+    let goodput = (landed.bytes - landed.resumed) as f64 * 8.0 / seconds.max(1e-9);
     if args.format.json {
         return output::json(&json!({
-            "peer": landed.peer.to_string(), "name": landed.name, "bytes": landed.bytes, "duration_s": seconds,
-            "goodput_bps": goodput,
+            "peer": landed.peer.to_string(), "name": landed.name, "bytes": landed.bytes,
+            "resumed_bytes": landed.resumed, "duration_s": seconds, "goodput_bps": goodput,
         }));
     }
+    let already = match landed.resumed {
+        0 => String::new(),
+        bytes => format!(" ({:.1} MB were here already)", bytes as f64 / 1e6),
+    };
     println!(
-        "{} from {}: {:.1} MB in {seconds:.1} s, {:.2} Mbit/s",
+        "{} from {}: {:.1} MB{already} in {seconds:.1} s, {:.2} Mbit/s",
         landed.name,
         landed.peer,
         landed.bytes as f64 / 1e6,
         goodput / 1e6
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_never_leads_out_of_the_folder_nor_over_a_file() {
-        let folder = std::env::temp_dir().join(format!("framewire-bulk-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let output = Place::Folder(folder.clone());
-        for bad in ["", "..", "/", "a/.."] {
-            assert!(place(&output, bad).is_err(), "{bad:?}");
-        }
-        place(&output, "../../up/there.bin").unwrap().write_all(b"x").unwrap();
-        assert!(folder.join("there.bin").is_file());
-        assert!(place(&output, "there.bin").is_err(), "an existing file is kept");
-        std::fs::remove_dir_all(folder).unwrap();
-    }
 }

@@ -1,17 +1,21 @@
 //! `framewire bulk send`.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use quic::Congestion;
+use quic::{Congestion, Epoch};
+use real::Clock;
 use real::quic::Trust;
-use real::transfer::{Underway, Upload, Uploaded};
+use real::transfer::{Source, Underway, Upload, Uploaded};
+use record::{Traffic, Vantage};
 use serde_json::{Value, json};
 
 use super::args::{self, Content, PATIENCE};
 use super::failed;
 use crate::failure::Failure;
-use crate::live::{catch_interrupts, go_on, ticker};
+use crate::live::{Log, catch_interrupts, go_on, ticker};
 use crate::output;
 use crate::table::Table;
 
@@ -19,13 +23,16 @@ use crate::table::Table;
 pub fn send(args: &args::Send) -> Result<(), Failure> {
     let cc = args.cc.only().map_err(Failure::Input)?;
     let (mut content, name) = open(&args.file)?;
+    let congestion = Congestion::new(cc).map_err(Failure::input)?;
+    let log =
+        Log::open(args.qlog.as_ref(), Vantage::Sender, Traffic::Quic, &format!("{} by {cc}", args.target))?;
     let upload = Upload {
         peer: args.target.resolve().map_err(Failure::Input)?,
         host: &args.target.name,
         trust: args.pin.map_or(Trust::System, Trust::Pin),
         token: &args.token.0,
         name: &name,
-        congestion: Congestion::new(cc).map_err(Failure::input)?,
+        congestion: Arc::new(Congestion::clone(&congestion).recorded(epoch(), log.tap())),
         mtu: args.mtu,
         patience: PATIENCE,
     };
@@ -36,14 +43,52 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         go_on()
     });
     bar.finish_and_clear();
+    log.finish()?;
     report(args, cc, &sent.map_err(failed)?);
     Ok(())
 }
 
+/// The origin of the clock that this machine's processes share, so that the logs of both ends lie on one time axis.
+fn epoch() -> Epoch {
+    let (now, since) = (Instant::now(), Duration::from_nanos(Clock::shared().now().as_nanos()));
+    Epoch::at(now.checked_sub(since).unwrap_or(now))
+}
+
+/// `length` zero bytes.
+pub fn zeros(length: u64) -> impl Source {
+    Zeros { length, at: 0 }
+}
+
+struct Zeros {
+    length: u64,
+    at: u64,
+}
+
+impl Read for Zeros {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = (out.len() as u64).min(self.length.saturating_sub(self.at)) as usize;
+        out[..count].fill(0);
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for Zeros {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.length.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
 /// What is to be sent, and what to call it.
-fn open(content: &Content) -> Result<(Box<dyn Read>, String), Failure> {
+fn open(content: &Content) -> Result<(Box<dyn Source>, String), Failure> {
     match content {
-        Content::Zeros(bytes) => Ok((Box::new(io::repeat(0).take(*bytes)), "zeros".to_owned())),
+        Content::Zeros(length) => Ok((Box::new(zeros(*length)), "zeros".to_owned())),
         Content::File(path) => {
             let wrong = |error| Failure::Input(format!("{}: {error}", path.display()));
             let file = File::open(path).map_err(wrong)?;
@@ -73,7 +118,7 @@ fn progress(underway: &Underway) -> String {
 pub fn figures(sent: &Uploaded) -> Value {
     let totals = sent.totals;
     json!({
-        "bytes": sent.bytes, "duration_s": sent.elapsed.as_secs_f64(), "goodput_bps": sent.goodput_bps(),
+        "bytes": sent.bytes, "resumed_bytes": sent.resumed, "duration_s": sent.elapsed.as_secs_f64(), "goodput_bps": sent.goodput_bps(),
         "rtt_ms": { "mean": totals.rtt_mean_ms, "std": totals.rtt_std_ms, "min": totals.rtt_min_ms },
         "packets": { "sent": totals.sent, "lost": totals.lost, "timed": totals.timed },
         "loss": totals.lost as f64 / totals.sent.max(1) as f64,

@@ -7,7 +7,6 @@
 //!  real        quinn over sockets, through the same link on the real clock (real::Relay)
 //! ```
 
-use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -19,7 +18,7 @@ use lab::scenario::Scenario;
 use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
 use quic::Congestion;
 use real::quic::{Identity, Token, Trust};
-use real::transfer::{Dock, Upload, Uploaded};
+use real::transfer::{Dock, Store, Upload, Uploaded};
 use real::{Limits, Relay, RelaySettings};
 use record::Tap;
 use serde_json::{Value, json};
@@ -28,6 +27,7 @@ use units::{Rate, Span};
 use super::args::{self, PATIENCE};
 use super::failed;
 use super::paper::{self, Printed};
+use super::send::zeros;
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
@@ -186,11 +186,11 @@ fn in_real_time(cc: &str, buffer: f64, size: u64) -> Result<Uploaded, Failure> {
         scope.spawn(|| relay.run(&Limits::default(), &mut |_| go_on()));
         let over = stop.clone();
         scope.spawn(move || {
-            dock.take(size, &mut |_| Ok(Box::new(io::sink())), &mut |_| {
+            dock.run(size, &Store::nowhere(), &mut |_| {
                 if over.is_asked() { ControlFlow::Break(()) } else { go_on() }
-            })
+            });
         });
-        let sent = upload.run(&mut io::repeat(0).take(size), &mut |_| go_on());
+        let sent = upload.run(&mut zeros(size), &mut |_| go_on());
         stop.stop();
         sent
     });

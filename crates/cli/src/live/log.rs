@@ -1,4 +1,4 @@
-//! `--qlog FILE`: what happened, for qvis.
+//! `--qlog FILE`: what happened, as qlog.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use real::Clock;
-use record::{NodeId, Origin, QLOG_BYTES, Qlog, Tap, Vantage};
+use record::{NodeId, Origin, QLOG_BYTES, Qlog, Tap, Traffic, Vantage};
 use units::HostClock;
 
 use crate::failure::Failure;
@@ -18,14 +18,19 @@ pub struct Log(Option<(PathBuf, Shared)>);
 
 impl Log {
     /// Begins the log: of what happens from now on, on the clock that this machine's processes share.
-    pub fn open(path: Option<&PathBuf>, vantage: Vantage, title: &str) -> Result<Log, Failure> {
+    pub fn open(
+        path: Option<&PathBuf>,
+        vantage: Vantage,
+        traffic: Traffic,
+        title: &str,
+    ) -> Result<Log, Failure> {
         let Some(path) = path else { return Ok(Log(None)) };
         let wrong = |error: std::io::Error| Failure::Input(format!("--qlog {}: {error}", path.display()));
         let file = BufWriter::new(File::create(path).map_err(wrong)?);
         let clock = Clock::shared();
         let at = clock.now();
         let origin = Origin { at, date_ms: clock.date_of(at) as f64 / 1e6 };
-        let log = Qlog::new(file, vantage, title, origin, QLOG_BYTES).map_err(wrong)?;
+        let log = Qlog::new(file, vantage, traffic, title, origin, QLOG_BYTES).map_err(wrong)?;
         Ok(Log(Some((path.clone(), Arc::new(Mutex::new(log))))))
     }
 
@@ -33,6 +38,11 @@ impl Log {
     pub fn tap(&self) -> Tap {
         let log = self.0.as_ref().map(|(_, log)| log.clone());
         log.map_or_else(Tap::default, |log| Tap::new(log, NodeId(0), HostClock::default()))
+    }
+
+    /// What several endpoints report to, each as a node of its own.
+    pub fn recorder(&self) -> Option<record::Shared> {
+        self.0.as_ref().map(|(_, log)| log.clone() as record::Shared)
     }
 
     /// Writes the rest.

@@ -21,6 +21,7 @@ use real::RealError;
 
 pub use clip::{Clip, Look, open};
 pub use link::{Link, link};
+pub use log::Log;
 pub use receive::receive;
 pub use relay::relay;
 pub use send::send;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use cc::{OptionError, ReceiverHalf, Setup};
 use media::{AnyDecoder, RawFrame};
 use real::{Channel, Counters, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
-use record::{Tap, Vantage};
+use record::{Tap, Traffic, Vantage};
 use serde_json::json;
 use session::{Receiver, ReceiverConfig, Screen, Shown};
 use units::{RelativeDelay, Span, Time};
@@ -146,7 +146,8 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     viewer.seen().open(&args.output)?;
     half(args, "")?;
     let running = args.operations.start(Verbosity::warnings())?;
-    let log = Log::open(args.qlog.as_ref(), Vantage::Receiver, &format!("{}", args.listen.at))?;
+    let log =
+        Log::open(args.qlog.as_ref(), Vantage::Receiver, Traffic::Media, &format!("{}", args.listen.at))?;
     catch_interrupts();
     let line = match args.listen.scheme {
         Scheme::Udp => None,

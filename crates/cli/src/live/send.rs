@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cc::Setup;
 use media::{Codec, CodecConfig, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
-use record::{Tap, Vantage};
+use record::{Tap, Traffic, Vantage};
 use serde_json::json;
 use session::preset::Choice;
 use session::{Policies, Sender, SenderConfig, SenderCounters, Supply, Video, rate, recovery};
@@ -49,7 +49,12 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         output::mention_sound(path);
     }
     let running = args.operations.start(Verbosity::warnings())?;
-    let log = Log::open(args.qlog.as_ref(), Vantage::Sender, &format!("{} by {controller}", args.target))?;
+    let log = Log::open(
+        args.qlog.as_ref(),
+        Vantage::Sender,
+        Traffic::Media,
+        &format!("{} by {controller}", args.target),
+    )?;
     let line = match args.target.scheme {
         Scheme::Udp => None,
         Scheme::Quic => Some(quic::call(args, controller)?),

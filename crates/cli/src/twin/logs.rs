@@ -28,7 +28,7 @@ pub fn read(path: &Path, began_ms: f64, frames: &mut Vec<Frame>) -> Result<(), F
     let mut records =
         records.map(|record| serde_json::from_str::<Value>(record).map_err(|e| wrong(e.to_string())));
     let head = records.next().ok_or_else(|| wrong("empty".to_owned()))??;
-    let from = head["trace"]["common_fields"]["reference_time"].as_f64().unwrap_or_default() - began_ms;
+    let from = head["trace"]["common_fields"]["framewire_began_ms"].as_f64().unwrap_or_default() - began_ms;
     for record in records {
         let record = record?;
         let Some(frame) = record["data"]["frame"].as_u64().filter(|frame| *frame < 1 << 24) else { continue };
@@ -61,8 +61,9 @@ mod tests {
     fn both_logs_are_read_onto_the_links_clock() {
         let folder = std::env::temp_dir();
         let name = |end: &str| folder.join(format!("framewire-twin-{}-{end}", std::process::id()));
-        let head =
-            |date: f64| format!("\x1e{{\"trace\":{{\"common_fields\":{{\"reference_time\":{date}}}}}}}\n");
+        let head = |date: f64| {
+            format!("\x1e{{\"trace\":{{\"common_fields\":{{\"framewire_began_ms\":{date}}}}}}}\n")
+        };
         let event = |ms: u32, name: &str, data: &str| {
             format!("\x1e{{\"time\":{ms},\"name\":\"framewire:{name}\",\"data\":{{\"frame\":1{data}}}}}\n")
         };

@@ -48,7 +48,8 @@ impl ControllerFactory for Recorded {
     fn build(self: Arc<Self>, now: Moment, current_mtu: u16) -> Box<dyn Controller> {
         let quinns = self.factory.clone().build(now, current_mtu);
         let window = Arc::new(AtomicU64::new(quinns.window()));
-        let state = State::new(Box::new(Mirror(window.clone())), u32::from(current_mtu), self.tap.clone());
+        let state =
+            State::new(Box::new(Mirror(window.clone())), u32::from(current_mtu), false, self.tap.clone());
         Box::new(Beside { quinns, records: Adapter::new(state, self.epoch), window })
     }
 }

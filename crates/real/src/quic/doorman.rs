@@ -124,7 +124,8 @@ impl From<Refusal> for Reason {
             Refusal::Role => Reason::Role,
             Refusal::Malformed => Reason::Malformed,
             Refusal::Late => Reason::Late,
-            Refusal::Other => Reason::Other,
+            // The last three are said inside, not at the door.
+            Refusal::Other | Refusal::Exists | Refusal::NoSpace | Refusal::TooLong => Reason::Other,
         }
     }
 }

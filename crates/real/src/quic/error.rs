@@ -70,7 +70,8 @@ impl QuicError {
         match self {
             QuicError::Socket(_) | QuicError::Identity(_) | QuicError::Distrusted { .. } => true,
             QuicError::Refused { why, .. } => {
-                matches!(why, Refusal::Token | Refusal::Role | Refusal::Version)
+                use Refusal::{Exists, Role, Token, TooLong, Version};
+                matches!(why, Token | Role | Version | Exists | TooLong)
             }
             QuicError::Silent { .. } | QuicError::Stranger { .. } | QuicError::Broken { .. } => false,
         }
@@ -116,7 +117,7 @@ pub(super) const BUSY: &str = "the server has as many connections as it takes: t
 fn closed(code: u64, text: &str) -> Ended {
     match u8::try_from(code) {
         Ok(0) => Ended::Bye(text.to_owned()),
-        Ok(code) if code <= Refusal::Other as u8 => Ended::Refused(Refusal::of_code(code), text.to_owned()),
+        Ok(code) if code <= Refusal::LAST => Ended::Refused(Refusal::of_code(code), text.to_owned()),
         _ => Ended::Closed { code, text: text.to_owned() },
     }
 }
@@ -130,7 +131,8 @@ mod tests {
         assert_eq!(closed(0, "done"), Ended::Bye("done".to_owned()));
         assert_eq!(closed(2, "no"), Ended::Refused(Refusal::Token, "no".to_owned()));
         assert_eq!(closed(258, "?"), Ended::Closed { code: 258, text: "?".to_owned() });
-        assert_eq!(closed(8, "?"), Ended::Closed { code: 8, text: "?".to_owned() });
+        assert_eq!(closed(8, "no"), Ended::Refused(Refusal::Exists, "no".to_owned()));
+        assert_eq!(closed(11, "?"), Ended::Closed { code: 11, text: "?".to_owned() });
     }
 
     #[test]

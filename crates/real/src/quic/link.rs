@@ -204,8 +204,9 @@ async fn take_messages(connection: Connection, mut messages: Messages<RecvStream
             Ok(Message::Bye { text }) => break Ended::Bye(text.to_owned()),
             Ok(Message::Reload) => break Ended::Reload,
             Ok(Message::Refused { why, text }) => break Ended::Refused(why, text.to_owned()),
-            // Kinds of a later version, and a greeting said twice.
-            Ok(Message::Unknown(_) | Message::Open { .. } | Message::Ready { .. }) => {}
+            // Kinds of a later version, those of files, and a greeting said twice.
+            Ok(Message::Unknown(_) | Message::Have { .. } | Message::Open { .. } | Message::Ready { .. }) => {
+            }
             // The connection is over; whoever waits for datagrams knows why.
             Err(ControlError::Ended) if connection.close_reason().is_some() => return,
             Err(ControlError::Ended) => break Ended::Bye(String::new()),

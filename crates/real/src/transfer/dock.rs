@@ -1,19 +1,24 @@
 //! The receiving end.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ::quic::Echoes;
-use quinn::{Connection, EndpointConfig, RecvStream, SendStream};
+use quinn::{Connection, EndpointConfig, RecvStream, SendStream, VarInt};
+use record::{Event, NodeId, Shared};
+use tokio::sync::mpsc;
+use tokio::task::block_in_place;
 use tokio::time::timeout;
 use tracing::{Instrument, info, warn};
 use units::Span;
 use wire::{Message, Offer, Refusal};
 
-use super::{ALPN, TICK, TransferError, expect_a_file, transport};
+use super::store::{Denied, Partial};
+use super::{ALPN, Store, TICK, TransferError, expect_a_file, transport};
 use crate::quic::{
     Credentials, DoorWatch, Gate, Hall, Identity, Limits, Listening, Newcomer, QuicError, Runtime, Token,
     write,
@@ -23,10 +28,14 @@ use crate::{Clock, Ended, RealError};
 /// How long a sender's end may take to acknowledge our last words.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// Takes files, one at a time.
+/// Threads: quinn's, and those that wait for a disk meanwhile.
+const THREADS: usize = 3;
+
+/// Takes files, of several senders at a time.
 pub struct Dock {
     hall: Hall,
     clock: Clock,
+    log: Option<Shared>,
     // Last: what is above runs on it.
     runtime: Runtime,
 }
@@ -40,18 +49,25 @@ pub struct Landed {
     pub name: String,
     /// Its bytes.
     pub bytes: u64,
-    /// From the first byte to the last.
+    /// Of those, what was here already, from an earlier attempt.
+    pub resumed: u64,
+    /// From the first byte of this attempt to the last.
     pub elapsed: Span,
 }
 
-/// Makes a place for a file by its name.
-type Open<'a> = &'a mut dyn FnMut(&str) -> io::Result<Box<dyn Write>>;
-
-/// Told how many bytes have come, the caller says whether to go on.
-type OnTick<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
+/// What a dock has to tell.
+#[derive(Debug)]
+pub enum News {
+    /// Time passes: so many bytes have come so far, of all files.
+    Underway(u64),
+    /// A file is whole.
+    Landed(Landed),
+    /// A file is not, for now; what has come of it is kept.
+    Lost(TransferError),
+}
 
 impl Dock {
-    /// What a dock does for its peers by default: the sender whose file is taken and three that wait.
+    /// What a dock does for its peers by default: four senders at a time.
     pub fn limits() -> Limits {
         Limits { guests: 4, ..Limits::default() }
     }
@@ -66,12 +82,19 @@ impl Dock {
         token: Token,
         limits: Limits,
     ) -> Result<Dock, TransferError> {
-        let runtime = Runtime::new(2).map_err(|source| QuicError::from(RealError::new(listen, source)))?;
+        let runtime =
+            Runtime::new(THREADS).map_err(|source| QuicError::from(RealError::new(listen, source)))?;
         let (gate, clock) = (Gate::new(token, true, false), Clock::shared());
         let (transport, endpoint) = (Arc::new(transport()), EndpointConfig::default());
         let what = Listening { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
         let hall = Hall::open(&runtime, identity, what)?;
-        Ok(Dock { hall, clock, runtime })
+        Ok(Dock { hall, clock, log: None, runtime })
+    }
+
+    /// What arrives when is recorded by `log`; each connection is a node.
+    pub fn recorded(mut self, log: Option<Shared>) -> Dock {
+        self.log = log;
+        self
     }
 
     /// Where it listens.
@@ -92,74 +115,185 @@ impl Dock {
         self.hall.credentials.clone()
     }
 
-    /// Waits for the next file of somebody who knows the token and writes it where `open` says; `None` if `on_tick` ends the
-    /// waiting.
-    ///
-    /// # Errors
-    /// [`TransferError`] if the sender is lost, sends more than `limit` bytes, or the file can't be written.
-    pub fn take(
-        &mut self,
-        limit: u64,
-        open: Open<'_>,
-        on_tick: OnTick<'_>,
-    ) -> Result<Option<Landed>, TransferError> {
-        let Dock { hall, clock, runtime } = self;
+    /// Takes the files of all who know the token into `store`, until `on_news` ends it. A sender that is sending then is told.
+    pub fn run(&mut self, limit: u64, store: &Store, on_news: &mut dyn FnMut(News) -> ControlFlow<()>) {
+        let Dock { hall, clock, log, runtime } = self;
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (came, mut connections) = (Arc::new(AtomicU64::new(0)), 0u16);
         runtime.handle().block_on(async {
-            let Some(newcomer) = wait(hall, on_tick).await else { return Ok(None) };
-            let log = newcomer.span.clone();
-            land(newcomer, *clock, limit, open, on_tick).instrument(log).await.map(Some)
-        })
+            loop {
+                let newcomer = timeout(TICK, hall.next()).await;
+                let ended = std::iter::from_fn(|| told.try_recv().ok());
+                let mut news = ended.chain([News::Underway(came.load(Ordering::Relaxed))]);
+                if news.any(|news| on_news(news).is_break()) {
+                    return;
+                }
+                let newcomer = match newcomer {
+                    Ok(Some(newcomer)) => newcomer,
+                    Ok(None) => return,
+                    Err(_) => continue,
+                };
+                let span = newcomer.span.clone();
+                let landing = Landing {
+                    clock: *clock,
+                    limit,
+                    came: came.clone(),
+                    log: log.clone(),
+                    connection: connections,
+                };
+                connections = connections.wrapping_add(1);
+                let (store, tell) = (store.clone(), tell.clone());
+                let task = async move {
+                    let news = landing.land(newcomer, &store).await.map_or_else(News::Lost, News::Landed);
+                    // A dock that has ended does not listen.
+                    let _ = tell.send(news);
+                };
+                tokio::spawn(task.instrument(span));
+            }
+        });
     }
 }
 
-/// Waits for somebody who knows the token.
-async fn wait(hall: &mut Hall, on_tick: OnTick<'_>) -> Option<Newcomer> {
-    loop {
-        if on_tick(0).is_break() {
-            return None;
-        }
-        if let Ok(newcomer) = timeout(TICK, hall.next()).await {
-            return newcomer;
-        }
-    }
-}
-
-async fn land(
-    newcomer: Newcomer,
+/// How one file is taken.
+struct Landing {
     clock: Clock,
     limit: u64,
-    open: Open<'_>,
-    on_tick: OnTick<'_>,
-) -> Result<Landed, TransferError> {
-    let Newcomer { request, connection, mut control, pass, .. } = newcomer;
-    let peer = connection.remote_address();
-    let gone = |_| TransferError::Broken { peer, text: "the sender is gone".to_owned() };
-    expect_a_file(&connection);
-    write(&mut control, &Message::ready(Offer::default())).await.map_err(gone)?;
-    tokio::spawn(echo(connection.clone(), clock));
-    let outcome = match open(&request.name) {
-        Ok(mut sink) => {
-            let outcome = receive(&connection, &mut *sink, limit, on_tick).await;
-            outcome.and_then(|seen| sink.flush().map(|()| seen).map_err(TransferError::from))
+    /// Bytes that have come, of all files.
+    came: Arc<AtomicU64>,
+    log: Option<Shared>,
+    connection: u16,
+}
+
+impl Landing {
+    async fn land(self, newcomer: Newcomer, store: &Store) -> Result<Landed, TransferError> {
+        let Newcomer { request, connection, mut control, pass, .. } = newcomer;
+        let peer = connection.remote_address();
+        let outcome = self.take(&request.name, &connection, &mut control, store).await;
+        let (code, text) = match &outcome {
+            Ok(_) => (0, String::new()),
+            Err(Failed::Denied(denied)) => (denied.why as u32, denied.text.clone()),
+            // It knows.
+            Err(Failed::Broken(_)) => (Refusal::Other as u32, "the connection broke".to_owned()),
+        };
+        let last = match &outcome {
+            Ok(_) => Message::Bye { text: "" },
+            Err(Failed::Denied(denied)) => Message::Refused { why: denied.why, text: &denied.text },
+            Err(Failed::Broken(_)) => Message::Refused { why: Refusal::Other, text: &text },
+        };
+        // A sender that is gone need not be told.
+        if write(&mut control, &last).await.is_ok() {
+            part(&mut control).await;
         }
-        Err(error) => Err(TransferError::from(error)),
-    };
-    let last = match &outcome {
-        Ok(_) => Message::Bye { text: "" },
-        Err(_) => Message::Refused { why: Refusal::Other, text: "the receiver gave up" },
-    };
-    // A sender that is gone need not be told.
-    if write(&mut control, &last).await.is_ok() {
-        part(&mut control).await;
+        connection.close(VarInt::from_u32(code), text.as_bytes());
+        let outcome = outcome.map_err(|failed| match failed {
+            Failed::Denied(Denied { text, .. }) => {
+                TransferError::Denied { peer, name: request.name.clone(), text }
+            }
+            Failed::Broken(text) => TransferError::Broken { peer, text },
+        });
+        pass.doorman().tally.end(&match &outcome {
+            Ok(_) => Ended::Bye(String::new()),
+            Err(error) => Ended::Failed(error.to_string()),
+        });
+        let (bytes, resumed, elapsed) =
+            outcome.inspect_err(|error| warn!("the file is not whole: {error}"))?;
+        info!(bytes, resumed, name = ?request.name, "the file is whole");
+        Ok(Landed { peer, name: request.name, bytes, resumed, elapsed })
     }
-    connection.close(0u32.into(), b"");
-    pass.doorman().tally.end(&match &outcome {
-        Ok(_) => Ended::Bye(String::new()),
-        Err(error) => Ended::Failed(error.to_string()),
-    });
-    let (bytes, elapsed) = outcome.inspect_err(|error| warn!("the file was lost: {error}"))?;
-    info!(bytes, name = ?request.name, "the file is whole");
-    Ok(Landed { peer, name: request.name, bytes, elapsed })
+
+    /// Its bytes, those that were here before, and how long the others took.
+    async fn take(
+        &self,
+        name: &str,
+        connection: &Connection,
+        control: &mut SendStream,
+        store: &Store,
+    ) -> Result<(u64, u64, Span), Failed> {
+        let gone = |_| Failed::Broken("the sender is gone".to_owned());
+        let mut partial = block_in_place(|| store.open(name))?;
+        expect_a_file(connection);
+        write(control, &Message::ready(Offer::default())).await.map_err(gone)?;
+        tokio::spawn(echo(connection.clone(), self.clock));
+        let (bytes, digest) = block_in_place(|| partial.have())?;
+        write(control, &Message::Have { bytes, digest }).await.map_err(gone)?;
+        let mut stream = connection.accept_uni().await.map_err(broken)?;
+        let mut offset = [0; size_of::<u64>()];
+        stream.read_exact(&mut offset).await.map_err(broken)?;
+        let resumed = u64::from_be_bytes(offset);
+        if resumed > bytes {
+            return Err(Failed::Broken(format!("it goes on at byte {resumed}, and {bytes} are here")));
+        }
+        partial.begin(resumed)?;
+        let start = Instant::now();
+        let whole = match self.receive(&mut stream, &mut partial, resumed).await {
+            Ok(bytes) => bytes,
+            Err(failed) => {
+                if matches!(&failed, Failed::Denied(Denied { why: Refusal::TooLong, .. })) {
+                    partial.discard();
+                }
+                return Err(failed);
+            }
+        };
+        block_in_place(|| partial.finish())?;
+        Ok((whole, resumed, Span::from_secs_f64(start.elapsed().as_secs_f64())))
+    }
+
+    /// Writes the stream's bytes to `partial`, of which there are `have` already; returns how many there are then.
+    async fn receive(
+        &self,
+        stream: &mut RecvStream,
+        partial: &mut Partial,
+        have: u64,
+    ) -> Result<u64, Failed> {
+        let mut bytes = have;
+        while let Some(chunk) = stream.read_chunk(usize::MAX, true).await.map_err(broken)? {
+            let length = chunk.bytes.len() as u64;
+            self.record(stream, chunk.offset, length);
+            bytes += length;
+            if bytes > self.limit {
+                let text = format!("files of more than {} bytes are not taken here", self.limit);
+                return Err(Denied { why: Refusal::TooLong, text }.into());
+            }
+            partial.write(&chunk.bytes)?;
+            self.came.fetch_add(length, Ordering::Relaxed);
+        }
+        Ok(bytes)
+    }
+
+    fn record(&self, stream: &RecvStream, offset: u64, length: u64) {
+        let Some(log) = &self.log else { return };
+        let event = Event::StreamDataMoved {
+            stream: VarInt::from(stream.id()).into_inner(),
+            offset,
+            length: length.min(u64::from(u32::MAX)) as u32,
+        };
+        let mut log = log.lock().expect("no recorder panics");
+        log.record(self.clock.now(), NodeId(self.connection), &event);
+    }
+}
+
+/// Why a file is not whole.
+enum Failed {
+    /// We don't take it.
+    Denied(Denied),
+    /// It stopped coming.
+    Broken(String),
+}
+
+impl From<Denied> for Failed {
+    fn from(denied: Denied) -> Failed {
+        Failed::Denied(denied)
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Denied(error.into())
+    }
+}
+
+fn broken(error: impl std::fmt::Display) -> Failed {
+    Failed::Broken(error.to_string())
 }
 
 impl Drop for Dock {
@@ -172,40 +306,6 @@ impl Drop for Dock {
 async fn part(control: &mut SendStream) {
     if control.finish().is_ok() {
         let _ = timeout(LAST_WORDS, control.stopped()).await;
-    }
-}
-
-/// Writes the stream's bytes to `sink`; returns their number and how long they took.
-async fn receive(
-    connection: &Connection,
-    sink: &mut dyn Write,
-    limit: u64,
-    on_tick: OnTick<'_>,
-) -> Result<(u64, Span), TransferError> {
-    let peer = connection.remote_address();
-    let broken = |error: &dyn std::fmt::Display| TransferError::Broken { peer, text: error.to_string() };
-    let mut stream: RecvStream = connection.accept_uni().await.map_err(|error| broken(&error))?;
-    let (start, mut told) = (Instant::now(), Instant::now());
-    let mut bytes = 0;
-    loop {
-        match timeout(TICK, stream.read_chunk(usize::MAX, true)).await {
-            Ok(Ok(Some(chunk))) => {
-                bytes += chunk.bytes.len() as u64;
-                if bytes > limit {
-                    return Err(TransferError::TooLong { peer, limit });
-                }
-                sink.write_all(&chunk.bytes)?;
-            }
-            Ok(Ok(None)) => return Ok((bytes, Span::from_secs_f64(start.elapsed().as_secs_f64()))),
-            Ok(Err(error)) => return Err(broken(&error)),
-            Err(_) => {}
-        }
-        if told.elapsed() >= TICK {
-            told = Instant::now();
-            if on_tick(bytes).is_break() {
-                return Err(TransferError::Interrupted);
-            }
-        }
     }
 }
 

@@ -19,16 +19,18 @@ pub enum TransferError {
         /// How.
         text: String,
     },
-    /// The file can't be read or written.
+    /// The file can't be read.
     #[error("the file: {0}")]
     File(#[from] io::Error),
-    /// The sender sends more than it may.
-    #[error("{peer} sends more than {limit} bytes, which is all that is taken here")]
-    TooLong {
+    /// A file is not taken; its sender was told the same.
+    #[error("{name} from {peer}: {text}")]
+    Denied {
         /// The sender.
         peer: SocketAddr,
-        /// What is taken at most.
-        limit: u64,
+        /// What the sender calls it.
+        name: String,
+        /// Why not.
+        text: String,
     },
     /// The caller has ended it.
     #[error("interrupted")]

@@ -1,6 +1,6 @@
 //! The sending end.
 
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use ::quic::{Congestion, Timing, Totals};
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use units::Span;
 use wire::{Message, Offer, Refusal, Role};
 
+use super::store::{Digest, digest_of};
 use super::{ALPN, CHUNK, IDLE, TICK, TransferError, transport};
 use crate::RealError;
 use crate::channel::Ended;
@@ -46,7 +48,7 @@ pub struct Upload<'a> {
 /// How far an upload has got.
 #[derive(Clone, Copy, Debug)]
 pub struct Underway {
-    /// Bytes handed to quinn.
+    /// Bytes handed to quinn, and those that the receiver had before.
     pub written: u64,
     /// Since the first of them.
     pub elapsed: Span,
@@ -59,6 +61,8 @@ pub struct Underway {
 pub struct Uploaded {
     /// Bytes of the file.
     pub bytes: u64,
+    /// Of those, what the receiver had already, from an earlier attempt.
+    pub resumed: u64,
     /// From the first byte handed over until the receiver had written the last.
     pub elapsed: Span,
     /// What the controller has seen.
@@ -66,11 +70,16 @@ pub struct Uploaded {
 }
 
 impl Uploaded {
-    /// Bytes of the file over the time they took, in bit/s.
+    /// Bytes sent over the time they took, in bit/s.
     pub fn goodput_bps(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.elapsed.as_secs_f64().max(1e-9)
+        (self.bytes - self.resumed) as f64 * 8.0 / self.elapsed.as_secs_f64().max(1e-9)
     }
 }
+
+/// What is sent. It is read from its start where the receiver has some of it, or has what is not of this file.
+pub trait Source: Read + Seek {}
+
+impl<T: Read + Seek> Source for T {}
 
 /// Told how far it got, the caller says whether to go on.
 type OnTick<'a> = &'a mut dyn FnMut(&Underway) -> ControlFlow<()>;
@@ -80,7 +89,7 @@ impl Upload<'_> {
     ///
     /// # Errors
     /// [`TransferError`], which says what is in the way.
-    pub fn run(&self, from: &mut dyn Read, on_tick: OnTick<'_>) -> Result<Uploaded, TransferError> {
+    pub fn run(&self, from: &mut dyn Source, on_tick: OnTick<'_>) -> Result<Uploaded, TransferError> {
         let runtime = Runtime::new(2).map_err(|source| QuicError::from(RealError::new(self.peer, source)))?;
         let endpoint = {
             let _inside = runtime.handle().enter();
@@ -146,8 +155,8 @@ impl Upload<'_> {
         &self,
         connection: &Connection,
         _control: SendStream,
-        mut messages: Messages<RecvStream>,
-        from: &mut dyn Read,
+        messages: Messages<RecvStream>,
+        from: &mut dyn Source,
         on_tick: OnTick<'_>,
     ) -> Result<Uploaded, TransferError> {
         let unknown = || self.broken(&"the connection is under another controller");
@@ -156,9 +165,13 @@ impl Upload<'_> {
             tokio::spawn(probe(connection.clone(), timing.clone()));
             tokio::spawn(hear(connection.clone(), timing.clone()));
         }
+        let (resumed, messages) = self.agree(connection, messages, from).await?;
+        // While bytes go one way, the reason not to send any more comes the other.
+        let mut verdict = tokio::spawn(verdict(messages));
         let mut stream = connection.open_uni().await.map_err(|error| self.broken(&error))?;
         let mut progress = Progress { start: Instant::now(), told: Instant::now(), timing, on_tick };
-        let mut written = 0;
+        let mut written = resumed;
+        stream.write_all(&resumed.to_be_bytes()).await.map_err(|error| self.why(connection, &error))?;
         let mut chunk = vec![0; CHUNK];
         loop {
             let filled = from.read(&mut chunk)?;
@@ -167,39 +180,72 @@ impl Upload<'_> {
             }
             let mut rest = &chunk[..filled];
             while !rest.is_empty() {
+                if verdict.is_finished() {
+                    return Err(self.early(connection, verdict.await.ok()));
+                }
                 match timeout(TICK, stream.write(rest)).await {
                     Ok(Ok(count)) => (rest, written) = (&rest[count..], written + count as u64),
-                    Ok(Err(error)) => return Err(self.why(connection, &error)),
+                    Ok(Err(error)) => return Err(self.stopped(connection, &mut verdict, &error).await),
                     Err(_) => {}
                 }
                 progress.tell(written)?;
             }
         }
         stream.finish().map_err(|error| self.broken(&error))?;
-        self.wait(connection, &mut messages, &mut progress, written).await?;
-        let elapsed = progress.elapsed();
-        Ok(Uploaded { bytes: written, elapsed, totals: progress.timing.totals() })
-    }
-
-    /// Waits until the receiver says that all is written.
-    async fn wait(
-        &self,
-        connection: &Connection,
-        messages: &mut Messages<RecvStream>,
-        progress: &mut Progress<'_>,
-        written: u64,
-    ) -> Result<(), TransferError> {
-        let mut end = std::pin::pin!(messages.next());
         loop {
-            match timeout(TICK, end.as_mut()).await {
-                Ok(Ok(Message::Bye { .. })) => return Ok(()),
-                Ok(Ok(Message::Refused { why, text })) => {
-                    return Err(self.refused(why, text));
-                }
-                Ok(Ok(other)) => return Err(self.broken(&format!("the receiver ended with {other:?}"))),
-                Ok(Err(error)) => return Err(self.why(connection, &error)),
+            match timeout(TICK, &mut verdict).await {
+                Ok(Ok(Verdict::Whole)) => break,
+                Ok(over) => return Err(self.early(connection, over.ok())),
                 Err(_) => progress.tell(written)?,
             }
+        }
+        let elapsed = progress.elapsed();
+        Ok(Uploaded { bytes: written, resumed, elapsed, totals: progress.timing.totals() })
+    }
+
+    /// Hears what the receiver has of the file, and goes there in `from` if that is how `from` begins; else to the start.
+    async fn agree(
+        &self,
+        connection: &Connection,
+        mut messages: Messages<RecvStream>,
+        from: &mut dyn Source,
+    ) -> Result<(u64, Messages<RecvStream>), TransferError> {
+        let (bytes, digest): (u64, Digest) = match messages.next().await {
+            Ok(Message::Have { bytes, digest }) => (bytes, digest),
+            Ok(Message::Refused { why, text }) => return Err(self.refused(why, text)),
+            Ok(other) => return Err(self.broken(&format!("the receiver answered with {other:?}"))),
+            Err(error) => return Err(self.why(connection, &error)),
+        };
+        if bytes == 0 {
+            return Ok((0, messages));
+        }
+        if digest_of(&mut (&mut *from).take(bytes))? == (bytes, digest) {
+            return Ok((bytes, messages));
+        }
+        from.seek(SeekFrom::Start(0))?;
+        Ok((0, messages))
+    }
+
+    /// Why sending ended before all was sent.
+    fn early(&self, connection: &Connection, verdict: Option<Verdict>) -> TransferError {
+        match verdict {
+            Some(Verdict::Refused(why, text)) => self.refused(why, &text),
+            Some(Verdict::Whole) => self.broken(&"the receiver has all of it before it was sent"),
+            Some(Verdict::Gone(text)) => self.why(connection, &text),
+            None => self.why(connection, &"the connection broke"),
+        }
+    }
+
+    /// The stream takes no more: the control stream says why, in a moment.
+    async fn stopped(
+        &self,
+        connection: &Connection,
+        verdict: &mut JoinHandle<Verdict>,
+        error: &dyn std::fmt::Display,
+    ) -> TransferError {
+        match timeout(LAST_WORDS, verdict).await {
+            Ok(over) => self.early(connection, over.ok()),
+            Err(_) => self.why(connection, error),
         }
     }
 
@@ -221,9 +267,29 @@ impl Upload<'_> {
     /// What became of the connection says more than what became of a stream.
     fn why(&self, connection: &Connection, error: &dyn std::fmt::Display) -> TransferError {
         match connection.close_reason() {
-            Some(reason) => self.broken(&reason),
+            Some(reason) => self.of_end(reason),
             None => self.broken(error),
         }
+    }
+}
+
+/// How a file ended, in the receiver's words.
+enum Verdict {
+    /// It is whole.
+    Whole,
+    /// It is not taken.
+    Refused(Refusal, String),
+    /// The receiver says nothing more.
+    Gone(String),
+}
+
+/// Waits for the receiver's last message.
+async fn verdict(mut messages: Messages<RecvStream>) -> Verdict {
+    match messages.next().await {
+        Ok(Message::Bye { .. }) => Verdict::Whole,
+        Ok(Message::Refused { why, text }) => Verdict::Refused(why, text.to_owned()),
+        Ok(other) => Verdict::Gone(format!("the receiver ended with {other:?}")),
+        Err(error) => Verdict::Gone(error.to_string()),
     }
 }
 

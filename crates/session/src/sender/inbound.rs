@@ -25,6 +25,7 @@ impl Sender {
             self.tap.record(now, Event::HostDropped { cause: Dropped::FarFuture });
             return;
         }
+        self.tap.record(now, Event::FeedbackReceived { sequence: feedback.sequence });
         self.feedback_seen = self.feedback_seen.max(feedback.sequence);
         self.heard = true;
         if !self.settled.acked.is_empty() {
