@@ -9,7 +9,7 @@ use crate::args::Demo;
 use crate::failure::Failure;
 use crate::output;
 use crate::shipped;
-use crate::simulate::{Results, side_by_side};
+use crate::simulate::{self, Results, side_by_side};
 use crate::values::Input;
 
 /// Where `make demo` puts the clip it fetches.

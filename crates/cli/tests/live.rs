@@ -1,5 +1,7 @@
 //! Send, relay and receive as three processes, over UDP on loopback. How fast is for `framewire bench`; here it must work.
 
+#![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
+
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -190,10 +192,14 @@ fn playing(file: &std::path::Path, timeout: &str) -> (Child, Child) {
     let receiver = spawn(&["receive", "--listen", &url, "--output", &output, "--timeout", timeout]);
     let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "60s"];
     let sender = spawn(&[&["send", &url][..], &clip].concat());
-    while !std::fs::metadata(file).is_ok_and(|file| file.len() > 0 || !file.is_file()) {
+    let arrived = || std::fs::metadata(file).is_ok_and(|file| file.len() > 0 || !file.is_file());
+    for _ in 0..3_000 {
+        if arrived() {
+            return (sender, receiver);
+        }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    (sender, receiver)
+    panic!("no picture arrived within a minute");
 }
 
 fn failed(child: Child) -> String {

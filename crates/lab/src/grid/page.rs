@@ -32,10 +32,13 @@ details{margin:6px 0}details table{font-size:14px}details td,details th{padding:
 @media (max-width:720px){.grid{padding-left:12px}.grid tbody th{font-size:12px;max-width:112px;overflow:hidden;text-overflow:ellipsis}}\
 </style>";
 
-/// One column: its name, and of an outcome whether it counts here and holds.
+/// Of an outcome, whether it counts in a column and holds.
+type Holds<'a> = Box<dyn Fn(&Outcome) -> Option<bool> + 'a>;
+
+/// One column: its name, and what it says.
 struct Column<'a> {
     name: String,
-    of: Box<dyn Fn(&Outcome) -> Option<bool> + 'a>,
+    of: Holds<'a>,
 }
 
 /// Columns under one head.

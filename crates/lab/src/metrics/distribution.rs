@@ -127,11 +127,11 @@ impl Buckets {
             let value = value_of(bucket << DROPPED_BITS | 1 << (DROPPED_BITS - 1));
             value.clamp(self.least, self.most)
         };
-        let of_page = |(&page, counts): (&u64, &Box<[u64; 1 << PAGE_BITS]>)| -> Vec<(f64, u64)> {
+        let of_page = |(page, counts): (u64, &[u64])| -> Vec<(f64, u64)> {
             let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
             counted.map(|(place, &count)| (middle(page, place), count)).collect()
         };
-        self.pages.iter().flat_map(of_page).collect()
+        self.pages.iter().map(|(&page, counts)| (page, &counts[..])).flat_map(of_page).collect()
     }
 
     /// Nearest ranks of ascending percentages.

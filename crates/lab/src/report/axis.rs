@@ -121,7 +121,7 @@ pub fn percent(share: f64) -> String {
         p if p > 0.0 && p < 0.001 => "under 0.001 %".to_owned(),
         p if p > 99.99 && p < 100.0 => "over 99.99 %".to_owned(),
         // Three digits would make it all.
-        p if p >= 99.95 && p < 100.0 => format!("{:.2} %", (p * 100.0).floor() / 100.0),
+        p if (99.95..100.0).contains(&p) => format!("{:.2} %", (p * 100.0).floor() / 100.0),
         p => format!("{} %", short(p)),
     }
 }

@@ -153,7 +153,11 @@ impl Recording {
             return Err(trouble);
         }
         let tables = stream.tables.map(|tables| tables.finish(origin)).transpose()?;
-        Ok(Left { summary, record: self.collector, tables: tables.map_or(Tables::None, Tables::Files) })
+        Ok(Left {
+            summary,
+            record: self.collector,
+            tables: tables.map_or(Tables::None, |files| Tables::Files(Box::new(files))),
+        })
     }
 }
 

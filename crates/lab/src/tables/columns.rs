@@ -269,13 +269,16 @@ pub(super) fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<Deci
     rows
 }
 
+/// What a row says of one quantity.
+type Quantity<Row, Value> = fn(&Row) -> Value;
+
 /// Gives a flow's changed quantities to `row`. `last` is what its window, pacing and media rate were, and then are.
 pub(super) fn decisions_of(
     record: &FlowRecord,
     last: &mut [Option<f64>; 3],
     row: &mut impl FnMut(&'static str, Time, f64),
 ) {
-    let quantities: [(&str, fn(&Decided) -> f64); 3] = [
+    let quantities: [(&str, Quantity<Decided, f64>); 3] = [
         ("window_bytes", |d| limit(d.window)),
         ("pacing_bps", |d| bps(d.pacing)),
         ("media_bps", |d| bps(d.media)),
@@ -288,7 +291,7 @@ pub(super) fn decisions_of(
             }
         }
     }
-    let quantities: [(&str, fn(&RttSample) -> Span); 2] =
+    let quantities: [(&str, Quantity<RttSample, Span>); 2] =
         [("rtt_ms", |s| s.latest), ("srtt_ms", |s| s.smoothed)];
     for (name, get) in quantities {
         record.rtt.iter().for_each(|sample| row(name, sample.at, get(sample).as_millis_f64()));

@@ -28,7 +28,7 @@ pub enum Tables {
     /// Nowhere yet: its record has every row.
     OfRecord,
     /// In files beside their places, for the record has not.
-    Files(TableFiles),
+    Files(Box<TableFiles>),
     /// There are none.
     None,
 }

@@ -66,7 +66,7 @@ fn a_sender_that_does_not_yield_does_not_keep_the_queue_full() {
 #[test]
 fn ten_flows_that_join_one_after_another_share_evenly() {
     for fps in [30, 60] {
-        let flow = |n| Flow { start: Time::from_millis(1009 * n), ..video(CC, fps, 1200) };
+        let flow = |n| Flow { start: Time::from_millis(1009 * n as u64), ..video(CC, fps, 1200) };
         let path = run(link(constant(17_000), 20, "droptail:120ms"), (0..10).map(flow).collect(), None, 60);
         let rates: Vec<f64> = (0..10).map(|flow| path.throughput(flow, 40.0, 60.0)).collect();
         println!("{fps} frames/s: {rates:.2?}, Jain {:.3}", jain(&rates));
