@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::quic::{Congestion, Timing, Totals};
-use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
+use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream, VarInt};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use units::Span;
@@ -168,10 +168,10 @@ impl Upload<'_> {
         let (resumed, messages) = self.agree(connection, messages, from).await?;
         // While bytes go one way, the reason not to send any more comes the other.
         let mut verdict = tokio::spawn(verdict(messages));
-        let mut stream = connection.open_uni().await.map_err(|error| self.broken(&error))?;
+        let mut stream = Unfinished(connection.open_uni().await.map_err(|error| self.broken(&error))?);
         let mut progress = Progress { start: Instant::now(), told: Instant::now(), timing, on_tick };
         let mut written = resumed;
-        stream.write_all(&resumed.to_be_bytes()).await.map_err(|error| self.why(connection, &error))?;
+        stream.0.write_all(&resumed.to_be_bytes()).await.map_err(|error| self.why(connection, &error))?;
         let mut chunk = vec![0; CHUNK];
         loop {
             let filled = from.read(&mut chunk)?;
@@ -183,7 +183,7 @@ impl Upload<'_> {
                 if verdict.is_finished() {
                     return Err(self.early(connection, verdict.await.ok()));
                 }
-                match timeout(TICK, stream.write(rest)).await {
+                match timeout(TICK, stream.0.write(rest)).await {
                     Ok(Ok(count)) => (rest, written) = (&rest[count..], written + count as u64),
                     Ok(Err(error)) => return Err(self.stopped(connection, &mut verdict, &error).await),
                     Err(_) => {}
@@ -191,7 +191,7 @@ impl Upload<'_> {
                 progress.tell(written)?;
             }
         }
-        stream.finish().map_err(|error| self.broken(&error))?;
+        stream.0.finish().map_err(|error| self.broken(&error))?;
         loop {
             match timeout(TICK, &mut verdict).await {
                 Ok(Ok(Verdict::Whole)) => break,
@@ -270,6 +270,16 @@ impl Upload<'_> {
             Some(reason) => self.of_end(reason),
             None => self.broken(error),
         }
+    }
+}
+
+/// A stream that breaks off where it is dropped: quinn would end it in good order, and half a file would be taken for a whole one.
+struct Unfinished(SendStream);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // One whose end the receiver has acknowledged is closed.
+        let _ = self.0.reset(VarInt::from_u32(Refusal::Other as u32));
     }
 }
 
