@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::Preset;
     use lab::scenario::Scenario;
-    use proptest::prelude::*;
+    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
     proptest! {
         #[test]

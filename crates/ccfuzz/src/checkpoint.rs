@@ -264,7 +264,7 @@ mod tests {
         #[test]
         fn networks_survive(seed: u64) {
             let space = target_space();
-            let mode = Mode { link: true, traffic: true, loss: true };
+            let mode = Mode { link: true, traffic: true, loss: true, call: true };
             let genome = Genome::fresh(mode, &space, &mut Rng::stream(seed, "x"));
             let mut out = Vec::new();
             put_genome(&mut out, &genome);
@@ -276,13 +276,14 @@ mod tests {
             let mut all = Vec::new();
             put_score(&mut all, &score);
             all.extend(out);
-            prop_assert_eq!(Body(&all).network(), Some(Individual { genome, score }));
+            all.extend(genome.call.bytes());
+            prop_assert_eq!(Body(&all).network(true), Some(Individual { genome, score }));
         }
 
         #[test]
         fn no_bytes_make_it_panic_or_grow(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut body = Body(&bytes);
-            while let Some(network) = body.network() {
+            while let Some(network) = body.network(false) {
                 prop_assert!(network.genome.cross.len() <= bytes.len());
             }
             let _ = decode(&bytes);

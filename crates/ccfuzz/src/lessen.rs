@@ -154,7 +154,7 @@ mod tests {
 
     const SPACE: Space =
         Space { end: 10_000_000, slots: 10_000, most_cross: 10_000, most_outages: 50, k_agg: 50_000 };
-    const ALL: Mode = Mode { link: true, traffic: true, loss: true };
+    const ALL: Mode = Mode { link: true, traffic: true, loss: true, call: true };
 
     proptest! {
         #[test]

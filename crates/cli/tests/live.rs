@@ -193,13 +193,12 @@ fn playing(file: &std::path::Path, timeout: &str) -> (Child, Child) {
     let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "60s"];
     let sender = spawn(&[&["send", &url][..], &clip].concat());
     let arrived = || std::fs::metadata(file).is_ok_and(|file| file.len() > 0 || !file.is_file());
-    for _ in 0..3_000 {
-        if arrived() {
-            return (sender, receiver);
-        }
+    let waited = (0..3_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("no picture arrived within a minute");
+        arrived()
+    });
+    assert!(waited, "no picture arrived within a minute");
+    (sender, receiver)
 }
 
 fn failed(child: Child) -> String {
