@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p framewire-netsim --example bench_queue -- [PACKETS]`
 
-use framewire_netsim::queue::{Drops, Entry, Queue, REGISTRY, Setup};
+use framewire_netsim::queue::{Drops, Entry, Queue, REGISTRY, RateProcess, Setup};
 use framewire_netsim::{Packet, QueueSpec};
 use units::{Ecn, Rate, Span, Time};
 
@@ -29,7 +29,8 @@ fn cpu_ns() -> f64 {
 
 /// The cheapest of five runs, in nanoseconds a packet: neighbours on the same core only ever add.
 fn cost(text: &str, packets: u32, departures: u32) -> f64 {
-    let setup = Setup { reference: Rate::from_mbps(100), seed: 1, link: "link".into() };
+    let rate = Rate::from_mbps(100);
+    let setup = Setup { reference: rate, process: RateProcess::Constant(rate), seed: 1, link: "link".into() };
     let mut queue = text.parse::<QueueSpec>().expect("an example of the registry").build(&setup);
     let mut now = Time::ZERO;
     // A standing queue of a hundred packets.

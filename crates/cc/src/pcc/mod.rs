@@ -347,7 +347,9 @@ mod tests {
 
     #[test]
     fn a_round_trip_longer_than_the_first_timeout_starts_like_any_other() {
-        let mut pcc = allegro(allegro::PAPER, &Setup { mtu: 1000, ..Setup::default() });
+        let setup = Setup { mtu: 1000, ..Setup::default() };
+        let (rate, bounds, rng) = basics(&setup, setup.min.as_f64() / 1e6);
+        let mut pcc = Pcc::new(allegro::Allegro::new(allegro::PAPER, rate, bounds, rng), &setup);
         for n in 0..1000 {
             pcc.on_sent(&sent(n));
             if pcc.next_timer().is_some_and(|at| at <= Time::from_millis(n)) {

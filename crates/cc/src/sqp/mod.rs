@@ -391,8 +391,14 @@ mod tests {
     #[test]
     fn silence_halves_the_estimate_down_to_the_minimum() {
         let mut sqp = Sqp::new(Params::default(), &Setup::default());
-        let sent =
-            Sent { packet: 0, size: 1200, frame: None, in_flight: Bytes::new(1200), app_limited: false };
+        let sent = Sent {
+            now: Time::ZERO,
+            packet: 0,
+            size: 1200,
+            frame: None,
+            in_flight: Bytes::new(1200),
+            app_limited: false,
+        };
         assert_eq!(sqp.next_timer(), None);
         sqp.on_sent(&sent);
         for halvings in 1..=8 {
