@@ -3,7 +3,7 @@
 //! `cargo run --release -p framewire-netsim --example bench_queue -- [PACKETS]`
 
 use framewire_netsim::RateProcess;
-use framewire_netsim::queue::{Drops, Entry, Queue, REGISTRY, RateProcess, Setup};
+use framewire_netsim::queue::{Drops, Entry, Queue, REGISTRY, Setup};
 use framewire_netsim::{Packet, QueueSpec};
 use units::{Ecn, Rate, Span, Time};
 
