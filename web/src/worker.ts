@@ -31,7 +31,8 @@ const CLOCK_FIRST_QUESTIONS = 8;
 const LOG = 65_536;
 /** A decoder that fails so often without a picture in between will not play this. */
 const DECODER_FAILURES = 8;
-/** How long a server may take to say that it is still there, in ms. */
+/** How long a server that ends may still answer, and how long one may take that is there, in ms. */
+const ENDS_WITHIN = 500;
 const ANSWER_WITHIN = 3000;
 
 function post(message: FromWorker): void {
@@ -235,6 +236,8 @@ class Player {
   async #lost(): Promise<void> {
     if (!this.#over) {
       this.stop();
+      // A server that ends closes its sessions first, and answers for a moment more.
+      await new Promise((resolve) => setTimeout(resolve, ENDS_WITHIN));
       const failure = (await servedHash()) === undefined ? serverGone() : lost();
       post({ kind: "failed", failure });
     }
