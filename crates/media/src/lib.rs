@@ -30,6 +30,7 @@ mod shipped;
 mod synthetic;
 mod table;
 mod traits;
+pub mod trajectory;
 #[cfg(feature = "vpx")]
 mod vp8;
 mod y4m;
