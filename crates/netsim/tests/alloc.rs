@@ -107,8 +107,10 @@ fn world(queue: &str) -> (World, LinkId) {
 #[test]
 fn nothing_is_allocated_per_packet() {
     let queues: Vec<_> = queue::REGISTRY.iter().flat_map(queue::Entry::examples).collect();
-    // One without a limit would grow for ever.
-    for queue in queues.into_iter().filter(|&queue| queue != "infinite") {
+    // One without a limit would grow for ever; one that shrinks with its link drops many at once, and the list of them grows to the
+    // largest such number.
+    let steady = |queue: &&str| *queue != "infinite" && !queue.contains("follow");
+    for queue in queues.into_iter().filter(steady) {
         let (mut world, forward) = world(queue);
         world.run_until(Time::from_secs(20));
         let (before, warm) = (world.counters(), ALLOCATIONS.load(Ordering::Relaxed));

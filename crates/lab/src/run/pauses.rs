@@ -87,7 +87,8 @@ mod tests {
             let flow = flow(cc, "12s", "[[\"3s\", \"9s\"]]");
             // 30 a second, in six of twelve seconds.
             assert!((178..=182).contains(&flow.frames.captured), "{cc}: {:?}", flow.frames);
-            assert!(flow.frames.displayed + 6 >= flow.frames.captured, "{cc}: {:?}", flow.frames);
+            // BBR leaves some out while it probes, with and without a pause.
+            assert!(10 * flow.frames.displayed >= 9 * flow.frames.captured, "{cc}: {:?}", flow.frames);
             // What nobody wanted to send is no stall.
             let stalls = flow.stalls.expect("it has video");
             assert!(stalls.longest_ms < 500.0, "{cc}: {stalls:?}");
