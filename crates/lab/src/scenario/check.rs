@@ -375,7 +375,6 @@ cc = \"sqp\"
             unknown.starts_with("x.toml:5: link.dealy: unknown field `dealy`; did you mean `delay`?"),
             "{unknown}"
         );
-        assert_eq!(with("cc = \"sqp\"", "name = \"a\""), "x.toml:7: flow[1]: missing field `cc`");
         assert_eq!(
             with("", "source = \"movie\""),
             "x.toml:9: flow[1].source: unknown variant `movie`; there are video, backlog, tcp, quic, smoltcp"
