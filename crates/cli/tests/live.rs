@@ -1,6 +1,5 @@
 //! Send, relay and receive as three processes, over UDP on loopback. How fast is for `framewire bench`; here it must work.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
-
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader};
@@ -122,7 +121,7 @@ fn a_clip_crosses_quic_and_strangers_do_not() {
     let times: Vec<f64> =
         records[1..].iter().map(|record| record["time"].as_f64().expect("a time")).collect();
     assert!(times.is_sorted());
-    let packets = records.iter().filter(|record| record["name"] == "transport:packet_sent").count();
+    let packets = records.iter().filter(|record| record["name"] == "framewire:packet_sent").count();
     assert_eq!(Some(packets as u64), sent["packets"]["sent"].as_u64());
 }
 

@@ -178,13 +178,3 @@ fn a_pace_is_kept() {
     let wrong = misfits(&[long], &["bbr", "bbr3", "copa-pantheon"]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
-
-/// All of them everywhere: a minute and more in a debug build. `copa-auto` alone is not held to it: now and then it takes quinn's
-/// bursts for a competitor's queue.
-#[test]
-#[ignore = "takes a minute: cargo test --release -p framewire-quic --test paths -- --ignored --nocapture"]
-fn inside_quinn_a_controller_does_what_it_does_under_our_own_transport() {
-    let all: Vec<_> = Congestion::names().filter(|name| *name != "copa-auto").collect();
-    let wrong = misfits(&PATHS, &all);
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}

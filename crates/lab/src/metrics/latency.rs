@@ -144,8 +144,15 @@ impl StallFinder {
 
     /// The stalls between `start` and `end`, when the run ended.
     pub fn finish(mut self, start: Time, end: Time) -> Stalls {
-        self.gap(self.last.unwrap_or(start), end);
-        let seen = self.found.spans.iter().map(|&(from, to)| (from.max(start), to.min(end)));
+        match self.first.filter(|first| *first < end).and(self.last) {
+            Some(last) => self.gap(last, end),
+            None => {
+                self.found.spans.clear();
+                self.gap(start, end);
+            }
+        }
+        let ended = self.found.spans.iter().filter_map(|&(from, to)| stall(from, to.min(end), self.limit));
+        let seen = ended.map(|(from, to)| (from.max(start), to));
         Stalls { spans: seen.filter(|(from, to)| to > from).collect() }
     }
 }

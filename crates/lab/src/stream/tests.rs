@@ -111,10 +111,10 @@ fn memory_stays_within_bounds_however_long_a_run_is() {
     let tables = [folder.0.join("run")];
     let options = RunOptions { tables: Some(&tables), ..bounded(limits) };
     run_watched(&scenario, &options, &mut |recording| held.push(recording.held())).unwrap();
-    // Charts have their columns as the run goes on: a few hundred bytes for each.
+    // Between a fifth and two fifths of the run, and in all of it: charts get their columns and distributions their buckets as the run
+    // goes on, of which there is a most. Rows that stayed would be two and a half times as many at the end.
     let (early, most) = (held[40..80].iter().max().unwrap(), held.iter().max().unwrap());
-    let columns = (scenario.duration.as_secs_f64() / bin_of(scenario.duration).as_secs_f64() * 25.0) as usize;
-    assert!(*most < 4 << 20 && *most < early + 1_000 * columns, "{most} after {early} bytes");
+    assert!(*most < 2 * early, "{most} after {early} bytes");
     let rows = run(&scenario, &RunOptions::default()).unwrap().record.held();
     assert!(rows > 4 * limits.rows, "{rows} bytes of rows had to leave");
 }
