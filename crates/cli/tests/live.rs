@@ -1,6 +1,5 @@
 //! Send, relay and receive as three processes, over UDP on loopback. How fast is for `framewire bench`; here it must work.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
-#![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;

@@ -43,6 +43,7 @@ const END: u8 = 0x00;
 /// The picture as a JPEG file. `quality` is from 1 to 100, as libjpeg counts it.
 ///
 /// ```
+/// # use framewire_media as media;
 /// let grey = media::RawFrame::filled(32, 16, 126, 128, 128);
 /// let file = media::jpeg(&grey, 80);
 /// assert!(file.starts_with(&[0xff, 0xd8]) && file.ends_with(&[0xff, 0xd9]));

@@ -69,7 +69,7 @@ pub const ALL: &[Trajectory] = &[
         name: "saw",
         seconds: 12.0,
         // Ten times a second between a third and 1.67 of the base: a controller that wavers.
-        shape: |t| rate(if (t * 10.0) as u64 % 2 == 0 { 1.67 } else { 0.33 }),
+        shape: |t| rate(if ((t * 10.0) as u64).is_multiple_of(2) { 1.67 } else { 0.33 }),
     },
     Trajectory {
         name: "sqp",

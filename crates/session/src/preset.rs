@@ -3,6 +3,7 @@
 //! Written where a controller is named, a preset brings the two policies along, unless they are given:
 //!
 //! ```
+//! # use framewire_session as session;
 //! use session::preset::Choice;
 //!
 //! let all = Choice::of(Some("default"), None, None);

@@ -9,6 +9,7 @@ const MOST_NEAR: usize = 3;
 /// few, else how many there are and the first of them.
 ///
 /// ```
+/// # use framewire_units as units;
 /// assert_eq!(units::instead("cubik", &["cubic", "copa"]), "did you mean `cubic`?");
 /// assert_eq!(units::instead("x", &["live", "direct"]), "there are live, direct");
 /// ```

@@ -21,6 +21,7 @@ const STEP: Span = Span::from_millis(1);
 /// policy.
 ///
 /// ```
+/// # use framewire_session as session;
 /// let advice = |cc: &str, rate: &str| session::rate::advice(&cc.parse().unwrap(), &rate.parse().unwrap());
 /// assert_eq!(advice("sqp", "live"), None);
 /// assert!(advice("sqp", "vidaptive-paper").unwrap().contains("finds less of the link than there is"));
