@@ -43,10 +43,11 @@ fn lost_share(path: &Path, from: f64, to: f64) -> f64 {
     lost / (lost + path.delays(0, from, to).len() as f64)
 }
 
+/// Not with 70 % of 20 Mbit/s taken at 30 frames/s and a queue of 50 ms: docs/sqp.md, "Not reached".
 #[test]
 fn a_sender_that_does_not_yield_does_not_keep_the_queue_full() {
     for (mbps, share, queue_ms, delay, fps) in
-        [(20, 0.7, 50, 5, 30), (2, 0.7, 50, 25, 60), (5, 0.5, 200, 10, 60), (10, 0.6, 300, 50, 30)]
+        [(2, 0.7, 50, 25, 60), (5, 0.5, 200, 10, 60), (10, 0.6, 300, 50, 30)]
     {
         let cross = Rate::from_f64(mbps as f64 * 1e6 * share);
         let queue = format!("droptail:{queue_ms}ms");
@@ -58,8 +59,7 @@ fn a_sender_that_does_not_yield_does_not_keep_the_queue_full() {
         println!(
             "{mbps} Mbit/s, {share} taken, {queue_ms} ms: {used:.2} of the rest, {lost:.3} lost, {wait:.0} ms"
         );
-        // Of a queue of 50 ms with 70 % of the link taken 6.5 % are lost, the most of these; docs/sqp.md lists it as not reached.
-        assert!(used >= 0.5 && lost <= 0.08, "{used} {lost}");
+        assert!(used >= 0.5 && lost <= 0.05, "{used} {lost}");
         assert!(wait < 0.9 * queue_ms as f64, "{wait} of {queue_ms} ms");
     }
 }
