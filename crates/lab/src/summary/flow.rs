@@ -91,7 +91,7 @@ pub struct PacketCounts {
     pub duplicates: u64,
 }
 
-/// Stalls, as [`stalls`] defines them.
+/// Stalls, as [`stalls`](crate::metrics::stalls) defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StallSummary {
     /// How many.
