@@ -80,7 +80,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Runs it.
+/// Drives the schemes asked for over the cells asked for, prints the table and writes the page (`framewire lab grid`).
 pub fn grid(args: &Grid) -> Result<(), Failure> {
     let mut cells = Cell::all(&args.scenarios).map_err(Failure::input)?;
     let schemes = schemes(args);

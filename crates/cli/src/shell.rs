@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::failure::Failure;
 use crate::simulate::can_make_folder;
 
-/// `framewire completions`.
+/// Prints the completions of one shell (`framewire completions`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,7 +24,7 @@ pub struct Completions {
     pub shell: Shell,
 }
 
-/// `framewire man`.
+/// Writes a manual page of each command into a folder (`framewire man`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

@@ -7,7 +7,7 @@ use units::{RelativeDelay, Span, Time};
 /// A one-way delay, and the size of the packet that took it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Least {
-    /// The delay.
+    /// One-way delay of the packet, with the offset of the clocks in it.
     pub delay: RelativeDelay,
     /// Bytes of the packet.
     pub size: u32,
