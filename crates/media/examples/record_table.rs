@@ -1,30 +1,45 @@
 //! Records a table for the encoder model from a clip.
 //!
-//! `cargo run --release -p framewire-media --example record_table -- OUT.json [CLIP NAME CREDIT]` (the synthetic game
-//! without a clip)
+//! `cargo run --release -p framewire-media --example record_table -- OUT.json [CLIP NAME CREDIT [ROWS]]` (the synthetic game
+//! without a clip). With fewer rows than the clip's the bitrates are lower in proportion to the picture elements.
 
 use std::error::Error;
 use std::path::Path;
 
-use framewire_media::{ClipOptions, Source, SyntheticConfig, SyntheticGame, open_clip, record_table};
+use framewire_media::{
+    ClipOptions, CodecError, Recorded, Source, SyntheticConfig, SyntheticGame, open_clip, record_table,
+};
 use units::Rate;
 
 /// Bitrates recorded, in kbit/s.
 const RATES: [u64; 8] = [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
 
+/// Rows of the clips that these bitrates are for.
+const ROWS: u64 = 720;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (out, mut source, clip, credit): (_, Box<dyn Source>, _, _) = match arguments.as_slice() {
-        [out] => {
-            let config = SyntheticConfig { frames: Some(600), ..SyntheticConfig::new(1280, 720) };
-            (out, Box::new(SyntheticGame::new(config)), "synthetic_game", "Framewire's own, seed 1")
+    let (out, file, clip, credit, rows) = match arguments.as_slice() {
+        [out] => (out, None, "synthetic_game", "Framewire's own, seed 1", None),
+        [out, file, name, credit] => (out, Some(file), name.as_str(), credit.as_str(), None),
+        [out, file, name, credit, rows] => {
+            (out, Some(file), name.as_str(), credit.as_str(), Some(rows.parse::<u16>()?))
         }
-        [out, file, name, credit] => {
-            (out, open_clip(Path::new(file), ClipOptions::default())?, name.as_str(), credit.as_str())
-        }
-        _ => return Err("usage: record_table OUT.json [CLIP NAME CREDIT]".into()),
+        _ => return Err("usage: record_table OUT.json [CLIP NAME CREDIT [ROWS]]".into()),
     };
-    let table = record_table(source.as_mut(), &RATES.map(Rate::from_kbps), clip, credit)?;
+    let elements = rows.map_or(ROWS, u64::from).pow(2);
+    let rates = RATES.map(|kbps| Rate::from_bps(kbps * 1_000 * elements / ROWS.pow(2)));
+    let mut open = || -> Result<Box<dyn Source>, CodecError> {
+        match file {
+            Some(file) => open_clip(Path::new(file), ClipOptions::default())
+                .map_err(|error| CodecError::Codec { codec: "clip", what: error.to_string() }),
+            None => {
+                let config = SyntheticConfig { frames: Some(600), ..SyntheticConfig::new(1280, 720) };
+                Ok(Box::new(SyntheticGame::new(config)))
+            }
+        }
+    };
+    let table = record_table(&Recorded { clip, credit, rates: &rates, rows }, &mut open)?;
     std::fs::write(out, table.to_json())?;
     println!("{out}: {} frames, cuts at {:?}, {:?}", table.frames(), table.cuts, table.fit);
     for curve in &table.curves {

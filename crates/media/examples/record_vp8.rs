@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use framewire_media::{ClipOptions, RawFrame, Scaler, Table, Y4mWriter, open_clip, quality, size_of_height};
+use framewire_media::{
+    ClipOptions, Memory, RawFrame, Scaler, Table, Y4mWriter, open_clip, quality, size_of_height,
+};
 use units::Span;
 
 /// Bitrates recorded of a 720p clip, in kbit/s, and of other sizes in proportion to their picture elements. Below, libvpx leaves out
@@ -386,7 +388,7 @@ fn main() -> Result<()> {
         "lag_up_s": 0.0, "lag_down_s": 0.0,
         "overshoot": round(ratios.iter().copied().fold(0.0, f64::max) - 1.0),
         "undershoot": round(1.0 - ratios.iter().copied().fold(1.0, f64::min)),
-        "size_noise": round(median(noises)), "key_frame_ratio": round(key),
+        "size_noise": round(median(noises)), "key_frame_ratio": round(key), "memory": Memory::LIBVPX,
     });
     let table = serde_json::json!({
         "clip": name, "credit": credit, "encoder": "libvpx VP8 in real time, as libwebrtc set it in 2016",

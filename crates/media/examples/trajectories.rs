@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `cargo run --release -p framewire-media --features vpx --example trajectories -- CODEC CLIP [ROWS [FPS]]`, where CODEC is `h264`,
-//! `vp8`, `recorded:TABLE` or `perfect:TABLE`, and CLIP a file or `synthetic`. `least` instead of a trajectory's name as fifth argument
-//! prints the least rates that the codec holds.
+//! `vp8`, `recorded:TABLE`, `forgetful:TABLE` (without [`Memory`]) or `perfect:TABLE`, and CLIP a file or `synthetic`. `least` as fifth
+//! argument prints the least rates that the codec holds instead.
 
 use std::error::Error;
 use std::path::Path;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use framewire_media::trajectory::{self, Coding, Trajectory};
 use framewire_media::{
-    Ask, ClipOptions, Codec, CodecConfig, Encoder, EncoderModel, ModelConfig, RawFrame, Scaler, Source,
-    SyntheticConfig, SyntheticGame, Table, open_clip, size_of_height,
+    Ask, ClipOptions, Codec, CodecConfig, Encoder, EncoderModel, Memory, ModelConfig, RawFrame, Scaler,
+    Source, SyntheticConfig, SyntheticGame, Table, open_clip, size_of_height,
 };
 use units::{Rate, Span, Time};
 
@@ -56,7 +56,9 @@ fn clip(name: &str, rows: Option<u16>, fps: Option<f64>) -> Result<Clip> {
 
 fn encoder(codec: &str, clip: &Clip) -> Result<Box<dyn Encoder>> {
     let (name, table) = codec.split_once(':').unwrap_or((codec, "big_buck_bunny"));
-    let table = || Table::by_name(table).ok_or("no such table");
+    // Of the sizes that were recorded, the clip's.
+    let sizes = || Table::by_name(table).into_iter().chain(Table::smaller(table));
+    let table = || sizes().find(|table| table.height == clip.size.1).ok_or("no such table of this size");
     let config = CodecConfig {
         width: clip.size.0,
         height: clip.size.1,
@@ -70,6 +72,10 @@ fn encoder(codec: &str, clip: &Clip) -> Result<Box<dyn Encoder>> {
         "h264" => Box::new(Codec::H264.encoder(config)?),
         "vp8" => Box::new(Codec::Vp8.encoder(config)?),
         "recorded" => Box::new(EncoderModel::new(ModelConfig::recorded(table()?, 1))?),
+        "forgetful" => {
+            let config = ModelConfig { memory: Memory::NONE, ..ModelConfig::recorded(table()?, 1) };
+            Box::new(EncoderModel::new(config)?)
+        }
         "perfect" => Box::new(EncoderModel::new(ModelConfig::perfect(table()?))?),
         other => return Err(format!("no codec is called `{other}`").into()),
     })

@@ -49,13 +49,13 @@ pub use jpeg::jpeg;
 pub use model::{Cap, EncoderModel, ModelConfig};
 pub use quality::{PSNR_CAP, psnr, quality};
 #[cfg(feature = "codecs")]
-pub use recording::record_table;
+pub use recording::{Recorded, record_table};
 #[cfg(feature = "codecs")]
 pub use resizing::Resizing;
 #[cfg(feature = "codecs")]
 pub use scale::{Scaler, size_of_height};
 pub use synthetic::{SyntheticConfig, SyntheticGame};
-pub use table::{Curve, Fit, Table, TableError};
+pub use table::{Curve, Fit, Memorised, Memory, Table, TableError};
 pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Quality, Source};
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};

@@ -4,9 +4,19 @@
 //!   rate follows target:   ln r += (ln target - ln r) (1 - e^(-interval/lag)),   lag = lag_up or lag_down
 //!   ratio = weight(frame, r)^content * e^(size_noise * N(0,1) - size_noise^2/2)
 //!   ratio is held to [1 - undershoot, 1 + overshoot], except at a scene cut
-//!   size  = bias * r * interval * ratio, at most cap * interval;  a key frame is key_frame_ratio times as large, at most what is asked
-//!   quality = the table's, at rate r * bias * noise
+//!   excess = owed / (r * interval) - what the recorded encoder owed before that frame
+//!   share = 1 - excess / payback, held to [least, most]
+//!   size  = bias * r * share * interval * ratio, at most cap * interval
+//!           a key frame is key_frame_ratio times as large, one at a scene cut no larger than the cut unless that is small; either is
+//!           at most what is asked
+//!   owed  += size / bias - r * interval, at least -credit * r * interval
+//!   quality = the table's, at rate r * bias * share * noise
 //! ```
+//!
+//! The account is the [`Memory`] of a rate control: what a key frame, a scene cut or chance takes beyond its budget is taken from the
+//! frames after it. A recording contains its encoder's account already; only what the model owes beyond that is paid back, so that a
+//! constant rate gives what was recorded. `bias` is an error of the encoder's, which its account does not see, and while a cap binds
+//! nothing is saved.
 //!
 //! `weight` is how far the recorded encoder missed its budget on that frame (see [`Table::weight`]): with `content` 1 a
 //! menu undershoots and a fight overshoots as they did in the recording, with `content` 0 they don't. Nor does it leave out what the
@@ -17,7 +27,7 @@ use std::sync::Arc;
 
 use units::{Rate, Rng, Span, Time};
 
-use crate::{Ask, CodecError, Coded, Encoder, RawFrame, Table};
+use crate::{Ask, CodecError, Coded, Encoder, Memory, RawFrame, Table};
 
 /// A stretch of time in which the content needs no more than a certain rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +59,10 @@ pub struct ModelConfig {
     pub content: f64,
     /// Standard deviation of the logarithm of sizes; 0 is an encoder that hits its budget.
     pub size_noise: f64,
-    /// Size of a key frame relative to a delta frame (above 0).
-    pub key_frame_ratio: f64,
+    /// Size of a key frame relative to a delta frame (above 0); none: as recorded, which is more at lower rates.
+    pub key_frame_ratio: Option<f64>,
+    /// How what was coded beyond the budget is paid back.
+    pub memory: Memory,
     /// Time from submitting a frame until it is ready.
     pub latency: Span,
     /// When the content needs less than the target.
@@ -60,7 +72,8 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// An encoder that gives exactly `bitrate * interval` every time, key frames too. 4 ms latency.
+    /// An encoder that gives exactly `bitrate * interval` every time, key frames too. Where single parameters make it less perfect nothing is
+    /// paid back, so that they do what they say. 4 ms latency.
     pub fn perfect(table: Arc<Table>) -> ModelConfig {
         ModelConfig {
             table,
@@ -71,7 +84,8 @@ impl ModelConfig {
             undershoot: 0.0,
             content: 0.0,
             size_noise: 0.0,
-            key_frame_ratio: 1.0,
+            key_frame_ratio: Some(1.0),
+            memory: Memory::NONE,
             latency: Span::from_millis(4),
             caps: Vec::new(),
             seed: 1,
@@ -88,7 +102,8 @@ impl ModelConfig {
             undershoot: fit.undershoot,
             content: 1.0,
             size_noise: fit.size_noise,
-            key_frame_ratio: fit.key_frame_ratio,
+            key_frame_ratio: None,
+            memory: fit.memory,
             seed,
             ..ModelConfig::perfect(table)
         }
@@ -104,9 +119,13 @@ impl ModelConfig {
             ("undershoot", self.undershoot, 0.0, 1.0),
             ("content", self.content, 0.0, 10.0),
             ("size_noise", self.size_noise, 0.0, 10.0),
-            ("key_frame_ratio", self.key_frame_ratio, 0.001, 1000.0),
+            ("key_frame_ratio", self.key_frame_ratio.unwrap_or(1.0), 0.001, 1000.0),
         ];
-        match fields.into_iter().find(|(_, value, low, high)| !(low..=high).contains(&value)) {
+        match fields
+            .into_iter()
+            .chain(self.memory.fields())
+            .find(|(_, value, low, high)| !(low..=high).contains(&value))
+        {
             Some((name, value, low, high)) => Err(CodecError::Codec {
                 codec: "encoder model",
                 what: format!("{name} is {value}; {low} to {high} are possible"),
@@ -124,6 +143,8 @@ pub struct EncoderModel {
     rate: Option<f64>,
     /// Logarithm of the configured bias.
     bias: f64,
+    /// Bits coded beyond the budgets so far, before the bias; below zero where some were saved.
+    owed: f64,
     ready: VecDeque<(Time, Coded)>,
 }
 
@@ -136,7 +157,7 @@ impl EncoderModel {
         config.check()?;
         let rng = Rng::stream(config.seed, "media/model");
         let bias = config.bias.ln();
-        Ok(EncoderModel { config, rng, rate: None, bias, ready: VecDeque::with_capacity(8) })
+        Ok(EncoderModel { config, rng, rate: None, bias, owed: 0.0, ready: VecDeque::with_capacity(8) })
     }
 
     /// Moves the rate towards the target and returns it in bit/s, after its logarithm.
@@ -188,27 +209,74 @@ impl EncoderModel {
         active.map(|cap| cap.rate.as_f64()).fold(f64::INFINITY, f64::min)
     }
 
+    /// Share of its budget of `bits` that a frame gets, for what the account holds.
+    fn share(&self, ask: &Ask, level: f64, bits: f64) -> f64 {
+        let memory = self.config.memory;
+        let (payback, _) = memory.frames(ask.interval.as_secs_f64());
+        if payback == 0.0 {
+            return 1.0;
+        }
+        let recorded =
+            if self.config.content > 0.0 { self.config.table.owed_at(ask.frame, level) } else { 0.0 };
+        let excess = self.owed / bits - recorded;
+        // What rounding leaves in the account of an encoder that owes nothing.
+        if excess.abs() < 1e-6 { 1.0 } else { (1.0 - excess / payback).clamp(memory.least, memory.most) }
+    }
+
+    /// A frame with a budget of `bits` took `coded`; what it did not use is saved, unless that is `wasted`.
+    fn settle(&mut self, ask: &Ask, bits: f64, coded: f64, wasted: bool) {
+        if self.config.memory.payback == 0.0 {
+            return;
+        }
+        let (_, credit) = self.config.memory.frames(ask.interval.as_secs_f64());
+        let least = if wasted { self.owed.min(0.0) } else { f64::NEG_INFINITY };
+        self.owed = (self.owed + coded - bits).max(least).max(-credit * bits);
+    }
+
+    /// How many times as large as its content has it a frame is, because it must be a key frame. What begins a scene is predicted from
+    /// nothing already.
+    fn key(&self, ask: &Ask, content: f64, level: f64) -> f64 {
+        let ratio = self.config.key_frame_ratio.unwrap_or_else(|| self.config.table.key_ratio_at(level));
+        match ask.key {
+            true if self.is_cut(ask) => (ratio / content.max(1e-9)).max(1.0),
+            true => ratio,
+            false => 1.0,
+        }
+    }
+
+    /// Whether the content begins a scene with this frame.
+    fn is_cut(&self, ask: &Ask) -> bool {
+        self.config.content > 0.0 && self.config.table.is_cut(ask.frame)
+    }
+
     fn code(&mut self, now: Time, ask: &Ask) -> Coded {
         let (level, rate) = self.follow(ask);
         let noise = self.noise();
         let content = self.content(ask, level);
+        let bits = (rate * ask.interval.as_nanos() as f64 / 1e9).max(1.0);
         if content == 0.0 && !ask.key {
+            self.settle(ask, bits, 0.0, false);
             return Coded::of_size(ask, 0);
         }
-        let sent = (rate * self.config.bias * self.ratio(ask, content, noise)).min(self.cap(now));
-        let key = if ask.key { self.config.key_frame_ratio } else { 1.0 };
-        let bytes = sent * key * ask.interval.as_nanos() as f64 / 8e9;
-        let largest = ask.largest.map_or(f64::INFINITY, |largest| largest.get() as f64);
+        let share = self.share(ask, level, bits);
+        let cap = self.cap(now);
+        let wanted = rate * self.config.bias * self.ratio(ask, content, noise) * share;
+        let key = self.key(ask, content, level);
+        let bytes = wanted.min(cap) * key * ask.interval.as_nanos() as f64 / 8e9;
+        let bounded = ask.largest.filter(|_| ask.key || self.is_cut(ask));
+        let bytes = bytes.min(bounded.map_or(f64::INFINITY, |largest| largest.get() as f64));
+        self.settle(ask, bits, bytes * 8.0 / self.config.bias, wanted > cap);
+        let seen = level + self.bias + noise + if share == 1.0 { 0.0 } else { share.ln() };
         Coded {
             frame: ask.frame,
             // Rounded down as `Rate::bytes_in` does; the small number is far above the error of the products.
-            size: (bytes.min(largest) + 1e-6).clamp(1.0, f64::from(u32::MAX)) as u32,
+            size: (bytes + 1e-6).clamp(1.0, f64::from(u32::MAX)) as u32,
             payload: None,
             key: ask.key,
             target: ask.bitrate,
             pieces: Vec::new(),
-            quality: Some(self.config.table.quality_at(ask.frame, level + self.bias + noise)),
-            quantiser: self.config.table.quantiser_at(level + self.bias + noise),
+            quality: Some(self.config.table.quality_at(ask.frame, seen)),
+            quantiser: self.config.table.quantiser_at(seen),
         }
     }
 }
@@ -276,7 +344,7 @@ mod tests {
         // Frame 50 is asked for as a key frame, and as large as one.
         assert_eq!(missing(recorded(1.0)), [60]);
         let key = run(recorded(1.0), (0..51).map(|i| ask(i, 2.0))).pop().unwrap();
-        let usual = 2e6 / 8.0 / 60.0 * recorded(1.0).key_frame_ratio;
+        let usual = 2e6 / 8.0 / 60.0 * table.fit.key_frame_ratio;
         assert!((0.5..2.0).contains(&(f64::from(key.size) / usual)), "{} of {usual}", key.size);
         assert!(missing(recorded(0.0)).is_empty());
     }
@@ -355,7 +423,7 @@ mod tests {
 
     #[test]
     fn key_frames_are_larger_and_latency_counts() {
-        let config = ModelConfig { key_frame_ratio: 3.0, latency: Span::from_millis(7), ..perfect() };
+        let config = ModelConfig { key_frame_ratio: Some(3.0), latency: Span::from_millis(7), ..perfect() };
         let mut model = EncoderModel::new(config).unwrap();
         for i in 0..2 {
             model.submit(Time::from_millis(10), None, &ask(i, 4.0)).unwrap();
@@ -365,6 +433,55 @@ mod tests {
         let (key, delta) =
             (model.poll(Time::from_millis(17)).unwrap(), model.poll(Time::from_millis(17)).unwrap());
         assert!(key.key && !delta.key && key.size.abs_diff(delta.size * 3) <= 3);
+    }
+
+    #[test]
+    fn a_key_frame_is_paid_back() {
+        let sizes = |memory| -> Vec<f64> {
+            let config = ModelConfig { key_frame_ratio: Some(6.0), memory, ..perfect() };
+            let coded = run(config, (0..120).map(|i| Ask { key: i == 30, ..ask(i, 4.0) }));
+            coded.iter().map(|coded| f64::from(coded.size) / (4e6 / 8.0 * INTERVAL.as_secs_f64())).collect()
+        };
+        let over = |sizes: &[f64]| sizes.iter().sum::<f64>() - sizes.len() as f64;
+        assert!((over(&sizes(Memory::NONE)) - 5.0).abs() < 0.01, "five frames' worth remain");
+        for memory in [Memory::OPENH264, Memory::LIBVPX] {
+            let sizes = sizes(memory);
+            assert!(sizes[..30].iter().all(|size| (size - 1.0).abs() < 1e-3) && sizes[30] > 5.9);
+            assert!(sizes[31..].iter().all(|size| *size >= memory.least - 1e-3));
+            let left = over(&sizes) / 5.0;
+            // What is owed shrinks by a share of 1 / payback a frame.
+            let (payback, _) = memory.frames(INTERVAL.as_secs_f64());
+            assert!(left < (-89.0 / payback).exp() + 0.02, "{left} of it is left");
+        }
+    }
+
+    #[test]
+    fn a_constant_rate_gives_what_was_recorded() {
+        let table = Table::big_buck_bunny();
+        let config = ModelConfig { size_noise: 0.0, ..ModelConfig::recorded(table.clone(), 1) };
+        let interval = table.interval();
+        for curve in table.curves.iter().skip(1) {
+            let asks = (0..132).map(|i| Ask {
+                bitrate: Rate::from_bps(curve.bps),
+                interval,
+                key: false,
+                ..ask(i, 0.0)
+            });
+            let coded: u64 = run(config.clone(), asks).iter().map(|coded| u64::from(coded.size)).sum();
+            let recorded: u64 = curve.bytes.iter().map(|&bytes| u64::from(bytes)).sum();
+            let ratio = coded as f64 / recorded as f64;
+            assert!((ratio - 1.0).abs() < 0.02, "{ratio} at {} bit/s", curve.bps);
+        }
+    }
+
+    #[test]
+    fn after_a_fall_no_more_is_coded_than_asked_for() {
+        let config = ModelConfig::recorded(Table::big_buck_bunny(), 1);
+        let mbps = |i: u32| if i < 300 { 2.0 } else { 0.441 };
+        let coded = run(config, (0..1_500).map(|i| Ask { key: i % 300 == 0, ..ask(i, mbps(i)) }));
+        let late: f64 = coded[360..].iter().map(|coded| f64::from(coded.size) * 8.0).sum();
+        let share = late / (1_140.0 * 0.441e6 * INTERVAL.as_secs_f64());
+        assert!((0.9..1.05).contains(&share), "{share} of what was asked for");
     }
 
     #[test]

@@ -24,7 +24,16 @@ impl Shipped {
 }
 
 static SHIPPED: [Shipped; 6] = [
-    Shipped::new("big_buck_bunny", &[include_str!("../tables/big_buck_bunny.json")]),
+    Shipped::new(
+        "big_buck_bunny",
+        &[
+            include_str!("../tables/big_buck_bunny.json"),
+            include_str!("../tables/big_buck_bunny_540.json"),
+            include_str!("../tables/big_buck_bunny_360.json"),
+            include_str!("../tables/big_buck_bunny_270.json"),
+            include_str!("../tables/big_buck_bunny_180.json"),
+        ],
+    ),
     Shipped::new("synthetic_game", &[include_str!("../tables/synthetic_game.json")]),
     Shipped::new("signer", &[include_str!("../tables/signer.json")]),
     Shipped::new("still", &[include_str!("../tables/still.json")]),

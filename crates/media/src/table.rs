@@ -27,6 +27,74 @@ pub struct Curve {
     pub psnr_avg: Vec<u16>,
     /// SSIM in ten-thousandths.
     pub ssim: Vec<i16>,
+    /// Median size of a key frame over its budget at this bitrate; where it was not recorded, [`Fit::key_frame_ratio`] counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<f64>,
+}
+
+/// What a rate control counts its memory in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Memorised {
+    /// In frames, however long they last.
+    Frames,
+    /// In seconds of the target: a buffer.
+    Seconds,
+}
+
+/// How a rate control pays back what it coded beyond its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// What `payback` and `credit` are counted in.
+    pub unit: Memorised,
+    /// What is owed is paid back over so long, if the bounds allow it; 0 for an encoder without memory.
+    pub payback: f64,
+    /// Most that is saved for later frames.
+    pub credit: f64,
+    /// Share of its budget that a frame gets at least, ...
+    pub least: f64,
+    /// ... and at most.
+    pub most: f64,
+}
+
+impl Memory {
+    /// No memory: each frame gets its budget, whatever was coded before.
+    pub const NONE: Memory =
+        Memory { unit: Memorised::Frames, payback: 0.0, credit: 0.0, least: 1.0, most: 1.0 };
+    /// OpenH264's, in its bitrate mode: it plans eight frames at a time (`VGOP_SIZE`), gives each 55 to 150 % of an even share
+    /// (`iMinBitsTl`, `iMaxBitsTl`), and forgets with each plan what it saved. `credit` is fitted: of 0, 1, 2, 4 and 8 frames two come nearest to
+    /// the codec's queue over the courses of [`crate::trajectory`], with a film and with a game.
+    pub const OPENH264: Memory =
+        Memory { unit: Memorised::Frames, payback: 8.0, credit: 2.0, least: 0.55, most: 1.5 };
+    /// libvpx's at constant bitrate, as libwebrtc sets it up: half of what is missing to the optimal buffer of 0.6 s is taken off in that
+    /// time, at most half of a frame; 0.4 s may be saved, and adds 7.5 % at most (`calc_pframe_target_size`: `percent_low` and
+    /// `percent_high` over 200, with 100 and 15 % of under- and overshoot).
+    pub const LIBVPX: Memory =
+        Memory { unit: Memorised::Seconds, payback: 1.2, credit: 0.4, least: 0.5, most: 1.075 };
+
+    /// `payback` and `credit` in frames of so many seconds.
+    pub(crate) fn frames(&self, interval: f64) -> (f64, f64) {
+        let unit = match self.unit {
+            Memorised::Frames => 1.0,
+            Memorised::Seconds => 1.0 / interval.max(1e-9),
+        };
+        (self.payback * unit, self.credit * unit)
+    }
+
+    /// Each number with its name and its range.
+    pub(crate) fn fields(&self) -> [(&'static str, f64, f64, f64); 4] {
+        [
+            ("payback", self.payback, 0.0, 10_000.0),
+            ("credit", self.credit, 0.0, 10_000.0),
+            ("least", self.least, 0.01, 1.0),
+            ("most", self.most, 1.0, 100.0),
+        ]
+    }
+
+    fn sound(&self) -> bool {
+        self.fields().iter().all(|(_, value, low, high)| (*low..=*high).contains(value))
+    }
 }
 
 /// How the recorded encoder followed a target that changed with every frame: see [`crate::ModelConfig`] for the fields.
@@ -43,8 +111,10 @@ pub struct Fit {
     pub undershoot: f64,
     /// Standard deviation of the logarithm of what is left unexplained of the sizes.
     pub size_noise: f64,
-    /// Median size of a key frame over its budget.
+    /// Median size of a key frame over its budget, at the bitrates in the middle.
     pub key_frame_ratio: f64,
+    /// How it pays back what it coded beyond its budget.
+    pub memory: Memory,
 }
 
 /// A recorded clip.
@@ -76,6 +146,9 @@ pub struct Table {
     /// Logarithms of the curves' bitrates.
     #[serde(skip)]
     pub(crate) levels: Vec<f64>,
+    /// What the encoder owed before each frame of each curve, in budgets of a frame.
+    #[serde(skip)]
+    pub(crate) owed: Vec<Vec<f32>>,
 }
 
 /// A table that makes no sense.
@@ -97,6 +170,7 @@ impl Fit {
         times.iter().all(|v| (0.0..100.0).contains(v))
             && (0.0..=1.0).contains(&self.undershoot)
             && (0.1..1000.0).contains(&self.key_frame_ratio)
+            && self.memory.sound()
     }
 }
 
@@ -116,6 +190,19 @@ impl Table {
     /// Works out what lookups need; after every change of the curves.
     pub(crate) fn prepare(&mut self) {
         self.levels = self.curves.iter().map(|curve| (curve.bps as f64).ln()).collect();
+        let seconds = self.interval_ns as f64 / 1e9;
+        let (_, credit) = self.fit.memory.frames(seconds);
+        let course = |curve: &Curve| {
+            let budget = curve.bps as f64 * seconds / 8.0;
+            let mut owed = 0.0;
+            let step = |&bytes: &u32| {
+                let before = owed as f32;
+                owed = (owed + f64::from(bytes) / budget - 1.0).max(-credit);
+                before
+            };
+            curve.bytes.iter().map(step).collect()
+        };
+        self.owed = self.curves.iter().map(course).collect();
     }
 
     fn check(&self) -> Result<(), String> {
@@ -140,6 +227,9 @@ impl Table {
             let others = [curve.psnr_y.len(), curve.psnr_avg.len(), curve.ssim.len()];
             if curve.bytes.len() != frames || others != [frames; 3] {
                 return Err(format!("columns of different lengths at {} bit/s", curve.bps));
+            }
+            if curve.key.is_some_and(|key| !(0.1..1000.0).contains(&key)) {
+                return Err(format!("key is out of range at {} bit/s", curve.bps));
             }
             if curve.bytes.iter().all(|&bytes| bytes == 0) {
                 return Err(format!("no frame has any bytes at {} bit/s", curve.bps));
@@ -171,6 +261,12 @@ impl Table {
 
     /// The two curves around the logarithm of a bitrate and the share of the second.
     fn around(&self, level: f64) -> (&Curve, &Curve, f64) {
+        let (low, high, share) = self.places(level);
+        (&self.curves[low], &self.curves[high], share)
+    }
+
+    /// The places of those two curves, and the share.
+    fn places(&self, level: f64) -> (usize, usize, f64) {
         let above = self.levels.iter().take_while(|&&l| l < level).count();
         let (low, high) = (above.saturating_sub(1), above.min(self.levels.len() - 1));
         let share = if low == high {
@@ -178,7 +274,14 @@ impl Table {
         } else {
             (level - self.levels[low]) / (self.levels[high] - self.levels[low])
         };
-        (&self.curves[low], &self.curves[high], share)
+        (low, high, share)
+    }
+
+    /// What the recorded encoder owed before a frame, in budgets of a frame, by the logarithm of the bitrate.
+    pub(crate) fn owed_at(&self, frame: u32, level: f64) -> f64 {
+        let index = frame as usize % self.frames();
+        let (low, high, share) = self.places(level);
+        f64::from(self.owed[low][index]) * (1.0 - share) + f64::from(self.owed[high][index]) * share
     }
 
     /// Size of a frame relative to its budget at a constant bitrate in bit/s: its complexity weight, as the encoder
@@ -194,6 +297,13 @@ impl Table {
         let ratio = |curve: &Curve| f64::from(curve.bytes[index]) / curve.bps as f64;
         let share = if low.bytes[index].min(high.bytes[index]) == 0 { share.round() } else { share };
         (ratio(low) * (1.0 - share) + ratio(high) * share) * (8e9 / self.interval_ns as f64)
+    }
+
+    /// Size of a key frame over its budget at the logarithm of a bitrate.
+    pub(crate) fn key_ratio_at(&self, level: f64) -> f64 {
+        let (low, high, share) = self.around(level);
+        let of = |curve: &Curve| curve.key.unwrap_or(self.fit.key_frame_ratio);
+        of(low) * (1.0 - share) + of(high) * share
     }
 
     /// Quality of a frame at a constant bitrate in bit/s.
@@ -237,6 +347,7 @@ mod tests {
             psnr_y: vec![psnr, psnr + 100],
             psnr_avg: vec![psnr, psnr + 100],
             ssim: vec![9_000, 9_500],
+            key: None,
         };
         let mut table = Table {
             clip: "tiny".to_owned(),
@@ -253,10 +364,12 @@ mod tests {
                 undershoot: 0.5,
                 size_noise: 0.1,
                 key_frame_ratio: 3.0,
+                memory: Memory::OPENH264,
             },
             quantisers: vec![(500_000, 80), (2_000_000, 40)],
             curves: vec![curve(1_000_000, 3_000), curve(4_000_000, 4_000)],
             levels: Vec::new(),
+            owed: Vec::new(),
         };
         table.prepare();
         table
@@ -279,6 +392,14 @@ mod tests {
         let at = |mbps: f64| table.quantiser_at((mbps * 1e6).ln());
         assert_eq!([0.1, 0.5, 1.0, 2.0, 9.0].map(at), [80, 80, 60, 40, 40].map(Some));
         assert_eq!(Table { quantisers: Vec::new(), ..table }.quantiser_at(1.0), None);
+    }
+
+    #[test]
+    fn key_frames_are_by_the_bitrate_where_that_was_recorded() {
+        let mut table = tiny();
+        table.curves[0].key = Some(8.0);
+        let at = |mbps: f64| table.key_ratio_at((mbps * 1e6).ln());
+        assert!([0.5, 2.0, 4.0].map(at).into_iter().zip([8.0, 5.5, 3.0]).all(|(a, b)| (a - b).abs() < 1e-9));
     }
 
     #[test]

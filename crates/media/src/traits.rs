@@ -17,7 +17,8 @@ pub struct Ask {
     pub interval: Span,
     /// Must decode without any earlier frame.
     pub key: bool,
-    /// Largest the frame should be, if there is a limit; a codec that has no such control does what it can.
+    /// Largest the frame should be if it is predicted from nothing (a key frame, asked for or at a scene cut); none for no limit. A codec that
+    /// has no such control does what it can.
     pub largest: Option<Bytes>,
     /// Rows to code the picture with, no more than it has; `None` leaves it as it is. [`Resizing`](crate::Resizing) gives this to any
     /// encoder; whoever asks for another height than before asks for a key frame, too.

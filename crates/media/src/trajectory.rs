@@ -145,12 +145,25 @@ impl Coding {
         queue
     }
 
-    /// Bits that came out over bits asked for in each window of so many seconds, sorted.
-    pub fn windows(&self, seconds: f64) -> Vec<f64> {
+    /// How far the 95th percentiles of two courses' queues are apart, as the logarithm of their ratio; 30 ms, a frame, count as none.
+    pub fn apart(&self, other: &Coding) -> f64 {
+        let at = |coding: &Coding| {
+            let queue = coding.queue();
+            queue[((queue.len() - 1) as f64 * 0.95) as usize] + 0.03
+        };
+        (at(self) / at(other)).ln().abs()
+    }
+
+    /// Bits that came out over bits asked for in each window of so many seconds, in order.
+    pub fn window_course(&self, seconds: f64) -> Vec<f64> {
         let length = ((seconds / self.interval).round() as usize).clamp(1, self.asked.len());
         let windows = self.asked.windows(length).zip(self.coded.windows(length));
-        let mut shares: Vec<f64> =
-            windows.map(|(asked, coded)| coded.iter().sum::<f64>() / asked.iter().sum::<f64>()).collect();
+        windows.map(|(asked, coded)| coded.iter().sum::<f64>() / asked.iter().sum::<f64>()).collect()
+    }
+
+    /// [`Coding::window_course`], sorted.
+    pub fn windows(&self, seconds: f64) -> Vec<f64> {
+        let mut shares = self.window_course(seconds);
         shares.sort_by(f64::total_cmp);
         shares
     }

@@ -262,7 +262,7 @@ impl VideoStream {
         let before = self.last_coded.or(self.in_encoder.front().map(|info| info.frame));
         let back = before.map_or(u32::MAX, |before| frame - before);
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
-        let largest = self.largest_key(now, plan).filter(|_| key);
+        let largest = self.largest_key(now, plan);
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
         let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height };
         if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
@@ -283,7 +283,7 @@ impl VideoStream {
         self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference: 0, height });
     }
 
-    /// The most bytes that a key frame may have at present, if there is a limit.
+    /// The most bytes that a key frame may have at present, if there is a limit; an encoder may begin a scene with one of its own accord.
     fn largest_key(&self, now: Time, plan: Plan) -> Option<Bytes> {
         let again = self.key_out.filter(|&(at, _)| self.cut.is_some() && now - at < KEY_AGAIN);
         let smaller = again.map(|(_, size)| Bytes::new(u64::from((size / 2).max(LEAST_KEY))));

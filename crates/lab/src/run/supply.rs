@@ -94,7 +94,7 @@ fn behaviour(wanted: &scenario::Encoder, table: Arc<Table>, seed: u64) -> ModelC
         undershoot: wanted.undershoot.unwrap_or(base.undershoot),
         content: wanted.content.unwrap_or(base.content),
         size_noise: wanted.noise.unwrap_or(base.size_noise),
-        key_frame_ratio: wanted.key_ratio.unwrap_or(base.key_frame_ratio),
+        key_frame_ratio: wanted.key_ratio.or(base.key_frame_ratio),
         latency: wanted.latency.unwrap_or(base.latency),
         caps: wanted.cap.iter().map(cap).collect(),
         ..base

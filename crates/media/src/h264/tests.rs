@@ -80,6 +80,15 @@ fn the_rate_follows_every_frame_without_key_frames() {
 }
 
 #[test]
+fn a_low_target_gets_the_coarsest_quantiser_there_is() {
+    // Two hundred bytes a frame, which no quantiser gives this clip: what comes out is all that the coarsest one can do.
+    let coded = stream(H264Config::new(640, 360, INTERVAL), 120, |i| ask(i, 0.048));
+    let mean = coded[60..].iter().map(|c| f64::from(c.size)).sum::<f64>() / 60.0;
+    println!("{mean:.0} bytes a frame");
+    assert!(mean < 1_000.0, "{mean} bytes a frame");
+}
+
+#[test]
 fn key_frames_come_when_asked_and_stand_alone() {
     let coded =
         stream(H264Config::new(320, 180, INTERVAL), 40, |i| Ask { key: i == 0 || i == 25, ..ask(i, 1.0) });

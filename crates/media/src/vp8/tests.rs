@@ -2,7 +2,11 @@ use proptest::prelude::*;
 use units::{Bytes as Size, Rng};
 
 use super::*;
-use crate::{Source, SyntheticConfig, SyntheticGame, quality};
+use crate::trajectory::{self, Coding, Trajectory};
+use crate::{
+    ClipOptions, EncoderModel, Memory, ModelConfig, Scaler, Source, SyntheticConfig, SyntheticGame, Table,
+    open_clip, quality, size_of_height, testing,
+};
 
 const INTERVAL: Span = Span::from_nanos(33_333_333);
 
@@ -310,4 +314,53 @@ fn malformed_streams_are_errors_not_crashes() {
     }
     println!("4000 malformed frames: {errors} errors, {shown} pictures");
     assert!(errors > 500 && shown > 50);
+}
+
+/// What `encoder` makes of a course of targets around 500 kbit/s, over the clip again and again.
+fn coding(encoder: &mut dyn Encoder, pictures: &[Arc<RawFrame>], course: &Trajectory) -> Coding {
+    let mut coding = Coding::new(INTERVAL);
+    for (frame, wish) in (0u32..).zip(course.wishes(INTERVAL)) {
+        let bitrate = Rate::from_f64(500e3 * wish.share);
+        let ask = Ask { bitrate, key: wish.key, ..ask(frame, 0.0) };
+        encoder.submit(Time::ZERO, Some(&pictures[frame as usize % pictures.len()]), &ask).unwrap();
+        coding.push(bitrate, &encoder.poll(Time::MAX).unwrap());
+    }
+    coding
+}
+
+#[test]
+fn the_model_pays_key_frames_back_as_libvpx_does() {
+    let file = "video/talking-head/liveportrait_s18_720p30.mp4";
+    let Some(path) = testing::data_folder().map(|data| data.join(file)).filter(|path| path.exists()) else {
+        return println!("skipped: {file} is not there");
+    };
+    let mut clip = open_clip(&path, ClipOptions::default()).unwrap();
+    let (size, mut scaler) = (size_of_height(clip.size(), 360), Scaler::default());
+    let scaled = |picture: Arc<RawFrame>| Arc::new(scaler.fit(&picture, size).unwrap().into_owned());
+    let pictures: Vec<_> = std::iter::from_fn(|| clip.next_picture()).map(scaled).collect();
+    let table = Table::smaller("talking_head").into_iter().find(|table| table.height == 360).unwrap();
+    let mut unlike = (0.0, 0.0);
+    for name in ["keys", "low keys"] {
+        let course = trajectory::ALL.iter().find(|course| course.name == name).unwrap();
+        let libvpx = coding(&mut Vp8Encoder::new(whole(size.0, size.1)).unwrap(), &pictures, course);
+        let play = |memory| {
+            let config = ModelConfig { memory, ..ModelConfig::recorded(table.clone(), 1) };
+            coding(&mut EncoderModel::new(config).unwrap(), &pictures, course)
+        };
+        let (model, forgetful) = (play(table.fit.memory), play(Memory::NONE));
+        // What is coded in the time in which libvpx pays back, after the first seconds.
+        let far = |model: &Coding| {
+            let pairs = libvpx.window_course(1.2).into_iter().zip(model.window_course(1.2)).skip(90);
+            let apart: Vec<f64> = pairs.map(|(real, model)| (real - model).abs()).collect();
+            apart.iter().sum::<f64>() / apart.len() as f64
+        };
+        println!(
+            "{name}: coded of what was asked by libvpx, model, model without memory: {:.3?}; apart in 1.2 s by {:.3} and {:.3}",
+            [&libvpx, &model, &forgetful].map(Coding::share),
+            far(&model),
+            far(&forgetful)
+        );
+        unlike = (unlike.0 + far(&model), unlike.1 + far(&forgetful));
+    }
+    assert!(unlike.0 < unlike.1, "{unlike:?}");
 }

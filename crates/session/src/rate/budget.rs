@@ -30,8 +30,10 @@ pub const ENTRY: Entry = Entry {
 
 /// Debt is worked off over this long: slower than what waits at the sender (200 ms), since encoders pay back by themselves as well.
 const PAY_OVER: Span = Span::from_millis(500);
-/// With more debt than this, frames are left out. A key frame, of at most 200 ms ([`Live`]), costs none.
+/// With more debt than this, frames are left out. A key frame, of at most 200 ms ([`Live`]) and of what is left up to this, costs none.
 const MOST_DEBT: Span = Span::from_millis(250);
+/// A key frame may take so much even where nearly as much is owed: with less there is no picture worth the name.
+const LEAST_ROOM: Span = Span::from_millis(100);
 /// Frame intervals that may be saved up: encoders vary from frame to frame.
 const CREDIT: f64 = 2.0;
 /// At the lowest rates a single packet takes longer than [`MOST_DEBT`]: so many bytes may always be owed, two of them.
@@ -97,7 +99,16 @@ impl RateControl for Budget {
         if encode {
             self.remember(view.frame, nominal);
         }
-        Plan { bitrate, encode, height: self.rows.choose(view, nominal, owed > STRAINED), ..plan }
+        // What begins a scene costs no frame either.
+        let room = (most - Span::from_secs_f64(owed)).max(LEAST_ROOM);
+        let largest_key = plan.largest_key.map(|largest| largest.min(nominal.bytes_in(room)));
+        Plan {
+            bitrate,
+            encode,
+            largest_key,
+            height: self.rows.choose(view, nominal, owed > STRAINED),
+            ..plan
+        }
     }
 
     fn manner(&self) -> Manner {

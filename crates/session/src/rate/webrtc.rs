@@ -21,15 +21,15 @@ use std::collections::VecDeque;
 
 use units::{Rate, Span, Time};
 
-use super::direct::Direct;
+use super::direct::{self, Direct};
 use super::{Entry, Ladder, Manner, Plan, RateControl, View};
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "webrtc",
     summary: "the controller's rate as it is, and libwebrtc's quality scaler (VP8)",
-    options: &[],
-    build: |_| Ok(Box::new(WebRtc::default())),
+    options: &[direct::QUEUE],
+    build: |options| Ok(Box::new(WebRtc { rate: Direct::build(options)?, ..WebRtc::default() })),
 };
 
 /// Frames whose quantisers are averaged at most, and at least.
