@@ -139,6 +139,20 @@ fn what_protects_is_not_ignored_over_udp() {
     let receive = ["receive", "--listen", "udp://127.0.0.1:0", "--timeout", "1s"];
     refused(&[&receive[..], &["--token", "b"]].concat(), &["--token", "FRAMEWIRE_TOKEN", "quic://"]);
     refused(&[&receive[..], &["--cert", "c.pem", "--key", "k.pem"]].concat(), &["--cert", "quic://"]);
+    let limits = [
+        ("--max-opening", "3"),
+        ("--max-per-address", "2"),
+        ("--max-handshakes", "4"),
+        ("--max-handshakes-per-address", "4"),
+        ("--max-memory", "20MB"),
+        ("--idle", "2s"),
+    ];
+    for (flag, value) in limits {
+        refused(
+            &[&receive[..], &[flag, value]].concat(),
+            &[flag, "udp://127.0.0.1:0 is plain UDP", "quic://"],
+        );
+    }
     // An address that does not say how would be one or the other by surprise.
     refused(&[&["send", "127.0.0.1:9"][..], &clip].concat(), &["127.0.0.1:9", "quic://", "udp://"]);
     refused(&["receive", "--listen", "127.0.0.1:0"], &["127.0.0.1:0", "quic://", "udp://"]);

@@ -244,6 +244,7 @@ impl H264Encoder {
             pieces: stream.pieces,
             quality: None,
             quantiser: None,
+            took: None,
         })
     }
 

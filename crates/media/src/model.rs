@@ -277,6 +277,7 @@ impl EncoderModel {
             pieces: Vec::new(),
             quality: Some(self.config.table.quality_at(ask.frame, seen)),
             quantiser: self.config.table.quantiser_at(seen),
+            took: None,
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct Coded {
     pub quality: Option<Quality>,
     /// VP8's quantiser index, 0 to 127, where it is known.
     pub quantiser: Option<u8>,
+    /// How long the encoder was busy with it, where that was measured. Not how late it comes: a pipeline is busy with several at once.
+    pub took: Option<Span>,
 }
 
 impl Coded {
@@ -64,6 +66,7 @@ impl Coded {
             pieces: Vec::new(),
             quality: None,
             quantiser: None,
+            took: None,
         }
     }
 }
@@ -142,6 +145,11 @@ pub trait Source: Send {
     fn size(&self) -> (usize, usize);
     /// Time between pictures.
     fn interval(&self) -> Span;
+    /// Whether [`next_picture`](Source::next_picture) returns at once. A sender asks one that is not ready a little later again, since whoever
+    /// waits for a picture holds up the network.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
     /// The next picture; `None` at the end.
     fn next_picture(&mut self) -> Option<Arc<RawFrame>>;
 }

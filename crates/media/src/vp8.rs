@@ -196,6 +196,7 @@ impl Vp8Encoder {
             pieces: Vec::new(),
             quality: None,
             quantiser: Some(encoded.quantiser),
+            took: None,
         })
     }
 }

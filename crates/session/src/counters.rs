@@ -15,8 +15,12 @@ pub struct SenderCounters {
     pub spurious: u64,
     /// Frames captured.
     pub captured: u64,
+    /// Frames that were captured late, because the source had no picture when they were due.
+    pub starved: u64,
     /// Frames not encoded because the sender was behind, or left out by the encoder.
     pub skipped: u64,
+    /// ... of which because the encoder had no time for them.
+    pub shed: u64,
     /// Frames left out at first and encoded after all, when what waited had left.
     pub resumed: u64,
     /// Times the size of pictures changed.

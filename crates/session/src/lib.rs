@@ -30,6 +30,7 @@ pub mod recovery;
 mod rtt;
 pub mod schedule;
 mod sender;
+mod shedding;
 mod video;
 
 pub use config::{ReceiverConfig, SenderConfig};
@@ -40,4 +41,5 @@ pub use receiver::Receiver;
 pub use recovery::Recovery;
 pub use schedule::Schedule;
 pub use sender::{Policies, Sender};
+pub use shedding::{Remedy, SlowEncoder};
 pub use video::{Supply, Video};

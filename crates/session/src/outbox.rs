@@ -19,6 +19,8 @@ pub struct FrameInfo {
     pub frame: u32,
     /// When it was captured.
     pub captured: Time,
+    /// When its lifetime begins: with its capture, later by what a slow encoder held it up.
+    pub born: Time,
     /// When it stops being worth showing.
     pub deadline: Time,
     /// How many frames back its reference lies.
@@ -134,7 +136,7 @@ impl OutFrame {
 
     /// When the frame stops mattering, whatever becomes of it.
     fn useless_after(&self, longest: Span) -> Time {
-        if self.next == self.count { self.info.deadline } else { self.info.captured + longest }
+        if self.next == self.count { self.info.deadline } else { self.info.born + longest }
     }
 }
 
@@ -171,7 +173,7 @@ pub struct Outbox {
     pub class: Class,
     /// Frames whose last packet has left, for the rate policy to take.
     pub departed: Vec<Departed>,
-    /// How long after its capture a frame that has not been sent whole is dropped.
+    /// How long after its lifetime began a frame that has not been sent whole is dropped.
     longest: Span,
     frames: VecDeque<OutFrame>,
     /// Position of the first frame that has packets left to send for the first time.
@@ -183,7 +185,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox of a stream, whose frames may wait `longest` after their capture.
+    /// An empty outbox of a stream, whose frames may wait `longest` after their lifetime began.
     pub fn new(class: Class, longest: Span) -> Outbox {
         Outbox {
             class,
@@ -383,10 +385,27 @@ mod tests {
 
     fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
         let payload = Some((0..size).map(|b| b as u8).collect());
-        Coded { frame, size, payload, key: false, target: Rate::ZERO, pieces, quality: None, quantiser: None }
+        Coded {
+            frame,
+            size,
+            payload,
+            key: false,
+            target: Rate::ZERO,
+            pieces,
+            quality: None,
+            quantiser: None,
+            took: None,
+        }
     }
     fn info(frame: u32) -> FrameInfo {
-        FrameInfo { frame, captured: Time::ZERO, deadline: Time::from_millis(400), reference: 1, height: 0 }
+        FrameInfo {
+            frame,
+            captured: Time::ZERO,
+            born: Time::ZERO,
+            deadline: Time::from_millis(400),
+            reference: 1,
+            height: 0,
+        }
     }
 
     proptest! {

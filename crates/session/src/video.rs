@@ -12,6 +12,7 @@ use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::outbox::{FrameInfo, Outbox};
 use crate::rate::Plan;
+use crate::shedding::{Shedding, SlowEncoder};
 
 /// What a sender has to send.
 pub enum Supply {
@@ -36,10 +37,10 @@ const MAX_REFERENCE: u32 = 255;
 /// A key frame that is asked for within this long after the one before, which did not arrive whole then, may be half as large as that one:
 /// the path's queue may be shorter than a key frame.
 const KEY_AGAIN: Span = Span::from_secs(2);
+/// A source that has no picture yet is asked again so many times an interval.
+const AGAIN: i64 = 4;
 /// Bytes that a key frame may always have.
 const LEAST_KEY: u32 = 2_400;
-/// Frames in the encoder at most; with more, capture waits.
-const MAX_IN_ENCODER: usize = 8;
 
 /// A captured frame that was left out, and may be encoded after all.
 struct Raw {
@@ -61,7 +62,10 @@ pub struct VideoStream {
     /// When the frame was captured of which nothing has come out of the encoder yet.
     awaited: Option<Time>,
     kept: Option<Raw>,
-    in_encoder: VecDeque<FrameInfo>,
+    /// What the encoder has not given back, each with when it was given to it.
+    in_encoder: VecDeque<(Time, FrameInfo)>,
+    /// What is given up where the encoder is too slow.
+    shedding: Shedding,
     /// The last frame that came out of the encoder: what the next one refers to.
     last_coded: Option<u32>,
     last_key: Option<u32>,
@@ -73,14 +77,18 @@ pub struct VideoStream {
     /// Rows of the frame that was last given to the encoder, where that is not the source's matter.
     height: Option<u16>,
     paused: bool,
+    /// The source had no picture when the next frame was due.
+    starved: bool,
     ended: bool,
 }
 
 impl VideoStream {
-    /// A stream that starts with its first wake-up, whose frames may wait `longest` after their capture.
-    pub fn new(id: u8, video: Video, longest: Span) -> VideoStream {
+    /// A stream that starts with its first wake-up, of pictures of `rows` (0 if they can't be made fewer), whose frames may wait `longest`
+    /// after their capture.
+    pub fn new(id: u8, video: Video, rows: u16, longest: Span) -> VideoStream {
         VideoStream {
             id,
+            shedding: Shedding::new(video.interval, rows),
             video,
             outbox: Outbox::new(Class::Deadline, longest),
             next_frame: 0,
@@ -95,6 +103,7 @@ impl VideoStream {
             cut: None,
             height: None,
             paused: false,
+            starved: false,
             ended: false,
         }
     }
@@ -107,6 +116,11 @@ impl VideoStream {
     /// Rows of the frame that was last given to the encoder, if its size is a matter of policy.
     pub fn height(&self) -> Option<u16> {
         self.height
+    }
+
+    /// The encoder, while it is too slow for the source's pictures.
+    pub fn slow_encoder(&self) -> Option<SlowEncoder> {
+        self.shedding.found()
     }
 
     /// When the next frame is captured, if one will be.
@@ -184,6 +198,13 @@ impl VideoStream {
         tap: &Tap,
     ) {
         let scheduled = self.next_capture.unwrap_or(now);
+        if self.video.source.as_mut().is_some_and(|source| !source.is_ready()) {
+            counters.starved += u64::from(!self.starved && self.next_frame > 0);
+            self.starved = true;
+            self.next_capture = Some(now + self.video.interval / AGAIN);
+            return;
+        }
+        self.starved = false;
         // A driver that woke us a little late must not slow the clip down; one that was away for long starts afresh.
         let start = if now - scheduled > self.video.interval { now } else { scheduled };
         self.next_capture = Some(start + (self.video.interval + wander).max(Span::from_micros(100)));
@@ -201,7 +222,9 @@ impl VideoStream {
         counters.captured += 1;
         tap.record(now, Event::FrameCaptured { stream, frame });
         let raw = Raw { frame, picture, captured: now, until: now + plan.keep };
-        if self.in_encoder.len() >= MAX_IN_ENCODER || !plan.encode && !plan.keep.is_positive() {
+        let open = self.shedding.is_open(self.in_encoder.len());
+        counters.shed += u64::from(plan.encode && !open);
+        if !open || !plan.encode && !plan.keep.is_positive() {
             self.skip(now, frame, counters, tap);
         } else if plan.encode {
             self.encode(now, &raw, plan, config, counters);
@@ -240,7 +263,7 @@ impl VideoStream {
         counters: &mut SenderCounters,
         tap: &Tap,
     ) {
-        if !plan.encode {
+        if !plan.encode || !self.shedding.is_open(self.in_encoder.len()) {
             return self.give_up_kept(now, counters, tap);
         }
         if let Some(kept) = self.kept.take() {
@@ -258,8 +281,9 @@ impl VideoStream {
         counters: &mut SenderCounters,
     ) {
         let (frame, interval) = (raw.frame, self.video.interval);
+        let plan = Plan { height: self.shedding.rows(plan.height), ..plan };
         // The first key frame may still be in the making.
-        let before = self.last_coded.or(self.in_encoder.front().map(|info| info.frame));
+        let before = self.last_coded.or(self.in_encoder.front().map(|(_, info)| info.frame));
         let back = before.map_or(u32::MAX, |before| frame - before);
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = self.largest_key(now, plan);
@@ -280,7 +304,8 @@ impl VideoStream {
         let (captured, worth) = (raw.captured, config.deadline.unwrap_or(SenderConfig::DEADLINE));
         let deadline = captured + worth;
         let height = plan.height.unwrap_or(config.picture.1);
-        self.in_encoder.push_back(FrameInfo { frame, captured, deadline, reference: 0, height });
+        let info = FrameInfo { frame, captured, born: captured, deadline, reference: 0, height };
+        self.in_encoder.push_back((now, info));
     }
 
     /// The most bytes that a key frame may have at present, if there is a limit; an encoder may begin a scene with one of its own accord.
@@ -290,7 +315,8 @@ impl VideoStream {
         [plan.largest_key, smaller].into_iter().flatten().min()
     }
 
-    fn end(&mut self) {
+    /// Captures nothing more.
+    pub fn end(&mut self) {
         self.next_capture = None;
         self.ended = true;
     }
@@ -298,15 +324,22 @@ impl VideoStream {
     /// Moves finished frames from the encoder to the outbox.
     pub fn collect(&mut self, now: Time, room: u32, counters: &mut SenderCounters, tap: &Tap) {
         while let Some(coded) = self.video.encoder.poll(now) {
-            let Some(at) = self.in_encoder.iter().position(|info| info.frame == coded.frame) else {
+            let Some(at) = self.in_encoder.iter().position(|(_, info)| info.frame == coded.frame) else {
                 continue;
             };
             // Frames come out in order: what lies before this one failed inside the encoder, and the chain with it.
             self.key_wanted |= at > 0 && !coded.key;
             counters.encoder_errors += at as u64;
             self.in_encoder.drain(..at);
-            let Some(mut info) = self.in_encoder.pop_front() else { continue };
+            let Some((submitted, mut info)) = self.in_encoder.pop_front() else { continue };
             self.awaited = None;
+            self.shedding.came_out(now, info.height, coded.took);
+            if coded.took.is_some() {
+                // What took an encoder so long to make would be dropped for that, and the next one, a key frame, takes longer still.
+                let held_up = (now - submitted - self.video.interval).max(Span::ZERO);
+                info.born += held_up;
+                info.deadline += held_up;
+            }
             if coded.is_left_out() {
                 self.key_wanted |= coded.key;
                 self.skip(now, coded.frame, counters, tap);

@@ -261,6 +261,7 @@ mod tests {
                 pieces: Vec::new(),
                 quality: None,
                 quantiser: None,
+                took: None,
             });
             Ok(())
         }

@@ -89,6 +89,9 @@ impl Source for FirstOf {
     fn interval(&self) -> Span {
         self.source.interval()
     }
+    fn is_ready(&mut self) -> bool {
+        self.left == 0 || self.source.is_ready()
+    }
     fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
         self.left = self.left.checked_sub(1)?;
         let mut picture = self.source.next_picture()?;

@@ -11,13 +11,14 @@ use real::web::{Heard, Visitor, WebChannel};
 use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
 use record::Tap;
 use session::Sender;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use units::{Rate, Span, Time};
 use wire::{Endpoint, Offer, Status, Viewing};
 
 use super::clip::{Clip, Trouble, open};
 use super::send::{self, How};
 use super::serve::{Note, Show, date_us};
+use super::watch::Watch;
 use crate::args::Rates;
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Slot, Streams};
@@ -55,6 +56,9 @@ impl Source for Shared {
     }
     fn interval(&self) -> Span {
         self.interval
+    }
+    fn is_ready(&mut self) -> bool {
+        self.source.lock().expect("a clip does not panic").is_ready()
     }
     fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
         let at = date_us();
@@ -183,10 +187,11 @@ impl Guest {
     fn drive(&mut self, driver: &mut Driver, sender: &mut Sender, session: u32) -> Next {
         let limits = Limits { tick: TICK, ..Limits::default() };
         let (mut next, mut ticks) = (Next::Over("the clip ended".to_owned()), 0u64);
-        let mut silence = Silence::default();
+        let (mut silence, mut watch) = (Silence::default(), Watch::default());
         self.grant(driver.clock().now(), sender);
         let run = driver.run(sender, &limits, &mut |now, sender, counters| {
             self.post(sender, counters);
+            watch.look(now, sender).into_iter().for_each(|line| warn!("{line}"));
             let turned_away = self.door.counters().refused(Reason::Guests);
             // Not the driver's count: one that is paused answers nothing, and still speaks on its control stream.
             if silence.is_too_long(now, self.channel.stats().udp_received, turned_away) {
@@ -283,6 +288,7 @@ impl Guest {
 
     fn tell(&self, sender: &Sender, session: u32) {
         let counters = sender.counters();
+        let slow = sender.slow_encoder().map_or_else(String::new, |slow| slow.to_string());
         let status = Status {
             session,
             paused: self.wishes.paused,
@@ -296,7 +302,7 @@ impl Guest {
             captured: counters.captured,
             skipped: counters.skipped,
             controller: &self.wishes.controller,
-            trouble: &self.wishes.trouble,
+            trouble: if self.wishes.trouble.is_empty() { &slow } else { &self.wishes.trouble },
         };
         // A viewer that does not read is told the next time.
         let _ = self.channel.say(&Viewing::Status(status));

@@ -10,6 +10,7 @@ mod receive;
 mod relay;
 mod send;
 pub mod serve;
+mod watch;
 mod y4m;
 
 use std::io::IsTerminal;

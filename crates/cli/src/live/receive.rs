@@ -17,6 +17,7 @@ use units::{RelativeDelay, Span, Time};
 
 use super::log::Log;
 use super::play::Player;
+use super::watch::DecoderWatch;
 use super::y4m::Pictures;
 use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args;
@@ -140,7 +141,8 @@ impl Seen {
 pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     if args.listen.scheme == Scheme::Udp {
         let given = [("--token", args.token.is_some()), ("--cert", args.certificate.cert.is_some())];
-        refuse_over_udp(&format!("udp://{}", args.listen.at), &given)?;
+        let given = given.into_iter().chain(args.doors.given());
+        refuse_over_udp(&format!("udp://{}", args.listen.at), &Vec::from_iter(given))?;
     }
     let viewer = Viewer::default();
     viewer.seen().open(&args.output)?;
@@ -161,12 +163,13 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
             driver
         }
     };
-    let mut receiver = build(args, &driver, line.as_ref(), &viewer, log.tap())?;
+    let (mut receiver, mut watch) = build(args, &driver, line.as_ref(), &viewer, log.tap())?;
     let streams = Arc::new(Streams::default());
     let slot = streams.begin();
     running.board.show(move |out| streams.show(out));
     let _log = line.as_ref().map(|line| line.channel.span().enter());
-    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer, &mut |receiver, driver| {
+    let heard = listen(&mut driver, &mut receiver, args.timeout, &viewer, &mut |now, receiver, driver| {
+        output::warn(watch.look(now));
         post(&slot, line.as_ref(), receiver, driver, &viewer);
     });
     let ended = line.as_ref().map_or(Ok(()), |line| quic::hang_up(line, "the receiver is done"));
@@ -182,7 +185,7 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     }
     let mut seen = viewer.seen();
     seen.finish()?;
-    report(args, &receiver, &seen);
+    report(args, &receiver, &seen, watch.told());
     // A sender that said that it is done may close in any way.
     if receiver.is_finished() {
         return Ok(());
@@ -231,17 +234,18 @@ fn build(
     line: Option<&quic::Line>,
     viewer: &Viewer,
     tap: Tap,
-) -> Result<Receiver, Failure> {
+) -> Result<(Receiver, DecoderWatch), Failure> {
     let half = half(args, line.map_or("", |line| &line.controller))?;
     let told = viewer.clone();
     let decoder = Box::new(AnyDecoder::new(move |error| {
         told.seen().trouble.get_or_insert(error.to_string());
     }));
     let decoder = ThreadedDecoder::new(decoder, driver.clock(), driver.waker());
+    let watch = DecoderWatch::new(decoder.times());
     let screen = Box::new(viewer.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
     let receiver = receiver.with_half(half);
-    Ok(if args.cc.is_some() { receiver } else { receiver.following() })
+    Ok((if args.cc.is_some() { receiver } else { receiver.following() }, watch))
 }
 
 /// Runs the driver.
@@ -250,7 +254,7 @@ fn listen(
     receiver: &mut Receiver,
     timeout: Span,
     viewer: &Viewer,
-    on_tick: &mut dyn FnMut(&Receiver, &Counters),
+    on_tick: &mut dyn FnMut(Time, &Receiver, &Counters),
 ) -> Result<Heard, Failure> {
     let bar = ticker();
     let (mut packets, mut last) = (0, driver.clock().now());
@@ -259,7 +263,7 @@ fn listen(
         if counters.received > packets {
             (packets, last) = (counters.received, now);
         }
-        on_tick(receiver, counters);
+        on_tick(now, receiver, counters);
         let c = receiver.counters();
         bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
         let over = receiver.is_finished() || receiver.trouble().is_some();
@@ -293,7 +297,7 @@ fn post(slot: &Slot, line: Option<&quic::Line>, receiver: &Receiver, driver: &Co
     });
 }
 
-fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen) {
+fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen, warning: Option<String>) {
     let c = receiver.counters();
     let delay = |share| seen.above_least_ms(share);
     if args.format.json {
@@ -303,6 +307,7 @@ fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen) {
             "packets": { "received": c.packets, "bytes": c.bytes, "duplicates": c.duplicates, "malformed": c.malformed,
                          "foreign": c.foreign, "stale": c.stale, "far_future": c.far_future, "buffer_full": c.buffer_full },
             "frame_delay_above_least_ms": { "p50": delay(0.5), "p90": delay(0.9), "p99": delay(0.99) },
+            "warnings": Vec::from_iter(warning),
         }));
         return;
     }

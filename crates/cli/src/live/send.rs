@@ -9,12 +9,13 @@ use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncod
 use record::{Tap, Traffic, Vantage};
 use serde_json::json;
 use session::preset::Choice;
-use session::{Policies, Sender, SenderConfig, SenderCounters, Supply, Video, rate, recovery};
-use units::{Rate, Rng, Span};
+use session::{Policies, Remedy, Sender, SenderConfig, SenderCounters, Supply, Video, rate, recovery};
+use units::{Rate, Rng, Span, Time};
 use wire::Endpoint;
 
 use super::clip::{Clip, open};
 use super::log::Log;
+use super::watch::Watch;
 use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args::{self, Rates};
 use crate::failure::Failure;
@@ -25,6 +26,8 @@ use crate::values::{Feed, Input, Scheme};
 
 /// The longest datagram a session sends: an IPv4 packet of 1500.
 const LONGEST_DATAGRAM: usize = 1472;
+/// A clip that has not ended so long after the time asked for is cut.
+const LATE: Span = Span::from_millis(100);
 
 /// Sends until the clip or the time asked for ends.
 pub fn send(args: &args::Send) -> Result<(), Failure> {
@@ -86,7 +89,9 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let slot = streams.begin();
     running.board.show(move |out| streams.show(out));
     let _log = line.as_ref().map(|line| line.channel.span().enter());
-    let run = drive(&mut driver, &mut sender, args.timeout, &mut |sender, driver| {
+    let mut watch = Watch::default();
+    let run = drive(&mut driver, &mut sender, args, &mut |now, sender, driver| {
+        output::warn(watch.look(now, sender));
         slot.post(Figures {
             driver: *driver,
             transport: line.as_ref().map(|line| line.channel.stats()),
@@ -109,22 +114,27 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
             args.target
         )));
     }
-    report(args, &choice, &sender, &driver, elapsed);
+    let warnings = output::pair(controller, &choice.rate).into_iter().chain(watch.told()).collect();
+    report(args, &choice, &sender, &driver, elapsed, warnings);
     ended
 }
 
-/// Runs until all is sent, an interrupt, the end of the connection, or a silence of `timeout`.
+/// Runs until all is sent, an interrupt, the end of the connection, or a silence that is too long.
 fn drive(
     driver: &mut Driver,
     sender: &mut Sender,
-    timeout: Span,
-    on_tick: &mut dyn FnMut(&Sender, &Counters),
+    args: &args::Send,
+    on_tick: &mut dyn FnMut(Time, &Sender, &Counters),
 ) -> Result<(), RealError> {
     let bar = ticker();
     let start = driver.clock().now();
-    let limits = Limits { patience: Some(timeout), silence: Some(timeout), ..Limits::default() };
+    let limits = Limits { patience: Some(args.timeout), silence: Some(args.timeout), ..Limits::default() };
     let run = driver.run(sender, &limits, &mut |now, sender: &mut Sender, counters| {
-        on_tick(sender, counters);
+        on_tick(now, sender, counters);
+        // A slow input would take longer for its pictures.
+        if args.duration.is_some_and(|length| now - start > length + LATE) {
+            sender.end();
+        }
         bar.set_message(progress(sender, now - start));
         // A sender that waits for nothing any more may not have looked at its clock since; only then is it done.
         sender.wake(now);
@@ -234,7 +244,14 @@ fn dummy_share(counters: &SenderCounters) -> f64 {
     counters.dummy_bytes as f64 / counters.bytes.max(1) as f64
 }
 
-fn report(args: &args::Send, choice: &Choice, sender: &Sender, driver: &Driver, elapsed: Span) {
+fn report(
+    args: &args::Send,
+    choice: &Choice,
+    sender: &Sender,
+    driver: &Driver,
+    elapsed: Span,
+    warnings: Vec<String>,
+) {
     let c = sender.counters();
     let seconds = elapsed.as_secs_f64();
     let mean_bps = c.bytes as f64 * 8.0 / seconds;
@@ -242,15 +259,19 @@ fn report(args: &args::Send, choice: &Choice, sender: &Sender, driver: &Driver, 
         output::json(&json!({
             "target": args.target.to_string(), "cc": args.cc.0[0], "controller": choice.controller, "rate": choice.rate, "duration_s": seconds,
             "frames": {
-                "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "expired": c.expired,
+                "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "shed": c.shed, "starved": c.starved, "expired": c.expired,
                 "resumed": c.resumed, "resets": c.resets,
             },
             "picture": { "height": sender.height(), "changes": c.resized },
+            "slow_encoder": sender.slow_encoder().map(|slow| json!({
+                "frame_ms": slow.cost.as_millis_f64(), "rows": slow.rows,
+                "limit": match slow.remedy { Remedy::Rows(rows) => Some(rows), Remedy::Frames => None },
+            })),
             "dummies": { "sent": c.dummies, "share": dummy_share(&c) },
             "packets": { "sent": c.packets, "lost": c.lost, "spurious": c.spurious, "retransmitted": c.retransmissions },
             "datagrams": { "sent": driver.counters().sent, "unsent": driver.counters().unsent, "blocked": driver.counters().blocked, "longest": sender.mtu() },
             "throughput_bps": mean_bps, "srtt_ms": sender.measured_srtt().map(Span::as_millis_f64),
-            "warnings": Vec::from_iter(output::pair(&choice.controller, &choice.rate)),
+            "warnings": warnings,
             "refused": { "malformed": c.malformed, "foreign": c.foreign, "implausible": c.implausible },
         }));
         return;

@@ -12,24 +12,25 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Limits at the door (docs/operations.md)")]
 pub struct Doors {
-    /// Connections that have not shown the token yet, at a time; half of them are for addresses that have been checked
-    #[arg(long, value_name = "N", default_value_t = Limits::default().strangers as u16, value_parser = clap::value_parser!(u16).range(1..=4096))]
-    pub max_opening: u16,
+    /// Connections that have not shown the token yet, at a time, 32 if left out; half of them are for addresses that have been checked
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub max_opening: Option<u16>,
     /// Connections of one address (of one /64 with IPv6), with or without token; as many as are let in, and 8 at least, if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_per_address: Option<u16>,
-    /// Handshakes a second, and as many at once after a pause; each costs a signature and a key exchange
-    #[arg(long, value_name = "N", default_value_t = Limits::default().handshakes, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub max_handshakes: u32,
-    /// Handshakes a second of one address
-    #[arg(long, value_name = "N", default_value_t = Limits::default().handshakes_per_address, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub max_handshakes_per_address: u32,
-    /// Memory that connections may take, each up to 1.4 MB and 0.33 MB before it has shown the token; who would exceed it is refused
-    #[arg(long, value_name = "SIZE", default_value = "128MB")]
-    pub max_memory: Bytes,
-    /// A peer that is silent for this long is gone, from 1s to 10min
-    #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub idle: Span,
+    /// Handshakes a second, and as many at once after a pause, 20 if left out; each costs a signature and a key exchange
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_handshakes: Option<u32>,
+    /// Handshakes a second of one address, 5 if left out
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_handshakes_per_address: Option<u32>,
+    /// Memory that connections may take, 128 MB if left out, each up to 1.4 MB and 0.33 MB before it has shown the token; who would exceed it
+    /// is refused
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<Bytes>,
+    /// A peer that is silent for this long is gone, from 1s to 10min, 10s if left out
+    #[arg(long, value_name = "TIME")]
+    pub idle: Option<Span>,
 }
 
 /// The shortest and longest silence: three signs of life must fit in, and a peer that is gone for longer than any NAT remembers is
@@ -37,13 +38,27 @@ pub struct Doors {
 const IDLE: [Span; 2] = [Span::from_secs(1), Span::from_secs(600)];
 
 impl Doors {
+    /// Each flag, and whether it was given.
+    pub fn given(&self) -> [(&'static str, bool); 6] {
+        [
+            ("--max-opening", self.max_opening.is_some()),
+            ("--max-per-address", self.max_per_address.is_some()),
+            ("--max-handshakes", self.max_handshakes.is_some()),
+            ("--max-handshakes-per-address", self.max_handshakes_per_address.is_some()),
+            ("--max-memory", self.max_memory.is_some()),
+            ("--idle", self.idle.is_some()),
+        ]
+    }
+
     /// These, for a server that lets in `guests`.
     pub fn limits(&self, guests: usize) -> Result<Limits, Failure> {
         let usual = Limits::default();
-        if !(IDLE[0]..=IDLE[1]).contains(&self.idle) {
-            return Err(Failure::Input(format!("--idle {}: from 1s to 10min", self.idle)));
+        let idle = self.idle.unwrap_or(usual.idle);
+        if !(IDLE[0]..=IDLE[1]).contains(&idle) {
+            return Err(Failure::Input(format!("--idle {idle}: from 1s to 10min")));
         }
-        let memory = usize::try_from(self.max_memory.get()).unwrap_or(usize::MAX);
+        let most = |memory: Bytes| usize::try_from(memory.get()).unwrap_or(usize::MAX);
+        let memory = self.max_memory.map_or(usual.memory, most);
         if memory < Limits::MEMORY {
             let [given, least] = [memory, Limits::MEMORY].map(|bytes| bytes as f64 / 1e6);
             let text = format!(
@@ -53,13 +68,13 @@ impl Doors {
         }
         Ok(Limits {
             guests,
-            strangers: usize::from(self.max_opening),
+            strangers: self.max_opening.map_or(usual.strangers, usize::from),
             per_address: self.max_per_address.map_or(guests.max(usual.per_address), usize::from),
             memory,
-            handshakes: self.max_handshakes,
-            handshakes_per_address: self.max_handshakes_per_address,
-            idle: self.idle,
-            keep_alive: usual.keep_alive.min(self.idle / 3),
+            handshakes: self.max_handshakes.unwrap_or(usual.handshakes),
+            handshakes_per_address: self.max_handshakes_per_address.unwrap_or(usual.handshakes_per_address),
+            idle,
+            keep_alive: usual.keep_alive.min(idle / 3),
             ..usual
         })
     }
@@ -115,7 +130,17 @@ mod tests {
 
     #[test]
     fn defaults_are_the_librarys() {
-        assert_eq!(limits("x", 8).unwrap(), Limits::default());
+        let usual = Limits::default();
+        assert_eq!(limits("x", 8).unwrap(), usual);
+        let help = <Line as clap::CommandFactory>::command().render_long_help().to_string();
+        let said = [
+            format!("at a time, {} if left out", usual.strangers),
+            format!("after a pause, {} if left out", usual.handshakes),
+            format!("of one address, {} if left out", usual.handshakes_per_address),
+            format!("may take, {} MB if left out", usual.memory / 1_000_000),
+            format!("10min, {} if left out", usual.idle),
+        ];
+        said.iter().for_each(|said| assert!(help.contains(said.as_str()), "{said}: {help}"));
         assert_eq!(limits("x", 64).unwrap().per_address, 64);
         assert_eq!(limits("x --max-per-address 2", 64).unwrap().per_address, 2);
     }

@@ -199,6 +199,7 @@ fn show_senders(slots: &Slots, out: &mut Exposition<'_>) {
             ("captured", counters.captured),
             ("encoded", counters.encoded),
             ("skipped", counters.skipped),
+            ("shed", counters.shed),
             ("expired", counters.expired),
         ])
     };

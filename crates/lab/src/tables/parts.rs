@@ -36,30 +36,41 @@ pub struct TableFiles {
 /// One table: what is written of it, and rows that are not.
 struct Part<R> {
     name: &'static str,
+    /// Rows of a group.
+    group: usize,
     rows: Vec<R>,
     groups: Option<Groups<BufWriter<File>>>,
 }
 
 impl<R> Part<R> {
-    fn new(name: &'static str) -> Part<R> {
-        Part { name, rows: Vec::new(), groups: None }
+    fn new(name: &'static str, group: usize) -> Part<R> {
+        Part { name, group, rows: Vec::new(), groups: None }
     }
 
     fn path(&self, folder: &Path) -> PathBuf {
         folder.join(self.name)
     }
 
-    /// Writes rows, `group` at a time, until fewer than `left` remain; how many that were.
+    /// Takes a row; where that makes a group, `write` empties the part.
+    fn push(
+        &mut self,
+        row: R,
+        write: impl FnOnce(&mut Part<R>) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        self.rows.push(row);
+        if self.rows.len() < self.group { Ok(()) } else { write(self) }
+    }
+
+    /// Writes the rows as a group, if there are any, into a table that is made for the first.
     fn write<'a, V>(
         &'a mut self,
         folder: &Path,
-        sizes: (usize, usize),
         columns: &[Column<V>],
         view: impl Fn(&'a R) -> V,
-    ) -> Result<usize, WriteError> {
-        let Part { name, rows, groups } = self;
-        let written =
-            write_groups(groups, &folder.join(format!("{name}.partial")), rows, sizes, columns, view);
+    ) -> Result<(), WriteError> {
+        let Part { name, rows, groups, .. } = self;
+        let partial = folder.join(format!("{name}.partial"));
+        let written = write_group(groups, &partial, rows, columns, view);
         written.map_err(|source| WriteError { path: folder.join(*name), source })
     }
 
@@ -70,26 +81,68 @@ impl<R> Part<R> {
     }
 }
 
-fn write_groups<'a, R, V>(
+fn write_group<'a, R, V>(
     groups: &mut Option<Groups<BufWriter<File>>>,
     path: &Path,
     rows: &'a [R],
-    (group, left): (usize, usize),
     columns: &[Column<V>],
     view: impl Fn(&'a R) -> V,
-) -> io::Result<usize> {
+) -> io::Result<()> {
     let groups = match groups {
         Some(groups) => groups,
         none => none.insert(Groups::of_many(BufWriter::new(File::create(path)?), columns)?),
     };
-    let mut written = 0;
-    while rows.len() - written >= left {
-        let until = rows.len().min(written + group);
-        let views: Vec<V> = rows[written..until].iter().map(&view).collect();
-        groups.append(&views, columns)?;
-        written = until;
+    let views: Vec<V> = rows.iter().map(&view).collect();
+    if views.is_empty() { Ok(()) } else { groups.append(&views, columns) }
+}
+
+/// Where tables go, and what their flows are called.
+struct Place<'a> {
+    folder: &'a Path,
+    names: &'a [String],
+}
+
+impl Place<'_> {
+    fn name(&self, flow: u16) -> &str {
+        self.names.get(usize::from(flow)).map_or("", String::as_str)
     }
-    Ok(written)
+
+    fn write_packets(&self, part: &mut Part<(u16, PacketRow)>) -> Result<(), WriteError> {
+        part.write(self.folder, &packet_columns(), |(flow, packet)| PacketOfFlow {
+            flow: self.name(*flow),
+            packet,
+        })?;
+        part.rows.clear();
+        Ok(())
+    }
+
+    fn write_frames(&self, part: &mut Part<(u16, u8, u32, FrameRow)>) -> Result<(), WriteError> {
+        part.write(self.folder, &frame_columns(), |(flow, stream, number, frame)| FrameOfFlow {
+            flow: self.name(*flow),
+            stream: *stream,
+            number: *number,
+            frame,
+        })?;
+        part.rows.clear();
+        Ok(())
+    }
+
+    fn write_link(&self, part: &mut Part<LinkEvent>) -> Result<(), WriteError> {
+        part.write(self.folder, &link_columns(), |event| event.named(|flow| self.name(flow)))?;
+        part.rows.clear();
+        Ok(())
+    }
+
+    fn write_decisions(&self, part: &mut Part<(u16, &'static str, Time, f64)>) -> Result<(), WriteError> {
+        part.write(self.folder, &decision_columns(), |&(flow, what, at, value)| DecisionRow {
+            at,
+            flow: self.name(flow),
+            name: what,
+            value,
+        })?;
+        part.rows.clear();
+        Ok(())
+    }
 }
 
 impl TableFiles {
@@ -100,10 +153,10 @@ impl TableFiles {
             decided: vec![[None; 3]; names.len()],
             folder,
             names,
-            packets: Part::new("packets.parquet"),
-            frames: Part::new("frames.parquet"),
-            link: Part::new("link.parquet"),
-            decisions: Part::new("decisions.parquet"),
+            packets: Part::new("packets.parquet", GROUP),
+            frames: Part::new("frames.parquet", FRAME_GROUP),
+            link: Part::new("link.parquet", GROUP),
+            decisions: Part::new("decisions.parquet", GROUP),
         }
     }
 
@@ -120,49 +173,30 @@ impl TableFiles {
     /// # Errors
     /// [`WriteError`] naming the file that could not be written.
     pub fn take(&mut self, rows: &Collector) -> Result<(), WriteError> {
-        for (flow, record) in (0u16..).zip(&rows.flows) {
-            self.packets.rows.extend(record.packets.iter().map(|row| (flow, *row)));
-            for (&stream, frames) in &record.streams {
-                let numbered = frames.numbered();
-                self.frames.rows.extend(numbered.map(|(number, row)| (flow, stream, number, row.clone())));
-            }
-            let decided = &mut self.decided[usize::from(flow)];
-            columns::decisions_of(record, decided, &mut |name, at, value| {
-                self.decisions.rows.push((flow, name, at, value));
-            });
-        }
-        self.link.rows.extend(columns::link_events(&rows.link));
-        self.write(GROUP, FRAME_GROUP)
-    }
-
-    /// Writes whole groups of at least so many rows and so many frames.
-    fn write(&mut self, rows: usize, frames: usize) -> Result<(), WriteError> {
-        let TableFiles { folder, names, packets, frames: of_frames, link, decisions, .. } = self;
+        let TableFiles { folder, names, packets, frames: of_frames, link, decisions, decided, .. } = self;
         fs::create_dir_all(&*folder).map_err(|source| WriteError { path: folder.clone(), source })?;
-        let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
-        let done = packets.write(folder, (GROUP, rows), &packet_columns(), |(flow, packet)| {
-            PacketOfFlow { flow: name(*flow), packet }
-        })?;
-        packets.rows.drain(..done);
-        let done = of_frames.write(
-            folder,
-            (FRAME_GROUP, frames),
-            &frame_columns(),
-            |(flow, stream, number, frame)| FrameOfFlow {
-                flow: name(*flow),
-                stream: *stream,
-                number: *number,
-                frame,
-            },
-        )?;
-        of_frames.rows.drain(..done);
-        let done = link.write(folder, (GROUP, rows), &link_columns(), |event| event.named(name))?;
-        link.rows.drain(..done);
-        let done =
-            decisions.write(folder, (GROUP, rows), &decision_columns(), |&(flow, what, at, value)| {
-                DecisionRow { at, flow: name(flow), name: what, value }
-            })?;
-        decisions.rows.drain(..done);
+        let place = Place { folder, names };
+        for ((flow, record), decided) in (0u16..).zip(&rows.flows).zip(decided) {
+            for row in &record.packets {
+                packets.push((flow, *row), |part| place.write_packets(part))?;
+            }
+            for (&stream, frames) in &record.streams {
+                for (number, row) in frames.numbered() {
+                    of_frames.push((flow, stream, number, row.clone()), |part| place.write_frames(part))?;
+                }
+            }
+            let mut done = Ok(());
+            columns::decisions_of(record, decided, &mut |name, at, value| {
+                let pushed = decisions.push((flow, name, at, value), |part| place.write_decisions(part));
+                if done.is_ok() {
+                    done = pushed;
+                }
+            });
+            done?;
+        }
+        for event in columns::link_events(&rows.link) {
+            link.push(event, |part| place.write_link(part))?;
+        }
         Ok(())
     }
 
@@ -171,7 +205,12 @@ impl TableFiles {
     /// # Errors
     /// As [`take`](TableFiles::take).
     pub fn finish(mut self, origin: &Origin) -> Result<TableFiles, WriteError> {
-        self.write(1, 1)?;
+        let TableFiles { folder, names, packets, frames, link, decisions, .. } = &mut self;
+        let place = Place { folder, names };
+        place.write_packets(packets)?;
+        place.write_frames(frames)?;
+        place.write_link(link)?;
+        place.write_decisions(decisions)?;
         self.packets.finish(&self.folder, origin)?;
         self.frames.finish(&self.folder, origin)?;
         self.link.finish(&self.folder, origin)?;

@@ -1,7 +1,7 @@
 //! A clip on a thread of its own.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use media::{RawFrame, Source};
 use units::Span;
@@ -11,6 +11,8 @@ pub struct Prefetched {
     size: (usize, usize),
     interval: Span,
     pictures: Receiver<Arc<RawFrame>>,
+    /// The next one, if it was looked for.
+    next: Option<Arc<RawFrame>>,
 }
 
 impl Prefetched {
@@ -25,7 +27,7 @@ impl Prefetched {
                 }
             }
         });
-        Prefetched { size, interval, pictures }
+        Prefetched { size, interval, pictures, next: None }
     }
 }
 
@@ -36,9 +38,21 @@ impl Source for Prefetched {
     fn interval(&self) -> Span {
         self.interval
     }
+    /// Whether reading has not fallen behind.
+    fn is_ready(&mut self) -> bool {
+        if self.next.is_none() {
+            match self.pictures.try_recv() {
+                Ok(picture) => self.next = Some(picture),
+                Err(TryRecvError::Empty) => return false,
+                // It has ended, which is told at once.
+                Err(TryRecvError::Disconnected) => {}
+            }
+        }
+        true
+    }
     /// The next picture; waits where reading has fallen behind.
     fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
-        self.pictures.recv().ok()
+        self.next.take().or_else(|| self.pictures.recv().ok())
     }
 }
 
@@ -58,6 +72,35 @@ mod tests {
             self.0 = self.0.checked_sub(1)?;
             Some(Arc::new(RawFrame::filled(2, 2, self.0 as u8, 0, 0)))
         }
+    }
+
+    #[test]
+    fn a_clip_that_is_slow_to_read_is_not_waited_for() {
+        let (go, gate) = std::sync::mpsc::channel();
+        struct Gated(Receiver<()>);
+        impl Source for Gated {
+            fn size(&self) -> (usize, usize) {
+                (2, 2)
+            }
+            fn interval(&self) -> Span {
+                Span::from_millis(40)
+            }
+            fn next_picture(&mut self) -> Option<Arc<RawFrame>> {
+                self.0.recv().ok().map(|()| Arc::new(RawFrame::filled(2, 2, 1, 0, 0)))
+            }
+        }
+        let mut clip = Prefetched::new(Box::new(Gated(gate)), 3);
+        assert!(!clip.is_ready());
+        go.send(()).unwrap();
+        while !clip.is_ready() {
+            std::thread::yield_now();
+        }
+        assert!(clip.is_ready() && clip.next_picture().is_some() && !clip.is_ready());
+        drop(go);
+        while !clip.is_ready() {
+            std::thread::yield_now();
+        }
+        assert!(clip.next_picture().is_none());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use units::Time;
 use super::{CodecTimes, Worker, timed};
 use crate::{Clock, Waker};
 
-/// An encoder on a thread of its own. [`submit`](Encoder::submit) never waits; the waker rings when a frame is ready.
+/// An encoder on a thread of its own. [`submit`](Encoder::submit) never waits; the waker rings when a frame is ready, which says what it cost
+/// ([`Coded::took`]).
 pub struct ThreadedEncoder {
     worker: Worker<Job, Result<Coded, CodecError>>,
     failed: Option<CodecError>,
@@ -29,11 +30,13 @@ impl ThreadedEncoder {
         let mut stand_alone = false;
         let worker = Worker::new(waker, move |mut job: Job, give: &mut dyn FnMut(_)| {
             job.ask.key |= stand_alone;
-            let result = timed(clock, &noted, job.ask.frame, || encode(encoder.as_mut(), clock.now(), &job));
+            let start = clock.now();
+            let result = timed(clock, &noted, job.ask.frame, || encode(encoder.as_mut(), start, &job));
+            let took = Some(clock.now() - start);
             // Whoever asked for the next frame may not know yet that this one failed.
             stand_alone = result.is_err();
             match result {
-                Ok(coded) => coded.into_iter().map(Ok).for_each(give),
+                Ok(coded) => coded.into_iter().map(|coded| Ok(Coded { took, ..coded })).for_each(give),
                 Err(error) => give(Err(error)),
             }
         });
@@ -109,6 +112,7 @@ mod tests {
                 pieces: Vec::new(),
                 quality: None,
                 quantiser: None,
+                took: None,
             });
             Ok(())
         }
@@ -149,10 +153,11 @@ mod tests {
         assert!(encoder.poll(clock.now()).is_none());
         wait_for(&waker);
         assert_eq!(encoder.next_ready(), Some(Time::ZERO));
-        assert_eq!(encoder.poll(clock.now()).map(|coded| coded.frame), Some(7));
+        let coded = encoder.poll(clock.now()).unwrap();
+        assert_eq!(coded.frame, 7);
         let times = encoder.times().take();
         assert_eq!((times.len(), times[0].0), (1, 7));
-        assert!(times[0].1 >= Span::from_millis(20));
+        assert!(times[0].1 >= Span::from_millis(20) && coded.took >= Some(times[0].1));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::rate::{self, Manner, RateControl, WaitLimit};
 use crate::recovery::{self, Recovery};
 use crate::rtt::Rtt;
 use crate::schedule::{self, Pick, Schedule};
+use crate::shedding::SlowEncoder;
 use crate::video::{Supply, VideoStream};
 use filler::Filler;
 
@@ -124,7 +125,9 @@ impl Sender {
         let mut backlogged = false;
         for supply in supplies {
             match supply {
-                Supply::Video(video) => videos.push(VideoStream::new(videos.len() as u8, video, longest)),
+                Supply::Video(video) => {
+                    videos.push(VideoStream::new(videos.len() as u8, video, config.picture.1, longest));
+                }
                 Supply::Backlog => backlogged = true,
             }
         }
@@ -211,6 +214,11 @@ impl Sender {
         self.videos.first().and_then(VideoStream::height).unwrap_or(self.config.picture.1)
     }
 
+    /// The first stream's encoder, while it is too slow for the source's pictures: what the sender gives up for it.
+    pub fn slow_encoder(&self) -> Option<SlowEncoder> {
+        self.videos.first().and_then(VideoStream::slow_encoder)
+    }
+
     /// What the controller wants at present.
     pub fn decision(&self) -> Decision {
         self.decision
@@ -229,6 +237,11 @@ impl Sender {
     /// Captures nothing until told to go on. What was captured is still sent.
     pub fn set_paused(&mut self, now: Time, paused: bool) {
         self.videos.iter_mut().for_each(|video| video.set_paused(now, paused));
+    }
+
+    /// Captures nothing more, as if every source had ended. What was captured is still sent.
+    pub fn end(&mut self) {
+        self.videos.iter_mut().for_each(VideoStream::end);
     }
 
     /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest rate.
