@@ -154,6 +154,11 @@ impl VideoStream {
         self.awaited
     }
 
+    /// Since when the encoder has had its oldest frame.
+    pub fn coding_since(&self) -> Option<Time> {
+        self.in_encoder.front().map(|&(since, _)| since)
+    }
+
     /// The source ended and nothing is left in the encoder.
     pub fn is_drained(&self) -> bool {
         self.ended && self.in_encoder.is_empty()

@@ -153,3 +153,13 @@ fn a_source_that_is_slow_is_asked_again_and_keeps_its_pictures() {
     assert_eq!((shown, counters.captured, counters.starved), (100, 100, 100), "{counters:?}");
     assert!(path.sender().is_finished());
 }
+
+#[test]
+fn a_receiver_hears_from_a_sender_whose_encoder_takes_half_a_minute() {
+    let mut path = Path::new((3840, ROWS), None, 10.0);
+    let packets = |path: &Path| path.world.endpoint::<Receiver>(path.to).counters().packets;
+    assert_eq!(path.shown_by(Time::from_secs(19)), 0);
+    // Every two seconds, and a little more often where an answer is waited for.
+    let count = packets(&path);
+    assert!((8..=12).contains(&count), "{count}");
+}

@@ -322,6 +322,7 @@ impl Endpoint for Sender {
         consider(self.hello_at.filter(|_| !self.heard));
         consider(self.ledger.loss_at());
         consider(self.probe_timeout_at().filter(|_| !self.probe_due));
+        consider(self.sign_at().filter(|_| !self.probe_due));
         consider(self.controller.next_timer());
         self.videos.iter().for_each(|video| consider(video.next_wake()));
         consider(self.reset_at());

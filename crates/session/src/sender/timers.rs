@@ -7,9 +7,14 @@ use wire::Media;
 use super::Sender;
 use crate::config::SenderConfig;
 use crate::rate::{self, Plan, WaitLimit};
+use crate::video::VideoStream;
 
 /// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
 const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
+
+/// With a frame in the encoder and nothing sent for so long, a probe says that we are still there: a receiver gives up after ten seconds of
+/// silence, and three of these may be lost before that.
+const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
 impl Sender {
     pub(super) fn capture(&mut self, now: Time) {
@@ -123,6 +128,12 @@ impl Sender {
         (self.ledger.in_flight() > Bytes::ZERO).then(|| self.last_sent_at + backed_off.min(most))
     }
 
+    /// When the receiver must hear something, though the encoder has been at a frame for so long that nothing was sent.
+    pub(super) fn sign_at(&self) -> Option<Time> {
+        let since = self.videos.iter().filter_map(VideoStream::coding_since).min().filter(|_| self.heard);
+        since.map(|since| since.max(self.last_sent_at) + SIGN_OF_LIFE)
+    }
+
     pub(super) fn run_timers(&mut self, now: Time) {
         if self.ledger.loss_at().is_some_and(|at| at <= now) {
             self.ledger.find_losses_at(now, &self.rtt, &mut self.settled);
@@ -134,6 +145,9 @@ impl Sender {
             self.probe_due = true;
             self.timeouts_in_a_row += 1;
             self.counters.timeouts += 1;
+        }
+        if !self.probe_due && self.sign_at().is_some_and(|at| at <= now) {
+            self.probe_due = true;
         }
         if self.controller.next_timer().is_some_and(|at| at <= now) {
             self.controller.on_timer(now);
