@@ -11,8 +11,10 @@ use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Scenario, Supply};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
-/// As many as `framewire bench scale` runs; a simulated world would hold 32768 hosts and as many links.
+/// As many as `framewire bench scale` runs.
 const MOST_FLOWS: usize = 1000;
+/// Flows with those that a `count` stands for: each is two hosts and up to three links, and a simulated world holds 32,768 of either.
+const MOST_IN_ALL: usize = 10_000;
 /// Controllers that a search compares with: more would take longer than they say.
 const MOST_REFERENCES: usize = 16;
 /// Anything faster overflows nanosecond arithmetic long before it is useful.
@@ -46,6 +48,12 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     for (what, count) in [("flow", scenario.flows.len()), ("cross", scenario.cross.len())] {
         require(count <= MOST_FLOWS, what, format!("{count} of them are more than {MOST_FLOWS}"))?;
     }
+    let all: usize = scenario.flows.iter().map(|flow| usize::from(flow.count)).sum();
+    require(
+        all <= MOST_IN_ALL,
+        "flow",
+        format!("{all} of them, with what `count` says, are more than {MOST_IN_ALL}"),
+    )?;
     for (i, flow) in scenario.flows.iter().enumerate() {
         check_flow(flow, duration, &format!("flow[{}]", i + 1))?;
         let twin = scenario.flows[..i].iter().any(|other| !flow.name.is_empty() && other.name == flow.name);
@@ -503,6 +511,10 @@ cc = \"sqp\"
         assert_eq!(
             with("", "[[cross]]\nkind = \"listed\""),
             "x.toml:9: cross[1].instants: a file of instants belongs to kind \"listed\", and to no other"
+        );
+        assert_eq!(
+            with("", "count = 9999\n[[flow]]\ncc = \"fixed\"\ncount = 2"),
+            "x.toml:7: flow: 10001 of them, with what `count` says, are more than 10000"
         );
         assert_eq!(
             with("", "[[cross]]\nkind = \"cbr\""),
