@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cc::Setup;
-use framewire_session::{Policies, Receiver, ReceiverConfig, Remedy, Sender, SenderConfig, Supply, Video};
+use framewire_session::{
+    Policies, Receiver, ReceiverConfig, Remedy, Sender, SenderConfig, Supply, Video, rate,
+};
 use media::{Ask, CodecError, Coded, Encoder, RawFrame, Source};
 use netsim::{HostConfig, HostId, LinkConfig, QueueSpec, RateProcess, World};
 use units::{HostClock, Rate, Rng, Span, Time};
@@ -27,10 +29,13 @@ impl Encoder for Slow {
         let seconds = self.cost * if ask.key { 3.0 } else { 1.0 } * share * share;
         let took = Span::from_secs_f64(if now < FAST { seconds } else { seconds / 100.0 });
         self.free = self.free.max(now) + took;
-        let size = ask
+        // A picture has a least size, too.
+        let least = if ask.key { 37_000.0 } else { 2_000.0 } * share * share;
+        let budget = ask
             .largest
             .map_or(u64::MAX, |largest| largest.get())
             .min(ask.bitrate.bytes_in(ask.interval).get());
+        let size = budget.max(least as u64);
         self.ready.push_back((self.free, Coded { took: Some(took), ..Coded::of_size(ask, size as u32) }));
         Ok(())
     }
@@ -67,6 +72,16 @@ impl Source for Late {
     }
 }
 
+/// What a sender runs under, and over which link.
+struct How {
+    cc: &'static str,
+    rate: &'static str,
+    link: Rate,
+    delay: Span,
+}
+
+const WIDE: How = How { cc: "sqp", rate: "live", link: Rate::from_mbps(20), delay: Span::from_millis(20) };
+
 /// A sender over 20 Mbit/s, 20 ms each way.
 struct Path {
     world: World,
@@ -76,23 +91,32 @@ struct Path {
 
 impl Path {
     fn new(picture: (u16, u16), source: Option<Box<dyn Source>>, cost: f64) -> Path {
+        Path::over(&WIDE, picture, source, cost)
+    }
+
+    fn over(how: &How, picture: (u16, u16), source: Option<Box<dyn Source>>, cost: f64) -> Path {
         let mut world = World::new(1, None);
         let queue: QueueSpec = "droptail:120ms".parse().unwrap();
-        let link =
-            LinkConfig::bottleneck(RateProcess::Constant(Rate::from_mbps(20)), queue, Span::from_millis(20));
+        let link = LinkConfig::bottleneck(RateProcess::Constant(how.link), queue, how.delay);
         let (there, back) = (world.add_link("there", link.clone()), world.add_link("back", link));
-        let setup = Setup { frame_interval: Span::from_nanos(33_333_333), ..Setup::default() };
-        let controller = cc::build(&"sqp".parse().unwrap(), &setup).unwrap();
+        let setup = Setup {
+            frame_interval: Span::from_nanos(33_333_333),
+            min: Rate::from_kbps(50),
+            ..Setup::default()
+        };
+        let controller = cc::build(&how.cc.parse().unwrap(), &setup).unwrap();
         let encoder = Box::new(Slow { cost, free: Time::ZERO, ready: VecDeque::new() });
         let supply = Supply::Video(Video { encoder, source, interval: setup.frame_interval });
         let config = SenderConfig { picture, ..SenderConfig::default() };
         let tap = world.next_host_tap(HostClock::default());
         let rng = Rng::stream(1, "sender");
-        let sender = Sender::new(config, &setup, controller, Policies::default(), vec![supply], rng, tap);
+        let rate = rate::build(&how.rate.parse().unwrap()).unwrap();
+        let policies = Policies { rate, ..Policies::default() };
+        let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, tap);
         let from = world.add_host(HostConfig::new("sender"), sender);
         let tap = world.next_host_tap(HostClock::default());
         let receiver = Receiver::new(ReceiverConfig::default(), None, None, tap);
-        let receiver = receiver.with_half(cc::build_receiver(&"sqp".parse().unwrap(), &setup).unwrap());
+        let receiver = receiver.with_half(cc::build_receiver(&how.cc.parse().unwrap(), &setup).unwrap());
         let to = world.add_host(HostConfig::new("receiver"), receiver);
         world.connect(from, 0, &[there], to);
         world.connect(to, 0, &[back], from);
@@ -162,4 +186,18 @@ fn a_receiver_hears_from_a_sender_whose_encoder_takes_half_a_minute() {
     // Every two seconds, and a little more often where an answer is waited for.
     let count = packets(&path);
     assert!((8..=12).contains(&count), "{count}");
+}
+
+/// What a flow uses that names nothing, over loopback.
+const DEFAULT: How =
+    How { cc: "sqp-robust", rate: "budget", link: Rate::from_mbps(1000), delay: Span::from_micros(30) };
+
+#[test]
+fn the_default_does_not_mistake_it_for_the_network() {
+    let mut path = Path::over(&DEFAULT, (3840, ROWS), None, 1.0);
+    let shown = path.shown_by(FAST);
+    assert!(shown > 440, "{shown} of 600 frames in 20 s, of which the encoder took six for the first two");
+    let estimate = path.sender().decision().media.unwrap();
+    assert!(estimate > Rate::from_mbps(50), "{estimate}");
+    assert_eq!(path.sender().counters().expired, 0);
 }
