@@ -191,6 +191,20 @@ impl VideoStream {
         self.cut.is_some_and(|cut| frame >= cut)
     }
 
+    /// Whether a frame is to be captured now. Where it is, but the source has no picture yet, it is asked again a little later.
+    pub fn is_due(&mut self, now: Time, counters: &mut SenderCounters) -> bool {
+        if self.capture_at().is_none_or(|at| at > now) {
+            return false;
+        }
+        let starved = self.video.source.as_mut().is_some_and(|source| !source.is_ready());
+        if starved {
+            counters.starved += u64::from(!self.starved && self.next_frame > 0);
+            self.next_capture = Some(now + self.video.interval / AGAIN);
+        }
+        self.starved = starved;
+        !starved
+    }
+
     /// Captures one frame and, if planned, submits it. The next one comes an interval and `wander` later (arXiv 2207.11857
     /// section 5.2: a random walk, so that flows do not stay aligned).
     pub fn capture(
@@ -203,13 +217,6 @@ impl VideoStream {
         tap: &Tap,
     ) {
         let scheduled = self.next_capture.unwrap_or(now);
-        if self.video.source.as_mut().is_some_and(|source| !source.is_ready()) {
-            counters.starved += u64::from(!self.starved && self.next_frame > 0);
-            self.starved = true;
-            self.next_capture = Some(now + self.video.interval / AGAIN);
-            return;
-        }
-        self.starved = false;
         // A driver that woke us a little late must not slow the clip down; one that was away for long starts afresh.
         let start = if now - scheduled > self.video.interval { now } else { scheduled };
         self.next_capture = Some(start + (self.video.interval + wander).max(Span::from_micros(100)));

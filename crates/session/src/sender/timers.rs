@@ -22,7 +22,7 @@ impl Sender {
         let config = SenderConfig { mtu: self.mtu(), ..self.config };
         for index in 0..self.videos.len() {
             self.videos[index].collect(now, room, &mut self.counters, &self.tap);
-            if self.videos[index].capture_at().is_some_and(|at| at <= now) {
+            if self.videos[index].is_due(now, &mut self.counters) {
                 let plan = self.plan(now, index, self.videos[index].next_frame());
                 let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
