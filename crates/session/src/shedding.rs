@@ -117,11 +117,14 @@ impl Shedding {
         [planned, self.limit].into_iter().flatten().min()
     }
 
-    /// Whether an encoder that has `inside` frames may be given another.
-    pub fn is_open(&self, inside: usize) -> bool {
-        let alone = !self.silent
-            && (self.costs.len() < LEAST || self.found.is_some_and(|found| found.remedy == Remedy::Frames));
-        inside < if alone { 1 } else { MOST }
+    /// Whether an encoder that has `inside` frames may be given another, while packets of earlier ones are `waiting` to leave. One that is not
+    /// known to keep up is given one at a time, and only when what it made before has left: a frame may be so large, for a rate that nobody
+    /// knows yet, that the next would be planned with next to nothing.
+    pub fn is_open(&self, inside: usize, waiting: bool) -> bool {
+        let leaving_out = self.found.is_some_and(|found| found.remedy == Remedy::Frames);
+        let shrinking = self.limit.is_some_and(|limit| limit < self.rows);
+        let known = self.silent || self.costs.len() >= LEAST && !leaving_out && !shrinking;
+        if known { inside < MOST } else { inside == 0 && !waiting }
     }
 
     /// The encoder that is too slow, if it is.
@@ -230,7 +233,7 @@ mod tests {
                     shedding.came_out(out, rows, Some(took));
                     self.inside.pop_front();
                 }
-                if shedding.is_open(self.inside.len()) {
+                if shedding.is_open(self.inside.len(), false) {
                     let rows = shedding.rows(None);
                     let share = rows.map_or(1.0, |rows| (f64::from(rows) / 1000.0).powi(2));
                     let took = cost.mul_f64(share * if given % 50 == 0 { 3.0 } else { 1.0 });
@@ -254,10 +257,10 @@ mod tests {
     #[test]
     fn an_encoder_that_says_nothing_of_its_cost_is_left_alone() {
         let mut shedding = Shedding::new(INTERVAL, 1000);
-        assert!(!shedding.is_open(1));
+        assert!(!shedding.is_open(1, false) && !shedding.is_open(0, true) && shedding.is_open(0, false));
         for frame in 0..20 {
             shedding.came_out(Time::from_millis(100 * frame), 1000, None);
-            assert!(shedding.is_open(7) && !shedding.is_open(8));
+            assert!(shedding.is_open(7, true) && !shedding.is_open(8, false));
         }
         assert_eq!((shedding.found(), shedding.rows(None)), (None, None));
     }

@@ -234,7 +234,7 @@ impl VideoStream {
         counters.captured += 1;
         tap.record(now, Event::FrameCaptured { stream, frame });
         let raw = Raw { frame, picture, captured: now, until: now + plan.keep };
-        let open = self.shedding.is_open(self.in_encoder.len());
+        let open = self.may_encode();
         counters.shed += u64::from(plan.encode && !open);
         if !open || !plan.encode && !plan.keep.is_positive() {
             self.skip(now, frame, counters, tap);
@@ -243,6 +243,10 @@ impl VideoStream {
         } else {
             self.kept = Some(raw);
         }
+    }
+
+    fn may_encode(&self) -> bool {
+        self.shedding.is_open(self.in_encoder.len(), self.outbox.waiting_packets() > 0)
     }
 
     fn skip(&self, now: Time, frame: u32, counters: &mut SenderCounters, tap: &Tap) {
@@ -275,7 +279,7 @@ impl VideoStream {
         counters: &mut SenderCounters,
         tap: &Tap,
     ) {
-        if !plan.encode || !self.shedding.is_open(self.in_encoder.len()) {
+        if !plan.encode || !self.may_encode() {
             return self.give_up_kept(now, counters, tap);
         }
         if let Some(kept) = self.kept.take() {

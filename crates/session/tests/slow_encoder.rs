@@ -29,8 +29,8 @@ impl Encoder for Slow {
         let seconds = self.cost * if ask.key { 3.0 } else { 1.0 } * share * share;
         let took = Span::from_secs_f64(if now < FAST { seconds } else { seconds / 100.0 });
         self.free = self.free.max(now) + took;
-        // A picture has a least size, too.
-        let least = if ask.key { 37_000.0 } else { 2_000.0 } * share * share;
+        // What is slow to code is large, too, and a small key frame is not much smaller.
+        let least = self.cost * if ask.key { 20_000.0 } else { 70_000.0 * share * share };
         let budget = ask
             .largest
             .map_or(u64::MAX, |largest| largest.get())
