@@ -94,6 +94,8 @@ pub struct Shedding {
     changed_at: Option<Time>,
     raise_after: Span,
     found: Option<SlowEncoder>,
+    /// When that was found.
+    found_at: Time,
 }
 
 impl Shedding {
@@ -109,6 +111,7 @@ impl Shedding {
             changed_at: None,
             raise_after: RAISE_AFTER.0,
             found: None,
+            found_at: Time::ZERO,
         }
     }
 
@@ -152,7 +155,10 @@ impl Shedding {
         if share > SLOW && bound {
             self.lower(now, share);
         } else if share < STEADY && bound {
-            self.steady();
+            // A machine that is busy now and then is not told of each time.
+            if now - self.found_at >= RAISE_AFTER.0 {
+                self.steady();
+            }
             if self.limit == Some(rows) && self.changed_at.is_some_and(|at| now - at >= self.raise_after) {
                 self.raise(now, share);
             }
@@ -176,6 +182,7 @@ impl Shedding {
         if self.found.is_none_or(|found| found.remedy != remedy) {
             let cost = Span::from_secs_f64(self.usual());
             self.found = Some(SlowEncoder { cost, rows: self.rows, interval: self.interval, remedy });
+            self.found_at = now;
         }
         if rung.is_some() {
             if self.changed_at.is_some_and(|at| now - at < self.raise_after) {
