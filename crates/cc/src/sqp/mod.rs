@@ -8,6 +8,7 @@
 //!  frame settled -> frames.rs   who arrived, when (section 4.2's interval tracker)
 //!                -> min_owd.rs  smallest one-way delay over 2 sRTT (section 4.3)
 //!                -> sample.rs   eq. 1, eq. 2, loss scaling: S
+//!                -> pause.rs   what a pause of the link was carried at (`sqp-robust`)
 //!                -> eq. 4       B += delta (r (S/B - 1) - (B/S - 1))      (this file)
 //! ```
 //!
@@ -17,7 +18,10 @@ pub mod fluid;
 mod frames;
 mod min_owd;
 mod params;
+mod pause;
 mod sample;
+
+use std::collections::VecDeque;
 
 use units::{Bytes, Rate, RelativeDelay, Span, Time};
 
@@ -26,6 +30,7 @@ use crate::{Controller, Decision, Entry, Report, Sent, Setup};
 use frames::{FrameBurst, Frames};
 use min_owd::MinOwd;
 pub use params::Params;
+use pause::Pauses;
 use sample::Base;
 
 /// The registry's row.
@@ -57,14 +62,20 @@ const OPTIONS: &[(&str, &str)] = &[
     ("jitter_share", "the same as a share of the frame interval, 0 to 0.5 (default 0; robust 0.0625)"),
     ("undershoot", "eq. 2: extrapolate frames smaller than the estimate, on or off (default on)"),
     ("exclude_first", "leave the first packet out of the sample's size, on or off (default off)"),
-    ("excess", "most by which few packets overstate the rate, as a share (default inf; robust 0.25)"),
+    ("excess", "most by which few packets overstate the rate, as a share (default inf; robust 0.5)"),
     ("scale_step", "scale delta by frame interval / 16.67 ms, on or off (default off; robust on)"),
-    ("gain", "most that a round trip's steps are of the estimate, from 0.01 (default inf; robust 1.5)"),
+    ("gain", "most that a round trip's steps are of the estimate, from 0.01 (default inf; robust 3)"),
     ("memory", "share of a standing queue that the window does not forget, 0 to 1 (default 0; robust 0.02)"),
     ("lone", "the same for a burst of one packet; of n, over n squared, 0 to 1 (default 0; robust 0.25)"),
     ("loss", "of packets lost while a queue stands, each counts as so many, 1 to 8 (default 1; robust 4)"),
     ("flight", "frame intervals in flight beyond the least round trip, from 0.5 (default inf; robust 1)"),
     ("slack", "and so many times the mean wait of a frame's first packet, 0 to 32 (default 0; robust 3)"),
+    ("hold", "the window is by the highest estimate of so long, up to 1s (default 0ms; robust 100ms)"),
+    ("once", "frames sent at one estimate halve it at most once, on or off (default off; robust on)"),
+    (
+        "pauses",
+        "what was carried while the link paused bounds the estimate, on or off (default off; robust on)",
+    ),
     ("overdue", "a frame not heard of bounds the estimate, on or off (default off; robust on)"),
 ];
 
@@ -126,6 +137,9 @@ pub struct Sqp {
     newest: Option<(Time, Span, RelativeDelay)>,
     /// Mean wait of frames' first packets, in seconds.
     wait: f64,
+    pauses: Pauses,
+    /// Estimates that packets of late were sent at, falling, each with the time it was last used.
+    recent: VecDeque<(Time, f64)>,
     /// Share of frames' packets lost, smoothed over the last frames.
     lossy: f64,
     last_sample: f64,
@@ -148,6 +162,8 @@ impl Sqp {
             long_owd: OwdBase::new(REMEMBERED),
             newest: None,
             wait: 0.0,
+            pauses: Pauses::default(),
+            recent: VecDeque::new(),
             lossy: 0.0,
             last_sample: 0.0,
             heard_at: Time::ZERO,
@@ -173,7 +189,26 @@ impl Sqp {
         let Some(sample) = sample::sample(burst, base, self.estimate, full, &self.params) else { return };
         self.last_sample = sample;
         let next = update(self.estimate, sample, self.step(), self.params.reward);
-        self.set_estimate(next.max(self.estimate * MAX_CUT));
+        // Deviation: one update takes at most half, and frames that wait for the same pause of the link arrive together: four of them
+        // would leave a sixteenth. What was sent at one estimate halves it once, as a window is halved once a round trip (RFC 9002
+        // section 7.3.2).
+        let sent_at = burst.full / self.interval();
+        let cut = if self.params.once {
+            self.estimate.max(sent_at).min(self.estimate / MAX_CUT)
+        } else {
+            self.estimate
+        };
+        self.set_estimate(next.max(cut * MAX_CUT));
+        if let Some(carried) = self.carried(burst, sent_at) {
+            self.set_estimate(self.estimate.max(carried));
+        }
+    }
+
+    /// Deviation: a sample can't tell a link that pauses from one that is slow. When the frames that waited have left the queue, what they
+    /// were carried at is known, and the estimate does not stay below.
+    fn carried(&mut self, burst: &FrameBurst, sent_at: f64) -> Option<f64> {
+        let least = self.long_owd.get().filter(|_| self.params.pauses)?;
+        self.pauses.settled(burst, least, sent_at, self.setup.frame_interval)
     }
 
     /// delta: as printed, or scaled.
@@ -189,7 +224,7 @@ impl Sqp {
         let rtt = self.rtt_above(self.long_owd.get()).unwrap_or(INITIAL_SRTT);
         let frames = (rtt.as_secs_f64() / self.interval()).max(1.0);
         let relative = self.estimate / self.params.step;
-        let relative = relative.min(relative.sqrt());
+        let relative = if relative < 1.0 { relative.powf(1.5) } else { relative.sqrt() };
         step.min(self.params.gain * self.params.step * relative / frames)
     }
 
@@ -246,11 +281,26 @@ impl Sqp {
         }
         // Deviation: the paper has no window. A link that falls to a quarter keeps what is in flight for four times as long, so no more
         // is in flight than a round trip without our own queue, and a frame, hold; and what a key frame is larger by.
-        let larger = self.frames.excess(self.setup.mtu) as f64 * 8.0 / self.estimate;
+        // What is in flight was sent at the estimates before: while the link pauses it would close the window that a lower one leaves, and
+        // when the link is back its queue would be empty.
+        let estimate = self.recent.front().map_or(self.estimate, |(_, estimate)| estimate.max(self.estimate));
+        let larger = self.frames.excess(self.setup.mtu) as f64 * 8.0 / estimate;
         let held = self.least_rtt().unwrap_or(INITIAL_SRTT).as_secs_f64()
             + self.params.flight * self.interval()
             + (self.params.slack * self.wait + larger).min(MOST_SLACK);
-        ((self.estimate * held / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
+        ((estimate * held / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
+    }
+
+    /// A packet left at the estimate.
+    fn remember(&mut self, now: Time) {
+        let outdated = |(at, _): &(Time, f64)| *at + self.params.hold < now;
+        while self.recent.front().is_some_and(outdated) {
+            self.recent.pop_front();
+        }
+        while self.recent.back().is_some_and(|(_, estimate)| *estimate <= self.estimate) {
+            self.recent.pop_back();
+        }
+        self.recent.push_back((now, self.estimate));
     }
 
     fn srtt(&self) -> Span {
@@ -268,6 +318,7 @@ impl Sqp {
 
 impl Controller for Sqp {
     fn on_sent(&mut self, sent: &Sent) {
+        self.remember(sent.now);
         if !self.waiting {
             (self.waiting, self.heard_at) = (true, sent.now);
         }
@@ -464,13 +515,64 @@ mod tests {
 
     #[test]
     fn a_step_is_a_share_of_a_low_estimate() {
-        for kbps in [50, 100, 300, 1000] {
+        for (kbps, bound) in [(50, 1.2), (100, 1.2), (300, 1.35), (1000, 1.35)] {
             let setup =
                 Setup { initial: Rate::from_kbps(kbps), min: Rate::from_kbps(10), ..Setup::default() };
             let sqp = Sqp::new(Params::robust(), &setup);
             let most = update(sqp.estimate, 1.8 * sqp.estimate, sqp.step(), 0.25) / sqp.estimate;
-            assert!(most < 1.2, "{kbps} kbit/s: x {most} a frame");
+            assert!(most < bound, "{kbps} kbit/s: x {most} a frame");
         }
+    }
+
+    /// Four frames of two packets that arrive at once, and eight that arrive together when the link is back: the estimate that those were
+    /// sent at, and the one they leave.
+    fn pause(params: Params) -> (f64, f64) {
+        let mut sqp = Sqp::new(params, &Setup::default());
+        let at = |frame: u32| Time::ZERO + Setup::default().frame_interval * i64::from(frame);
+        (0..4).for_each(|frame| {
+            send(&mut sqp, at(frame), frame, 2);
+            hear(&mut sqp, at(frame), frame, 2);
+        });
+        let before = sqp.estimate;
+        (4..12).for_each(|frame| send(&mut sqp, at(frame), frame, 2));
+        let arrived = (at(12) + Span::from_millis(20)).on_wire();
+        let arrive = |number: u32| Acked {
+            sent_at: at(number / 2),
+            size: 1200,
+            arrived_at: Some(arrived),
+            frame: Some(FrameTag {
+                stream: 0,
+                frame: number / 2,
+                index: (number % 2) as u16,
+                count: 2,
+                retransmission: false,
+            }),
+            ..acked(u64::from(number / 2) * 100 + u64::from(number % 2), 1200)
+        };
+        let acks: Vec<_> = (8..24).map(arrive).collect();
+        let (now, latest_rtt) = (at(12) + Span::from_millis(40), Some(Span::from_millis(40)));
+        sqp.on_feedback(&Report { now, latest_rtt, ..report(&acks, &[]) });
+        (before, sqp.estimate)
+    }
+
+    #[test]
+    fn frames_that_waited_for_the_same_pause_halve_the_estimate_once() {
+        let (before, after) = pause(Params::robust());
+        assert!((0.49..0.51).contains(&(after / before)), "{before} {after}");
+        let (before, after) = pause(Params { once: false, ..Params::robust() });
+        assert!(after < 0.3 * before, "{before} {after}");
+    }
+
+    #[test]
+    fn the_window_remembers_the_estimate_for_a_moment() {
+        let mut sqp = Sqp::new(Params::robust(), &Setup::default());
+        send(&mut sqp, Time::ZERO, 0, 1);
+        let before = sqp.flight();
+        sqp.set_estimate(sqp.estimate / 4.0);
+        send(&mut sqp, Time::from_millis(90), 1, 1);
+        assert!(sqp.flight() >= before, "{} of {before}", sqp.flight());
+        send(&mut sqp, Time::from_millis(110), 2, 1);
+        assert!(sqp.flight() < before / 2, "{} of {before}", sqp.flight());
     }
 
     #[test]

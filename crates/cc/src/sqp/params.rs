@@ -4,6 +4,9 @@ use units::{Rate, Span};
 
 use crate::{OptionError, Options};
 
+/// Longest [`Params::hold`]: what is kept for it stays small.
+const MOST_HOLD: Span = Span::from_secs(1);
+
 /// SQP's parameters; [`Default`] is the paper's (sections 4.3 to 4.5, 6.1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
@@ -42,6 +45,12 @@ pub struct Params {
     pub flight: f64,
     /// ... and this many times the mean wait of a frame's first packet.
     pub slack: f64,
+    /// The window is by the highest estimate of so long.
+    pub hold: Span,
+    /// Frames sent at one estimate halve it at most once.
+    pub once: bool,
+    /// What was carried while the link paused bounds the estimate.
+    pub pauses: bool,
     /// A frame that is not heard of bounds the estimate by what it shows so far.
     pub overdue: bool,
 }
@@ -66,6 +75,9 @@ impl Default for Params {
             loss: 1.0,
             flight: f64::INFINITY,
             slack: 0.0,
+            hold: Span::ZERO,
+            once: false,
+            pauses: false,
             overdue: false,
         }
     }
@@ -76,14 +88,17 @@ impl Params {
     pub fn robust() -> Params {
         Params {
             jitter_share: 1.0 / 16.0,
-            excess: 0.25,
+            excess: 0.5,
             scale_step: true,
-            gain: 1.5,
+            gain: 3.0,
             memory: 0.02,
             lone: 0.25,
             loss: 4.0,
             flight: 1.0,
             slack: 3.0,
+            hold: Span::from_millis(100),
+            once: true,
+            pauses: true,
             overdue: true,
             ..Params::default()
         }
@@ -111,6 +126,9 @@ impl Params {
             loss: options.number("loss", d.loss, 1.0..=8.0)?,
             flight: options.number("flight", d.flight, 0.5..=f64::INFINITY)?,
             slack: options.number("slack", d.slack, 0.0..=32.0)?,
+            hold: options.quantity("hold", d.hold, "a time such as 100ms")?.min(MOST_HOLD),
+            once: options.switch("once", d.once)?,
+            pauses: options.switch("pauses", d.pauses)?,
             overdue: options.switch("overdue", d.overdue)?,
         })
     }

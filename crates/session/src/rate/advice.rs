@@ -61,6 +61,7 @@ fn longest_wait(policy: &mut dyn RateControl, setup: &Setup) -> Option<Span> {
             interval: setup.frame_interval,
             cc_rate: Some(setup.initial),
             queued: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
             waited,
             cut: false,
             open: true,

@@ -12,7 +12,7 @@
 //!
 //! Controllers whose bursts leave faster than their rate (SQP's at twice of it) empty the sender's own queue whatever the encoder codes; what is
 //! too much stands in the network's queue, where [`Live`] does not see it. The account sees it. It is kept in time, not in bytes: what was
-//! sent at a high rate is no debt at a low one.
+//! sent at a high rate is no debt at a low one. What is not in flight any more is none either.
 
 use std::collections::VecDeque;
 
@@ -67,7 +67,7 @@ pub struct Budget {
 
 impl Budget {
     /// Brings the account up to `view`'s time.
-    fn settle(&mut self, view: &View<'_>) {
+    fn settle(&mut self, view: &View<'_>, nominal: Rate) {
         let elapsed = self.settled_at.replace(view.now).map_or(Span::ZERO, |then| view.now - then);
         let took = |frame: &Departed| {
             let planned = self.planned.iter().find(|(number, _)| *number == frame.frame);
@@ -75,7 +75,9 @@ impl Budget {
         };
         let spent = view.departed.iter().map(took).fold(Span::ZERO, |sum, span| sum + span);
         let credit = -CREDIT * view.interval.as_secs_f64();
-        self.debt = (self.debt + (spent - elapsed).as_secs_f64()).max(credit);
+        // What stands in the network's queue is part of what is in flight.
+        let standing = nominal.time_to_send(view.in_flight).as_secs_f64();
+        self.debt = (self.debt + (spent - elapsed).as_secs_f64()).min(standing).max(credit);
     }
 
     fn remember(&mut self, frame: u32, nominal: Rate) {
@@ -90,7 +92,7 @@ impl RateControl for Budget {
     fn plan(&mut self, view: &View<'_>) -> Plan {
         let plan = self.live.plan(view);
         let nominal = plan.bitrate;
-        self.settle(view);
+        self.settle(view, nominal);
         let owed = self.debt.max(0.0);
         let share = (1.0 - owed / PAY_OVER.as_secs_f64()).max(0.0);
         let bitrate = nominal.mul_f64(share).max(view.limits.0);
@@ -194,6 +196,7 @@ mod tests {
             interval: INTERVAL,
             cc_rate: Some(rate),
             queued: Bytes::ZERO,
+            in_flight: Bytes::new(1 << 40),
             waited: Span::ZERO,
             cut: false,
             open: true,
@@ -254,6 +257,29 @@ mod tests {
         let (sent, skipped) = run(100, rate, |tick, asked| if tick == 10 { key } else { asked as u64 });
         assert_eq!(skipped, 0);
         assert!((sent as f64 / bytes(rate, INTERVAL * 100) - 1.0).abs() < 0.02, "{sent}");
+    }
+
+    #[test]
+    fn what_has_arrived_is_no_debt() {
+        // A cut takes a second of the rate; half a second later nothing is in flight.
+        let rate = Rate::from_kbps(500);
+        let left_out = |in_flight: fn(u64) -> u64| {
+            let (mut policy, mut last, mut skipped) = (Budget::default(), Vec::new(), 0);
+            for tick in 0..100 {
+                let in_flight = Bytes::new(in_flight(tick));
+                let plan = policy.plan(&View { in_flight, ..view(tick, rate, 0, &last) });
+                let cut = tick == 10;
+                let coded = bytes(
+                    if cut { rate } else { plan.bitrate },
+                    if cut { Span::from_secs(1) } else { INTERVAL },
+                );
+                last = if plan.encode { vec![departed(tick, coded as u64)] } else { Vec::new() };
+                skipped += u64::from(!plan.encode);
+            }
+            skipped
+        };
+        assert!((35..45).contains(&left_out(|_| 1 << 40)), "{}", left_out(|_| 1 << 40));
+        assert!((20..30).contains(&left_out(|tick| if tick < 35 { 1 << 40 } else { 0 })));
     }
 
     #[test]

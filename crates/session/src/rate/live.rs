@@ -82,6 +82,7 @@ mod tests {
             interval: Span::from_millis(16),
             cc_rate: Some(Rate::from_f64(mbps * 1e6)),
             queued: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
             waited: Span::ZERO,
             cut: false,
             open: true,

@@ -36,6 +36,8 @@ pub struct View<'a> {
     pub cc_rate: Option<Rate>,
     /// Bytes waiting to be sent.
     pub queued: Bytes,
+    /// Bytes sent and not heard of: at most so much stands in the network.
+    pub in_flight: Bytes,
     /// How long the oldest of those has waited.
     pub waited: Span,
     /// A frame has been given up that what follows is predicted from: nothing can be shown before this one, a key frame, arrives.

@@ -163,6 +163,7 @@ mod tests {
                 interval: Span::from_nanos(33_333_333),
                 cc_rate: Some(Rate::from_mbps(1)),
                 queued: Bytes::ZERO,
+                in_flight: Bytes::ZERO,
                 waited: Span::ZERO,
                 cut: false,
                 open: true,

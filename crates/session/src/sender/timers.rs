@@ -79,6 +79,7 @@ impl Sender {
             interval: self.videos[index].interval(),
             cc_rate: self.cc_rate(),
             queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
+            in_flight: self.ledger.in_flight(),
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             cut: self.videos[index].is_cut(),
             open: self.window_is_open(),

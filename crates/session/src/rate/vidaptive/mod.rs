@@ -232,6 +232,7 @@ mod tests {
             interval: INTERVAL,
             cc_rate: Some(Rate::from_mbps(4)),
             queued: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
             waited: Span::ZERO,
             cut: false,
             open: true,
