@@ -127,7 +127,7 @@ fn fit(table: &Table, answers: &[Answer]) -> Fit {
     }
 }
 
-/// One bitrate.
+/// The encoders that are recorded at one constant bitrate, and what they gave so far.
 struct Constant {
     plain: Lane,
     keyed: Lane,
