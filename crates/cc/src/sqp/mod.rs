@@ -14,6 +14,7 @@
 //!
 //! What the paper leaves open and how it is settled here is listed in `docs/sqp.md`; `fluid.rs` holds its theory.
 
+mod arrivals;
 pub mod fluid;
 mod frames;
 mod min_owd;
@@ -27,8 +28,10 @@ use units::{Bytes, Rate, RelativeDelay, Span, Time};
 
 use crate::parts::{OwdBase, packet_rtts};
 use crate::{Controller, Decision, Entry, Report, Sent, Setup};
+use arrivals::Arrivals;
 use frames::{FrameBurst, Frames};
 use min_owd::MinOwd;
+use params::OPTIONS;
 pub use params::Params;
 use pause::Pauses;
 use sample::Base;
@@ -51,33 +54,6 @@ pub const ROBUST: Entry = Entry {
     build: |options, setup| Ok(Box::new(Sqp::new(Params::robust().read(options)?, setup))),
     ..ENTRY
 };
-
-const OPTIONS: &[(&str, &str)] = &[
-    ("target", "T, share of a sample that is aimed for, 0.3 to 1 (default 0.9)"),
-    ("pace", "m, bursts leave at this multiple of the estimate, 1.1 to 8 (default 2)"),
-    ("step", "delta, bit/s of one update, such as 320kbit"),
-    ("reward", "r, weight of a higher estimate, 0.01 to 4 (default 0.25)"),
-    ("window", "minimum one-way delay is kept for this many sRTT, 0.5 to 16 (default 2)"),
-    ("jitter", "frames start up to this much early or late, such as 1ms (default 0ms)"),
-    ("jitter_share", "the same as a share of the frame interval, 0 to 0.5 (default 0; robust 0.0625)"),
-    ("undershoot", "eq. 2: extrapolate frames smaller than the estimate, on or off (default on)"),
-    ("exclude_first", "leave the first packet out of the sample's size, on or off (default off)"),
-    ("excess", "most by which few packets overstate the rate, as a share (default inf; robust 0.5)"),
-    ("scale_step", "scale delta by frame interval / 16.67 ms, on or off (default off; robust on)"),
-    ("gain", "most that a round trip's steps are of the estimate, from 0.01 (default inf; robust 3)"),
-    ("memory", "share of a standing queue that the window does not forget, 0 to 1 (default 0; robust 0.02)"),
-    ("lone", "the same for a burst of one packet; of n, over n squared, 0 to 1 (default 0; robust 0.25)"),
-    ("loss", "of packets lost while a queue stands, each counts as so many, 1 to 8 (default 1; robust 4)"),
-    ("flight", "frame intervals in flight beyond the least round trip, from 0.5 (default inf; robust 1)"),
-    ("slack", "and so many times the mean wait of a frame's first packet, 0 to 32 (default 0; robust 3)"),
-    ("hold", "the window is by the highest estimate of so long, up to 1s (default 0ms; robust 100ms)"),
-    ("once", "frames sent at one estimate halve it at most once, on or off (default off; robust on)"),
-    (
-        "pauses",
-        "what was carried while the link paused bounds the estimate, on or off (default off; robust on)",
-    ),
-    ("overdue", "a frame not heard of bounds the estimate, on or off (default off; robust on)"),
-];
 
 /// Section 4.3 reads srtt before the first report too; RFC 9002's 333 ms would make the first window needlessly long.
 const INITIAL_SRTT: Span = Span::from_millis(100);
@@ -112,6 +88,12 @@ const OVERDUE: f64 = 1.5;
 const PAUSE: Span = Span::from_millis(50);
 /// An overdue frame leaves this share of the estimate it was sent at; silence and samples do the rest.
 const OVERDUE_LEAVES: f64 = 0.25;
+/// Arrivals are counted over a round trip, and over this at least: at 100 kbit/s two packets of 1200 bytes take as long.
+const COUNTED: Span = Span::from_millis(200);
+/// A window's minimum that stands less above the smallest delay of the last minute is no queue: what is lost then is not lost to one.
+const UNQUEUED: Span = Span::from_millis(10);
+/// Losses make the window at most twice as large.
+const MOST_LOSSY: f64 = 0.5;
 /// How much lower than its bound an overdue frame puts the estimate, so that it is not overdue again at once.
 const BELOW: f64 = 0.95;
 
@@ -138,6 +120,7 @@ pub struct Sqp {
     /// Mean wait of frames' first packets, in seconds.
     wait: f64,
     pauses: Pauses,
+    arrivals: Arrivals,
     /// Estimates that packets of late were sent at, falling, each with the time it was last used.
     recent: VecDeque<(Time, f64)>,
     /// Share of frames' packets lost, smoothed over the last frames.
@@ -163,6 +146,7 @@ impl Sqp {
             newest: None,
             wait: 0.0,
             pauses: Pauses::default(),
+            arrivals: Arrivals::default(),
             recent: VecDeque::new(),
             lossy: 0.0,
             last_sample: 0.0,
@@ -180,11 +164,7 @@ impl Sqp {
             let wait = (first.delay_since(burst.first_sent) - least.delay).max(Span::ZERO);
             self.wait += (wait.as_secs_f64() - self.wait) / WAIT_FRAMES;
         }
-        let base = least.map(|least| {
-            let standing =
-                self.long_owd.get().map_or(Span::ZERO, |long| (least.delay - long).max(Span::ZERO));
-            Base { least, standing, lossy: self.lossy }
-        });
+        let base = least.map(|least| Base { least, standing: self.standing(least.delay), lossy: self.lossy });
         let full = self.estimate * self.interval();
         let Some(sample) = sample::sample(burst, base, self.estimate, full, &self.params) else { return };
         self.last_sample = sample;
@@ -198,7 +178,11 @@ impl Sqp {
         } else {
             self.estimate
         };
-        self.set_estimate(next.max(cut * MAX_CUT));
+        // Deviation: a frame that waits D and carries b bits has the sample b / D, however fast the queue is leaving. Where a frame is one
+        // packet D is many intervals, and the estimate falls to a tenth of the link before the queue has left. Half of what
+        // arrives lets it leave, too, in as long again as it stands for.
+        let floor = self.params.floor * self.arrivals.rate(self.counted());
+        self.set_estimate(next.max(cut * MAX_CUT).max(floor.min(self.estimate)));
         if let Some(carried) = self.carried(burst, sent_at) {
             self.set_estimate(self.estimate.max(carried));
         }
@@ -209,6 +193,16 @@ impl Sqp {
     fn carried(&mut self, burst: &FrameBurst, sent_at: f64) -> Option<f64> {
         let least = self.long_owd.get().filter(|_| self.params.pauses)?;
         self.pauses.settled(burst, least, sent_at, self.setup.frame_interval)
+    }
+
+    /// How far the one-way delay `least` stands above the smallest of the last minute.
+    fn standing(&self, least: RelativeDelay) -> Span {
+        self.long_owd.get().map_or(Span::ZERO, |long| (least - long).max(Span::ZERO))
+    }
+
+    /// How long arrivals are counted over.
+    fn counted(&self) -> Span {
+        self.rtt_above(self.long_owd.get()).map_or(COUNTED, |rtt| rtt.max(COUNTED))
     }
 
     /// delta: as printed, or scaled.
@@ -224,7 +218,7 @@ impl Sqp {
         let rtt = self.rtt_above(self.long_owd.get()).unwrap_or(INITIAL_SRTT);
         let frames = (rtt.as_secs_f64() / self.interval()).max(1.0);
         let relative = self.estimate / self.params.step;
-        let relative = if relative < 1.0 { relative.powf(1.5) } else { relative.sqrt() };
+        let relative = if relative < 1.0 { relative.powi(2) } else { relative.sqrt() };
         step.min(self.params.gain * self.params.step * relative / frames)
     }
 
@@ -288,7 +282,17 @@ impl Sqp {
         let held = self.least_rtt().unwrap_or(INITIAL_SRTT).as_secs_f64()
             + self.params.flight * self.interval()
             + (self.params.slack * self.wait + larger).min(MOST_SLACK);
-        ((estimate * held / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
+        ((estimate * held * self.lost_in_flight() / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
+    }
+
+    /// Deviation: a lost packet counts as in flight until it is missed, a round trip and more. Where the window has no room for such packets
+    /// it holds the burst back, and what the sender held back the sample reads as a slow link. This many times the window has room, where
+    /// no queue explains the losses.
+    fn lost_in_flight(&self) -> f64 {
+        let least = self.newest.and_then(|(sent_at, ..)| self.min_owd.since(sent_at - self.window()));
+        let queued = least.is_some_and(|least| self.standing(least.delay) >= UNQUEUED);
+        let lossy = if self.params.lossy && !queued { self.lossy.min(MOST_LOSSY) } else { 0.0 };
+        1.0 / (1.0 - lossy)
     }
 
     /// A packet left at the estimate.
@@ -346,6 +350,7 @@ impl Controller for Sqp {
             self.min_owd.insert(acked.sent_at, delay, acked.size);
             self.long_owd.queuing(report.now, delay);
             self.frames.arrived(acked, arrived_at);
+            self.arrivals.insert(arrived_at, acked.size, self.counted());
         }
         report.lost.iter().for_each(|lost| self.frames.lost(lost));
         while let Some(burst) = self.frames.pop_settled(report.now, self.srtt()) {

@@ -7,6 +7,43 @@ use crate::{OptionError, Options};
 /// Longest [`Params::hold`]: what is kept for it stays small.
 const MOST_HOLD: Span = Span::from_secs(1);
 
+/// The options and what they say.
+pub const OPTIONS: &[(&str, &str)] = &[
+    ("target", "T, share of a sample that is aimed for, 0.3 to 1 (default 0.9)"),
+    ("pace", "m, bursts leave at this multiple of the estimate, 1.1 to 8 (default 2)"),
+    ("step", "delta, bit/s of one update, such as 320kbit"),
+    ("reward", "r, weight of a higher estimate, 0.01 to 4 (default 0.25)"),
+    ("window", "minimum one-way delay is kept for this many sRTT, 0.5 to 16 (default 2)"),
+    ("jitter", "frames start up to this much early or late, such as 1ms (default 0ms)"),
+    ("jitter_share", "the same as a share of the frame interval, 0 to 0.5 (default 0; robust 0.0625)"),
+    ("undershoot", "eq. 2: extrapolate frames smaller than the estimate, on or off (default on)"),
+    ("exclude_first", "leave the first packet out of the sample's size, on or off (default off)"),
+    ("excess", "most by which few packets overstate the rate, as a share (default inf; robust 0.5)"),
+    ("scale_step", "scale delta by frame interval / 16.67 ms, on or off (default off; robust on)"),
+    ("gain", "most that a round trip's steps are of the estimate, from 0.01 (default inf; robust 3)"),
+    ("memory", "share of a standing queue that the window does not forget, 0 to 1 (default 0; robust 0.02)"),
+    ("lone", "the same for a burst of one packet; of n, over n squared, 0 to 1 (default 0; robust 0.25)"),
+    ("loss", "of packets lost while a queue stands, each counts as so many, 1 to 8 (default 1; robust 4)"),
+    ("flight", "frame intervals in flight beyond the least round trip, from 0.5 (default inf; robust 1)"),
+    ("slack", "and so many times the mean wait of a frame's first packet, 0 to 32 (default 0; robust 3)"),
+    ("hold", "the window is by the highest estimate of so long, up to 1s (default 0ms; robust 100ms)"),
+    ("once", "frames sent at one estimate halve it at most once, on or off (default off; robust on)"),
+    (
+        "pauses",
+        "what was carried while the link paused bounds the estimate, on or off (default off; robust on)",
+    ),
+    ("overdue", "a frame not heard of bounds the estimate, on or off (default off; robust on)"),
+    (
+        "proven",
+        "a frame of one packet shows m times the rate it was sent at, and no more, on or off (default off; robust on)",
+    ),
+    ("floor", "share of what has arrived of late that samples leave, 0 to 1 (default 0; robust 0.5)"),
+    (
+        "lossy",
+        "the window has room for what random losses keep in flight, on or off (default off; robust on)",
+    ),
+];
+
 /// SQP's parameters; [`Default`] is the paper's (sections 4.3 to 4.5, 6.1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
@@ -32,8 +69,8 @@ pub struct Params {
     pub excess: f64,
     /// Scale delta with the frame interval, so that 30 frames/s ramp as fast as 60.
     pub scale_step: bool,
-    /// The steps of a round trip are at most this share of the estimate; above delta in proportion to its square root only. Infinite:
-    /// as printed.
+    /// The steps of a round trip are at most this share of the estimate; above delta in proportion to its square root only, below in
+    /// proportion to its square. Infinite: as printed.
     pub gain: f64,
     /// This share of the delay that stands in the window's minimum above the smallest of the last minute counts as queue ...
     pub memory: f64,
@@ -53,6 +90,12 @@ pub struct Params {
     pub pauses: bool,
     /// A frame that is not heard of bounds the estimate by what it shows so far.
     pub overdue: bool,
+    /// A frame in one packet shows no more than `pace` times the rate that it was sent at.
+    pub proven: bool,
+    /// Samples leave this share of what has arrived of late.
+    pub floor: f64,
+    /// The window has room for what random losses keep in flight.
+    pub lossy: bool,
 }
 
 impl Default for Params {
@@ -79,6 +122,9 @@ impl Default for Params {
             once: false,
             pauses: false,
             overdue: false,
+            proven: false,
+            floor: 0.0,
+            lossy: false,
         }
     }
 }
@@ -100,6 +146,9 @@ impl Params {
             once: true,
             pauses: true,
             overdue: true,
+            proven: true,
+            floor: 0.5,
+            lossy: true,
             ..Params::default()
         }
     }
@@ -130,6 +179,9 @@ impl Params {
             once: options.switch("once", d.once)?,
             pauses: options.switch("pauses", d.pauses)?,
             overdue: options.switch("overdue", d.overdue)?,
+            proven: options.switch("proven", d.proven)?,
+            floor: options.number("floor", d.floor, 0.0..=1.0)?,
+            lossy: options.switch("lossy", d.lossy)?,
         })
     }
 }

@@ -60,9 +60,14 @@ pub fn sample(
     let bits = burst.bytes as f64 * 8.0;
     let undershot = bits < UNDERSHOT * full;
     let raw = match burst.count {
-        1 if undershot && params.undershoot && !(delay < QUIET && full <= MAX_GAMMA * bits) => {
+        1 if undershot
+            && params.undershoot
+            && (params.proven || delay >= QUIET || full > MAX_GAMMA * bits) =>
+        {
             lone_packet_rate(bits, delay, estimate, full, params)
         }
+        // Deviation: nothing but its delay shows that the link was empty, and that only for what it carried.
+        1 if delay < QUIET && params.proven => cap * (bits / full).min(1.0),
         1 if delay < QUIET => cap,
         _ => transport_rate(burst, delay, last - first, full, base.least.size, params),
     };

@@ -30,14 +30,19 @@ pub const ENTRY: Entry = Entry {
 
 /// Debt is worked off over this long: slower than what waits at the sender (200 ms), since encoders pay back by themselves as well.
 const PAY_OVER: Span = Span::from_millis(500);
-/// With more debt than this, frames are left out. A key frame, of at most 200 ms ([`Live`]) and of what is left up to this, costs none.
+/// With more debt than this, frames are left out.
 const MOST_DEBT: Span = Span::from_millis(250);
+/// What begins a scene, a key frame too, takes at most so long at the nominal rate, and what is left up to [`MOST_DEBT`]. It costs no frame
+/// even where the rate is half as high again as the link's.
+const MOST_KEY: Span = Span::from_millis(150);
+/// Packets that waited longer at the sender cost frames ([`Live`]): a key frame does not, nor does the second of two packets at a low rate.
+const PATIENCE: Span = Span::from_millis(200);
 /// A key frame may take so much even where nearly as much is owed: with less there is no picture worth the name.
 const LEAST_ROOM: Span = Span::from_millis(100);
 /// Frame intervals that may be saved up: encoders vary from frame to frame.
 const CREDIT: f64 = 2.0;
-/// At the lowest rates a single packet takes longer than [`MOST_DEBT`]: so many bytes may always be owed, two of them.
-const LEAST_DEBT: u64 = 2_400;
+/// At the lowest rates a single packet takes longer than [`MOST_DEBT`]: so many bytes may always be owed, and wait, two of them.
+const LEAST_DEBT: Bytes = Bytes::new(2_400);
 /// Frames between encoder and network whose rates are remembered: more than any encoder keeps.
 const PLANNED: usize = 64;
 
@@ -90,19 +95,20 @@ impl Budget {
 
 impl RateControl for Budget {
     fn plan(&mut self, view: &View<'_>) -> Plan {
-        let plan = self.live.plan(view);
+        let packets = view.cc_rate.map_or(Span::ZERO, |rate| rate.time_to_send(LEAST_DEBT));
+        let patience = view.patience.max(PATIENCE).max(packets);
+        let plan = self.live.plan(&View { patience, ..*view });
         let nominal = plan.bitrate;
         self.settle(view, nominal);
         let owed = self.debt.max(0.0);
         let share = (1.0 - owed / PAY_OVER.as_secs_f64()).max(0.0);
         let bitrate = nominal.mul_f64(share).max(view.limits.0);
-        let most = MOST_DEBT.max(nominal.time_to_send(Bytes::new(LEAST_DEBT)));
+        let most = MOST_DEBT.max(nominal.time_to_send(LEAST_DEBT));
         let encode = plan.encode && owed <= most.as_secs_f64();
         if encode {
             self.remember(view.frame, nominal);
         }
-        // What begins a scene costs no frame either.
-        let room = (most - Span::from_secs_f64(owed)).max(LEAST_ROOM);
+        let room = (most - Span::from_secs_f64(owed)).clamp(LEAST_ROOM, MOST_KEY);
         let largest_key = plan.largest_key.map(|largest| largest.min(nominal.bytes_in(room)));
         Plan {
             bitrate,
