@@ -323,6 +323,10 @@ impl Outbox {
         while self.frames.front().is_some_and(|frame| frame.settled(now, self.longest)) {
             unsent += u64::from(self.drop_front());
         }
+        // What waits does so no longer because frames before it may still be repaired.
+        while self.current().is_some_and(|frame| frame.settled(now, self.longest)) {
+            unsent += u64::from(self.drop_current());
+        }
         unsent
     }
 
@@ -333,6 +337,14 @@ impl Outbox {
         self.waiting_packets -= packets;
         self.waiting_bytes -= bytes;
         self.sending = self.sending.saturating_sub(1);
+        packets > 0
+    }
+
+    fn drop_current(&mut self) -> bool {
+        let Some(frame) = self.frames.remove(self.sending) else { return false };
+        let (packets, bytes) = frame.left();
+        self.waiting_packets -= packets;
+        self.waiting_bytes -= bytes;
         packets > 0
     }
 
@@ -361,14 +373,11 @@ impl Outbox {
 
     /// When [`expire`](Outbox::expire) will next find something to forget, if nothing more arrives.
     pub fn next_expiry(&self) -> Option<Time> {
-        self.frames.front().map(|frame| {
-            let useless_after = frame.useless_after(self.longest);
-            if frame.settled(Time::ZERO, self.longest) {
-                Time::ZERO
-            } else {
-                useless_after + Span::from_nanos(1)
-            }
-        })
+        let expiry = |frame: &OutFrame| {
+            let settled = frame.settled(Time::ZERO, self.longest);
+            if settled { Time::ZERO } else { frame.useless_after(self.longest) + Span::from_nanos(1) }
+        };
+        self.frames.front().into_iter().chain(self.current()).map(expiry).min()
     }
 
     /// Nothing is left to send or to repair.
@@ -507,6 +516,21 @@ mod tests {
         };
         assert_eq!(repeats(&mut outbox, 20), [(1, 1)], "frame 0 left too long ago");
         assert_eq!(repeats(&mut outbox, 0), [(0, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn what_waits_is_dropped_in_time_behind_a_frame_that_may_be_repaired_for_a_minute() {
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+        (0..3).for_each(|f| {
+            let info = FrameInfo { deadline: Time::from_secs(60), ..info(f) };
+            outbox.push(info, coded(f, 1000, vec![]), Time::ZERO, 1000);
+        });
+        outbox.advance(Time::ZERO);
+        assert_eq!(outbox.next_expiry(), Some(Time::ZERO + LONGEST_WAIT + Span::from_nanos(1)));
+        assert_eq!(outbox.expire(Time::from_millis(1001)), 2);
+        assert_eq!((outbox.waiting_packets(), outbox.waiting_bytes()), (0, 0));
+        assert!(outbox.frame(0).is_some() && outbox.current().is_none());
+        assert_eq!(outbox.next_expiry(), Some(Time::from_secs(60) + Span::from_nanos(1)));
     }
 
     #[test]

@@ -175,6 +175,12 @@ impl Learner for Allegro {
         if tag.generation != self.generation {
             return false;
         }
+        if let Some(sent) = outcome.excess() {
+            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it is halved at most.
+            let base = self.base();
+            self.probe(sent.clamp(base / 2.0, base), self.params.probe);
+            return true;
+        }
         let tried = Tried { rate: outcome.asked, utility: (self.params.utility)(outcome.rate, outcome.loss) };
         match &mut self.phase {
             Phase::Starting(_) if outcome.limited => self.enter(Phase::Starting(Start::at(outcome.asked))),
@@ -321,5 +327,12 @@ mod tests {
         assert_eq!((allegro.base(), allegro.phase()), (10.0, 1));
         allegro.silence();
         assert_eq!((allegro.base(), allegro.phase()), (5.0, 1));
+        while let Some(tag) = allegro.next().tag {
+            allegro.learn(tag, &Outcome { limited: true, ..outcome(3.0, 0.5) });
+            if allegro.base() < 5.0 {
+                break;
+            }
+        }
+        assert_eq!(allegro.base(), 3.0, "three were sent, and half of them lost");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use units::{RelativeDelay, Rng, Span, Time};
 
+use super::utility::LOSS_TOLERANCE;
 use crate::parts::Line;
 use crate::{Acked, Lost, Report};
 
@@ -66,6 +67,16 @@ pub struct Outcome {
     pub next_rtt: f64,
     /// The application did not fill the rate.
     pub limited: bool,
+}
+
+impl Outcome {
+    /// The rate sent at in an interval that the application did not fill, in Mbit/s, if more was lost than the utilities put up
+    /// with: then the rate is too high, however little of it was used. Where nothing arrives at all the path is dark, which says
+    /// nothing of its rate.
+    pub fn excess(&self) -> Option<f64> {
+        let excess = self.limited && self.loss > LOSS_TOLERANCE && self.loss < 1.0;
+        excess.then_some(self.rate)
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -195,6 +195,12 @@ impl Learner for Uspace {
         if tag.generation != self.generation {
             return false;
         }
+        if let Some(sent) = outcome.excess() {
+            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it is halved at most.
+            let base = self.base();
+            self.probe(sent.clamp(base / 2.0, base));
+            return true;
+        }
         let tried = Tried { rate: outcome.asked, utility: self.worth(outcome) };
         match &mut self.phase {
             Phase::Starting(_) if outcome.limited => self.enter(Phase::Starting(Start::at(outcome.asked))),

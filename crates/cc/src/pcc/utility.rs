@@ -1,7 +1,7 @@
 //! What an interval was worth. Rates `x` are in Mbit/s, as the published coefficients want them; losses are fractions.
 
-/// Allegro tolerates this much loss (NSDI'15).
-const LOSS_TOLERANCE: f64 = 0.05;
+/// Allegro tolerates this much loss (NSDI'15); Vivace's coefficients come to as much (NSDI'18).
+pub(super) const LOSS_TOLERANCE: f64 = 0.05;
 /// Steepness of Allegro's cliff at the tolerated loss (NSDI'15: alpha = 100; PCC-Uspace: 1000).
 const CLIFF: f64 = 100.0;
 const CLIFF_USPACE: f64 = 1000.0;

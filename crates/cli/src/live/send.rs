@@ -212,7 +212,8 @@ pub fn session_number(driver: &Driver) -> u32 {
 
 fn progress(sender: &Sender, elapsed: Span) -> String {
     let counters = sender.counters();
-    let media = rate::cc_rate(&sender.decision(), sender.srtt(), Rate::ZERO).unwrap_or(Rate::ZERO);
+    let media =
+        rate::cc_rate(&sender.decision(), sender.srtt(), Rate::ZERO, Rate::ZERO).unwrap_or(Rate::ZERO);
     let mut line = format!(
         "{:.1} s  {} frames  {media}  srtt {} ms  {} lost",
         elapsed.as_secs_f64(),

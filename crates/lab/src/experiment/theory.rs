@@ -119,7 +119,7 @@ fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
         stream: 0,
         frame: 0,
         interval: Span::from_millis(16),
-        cc_rate: rate::cc_rate(&of_window, Span::from_secs_f64(srtt / 1e3), Rate::from_bps(1)),
+        cc_rate: rate::cc_rate(&of_window, Span::from_secs_f64(srtt / 1e3), Rate::from_bps(1), Rate::ZERO),
         queued: Bytes::new(queued as u64),
         in_flight: Bytes::ZERO,
         waited: Span::ZERO,

@@ -117,7 +117,7 @@ mod tests {
     fn s0_74_a_window_over_the_round_trip_less_the_queue_over_200_ms() {
         let mut live = Live::default();
         let window = Decision { window: Some(Bytes::new(50_000)), ..Decision::default() };
-        let cc_rate = cc_rate(&window, Span::from_millis(40), Rate::from_bps(1));
+        let cc_rate = cc_rate(&window, Span::from_millis(40), Rate::from_bps(1), Rate::ZERO);
         let waiting = View { cc_rate, queued: Bytes::new(25_000), ..view(0, 0.0) };
         // 50 kB / 40 ms = 10 Mbit/s, less 25 kB / 200 ms = 1 Mbit/s.
         assert_eq!(live.plan(&waiting).bitrate, Rate::from_mbps(9));

@@ -100,8 +100,8 @@ impl Sender {
     pub(super) fn cc_rate(&self) -> Option<Rate> {
         let smoothed = self.rtt.smoothed();
         let latest = self.rtt.latest().filter(|_| self.manner.fresh);
-        let least = self.limits.0.max(self.manner.floor);
-        rate::cc_rate(&self.decision, latest.map_or(smoothed, |latest| latest.min(smoothed)), least)
+        let rtt = latest.map_or(smoothed, |latest| latest.min(smoothed));
+        rate::cc_rate(&self.decision, rtt, self.limits.0, self.manner.floor)
     }
 
     pub(super) fn apply_decision(&mut self) {

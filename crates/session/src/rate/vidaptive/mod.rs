@@ -12,7 +12,8 @@
 //! This file says what is wanted: a [`Plan`] for each frame and a [`Manner`] between frames, which `sender/` carries out.
 //!
 //! Deviation: in the first T alpha stays 1 until there are frames to go by; the outage rule would take 0.8 off it before the
-//! first frame has left. Nor is a silence of the source longer than T an outage.
+//! first frame has left. Nor is a silence of the source longer than T an outage, nor a source that has few frames: at least half of
+//! those that it had within T must be missing, too. The paper's 5 frames a second are of a source that has 30.
 
 mod alpha;
 mod params;
@@ -48,6 +49,9 @@ pub const ENTRY: Entry = Entry {
 
 /// Frames planned and not yet sent whole that are remembered at most: as many as an outbox holds.
 const PLANNED: usize = 1800;
+
+/// More than this share of the source's frames is no outage, however few they are: what our constants' 15 frames a second are of 30.
+const LEFT: f64 = 0.5;
 
 /// A frame that has left.
 #[derive(Clone, Copy, Debug)]
@@ -129,9 +133,10 @@ impl Vidaptive {
         if self.planned.is_none_or(|(at, ..)| view.now - at > span) {
             self.since = view.now;
         }
-        let rate = self.samples.len() as f64 / span.as_secs_f64();
+        let left = self.samples.len() as f64;
         let starting = view.now - self.since < span;
-        self.few = rate <= self.params.outage && !starting;
+        let half_missing = left <= LEFT * (span.as_secs_f64() / view.interval.as_secs_f64()).round();
+        self.few = left / span.as_secs_f64() <= self.params.outage && half_missing && !starting;
         if !self.params.parts.alpha {
             return;
         }
@@ -311,6 +316,34 @@ mod tests {
         run(&mut policy, 20..60, Some(20));
         run(&mut policy, 600..620, None);
         assert_eq!(policy.alpha(), 1.0);
+    }
+
+    #[test]
+    fn a_source_with_few_frames_is_no_outage() {
+        for params in [Params::paper(), Params::ours()] {
+            let mut policy = Vidaptive::new(params);
+            let interval = Span::from_millis(200);
+            let at = |tick: u32| Time::ZERO + interval * i64::from(tick);
+            let mut plan = |tick: u32, left: bool| {
+                let gone = Departed {
+                    frame: tick.wrapping_sub(1),
+                    at: at(tick),
+                    queued: Span::from_millis(20),
+                    served: Span::from_millis(20),
+                    size: Bytes::new(1_000),
+                    sent: Bytes::new(1_000),
+                    target: Rate::from_mbps(1),
+                    quantiser: None,
+                };
+                let departed = if left { std::slice::from_ref(&gone) } else { &[] };
+                policy.plan(&View { now: at(tick), interval, ..view(tick, departed) });
+                policy.alpha()
+            };
+            let steady = (0..50).map(|tick| plan(tick, true)).fold(1.0, f64::min);
+            assert_eq!(steady, 1.0, "all five frames of each second leave");
+            let stopped = (50..60).map(|tick| plan(tick, false)).last();
+            assert_eq!(stopped, Some(params.search.least), "none does any more");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "fresh",
         "CC-Rate by the latest round trip where it is shorter than the smoothed one, on or off (paper off)",
     ),
-    ("floor", "the CC-Rate is not taken for less than this (paper: not said, 100kbit)"),
+    ("floor", "a window over the round trip is not taken for less than this (paper: not said, 100kbit)"),
     (
         "ladder",
         "heights that pictures may be coded with below the source's, or off (1080/720/540/360/270/180; the paper's are in its figure 12 only)",
@@ -63,7 +63,7 @@ pub struct Params {
     pub search: Search,
     /// T.
     pub span: Span,
-    /// Frames a second that are an outage.
+    /// Frames a second that are an outage, if they are half of the source's or less.
     pub outage: f64,
     /// What an outage takes off alpha with each frame.
     pub backoff: f64,
@@ -77,7 +77,7 @@ pub struct Params {
     pub dummies: Dummies,
     /// Frame delays count from the moment a frame is the oldest that waits.
     pub served: bool,
-    /// The CC-Rate is not taken for less.
+    /// A window over the round trip is not taken for less.
     pub floor: Rate,
     /// The CC-Rate is by the latest round trip where that is shorter.
     pub fresh: bool,
