@@ -382,7 +382,7 @@ pub struct Send {
     /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE; without it the one of `--cc default`, or `live`.
     /// `live`: the advice, smoothed. `budget`: the same, and what the encoder codes too much is paid back. `direct`: the advice as it is. `vidaptive-paper`: fills with dummies what the encoder leaves free, pauses the encoder while packets wait,
     /// shrinks pictures in outages. `vidaptive`: for links with outages, with `--cc copa:delta=0.58`. `webrtc`: shrinks them as
-    /// libwebrtc does, with encoders that tell VP8's quantiser
+    /// libwebrtc does, by the encoder's quantiser
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
     /// Codec

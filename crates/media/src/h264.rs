@@ -30,7 +30,7 @@ use units::{Bytes as Size, Rate, Span, Time};
 
 pub use decoder::H264Decoder;
 
-use crate::{Ask, CodecError, Coded, Encoder, RawFrame};
+use crate::{Ask, CodecError, Coded, Encoder, Quantiser, RawFrame};
 use raw::{Handle, Settings, Stream};
 
 /// How hard the encoder searches.
@@ -243,7 +243,7 @@ impl H264Encoder {
             target,
             pieces: stream.pieces,
             quality: None,
-            quantiser: None,
+            quantiser: Some(Quantiser::H264(stream.quantiser)),
             took: None,
         })
     }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use units::{Rate, Rng, Span, Time};
 
-use crate::{Ask, CodecError, Coded, Encoder, Memory, RawFrame, Table};
+use crate::{Ask, CodecError, Coded, Encoder, Memory, Quantiser, RawFrame, Table};
 
 /// A stretch of time in which the content needs no more than a certain rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,7 +276,7 @@ impl EncoderModel {
             target: ask.bitrate,
             pieces: Vec::new(),
             quality: Some(self.config.table.quality_at(ask.frame, seen)),
-            quantiser: self.config.table.quantiser_at(seen),
+            quantiser: self.config.table.quantiser_at(seen).map(Quantiser::Vp8),
             took: None,
         }
     }

@@ -43,8 +43,8 @@ pub struct Coded {
     pub pieces: Vec<u32>,
     /// Quality of the coded picture against its source, where the encoder knows it.
     pub quality: Option<Quality>,
-    /// VP8's quantiser index, 0 to 127, where it is known.
-    pub quantiser: Option<u8>,
+    /// What it was quantised with, where that is known.
+    pub quantiser: Option<Quantiser>,
     /// How long the encoder was busy with it, where that was measured. Not how late it comes: a pipeline is busy with several at once.
     pub took: Option<Span>,
 }
@@ -69,6 +69,15 @@ impl Coded {
             took: None,
         }
     }
+}
+
+/// How coarsely a picture was coded, on its codec's own scale: the larger the coarser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantiser {
+    /// VP8's quantiser index, 0 to 127 (RFC 6386 section 9.6).
+    Vp8(u8),
+    /// H.264's quantisation parameter, 0 to 51 (section 7.4.3), the mean of a picture's macroblocks.
+    H264(u8),
 }
 
 /// Picture quality of one frame against its source.

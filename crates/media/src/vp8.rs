@@ -27,7 +27,7 @@ use units::{Rate, Span, Time};
 
 pub use decoder::Vp8Decoder;
 
-use crate::{Ask, CodecError, Coded, Encoder, RawFrame};
+use crate::{Ask, CodecError, Coded, Encoder, Quantiser, RawFrame};
 use raw::{EncoderHandle, Settings, TICKS};
 
 /// How to set up a [`Vp8Encoder`].
@@ -195,7 +195,7 @@ impl Vp8Encoder {
             target,
             pieces: Vec::new(),
             quality: None,
-            quantiser: Some(encoded.quantiser),
+            quantiser: Some(Quantiser::Vp8(encoded.quantiser)),
             took: None,
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use media::Coded;
+use media::{Coded, Quantiser};
 use units::{Bytes as Size, Rate, Span, Time};
 use wire::{Class, Media};
 
@@ -46,7 +46,7 @@ pub struct OutFrame {
     pub alone: bool,
     size: u32,
     target: Rate,
-    quantiser: Option<u8>,
+    quantiser: Option<Quantiser>,
     payload: Option<Bytes>,
     /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut evenly.
     ends: Vec<u32>,

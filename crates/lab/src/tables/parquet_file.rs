@@ -7,6 +7,8 @@ use std::sync::Arc;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+#[cfg(test)]
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -15,8 +17,10 @@ use parquet::schema::types::{Type, TypePtr};
 use super::Origin;
 use crate::files::{WriteError, write_whole};
 
-/// Rows per row group: a column of it takes at most 16 MB while it is written.
+/// Rows per row group of a table whose rows are all in memory.
 const GROUP: usize = 1 << 20;
+/// Rows of a column whose values are in memory at a time, beside the rows and the finished pages.
+const BATCH: usize = 1 << 12;
 
 /// How a column's value comes out of a row.
 #[derive(Clone, Copy)]
@@ -79,7 +83,7 @@ impl<'c, R, W: Write + Send> TableWriter<'c, R, W> {
     /// # Errors
     /// What the file system says.
     pub fn append(&mut self, rows: &[R]) -> io::Result<()> {
-        self.groups.append(rows, self.columns)
+        self.groups.append(rows, self.columns, |rows| rows)
     }
 
     /// Writes what makes a table of the rows.
@@ -128,18 +132,40 @@ impl<W: Write + Send> Groups<W> {
         Ok(Groups { writer })
     }
 
-    pub fn append<R>(&mut self, rows: &[R], columns: &[Column<R>]) -> io::Result<()> {
-        self.append_group(rows, columns).map_err(io::Error::other)
+    /// Writes `rows` as a group. `views` says what the columns are read from, for a few rows at a time.
+    pub fn append<'a, T, R, V: AsRef<[R]>>(
+        &mut self,
+        rows: &'a [T],
+        columns: &[Column<R>],
+        views: impl Fn(&'a [T]) -> V,
+    ) -> io::Result<()> {
+        self.append_group(rows, columns, views).map_err(io::Error::other)
     }
 
-    fn append_group<R>(&mut self, rows: &[R], columns: &[Column<R>]) -> Result<(), ParquetError> {
+    fn append_group<'a, T, R, V: AsRef<[R]>>(
+        &mut self,
+        rows: &'a [T],
+        columns: &[Column<R>],
+        views: impl Fn(&'a [T]) -> V,
+    ) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
         for column in columns {
             let mut out = group.next_column()?.expect("the schema has as many columns");
-            write_column(&mut out, rows, column)?;
+            rows.chunks(BATCH).try_for_each(|batch| write_column(&mut out, views(batch).as_ref(), column))?;
             out.close()?;
         }
         group.close().map(drop)
+    }
+
+    /// Bytes of memory that what is known of the groups takes: it stays until the table is finished.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        let columns = self.writer.flushed_row_groups().iter().flat_map(|group| group.columns());
+        let bounds = |column: &ColumnChunkMetaData| {
+            let bounds = column.statistics().map(|of| [of.min_bytes_opt(), of.max_bytes_opt()]);
+            bounds.into_iter().flatten().flatten().map(<[u8]>::len).sum::<usize>()
+        };
+        columns.map(|column| size_of::<ColumnChunkMetaData>() + bounds(column)).sum()
     }
 
     /// Writes what makes a table of the rows, with more `origin` in its metadata.

@@ -47,6 +47,17 @@ impl<R> Part<R> {
         Part { name, group, rows: Vec::new(), groups: None }
     }
 
+    #[cfg(test)]
+    fn held(&self) -> usize {
+        size_of_val(&self.rows[..]) + self.known()
+    }
+
+    /// Bytes held of what is known of the groups.
+    #[cfg(test)]
+    fn known(&self) -> usize {
+        self.groups.as_ref().map_or(0, Groups::held)
+    }
+
     fn path(&self, folder: &Path) -> PathBuf {
         folder.join(self.name)
     }
@@ -92,8 +103,8 @@ fn write_group<'a, R, V>(
         Some(groups) => groups,
         none => none.insert(Groups::of_many(BufWriter::new(File::create(path)?), columns)?),
     };
-    let views: Vec<V> = rows.iter().map(&view).collect();
-    if views.is_empty() { Ok(()) } else { groups.append(&views, columns) }
+    let views = |rows: &'a [R]| rows.iter().map(&view).collect::<Vec<V>>();
+    if rows.is_empty() { Ok(()) } else { groups.append(rows, columns, views) }
 }
 
 /// Where tables go, and what their flows are called.
@@ -160,12 +171,10 @@ impl TableFiles {
         }
     }
 
-    /// Bytes of rows held.
+    /// Bytes held: rows that are not written, and what is known of those that are.
+    #[cfg(test)]
     pub fn held(&self) -> usize {
-        size_of_val(&self.packets.rows[..])
-            + size_of_val(&self.frames.rows[..])
-            + size_of_val(&self.link.rows[..])
-            + size_of_val(&self.decisions.rows[..])
+        self.packets.held() + self.frames.held() + self.link.held() + self.decisions.held()
     }
 
     /// Takes rows that are complete, which follow those taken before.
@@ -246,5 +255,87 @@ impl Drop for TableFiles {
         if self.made {
             let _ = fs::remove_dir(&self.folder);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use units::{Rate, Span};
+
+    use super::*;
+    use crate::collect::{Decided, Departure, FlowRecord, NO_FRAME, StreamFrames};
+
+    /// A group of each table but of decisions, with values that differ from row to row where a run's do.
+    fn a_group_of_each() -> Collector {
+        let at = |row: usize| Time::from_millis(10_000_000 + row as u64);
+        let packet = |row: usize| PacketRow {
+            packet: row as u64,
+            sent: at(row),
+            arrived: Some(at(row + 20)),
+            acked: Some(at(row + 40)),
+            size: 1_200,
+            frame: if row.is_multiple_of(2) { row as u32 } else { NO_FRAME },
+            index: 3,
+            stream: 0,
+            retransmission: false,
+            lost: false,
+            spurious: false,
+        };
+        let frame = |row: usize| FrameRow {
+            captured: Some(at(row)),
+            encoded: Some(at(row + 4)),
+            first_sent: Some(at(row + 4)),
+            sent: Some(at(row + 8)),
+            assembled: Some(at(row + 20)),
+            displayed: Some(at(row + 21)),
+            encoder_quality: (Some(40.0 + row as f64 * 1e-4), Some(0.9)),
+            ..FrameRow::default()
+        };
+        let decided = |row: usize| Decided {
+            at: at(row),
+            window: row as u64,
+            pacing: Rate::from_bps(row as u64),
+            media: Rate::from_bps(row as u64),
+        };
+        let mut flow = FlowRecord { packets: (0..GROUP).map(packet).collect(), ..FlowRecord::default() };
+        flow.decisions = (0..GROUP / 4).map(decided).collect();
+        flow.streams.insert(0, StreamFrames { rows: (0..FRAME_GROUP).map(frame).collect(), first: 0 });
+        let mut rows = Collector::default();
+        rows.flows = vec![flow];
+        let sojourn = |row: usize| Span::from_nanos(row as i64);
+        let departed = |row| Departure { at: at(row), flow: 0, size: 1_228, sojourn: sojourn(row) };
+        rows.link.departures = (0..GROUP).map(departed).collect();
+        rows
+    }
+
+    #[test]
+    fn what_is_known_of_a_days_groups_fits_into_memory() {
+        let folder = std::env::temp_dir().join(format!("framewire-groups-{}", std::process::id()));
+        let mut tables = TableFiles::new(folder.clone(), vec!["sqp".to_owned()]);
+        let rows = a_group_of_each();
+        let rest = size_of::<(u16, &'static str, Time, f64)>() * tables.decisions.group;
+        let mut known = || {
+            tables.take(&rows).unwrap();
+            assert!(tables.held() < rest, "rows that were written stay in memory");
+            [tables.packets.known(), tables.frames.known(), tables.link.known()]
+        };
+        let (one, two) = (known(), known());
+        assert_eq!(one.map(|bytes| bytes * 2), two);
+        // 20 Mbit/s of packets as long as these, each of which comes to the link and leaves it, and 60 frames/s.
+        let packets = 20_000_000 / 8 / 1_228 * 86_400;
+        let groups = [packets / GROUP, 60 * 86_400 / FRAME_GROUP, 2 * packets / GROUP];
+        let day: usize = one.iter().zip(groups).map(|(bytes, groups)| bytes * groups).sum();
+        println!("{one:?} bytes a group, {day} a day");
+        assert!(day < 48_000_000, "{day} bytes for a day");
+        // Nor is there anything of single pages.
+        let tables = tables.finish(&Origin::new()).unwrap();
+        for (partial, _) in tables.files() {
+            let table = SerializedFileReader::new(File::open(partial).unwrap()).unwrap();
+            let mut columns = table.metadata().row_groups().iter().flat_map(|group| group.columns());
+            assert!(columns.all(|column| column.offset_index_offset().is_none()));
+        }
+        drop(tables);
+        assert!(!folder.exists());
     }
 }

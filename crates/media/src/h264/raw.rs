@@ -8,12 +8,13 @@ use std::ptr::null_mut;
 
 use openh264_sys2::source::APILoader;
 use openh264_sys2::{
-    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE, ENCODER_OPTION_RC_MODE,
-    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder,
-    ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY, MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE,
-    RC_OFF_MODE, SBitrateInfo, SEncParamExt, SFrameBSInfo, SLayerBSInfo, SM_FIXEDSLCNUM_SLICE,
-    SM_SINGLE_SLICE, SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument, SSourcePicture,
-    VIDEO_CODING_LAYER, WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
+    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE,
+    ENCODER_OPTION_GET_STATISTICS, ENCODER_OPTION_RC_MODE, ENCODER_OPTION_SVC_ENCODE_PARAM_EXT,
+    ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder, ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY,
+    MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE, RC_OFF_MODE, SBitrateInfo, SEncParamExt,
+    SEncoderStatistics, SFrameBSInfo, SLayerBSInfo, SM_FIXEDSLCNUM_SLICE, SM_SINGLE_SLICE,
+    SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument, SSourcePicture, VIDEO_CODING_LAYER,
+    WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
 };
 
 use super::Complexity;
@@ -51,6 +52,8 @@ pub(super) struct Stream {
     pub key: bool,
     /// Ends of the slices, empty if there is but one slice by design.
     pub pieces: Vec<u32>,
+    /// Mean quantiser of its macroblocks, 0 to 51.
+    pub quantiser: u8,
 }
 
 /// An encoder object. Owned by one thread at a time.
@@ -227,13 +230,24 @@ impl Handle {
         let encode = self.table().EncodeFrame.expect("OpenH264 has this function");
         // SAFETY: the planes have the sizes checked above and are only read; `info` is ours to write.
         ok(unsafe { encode(self.encoder, &raw const source, &raw mut *self.info) })?;
-        Ok(self.collect())
+        let quantiser = self.quantiser()?;
+        Ok(Stream { quantiser, ..self.collect() })
+    }
+
+    /// Mean quantiser of the last picture.
+    fn quantiser(&self) -> Result<u8, c_int> {
+        let mut statistics = SEncoderStatistics::default();
+        let get = self.table().GetOption.expect("OpenH264 has this function");
+        let option = ENCODER_OPTION_GET_STATISTICS;
+        // SAFETY: the object was started, and this option writes such a structure.
+        ok(unsafe { get(self.encoder, option, (&raw mut statistics).cast::<c_void>()) })?;
+        Ok(statistics.uiAverageFrameQP.min(51) as u8)
     }
 
     /// Copies the frame out of the codec's buffers.
     fn collect(&self) -> Stream {
-        let mut stream =
-            Stream { bytes: Vec::new(), key: self.info.eFrameType == videoFrameTypeIDR, pieces: Vec::new() };
+        let key = self.info.eFrameType == videoFrameTypeIDR;
+        let mut stream = Stream { bytes: Vec::new(), key, pieces: Vec::new(), quantiser: 0 };
         for layer in &self.info.sLayerInfo[..self.info.iLayerNum.max(0) as usize] {
             self.append(layer, &mut stream);
         }

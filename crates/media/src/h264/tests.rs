@@ -89,6 +89,20 @@ fn a_low_target_gets_the_coarsest_quantiser_there_is() {
 }
 
 #[test]
+fn the_quantiser_is_told_and_coarser_at_lower_rates() {
+    let mean = |mbps| {
+        let coded = stream(H264Config::new(320, 180, INTERVAL), 60, |i| ask(i, mbps));
+        let parameter = |coded: &Coded| match coded.quantiser {
+            Some(Quantiser::H264(parameter)) => f64::from(parameter),
+            other => panic!("{other:?}"),
+        };
+        coded.iter().map(parameter).sum::<f64>() / 60.0
+    };
+    let (coarse, fine) = (mean(0.05), mean(2.0));
+    assert!(coarse > fine + 10.0 && coarse <= 51.0 && fine >= 12.0, "{coarse} and {fine}");
+}
+
+#[test]
 fn key_frames_come_when_asked_and_stand_alone() {
     let coded =
         stream(H264Config::new(320, 180, INTERVAL), 40, |i| Ask { key: i == 0 || i == 25, ..ask(i, 1.0) });

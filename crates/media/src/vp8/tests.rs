@@ -138,7 +138,11 @@ fn a_scene_cut_is_left_out_and_the_next_frame_goes_on_from_before_it() {
 fn the_quantiser_is_told_and_coarser_at_lower_rates() {
     let mean = |mbps| {
         let coded = stream(whole(320, 180), 60, |i| ask(i, mbps));
-        coded.iter().map(|coded| f64::from(coded.quantiser.unwrap())).sum::<f64>() / 60.0
+        let index = |coded: &Coded| match coded.quantiser {
+            Some(Quantiser::Vp8(index)) => f64::from(index),
+            other => panic!("{other:?}"),
+        };
+        coded.iter().map(index).sum::<f64>() / 60.0
     };
     let (coarse, fine) = (mean(0.1), mean(2.0));
     assert!(coarse > fine + 20.0, "{coarse} and {fine}");

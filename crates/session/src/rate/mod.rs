@@ -19,6 +19,7 @@ pub use vidaptive::Vidaptive;
 pub use webrtc::WebRtc;
 
 use cc::Decision;
+use media::Quantiser;
 use units::{Bytes, Rate, Span, Time};
 
 /// What a policy sees when a frame is about to be captured, or a kept one can be encoded after all.
@@ -71,8 +72,8 @@ pub struct Departed {
     pub sent: Bytes,
     /// Bitrate it was encoded at, in bits of coded picture.
     pub target: Rate,
-    /// VP8's quantiser index, 0 to 127, where it is known.
-    pub quantiser: Option<u8>,
+    /// What it was quantised with, where that is known.
+    pub quantiser: Option<Quantiser>,
 }
 
 /// What to do with the frame.

@@ -2,23 +2,26 @@
 //! paper.
 //!
 //! ```text
-//!  every 2 s, from the first step down on every 5 s, mean of VP8's quantiser index over the last 150 frames, at least 60:
-//!      above 95 -> one rung down        at most 29 -> one rung up        then count anew
+//!  every 2 s, from the first step down on every 5 s, mean of the quantiser over the last 150 frames, at least 60:
+//!      VP8: above 95 of 127 -> one rung down        at most 29 -> one rung up        then count anew
+//!      H.264: above 37 of 51                        at most 24
 //! ```
 //!
 //! The first picture is the largest that is at most 320x240 below 300 kbit/s and at most 640x480 below 500, four rungs down at most.
 //!
-//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc`, `libvpx_vp8_encoder.cc` and `DropDueToSize`
-//! of `video/video_stream_encoder.cc`; its steps of 3/5 in picture elements are those of the ladder.
+//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc`, `libvpx_vp8_encoder.cc`,
+//! `h264_encoder_impl.cc` and `DropDueToSize` of `video/video_stream_encoder.cc`; its steps of 3/5 in picture elements are those of the ladder.
 //!
 //! An encoder that does not tell its quantiser keeps the source's size: libwebrtc begins small only where it can scale (`InitialFrameDropper`).
 //!
 //! Deviation: libwebrtc drops a frame for each of the first rungs; here the first frame has its size at once. And it knows beforehand whether
-//! the encoder tells, here a first frame says so. Not here: what an overloaded processor does, and that pictures shrink
+//! the encoder tells, here a first frame says so. H.264's quantiser is the mean of a picture's macroblocks here, there the one that the
+//! last slice begins with. Not here: what an overloaded processor does, and that pictures shrink
 //! where the encoder leaves out 60 % of them.
 
 use std::collections::VecDeque;
 
+use media::Quantiser;
 use units::{Rate, Span, Time};
 
 use super::direct::{self, Direct};
@@ -27,15 +30,17 @@ use super::{Entry, Ladder, Manner, Plan, RateControl, View};
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "webrtc",
-    summary: "the controller's rate as it is, and libwebrtc's quality scaler (VP8)",
+    summary: "the controller's rate as it is, and libwebrtc's quality scaler",
     options: &[direct::QUEUE],
     build: |options| Ok(Box::new(WebRtc { rate: Direct::build(options)?, ..WebRtc::default() })),
 };
 
 /// Frames whose quantisers are averaged at most, and at least.
 const FRAMES: (usize, usize) = (60, 150);
-/// Quantiser index from which on pictures grow, and above which they shrink.
-const QUANTISERS: (u32, u32) = (29, 95);
+/// VP8's quantiser index up to which pictures grow, and above which they shrink.
+const VP8: (u32, u32) = (29, 95);
+/// The same of H.264's quantiser (`kLowH264QpThreshold`, `kHighH264QpThreshold`).
+const H264: (u32, u32) = (24, 37);
 /// Time between looks until the first step down, and then.
 const PERIODS: (Span, Span) = (Span::from_secs(2), Span::from_secs(5));
 
@@ -66,6 +71,8 @@ fn first(source: u16, rate: Rate) -> u16 {
 pub struct WebRtc {
     rate: Direct,
     quantisers: VecDeque<u8>,
+    /// The bounds of their scale.
+    bounds: (u32, u32),
     look_at: Option<Time>,
     /// It has shrunk pictures before.
     wary: bool,
@@ -78,6 +85,11 @@ impl WebRtc {
     fn learn(&mut self, view: &View<'_>) {
         self.silent |= view.departed.iter().any(|frame| frame.quantiser.is_none());
         for quantiser in view.departed.iter().filter_map(|frame| frame.quantiser) {
+            let (quantiser, bounds) = match quantiser {
+                Quantiser::Vp8(index) => (index, VP8),
+                Quantiser::H264(parameter) => (parameter, H264),
+            };
+            self.bounds = bounds;
             if self.quantisers.len() == FRAMES.1 {
                 self.quantisers.pop_front();
             }
@@ -85,7 +97,7 @@ impl WebRtc {
         }
     }
 
-    /// The mean quantiser index, rounded down, once enough frames are known.
+    /// The mean quantiser, rounded down, once enough frames are known.
     fn quantiser(&self) -> Option<u32> {
         let sum: u32 = self.quantisers.iter().map(|&quantiser| u32::from(quantiser)).sum();
         (self.quantisers.len() >= FRAMES.0).then(|| sum / self.quantisers.len() as u32)
@@ -99,9 +111,10 @@ impl WebRtc {
         if view.now < *self.look_at.get_or_insert(view.now + PERIODS.0) {
             return height;
         }
+        let (fine, coarse) = self.bounds;
         let step = match self.quantiser() {
-            Some(bad) if bad > QUANTISERS.1 => Some((true, Ladder::CALLS.below(height))),
-            Some(good) if good <= QUANTISERS.0 => Some((false, Ladder::CALLS.above(height, view.height))),
+            Some(bad) if bad > coarse => Some((true, Ladder::CALLS.below(height))),
+            Some(good) if good <= fine => Some((false, Ladder::CALLS.above(height, view.height))),
             _ => None,
         };
         if let Some((down, _)) = step {
@@ -139,7 +152,12 @@ mod tests {
     use units::Bytes;
 
     /// When the height changes over `seconds` of frames with this quantiser, and to what.
-    fn changes(policy: &mut WebRtc, from: u64, seconds: u64, quantiser: Option<u8>) -> Vec<(u64, u16)> {
+    fn changes(
+        policy: &mut WebRtc,
+        from: u64,
+        seconds: u64,
+        quantiser: Option<Quantiser>,
+    ) -> Vec<(u64, u16)> {
         let mut found = Vec::new();
         let mut last = policy.height;
         for tick in from * 30..(from + seconds) * 30 {
@@ -184,9 +202,20 @@ mod tests {
     #[test]
     fn bad_pictures_shrink_and_good_ones_grow_slowly() {
         let mut policy = WebRtc::default();
-        assert_eq!(changes(&mut policy, 0, 13, Some(96)), [(2, 540), (7, 360), (12, 270)]);
-        assert!(changes(&mut policy, 13, 10, Some(60)).is_empty());
-        assert_eq!(changes(&mut policy, 23, 30, Some(10)).last().unwrap().1, 720);
+        let vp8 = |index| Some(Quantiser::Vp8(index));
+        assert_eq!(changes(&mut policy, 0, 13, vp8(96)), [(2, 540), (7, 360), (12, 270)]);
+        assert!(changes(&mut policy, 13, 10, vp8(60)).is_empty());
+        assert_eq!(changes(&mut policy, 23, 30, vp8(10)).last().unwrap().1, 720);
+    }
+
+    #[test]
+    fn each_codec_has_its_scale() {
+        let h264 = |parameter| Some(Quantiser::H264(parameter));
+        let mut policy = WebRtc::default();
+        assert!(changes(&mut policy, 0, 13, h264(37)).is_empty());
+        assert_eq!(changes(&mut policy, 13, 7, h264(51)), [(14, 540), (19, 360)]);
+        assert!(changes(&mut policy, 20, 13, h264(25)).is_empty());
+        assert_eq!(changes(&mut policy, 33, 30, h264(24)).last().unwrap().1, 720);
     }
 
     #[test]
