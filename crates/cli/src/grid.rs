@@ -10,6 +10,7 @@ use crate::args::Format;
 use crate::experiments::program;
 use crate::failure::Failure;
 use crate::output;
+use crate::shipped;
 use crate::table::Table;
 use crate::values::{CcList, RatePolicy};
 
@@ -82,7 +83,14 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// Drives the schemes asked for over the cells asked for, prints the table and writes the page (`framewire lab grid`).
 pub fn grid(args: &Grid) -> Result<(), Failure> {
-    let mut cells = Cell::all(&args.scenarios).map_err(Failure::input)?;
+    let named = shipped::or_shipped(&args.scenarios)?;
+    if !named.is_dir() {
+        return Err(Failure::Input(format!(
+            "{}: no such folder; --scenarios names one with scenario files",
+            named.display()
+        )));
+    }
+    let mut cells = Cell::all(&named).map_err(Failure::input)?;
     let schemes = schemes(args);
     if let [cell, file] = args.write.as_slice() {
         let scheme = schemes.iter().find(|scheme| args.cc.is_some() || scheme.cc == "sqp");

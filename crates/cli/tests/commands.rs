@@ -271,3 +271,15 @@ fn ten_megabytes_by_quic_take_less_time_than_they_seem_to_and_repeat() {
     let arrived = first["flows"][0]["packets"]["received"].as_u64();
     assert!(arrived > Some(10_000_000 / 1_472), "{arrived:?} packets");
 }
+
+#[test]
+fn the_grid_has_the_same_cells_in_any_folder() {
+    let list = |folder: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_framewire"));
+        let output = command.args(["lab", "grid", "--list"]).current_dir(folder).output().expect("it starts");
+        String::from_utf8(output.stdout).expect("a list is text")
+    };
+    let elsewhere = list(env!("CARGO_TARGET_TMPDIR"));
+    assert!(elsewhere.contains("half-mbit"), "{elsewhere}");
+    assert_eq!(elsewhere, list(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")));
+}

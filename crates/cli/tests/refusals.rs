@@ -195,6 +195,7 @@ fn bad_files_name_file_line_and_field() {
     refused(&["run", &traced], &["bad.trace", "line 2"]);
     refused(&["demo", "--trace", &missing], &["missing.toml"]);
     refused(&["demo", "--input", &missing], &["missing.toml"]);
+    refused(&["lab", "grid", "--list", "--scenarios", &missing], &["missing.toml", "no such folder"]);
 }
 
 #[test]

@@ -243,5 +243,16 @@ mod tests {
     fn one_packet_frames_can_climb_on_a_quiet_link() {
         let (one, min) = burst(1, 20.0, Span::ZERO);
         assert_eq!(sample(&one, min, 5e5, 8000.0, &Params::default()), Some(2.0 * 5e5 * 0.9));
+        assert_eq!(sample(&one, min, 5e5, 8000.0, &Params::robust()), Some(2.0 * 5e5 * 0.9));
+    }
+
+    #[test]
+    fn a_lone_packet_proves_no_more_than_it_carried() {
+        let (one, min) = burst(1, 20.0, Span::ZERO);
+        let climbs = |full: f64, params: &Params| sample(&one, min, 5e5, full, params).unwrap() / 5e5;
+        // A packet of a quarter of what the estimate allows: the paper's form doubles the estimate for it, again and again.
+        assert_eq!(climbs(32_000.0, &Params::default()), 1.8);
+        assert!((climbs(32_000.0, &Params::robust()) - 1.0).abs() < 1e-9);
+        assert!((climbs(10_000.0, &Params::robust()) - 1.8 * 0.8).abs() < 1e-9);
     }
 }

@@ -289,6 +289,19 @@ mod tests {
     }
 
     #[test]
+    fn a_key_frame_that_waits_for_the_window_costs_no_frame() {
+        let plan = |waited: i64, rate: u64| {
+            let waited = Span::from_millis(waited);
+            Budget::default().plan(&View { waited, ..view(0, Rate::from_kbps(rate), 0, &[]) })
+        };
+        let largest = plan(0, 4_000).largest_key.unwrap();
+        assert_eq!(largest, Rate::from_mbps(4).bytes_in(MOST_KEY));
+        assert!(plan(190, 4_000).encode && !plan(210, 4_000).encode);
+        // Two packets of 1200 bytes take 192 ms of 100 kbit/s, and 320 of 60.
+        assert!(plan(310, 60).encode && !plan(330, 60).encode);
+    }
+
+    #[test]
     fn an_encoder_that_cannot_code_so_little_leaves_frames_out() {
         let rate = Rate::from_kbps(100);
         let (sent, skipped) = run(500, rate, |_, asked| (asked as u64).max(1_000));
