@@ -37,6 +37,8 @@ const MAX_REFERENCE: u32 = 255;
 /// A key frame that is asked for within this long after the one before, which did not arrive whole then, may be half as large as that one:
 /// the path's queue may be shorter than a key frame.
 const KEY_AGAIN: Span = Span::from_secs(2);
+/// On long paths within so many round trips: one until it is missed, and two more for what stands in the queue and for a request that is lost.
+const KEY_TRIPS: i64 = 3;
 /// A source that has no picture yet is asked again so many times an interval.
 const AGAIN: i64 = 4;
 /// Bytes that a key frame may always have.
@@ -69,7 +71,7 @@ pub struct VideoStream {
     /// The last frame that came out of the encoder: what the next one refers to.
     last_coded: Option<u32>,
     last_key: Option<u32>,
-    /// When the last key frame came out of the encoder, and its bytes.
+    /// Until when a key frame that follows the last one has half of its size, and that one's bytes.
     key_out: Option<(Time, u32)>,
     key_wanted: bool,
     /// From this frame on nothing can be decoded, until a key frame comes.
@@ -326,7 +328,7 @@ impl VideoStream {
 
     /// The most bytes that a key frame may have at present, if there is a limit; an encoder may begin a scene with one of its own accord.
     fn largest_key(&self, now: Time, plan: Plan) -> Option<Bytes> {
-        let again = self.key_out.filter(|&(at, _)| self.cut.is_some() && now - at < KEY_AGAIN);
+        let again = self.key_out.filter(|&(until, _)| self.cut.is_some() && now < until);
         let smaller = again.map(|(_, size)| Bytes::new(u64::from((size / 2).max(LEAST_KEY))));
         [plan.largest_key, smaller].into_iter().flatten().min()
     }
@@ -337,8 +339,8 @@ impl VideoStream {
         self.ended = true;
     }
 
-    /// Moves finished frames from the encoder to the outbox.
-    pub fn collect(&mut self, now: Time, room: u32, counters: &mut SenderCounters, tap: &Tap) {
+    /// Moves finished frames from the encoder to the outbox; `rtt` is the path's least round trip.
+    pub fn collect(&mut self, now: Time, room: u32, rtt: Span, counters: &mut SenderCounters, tap: &Tap) {
         while let Some(coded) = self.video.encoder.poll(now) {
             let Some(at) = self.in_encoder.iter().position(|(_, info)| info.frame == coded.frame) else {
                 continue;
@@ -364,7 +366,7 @@ impl VideoStream {
             if coded.key {
                 // An encoder may decide for a key frame by itself (a scene cut).
                 self.last_key = self.last_key.max(Some(info.frame));
-                self.key_out = Some((now, coded.size));
+                self.key_out = Some((now + KEY_AGAIN.max(rtt * KEY_TRIPS), coded.size));
             } else {
                 info.reference = self.last_coded.map_or(1, |last| (info.frame - last) as u8);
             }
@@ -402,6 +404,7 @@ fn coded_rate(bitrate: Rate, interval: Span, mtu: usize) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use media::{CodecError, Coded};
 
     #[test]
     fn headers_are_paid_from_the_budget() {
@@ -410,5 +413,56 @@ mod tests {
         let coded = coded_rate(Rate::from_mbps(18), interval, 1200);
         let payload = coded.bytes_in(interval).get();
         assert!((payload + 32 * Media::LEN as u64).abs_diff(37_500) <= 1, "{payload}");
+    }
+
+    /// Codes key frames of 16 kB, or of what is allowed.
+    struct Large(Option<Coded>);
+
+    impl Encoder for Large {
+        fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+            let allowed = ask.largest.map_or(16_000, |largest| largest.get().min(16_000) as u32);
+            self.0 = Some(Coded {
+                frame: ask.frame,
+                size: if ask.key { allowed } else { 1_000 },
+                payload: None,
+                key: ask.key,
+                target: ask.bitrate,
+                pieces: Vec::new(),
+                quality: None,
+                quantiser: None,
+                took: None,
+            });
+            Ok(())
+        }
+        fn poll(&mut self, _: Time) -> Option<Coded> {
+            self.0.take()
+        }
+        fn next_ready(&self) -> Option<Time> {
+            None
+        }
+    }
+
+    /// The size of a key frame that is asked for `later` than the one before, on a path of `rtt`.
+    fn second_key(rtt: Span, later: Span) -> u32 {
+        let video = Video { encoder: Box::new(Large(None)), source: None, interval: Span::from_millis(20) };
+        let mut stream = VideoStream::new(0, video, 0, Span::from_secs(1));
+        let (config, mut counters, tap) =
+            (SenderConfig::default(), SenderCounters::default(), Tap::default());
+        let plan = Plan::new(Rate::from_mbps(4), true);
+        for now in [Time::ZERO, Time::ZERO + later] {
+            stream.key_requested(0);
+            stream.capture(now, plan, Span::ZERO, &config, &mut counters, &tap);
+            stream.collect(now, 1_200, rtt, &mut counters, &tap);
+        }
+        stream.key_out.unwrap().1
+    }
+
+    #[test]
+    fn a_key_frame_that_is_asked_for_again_is_half_as_large_also_on_a_long_path() {
+        let (short, long) = (Span::from_millis(40), Span::from_secs(1));
+        assert_eq!(second_key(short, Span::from_millis(1_900)), 8_000);
+        assert_eq!(second_key(short, Span::from_millis(2_100)), 16_000);
+        assert_eq!(second_key(long, Span::from_millis(2_900)), 8_000);
+        assert_eq!(second_key(long, Span::from_millis(3_100)), 16_000);
     }
 }

@@ -18,21 +18,21 @@ const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
 impl Sender {
     pub(super) fn capture(&mut self, now: Time) {
-        let room = self.room();
+        let (room, rtt) = (self.room(), self.rtt.min());
         let config = SenderConfig { mtu: self.mtu(), ..self.config };
         for index in 0..self.videos.len() {
-            self.videos[index].collect(now, room, &mut self.counters, &self.tap);
+            self.videos[index].collect(now, room, rtt, &mut self.counters, &self.tap);
             if self.videos[index].is_due(now, &mut self.counters) {
                 let plan = self.plan(now, index, self.videos[index].next_frame());
                 let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
                 self.videos[index].capture(now, plan, wander, &config, counters, tap);
-                self.videos[index].collect(now, room, counters, tap);
+                self.videos[index].collect(now, room, rtt, counters, tap);
             } else if let Some(frame) = self.videos[index].resumable(now, &mut self.counters, &self.tap) {
                 let plan = self.plan(now, index, frame);
                 let (counters, tap) = (&mut self.counters, &self.tap);
                 self.videos[index].resume(now, plan, &config, counters, tap);
-                self.videos[index].collect(now, room, counters, tap);
+                self.videos[index].collect(now, room, rtt, counters, tap);
             }
             self.fresh[index] = self.videos[index].outbox.waiting_packets();
         }
