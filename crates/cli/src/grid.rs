@@ -22,6 +22,7 @@ Examples:
   framewire lab grid --cc sqp,copa --rate live --failed         the cells that fail, with their settings
   framewire lab grid --cc sqp --rate live --invariant queue --cell 'fps=120*'
   framewire lab grid --cc sqp --rate live --write 'rate=300kbit' cell.toml && framewire run cell.toml
+  framewire lab grid --cc default --seed 2                      other losses, other jitter
   framewire lab grid --list                                     the cells
 
 With --json: {\"invariants\": [...], \"cells\": [{\"name\", \"group\", \"levels\"}], \"schemes\": [{\"cc\", \"rate\", \"cells\", \"held\", \"failed\",
@@ -49,6 +50,9 @@ pub struct Grid {
     /// Write one cell as a scenario file for `framewire run`, under the first controller and rate policy, and run nothing
     #[arg(long, num_args = 2, value_names = ["CELL", "FILE.toml"])]
     write: Vec<String>,
+    /// Seed of every cell's run; the cells' own (1) if left out
+    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
     /// Run every cell again
     #[arg(long)]
     fresh: bool,
@@ -91,6 +95,7 @@ pub fn grid(args: &Grid) -> Result<(), Failure> {
         )));
     }
     let mut cells = Cell::all(&named).map_err(Failure::input)?;
+    cells.iter_mut().for_each(|cell| cell.seed = args.seed);
     let schemes = schemes(args);
     if let [cell, file] = args.write.as_slice() {
         let scheme = schemes.iter().find(|scheme| args.cc.is_some() || scheme.cc == "sqp");

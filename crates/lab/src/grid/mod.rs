@@ -90,6 +90,8 @@ pub struct Cell {
     pub group: Group,
     /// Its level on each axis, in the order of [`AXES`]; none of a scenario file.
     pub levels: Option<Vec<&'static str>>,
+    /// The seed of its runs; the scenario's own if there is none.
+    pub seed: Option<u64>,
     source: Source,
 }
 
@@ -115,7 +117,7 @@ impl Cell {
             let scenario = Scenario::load(&file)?;
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let source = Source::File(Box::new(scenario));
-            cells.push(Cell { name, group: Group::Named, levels: None, source });
+            cells.push(Cell { name, group: Group::Named, levels: None, seed: None, source });
         }
         Ok(cells)
     }
@@ -126,6 +128,7 @@ impl Cell {
             name: axes::name(&point),
             group,
             levels: Some(AXES.iter().zip(point).map(|(axis, level)| axis.levels[level]).collect()),
+            seed: None,
             source: Source::Point(point),
         };
         axes::points().into_iter().map(cell).collect()
@@ -139,6 +142,10 @@ impl Cell {
         let scenario = match &self.source {
             Source::Point(point) => {
                 let text = axes::text(point, &scheme.cc, scheme.rate.as_deref());
+                let text = match self.seed {
+                    Some(seed) => format!("seed = {seed}\n{text}"),
+                    None => text,
+                };
                 return Scenario::parse(&text, Path::new("grid.toml"));
             }
             Source::File(scenario) => scenario,
@@ -152,6 +159,10 @@ impl Cell {
         match &scheme.rate {
             Some(rate) => drop(flow.insert("rate".to_owned(), rate.as_str().into())),
             None => drop(flow.remove("rate")),
+        }
+        if let Some(seed) = self.seed {
+            // TOML's integers have a sign: what does not fit is refused by the reader.
+            table.insert("seed".to_owned(), toml::Value::Integer(seed as i64));
         }
         let text = toml::to_string(&table).map_err(|error| refuse(error.to_string()))?;
         Scenario::parse(&text, &scenario.file)

@@ -313,3 +313,15 @@ fn a_source_of_a_fixed_rate_is_exempt() {
         Scheme::all().iter().filter(|scheme| scheme.exempt().is_some()).all(|scheme| scheme.cc == "fixed")
     );
 }
+
+#[test]
+fn another_seed_is_another_run_of_the_same_cell() {
+    let scheme = Scheme { cc: "sqp".to_owned(), rate: Some("live".to_owned()) };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/beside");
+    for cell in Cell::all(&folder).unwrap() {
+        let seeded = Cell { seed: Some(7), ..cell.clone() };
+        let (own, other) = (cell.scenario(&scheme).unwrap(), seeded.scenario(&scheme).unwrap());
+        assert_eq!((own.seed, other.seed), (1, 7), "{}", cell.name);
+        assert_eq!(own.duration, other.duration, "{}", cell.name);
+    }
+}
