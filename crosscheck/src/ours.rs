@@ -1,13 +1,19 @@
 //! Ours, driven as a session drives it.
 
-use cc::{Acked, Controller, Delivery, Lost, Report, Sent, Setup};
-use units::{Bytes, Ecn, Rate, Span, Time};
+use cc::{Acked, Lost};
+use record::Tap;
+use transport::{Arrived, CongestionControl, Leaving, Ledger, News, RoundTrips};
+use units::{Ecn, Rate, Span, Time};
 
 use crate::{Estimator, Feedback, Packet};
 
-/// A controller of our registry.
+/// Packets remembered at most: more than a link of this comparison ever holds.
+const CAPACITY: usize = 1 << 16;
+
+/// A controller of our registry. What has arrived and what is lost it hears as the path tells it.
 pub struct Ours {
-    controller: Box<dyn Controller>,
+    control: CongestionControl,
+    ledger: Ledger<()>,
     acked: Vec<Acked>,
     lost: Vec<Lost>,
     min_rtt: Span,
@@ -16,86 +22,77 @@ pub struct Ours {
 impl Ours {
     /// The registry's `spec`, starting at `start` bit/s.
     pub fn new(spec: &str, start: f64) -> Ours {
-        let setup = Setup {
+        let setup = cc::Setup {
             initial: Rate::from_f64(start),
             min: Rate::from_kbps(100),
             frame_interval: Span::from_nanos(33_333_333),
-            ..Setup::default()
+            ..cc::Setup::default()
         };
         let options = spec.parse().expect("options");
         let controller = cc::build(&options, &setup).expect("a controller");
-        Ours { controller, acked: Vec::new(), lost: Vec::new(), min_rtt: Span::from_secs(10) }
+        Ours {
+            control: CongestionControl::new(controller, Tap::default()),
+            ledger: Ledger::new(CAPACITY),
+            acked: Vec::new(),
+            lost: Vec::new(),
+            min_rtt: Span::from_secs(10),
+        }
     }
 
     /// The inner quantity `name`.
     pub fn observed(&self, name: &str) -> Option<f64> {
         let mut found = None;
-        self.controller.observe(&mut |key, value| found = if key == name { Some(value) } else { found });
+        self.control.observe(&mut |key, value| found = if key == name { Some(value) } else { found });
         found
     }
 }
 
 impl Estimator for Ours {
-    fn on_sent(&mut self, packet: &Packet, in_flight: u64) {
-        self.controller.on_sent(&Sent {
+    fn on_sent(&mut self, packet: &Packet, _in_flight: u64) {
+        let number = self.ledger.send(packet.sent, packet.size, ());
+        debug_assert_eq!(number, packet.number);
+        let leaving = Leaving {
             now: packet.sent,
-            packet: packet.number,
+            packet: number,
             size: packet.size,
             frame: None,
-            in_flight: Bytes::new(in_flight),
+            retransmission: false,
             app_limited: false,
-        });
+        };
+        self.control.sent(&leaving, &self.ledger);
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
         self.acked.clear();
         self.lost.clear();
         for packet in &feedback.packets {
-            let Packet { number, size, sent, arrived } = *packet;
-            let (frame, delivery) = (None, Delivery::default());
-            match arrived.map(Time::on_wire) {
-                Some(at) => self.acked.push(Acked {
-                    packet: number,
-                    sent_at: sent,
-                    arrived_at: Some(at),
-                    size,
-                    ecn: Ecn::NotEct,
-                    frame,
-                    delivery,
-                }),
-                None => self.lost.push(Lost { packet: number, sent_at: sent, size, frame, delivery }),
+            match packet.arrived.map(Time::on_wire) {
+                Some(at) => {
+                    let arrived = Arrived { at: Some(at), ecn: Ecn::NotEct };
+                    self.acked.push(self.ledger.acknowledge(feedback.at, packet.number, arrived));
+                }
+                None => self.lost.push(self.ledger.lose(packet.number)),
             }
         }
-        let latest_rtt = self.acked.last().map(|acked| feedback.at - acked.sent_at);
-        self.min_rtt = latest_rtt.map_or(self.min_rtt, |rtt| rtt.min(self.min_rtt));
-        self.controller.on_feedback(&Report {
-            now: feedback.at,
-            acked: &self.acked,
-            lost: &self.lost,
-            spurious: &[],
-            in_flight: Bytes::new(feedback.in_flight),
-            limited: true,
-            latest_rtt,
-            srtt: feedback.srtt,
-            rttvar: Span::from_millis(1),
-            min_rtt: self.min_rtt,
-            ce_marks: 0,
-            persistent_congestion: false,
-            recovering: None,
-            delivered: 0,
-            lost_bytes: 0,
-            in_order: 0,
-            blob: &[],
-        });
+        let latest = self.acked.last().map(|acked| feedback.at - acked.sent_at);
+        self.min_rtt = latest.map_or(self.min_rtt, |rtt| rtt.min(self.min_rtt));
+        let news = News { acked: &self.acked, lost: &self.lost, ..News::default() };
+        let rtt = RoundTrips {
+            latest,
+            smoothed: feedback.srtt,
+            variation: Span::from_millis(1),
+            min: self.min_rtt,
+        };
+        self.control.limit();
+        self.control.report(feedback.at, &news, &self.ledger, &rtt);
+        self.ledger.forget_while(|_, sent| sent.state != transport::State::InFlight);
     }
 
     fn on_tick(&mut self, now: Time) {
-        if self.controller.next_timer().is_some_and(|at| at <= now) {
-            self.controller.on_timer(now);
-        }
+        self.control.run_timer(now);
     }
 
     fn target(&self) -> f64 {
-        self.controller.decision().media.map_or(0.0, |rate| rate.as_f64())
+        self.control.decision().media.map_or(0.0, |rate| rate.as_f64())
     }
 }

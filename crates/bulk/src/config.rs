@@ -54,7 +54,7 @@ pub struct SenderConfig {
     pub handshake: bool,
     /// The controller's pacing is kept. Without, whatever the window allows leaves at once, clocked by acknowledgements.
     pub paced: bool,
-    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
+    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](transport::Pacer::in_bunches)).
     pub bunch: u32,
     /// Segmentation offload as in Linux: what the pace carries in a millisecond leaves together, two segments at least. `bunch` and
     /// the controller's burst then count for nothing.

@@ -14,7 +14,6 @@ pub mod ledbat;
 pub mod newreno;
 pub mod nimbus;
 pub mod options;
-mod pacer;
 pub mod parts;
 pub mod pcc;
 pub mod quic_dc;
@@ -29,6 +28,5 @@ pub mod westwood;
 
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};
 pub use options::{OptionError, Options};
-pub use pacer::Pacer;
 pub use receiver::{Received, ReceiverHalf};
 pub use registry::{Entry, REGISTRY, build, build_receiver};

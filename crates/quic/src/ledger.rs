@@ -5,10 +5,9 @@
 //! up in order: all that is out and was sent before the last one lost is lost too (RFC 9002 section 6.1). So send times and
 //! bytes settle every packet, up to which of those sent at one instant it was.
 
-use std::collections::VecDeque;
-
-use cc::{Acked, Delivery, Lost};
-use units::{Ecn, RemoteTime, Span, Time};
+use cc::{Acked, Lost};
+use transport::{Arrived, Carried, State};
+use units::{RemoteTime, Span, Time};
 
 /// Packets remembered at most: 1200 bytes each for half a second at 1.25 Gbit/s. Beyond, the oldest are forgotten.
 const MOST: usize = 1 << 16;
@@ -16,17 +15,11 @@ const MOST: usize = 1 << 16;
 /// longer it never counted: packets that carry nothing but acknowledgements.
 const FORGOTTEN_AFTER_ROUND_TRIPS: i64 = 2;
 
-/// A packet on its way.
+/// The timing probe that a packet carries, if it does.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    number: u64,
-    sent_at: Time,
-    size: u32,
-    delivery: Delivery,
-    /// The timing probe it carries.
-    probe: Option<u64>,
-    settled: bool,
-}
+pub struct Probe(Option<u64>);
+
+impl Carried for Probe {}
 
 /// A packet that was acknowledged, and the timing probe it carried.
 #[derive(Clone, Copy, Debug)]
@@ -37,139 +30,116 @@ pub struct Settled {
     pub probe: Option<u64>,
 }
 
-/// The packets on their way, and what has been delivered.
-#[derive(Clone, Debug, Default)]
+/// The packets on their way, and what has been delivered. Bytes in flight are what quinn last said, and what was sent since.
+#[derive(Clone, Debug)]
 pub struct Ledger {
-    entries: VecDeque<Entry>,
-    next: u64,
-    /// Bytes in flight: what quinn last said, and what was sent since.
-    in_flight: u64,
-    delivered: u64,
-    delivered_at: Time,
-    first_sent_at: Time,
-    lost: u64,
-    /// Samples of packets sent before so much is delivered are limited by the application.
-    dry_until: u64,
+    packets: transport::Ledger<Probe>,
     /// Send time of the newest packet acknowledged.
     newest: Option<Time>,
 }
 
+impl Default for Ledger {
+    fn default() -> Ledger {
+        Ledger { packets: transport::Ledger::new(MOST), newest: None }
+    }
+}
+
 impl Ledger {
+    /// What controllers' reports are made of.
+    pub fn packets(&self) -> &transport::Ledger<Probe> {
+        &self.packets
+    }
+
     /// A packet of `size` bytes left; returns its number. `probe`: the timing probe it carries.
     pub fn sent(&mut self, now: Time, size: u32, probe: Option<u64>) -> u64 {
-        if self.in_flight == 0 {
-            (self.first_sent_at, self.delivered_at) = (now, now);
+        if self.packets.in_flight().get() == 0 {
+            self.packets.begin_sample(now);
         }
-        self.in_flight += u64::from(size);
-        let number = self.next;
-        self.next += 1;
-        if self.entries.len() == MOST {
-            self.entries.pop_front();
+        if self.packets.is_full() {
+            self.packets.forget_oldest();
         }
-        let delivery = Delivery {
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
-            app_limited: self.delivered < self.dry_until,
-            in_flight: self.in_flight,
-            lost: self.lost,
-        };
-        self.entries.push_back(Entry { number, sent_at: now, size, delivery, probe, settled: false });
-        number
+        self.packets.send(now, size, Probe(probe))
     }
 
     /// A packet of `size` bytes, sent at `sent_at`, was acknowledged. `None` for one that quinn did not tell of when it left:
     /// a probe of the path's MTU.
     pub fn acknowledged(&mut self, now: Time, sent_at: Time, size: u32) -> Option<Settled> {
         self.newest = self.newest.max(Some(sent_at));
-        let entry = self.find(sent_at, size)?;
-        entry.settled = true;
-        let Entry { number, delivery, probe, .. } = *entry;
-        self.delivered += u64::from(size);
-        self.delivered_at = now;
-        self.first_sent_at = self.first_sent_at.max(sent_at);
-        let acked = Acked {
-            packet: number,
-            sent_at,
-            arrived_at: None,
-            size,
-            ecn: Ecn::NotEct,
-            frame: None,
-            delivery,
-        };
+        let packet = self.find(sent_at, size)?;
+        let probe = self.packets.get(packet)?.carried.0;
+        let acked = self.packets.acknowledge_bytes(now, packet, size, Arrived::default());
+        self.packets.sample_from(self.packets.sampled_from().max(sent_at));
         Some(Settled { acked, probe })
     }
 
     /// Of the packets out that were sent at `sent_at`, the first of `size` bytes, or else the first.
-    fn find(&mut self, sent_at: Time, size: u32) -> Option<&mut Entry> {
-        let first = self.entries.partition_point(|entry| entry.sent_at < sent_at);
+    fn find(&self, sent_at: Time, size: u32) -> Option<u64> {
+        let first = self.packets.first_since(sent_at);
         let mut place = None;
-        for index in first..self.entries.len() {
-            let entry = &self.entries[index];
-            if entry.sent_at > sent_at {
+        for packet in first..self.packets.next_packet() {
+            let sent = self.packets.get(packet)?;
+            if sent.sent_at > sent_at {
                 break;
             }
-            if !entry.settled && entry.size == size {
-                place = Some(index);
-                break;
+            let out = sent.state == State::InFlight;
+            if out && sent.size == size {
+                return Some(packet);
             }
-            place = place.or((!entry.settled).then_some(index));
+            place = place.or(out.then_some(packet));
         }
-        self.entries.get_mut(place?)
+        place
     }
 
     /// An acknowledgement is complete: quinn counts `in_flight` bytes, and the sender had run dry before (`dry`) or not.
     pub fn acknowledgement_ends(&mut self, in_flight: u64, dry: bool, srtt: Span) {
-        self.in_flight = in_flight;
+        self.packets.correct(in_flight, self.packets.lost());
         if dry {
-            self.dry_until = self.delivered + in_flight + 1;
+            self.packets.limit_by_application(self.packets.delivered() + in_flight + 1);
         }
         self.forget(srtt);
     }
 
     /// quinn gave up `bytes`, the last of them sent at `sent_at`: enters those packets into `lost`.
     pub fn lost(&mut self, sent_at: Time, bytes: u64, lost: &mut Vec<Lost>) {
+        let (in_flight, lost_before) = (self.packets.in_flight().get(), self.packets.lost());
         let mut left = bytes;
-        for entry in self.entries.iter_mut().filter(|entry| !entry.settled) {
-            if entry.sent_at > sent_at || left == 0 {
+        for packet in self.packets.oldest()..self.packets.next_packet() {
+            let Some(sent) = self.packets.get(packet).filter(|sent| sent.state == State::InFlight) else {
+                continue;
+            };
+            if sent.sent_at > sent_at || left == 0 {
                 break;
             }
-            left = left.saturating_sub(u64::from(entry.size));
-            entry.settled = true;
-            let Entry { number, sent_at, size, delivery, .. } = *entry;
-            lost.push(Lost { packet: number, sent_at, size, frame: None, delivery });
+            left = left.saturating_sub(u64::from(sent.size));
+            lost.push(self.packets.lose(packet));
         }
-        self.lost += bytes;
-        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.packets.correct(in_flight.saturating_sub(bytes), lost_before + bytes);
     }
 
     /// Drops from the front what is settled, or can no longer be.
     fn forget(&mut self, srtt: Span) {
         let patience = srtt * FORGOTTEN_AFTER_ROUND_TRIPS;
         let newest = self.newest.unwrap_or(Time::ZERO);
-        while self.entries.front().is_some_and(|e| e.settled || newest - e.sent_at > patience) {
-            self.entries.pop_front();
-        }
-    }
-
-    /// Bytes in flight.
-    pub fn in_flight(&self) -> u64 {
-        self.in_flight
+        let in_flight = self.packets.in_flight().get();
+        self.packets
+            .forget_while(|_, sent| sent.state != State::InFlight || newest - sent.sent_at > patience);
+        // What is forgotten, quinn did not count.
+        self.packets.correct(in_flight, self.packets.lost());
     }
 
     /// Bytes delivered so far.
     pub fn delivered(&self) -> u64 {
-        self.delivered
+        self.packets.delivered()
     }
 
     /// Bytes given up so far.
     pub fn lost_bytes(&self) -> u64 {
-        self.lost
+        self.packets.lost()
     }
 
     /// Packets sent so far: the number of the next one.
     pub fn next(&self) -> u64 {
-        self.next
+        self.packets.next_packet()
     }
 }
 
@@ -216,7 +186,7 @@ mod tests {
         let mut lost = Vec::new();
         ledger.lost(ms(2), 2000, &mut lost);
         assert_eq!(lost.iter().map(|lost| lost.packet).collect::<Vec<_>>(), [0, 2]);
-        assert_eq!((ledger.in_flight(), ledger.lost_bytes()), (4000, 2000));
+        assert_eq!((ledger.packets.in_flight().get(), ledger.lost_bytes()), (2000, 2000));
         // A packet that only acknowledges is never lost: its bytes are not told.
         ledger.lost(ms(4), 1000, &mut lost);
         assert_eq!(lost.len(), 3);
@@ -239,10 +209,10 @@ mod tests {
     fn memory_is_bounded_and_old_packets_are_forgotten() {
         let mut ledger = Ledger::default();
         (0..MOST as u64 + 9).for_each(|n| _ = ledger.sent(Time::from_micros(n), 40, None));
-        assert_eq!(ledger.entries.len(), MOST);
+        assert_eq!(ledger.packets.iter().count(), MOST);
         ledger.sent(ms(5_000), 1000, None);
         ledger.acknowledged(ms(5_050), ms(5_000), 1000);
         ledger.acknowledgement_ends(0, false, SRTT);
-        assert!(ledger.entries.is_empty());
+        assert_eq!(ledger.packets.iter().count(), 0);
     }
 }

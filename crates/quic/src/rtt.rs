@@ -1,5 +1,6 @@
 //! Round trips, as RFC 9002 section 5 estimates them, from what quinn tells a controller.
 
+use transport::RoundTrips;
 use units::Span;
 
 /// RFC 9002 section 6.2.2: before any sample.
@@ -18,9 +19,7 @@ const GRANULARITY: Span = Span::from_millis(1);
 /// estimate takes that off; but the one it shows a controller is that before the acknowledgement at hand).
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
-    smoothed: Span,
-    variation: Span,
-    min: Span,
+    told: transport::Rtt,
     /// Of samples as they are.
     least: Span,
     count: u64,
@@ -31,9 +30,7 @@ pub struct Rtt {
 impl Default for Rtt {
     fn default() -> Rtt {
         Rtt {
-            smoothed: INITIAL,
-            variation: INITIAL / 2,
-            min: INITIAL,
+            told: transport::Rtt::starting_at(INITIAL),
             least: INITIAL,
             count: 0,
             sum_ms: 0.0,
@@ -50,14 +47,12 @@ impl Rtt {
         self.sum_ms += ms;
         self.squares += ms * ms;
         self.least = if self.count == 1 { sample } else { self.least.min(sample) };
-        let sample = told(sample);
-        if self.count == 1 {
-            (self.smoothed, self.variation, self.min) = (sample, sample / 2, sample);
-            return;
-        }
-        self.min = self.min.min(sample);
-        self.variation = (self.variation * 3 + (self.smoothed - sample).abs()) / 4;
-        self.smoothed = (self.smoothed * 7 + sample) / 8;
+        self.told.sample(told(sample), Span::ZERO);
+    }
+
+    /// What a report says of it; `sample`: the sample it gave, if it did.
+    pub fn told(&self, sample: Option<Span>) -> RoundTrips {
+        RoundTrips { latest: sample.map(told), ..self.told.told(false) }
     }
 
     /// The shortest sample as it was.
@@ -72,17 +67,7 @@ impl Rtt {
 
     /// Smoothed round-trip time.
     pub fn smoothed(&self) -> Span {
-        self.smoothed
-    }
-
-    /// Mean deviation.
-    pub fn variation(&self) -> Span {
-        self.variation
-    }
-
-    /// The smallest sample.
-    pub fn min(&self) -> Span {
-        self.min
+        self.told.smoothed()
     }
 
     /// Mean and standard deviation of all samples, in ms; none before the first.
@@ -107,9 +92,15 @@ mod tests {
         let mut rtt = Rtt::default();
         assert_eq!((rtt.smoothed(), rtt.mean_and_std_ms()), (Span::from_millis(333), None));
         rtt.sample(Span::from_millis(40));
-        assert_eq!((rtt.smoothed(), rtt.variation()), (Span::from_millis(40), Span::from_millis(20)));
+        assert_eq!(
+            (rtt.smoothed(), rtt.told(None).variation),
+            (Span::from_millis(40), Span::from_millis(20))
+        );
         rtt.sample(Span::from_millis(56));
-        assert_eq!((rtt.smoothed(), rtt.variation()), (Span::from_millis(42), Span::from_millis(19)));
-        assert_eq!((rtt.min(), rtt.mean_and_std_ms()), (Span::from_millis(40), Some((48.0, 8.0))));
+        assert_eq!(
+            (rtt.smoothed(), rtt.told(None).variation),
+            (Span::from_millis(42), Span::from_millis(19))
+        );
+        assert_eq!((rtt.told(None).min, rtt.mean_and_std_ms()), (Span::from_millis(40), Some((48.0, 8.0))));
     }
 }

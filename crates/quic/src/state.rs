@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use cc::{Acked, Controller, Decision, Lost, Report, Sent};
-use record::{Event, Real, Tap};
-use units::{Bytes, Rate, RemoteTime, Span, Time};
+use cc::{Acked, Controller, Decision, Lost};
+use record::Tap;
+use transport::{CongestionControl, Leaving, News, RoundTrips};
+use units::{Bytes, RemoteTime, Span, Time};
 
 use crate::ledger::{Ledger, Settled};
-use crate::rtt::{Rtt, told};
+use crate::rtt::Rtt;
 use crate::timing::Probes;
 
 /// An acknowledgement waits this long for the arrival time of its packet. An echo leaves the receiver with or right behind the
@@ -64,8 +65,7 @@ struct Held {
 
 /// A controller and everything its reports are made of.
 pub(crate) struct State {
-    controller: Box<dyn Controller>,
-    decision: Decision,
+    control: CongestionControl,
     mtu: u32,
     /// Packets without an arrival time get their acknowledgement's.
     per_packet: bool,
@@ -76,7 +76,6 @@ pub(crate) struct State {
     held: VecDeque<Held>,
     pub(crate) probes: Probes,
     app_limited: bool,
-    tap: Tap,
     sent_bytes: u64,
     lost_packets: u64,
 }
@@ -84,8 +83,7 @@ pub(crate) struct State {
 impl State {
     pub fn new(controller: Box<dyn Controller>, mtu: u32, per_packet: bool, tap: Tap) -> State {
         State {
-            decision: controller.decision(),
-            controller,
+            control: CongestionControl::new(controller, tap),
             mtu,
             per_packet,
             ledger: Ledger::default(),
@@ -95,7 +93,6 @@ impl State {
             held: VecDeque::new(),
             probes: Probes::default(),
             app_limited: false,
-            tap,
             sent_bytes: 0,
             lost_packets: 0,
         }
@@ -116,23 +113,9 @@ impl State {
         let probe = self.probes.leaves();
         let packet = self.ledger.sent(now, size, probe);
         self.sent_bytes += u64::from(size);
-        let in_flight = Bytes::new(self.ledger.in_flight());
-        let app_limited = self.app_limited;
-        self.controller.on_sent(&Sent { now, packet, size, frame: None, in_flight, app_limited });
-        if self.tap.is_on() {
-            self.tap.record(
-                now,
-                Event::PacketSent {
-                    packet,
-                    size,
-                    stream: 0,
-                    frame: u32::MAX,
-                    index: 0,
-                    retransmission: false,
-                    in_flight: in_flight.get().min(u64::from(u32::MAX)) as u32,
-                },
-            );
-        }
+        let leaving =
+            Leaving { now, packet, size, frame: None, retransmission: false, app_limited: self.app_limited };
+        self.control.sent(&leaving, self.ledger.packets());
     }
 
     /// A packet of `size` bytes, sent at `sent_at`, was acknowledged; more may follow.
@@ -194,7 +177,7 @@ impl State {
     /// What the controller allows: it is told all that is known first.
     pub fn window(&mut self) -> u64 {
         self.flush();
-        let window = self.decision.window.map_or(u64::from(u32::MAX), Bytes::get);
+        let window = self.decision().window.map_or(u64::from(u32::MAX), Bytes::get);
         let least = LEAST_DATAGRAMS * u64::from(self.mtu);
         // quinn sends while a full datagram more stays below the window: the window itself is reached with one byte more.
         window.min(self.paced_window()).max(least).saturating_add(1)
@@ -203,7 +186,7 @@ impl State {
     /// What is in flight when the controller's pace is kept: by Little's law, the pace times the round trip. A pace of a window a
     /// round trip and more, which is every window-based controller's, does not limit.
     fn paced_window(&self) -> u64 {
-        match self.decision.pacing {
+        match self.decision().pacing {
             Some(pacing) if self.rtt.is_known() => pacing.bytes_in(self.rtt.smoothed()).get(),
             _ => u64::MAX,
         }
@@ -219,10 +202,7 @@ impl State {
             }
         }
         self.flush();
-        if self.controller.next_timer().is_some_and(|at| at <= now) {
-            self.controller.on_timer(now);
-            self.decision = self.controller.decision();
-        }
+        self.control.run_timer(now);
     }
 
     fn flush(&mut self) {
@@ -236,49 +216,20 @@ impl State {
             acked.iter_mut().for_each(|acked| acked.arrived_at = acked.arrived_at.or(Some(at.on_wire())));
         }
         self.lost_packets += lost.len() as u64;
-        self.controller.on_feedback(&Report {
-            now: at,
+        let news = News {
             acked: &acked,
             lost: &lost,
-            spurious: &[],
-            in_flight: Bytes::new(self.ledger.in_flight()),
-            limited: !self.app_limited,
-            latest_rtt: sample.map(told),
-            srtt: self.rtt.smoothed(),
-            rttvar: self.rtt.variation(),
-            min_rtt: self.rtt.min(),
             ce_marks,
             persistent_congestion: persistent,
-            recovering: None,
-            delivered: self.ledger.delivered(),
-            lost_bytes: self.ledger.lost_bytes(),
-            in_order: 0,
-            blob: &[],
-        });
-        self.decision = self.controller.decision();
-        if self.tap.is_on() {
-            self.record(at, &acked, &lost, sample);
-        }
-    }
-
-    fn record(&self, at: Time, acked: &[Acked], lost: &[Lost], sample: Option<Span>) {
-        for acked in acked {
-            self.tap.record(at, Event::PacketAcked { packet: acked.packet, size: acked.size });
-        }
-        for lost in lost {
-            self.tap.record(at, Event::PacketLost { packet: lost.packet, size: lost.size });
-        }
-        if let Some(latest) = sample {
-            self.tap.record(at, Event::Rtt { latest, smoothed: self.rtt.smoothed() });
-        }
-        let Decision { window, pacing, media, .. } = self.decision;
-        let window = window.map_or(u64::MAX, Bytes::get);
-        let (pacing, media) = (pacing.unwrap_or(Rate::MAX), media.unwrap_or(Rate::MAX));
-        self.tap.record(at, Event::Decision { window, pacing, media });
-        let observed = &mut |name, value| {
-            self.tap.record(at, Event::Observed { name, value: Real(value) });
+            ..News::default()
         };
-        self.controller.observe(observed);
+        if !self.app_limited {
+            self.control.limit();
+        }
+        let rtt = self.rtt.told(sample);
+        self.control.report(at, &news, self.ledger.packets(), &rtt);
+        self.control.record_settled(at, &news, &RoundTrips { latest: sample, ..rtt });
+        self.control.record_decision(at, self.decision().pacing);
     }
 
     /// The path carries datagrams of `mtu` bytes now.
@@ -288,7 +239,7 @@ impl State {
 
     /// What the controller wants.
     pub fn decision(&self) -> &Decision {
-        &self.decision
+        self.control.decision()
     }
 
     /// The number of the next packet.
@@ -309,7 +260,7 @@ impl State {
             rtt_std_ms: std,
             rtt_min_ms: if mean > 0.0 { self.rtt.least().as_millis_f64() } else { 0.0 },
             timed: self.probes.timed(),
-            window: self.decision.window.map_or(u64::MAX, Bytes::get),
+            window: self.decision().window.map_or(u64::MAX, Bytes::get),
         }
     }
 }

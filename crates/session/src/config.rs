@@ -14,7 +14,7 @@ pub struct SenderConfig {
     pub deadline: Option<Span>,
     /// Capture is skipped while the oldest unsent packet has waited this long: what is encoded now would only wait too.
     pub patience: Span,
-    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](cc::Pacer::in_bunches)).
+    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](transport::Pacer::in_bunches)).
     pub bunch: u32,
     /// ECN bits to send with.
     pub ecn: units::Ecn,

@@ -4,9 +4,9 @@
 //!  Source -> Encoder -> Outbox -> Schedule -> Pacer, window -> datagram ->
 //!                                                                          -> ArrivalLog -> feedback ->
 //!                                                                          -> Assembly -> Display -> Decoding -> Screen
-//!  feedback -> Ledger::settle -> Controller -> Decision -> Pacer
-//!                                                       -> RateControl -> Encoder
-//!                             -> Recovery -> Outbox
+//!  feedback -> transport::Core::heard -> Controller -> Decision -> Pacer
+//!                                                               -> RateControl -> Encoder
+//!                                     -> Recovery -> Outbox
 //! ```
 //!
 //! Both are [`wire::Endpoint`]s: they own no clock and no socket. Three small policies decide, each a trait whose
@@ -21,13 +21,11 @@ mod counters;
 mod decoding;
 mod display;
 mod feedback;
-mod ledger;
 mod outbox;
 pub mod preset;
 pub mod rate;
 mod receiver;
 pub mod recovery;
-mod rtt;
 pub mod schedule;
 mod sender;
 mod shedding;

@@ -1,20 +1,16 @@
 //! Which transmission brought a segment.
 
-use cc::Acked;
+use transport::{Arrived, State, Transmission};
 use units::{Ecn, Span, Time};
 use wire::SegmentAck;
 
-use super::{Flight, NONE, Settled, Standing, State, Transmission};
+use super::{Flight, NONE, Piece, Settled, Standing};
 use crate::config::Attribution;
 
 impl Flight {
-    fn transmission(&self, packet: u64) -> Option<&Transmission> {
-        self.transmissions.get(packet.checked_sub(self.base)? as usize)
-    }
-
     /// When a transmission was sent, if it is remembered.
     pub(super) fn sent_at(&self, packet: u64) -> Option<Time> {
-        self.transmission(packet).map(|sent| sent.sent_at)
+        self.ledger.get(packet).map(|sent| sent.sent_at)
     }
 
     /// A segment has arrived. Settles its transmissions and says which one brought it.
@@ -31,13 +27,12 @@ impl Flight {
         self.waiting -= u64::from(slot.standing == Standing::Lost);
         slot.standing = Standing::Arrived;
         let (latest, start, end) = (slot.packet, slot.start, slot.end);
-        let Some(newest) = self.transmission(latest).copied() else {
+        let Some(newest) = self.ledger.get(latest).copied() else {
             // Forgotten for want of room: it counts, but says nothing.
-            self.delivered += end - start;
-            self.delivered_at = now;
+            self.ledger.count_delivered(now, end - start);
             return;
         };
-        let again = newest.previous != NONE;
+        let again = newest.carried.previous != NONE;
         let (chosen, sure) = if !again {
             (latest, true)
         } else {
@@ -62,48 +57,34 @@ impl Flight {
     }
 
     /// A segment's transmissions, the latest first, as far as they are remembered.
-    fn chain(&self, latest: u64) -> impl Iterator<Item = (u64, &Transmission)> {
-        let known = |packet| self.transmission(packet).map(|sent| (packet, sent));
+    fn chain(&self, latest: u64) -> impl Iterator<Item = (u64, &Transmission<Piece>)> {
+        let known = |packet| self.ledger.get(packet).map(|sent| (packet, sent));
         std::iter::successors(known(latest), move |(_, sent)| {
-            known(sent.previous).filter(|_| sent.previous != NONE)
+            known(sent.carried.previous).filter(|_| sent.carried.previous != NONE)
         })
     }
 
+    /// The other transmissions of a segment that arrived are moot.
     fn settle_others(&mut self, latest: u64, chosen: u64) {
         let mut packet = latest;
-        while let Some(sent) =
-            packet.checked_sub(self.base).and_then(|index| self.transmissions.get_mut(index as usize))
-        {
-            if sent.state == State::InFlight {
-                self.in_flight -= u64::from(sent.size);
-                if packet != chosen {
-                    sent.state = State::Moot;
-                }
+        while let Some(sent) = self.ledger.get(packet).copied() {
+            if sent.state == State::InFlight && packet != chosen {
+                self.ledger.settle(packet, State::Moot);
             }
-            packet = sent.previous;
+            packet = sent.carried.previous;
         }
     }
 
     /// Transmission `packet` arrived; it is in flight no more.
     fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) {
-        let sent = &mut self.transmissions[(packet - self.base) as usize];
-        if sent.state == State::Lost {
+        if self.ledger.get(packet).is_some_and(|sent| sent.state == State::Lost) {
             out.spurious.push(packet);
         }
-        sent.state = State::Acked;
-        self.delivered += u64::from(sent.size);
-        self.delivered_at = now;
         let arrival = ack.arrivals().iter().find(|arrival| arrival.packet == packet);
         let newest = ack.arrivals().last().is_some_and(|newest| newest.packet == packet);
-        out.acked.push(Acked {
-            packet,
-            sent_at: sent.sent_at,
-            arrived_at: arrival.map(|arrival| arrival.at),
-            size: sent.size,
-            ecn: if ack.ce && newest { Ecn::Ce } else { Ecn::NotEct },
-            frame: None,
-            delivery: sent.delivery,
-        });
+        let ecn = if ack.ce && newest { Ecn::Ce } else { Ecn::NotEct };
+        let arrived = Arrived { at: arrival.map(|arrival| arrival.at), ecn };
+        out.acked.push(self.ledger.acknowledge(now, packet, arrived));
     }
 
     /// What the arrival says about round trips. `sure`: it was this very transmission. If not, the segment gives no sample
@@ -118,7 +99,7 @@ impl Flight {
         least: Span,
         out: &mut Settled,
     ) {
-        let sent_at = self.transmissions[(packet - self.base) as usize].sent_at;
+        let Some(sent_at) = self.sent_at(packet) else { return };
         if sure {
             out.timed = Some(match out.timed {
                 None => (sent_at, sent_at),
@@ -139,7 +120,7 @@ impl Flight {
             return;
         }
         for arrival in ack.arrivals() {
-            match self.transmission(arrival.packet).map(|sent| sent.state) {
+            match self.ledger.get(arrival.packet).map(|sent| sent.state) {
                 Some(State::Moot) => self.acknowledge(now, arrival.packet, ack, out),
                 Some(State::Lost) if self.has_arrived(arrival.packet) => {
                     self.acknowledge(now, arrival.packet, ack, out);
@@ -152,16 +133,18 @@ impl Flight {
     }
 
     fn has_arrived(&self, packet: u64) -> bool {
-        self.transmission(packet).is_some_and(|sent| {
-            sent.segment < self.first || self.slot(sent.segment).standing == Standing::Arrived
+        self.ledger.get(packet).is_some_and(|sent| {
+            let segment = sent.carried.segment;
+            segment < self.first || self.slot(segment).standing == Standing::Arrived
         })
     }
 
     /// The first segment of the last timeout arrived by a transmission from before it (RFC 3522 section 3).
     pub(super) fn note_spurious_timeout(&mut self, ack: &SegmentAck, out: &mut Settled) {
         let Some((head, next)) = self.timeout else { return };
-        let original =
-            |packet: u64| packet < next && self.transmission(packet).is_some_and(|sent| sent.segment == head);
+        let original = |packet: u64| {
+            packet < next && self.ledger.get(packet).is_some_and(|sent| sent.carried.segment == head)
+        };
         if ack.arrivals().iter().any(|arrival| original(arrival.packet)) {
             out.timeout_was_spurious = true;
         }
@@ -177,7 +160,7 @@ impl Flight {
         if duplicate && self.una >= end {
             return Some(false);
         }
-        match (self.attribution, self.transmission(doubled).map(|sent| sent.state)) {
+        match (self.attribution, self.ledger.get(doubled).map(|sent| sent.state)) {
             (Attribution::Transmission, Some(State::Moot)) => Some(true),
             (_, None | Some(State::Acked | State::Lost)) => Some(false),
             (Attribution::Segment, Some(State::Moot)) if self.una > end => Some(true),

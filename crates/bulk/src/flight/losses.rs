@@ -1,9 +1,10 @@
 //! Which transmissions can no longer be on their way.
 
 use cc::Lost;
+use transport::State;
 use units::{Span, Time};
 
-use super::{Flight, NONE, Settled, Standing, State};
+use super::{Flight, NONE, Settled, Standing};
 use crate::rack::DUP_THRESH;
 
 impl Flight {
@@ -30,11 +31,9 @@ impl Flight {
         while let Some(slot) = self.segments.get((segment - self.first) as usize).copied()
             && slot.start < edge
         {
-            let first_time = |packet: u64| {
-                let index = packet.checked_sub(self.base).map(|index| index as usize);
-                index.is_some_and(|index| self.transmissions[index].previous == NONE)
-            };
-            if slot.standing == Standing::Outstanding && first_time(slot.packet) {
+            let first_time =
+                || self.ledger.get(slot.packet).is_some_and(|sent| sent.carried.previous == NONE);
+            if slot.standing == Standing::Outstanding && first_time() {
                 self.lose(slot.packet, out);
             }
             segment += 1;
@@ -51,11 +50,10 @@ impl Flight {
         patience: Span,
         out: &mut Settled,
     ) -> Option<Time> {
-        let mut packet = self.settled_below.max(self.base);
+        let mut packet = self.settled_below.max(self.ledger.oldest());
         let mut due = None;
         while packet < newest {
-            let sent = &self.transmissions[(packet - self.base) as usize];
-            if sent.state == State::InFlight {
+            if let Some(sent) = self.ledger.get(packet).filter(|sent| sent.state == State::InFlight) {
                 if sent.sent_at + patience > now {
                     due = Some(sent.sent_at + patience);
                     break;
@@ -73,11 +71,10 @@ impl Flight {
     pub fn time_out(&mut self, now: Time, patience: Option<Span>, out: &mut Settled) {
         out.clear();
         let head = self.segments.front().map_or(NONE, |slot| slot.packet);
-        self.timeout = Some((self.first, self.next_packet()));
+        self.timeout = Some((self.first, self.ledger.next_packet()));
         let mut left = None;
-        for packet in self.settled_below.max(self.base)..self.next_packet() {
-            let sent = &self.transmissions[(packet - self.base) as usize];
-            if sent.state == State::InFlight {
+        for packet in self.settled_below.max(self.ledger.oldest())..self.ledger.next_packet() {
+            if let Some(sent) = self.ledger.get(packet).filter(|sent| sent.state == State::InFlight) {
                 if packet == head || patience.is_none_or(|patience| sent.sent_at + patience <= now) {
                     self.lose(packet, out);
                 } else {
@@ -85,7 +82,7 @@ impl Flight {
                 }
             }
         }
-        self.settled_below = left.unwrap_or(self.next_packet());
+        self.settled_below = left.unwrap_or(self.ledger.next_packet());
         self.distrust_sack();
         // The first segment is sent again even if its last transmission is forgotten.
         self.requeue(self.first);
@@ -110,45 +107,36 @@ impl Flight {
     pub fn undo_timeout(&mut self) {
         for index in 0..self.segments.len() {
             let slot = &mut self.segments[index];
-            let known = slot.packet.checked_sub(self.base).map(|index| index as usize);
-            if slot.standing == Standing::Lost
-                && let Some(known) = known
-            {
+            if slot.standing == Standing::Lost && slot.packet >= self.ledger.oldest() {
                 slot.standing = Standing::Outstanding;
                 self.waiting -= 1;
-                let sent = &mut self.transmissions[known];
-                sent.state = State::InFlight;
-                self.in_flight += u64::from(sent.size);
+                self.ledger.settle(slot.packet, State::InFlight);
             }
         }
         // Losses from before the timeout are found again.
-        (self.settled_below, self.judged_below) = (self.base, self.first);
+        (self.settled_below, self.judged_below) = (self.ledger.oldest(), self.first);
     }
 
     /// A transmission whose segment arrived by another one is known to have been lost.
     pub fn lose_doubled(&mut self, packet: u64, out: &mut Settled) {
-        let sent = &mut self.transmissions[(packet - self.base) as usize];
-        sent.state = State::InFlight;
-        self.in_flight += u64::from(sent.size);
+        self.ledger.settle(packet, State::InFlight);
         self.lose(packet, out);
     }
 
     fn lose(&mut self, packet: u64, out: &mut Settled) {
-        self.give_up(packet);
-        let sent = &self.transmissions[(packet - self.base) as usize];
-        let (sent_at, size, delivery) = (sent.sent_at, sent.size, sent.delivery);
-        out.lost.push(Lost { packet, sent_at, size, frame: None, delivery });
+        let lost = self.give_up(packet);
+        out.lost.push(lost);
     }
 
-    pub(super) fn give_up(&mut self, packet: u64) {
-        let sent = &mut self.transmissions[(packet - self.base) as usize];
-        sent.state = State::Lost;
-        self.in_flight -= u64::from(sent.size);
-        self.lost += u64::from(sent.size);
-        let segment = sent.segment;
-        if segment >= self.first && self.slot(segment).packet == packet {
+    pub(super) fn give_up(&mut self, packet: u64) -> Lost {
+        let lost = self.ledger.lose(packet);
+        let segment = self.ledger.get(packet).map(|sent| sent.carried.segment);
+        if let Some(segment) = segment.filter(|&segment| segment >= self.first)
+            && self.slot(segment).packet == packet
+        {
             self.requeue(segment);
         }
+        lost
     }
 
     fn requeue(&mut self, segment: u64) {

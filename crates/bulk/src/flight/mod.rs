@@ -15,7 +15,8 @@ mod losses;
 
 use std::collections::VecDeque;
 
-use cc::{Acked, Delivery, Lost};
+use cc::{Acked, Lost};
+use transport::{Carried, Ledger, State};
 use units::{Bytes, Span, Time};
 use wire::{Segment, SegmentAck};
 
@@ -31,26 +32,15 @@ const ROOM: usize = 256;
 /// No transmission.
 const NONE: u64 = u64::MAX;
 
-/// What is known of a transmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    InFlight,
-    Acked,
-    Lost,
-    /// Another transmission of its segment arrived; it may be anywhere.
-    Moot,
-}
-
+/// What a transmission carries.
 #[derive(Clone, Copy, Debug)]
-struct Transmission {
+struct Piece {
     segment: u64,
-    sent_at: Time,
-    size: u32,
-    state: State,
     /// The segment's transmission before, or [`NONE`].
     previous: u64,
-    delivery: Delivery,
 }
+
+impl Carried for Piece {}
 
 /// What is known of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,16 +144,13 @@ pub(crate) struct Flight {
     segments: VecDeque<Slot>,
     /// Number of the front segment.
     first: u64,
-    transmissions: VecDeque<Transmission>,
-    /// Number of the front transmission.
-    base: u64,
+    ledger: Ledger<Piece>,
     /// Everything below is acknowledged.
     una: u64,
     /// Everything below has been sent.
     next: u64,
     sacked: Ranges,
     fresh: Vec<(u64, u64)>,
-    in_flight: u64,
     /// Segments waiting to be sent again, none of them below `resend_from`.
     waiting: u64,
     resend_from: u64,
@@ -173,12 +160,6 @@ pub(crate) struct Flight {
     judged_below: u64,
     /// The first segment at the last timeout, and the next transmission's number then.
     timeout: Option<(u64, u64)>,
-    delivered: u64,
-    lost: u64,
-    delivered_at: Time,
-    first_sent_at: Time,
-    /// Samples are bounded by the application until more than this is delivered (draft-ietf-ccwg-bbr section 4.1.2).
-    app_limited_until: Option<u64>,
 }
 
 impl Flight {
@@ -187,23 +168,16 @@ impl Flight {
             attribution,
             segments: VecDeque::with_capacity(ROOM),
             first: 0,
-            transmissions: VecDeque::with_capacity(4 * ROOM),
-            base: 0,
+            ledger: Ledger::with_room(CAPACITY, 4 * ROOM),
             una: 0,
             next: 0,
             sacked: Ranges::default(),
             fresh: Vec::with_capacity(ROOM),
-            in_flight: 0,
             waiting: 0,
             resend_from: 0,
             settled_below: 0,
             judged_below: 0,
             timeout: None,
-            delivered: 0,
-            lost: 0,
-            delivered_at: Time::ZERO,
-            first_sent_at: Time::ZERO,
-            app_limited_until: None,
         }
     }
 
@@ -217,20 +191,15 @@ impl Flight {
     pub fn next(&self) -> u64 {
         self.next
     }
+    /// The transmissions.
+    #[inline]
+    pub fn ledger(&self) -> &Ledger<impl Carried> {
+        &self.ledger
+    }
     /// Bytes in flight.
     #[inline]
     pub fn in_flight(&self) -> Bytes {
-        Bytes::new(self.in_flight)
-    }
-    /// Bytes delivered so far.
-    #[inline]
-    pub fn delivered(&self) -> u64 {
-        self.delivered
-    }
-    /// Bytes given up so far.
-    #[inline]
-    pub fn lost(&self) -> u64 {
-        self.lost
+        self.ledger.in_flight()
     }
     /// Segments sent and not acknowledged in order.
     #[inline]
@@ -252,15 +221,10 @@ impl Flight {
     pub fn has_waiting(&self) -> bool {
         self.waiting > 0
     }
-    /// The number the next transmission gets.
-    #[inline]
-    pub fn next_packet(&self) -> u64 {
-        self.base + self.transmissions.len() as u64
-    }
-
     /// The application has nothing more to send, though it may: samples say as much about it as about the path.
     pub fn limit_by_application(&mut self) {
-        self.app_limited_until = Some(self.delivered + self.in_flight);
+        // Until more than this is delivered (draft-ietf-ccwg-bbr section 4.1.2).
+        self.ledger.limit_by_application(self.ledger.delivered() + self.ledger.in_flight().get() + 1);
     }
 
     /// Sends the next `payload` bytes of the stream; `last`: it ends with them.
@@ -268,7 +232,7 @@ impl Flight {
     pub fn send(&mut self, now: Time, payload: u32, last: bool) -> Outgoing {
         // Nothing outstanding, rather than nothing in flight: what a timeout gave up may still arrive.
         if self.segments.is_empty() {
-            (self.first_sent_at, self.delivered_at) = (now, now);
+            self.ledger.begin_sample(now);
         }
         let start = self.next;
         self.next += u64::from(payload);
@@ -310,10 +274,10 @@ impl Flight {
     }
 
     fn dispatch(&mut self, now: Time, segment: u64) -> Outgoing {
-        if self.transmissions.len() == CAPACITY {
+        if self.ledger.is_full() {
             self.forget_oldest();
         }
-        let packet = self.next_packet();
+        let packet = self.ledger.next_packet();
         let slot = &mut self.segments[(segment - self.first) as usize];
         if slot.standing == Standing::Lost {
             slot.standing = Standing::Outstanding;
@@ -322,22 +286,7 @@ impl Flight {
         let previous = std::mem::replace(&mut slot.packet, packet);
         let size = size(slot);
         let (start, last, head) = (slot.start, slot.last, segment == self.first);
-        self.in_flight += u64::from(size);
-        self.transmissions.push_back(Transmission {
-            segment,
-            sent_at: now,
-            size,
-            state: State::InFlight,
-            previous,
-            delivery: Delivery {
-                delivered: self.delivered,
-                delivered_at: self.delivered_at,
-                first_sent_at: self.first_sent_at,
-                app_limited: self.app_limited_until.is_some_and(|until| self.delivered <= until),
-                in_flight: self.in_flight,
-                lost: self.lost,
-            },
-        });
+        self.ledger.send(now, size, Piece { segment, previous });
         Outgoing { packet, start, size, last, head }
     }
 
@@ -353,7 +302,7 @@ impl Flight {
         out: &mut Settled,
     ) -> Result<(), NeverSent> {
         out.clear();
-        let named_unsent = ack.arrivals().iter().any(|arrival| arrival.packet >= self.next_packet());
+        let named_unsent = ack.arrivals().iter().any(|arrival| arrival.packet >= self.ledger.next_packet());
         if ack.ack > self.next || named_unsent || ack.blocks().iter().any(|block| block.1 > self.next) {
             return Err(NeverSent);
         }
@@ -368,7 +317,7 @@ impl Flight {
             out.acked.sort_unstable_by_key(|acked| acked.packet);
         }
         if let Some(newest) = out.acked.last() {
-            self.first_sent_at = newest.sent_at;
+            self.ledger.sample_from(newest.sent_at);
         }
         Ok(())
     }
@@ -417,34 +366,25 @@ impl Flight {
 
     /// Forgets what nothing more can be learnt of; what was given up, and doubles, are kept for a while.
     pub fn trim(&mut self, now: Time, keep: Span) {
-        while let Some(front) = self.transmissions.front() {
-            let over = match front.state {
-                State::InFlight => false,
-                State::Acked => true,
-                State::Lost | State::Moot => front.sent_at + keep <= now && !self.is_needed(front),
-            };
-            if !over {
-                break;
-            }
-            self.transmissions.pop_front();
-            self.base += 1;
-        }
-        self.settled_below = self.settled_below.max(self.base);
-    }
-
-    /// It is the latest transmission of a segment that waits.
-    fn is_needed(&self, front: &Transmission) -> bool {
-        front.segment >= self.first && self.slot(front.segment).packet == self.base
+        let (segments, first) = (&self.segments, self.first);
+        // The latest transmission of a segment that waits is needed.
+        let needed =
+            |packet, segment| segment >= first && segments[(segment - first) as usize].packet == packet;
+        self.ledger.forget_while(|packet, sent| match sent.state {
+            State::InFlight => false,
+            State::Acked => true,
+            State::Lost | State::Moot => sent.sent_at + keep <= now && !needed(packet, sent.carried.segment),
+        });
+        self.settled_below = self.settled_below.max(self.ledger.oldest());
     }
 
     fn forget_oldest(&mut self) {
-        let Some(front) = self.transmissions.front().copied() else { return };
-        if front.state == State::InFlight {
-            self.give_up(self.base);
+        let oldest = self.ledger.oldest();
+        if self.ledger.get(oldest).is_some_and(|sent| sent.state == State::InFlight) {
+            self.give_up(oldest);
         }
-        self.transmissions.pop_front();
-        self.base += 1;
-        self.settled_below = self.settled_below.max(self.base);
+        self.ledger.forget_oldest();
+        self.settled_below = self.settled_below.max(self.ledger.oldest());
     }
 }
 

@@ -1,11 +1,12 @@
 //! What comes back: acknowledgements, and what follows from them.
 
-use cc::{Decision, Report};
 use record::{Dropped, Event, Real};
-use units::{Bytes, Ecn, Rate, Span, Time};
+use transport::{News, RoundTrips};
+use units::{Ecn, Span, Time};
 use wire::SegmentAck;
 
 use super::Sender;
+use crate::flight::Settled;
 use crate::offload::segments;
 
 /// How long beyond two round trips what was given up is remembered, to recognise it should it arrive.
@@ -125,61 +126,34 @@ impl Sender {
 
     /// Tells the controller and the records what was just settled. `timeout`: the retransmission timeout settled it.
     pub(super) fn report(&mut self, now: Time, sampled: bool, timeout: bool) {
-        let marked = |ecn: Ecn| ecn == Ecn::Ce;
-        let report = Report {
-            now,
-            acked: &self.settled.acked,
-            lost: &self.settled.lost,
-            spurious: &self.settled.spurious,
-            in_flight: self.flight.in_flight(),
-            limited: std::mem::take(&mut self.limited),
-            latest_rtt: self.rtt.latest().filter(|_| sampled),
-            srtt: self.rtt.smoothed(),
-            rttvar: self.rtt.variation(),
-            min_rtt: self.rtt.min(),
-            ce_marks: self.settled.acked.iter().filter(|acked| marked(acked.ecn)).count() as u32,
+        let Settled { acked, lost, spurious, in_order, .. } = &self.settled;
+        let news = News {
+            acked,
+            lost,
+            spurious,
+            ce_marks: acked.iter().filter(|acked| acked.ecn == Ecn::Ce).count() as u32,
             persistent_congestion: timeout,
             recovering: Some(self.in_recovery()),
-            delivered: self.flight.delivered(),
-            lost_bytes: self.flight.lost(),
-            in_order: self.settled.in_order,
+            in_order: *in_order,
             blob: &[],
         };
-        self.controller.on_feedback(&report);
-        self.counters.lost += self.settled.lost.len() as u64;
-        self.counters.spurious += self.settled.spurious.len() as u64;
+        let rtt = RoundTrips {
+            latest: self.rtt.latest().filter(|_| sampled),
+            smoothed: self.rtt.smoothed(),
+            variation: self.rtt.variation(),
+            min: self.rtt.min(),
+        };
+        self.control.report(now, &news, self.flight.ledger(), &rtt);
+        self.counters.lost += lost.len() as u64;
+        self.counters.spurious += spurious.len() as u64;
+        self.control.record_settled(now, &news, &rtt);
         self.apply_decision();
-        if self.tap.is_on() {
-            self.record_settled(now, sampled);
-            self.record_decision(now);
-        }
-    }
-
-    fn record_settled(&self, now: Time, sampled: bool) {
-        for acked in &self.settled.acked {
-            self.tap.record(now, Event::PacketAcked { packet: acked.packet, size: acked.size });
-        }
-        for lost in &self.settled.lost {
-            self.tap.record(now, Event::PacketLost { packet: lost.packet, size: lost.size });
-        }
-        for &packet in &self.settled.spurious {
-            self.tap.record(now, Event::LossSpurious { packet });
-        }
-        if let Some(latest) = self.rtt.latest().filter(|_| sampled) {
-            self.tap.record(now, Event::Rtt { latest, smoothed: self.rtt.smoothed() });
-        }
+        self.record_decision(now);
     }
 
     pub(super) fn record_decision(&self, now: Time) {
-        if !self.tap.is_on() {
-            return;
-        }
-        let Decision { window, pacing, media, .. } = self.decision;
-        let window = window.map_or(u64::MAX, Bytes::get);
-        let pacing = pacing.filter(|_| self.config.paced).unwrap_or(Rate::MAX);
-        let media = media.unwrap_or(Rate::MAX);
-        self.tap.record(now, Event::Decision { window, pacing, media });
-        self.controller.observe(&mut |name, value| self.observe(now, name, value));
+        let pacing = self.control.decision().pacing.filter(|_| self.config.paced);
+        self.control.record_decision(now, pacing);
     }
 
     pub(super) fn observe(&self, now: Time, name: &'static str, value: f64) {
@@ -188,12 +162,12 @@ impl Sender {
 
     #[inline]
     pub(super) fn apply_decision(&mut self) {
-        self.decision = self.controller.decision();
-        let pacing = self.decision.bulk_pacing().filter(|_| self.config.paced);
+        let decision = self.control.decision();
+        let pacing = decision.bulk_pacing().filter(|_| self.config.paced);
         if self.config.offload {
             let together = pacing.map_or(1, |rate| segments(rate, self.config.datagram()));
             return self.pacer.apply_in_bunches(pacing, together);
         }
-        self.pacer.apply(pacing, self.decision.burst, self.decision.tick);
+        self.pacer.apply(pacing, decision.burst, decision.tick);
     }
 }

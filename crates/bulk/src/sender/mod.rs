@@ -5,8 +5,9 @@ mod opening;
 mod outbound;
 mod timers;
 
-use cc::{Controller, Decision, Pacer};
+use cc::{Controller, Decision};
 use record::{Dropped, Event, Tap};
+use transport::{CongestionControl, Pacer};
 use units::{Rng, Span, Time};
 use wire::{Endpoint, Kind, RxMeta, TxMeta};
 
@@ -33,9 +34,8 @@ struct Probe {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
-    controller: Box<dyn Controller>,
+    control: CongestionControl,
     fresh: Option<MakeController>,
-    decision: Decision,
     application: Application,
     tap: Tap,
     flight: Flight,
@@ -58,8 +58,6 @@ pub struct Sender {
     opening: Option<Opening>,
     probe: Option<Probe>,
     probe_due: bool,
-    /// The window or the pacing held something back since the last report.
-    limited: bool,
     counters: SenderCounters,
 }
 
@@ -75,8 +73,7 @@ impl Sender {
     ) -> Sender {
         let mut sender = Sender {
             config,
-            decision: controller.decision(),
-            controller,
+            control: CongestionControl::new(controller, tap.clone()),
             fresh: None,
             application: Application::new(workload, rng),
             tap,
@@ -94,7 +91,6 @@ impl Sender {
             opening: config.handshake.then(Opening::default),
             probe: None,
             probe_due: false,
-            limited: false,
             counters: SenderCounters::default(),
         };
         sender.apply_decision();
@@ -120,7 +116,7 @@ impl Sender {
 
     /// What the controller wants at present.
     pub fn decision(&self) -> Decision {
-        self.decision
+        *self.control.decision()
     }
 
     /// Transfers that have ended, oldest first, 65536 at most.
@@ -173,7 +169,7 @@ impl Endpoint for Sender {
         consider(self.timeout_at);
         consider(self.probe_at);
         consider(self.loss_at);
-        consider(self.controller.next_timer());
+        consider(self.control.next_timer());
         consider(self.opens_at());
         if self.may_send() {
             consider(Some(self.pacer.next()));

@@ -40,7 +40,7 @@ impl Sender {
         let segment = Segment {
             session: self.config.session,
             sequence: self.flight.next(),
-            packet: self.flight.next_packet(),
+            packet: self.flight.ledger().next_packet(),
             sent: now.on_wire(),
             last: false,
         };

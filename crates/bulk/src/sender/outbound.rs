@@ -1,7 +1,6 @@
 //! What goes out: repairs first, then new data, as window and pacing allow.
 
-use cc::Sent;
-use record::Event;
+use transport::Leaving;
 use units::{Bytes, Time};
 use wire::{Segment, TxMeta};
 
@@ -30,8 +29,7 @@ impl Sender {
     #[inline]
     fn window_allows(&self, size: u32) -> bool {
         let in_flight = self.flight.in_flight();
-        let fits = |window: Bytes| in_flight + Bytes::new(u64::from(size)) <= window;
-        in_flight == Bytes::ZERO || self.decision.window.is_none_or(fits)
+        in_flight == Bytes::ZERO || self.control.window_allows(in_flight, u64::from(size))
     }
 
     /// Something would leave if its time had come.
@@ -54,7 +52,9 @@ impl Sender {
     pub(super) fn transmit_segment(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         if self.pacer.next() > now {
             // Held back by pacing counts as limited (RFC 9002 section 7.8).
-            self.limited |= self.flight.has_waiting() || self.fresh_payload().is_some();
+            if self.flight.has_waiting() || self.fresh_payload().is_some() {
+                self.control.limit();
+            }
             return None;
         }
         if std::mem::take(&mut self.probe_due) {
@@ -62,7 +62,7 @@ impl Sender {
         }
         if let Some(size) = self.flight.waiting_size() {
             if !self.repair_at_once && !self.window_allows(size) {
-                self.limited = true;
+                self.control.limit();
                 return None;
             }
             self.repair_at_once = false;
@@ -77,7 +77,7 @@ impl Sender {
             return None;
         };
         if !self.window_allows(payload + Segment::LEN as u32) {
-            self.limited = true;
+            self.control.limit();
             return None;
         }
         Some(self.transmit_fresh(now, payload, out))
@@ -109,7 +109,6 @@ impl Sender {
     #[inline]
     fn dispatch(&mut self, now: Time, outgoing: Outgoing, again: bool, out: &mut [u8]) -> TxMeta {
         let Outgoing { packet, start, size, last, head } = outgoing;
-        let in_flight = self.flight.in_flight();
         self.pacer.sent(now, Bytes::new(u64::from(size)));
         // RFC 6298 section 5.1; and, as Linux does, afresh when the first segment is sent again.
         if self.timeout_at.is_none() || (again && head) {
@@ -119,22 +118,8 @@ impl Sender {
         self.counters.bytes += u64::from(size);
         self.counters.retransmissions += u64::from(again);
         let app_limited = !self.flight.has_waiting() && self.application.written() == self.flight.next();
-        self.controller.on_sent(&Sent { now, packet, size, frame: None, in_flight, app_limited });
-        if self.tap.is_on() {
-            let in_flight = in_flight.get() as u32;
-            self.tap.record(
-                now,
-                Event::PacketSent {
-                    packet,
-                    size,
-                    stream: 0,
-                    frame: u32::MAX,
-                    index: 0,
-                    retransmission: again,
-                    in_flight,
-                },
-            );
-        }
+        let leaving = Leaving { now, packet, size, frame: None, retransmission: again, app_limited };
+        self.control.sent(&leaving, self.flight.ledger());
         let segment =
             Segment { session: self.config.session, sequence: start, packet, sent: now.on_wire(), last };
         let head = segment.encode(out);

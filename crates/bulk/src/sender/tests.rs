@@ -120,7 +120,7 @@ fn a_recovery_begins_with_one_segment_whatever_the_window() {
     let mut sender = sender(SenderConfig::ns3(), 8, 20);
     assert_eq!(leaves(&mut sender, 0).len(), 8);
     // A window that has shrunk to one leaves no room with four in flight.
-    sender.controller = Box::new(Fixed(1, None));
+    sender.control.replace(Box::new(Fixed(1, None)));
     hear(&mut sender, 40, 0, &[(1, 4)], &[1, 2, 3]);
     assert_eq!(leaves(&mut sender, 40), [(0, 8)]);
     assert_eq!((sender.counters.recoveries, wakes(&sender)), (1, Some(1040)));
@@ -149,13 +149,13 @@ fn the_peers_window_and_the_pacing_bind() {
     assert_eq!(leaves(&mut narrow, 40), [(3, 3)]);
 
     let mut paced = sender(SenderConfig::default(), 0, 9);
-    paced.controller = Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100))));
+    paced.control.replace(Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100)))));
     paced.apply_decision();
     let left: Vec<usize> = (20..51).map(|at| leaves(&mut paced, at).len()).collect();
     assert_eq!((left.iter().sum::<usize>(), left[0], left[10], left[20], left[30]), (4, 1, 1, 1, 1));
     // The same controller, where the stack does not pace: all nine at once.
     let mut clocked = sender(SenderConfig { paced: false, ..SenderConfig::default() }, 0, 9);
-    clocked.controller = Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100))));
+    clocked.control.replace(Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100)))));
     clocked.apply_decision();
     assert_eq!(leaves(&mut clocked, 20).len(), 9);
 }
@@ -163,7 +163,7 @@ fn the_peers_window_and_the_pacing_bind() {
 #[test]
 fn with_offload_segments_leave_in_pairs_at_the_same_rate() {
     let mut paced = sender(SenderConfig::linux(), 0, 9);
-    paced.controller = Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100))));
+    paced.control.replace(Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100)))));
     paced.apply_decision();
     let left: Vec<usize> = (20..61).map(|at| leaves(&mut paced, at).len()).collect();
     assert_eq!((left.iter().sum::<usize>(), left[0], left[20], left[40]), (6, 2, 2, 2));

@@ -6,7 +6,7 @@ use super::Sender;
 use super::opening::Opening;
 use crate::rack::Rack;
 use crate::rtt::Rtt;
-use cc::Pacer;
+use transport::Pacer;
 
 /// RFC 8985 section 7.2: the probe timeout before any round-trip sample.
 const FIRST_PROBE: Span = Span::from_secs(1);
@@ -66,8 +66,7 @@ impl Sender {
         if due(self.timeout_at) {
             self.time_out(now);
         }
-        if due(self.controller.next_timer()) {
-            self.controller.on_timer(now);
+        if self.control.run_timer(now) {
             self.apply_decision();
             self.record_decision(now);
         }
@@ -93,11 +92,11 @@ impl Sender {
             return;
         }
         if let Some(make) = &mut self.fresh {
-            self.controller = make();
+            self.control.replace(make());
             (self.rtt, self.rack) = (Rtt::default(), Rack::default());
             self.pacer = Pacer::in_bunches(self.config.bunch);
             self.opening = self.config.handshake.then(Opening::default);
-            (self.recovery_point, self.probe, self.limited, self.timed_out) = (None, None, false, false);
+            (self.recovery_point, self.probe, self.timed_out) = (None, None, false);
             self.apply_decision();
         }
     }

@@ -18,7 +18,8 @@ pub use registry::{Entry, REGISTRY, build};
 pub use vidaptive::Vidaptive;
 pub use webrtc::WebRtc;
 
-use cc::Decision;
+pub use transport::cc_rate;
+
 use media::Quantiser;
 use units::{Bytes, Rate, Span, Time};
 
@@ -178,41 +179,4 @@ pub trait RateControl: Send {
     }
     /// Names inner quantities for plots after each plan; nothing may read them back.
     fn observe(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
-}
-
-/// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives any (a rate-based
-/// controller), else its window over the round trip, else its pacing. Not below `least`, and of a window not below `floor`: after an
-/// outage the smoothed round trip is seconds long, and a packet paced by it would wait as long again. What a rate-based controller
-/// advises knows no round trip: raised to a floor above the link's rate it would keep the queue full for good.
-pub fn cc_rate(decision: &Decision, rtt: Span, least: Rate, floor: Rate) -> Option<Rate> {
-    let of_window = |window| Rate::average(window, rtt.max(Span::from_millis(1))).max(floor);
-    let rate = decision.media.or(decision.window.map(of_window)).or(decision.pacing);
-    rate.map(|rate| rate.max(least))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn advice_counts_before_the_window_and_the_window_before_pacing() {
-        let srtt = Span::from_millis(40);
-        let pacing = Decision { pacing: Some(Rate::from_mbps(9)), ..Decision::default() };
-        let window = Decision { window: Some(Bytes::new(50_000)), ..pacing };
-        let media = Decision { media: Some(Rate::from_mbps(5)), ..window };
-        let of = |decision| {
-            cc_rate(&decision, srtt, Rate::from_mbps(1), Rate::ZERO).map(|rate| rate.as_bps() / 1_000_000)
-        };
-        assert_eq!([pacing, window, media].map(of), [Some(9), Some(10), Some(5)]);
-        assert_eq!(of(Decision::default()), None);
-        assert_eq!(of(Decision { pacing: Some(Rate::from_kbps(9)), ..Decision::default() }), Some(1));
-    }
-    #[test]
-    fn the_floor_is_for_windows() {
-        let (srtt, least, floor) = (Span::from_secs(5), Rate::from_kbps(30), Rate::from_kbps(100));
-        let of = |decision| cc_rate(&decision, srtt, least, floor).map(|rate| rate.as_bps() / 1_000);
-        let window = Decision { window: Some(Bytes::new(2_400)), ..Decision::default() };
-        let media = Decision { media: Some(Rate::from_kbps(50)), ..window };
-        assert_eq!([window, media].map(of), [Some(100), Some(50)]);
-    }
 }

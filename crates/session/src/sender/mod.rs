@@ -7,17 +7,16 @@ mod timers;
 
 use std::collections::VecDeque;
 
-use cc::{Controller, Decision, Pacer, Setup};
+use cc::{Controller, Decision, FrameTag, Setup};
 use record::Tap;
-use units::{Bytes, Rate, Rng, Span, Time};
+use transport::{Core, Pace};
+use units::{Rate, Rng, Span, Time};
 use wire::{Endpoint, Kind, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
-use crate::ledger::{Ledger, Settled};
 use crate::rate::{self, Manner, RateControl, WaitLimit};
 use crate::recovery::{self, Recovery};
-use crate::rtt::Rtt;
 use crate::schedule::{self, Pick, Schedule};
 use crate::shedding::SlowEncoder;
 use crate::video::{Supply, VideoStream};
@@ -25,12 +24,6 @@ use filler::Filler;
 
 /// Bye is sent this often, for one may be lost.
 const BYES: u32 = 3;
-/// Every path carries this ([`Endpoint::transmit`]).
-const LEAST_PATH: usize = 1150;
-/// With nothing acknowledged for so long, as long as a probe for an answer waits at most, long datagrams are under suspicion, ...
-const UNHEARD: Span = Span::from_millis(500);
-/// ... for as long as a black hole of quinn's keeps it from searching again.
-const NARROW_FOR: Span = Span::from_secs(60);
 /// A probe for the sake of an answer: a padding packet of this size.
 const PROBE_SIZE: usize = 200;
 
@@ -58,14 +51,9 @@ impl Default for Policies {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
-    /// The longest datagram that is packed at present, as far as the path is concerned.
-    path: usize,
-    /// Until then no more is trusted than every path carries.
-    narrow_until: Time,
-    /// Since when something has been in flight, and nothing was acknowledged.
-    unheard_since: Time,
+    /// Packets in flight, and the controller. What carries a frame's bytes says which.
+    core: Core<Option<FrameTag>>,
     limits: (Rate, Rate),
-    controller: Box<dyn Controller>,
     policies: Policies,
     /// How the rate policy wants things between frames.
     manner: Manner,
@@ -78,23 +66,8 @@ pub struct Sender {
     /// Packets waiting per stream, as [`schedule::View`] wants them; the backlog, if any, is the last.
     fresh: Vec<usize>,
     repairs: VecDeque<(u8, u32, u16)>,
-    ledger: Ledger,
-    settled: Settled,
-    rtt: Rtt,
-    pacer: Pacer,
-    /// The window had room when something was last to be sent; kept where a decision wants whole intervals.
-    was_open: bool,
-    decision: Decision,
     /// What the encoder of the latest frame was asked for.
     target: Option<Rate>,
-    padding: u64,
-    probe_seen: Option<u32>,
-    /// Something was held back by the window since the last report, or most of it was used.
-    limited: bool,
-    /// Replies owed: a probe because a timeout passed.
-    probe_due: bool,
-    timeouts_in_a_row: u32,
-    last_sent_at: Time,
     feedback_seen: u32,
     hello_at: Option<Time>,
     /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
@@ -133,14 +106,10 @@ impl Sender {
         }
         let mut fresh = vec![0; videos.len()];
         fresh.extend(backlogged.then_some(usize::MAX));
-        let mut sender = Sender {
+        Sender {
             config,
-            path: usize::MAX,
-            narrow_until: Time::ZERO,
-            unheard_since: Time::ZERO,
+            core: Core::new(core_config(&config, &manner, setup, backlogged), controller, tap.clone()),
             limits: (setup.min, setup.max),
-            decision: controller.decision(),
-            controller,
             policies,
             manner,
             filler: manner.dummies.map(|dummies| Filler::new(dummies, config.mtu)),
@@ -150,27 +119,14 @@ impl Sender {
             backlogged,
             fresh,
             repairs: VecDeque::new(),
-            ledger: Ledger::default(),
-            settled: Settled::default(),
-            rtt: Rtt::default(),
-            pacer: Pacer::in_bunches(config.bunch),
-            was_open: true,
             target: None,
-            padding: 0,
-            probe_seen: None,
-            limited: false,
-            probe_due: false,
-            timeouts_in_a_row: 0,
-            last_sent_at: Time::ZERO,
             feedback_seen: 0,
             hello_at: Some(Time::ZERO),
             announced: None,
             heard: false,
             byes_left: BYES,
             counters: SenderCounters::default(),
-        };
-        sender.apply_decision();
-        sender
+        }
     }
 
     /// The same sender, telling its receiver in each hello that it sends under `controller` (its name and options), so that
@@ -181,27 +137,28 @@ impl Sender {
 
     /// Counts since the start.
     pub fn counters(&self) -> SenderCounters {
-        self.counters
+        let transport::Counts { packets, bytes, lost, spurious, timeouts } = self.core.counts();
+        SenderCounters { packets, bytes, lost, spurious, timeouts, ..self.counters }
     }
 
     /// The longest datagram that is sent at present, in bytes.
     pub fn mtu(&self) -> usize {
-        self.config.mtu.min(self.path)
+        self.core.mtu()
     }
 
     /// Smoothed round-trip time.
     pub fn srtt(&self) -> Span {
-        self.rtt.smoothed()
+        self.core.rtt().smoothed()
     }
 
     /// Smoothed round-trip time once there is a sample; [`srtt`](Sender::srtt) is a first guess until then.
     pub fn measured_srtt(&self) -> Option<Span> {
-        self.rtt.latest().map(|_| self.rtt.smoothed())
+        self.core.rtt().latest().map(|_| self.srtt())
     }
 
     /// How far the smoothed round trip lies above the smallest of the session: what waits in queues, or a path that has grown.
     pub fn queue_delay(&self) -> Span {
-        (self.rtt.smoothed() - self.rtt.min()).max(Span::ZERO)
+        (self.srtt() - self.core.rtt().min()).max(Span::ZERO)
     }
 
     /// The bitrate that the latest frame was planned with, in datagram bits a second.
@@ -221,7 +178,7 @@ impl Sender {
 
     /// What the controller wants at present.
     pub fn decision(&self) -> Decision {
-        self.decision
+        *self.core.decision()
     }
 
     /// Names the rate policy's inner quantities, as of its last plan.
@@ -254,22 +211,9 @@ impl Sender {
     #[inline]
     fn fit(&mut self, now: Time, room: usize) {
         // A driver that offers all there is knows nothing of its path.
-        let narrow = room < MAX_DATAGRAM && self.is_narrow(now);
-        let path = if narrow { LEAST_PATH } else { room.max(LEAST_PATH) };
-        let before = self.mtu();
-        self.path = path;
-        if before > path {
+        if self.core.fit(now, room, room < MAX_DATAGRAM) {
             self.repack();
         }
-    }
-
-    /// A path on which nothing arrives any more may carry less than it did. A transport that finds its MTU needs acknowledgements
-    /// to notice, and there are none while all packets are too long.
-    fn is_narrow(&mut self, now: Time) -> bool {
-        if self.ledger.in_flight() > Bytes::ZERO && now - self.unheard_since > UNHEARD {
-            self.narrow_until = now + NARROW_FOR;
-        }
-        now < self.narrow_until
     }
 
     fn repack(&mut self) {
@@ -286,6 +230,25 @@ impl Sender {
 
     fn is_drained(&self) -> bool {
         !self.backlogged && self.videos.iter().all(|video| video.is_drained() && video.outbox.is_empty())
+    }
+}
+
+/// How a session's packets leave: as its settings and its rate policy's manner say.
+fn core_config(config: &SenderConfig, manner: &Manner, setup: &Setup, backlogged: bool) -> transport::Config {
+    let usual = transport::Config::default();
+    transport::Config {
+        mtu: config.mtu,
+        bunch: config.bunch,
+        pace: match (backlogged, manner.even) {
+            (true, _) => Pace::Bulk,
+            (false, true) => Pace::Even,
+            (false, false) => Pace::Decided,
+        },
+        least: setup.min,
+        floor: manner.floor,
+        fresh: manner.fresh,
+        spill: manner.spill,
+        probe_within: manner.probe.unwrap_or(usual.probe_within),
     }
 }
 
@@ -320,14 +283,12 @@ impl Endpoint for Sender {
         let mut at = Time::MAX;
         let mut consider = |candidate: Option<Time>| at = at.min(candidate.unwrap_or(Time::MAX));
         consider(self.hello_at.filter(|_| !self.heard));
-        consider(self.ledger.loss_at());
-        consider(self.probe_timeout_at().filter(|_| !self.probe_due));
-        consider(self.sign_at().filter(|_| !self.probe_due));
-        consider(self.controller.next_timer());
+        consider(self.core.next_wake());
+        consider(self.sign_at());
         self.videos.iter().for_each(|video| consider(video.next_wake()));
         consider(self.reset_at());
         if self.has_work() {
-            consider(Some(self.pacer.next()).filter(|_| self.window_is_open()));
+            consider(self.core.next_send());
         } else {
             consider(self.dummy_at());
         }
@@ -344,25 +305,23 @@ impl Endpoint for Sender {
         if self.reset_at().is_some_and(|at| at <= now) {
             self.expire(now);
         }
-        if std::mem::take(&mut self.probe_due) {
+        if self.core.take_probe() {
             return Some(self.transmit_probe(now, out));
         }
-        if self.decision.whole_interval {
-            self.watch_window(now);
-        }
-        if self.pacer.next() > now {
+        self.core.watch_window(now);
+        if self.core.paced_until() > now {
             return None;
         }
         loop {
-            let view =
-                schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding: self.padding };
+            let padding = self.core.padding();
+            let view = schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding };
             let pick = self.policies.schedule.pick(&view);
             if pick == Pick::Nothing {
                 return self.transmit_dummy(now, out);
             }
-            if !self.window_is_open() {
-                self.limited = true;
-                self.pacer.pause();
+            if !self.core.window_is_open() {
+                self.core.hold_back();
+                self.core.pause();
                 return None;
             }
             match pick {
@@ -373,7 +332,7 @@ impl Endpoint for Sender {
                 },
                 Pick::Fresh(stream) => return self.transmit_fresh(now, stream, out),
                 Pick::Padding => {
-                    self.padding = self.padding.saturating_sub(self.mtu() as u64);
+                    self.core.padded(self.mtu());
                     return Some(self.transmit_padding(now, self.mtu(), out));
                 }
                 Pick::Nothing => return None,

@@ -1,43 +1,20 @@
 //! What goes out: control, probes, repairs, frames, padding.
 
-use cc::{FrameTag, Sent};
+use cc::FrameTag;
 use record::Event;
 use units::{Bytes, Span, Time};
 use wire::{Announcement, Control, Media, TxMeta};
 
 use super::{PROBE_SIZE, Sender};
 use crate::config::SenderConfig;
-use crate::ledger::Transmission;
 use crate::video::VideoStream;
 
 /// Hello is repeated this often until anything is heard.
 const HELLO_INTERVAL: Span = Span::from_millis(250);
-/// The window counts as used from this share on: bursts seldom meet it exactly.
-const LIMITED_SHARE: f64 = 0.75;
 
 impl Sender {
     pub(super) fn has_work(&self) -> bool {
-        self.padding > 0 || !self.repairs.is_empty() || self.fresh.iter().any(|&waiting| waiting > 0)
-    }
-
-    /// Whether the window has room for the next packet of a frame, whatever it is.
-    #[inline]
-    pub(super) fn window_is_open(&self) -> bool {
-        self.window_allows(if self.manner.spill { 1 } else { self.mtu() })
-    }
-
-    #[inline]
-    pub(super) fn window_allows(&self, size: usize) -> bool {
-        self.decision.window.is_none_or(|window| self.ledger.in_flight() + Bytes::new(size as u64) <= window)
-    }
-
-    /// Where the window has opened, the pacer starts anew ([`cc::Decision::whole_interval`]).
-    pub(super) fn watch_window(&mut self, now: Time) {
-        let open = self.window_is_open();
-        if open && !self.was_open {
-            self.pacer.restart(now, Bytes::new(self.mtu() as u64));
-        }
-        self.was_open = open;
+        self.core.padding() > 0 || !self.repairs.is_empty() || self.fresh.iter().any(|&waiting| waiting > 0)
     }
 
     pub(super) fn control_due(&self, now: Time) -> bool {
@@ -74,8 +51,8 @@ impl Sender {
 
     /// When a dummy may leave, as far as is known, if nothing else does.
     pub(super) fn dummy_at(&self) -> Option<Time> {
-        let filler = self.filler.filter(|filler| self.window_allows(filler.size()))?;
-        self.filled().map(|_| self.pacer.next().max(filler.next()))
+        let filler = self.filler.filter(|filler| self.core.window_allows(filler.size()))?;
+        self.filled().map(|_| self.core.paced_until().max(filler.next()))
     }
 
     /// Nothing waits: a dummy, if the policy wants one and window and camera allow it.
@@ -91,25 +68,25 @@ impl Sender {
             if let Some(repeat) = self.next_repeat(now) {
                 return self.transmit_repeat(now, repeat, out);
             }
-            if self.window_allows(size) {
+            if self.core.window_allows(size) {
                 self.counters.dummies += 1;
                 self.counters.dummy_bytes += size as u64;
                 return Some(self.transmit_padding(now, size, out));
             }
-            self.limited = true;
+            self.core.hold_back();
         }
-        self.pacer.pause();
+        self.core.pause();
         None
     }
 
     /// A packet to repeat instead of sending a dummy, if the policy wants that and there is one.
     fn next_repeat(&mut self, now: Time) -> Option<(u8, u32, u16)> {
         let repeats = self.manner.dummies.is_some_and(|dummies| dummies.repeat);
-        if !repeats || !self.window_allows(self.mtu()) {
+        if !repeats || !self.core.window_allows(self.mtu()) {
             return None;
         }
         // What left earlier has been acknowledged or is being asked for.
-        let since = now.saturating_sub(self.rtt.smoothed());
+        let since = now.saturating_sub(self.srtt());
         let mut videos = self.videos.iter_mut().enumerate();
         videos.find_map(|(stream, video)| {
             video.outbox.next_repeat(since).map(|(frame, index)| (stream as u8, frame, index))
@@ -141,43 +118,17 @@ impl Sender {
     /// Writes a packet of no frame, `length` bytes in all.
     pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
         let app_limited = !self.backlogged && self.filler.is_none();
-        let transmission = Transmission { sent_at: now, size: length as u32, frame: None, app_limited };
-        let packet = self.dispatch(now, &transmission);
+        let packet = self.dispatch(now, length, None, app_limited);
         let head = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen).encode(out);
         TxMeta { head, length, payload: None, ecn: self.config.ecn }
     }
 
-    /// Enters a transmission everywhere and returns its number.
+    /// Enters a packet of `length` bytes everywhere and returns its number.
     #[inline]
-    pub(super) fn dispatch(&mut self, now: Time, transmission: &Transmission) -> u64 {
-        let size = transmission.size;
-        if self.ledger.in_flight() == Bytes::ZERO {
-            self.unheard_since = now;
-        }
-        let packet = self.ledger.sent(transmission);
-        let in_flight = self.ledger.in_flight();
-        self.pacer.sent(now, Bytes::new(u64::from(size)));
+    fn dispatch(&mut self, now: Time, length: usize, frame: Option<FrameTag>, app_limited: bool) -> u64 {
+        let packet = self.core.sent(now, length as u32, frame, app_limited);
         if let Some(filler) = &mut self.filler {
-            filler.sent(now, Bytes::new(u64::from(size)));
-        }
-        self.last_sent_at = now;
-        self.counters.packets += 1;
-        self.counters.bytes += u64::from(size);
-        if self.decision.window.is_some_and(|w| in_flight.get() as f64 >= LIMITED_SHARE * w.get() as f64) {
-            self.limited = true;
-        }
-        let (frame, app_limited) = (transmission.frame, transmission.app_limited);
-        self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
-        if self.tap.is_on() {
-            let (stream, frame_id, index, retransmission) = frame.map_or((0, u32::MAX, 0, false), |tag| {
-                (tag.stream, tag.frame, tag.index, tag.retransmission)
-            });
-            let in_flight = in_flight.get() as u32;
-            let frame = frame_id;
-            self.tap.record(
-                now,
-                Event::PacketSent { packet, size, stream, frame, index, retransmission, in_flight },
-            );
+            filler.sent(now, Bytes::new(length as u64));
         }
         packet
     }
@@ -217,8 +168,7 @@ impl Sender {
         };
         let tag = FrameTag { stream: stream as u8, frame, index, count: queued.count, retransmission };
         let app_limited = self.runs_dry(self.fresh.iter().sum::<usize>());
-        let transmission = Transmission { sent_at: now, size: length as u32, frame: Some(tag), app_limited };
-        media.packet = self.dispatch(now, &transmission);
+        media.packet = self.dispatch(now, length, Some(tag), app_limited);
         let head = media.encode(out);
         Some(TxMeta { head, length, payload, ecn: self.config.ecn })
     }
@@ -236,7 +186,7 @@ impl Sender {
             return Some(self.transmit_padding(now, self.mtu(), out));
         }
         if self.config.deadline.is_none() {
-            let repairs = self.rtt.min() * SenderConfig::REPAIR_TRIPS;
+            let repairs = self.core.rtt().min() * SenderConfig::REPAIR_TRIPS;
             self.videos[stream].outbox.begin(now + repairs);
         }
         let current = self.videos[stream].outbox.current()?;

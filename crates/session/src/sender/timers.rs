@@ -9,22 +9,19 @@ use crate::config::SenderConfig;
 use crate::rate::{self, Plan, WaitLimit};
 use crate::video::VideoStream;
 
-/// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
-const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
-
 /// With a frame in the encoder and nothing sent for so long, a probe says that we are still there: a receiver gives up after ten seconds of
 /// silence, and three of these may be lost before that.
 const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
 impl Sender {
     pub(super) fn capture(&mut self, now: Time) {
-        let (room, rtt) = (self.room(), self.rtt.min());
+        let (room, rtt) = (self.room(), self.core.rtt().min());
         let config = SenderConfig { mtu: self.mtu(), ..self.config };
         for index in 0..self.videos.len() {
             self.videos[index].collect(now, room, rtt, &mut self.counters, &self.tap);
             if self.videos[index].is_due(now, &mut self.counters) {
                 let plan = self.plan(now, index, self.videos[index].next_frame());
-                let wander = self.decision.frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
+                let wander = self.core.decision().frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
                 let (counters, tap) = (&mut self.counters, &self.tap);
                 self.videos[index].capture(now, plan, wander, &config, counters, tap);
                 self.videos[index].collect(now, room, rtt, counters, tap);
@@ -77,12 +74,12 @@ impl Sender {
             stream: index as u8,
             frame,
             interval: self.videos[index].interval(),
-            cc_rate: self.cc_rate(),
+            cc_rate: self.core.cc_rate(),
             queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
-            in_flight: self.ledger.in_flight(),
+            in_flight: self.core.in_flight(),
             waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             cut: self.videos[index].is_cut(),
-            open: self.window_is_open(),
+            open: self.core.window_is_open(),
             patience: self.config.patience,
             limits: self.limits,
             height: self.config.picture.1,
@@ -123,37 +120,20 @@ impl Sender {
         }
     }
 
-    pub(super) fn probe_timeout_at(&self) -> Option<Time> {
-        let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(6));
-        let most = self.manner.probe.unwrap_or(MAX_PROBE_TIMEOUT);
-        (self.ledger.in_flight() > Bytes::ZERO).then(|| self.last_sent_at + backed_off.min(most))
-    }
-
     /// When the receiver must hear something, though the encoder has been at a frame for so long that nothing was sent.
     pub(super) fn sign_at(&self) -> Option<Time> {
-        let since = self.videos.iter().filter_map(VideoStream::coding_since).min().filter(|_| self.heard);
-        since.map(|since| since.max(self.last_sent_at) + SIGN_OF_LIFE)
+        let waits = self.heard && !self.core.probe_is_due();
+        let since = self.videos.iter().filter_map(VideoStream::coding_since).min().filter(|_| waits);
+        since.map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
     }
 
     pub(super) fn run_timers(&mut self, now: Time) {
-        if self.ledger.loss_at().is_some_and(|at| at <= now) {
-            self.ledger.find_losses_at(now, &self.rtt, &mut self.settled);
-            if !self.settled.is_empty() {
-                self.report(now, &[]);
-            }
+        if self.core.find_losses(now) {
+            self.repair_losses(now);
         }
-        if !self.probe_due && self.probe_timeout_at().is_some_and(|at| at <= now) {
-            self.probe_due = true;
-            self.timeouts_in_a_row += 1;
-            self.counters.timeouts += 1;
-        }
-        if !self.probe_due && self.sign_at().is_some_and(|at| at <= now) {
-            self.probe_due = true;
-        }
-        if self.controller.next_timer().is_some_and(|at| at <= now) {
-            self.controller.on_timer(now);
-            self.apply_decision();
-            self.record_decision(now);
+        self.core.wake(now);
+        if self.sign_at().is_some_and(|at| at <= now) {
+            self.core.want_probe();
         }
     }
 }

@@ -6,7 +6,7 @@ use units::Span;
 const INITIAL: Span = Span::from_millis(100);
 /// RFC 9002 section 6.1.2: timers have at least this granularity.
 const GRANULARITY: Span = Span::from_millis(1);
-/// How long the receiver may hold feedback back (`ReceiverConfig::feedback_delay`, with scheduling slack).
+/// How long the receiver may hold feedback back (this project's own by 20 ms, with scheduling slack).
 const MAX_ACK_DELAY: Span = Span::from_millis(25);
 /// Loss after this much reordering in time, in eighths of a round trip (RFC 9002 section 6.1.2: 9/8).
 const TIME_THRESHOLD_EIGHTHS: i64 = 9;
@@ -22,11 +22,16 @@ pub struct Rtt {
 
 impl Default for Rtt {
     fn default() -> Rtt {
-        Rtt { latest: None, smoothed: INITIAL, variation: INITIAL / 2, min: INITIAL }
+        Rtt::starting_at(INITIAL)
     }
 }
 
 impl Rtt {
+    /// An estimate that says `initial` until there is a sample.
+    pub fn starting_at(initial: Span) -> Rtt {
+        Rtt { latest: None, smoothed: initial, variation: initial / 2, min: initial }
+    }
+
     /// Takes a sample; `held` is how long the receiver kept the acknowledgement back.
     pub fn sample(&mut self, sample: Span, held: Span) {
         if self.latest.replace(sample).is_none() {

@@ -1,0 +1,486 @@
+//! The whole of a sender but for what it sends.
+
+use cc::{Controller, Decision};
+use record::Tap;
+use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
+
+use crate::control::{CongestionControl, Leaving, News};
+use crate::ledger::{Arrived, Carried, Ledger};
+use crate::losses::{LossDetection, Settled};
+use crate::pacer::Pacer;
+use crate::path::PathMtu;
+use crate::rtt::Rtt;
+
+/// Packets remembered at most: 6.5 s at 100 Mbit/s. Older ones in flight are given up.
+const CAPACITY: usize = 1 << 16;
+/// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
+const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
+/// Probe timeouts in a row double the wait at most so often (RFC 9002 section 6.2.1), before [`Config::probe_within`] bounds it.
+const MAX_BACKOFF: u32 = 6;
+
+/// What the packets leave by, of a [`Decision`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Its pacing rate, which leaves room for frames' bursts.
+    Decided,
+    /// That of a flow that always has something to send ([`Decision::bulk_pacing`]).
+    Bulk,
+    /// [`cc_rate`], evenly; while the controller probes, its pacing rate.
+    Even,
+}
+
+/// A core's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Largest datagram (UDP payload) in bytes.
+    pub mtu: usize,
+    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`]).
+    pub bunch: u32,
+    /// What packets leave by.
+    pub pace: Pace,
+    /// The lowest rate of [`Core::cc_rate`].
+    pub least: Rate,
+    /// The lowest rate that is made of a window there ([`cc_rate`]).
+    pub floor: Rate,
+    /// [`Core::cc_rate`] is by the latest round trip where that is shorter than the smoothed one, which stays long for seconds after
+    /// an outage.
+    pub fresh: bool,
+    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's `PacingController::Congested`);
+    /// else it must fit (RFC 9002 section 7).
+    pub spill: bool,
+    /// While nothing is acknowledged, probes for an answer leave at least this often.
+    pub probe_within: Span,
+}
+
+impl Default for Config {
+    /// 1200-byte datagrams under the controller's own pacing, probes every 500 ms at the latest.
+    fn default() -> Config {
+        Config {
+            mtu: 1200,
+            bunch: 1,
+            pace: Pace::Decided,
+            least: Rate::ZERO,
+            floor: Rate::ZERO,
+            fresh: false,
+            spill: false,
+            probe_within: MAX_PROBE_TIMEOUT,
+        }
+    }
+}
+
+/// A packet that the peer says has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its number.
+    pub packet: u64,
+    /// When it arrived, on the receiver's clock.
+    pub at: RemoteTime,
+    /// How it was marked on arrival.
+    pub ecn: Ecn,
+}
+
+/// What a feedback packet says.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard<'a, A, R> {
+    /// Packets whose arrival was timed, by number. Those told before are passed over.
+    pub arrivals: A,
+    /// Ranges of numbers that arrived, both ends inclusive, without times. Only looked at after a gap.
+    pub ranges: R,
+    /// The largest number that either names.
+    pub newest: Option<u64>,
+    /// Feedback packets before this one are missing, so that its ranges may tell something new.
+    pub gap: bool,
+    /// When the peer sent it, on its clock: what lies between an arrival and this is no part of a round trip.
+    pub sent: RemoteTime,
+    /// What the controller's receiver half sent along.
+    pub blob: &'a [u8],
+}
+
+/// A report of a packet that was never sent: the whole feedback packet is a lie, or of another life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeverSent;
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Packets given up.
+    pub lost: u64,
+    /// ... of which arrived after all.
+    pub spurious: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+}
+
+/// Packets in flight, round trips, losses, pacing, window, probes and MTU of one sender, under one controller. What packets mean is the
+/// host's matter: it says what each carries (`T`), and looks at [`settled`](Core::settled) when something was.
+///
+/// The crate's page shows a host around it.
+pub struct Core<T> {
+    config: Config,
+    control: CongestionControl,
+    ledger: Ledger<T>,
+    losses: LossDetection,
+    settled: Settled,
+    rtt: Rtt,
+    pacer: Pacer,
+    path: PathMtu,
+    /// The window had room when something was last to be sent; kept where a decision wants whole intervals.
+    was_open: bool,
+    /// Bytes of probe padding still wanted, of the controller's probe of this number.
+    padding: u64,
+    probe_seen: Option<u32>,
+    probe_due: bool,
+    timeouts_in_a_row: u32,
+    last_sent_at: Time,
+    counts: Counts,
+}
+
+impl<T: Carried> Core<T> {
+    /// A core under `controller`, which must have been built for datagrams of [`Config::mtu`] bytes; `tap` records what happens.
+    pub fn new(config: Config, controller: Box<dyn Controller>, tap: Tap) -> Core<T> {
+        let mut core = Core {
+            config,
+            control: CongestionControl::new(controller, tap),
+            ledger: Ledger::new(CAPACITY),
+            losses: LossDetection::default(),
+            settled: Settled::default(),
+            rtt: Rtt::default(),
+            pacer: Pacer::in_bunches(config.bunch),
+            path: PathMtu::new(config.mtu),
+            was_open: true,
+            padding: 0,
+            probe_seen: None,
+            probe_due: false,
+            timeouts_in_a_row: 0,
+            last_sent_at: Time::ZERO,
+            counts: Counts::default(),
+        };
+        core.apply_decision();
+        core
+    }
+
+    /// What the controller wants at present.
+    #[inline]
+    pub fn decision(&self) -> &Decision {
+        self.control.decision()
+    }
+
+    /// What the last report, or the last look for losses, settled.
+    #[inline]
+    pub fn settled(&self) -> &Settled {
+        &self.settled
+    }
+
+    /// Round-trip times.
+    #[inline]
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Bytes in flight.
+    #[inline]
+    pub fn in_flight(&self) -> Bytes {
+        self.ledger.in_flight()
+    }
+
+    /// The number that the next packet gets.
+    pub fn next_packet(&self) -> u64 {
+        self.ledger.next_packet()
+    }
+
+    /// Counts since the start.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The longest datagram at present, in bytes.
+    #[inline]
+    pub fn mtu(&self) -> usize {
+        self.path.get()
+    }
+
+    /// When the last packet left.
+    pub fn last_sent_at(&self) -> Time {
+        self.last_sent_at
+    }
+
+    /// The rate at which packets leave, if they are paced.
+    pub fn pacing(&self) -> Option<Rate> {
+        self.pacer.rate()
+    }
+
+    /// The controller's rate ([`cc_rate`]); none only of a controller that limits nothing.
+    pub fn cc_rate(&self) -> Option<Rate> {
+        let smoothed = self.rtt.smoothed();
+        let latest = self.rtt.latest().filter(|_| self.config.fresh);
+        let rtt = latest.map_or(smoothed, |latest| latest.min(smoothed));
+        cc_rate(self.decision(), rtt, self.config.least, self.config.floor)
+    }
+
+    /// The driver takes datagrams of `room` bytes at present ([`PathMtu::fit`]): true if they must be shorter than before.
+    #[inline]
+    pub fn fit(&mut self, now: Time, room: usize, known: bool) -> bool {
+        let waiting = self.ledger.in_flight() > Bytes::ZERO;
+        self.path.fit(now, room, known, waiting)
+    }
+}
+
+/// Sending.
+impl<T: Carried> Core<T> {
+    /// Whether the window has room for `size` bytes.
+    #[inline]
+    pub fn window_allows(&self, size: usize) -> bool {
+        self.control.window_allows(self.ledger.in_flight(), size as u64)
+    }
+
+    /// Whether the window has room for the next packet, whatever it is.
+    #[inline]
+    pub fn window_is_open(&self) -> bool {
+        self.window_allows(if self.config.spill { 1 } else { self.mtu() })
+    }
+
+    /// Where the window has opened, the pacer starts anew, if the controller wants that ([`Decision::whole_interval`]). Call it when
+    /// something is to be sent.
+    #[inline]
+    pub fn watch_window(&mut self, now: Time) {
+        if !self.decision().whole_interval {
+            return;
+        }
+        let open = self.window_is_open();
+        if open && !self.was_open {
+            self.pacer.restart(now, Bytes::new(self.mtu() as u64));
+        }
+        self.was_open = open;
+    }
+
+    /// When the pacer lets the next packet leave.
+    #[inline]
+    pub fn paced_until(&self) -> Time {
+        self.pacer.next()
+    }
+
+    /// When the next packet may leave; `None` while the window is full.
+    #[inline]
+    pub fn next_send(&self) -> Option<Time> {
+        self.window_is_open().then(|| self.pacer.next())
+    }
+
+    /// Something is held back that the window does not allow.
+    #[inline]
+    pub fn hold_back(&mut self) {
+        self.control.limit();
+    }
+
+    /// Nothing follows at once.
+    #[inline]
+    pub fn pause(&mut self) {
+        self.pacer.pause();
+    }
+
+    /// Enters a packet of `size` bytes that leaves now, and returns its number. `app_limited`: nothing more is there to be sent.
+    #[inline]
+    pub fn sent(&mut self, now: Time, size: u32, carried: T, app_limited: bool) -> u64 {
+        if self.ledger.is_full() {
+            self.ledger.forget_oldest();
+        }
+        if self.ledger.in_flight() == Bytes::ZERO {
+            self.path.restart(now);
+            self.ledger.begin_sample(now);
+        }
+        if app_limited {
+            // What is sent from here on, until all of this is delivered, samples the application as well as the path
+            // (draft-ietf-ccwg-bbr section 4.1.2).
+            let until = self.ledger.delivered() + self.ledger.in_flight().get() + u64::from(size);
+            self.ledger.limit_by_application(until);
+        }
+        let packet = self.ledger.send(now, size, carried);
+        self.pacer.sent(now, Bytes::new(u64::from(size)));
+        self.last_sent_at = now;
+        self.counts.packets += 1;
+        self.counts.bytes += u64::from(size);
+        self.control.note_window_use(self.ledger.in_flight());
+        let frame = carried.frame();
+        let retransmission = frame.is_some_and(|tag| tag.retransmission);
+        let leaving = Leaving { now, packet, size, frame, retransmission, app_limited };
+        self.control.sent(&leaving, &self.ledger);
+        packet
+    }
+
+    /// Bytes of padding that the controller's probe still wants.
+    #[inline]
+    pub fn padding(&self) -> u64 {
+        self.padding
+    }
+
+    /// `bytes` of those leave now.
+    pub fn padded(&mut self, bytes: usize) {
+        self.padding = self.padding.saturating_sub(bytes as u64);
+    }
+
+    /// A packet should leave for the sake of an answer to it, whatever the window.
+    #[inline]
+    pub fn probe_is_due(&self) -> bool {
+        self.probe_due
+    }
+
+    /// Asks for such a packet.
+    pub fn want_probe(&mut self) {
+        self.probe_due = true;
+    }
+
+    /// Takes that up: the host sends one now.
+    #[inline]
+    pub fn take_probe(&mut self) -> bool {
+        std::mem::take(&mut self.probe_due)
+    }
+}
+
+/// Hearing, and time.
+impl<T: Carried> Core<T> {
+    /// Settles what a feedback packet says, looks for losses, tells the controller and takes its decision. Afterwards
+    /// [`settled`](Core::settled) says what there is to do for the host.
+    ///
+    /// # Errors
+    /// [`NeverSent`] if it names a packet that was never sent; nothing is changed then.
+    pub fn heard<A, R>(&mut self, now: Time, heard: Heard<'_, A, R>) -> Result<(), NeverSent>
+    where
+        A: Iterator<Item = Arrival>,
+        R: Iterator<Item = (u64, u64)>,
+    {
+        self.settled.clear();
+        if !self.could_be(heard.newest) {
+            return Err(NeverSent);
+        }
+        let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut self.settled);
+        let mut newest_timed = None;
+        for arrival in heard.arrivals {
+            let arrived = Arrived { at: Some(arrival.at), ecn: arrival.ecn };
+            if losses.arrived(now, ledger, arrival.packet, arrived, out) {
+                newest_timed = Some(arrival);
+            }
+        }
+        if heard.gap {
+            let timed = out.acked.len();
+            for (low, high) in heard.ranges {
+                for packet in low.max(ledger.oldest())..=high {
+                    losses.arrived(now, ledger, packet, Arrived::default(), out);
+                }
+            }
+            if out.acked.len() > timed {
+                out.acked.sort_unstable_by_key(|acked| acked.packet);
+            }
+        }
+        if let Some(arrival) = newest_timed
+            && let Some(sent) = ledger.get(arrival.packet)
+        {
+            self.rtt.sample(now - sent.sent_at, heard.sent - arrival.at);
+        }
+        losses.find(now, ledger, &self.rtt, out);
+        losses.trim(now, ledger, &self.rtt);
+        if !self.settled.acked.is_empty() {
+            self.timeouts_in_a_row = 0;
+            self.path.restart(now);
+        }
+        self.report(now, heard.blob);
+        Ok(())
+    }
+
+    /// Whether a feedback packet may name `newest`: it was sent.
+    pub fn could_be(&self, newest: Option<u64>) -> bool {
+        newest.is_none_or(|newest| newest < self.ledger.next_packet())
+    }
+
+    fn report(&mut self, now: Time, blob: &[u8]) {
+        let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = &self.settled;
+        let news = News {
+            acked,
+            lost,
+            spurious,
+            ce_marks: *ce_marks,
+            persistent_congestion: *persistent_congestion,
+            blob,
+            ..News::default()
+        };
+        let rtt = self.rtt.told(!acked.is_empty());
+        self.control.report(now, &news, &self.ledger, &rtt);
+        self.counts.lost += lost.len() as u64;
+        self.counts.spurious += spurious.len() as u64;
+        self.control.record_settled(now, &news, &rtt);
+        self.apply_decision();
+        self.control.record_decision(now, self.decision().pacing);
+    }
+
+    fn apply_decision(&mut self) {
+        let Decision { pacing, burst, tick, probe, .. } = *self.decision();
+        match self.config.pace {
+            Pace::Bulk => self.pacer.apply(self.decision().bulk_pacing(), burst, tick),
+            Pace::Even if probe.is_none() => self.pacer.apply(self.cc_rate(), Bytes::ZERO, Span::ZERO),
+            Pace::Decided | Pace::Even => self.pacer.apply(pacing, burst, tick),
+        }
+        match probe {
+            // Padding is for probes only: what one did not need is not sent after it.
+            None => self.padding = 0,
+            Some(probe) if self.probe_seen != Some(probe.id) => {
+                self.probe_seen = Some(probe.id);
+                self.padding = probe.bytes.get();
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn probe_timeout_at(&self) -> Option<Time> {
+        let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(MAX_BACKOFF));
+        let waiting = self.ledger.in_flight() > Bytes::ZERO && !self.probe_due;
+        waiting.then(|| self.last_sent_at + backed_off.min(self.config.probe_within))
+    }
+
+    /// When [`find_losses`](Core::find_losses) or [`wake`](Core::wake) will next have something to do.
+    pub fn next_wake(&self) -> Option<Time> {
+        let timers = [self.losses.loss_at(), self.probe_timeout_at(), self.control.next_timer()];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Gives up what is overdue and tells the controller; true if [`settled`](Core::settled) has something for the host.
+    pub fn find_losses(&mut self, now: Time) -> bool {
+        if self.losses.loss_at().is_none_or(|at| at > now) {
+            return false;
+        }
+        self.settled.clear();
+        self.losses.find(now, &mut self.ledger, &self.rtt, &mut self.settled);
+        let news = !self.settled.is_empty();
+        if news {
+            self.report(now, &[]);
+        }
+        news
+    }
+
+    /// Runs the other timers: a probe for an answer becomes due, the controller's own. After [`find_losses`](Core::find_losses).
+    pub fn wake(&mut self, now: Time) {
+        if self.probe_timeout_at().is_some_and(|at| at <= now) {
+            self.probe_due = true;
+            self.timeouts_in_a_row += 1;
+            self.counts.timeouts += 1;
+        }
+        if self.control.run_timer(now) {
+            self.apply_decision();
+            self.control.record_decision(now, self.decision().pacing);
+        }
+    }
+}
+
+/// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives any (a rate-based
+/// controller), else its window over the round trip, else its pacing. Not below `least`, and of a window not below `floor`: after an
+/// outage the smoothed round trip is seconds long, and a packet paced by it would wait as long again. What a rate-based controller
+/// advises knows no round trip: raised to a floor above the link's rate it would keep the queue full for good.
+pub fn cc_rate(decision: &Decision, rtt: Span, least: Rate, floor: Rate) -> Option<Rate> {
+    let of_window = |window| Rate::average(window, rtt.max(Span::from_millis(1))).max(floor);
+    let rate = decision.media.or(decision.window.map(of_window)).or(decision.pacing);
+    rate.map(|rate| rate.max(least))
+}
+
+#[cfg(test)]
+mod tests;

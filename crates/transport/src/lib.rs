@@ -1,0 +1,62 @@
+//! What every sender under a congestion controller keeps, whatever it sends: packets in flight, round trips, losses, pacing, window,
+//! probes for an answer, the MTU. No media, no wire format, no clock and no socket.
+//!
+//! ```text
+//!  host: "this leaves"   -> Core::sent  -> Ledger, Pacer -> Controller::on_sent
+//!  host: "this was told" -> Core::heard -> Ledger, Rtt, LossDetection -> cc::Report -> Controller::on_feedback
+//!                                       -> Decision -> Pacer, window -> Core::next_send -> host
+//! ```
+//!
+//! [`Core`] is the whole of it, for a sender whose receiver reports every packet's arrival (as this project's own, RFC 8888 and
+//! transport-wide feedback do). Senders that know of arrivals in another way build on its parts: [`Ledger`] (counts, and judges
+//! nothing) and [`CongestionControl`] (makes [`cc::Report`]s).
+//!
+//! A controller inside a transport of one's own:
+//!
+//! ```
+//! use framewire_transport::{Arrival, Config, Core, Heard};
+//! use units::{Ecn, Span, Time};
+//!
+//! let setup = cc::Setup::default();
+//! let controller = cc::build(&"copa:delta=0.5".parse()?, &setup)?;
+//! // What a packet carries is the host's own matter; here: nothing that it wants back.
+//! let mut core = Core::<()>::new(Config { mtu: 1200, ..Config::default() }, controller, record::Tap::default());
+//!
+//! let mut now = Time::ZERO;
+//! for _ in 0..100 {
+//!     // Send while window and pacer allow it ...
+//!     let mut sent = Vec::new();
+//!     while core.next_send().is_some_and(|at| at <= now) && sent.len() < 32 {
+//!         sent.push(core.sent(now, 1200, (), false));
+//!     }
+//!     core.pause();
+//!     // ... and say what the peer reports: here that everything arrived after 20 ms, heard of after 40.
+//!     let at = (now + Span::from_millis(20)).on_wire();
+//!     let newest = sent.last().copied();
+//!     let arrivals = sent.into_iter().map(|packet| Arrival { packet, at, ecn: Ecn::NotEct });
+//!     now += Span::from_millis(40);
+//!     core.find_losses(now);
+//!     core.wake(now);
+//!     core.heard(now, Heard { arrivals, ranges: [].into_iter(), newest, gap: false, sent: at, blob: &[] }).unwrap();
+//!     // Lost packets are in `core.settled().lost`, to be sent again or not.
+//!     assert!(core.settled().lost.is_empty());
+//! }
+//! assert!(core.decision().window.unwrap().get() > 100_000);
+//! # Ok::<(), cc::OptionError>(())
+//! ```
+
+mod control;
+mod core;
+mod ledger;
+mod losses;
+mod pacer;
+mod path;
+mod rtt;
+
+pub use control::{CongestionControl, Leaving, News, RoundTrips};
+pub use core::{Arrival, Config, Core, Counts, Heard, NeverSent, Pace, cc_rate};
+pub use ledger::{Arrived, Carried, Ledger, State, Transmission};
+pub use losses::{LossDetection, Settled};
+pub use pacer::Pacer;
+pub use path::{LEAST_PATH, PathMtu};
+pub use rtt::Rtt;
