@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit docs advisories hash-gate vpx web browser cli install clean
+.PHONY: help demo test tools fetch format lint unit crosscheck docs advisories hash-gate vpx web browser cli install clean
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 COMMAND := $(TARGET)/release/framewire
@@ -26,7 +26,7 @@ demo: cli ## a real clip through a real codec over a simulated cellular link; en
 	@tools/demo-clip "$(TARGET)/demo"
 	@PATH="$(abspath $(TARGET))/demo/bin:$$PATH" "$(TARGET)/release/framewire" demo --out "$(TARGET)/demo/report"
 
-test: tools fetch format lint unit docs advisories hash-gate browser ## every check, as the continuous integration runs them
+test: tools fetch format lint unit crosscheck docs advisories hash-gate browser ## every check, as the continuous integration runs them
 	@tools/closing-lines "$(TARGET)/test.log"
 
 tools: ## the parts of the Rust toolchain the checks need
@@ -34,6 +34,8 @@ tools: ## the parts of the Rust toolchain the checks need
 
 fetch: ## every dependency's source, so that all that follows works without the network
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked --offline
+	@$(CARGO) fetch --locked --quiet --manifest-path crosscheck/Cargo.toml || \
+	    $(CARGO) fetch --locked --offline --manifest-path crosscheck/Cargo.toml
 
 format: ## formatting, as rustfmt would have it
 	$(CARGO) fmt --all --check
@@ -44,6 +46,9 @@ lint: ## clippy, warnings as errors
 unit: ## all tests, the rules of the house (imports, licences, links) among them
 	@mkdir -p "$(TARGET)"
 	$(CARGO) test --workspace --locked 2>&1 | tee "$(TARGET)/test.log"
+
+crosscheck: ## our controllers beside other implementations of them, on the same packets
+	$(CARGO) test --locked --manifest-path crosscheck/Cargo.toml --target-dir "$(TARGET)/crosscheck" 2>&1 | tee -a "$(TARGET)/test.log"
 
 docs: ## the reference, warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet

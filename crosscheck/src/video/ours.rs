@@ -74,7 +74,7 @@ impl OurVideo {
         let rate = session::rate::build(&policy).expect("it is registered");
         let encoder = Box::new(Scripted { size: script.size, ready: None });
         let sender = Sender::new(
-            SenderConfig { mtu: DATAGRAM, deadline: Span::from_secs(60), ..SenderConfig::default() },
+            SenderConfig { mtu: DATAGRAM, deadline: Some(Span::from_secs(60)), ..SenderConfig::default() },
             &setup,
             controller,
             Policies { rate, ..Policies::default() },
