@@ -59,15 +59,15 @@ advisories: ## known vulnerabilities of the dependencies, where the database can
 	fi
 
 hash-gate: cli ## a run is the same in debug and release, on one thread and on many
-	@$(CARGO) build --locked --quiet -p framewire
+	@$(CARGO) build --locked --quiet -p framewire-cli
 	@tools/hash-gate "$(TARGET)/debug/framewire" "$(TARGET)/release/framewire"
 
 vpx: ## the command with VP8 (needs libvpx: apt-get install libvpx-dev pkg-config), and the tests that use it
 	@tools/toolchain c++
 	$(CARGO) test --locked -p framewire-media --features vpx
 	$(CARGO) test --locked -p framewire-lab --features vpx codec
-	$(CARGO) test --locked -p framewire --features vpx --test live vp8
-	$(CARGO) build --release --locked --quiet -p framewire --features vpx
+	$(CARGO) test --locked -p framewire-cli --features vpx --test live vp8
+	$(CARGO) build --release --locked --quiet -p framewire-cli --features vpx
 
 web: ## the page of `framewire serve`
 	@tools/web build
@@ -77,7 +77,7 @@ browser: cli ## the page's checks, and a real browser that plays
 
 cli: ## the optimised command
 	@tools/toolchain c++
-	$(CARGO) build --release --locked --quiet -p framewire
+	$(CARGO) build --release --locked --quiet -p framewire-cli
 	@tools/split-debug "$(COMMAND)"
 
 install: ## the command with its page, completions and manual below PREFIX (~/.local); it needs no checkout afterwards

@@ -18,12 +18,11 @@ struct Import {
     dev: bool,
 }
 
-/// `framewire-units` is the room `units`; `framewire` itself is `cli`.
+/// `framewire-units` is the room `units`; `framewire` itself, the library, is the room `framewire`.
 fn room(package: &str) -> String {
     match package.strip_prefix("framewire") {
-        Some("") => "cli".to_owned(),
-        Some(rest) => rest.trim_start_matches('-').to_owned(),
-        None => package.to_owned(),
+        Some(rest) if !rest.is_empty() => rest.trim_start_matches('-').to_owned(),
+        _ => package.to_owned(),
     }
 }
 

@@ -74,7 +74,7 @@ impl Codec {
         if self == Codec::H264 || cfg!(feature = "vpx") {
             return Ok(());
         }
-        let what = "VP8 was not built into this command; `cargo build --release -p framewire --features vpx` does so, and \
+        let what = "VP8 was not built into this command; `cargo build --release -p framewire-cli --features vpx` does so, and \
                     needs libvpx (Debian, Ubuntu: apt-get install libvpx-dev pkg-config)";
         Err(CodecError::Codec { codec: "libvpx", what: what.to_owned() })
     }

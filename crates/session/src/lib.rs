@@ -15,6 +15,7 @@
 
 mod arrivals;
 mod assembly;
+mod builder;
 mod clock;
 mod config;
 mod counters;
@@ -31,6 +32,7 @@ mod sender;
 mod shedding;
 mod video;
 
+pub use builder::{BuildError, SenderBuilder};
 pub use config::{ReceiverConfig, SenderConfig};
 pub use counters::{ReceiverCounters, SenderCounters};
 pub use display::{Screen, Shown};

@@ -38,6 +38,21 @@ pub struct TxMeta {
     pub ecn: Ecn,
 }
 
+impl TxMeta {
+    /// The whole datagram, as a socket takes it: the head that [`Endpoint::transmit`] wrote to the front of `out`, the payload and
+    /// zeros behind it.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`length`](TxMeta::length), which is never above [`MAX_DATAGRAM`].
+    pub fn datagram<'a>(&self, out: &'a mut [u8]) -> &'a [u8] {
+        let (payload, end) = (self.payload.as_deref().unwrap_or_default(), self.length);
+        let filled = self.head + payload.len();
+        out[self.head..filled].copy_from_slice(payload);
+        out[filled..end].fill(0);
+        &out[..end]
+    }
+}
+
 /// What a driver knows about a datagram that arrived.
 #[derive(Clone, Debug, Default)]
 pub struct RxMeta {
@@ -48,4 +63,16 @@ pub struct RxMeta {
     pub payload: Option<Bytes>,
     /// The ECN bits it arrived with.
     pub ecn: Ecn,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_is_its_head_its_payload_and_zeros() {
+        let meta = TxMeta { head: 2, length: 6, payload: Some(Bytes::from_static(b"ab")), ecn: Ecn::NotEct };
+        assert_eq!(meta.datagram(&mut [9; 8]), [9, 9, b'a', b'b', 0, 0]);
+        assert_eq!(TxMeta { head: 1, length: 3, ..TxMeta::default() }.datagram(&mut [7; 3]), [7, 0, 0]);
+    }
 }

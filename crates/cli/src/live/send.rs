@@ -3,14 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use cc::Setup;
 use media::{Codec, CodecConfig, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Traffic, Vantage};
 use serde_json::json;
 use session::preset::Choice;
-use session::{Policies, Remedy, Sender, SenderConfig, SenderCounters, Supply, Video, rate, recovery};
-use units::{Rate, Rng, Span, Time};
+use session::{Remedy, Sender, SenderBuilder, SenderConfig, SenderCounters, Video, rate};
+use units::{Rate, Span, Time};
 use wire::Endpoint;
 
 use super::clip::{Clip, open};
@@ -163,45 +162,28 @@ pub struct How<'a> {
 /// A sender of `source`, its encoder on a thread of its own.
 pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
-    let choice = how.choice;
-    let usual = Setup::default();
-    let least = choice.preset.map_or(usual.min, |preset| preset.least);
-    let setup = Setup {
-        mtu: how.first as u32,
-        initial: how.rates.initial,
-        min: least.min(how.rates.initial),
-        max: how.rates.max,
-        frame_interval: interval,
-        ..usual
-    };
-    let options = choice.controller.parse().map_err(Failure::input)?;
-    let controller = cc::build(&options, &setup).map_err(Failure::input)?;
     let config = CodecConfig {
         width: size.0,
         height: size.1,
         interval,
-        initial: setup.initial,
-        max: setup.max,
+        initial: how.rates.initial,
+        max: how.rates.max,
         slices: None,
         // Encoding takes its own time here.
         latency: Some(Span::ZERO),
     };
     let encoder = how.codec.encoder(config).map_err(Failure::input)?;
     let encoder = Box::new(ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker()));
-    let video = Video { encoder, source: Some(source), interval };
-    let config = SenderConfig {
-        session: how.session,
-        mtu: how.mtu,
-        picture: (size.0 as u16, size.1 as u16),
-        ..SenderConfig::default()
-    };
-    let rng = Rng::stream(u64::from(config.session), "sender");
-    let supplies = vec![Supply::Video(video)];
-    let rate = rate::build(&choice.rate.parse().map_err(Failure::input)?).map_err(Failure::input)?;
-    let recovery = recovery::build(&choice.recovery).map_err(Failure::input)?;
-    let policies = Policies { rate, recovery, ..Policies::default() };
-    let sender = Sender::new(config, &setup, controller, policies, supplies, rng, tap);
-    Ok(sender.announcing(&choice.controller, &setup))
+    let sender = SenderBuilder::default()
+        .choice(how.choice)
+        .starting_at(how.rates.initial, how.rates.max)
+        .session(how.session)
+        .mtu(how.mtu)
+        .path_mtu(how.first)
+        .picture(size.0 as u16, size.1 as u16)
+        .tap(tap)
+        .video(Video { encoder, source: Some(source), interval });
+    sender.build().map_err(Failure::input)
 }
 
 /// A number that the last session of this machine is unlikely to have had.
