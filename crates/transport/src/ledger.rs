@@ -210,8 +210,7 @@ impl<T: Carried> Ledger<T> {
     /// If the packet is not remembered.
     #[inline]
     pub fn acknowledge_bytes(&mut self, now: Time, packet: u64, size: u32, arrived: Arrived) -> Acked {
-        self.settle(packet, State::Acked);
-        let Transmission { sent_at, carried, delivery, .. } = *self.entry(packet);
+        let &Transmission { sent_at, carried, delivery, .. } = self.change(packet, State::Acked);
         self.count_delivered(now, u64::from(size));
         let Arrived { at: arrived_at, ecn } = arrived;
         Acked { packet, sent_at, arrived_at, size, ecn, frame: carried.frame(), delivery }
@@ -241,8 +240,7 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn lose(&mut self, packet: u64) -> Lost {
-        self.settle(packet, State::Lost);
-        let Transmission { sent_at, size, carried, delivery, .. } = *self.entry(packet);
+        let &Transmission { sent_at, size, carried, delivery, .. } = self.change(packet, State::Lost);
         self.lost += u64::from(size);
         Lost { packet, sent_at, size, frame: carried.frame(), delivery }
     }
@@ -253,6 +251,11 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn settle(&mut self, packet: u64, state: State) {
+        self.change(packet, state);
+    }
+
+    #[inline]
+    fn change(&mut self, packet: u64, state: State) -> &Transmission<T> {
         let sent = &mut self.transmissions[(packet - self.base) as usize];
         let before = std::mem::replace(&mut sent.state, state);
         let size = u64::from(sent.size);
@@ -262,6 +265,7 @@ impl<T: Carried> Ledger<T> {
             (false, true) => self.in_flight += size,
             _ => {}
         }
+        sent
     }
 
     /// Takes over what another transport counts, where it and not the ledger decides what is in flight: bytes in flight, and bytes

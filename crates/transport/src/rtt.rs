@@ -46,27 +46,33 @@ impl Rtt {
     }
 
     /// The latest sample, once there is one.
+    #[inline]
     pub fn latest(&self) -> Option<Span> {
         self.latest
     }
     /// Smoothed round-trip time.
+    #[inline]
     pub fn smoothed(&self) -> Span {
         self.smoothed
     }
     /// Mean deviation.
+    #[inline]
     pub fn variation(&self) -> Span {
         self.variation
     }
     /// The smallest sample.
+    #[inline]
     pub fn min(&self) -> Span {
         self.min
     }
     /// A packet sent this long before one that arrived is lost.
+    #[inline]
     pub fn loss_delay(&self) -> Span {
         let base = self.smoothed.max(self.latest.unwrap_or(Span::ZERO));
         (base * TIME_THRESHOLD_EIGHTHS / 8).max(GRANULARITY)
     }
     /// The probe timeout before back-off (RFC 9002 section 6.2.1).
+    #[inline]
     pub fn probe_timeout(&self) -> Span {
         self.smoothed + (self.variation * 4).max(GRANULARITY) + MAX_ACK_DELAY
     }
