@@ -71,7 +71,7 @@ mod tests {
         assert!(mtu.fit(at(501), 1440, true, true));
         assert_eq!(mtu.get(), LEAST_PATH);
         mtu.restart(at(600));
-        assert!(!mtu.fit(at(60_500), 1440, true, true));
+        assert!(!mtu.fit(at(60_500), 1440, true, false));
         assert_eq!(mtu.get(), LEAST_PATH);
         assert!(!mtu.fit(at(61_000), 1440, true, false));
         assert_eq!(mtu.get(), 1440);
