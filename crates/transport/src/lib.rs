@@ -14,6 +14,8 @@
 //! A controller inside a transport of one's own:
 //!
 //! ```
+//! use std::collections::VecDeque;
+//!
 //! use framewire_transport::{Arrival, Config, Core, Heard};
 //! use units::{Ecn, Span, Time};
 //!
@@ -22,24 +24,24 @@
 //! // What a packet carries is the host's own matter; here: nothing that it wants back.
 //! let mut core = Core::<()>::new(Config { mtu: 1200, ..Config::default() }, controller, record::Tap::default());
 //!
-//! let mut now = Time::ZERO;
-//! for _ in 0..100 {
+//! let mut on_the_way = VecDeque::new();
+//! for now in (0..2_000).map(Time::from_millis) {
 //!     // Send while window and pacer allow it ...
-//!     let mut sent = Vec::new();
-//!     while core.next_send().is_some_and(|at| at <= now) && sent.len() < 32 {
-//!         sent.push(core.sent(now, 1200, (), false));
+//!     while core.next_send().is_some_and(|at| at <= now) {
+//!         on_the_way.push_back((core.sent(now, 1200, (), false), now));
 //!     }
-//!     core.pause();
-//!     // ... and say what the peer reports: here that everything arrived after 20 ms, heard of after 40.
-//!     let at = (now + Span::from_millis(20)).on_wire();
-//!     let newest = sent.last().copied();
-//!     let arrivals = sent.into_iter().map(|packet| Arrival { packet, at, ecn: Ecn::NotEct });
-//!     now += Span::from_millis(40);
+//!     // ... and say what the peer reports: here that every packet arrived after 20 ms, heard of after 40.
+//!     while on_the_way.front().is_some_and(|(_, left)| *left + Span::from_millis(40) <= now) {
+//!         let Some((packet, left)) = on_the_way.pop_front() else { break };
+//!         let at = (left + Span::from_millis(20)).on_wire();
+//!         let arrivals = [Arrival { packet, at, ecn: Ecn::NotEct }].into_iter();
+//!         let (ranges, newest) = ([].into_iter(), Some(packet));
+//!         core.heard(now, Heard { arrivals, ranges, newest, gap: false, sent: at, blob: &[] }).unwrap();
+//!         // What was lost is in `core.settled().lost`, to be sent again or not.
+//!         assert!(core.settled().lost.is_empty());
+//!     }
 //!     core.find_losses(now);
 //!     core.wake(now);
-//!     core.heard(now, Heard { arrivals, ranges: [].into_iter(), newest, gap: false, sent: at, blob: &[] }).unwrap();
-//!     // Lost packets are in `core.settled().lost`, to be sent again or not.
-//!     assert!(core.settled().lost.is_empty());
 //! }
 //! assert!(core.decision().window.unwrap().get() > 100_000);
 //! # Ok::<(), cc::OptionError>(())
