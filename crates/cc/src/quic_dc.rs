@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_sum_of_variations_is_the_delay_above_the_first() {
-        // quic_dc.md section 7: one-way delays of 20, 22, 25, 19, 40 ms. The paper's sum gives 0, 2, 5, -1, 20; against
+        // One-way delays of 20, 22, 25, 19, 40 ms. The paper's sum gives 0, 2, 5, -1, 20; against
         // the smallest delay it is 0, 2, 5, 0, 21.
         let delays = [20u64, 22, 25, 19, 40];
         let mut literal = vec![0i64];

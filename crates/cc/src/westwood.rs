@@ -112,7 +112,7 @@ impl Bandwidth {
     }
 }
 
-/// QUIC-DC's bandwidth filter (seed 001, equation 7).
+/// QUIC-DC's bandwidth filter (QUIC-DC, equation 7).
 pub fn quic_filter(bandwidth: f64, sample: f64) -> f64 {
     0.2 * bandwidth + 0.8 * sample
 }
@@ -229,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn the_filters_of_the_sheet() {
-        // westwood_plus.md section 7.3.
+    fn samples_pass_the_low_passes() {
+        // Samples of 20 after 10, through two low-passes of 7/8 in a row (Linux, tcp_westwood.c).
         let linux = [1, 4, 8, 16].map(|n| filtered(Filter::Linux, n));
         assert_eq!(linux, [10.156, 11.207, 13.128, 16.458]);
         assert_eq!([1, 2].map(|n| filtered(Filter::Quic, n)), [18.0, 19.6]);

@@ -1,4 +1,4 @@
-//! DISTPACKETS: spreads packets over time by splitting time and number in two, over and over (seed 003, figure 7.2).
+//! DISTPACKETS: spreads packets over time by splitting time and number in two, over and over (CC-Fuzz thesis, figure 7.2).
 //!
 //! ```text
 //! n packets in [from, to):  draw where to cut the time and how many go left; with local rates, until both sides' rates lie
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn rates_over_half_a_second_vary_as_in_the_sheet() {
-        // ccfuzz.md section 3: 10 000 packets in 10 s give windows of 500 ms between 2.6 and 37 Mbit/s in three seeds.
+        // 10 000 packets in 10 s give windows of 500 ms between 2.6 and 37 Mbit/s in three seeds.
         for seed in 0..3 {
             let instants = distribute(10_000, 0, 10_000_000, Some(50_000), &mut Rng::stream(seed, "sheet"));
             let mut windows = [0u32; 20];

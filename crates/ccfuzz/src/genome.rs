@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::distribute::distribute;
 use crate::lessen::Timed;
 
-/// Smoothing of annealing, in packets (ccfuzz.md section 4: not given in the thesis).
+/// Smoothing of annealing, in packets (not given in the thesis).
 const SIGMA: f64 = 5.0;
 /// Beyond this many deviations a Gaussian's weight is below one in a thousand.
 const REACH: usize = 18;
@@ -91,7 +91,7 @@ pub struct Space {
     pub end: u32,
     /// Packets the link serves over the run, in link mode.
     pub slots: usize,
-    /// Most cross packets: as many as the link carries over the run (ccfuzz.md section 9).
+    /// Most cross packets: as many as the link carries over the run.
     pub most_cross: usize,
     /// Most outages.
     pub most_outages: usize,

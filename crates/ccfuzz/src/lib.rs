@@ -1,4 +1,4 @@
-//! CC-Fuzz: a genetic search for the network that a congestion controller can't take (seed 003, chapter 7).
+//! CC-Fuzz: a genetic search for the network that a congestion controller can't take (thesis, chapter 7).
 //!
 //! ```text
 //!  Genome   when the link serves, when cross traffic arrives, when packets are lost; settings of the call

@@ -13,7 +13,7 @@ pub enum Strategy {
     Random,
 }
 
-/// A search's settings; [`Default`] is seed 003, section 7.4.
+/// A search's settings; [`Default`] is the CC-Fuzz thesis, section 7.4.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

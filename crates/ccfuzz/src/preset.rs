@@ -7,7 +7,7 @@ use lab::scenario::Scenario;
 use crate::score::{Aim, Weights};
 use crate::target::Target;
 
-/// A target by name: the network of seed 003, section 7.4, and one of its findings.
+/// A target by name: the network of the CC-Fuzz thesis, section 7.4, and one of its findings.
 pub struct Preset {
     /// What it is called.
     pub name: &'static str,
@@ -256,7 +256,7 @@ impl Preset {
     }
 
     /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets, and a flow that begins after a second, so that cross traffic may be there
-    /// first (seed 003, section 7.4; ccfuzz.md sections 2 and 9).
+    /// first (thesis, section 7.4).
     pub fn scenario(&self) -> Scenario {
         let Preset { name, summary, cc, flow, seconds, score, .. } = self;
         let text = format!(

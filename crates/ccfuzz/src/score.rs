@@ -1,4 +1,4 @@
-//! How badly the flow under test fared, and what that took (seed 003, section 7.3.4).
+//! How badly the flow under test fared, and what that took (CC-Fuzz thesis, section 7.3.4).
 //!
 //! ```text
 //! score = performance + 0.05 * longest stall - hardship - 0.1 * (cross packets sent + dropped) / most cross packets
@@ -109,7 +109,7 @@ impl From<Aim> for String {
     }
 }
 
-/// What parts of the score weigh. The thesis gives none; these decide between networks that fare alike (ccfuzz.md section 5).
+/// What parts of the score weigh. The thesis gives none; these decide between networks that fare alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
     /// Of the share of the run that the longest stall takes: where many networks stall the flow, the score would be flat.

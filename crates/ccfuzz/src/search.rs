@@ -18,7 +18,7 @@ const FOLLOWED: usize = 20;
 const HALF: f64 = 0.5;
 /// Findings that a search lists at most.
 const MOST_FINDINGS: usize = 20;
-/// A score that rises by less stands still (ccfuzz.md section 9: 1 %, here of the link or of 100 ms).
+/// A score that rises by less stands still (1 %, here of the link or of 100 ms; the thesis names no figure).
 pub const RISE: f64 = 0.01;
 
 /// A network and how the flow fared in it.
@@ -298,7 +298,7 @@ mod tests {
         let mut rng = Rng::stream(1, "x");
         let mut counts = [0; 25];
         (0..100_000).for_each(|_| counts[pick(25, &mut rng)] += 1);
-        // ccfuzz.md section 4.
+        // Ranks are drawn in proportion to 1/rank: shares of the first five of twenty-five.
         for (rank, share) in [0.262, 0.131, 0.087, 0.066, 0.052].into_iter().enumerate() {
             assert!((f64::from(counts[rank]) / 1e5 - share).abs() < 0.006, "{counts:?}");
         }

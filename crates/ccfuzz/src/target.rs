@@ -15,7 +15,7 @@ use crate::names::{NAMES, needs_frames};
 use crate::score::{Aim, Score, Weights, Yardstick, score, shares};
 use crate::viewer::Life;
 
-/// Windows of throughput (ccfuzz.md section 5: not given in the thesis).
+/// Windows of throughput (not given in the thesis).
 pub const WINDOW: Span = Span::from_millis(500);
 /// Spans at least this long keep their rate within bounds (figure 7.3).
 const K_AGG: u32 = 50_000;

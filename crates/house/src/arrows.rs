@@ -54,6 +54,19 @@ fn violation(arrows: &Arrows, import: &Import) -> Option<String> {
     (!fine).then(|| format!("{from} -> {to} is no arrow of ARCHITECTURE.md"))
 }
 
+/// Arrows that no crate needs: what `ARCHITECTURE.md` lists and cargo does not know of. `*` stands for whatever there is.
+fn idle(arrows: &Arrows, imports: &[Import]) -> Vec<String> {
+    let used = |from: &str, to: &str| {
+        to == "*" || imports.iter().any(|import| !import.dev && (import.from == from && import.to == to))
+    };
+    let listed = arrows.iter().flat_map(|(from, targets)| targets.iter().map(move |to| (from, to)));
+    let idle = listed.filter(|(from, to)| !used(from, to));
+    idle.map(|(from, to)| {
+        format!("{from} -> {to} stands in ARCHITECTURE.md, and {from} does not import {to}")
+    })
+    .collect()
+}
+
 fn imports() -> (Vec<String>, Vec<Import>) {
     let metadata = tree::metadata(&["--no-deps"]).expect("cargo metadata works without the network");
     let packages = tree::items(&metadata["packages"]);
@@ -82,6 +95,23 @@ fn imports_follow_the_arrows() {
     let unknown = unknown.map(|room| format!("{room} has no line in ARCHITECTURE.md's arrows"));
     let broken = imports.iter().filter_map(|import| violation(&arrows, import));
     tree::expect_none("imports outside the arrows", &unknown.chain(broken).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_arrow_is_used() {
+    let page =
+        std::fs::read_to_string(tree::root().join("ARCHITECTURE.md")).expect("there is an ARCHITECTURE.md");
+    let arrows = allowed(arrow_block(&page).expect("ARCHITECTURE.md has a block of arrows"));
+    tree::expect_none("arrows that nothing uses", &idle(&arrows, &imports().1));
+}
+
+#[test]
+fn an_idle_arrow_is_named() {
+    let arrows = allowed("cc, wire -> units\ncli -> *\n");
+    let import = |dev| Import { from: "wire".to_owned(), to: "units".to_owned(), dev };
+    let said = |room| format!("{room} -> units stands in ARCHITECTURE.md, and {room} does not import units");
+    assert_eq!(idle(&arrows, &[import(false)]), [said("cc")]);
+    assert_eq!(idle(&arrows, &[import(true)]), [said("cc"), said("wire")]);
 }
 
 #[test]

@@ -7,12 +7,16 @@
 //! | no dependency has a known vulnerability (where the advisory database is at hand) | `advisory` |
 //! | no clock, randomness or hash order outside `real` and `cli` | `determinism` |
 //! | no unfinished work, switched-off test, machine's path or overlong file | `tidy` |
+//! | every arrow in `ARCHITECTURE.md` is used | `arrows` |
 //! | every relative link in the documentation leads somewhere | `links` |
+//! | every file that a comment or a page cites is there | `citations` |
 
 #[cfg(test)]
 mod advisory;
 #[cfg(test)]
 mod arrows;
+#[cfg(test)]
+mod citations;
 #[cfg(test)]
 mod determinism;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use framewire_lab::run::{RunOptions, Outcome, run_all};
+use framewire_lab::run::{Outcome, RunOptions, run_all};
 use framewire_lab::scenario::Scenario;
 use framewire_lab::summary::FlowSummary;
 
@@ -192,8 +192,9 @@ fn each_bound_would_have_found_what_was_wrong() {
 fn every_network_that_once_broke_something_has_a_figure_and_a_row() {
     let page = include_str!("../../../docs/grid.md");
     let entries = std::fs::read_dir(folder().join("beside")).unwrap();
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
     names.sort();
     for name in names {
         assert!(FIGURES.iter().any(|figure| figure.file == format!("beside/{name}")), "{name} has no figure");

@@ -4,7 +4,7 @@
 //! out_n = max(in_n + D(in_n) + z_n, out_{n-1})      z_n = |clip(N(0, s^2), -3 s, 3 s)|
 //! ```
 //!
-//! Source: links.md section 4 (truncated Gaussian, no overtaking). The maximum makes delays positively correlated and cuts
+//! A truncated Gaussian without overtaking. The maximum makes delays positively correlated and cuts
 //! early packets' jitter off, so report the delays that result, not `s`. Packets picked for reordering take an extra delay
 //! and are overtaken meanwhile; the others do not wait for them.
 

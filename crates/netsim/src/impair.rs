@@ -7,7 +7,7 @@
 //!                      r
 //! ```
 //!
-//! Source: links.md section 3. A packet is emitted with the current state, then the state may change.
+//! As netem's `loss gemodel` (tc-netem(8)). A packet is emitted with the current state, then the state may change.
 
 use std::fmt;
 use std::str::FromStr;

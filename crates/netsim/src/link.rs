@@ -15,7 +15,7 @@
 //!
 //! Departures are worked out when something asks (an arrival, a delivery), at the instants they happened, so a packet costs
 //! its driver one event instead of two. At one instant arrivals come before the departure of a timed server and after the
-//! opportunities of a trace (queues.md section 0, links.md section 1).
+//! opportunities of a trace (Mahimahi, `link_queue.cc`).
 
 use record::{Dropped, Event, Tap};
 use units::{Bytes, Span, Time};
@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(dropped, [D, E]);
     }
 
-    /// links.md section 5: 1 MB/s, 3000 bytes, packets of 1500 at 0 to 5 ms and three at 20 ms.
+    /// By hand: 1 MB/s, 3000 bytes, packets of 1500 at 0 to 5 ms and three at 20 ms.
     const BUCKET: [(u64, u32, u32); 9] = [
         (0, 0, 1500),
         (1, 1, 1500),

@@ -1,13 +1,13 @@
 //! Models of radio links that write Mahimahi traces: what a phone or a laptop might have seen.
 //!
 //! ```text
-//! Cellular (links.md section 7), each millisecond (a TTI):
+//! Cellular, each millisecond (a TTI):
 //!     rate = median * exp(fast + slow)        two AR(1) processes: fading (about 1 s) and the load of the cell (seconds)
 //!     scheduled with probability `share`, then carrying rate / share; nothing during outages
 //!     the block fails with probability `harq_error` and is repeated 8 ms later, up to 3 times; blocks are released in
 //!     order, so one repetition holds up all that follows and then lets it go at once
 //!
-//! Wi-Fi (links.md section 6):
+//! Wi-Fi (aggregates of IEEE 802.11n):
 //!     channel accesses with gaps max(1 ms, Exp(mean)), the mean longer while neighbours are busy
 //!     each delivers at one instant min(64, rate * TXOP / 1504) packets, or nothing if it fails (then at the next access)
 //! ```
@@ -142,7 +142,7 @@ impl WiFi {
     };
     /// Shortest gap between two accesses, in milliseconds.
     const LEAST_GAP_MS: f64 = 1.0;
-    /// Longest transmission of one access in seconds (links.md section 6: 4 to 5.5 ms).
+    /// Longest transmission of one access in seconds (a transmit opportunity of 802.11n: 4 to 5.5 ms).
     const TXOP_S: f64 = 0.004;
     /// Most packets of one aggregate (802.11n block acknowledgements cover 64).
     const MOST_PACKETS: f64 = 64.0;

@@ -15,7 +15,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::text::TextError;
 use crate::trace::{MahimahiTrace, OPPORTUNITY};
 
-/// Bytes a TUN device adds to each packet: a Mahimahi opportunity of 1504 bytes carries 1500 of IP (links.md section 1).
+/// Bytes a TUN device adds to each packet: a Mahimahi opportunity of 1504 bytes carries 1500 of IP (Mahimahi, `link_queue.cc`).
 pub const TUN_FRAMING: u32 = 4;
 
 /// How fast a link sends.

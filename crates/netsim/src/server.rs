@@ -9,7 +9,7 @@
 //!     send min(budget, bytes left); a packet leaves when its last byte is sent
 //! ```
 //!
-//! Source: links.md section 1 (Mahimahi `link_queue.cc`).
+//! Source: Mahimahi, `link_queue.cc` (ravinet/mahimahi ae477d43).
 
 use units::{Bytes, Rate, Span, Time};
 

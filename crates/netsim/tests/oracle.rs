@@ -34,7 +34,7 @@ fn drive(config: LinkConfig, arrivals: &[(Time, u32)], until: Time) -> Outcome {
     (out, dropped)
 }
 
-/// links.md section 1, step by step; times in milliseconds.
+/// Mahimahi's `link_queue.cc`, step by step; times in milliseconds.
 fn mahimahi(trace: &[u32], arrivals: &[(Time, u32)], limit: usize, until: u32) -> Outcome {
     let (mut queue, mut out, mut dropped) = (VecDeque::new(), Vec::new(), Vec::new());
     let (mut index, mut base, mut transit) = (0, 0, None);

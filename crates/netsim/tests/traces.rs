@@ -35,7 +35,7 @@ fn bundled_mahimahi_traces_have_their_known_figures() {
         println!("skipped: no data folder");
         return;
     };
-    // links.md section 1: mean Mbit/s, duration s, longest gap ms.
+    // By hand from the files: mean Mbit/s, duration s, longest gap ms.
     let known = [
         ("ATT-LTE-driving-2016.down.gz", 4.572, 120, 1123),
         ("ATT-LTE-driving-2016.up", 1.915, 120, 4061),

@@ -135,7 +135,7 @@ pub const LEGACY: Entry = Entry {
     receiver: Some(|options, setup| beside(revision::LAST, options, setup)),
 };
 
-/// The registry's row of seed 002's form.
+/// The registry's row of the form that the paper on GCC and AQM describes.
 pub const CARLUCCI: Entry = Entry {
     name: "gcc-carlucci",
     summary: "GCC as seed 002 describes it: filter in two dimensions, threshold that rises faster than it falls, REMB",
@@ -205,7 +205,7 @@ fn receiver(
     Ok(Box::new(remb::Estimator::new(delay, params, received(options)?, stamps)))
 }
 
-/// A group is a frame (seed 002, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute
+/// A group is a frame (the paper on GCC and AQM, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute
 /// send times libwebrtc took what the pacer sends in a tick instead (`kTimestampGroupLengthMs`): `burst=4999us`.
 fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
     options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn delay_above_the_smallest_is_queuing() {
-        // quic_dc.md section 7: 20, 22, 25, 19, 40 ms give 0, 2, 5, 0, 21.
+        // One-way delays of 20, 22, 25, 19, 40 ms give 0, 2, 5, 0, 21.
         let mut base = OwdBase::new(Span::from_secs(10));
         let queuing: Vec<_> = [20, 22, 25, 19, 40]
             .iter()

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn allegro_falls_off_a_cliff_at_five_per_cent() {
-        // pcc_allegro.md section 7.1: u/x at 0, 1, 4, 5, 6 %.
+        // Allegro's utility (NSDI'15): u/x at 0, 1, 4, 5, 6 %.
         for (loss, worth) in [(0.0, 0.993), (0.01, 0.962), (0.04, 0.662), (0.05, 0.425), (0.06, 0.193)] {
             assert!((allegro(10.0, loss) / 10.0 - worth).abs() <= 1e-3, "{loss}: {}", allegro(10.0, loss));
         }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn vivace_weighs_rate_latency_and_loss() {
-        // pcc_vivace.md section 7.1.
+        // Vivace's utility (NSDI'18), by hand.
         let u = |slope, loss| vivace(10.0, slope, loss, LATENCY);
         assert!((u(0.0, 0.0) - 7.943).abs() < 5e-4, "{}", u(0.0, 0.0));
         assert!((u(0.01, 0.0) - -82.06).abs() < 5e-3, "{}", u(0.01, 0.0));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn vivace_tolerates_less_loss_the_faster_it_is() {
-        // pcc_vivace.md section 4: the loss at which more rate is worth nothing, in per cent.
+        // Of Vivace's utility (NSDI'18): the loss at which more rate is worth nothing, in per cent.
         for (x, tolerated) in [(1.0, 7.9), (5.0, 6.8), (10.0, 6.3), (20.0, 5.9), (50.0, 5.4), (100.0, 5.0)] {
             let at = |loss: f64| vivace(x + 1e-6, 0.0, loss, LATENCY) - vivace(x, 0.0, loss, LATENCY);
             assert!(at(tolerated / 100.0 - 6e-4) > 0.0 && at(tolerated / 100.0 + 6e-4) < 0.0, "{x}");

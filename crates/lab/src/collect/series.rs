@@ -34,7 +34,7 @@ impl FlowRecord {
         self.packets.iter().filter_map(|p| Some((p.sent, p.arrived? - p.sent)))
     }
 
-    /// The packet log that equation 10 of seed 000 takes, in wire bytes.
+    /// The packet log that equation 10 of SQP's paper takes, in wire bytes.
     pub fn path_packets(&self) -> Vec<PathPacket> {
         let row = |p: &super::PacketRow| PathPacket {
             sent: p.sent,

@@ -13,8 +13,8 @@ use crate::files::write_whole;
 
 /// Bytes one opportunity of a Mahimahi trace carries.
 const OPPORTUNITY: f64 = 1504.0;
-/// How far apart the bunches are in which a Wi-Fi access point sends (aggregates of a transmit opportunity of 4 ms; links.md
-/// section 6).
+/// How far apart the bunches are in which a Wi-Fi access point sends (aggregates of a transmit opportunity of 4 ms,
+/// `TXOP_S` of `netsim::models`).
 const BUNCH_MS: u32 = 4;
 /// Unpacked archives are larger than this only by mistake.
 const LARGEST: u64 = 256 << 20;

@@ -277,7 +277,7 @@ impl Probe {
         .collect()
     }
 
-    /// Frame delays: capture to display, undelivered frames by the rule of metrics.md section 5.
+    /// Frame delays: capture to display, a frame that is not shown until the next that is ([`latencies`](crate::metrics::latencies)).
     pub fn frame_delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
         let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
         let times: Vec<_> = captured.map(|(captured, frame)| (captured, frame.displayed)).collect();

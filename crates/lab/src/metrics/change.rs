@@ -3,7 +3,7 @@
 use units::{Span, Time};
 
 /// Convergence time: from `change` to the first instant from which the rate stays within `tolerance` (a fraction) of
-/// `steady` for `hold`. `rate` is the smoothed rate as ascending `(time, bit/s)`; metrics.md asks for 1 s smoothing, a
+/// `steady` for `hold`. `rate` is the smoothed rate as ascending `(time, bit/s)`; the summary takes 1 s of smoothing, a
 /// tolerance of 0.1 and a hold of 5 s. `None` if it never settles for that long.
 ///
 /// With trailing smoothing ([`super::windowed_rate`]) the result includes the window's own lag.

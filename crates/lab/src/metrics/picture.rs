@@ -1,4 +1,4 @@
-//! Picture quality over a clip, by ffmpeg's conventions (metrics.md section 4). The per-frame values come from the media
+//! Picture quality over a clip, by ffmpeg's conventions (its filters `psnr` and `ssim`). The per-frame values come from the media
 //! room; here is how they add up.
 
 /// Identical pictures have infinite PSNR; it is reported as this many dB.

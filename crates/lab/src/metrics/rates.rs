@@ -52,7 +52,7 @@ pub fn windowed_rate(
 }
 
 /// Standard deviation over mean (population form); `None` where the mean is zero or there are no values. Of the bytes a
-/// sender sends per frame interval it says how steady the sender is (seed 000, section 6.7).
+/// sender sends per frame interval it says how steady the sender is (SQP, section 6.7).
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

@@ -1,4 +1,4 @@
-//! Simulated frame bitrate and delay of a congestion controller that carries no video (seed 000, equation 10).
+//! Simulated frame bitrate and delay of a congestion controller that carries no video (SQP, arXiv 2207.11857, equation 10).
 //!
 //! An ideal encoder that knows the future cuts the controller's packet log into frames. Slot `t` lasts from `t I`
 //! to `(t+1) I`; `S(a, b)` is what the controller sent in between, `p` what earlier frames still have to send when
@@ -308,7 +308,7 @@ mod tests {
         sent[4] = 40.0;
         let frames = eq10(&sent, 4);
         assert_near(frames.iter().map(|s| s.frame), &[10.0; 9], 1e-9);
-        // metrics.md lists what is pending after each slot.
+        // What is pending after each slot, by hand.
         assert_near(frames.iter().skip(1).map(|s| s.pending), &[0.0, 10.0, 20.0, 30.0, 0.0], 1e-9);
     }
 

@@ -14,7 +14,7 @@ use wire::Media;
 use super::pictures::{Footage, Originals, Watched};
 use crate::scenario::{self, Behaviour, EncoderKind, Flow, SYNTHETIC, Scenario, ScenarioError};
 
-/// Frames per second of sources that have no rate of their own (seed 000 assumes it throughout).
+/// Frames per second of sources that have no rate of their own (SQP's paper assumes it throughout).
 const DEFAULT_FPS: f64 = 60.0;
 /// Picture size of the synthetic source.
 const DEFAULT_SIZE: scenario::PictureSize = scenario::PictureSize { width: 1280, height: 720 };

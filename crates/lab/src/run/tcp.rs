@@ -7,7 +7,7 @@ use units::{HostClock, Rng, Span};
 use super::build::{controller_of, receiver_host, refuse_cc, sender_host, session_of};
 use crate::scenario::{Scenario, ScenarioError};
 
-/// TCP knows no frames; equation 10 of seed 000 cuts its packets into those of 60 frames/s.
+/// TCP knows no frames; equation 10 of SQP's paper cuts its packets into those of 60 frames/s.
 pub(super) const INTERVAL: Span = Span::from_nanos(16_666_667);
 
 /// Adds both ends of flow number `index`.

@@ -94,7 +94,7 @@ pub struct Link {
     /// One-way propagation delay.
     #[serde(default, deserialize_with = "text::optional")]
     pub delay: Option<Span>,
-    /// Queue discipline and its limit, as the queue registry spells it. By default 120 ms of a link with a rate (seed 000,
+    /// Queue discipline and its limit, as the queue registry spells it. By default 120 ms of a link with a rate (SQP,
     /// section 6.1), 200 packets of a trace (its figures 9 and 10).
     #[serde(default, deserialize_with = "text::queue")]
     pub queue: Option<QueueSpec>,

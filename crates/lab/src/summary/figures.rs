@@ -25,7 +25,7 @@ use crate::metrics::{
 };
 use crate::scenario::{EncoderKind, Flow, Supply};
 
-/// Slots the simulated encoder of equation 10 smooths over. The paper does not say; metrics.md settles on 4.
+/// Slots the simulated encoder of equation 10 smooths over. The paper does not say; 4 lies within those of its figure 15b.
 const SMOOTHING: usize = 4;
 /// Frame interval where equation 10 is applied to a flow that has no frames: 60 frames/s, as in the paper.
 const SIMULATED_INTERVAL: Span = Span::from_nanos(16_666_667);

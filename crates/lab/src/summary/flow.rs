@@ -102,7 +102,7 @@ pub struct StallSummary {
     pub longest_ms: f64,
 }
 
-/// What equation 10 of seed 000 makes of the flow's packets.
+/// What equation 10 of SQP's paper makes of the flow's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Simulated {
     /// Bitrate of the simulated frames.

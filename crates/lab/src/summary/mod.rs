@@ -23,7 +23,7 @@ pub use flow::{
 
 pub use warnings::warnings;
 
-/// Windows of Jain's index (seed 000, section 6.9).
+/// Windows of Jain's index (SQP, arXiv 2207.11857, section 6.9).
 const JAIN_WINDOW: Span = Span::from_millis(500);
 
 /// Where a run came from: with these four, anyone can repeat it.

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn time_limits_are_bytes_at_the_nominal_rate() {
-        // queues.md section 1: 300 ms at 1, 2, 10 and 100 Mbit/s; SQP's 120 ms at 20 Mbit/s.
+        // RFC 8867: 300 ms, at 1, 2, 10 and 100 Mbit/s; SQP's 120 ms at 20 Mbit/s.
         for (mbps, ms, bytes) in [
             (1, 300, 37_500),
             (2, 300, 75_000),

@@ -8,7 +8,7 @@
 //! 14 d 1 1504        packets are dropped (number, bytes)
 //! ```
 //!
-//! Source: links.md section 1 (ravinet/mahimahi ae477d43, `link_queue.cc`). Bytes count 4 more than the IP packet has, as Mahimahi's do.
+//! Source: Mahimahi, `link_queue.cc` (ravinet/mahimahi ae477d43). Bytes count 4 more than the IP packet has, as Mahimahi's do.
 //!
 //! Deviations: a link with a constant rate has opportunities where a trace of that rate would (one per 1500 IP bytes it can
 //! send, in whole milliseconds); one without a limit has none. Every dropped packet has a line of its own.

@@ -52,7 +52,7 @@ pub const RFC8033: Parameters = Parameters {
 /// Linux since 5.5 (`pie.h`, `sch_pie.c`).
 pub const LINUX: Parameters = Parameters { decay: 63.0 / 64.0, linux: true, ..RFC8033 };
 
-/// Linux 3.14 to 4.x; seed 002's table 1 has its delays.
+/// Linux 3.14 to 4.x; table 1 of the paper on GCC and AQM has its delays.
 pub const LINUX_OLD: Parameters = Parameters {
     target: Span::from_millis(20),
     update: Span::from_millis(30),

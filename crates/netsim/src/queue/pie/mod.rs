@@ -62,7 +62,7 @@ pub(super) const LINUX: Entry = Entry {
     build: |options, setup| build(options, setup, &LINUX_PRESET),
 };
 
-/// Linux 3.14 to 4.x, which seed 002 measured.
+/// Linux 3.14 to 4.x, which the paper on GCC and AQM measured.
 pub(super) const LINUX_OLD: Entry = Entry {
     name: "pie-linux-old",
     syntax: "pie-linux-old",
