@@ -1,5 +1,6 @@
 //! `framewire lab`: the papers' experiments.
 
+use instruments::measure::thread_time;
 use lab::experiment::{
     Cache, Execution, Experiment, ExperimentError, Fingerprint, RealResults, Results, Value, Verdict,
     VerdictRow, book, check, count, execute, natural,
@@ -7,7 +8,6 @@ use lab::experiment::{
 use serde_json::json;
 
 use crate::args;
-use crate::bench::measure::thread_time;
 use crate::failure::Failure;
 use crate::output;
 use crate::shipped;

@@ -57,6 +57,15 @@ impl Failure {
     }
 }
 
+impl From<instruments::Failure> for Failure {
+    fn from(failure: instruments::Failure) -> Failure {
+        match failure {
+            instruments::Failure::Input(text) => Failure::Input(text),
+            instruments::Failure::Work(text) => Failure::Work(text),
+        }
+    }
+}
+
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }

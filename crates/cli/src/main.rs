@@ -3,7 +3,6 @@
 //! Exit codes: 0 done, 1 the work failed on the way, 2 something given was not acceptable (and nothing was begun).
 #![allow(clippy::disallowed_methods, reason = "benchmarks read the real clock")]
 
-mod allocation;
 mod args;
 mod bench;
 mod bulk;
@@ -40,7 +39,7 @@ use args::{Args, Command};
 use failure::Failure;
 
 #[global_allocator]
-static ALLOCATOR: allocation::Counting = allocation::Counting;
+static ALLOCATOR: instruments::allocation::Counting = instruments::allocation::Counting;
 
 fn main() -> ExitCode {
     quiet_pipes();

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use instruments::{Bar, Progress};
 use serde_json::Value;
 
 /// Prints one JSON object on one line's worth of standard output, for programs.
@@ -109,6 +110,36 @@ pub fn progress(length: u64, what: &str) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(200));
     speak(&bar);
     bar
+}
+
+/// Instruments tell the terminal how far they are.
+pub struct Terminal;
+
+impl Progress for Terminal {
+    fn begin(&self, steps: u64, what: &str) -> Box<dyn Bar> {
+        Box::new(Drawn(progress(steps, what)))
+    }
+}
+
+/// A bar that is gone with the work it is for.
+struct Drawn(ProgressBar);
+
+impl Bar for Drawn {
+    fn advance(&self) {
+        self.0.inc(1);
+    }
+    fn reach(&self, done: u64) {
+        self.0.set_position(done);
+    }
+    fn say(&self, what: String) {
+        self.0.set_message(what);
+    }
+}
+
+impl Drop for Drawn {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! | a crate imports only what the arrows in `ARCHITECTURE.md` allow | `arrows` |
 //! | every dependency carries a licence we may pass on | `licence` |
 //! | no dependency has a known vulnerability (where the advisory database is at hand) | `advisory` |
-//! | no clock, randomness or hash order outside `real` and `cli` | `determinism` |
+//! | no clock, randomness or hash order outside `real`, `instruments` and `cli` | `determinism` |
 //! | no unfinished work, switched-off test, machine's path or overlong file | `tidy` |
 //! | every arrow in `ARCHITECTURE.md` is used | `arrows` |
 //! | every relative link in the documentation leads somewhere | `links` |

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use instruments::Benchmark;
+use instruments::measure::{median, quantile};
 use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
 use real::quic::{Identity, Limits as Doors, Token};
 use real::{Limits, RealError, Relay, RelaySettings};
@@ -25,8 +27,6 @@ use record::Tap;
 use serde_json::json;
 use units::{Rate, Span, Time};
 
-use super::Benchmark;
-use super::measure::{median, quantile};
 use crate::args::Rates;
 use crate::failure::Failure;
 use crate::live::Look;

@@ -1,70 +1,35 @@
-//! `framewire bench`: how fast this build is on this machine. `docs/performance.md` says what each figure means.
+//! `framewire bench`: how fast this build is on this machine. What is measured lives in `instruments`, but for `browser`, which is about
+//! `framewire serve`. `docs/performance.md` says what each figure means.
 
 mod browser;
-mod controllers;
-mod dumbbell;
-mod fuzz;
-#[cfg(target_os = "linux")]
-pub mod link;
-mod live;
-mod loopback;
-pub mod measure;
-mod real;
-mod scale;
-mod shadow;
-mod sim;
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value, json};
+#[cfg(target_os = "linux")]
+use instruments::link;
+use instruments::{Benchmark, controllers, fuzz, live, measure, real, scale, shadow, sim};
+use serde_json::{Value, json};
 
 use crate::args::{Bench, Measured};
 use crate::failure::Failure;
-use crate::output;
+use crate::live::{Clip, Look, open};
+use crate::output::{self, Terminal};
 use crate::table::Table;
-use crate::values::Input;
-
-/// One benchmark's result.
-pub struct Benchmark {
-    /// Its name.
-    pub name: &'static str,
-    /// Unit of `value`.
-    pub unit: &'static str,
-    /// The figure to compare.
-    pub value: f64,
-    /// Everything else it found.
-    pub details: Map<String, Value>,
-}
-
-impl Benchmark {
-    fn new(name: &'static str, unit: &'static str, value: f64, details: Value) -> Benchmark {
-        Benchmark { name, unit, value, details: details.as_object().cloned().unwrap_or_default() }
-    }
-
-    fn json(&self) -> Value {
-        let mut object = Map::new();
-        object.insert("name".into(), json!(self.name));
-        object.insert("unit".into(), json!(self.unit));
-        object.insert("value".into(), json!(self.value));
-        object.insert("peak_rss_bytes".into(), json!(measure::peak_memory()));
-        object.extend(self.details.clone());
-        Value::Object(object)
-    }
-}
+use crate::values::{Feed, Input, PictureSize};
 
 type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 
 /// All benchmarks, in the order they run.
 const EACH: &[(Measured, Run)] = &[
     (Measured::Sim, |_| Ok(sim::run())),
-    (Measured::Controllers, |_| Ok(controllers::run())),
-    (Measured::Scale, |_| Ok(scale::run())),
-    (Measured::Fuzz, |_| Ok(fuzz::run())),
-    (Measured::Live, |args| live::run(&input(args))),
-    (Measured::Real, |_| real::run()),
-    (Measured::Shadow, |_| shadow::run()),
+    (Measured::Controllers, |_| Ok(controllers::run(&Terminal))),
+    (Measured::Scale, |_| Ok(scale::run(&Terminal))),
+    (Measured::Fuzz, |_| Ok(fuzz::run(&Terminal))),
+    (Measured::Live, |args| whole_chain(&input(args))),
+    (Measured::Real, |_| Ok(real::run(&Terminal)?)),
+    (Measured::Shadow, |_| Ok(shadow::run(&Terminal)?)),
     #[cfg(target_os = "linux")]
-    (Measured::Link, |_| link::run_all()),
+    (Measured::Link, |_| Ok(link::run_all(&Terminal)?)),
     (Measured::Browser, |args| browser::run(&input(args))),
 ];
 
@@ -100,11 +65,13 @@ fn input(args: &Bench) -> Input {
     args.input.clone().or_else(fetched).unwrap_or(Input::Synthetic)
 }
 
-/// Adds the fields of one object to another.
-fn extend(object: &mut Value, fields: Value) {
-    if let (Value::Object(object), Value::Object(fields)) = (object, fields) {
-        object.extend(fields);
-    }
+/// `live` over a clip.
+fn whole_chain(input: &Input) -> Result<Benchmark, Failure> {
+    let feed = Feed::Clip(input.clone());
+    let (width, height) = live::SIZE;
+    let look = Look { size: Some(PictureSize { width, height }), fps: Some(live::FPS), barcode: false };
+    let (mut clip, _) = open(&Clip { input: &feed, look, length: Some(live::HELD) })?;
+    Ok(live::run(clip.as_mut(), &input.to_string(), &Terminal)?)
 }
 
 /// Prints the figures, and below them each list of objects as a table of its own.

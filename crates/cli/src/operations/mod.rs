@@ -16,7 +16,6 @@ pub use certificates::{Certificate, Keeper, Renewal, Status, keep};
 pub use doors::{Doors, of_door};
 pub use exposition::{Board, Exposition};
 pub use logs::{LogFormat, Verbosity, finish as finish_logs};
-pub use process::Process;
 pub use streams::{Figures, Sending, Slot, Streams};
 
 use crate::failure::Failure;

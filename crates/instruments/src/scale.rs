@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use units::Rate;
 
-use super::Benchmark;
-use super::dumbbell::{Load, Measurement};
-use super::measure::{peak_memory, reset_peak_memory, resident_memory};
-use crate::output;
+use crate::benchmark::extend;
+use crate::dumbbell::{Load, Measurement};
+use crate::measure::{peak_memory, reset_peak_memory, resident_memory};
+use crate::{Benchmark, Progress};
 
 /// Rounds of a load go on until they have used this many seconds of CPU time together.
 const ENOUGH_S: f64 = 1.0;
@@ -51,10 +51,10 @@ fn bytes_per_flow(few: &Crowd, many: &Crowd) -> Option<f64> {
 
 /// Runs the pairs first: in what a thousand flows leave of the heap, ten flows lie scattered, and cost a tenth more than
 /// they do in a process of their own.
-pub fn run() -> Benchmark {
-    let bar = output::progress(POPULATIONS.len() as u64 + 4, "scale");
+pub fn run(progress: &dyn Progress) -> Benchmark {
+    let bar = progress.begin(POPULATIONS.len() as u64 + 4, "scale");
     let measure = |load: Load| -> Measurement {
-        bar.inc(1);
+        bar.advance();
         load.measure(ENOUGH_S)
     };
     let one = Load { queue: "droptail:100ms", ..Load::of("newreno") };
@@ -63,10 +63,10 @@ pub fn run() -> Benchmark {
     reset_peak_memory();
     let before = resident_memory();
     let crowds = POPULATIONS.map(|flows| {
-        bar.inc(1);
+        bar.advance();
         Crowd::run(flows, before)
     });
-    bar.finish_and_clear();
+    drop(bar);
     let [few, some, many] = &crowds;
     let details = json!({
         "ten_flows_cost": ten.cost_in(&one),
@@ -81,6 +81,6 @@ pub fn run() -> Benchmark {
 
 fn row(load: &str, measured: &Measurement) -> Value {
     let mut row = json!({ "load": load });
-    super::extend(&mut row, measured.details());
+    extend(&mut row, measured.details());
     row
 }

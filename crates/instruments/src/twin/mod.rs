@@ -1,4 +1,4 @@
-//! `framewire lab twin`: one clip through two real processes over the emulated link, and the same run in virtual time.
+//! One clip through two real processes over the emulated link, and the same run in virtual time.
 //!
 //! ```text
 //! inside:  framewire send --qlog --(QUIC)--[up: trace, delay, queue]--> framewire receive --qlog   outside
@@ -9,14 +9,12 @@
 //! picture's capture in one process to its display in the other is a difference of two readings of one clock. The simulator is told
 //! three things of the real run: when in the trace it began, how long its datagrams were, and how long its encoder took in the median.
 
-mod flags;
 mod logs;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use lab::experiment::data_file;
 use lab::metrics::{latencies, nearest_rank};
 use lab::run::RunOptions;
 use lab::scenario::Scenario;
@@ -27,21 +25,17 @@ use serde_json::{Value, json};
 use toml::Table as Toml;
 use units::{Rate, Span, Time};
 
-use crate::bench::link::load_average;
-use crate::failure::Failure;
-use crate::output;
-use crate::table::Table;
-use crate::values::Input;
+use crate::{Failure, Progress};
 use logs::{Frame, read};
 
-pub use flags::Twin;
-
-/// Where it all is run if nothing else is asked for: a recorded LTE downlink, and a recorded game.
-const TRACE: &str = "network/mahimahi-cellular/ATT-LTE-driving.down.gz";
-const CLIP: &str = "video/game/stk_cocoa_temple_720p25_8s_x264crf13.mp4";
-/// What the two worlds may differ by: a share of the simulator's figure, or this much delay.
-const SHARE: f64 = 0.10;
-const DELAY_MS: f64 = 10.0;
+/// Where it all is run if nothing else is asked for: a recorded LTE downlink ...
+pub const TRACE: &str = "network/mahimahi-cellular/ATT-LTE-driving.down.gz";
+/// ... and a recorded game, both by their paths in the data folder.
+pub const CLIP: &str = "video/game/stk_cocoa_temple_720p25_8s_x264crf13.mp4";
+/// What the two worlds may differ by: this share of the simulator's figure, ...
+pub const SHARE: f64 = 0.10;
+/// ... or this much delay, in ms.
+pub const DELAY_MS: f64 = 10.0;
 /// The largest IP packet of the emulated link.
 const MTU: u32 = 1500;
 /// What is captured last has this long to be shown.
@@ -49,83 +43,96 @@ const TAIL: Span = Span::from_secs(1);
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Figures {
-    delay_p50_ms: f64,
-    delay_p90_ms: f64,
-    bitrate_bps: f64,
-    frames: usize,
-    displayed: usize,
+pub struct Figures {
+    /// Median of the time from capture to display.
+    pub delay_p50_ms: f64,
+    /// Its 90th percentile.
+    pub delay_p90_ms: f64,
+    /// Coded bits a second.
+    pub bitrate_bps: f64,
+    /// Frames captured.
+    pub frames: usize,
+    /// Frames shown.
+    pub displayed: usize,
 }
 
 /// A run in both worlds.
-struct Pair {
-    real: Figures,
-    simulated: Figures,
-    /// When in the trace the first picture was captured, what datagrams were long, what the encoder took in the median.
-    started: Span,
-    datagram: u64,
-    encode: Span,
+pub struct Pair {
+    /// What came of the two processes.
+    pub real: Figures,
+    /// What the simulator makes of it.
+    pub simulated: Figures,
+    /// When in the trace the first picture was captured.
+    pub started: Span,
+    /// Bytes of the longest datagram.
+    pub datagram: u64,
+    /// What the encoder took in the median.
+    pub encode: Span,
     /// What the real processes and the link say of themselves.
     sent: Value,
     link: Value,
 }
 
+/// What is run, and where.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The `framewire` command, for both ends and the link.
+    pub program: PathBuf,
+    /// The link's trace, an absolute path.
+    pub trace: PathBuf,
+    /// The clip, an absolute path.
+    pub clip: PathBuf,
+    /// The controller, with its options.
+    pub cc: String,
+    /// One-way delay, each way.
+    pub delay: Span,
+    /// The queue from sender to receiver.
+    pub queue: netsim::QueueSpec,
+    /// The rate that the sender starts at.
+    pub initial: Rate,
+    /// Its highest rate.
+    pub max: Rate,
+    /// How long it sends.
+    pub duration: Span,
+    /// How often.
+    pub runs: u32,
+    /// Of every random stream.
+    pub seed: u64,
+    /// Folder for the logs; it exists.
+    pub out: PathBuf,
+}
+
+/// Whether the link can be had here; if not, why.
+///
+/// # Errors
+/// What is missing, in words.
+pub fn is_possible() -> Result<(), String> {
+    Emulator::open(MTU).map(drop).map_err(|error| error.to_string())
+}
+
 /// Runs the clip as often as asked for, in both worlds.
-pub fn twin(args: &Twin) -> Result<(), Failure> {
-    let cc = args.cc.only().map_err(Failure::Input)?;
-    let (trace, clip) = match inputs(args) {
-        Ok(inputs) => inputs,
-        Err(missing) => return skip(args, &missing),
-    };
-    if let Err(error) = Emulator::open(MTU) {
-        return skip(args, &error.to_string());
-    }
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::Input(format!("{}: {error}", args.out.display())))?;
-    let clip = raw(&clip, &args.out)?;
-    let plan = Plan { args, cc, trace: &trace, clip: &clip };
-    let bar = output::progress(2 * u64::from(args.runs), "twin, for real");
+///
+/// # Errors
+/// [`Failure::Input`] where the clip can't be read, [`Failure::Work`] where a process failed or said nothing.
+pub fn run(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Pair>, Failure> {
+    let clip = raw(&settings.clip, &settings.out)?;
+    let plan = Plan { args: settings, clip: &clip };
+    let bar = progress.begin(2 * u64::from(settings.runs), "twin, for real");
     let mut pairs = Vec::new();
     let mut run = || -> Result<(), Failure> {
-        for number in 1..=args.runs {
-            pairs.push(plan.pair(number, || bar.inc(1))?);
-            bar.inc(1);
+        for number in 1..=settings.runs {
+            pairs.push(plan.pair(number, || bar.advance())?);
+            bar.advance();
         }
         Ok(())
     };
     let ended = run();
-    bar.finish_and_clear();
-    if !matches!(&args.input, Some(Input::File(given)) if *given == clip) {
+    drop(bar);
+    if clip != settings.clip {
         // A temporary copy that is already gone is no trouble.
         let _ = std::fs::remove_file(&clip);
     }
-    ended?;
-    print(&pairs, args.format.json);
-    Ok(())
-}
-
-/// Trace and clip, or which of them is not there.
-fn inputs(args: &Twin) -> Result<(PathBuf, PathBuf), String> {
-    let there = |path: PathBuf| match path.canonicalize() {
-        Ok(path) => Ok(path),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    };
-    let trace = there(args.trace.clone().unwrap_or_else(|| data_file(TRACE)))?;
-    let clip = match &args.input {
-        Some(Input::File(path)) => path.clone(),
-        Some(Input::Synthetic) => return Err("--input: a clip's file is needed here".to_owned()),
-        None => data_file(CLIP),
-    };
-    Ok((trace, there(clip)?))
-}
-
-fn skip(args: &Twin, why: &str) -> Result<(), Failure> {
-    if args.format.json {
-        output::json(&json!({ "skipped": why }));
-    } else {
-        println!("skipped: {why}");
-    }
-    Ok(())
+    ended.map(|()| pairs)
 }
 
 /// The clip without compression, so that reading it takes the processors next to nothing.
@@ -148,9 +155,7 @@ fn raw(clip: &Path, folder: &Path) -> Result<PathBuf, Failure> {
 
 /// A scenario as both worlds run it.
 struct Plan<'a> {
-    args: &'a Twin,
-    cc: &'a str,
-    trace: &'a Path,
+    args: &'a Settings,
     clip: &'a Path,
 }
 
@@ -195,8 +200,13 @@ impl Plan<'_> {
         Ok((frames, sent, link))
     }
 
+    /// The very command that was asked for this, again.
+    fn framewire(&self) -> Command {
+        Command::new(&self.args.program)
+    }
+
     fn receiver(&self, token: &Token, log: &Path) -> Result<Child, Failure> {
-        let mut command = framewire()?;
+        let mut command = self.framewire();
         command.args(["receive", "--listen", "quic://0.0.0.0:0", "--output", "null", "--json", "--qlog"]);
         command.arg(log).env("FRAMEWIRE_TOKEN", token.secret());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -205,7 +215,7 @@ impl Plan<'_> {
 
     fn link(&self, token: &Token, log: &Path, port: &str, pin: &str) -> Result<Command, Failure> {
         let args = self.args;
-        let mut command = framewire()?;
+        let mut command = self.framewire();
         command.args([
             "link",
             "--json",
@@ -214,12 +224,12 @@ impl Plan<'_> {
             "--delay",
             &args.delay.to_string(),
         ]);
-        command.args(["--up-queue", &args.queue.to_string(), "--up-trace"]).arg(self.trace);
+        command.args(["--up-queue", &args.queue.to_string(), "--up-trace"]).arg(&args.trace);
         // Where the receiver is only the inside knows.
         let script =
             "port=$1 pin=$2; shift 2; exec \"$0\" send \"quic://$FRAMEWIRE_OUTSIDE:$port?pin=$pin\" \"$@\"";
-        command.args(["--", "sh", "-c", script]).arg(program()?).args([port, pin]);
-        command.args(["--input"]).arg(self.clip).args(["--codec", "h264", "--cc", self.cc]);
+        command.args(["--", "sh", "-c", script]).arg(&self.args.program).args([port, pin]);
+        command.args(["--input"]).arg(self.clip).args(["--codec", "h264", "--cc", &args.cc]);
         command.args(["--initial", &bits(args.initial), "--max", &bits(args.max)]);
         command.args(["--duration", &args.duration.to_string(), "--json", "--qlog"]).arg(log);
         command.env("FRAMEWIRE_TOKEN", token.secret()).stdin(Stdio::null());
@@ -258,7 +268,7 @@ impl Plan<'_> {
             ("latency", format!("{}ns", encode.as_nanos())),
         ]);
         let mut flow = toml(&[
-            ("cc", self.cc.to_owned()),
+            ("cc", args.cc.clone()),
             ("initial", bits(args.initial)),
             ("max", bits(args.max)),
             ("mtu", format!("{datagram}B")),
@@ -266,7 +276,7 @@ impl Plan<'_> {
         ]);
         flow.insert("encoder".to_owned(), encoder.into());
         let link = toml(&[
-            ("trace", path(self.trace)),
+            ("trace", path(&args.trace)),
             ("delay", args.delay.to_string()),
             ("queue", args.queue.to_string()),
         ]);
@@ -287,15 +297,6 @@ fn bits(rate: Rate) -> String {
 
 fn toml(pairs: &[(&str, String)]) -> Toml {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect()
-}
-
-fn program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(Failure::work)
-}
-
-/// This very command, again.
-fn framewire() -> Result<Command, Failure> {
-    program().map(Command::new)
 }
 
 /// The port and the pin that a receiver announces. What it says later has somewhere to go until it ends.
@@ -344,22 +345,27 @@ impl Figures {
 }
 
 /// One line of the comparison.
-struct Line {
-    what: &'static str,
-    real: f64,
-    simulated: f64,
+pub struct Line {
+    /// What is compared, with its unit.
+    pub what: &'static str,
+    /// For real.
+    pub real: f64,
+    /// Simulated.
+    pub simulated: f64,
     /// What may lie between them.
-    allowed: f64,
+    pub allowed: f64,
 }
 
 impl Line {
-    fn holds(&self) -> bool {
+    /// Whether the two are as near as they may be.
+    pub fn holds(&self) -> bool {
         (self.real - self.simulated).abs() <= self.allowed
     }
 }
 
 impl Pair {
-    fn lines(&self) -> [Line; 3] {
+    /// What is compared of this run.
+    pub fn lines(&self) -> [Line; 3] {
         let (real, simulated) = (&self.real, &self.simulated);
         let delay = |what, real: f64, simulated: f64| Line {
             what,
@@ -375,7 +381,8 @@ impl Pair {
         ]
     }
 
-    fn json(&self) -> Value {
+    /// For programs.
+    pub fn json(&self) -> Value {
         let within = self.lines().iter().all(Line::holds);
         json!({
             "real": self.real.json(), "simulated": self.simulated.json(), "within": within,
@@ -383,46 +390,6 @@ impl Pair {
             "encode_ms": self.encode.as_millis_f64(), "sender": self.sent, "link": self.link,
         })
     }
-}
-
-fn print(pairs: &[Pair], json: bool) {
-    let load = load_average();
-    if json {
-        let runs: Vec<_> = pairs.iter().map(Pair::json).collect();
-        let within = pairs.iter().filter(|pair| pair.lines().iter().all(Line::holds)).count();
-        output::json(&json!({ "runs": runs, "within": within, "of": pairs.len(), "load_average": load }));
-        return;
-    }
-    let mut table = Table::new(["run", "figure", "real", "simulated", "difference", ""]);
-    for (number, pair) in (1..).zip(pairs) {
-        for line in pair.lines() {
-            table.row([
-                format!("{number}"),
-                line.what.to_owned(),
-                format!("{:.2}", line.real),
-                format!("{:.2}", line.simulated),
-                format!("{:+.1} %", 100.0 * (line.real / line.simulated - 1.0)),
-                if line.holds() { "within" } else { "OUTSIDE" }.to_owned(),
-            ]);
-        }
-    }
-    print!("{table}");
-    for (number, pair) in (1..).zip(pairs) {
-        let (real, simulated) = (&pair.real, &pair.simulated);
-        println!(
-            "run {number}: {} of {} frames shown, simulated {} of {}; from {:.3} s of the trace on, datagrams of {} bytes, \
-             {:.1} ms of encoding",
-            real.displayed,
-            real.frames,
-            simulated.displayed,
-            simulated.frames,
-            pair.started.as_secs_f64(),
-            pair.datagram,
-            pair.encode.as_millis_f64()
-        );
-    }
-    let limits = format!("within {:.0} %, delays also within {DELAY_MS:.0} ms", 100.0 * SHARE);
-    println!("{limits}; load average {:.1}", load.unwrap_or(f64::NAN));
 }
 
 #[cfg(test)]

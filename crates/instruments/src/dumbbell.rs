@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Rate, Rng, Span, Time};
 
-use super::measure::{cpu_time, median};
 use crate::allocation;
+use crate::measure::{cpu_time, median};
 
 /// An Ethernet packet's IP payload less the UDP header: 1500 bytes on the wire.
 const DATAGRAM: usize = 1472;

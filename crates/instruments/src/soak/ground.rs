@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
-use real::quic::{DoorCounters, Fingerprint, Gate, Guest, Identity, Limits, Reason, Runtime, Server, Token};
+use real::quic::{
+    DoorCounters, DoorWatch, Fingerprint, Gate, Guest, Identity, Limits, Reason, Runtime, Server, Token,
+};
 use real::{Clock, Driver, Limits as RunLimits};
 use record::Tap;
 use serde_json::{Map, Value};
@@ -16,8 +18,7 @@ use units::Span;
 use wire::Offer;
 
 use super::peers::VISITORS;
-use crate::failure::Failure;
-use crate::operations::{Exposition, of_door};
+use crate::Failure;
 
 /// How often the server looks whether it is to be restarted, and a guest's thread whether it is over.
 const TICK: Span = Span::from_millis(50);
@@ -56,7 +57,9 @@ impl House {
 
 /// The ground on which it all happens.
 pub struct Ground {
+    /// Where it listens.
     pub at: SocketAddr,
+    /// What lets guests in.
     pub token: Token,
     limits: Limits,
     /// What every restart begins with, so that clients of the server before it are told (`Ended::Restarted`).
@@ -203,14 +206,17 @@ impl Ground {
         sum
     }
 
+    /// Guests let in so far.
     pub fn accepted(&self) -> u64 {
         self.counters().admitted
     }
 
+    /// Attempts refused so far.
     pub fn refused(&self) -> u64 {
         self.counters().refused.iter().sum()
     }
 
+    /// The same by reason: an object of counts.
     pub fn refused_by_reason(&self) -> Value {
         let counters = self.counters();
         let each = Reason::ALL
@@ -219,20 +225,19 @@ impl Ground {
         Value::Object(each.collect::<Map<_, _>>())
     }
 
+    /// How often it was restarted.
     pub fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
     }
 
+    /// How often its certificate was replaced.
     pub fn reloads(&self) -> u64 {
         self.reloads.load(Ordering::Relaxed)
     }
 
-    /// Shows what goes on at the present server's door.
-    pub fn show(&self, out: &mut Exposition<'_>) {
-        let watch = lock(&self.house).as_ref().map(|house| house.server.watch());
-        if let Some(watch) = watch {
-            of_door(&watch, out);
-        }
+    /// To see what goes on at the present server's door, if there is one at present.
+    pub fn watch(&self) -> Option<DoorWatch> {
+        lock(&self.house).as_ref().map(|house| house.server.watch())
     }
 }
 

@@ -23,9 +23,9 @@ use record::Tap;
 use serde_json::{Map, Value, json};
 use units::{Bytes, Rate, Span, Time};
 
-use super::Benchmark;
-use super::measure::{cpu_time, quantile};
-use crate::failure::Failure;
+use crate::benchmark::extend;
+use crate::measure::{cpu_time, quantile};
+use crate::{Benchmark, Failure, Progress};
 
 /// What is sent in one IP packet, and its UDP payload.
 const SIZE: u32 = 1500;
@@ -244,8 +244,8 @@ fn measure(load: &Load) -> Result<Value, Failure> {
     let below = run(&config, load.rate().mul_f64(BELOW))?;
     let above = run(&config, load.rate().mul_f64(ABOVE))?;
     let mut row = json!({ "link": load.name });
-    super::extend(&mut row, of_capacity_left(&config, &below));
-    super::extend(&mut row, of_saturation(&config, &above, load.rate()));
+    extend(&mut row, of_capacity_left(&config, &below));
+    extend(&mut row, of_saturation(&config, &above, load.rate()));
     Ok(row)
 }
 
@@ -369,16 +369,16 @@ pub fn load_average() -> Option<f64> {
 }
 
 /// Runs all loads.
-pub fn run_all() -> Result<Benchmark, Failure> {
+pub fn run_all(progress: &dyn Progress) -> Result<Benchmark, Failure> {
     let busy = load_average();
-    let bar = crate::output::progress(LOADS.len() as u64 + 1, "link, in real time");
+    let bar = progress.begin(LOADS.len() as u64 + 1, "link, in real time");
     let mut rows = Vec::new();
     for load in &LOADS {
         rows.push(measure(load)?);
-        bar.inc(1);
+        bar.advance();
     }
     let cubic = tcp("cubic")?;
-    bar.finish_and_clear();
+    drop(bar);
     let worst = rows.iter().filter_map(|row| row["added_p50_ms"].as_f64()).fold(0.0, f64::max);
     let details: Map<_, _> = [
         ("load_average".to_owned(), json!(busy)),

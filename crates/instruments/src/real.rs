@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Bytes, Rate, Rng, Span, Time};
 
-use super::Benchmark;
-use super::loopback::{Loopback, Over, RECEIVER, Recording, SENDER, Watch};
-use super::measure::{quantile, thread_time, timer_lateness};
-use crate::failure::Failure;
+use crate::benchmark::extend;
+use crate::loopback::{Loopback, Over, RECEIVER, Recording, SENDER, Watch};
+use crate::measure::{quantile, thread_time, timer_lateness};
+use crate::{Benchmark, Failure, Progress};
 
 const LENGTH: Span = Span::from_secs(30);
 /// 720p60, as the table that the encoder's model was recorded from has it.
@@ -55,24 +55,24 @@ fn sender(loopback: &Loopback) -> Sender {
 }
 
 /// Runs the stream once.
-pub fn run() -> Result<Benchmark, Failure> {
+pub fn run(progress: &dyn Progress) -> Result<Benchmark, Failure> {
     let mut loopback = Loopback::over(Over::Quic, None)?;
     let watch = Watch::on(loopback.near().clock());
     let sender = sender(&loopback);
     let screen = Some(Box::new(watch.clone()) as _);
     let receiver = Receiver::new(ReceiverConfig::default(), None, screen, loopback.tap(RECEIVER));
     let timers = timer_lateness();
-    let bar = crate::output::progress(0, "QUIC, for 30 s");
+    let bar = progress.begin(0, "QUIC, for 30 s");
     let before = (thread_time(), loopback.client_cpu());
     let recording = loopback.run(sender, receiver, LENGTH);
     let (driver, quic) = (thread_time() - before.0, loopback.client_cpu() - before.1);
-    bar.finish_and_clear();
+    drop(bar);
     let recording = recording?;
     let share = |cpu: std::time::Duration| cpu.as_secs_f64() / LENGTH.as_secs_f64();
     let mut details = frames(&recording, &watch);
     let (sent, arrived) = pacing_errors(&recording);
     let value = quantile(&arrived, 0.99);
-    super::extend(
+    extend(
         &mut details,
         json!({
             "sender_cpu_share": share(driver + quic),

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use units::Time;
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// One frame's way, on the clock of the link's trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -5,22 +5,21 @@ use std::time::Instant;
 use ccfuzz::{Plan, Preset, Search};
 use serde_json::json;
 
-use super::Benchmark;
-use super::measure::cpu_time;
-use crate::output;
+use crate::measure::cpu_time;
+use crate::{Benchmark, Progress};
 
 /// What the figure is stated for.
 const THREADS: usize = 2;
 
 /// Evaluates one generation.
-pub fn run() -> Benchmark {
+pub fn run(progress: &dyn Progress) -> Benchmark {
     let target = Preset::find("bbr-stall").expect("it is in the list").target();
     let mut search = Search::new(Plan::default());
-    let bar = output::progress(search.plan.population() as u64, "fuzz");
+    let bar = progress.begin(search.plan.population() as u64, "fuzz");
     let (begun, before) = (Instant::now(), cpu_time());
-    let report = search.step(&target, &[], THREADS, &|done| bar.set_position(done as u64));
+    let report = search.step(&target, &[], THREADS, &|done| bar.reach(done as u64));
     let (took, cpu) = (begun.elapsed().as_secs_f64(), (cpu_time() - before).as_secs_f64());
-    bar.finish_and_clear();
+    drop(bar);
     let networks = search.islands.iter().flatten();
     let cross: u64 = networks.map(|one| u64::from(one.score.cross)).sum();
     let details = json!({

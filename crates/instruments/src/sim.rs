@@ -1,7 +1,7 @@
 //! The simulator's speed: one backlogged NewReno flow, 12 Mbit/s, 20 ms each way, 100-packet DropTail, 60 s.
 
-use super::Benchmark;
-use super::dumbbell::Load;
+use crate::Benchmark;
+use crate::dumbbell::Load;
 
 /// Rounds go on until they have used this many seconds of CPU time together.
 const ENOUGH_S: f64 = 1.0;

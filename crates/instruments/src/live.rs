@@ -17,23 +17,22 @@ use serde_json::{Map, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Bytes, Rng, Span, Time};
 
-use super::Benchmark;
-use super::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
-use super::measure::{cpu_time, quantile};
-use crate::failure::Failure;
-use crate::live::{self, Clip, Look};
-use crate::values::{Feed, Input, PictureSize};
+use crate::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
+use crate::measure::{cpu_time, quantile};
+use crate::{Benchmark, Failure, Progress};
 
 const LENGTH: Span = Span::from_secs(10);
-const SIZE: PictureSize = PictureSize { width: 1280, height: 720 };
-const FPS: f64 = 30.0;
+/// Columns and rows of the clip.
+pub const SIZE: (usize, usize) = (1280, 720);
+/// Its pictures a second.
+pub const FPS: f64 = 30.0;
 /// A constant rate, paced as SQP paces (at twice the rate): how a controller behaves is measured elsewhere.
 const CONTROLLER: &str = "fixed:rate=5mbit";
 /// The first frames start threads and fill caches.
 const WARM_UP: u32 = 15;
 
 /// Pictures held in memory and shown again and again: 207 MB of 720p.
-const HELD: Span = Span::from_secs(5);
+pub const HELD: Span = Span::from_secs(5);
 
 /// The clip's first seconds, read before the clock starts: a camera costs less than a decoder for a file, which would take its
 /// turns on the same cores at the very moment a picture is wanted.
@@ -65,11 +64,11 @@ impl Source for Held {
     }
 }
 
-/// Runs the chain once.
-pub fn run(input: &Input) -> Result<Benchmark, Failure> {
+/// Runs the chain once over [`HELD`] of `clip`, which has [`SIZE`] and [`FPS`] and is called `input`.
+pub fn run(clip: &mut dyn Source, input: &str, progress: &dyn Progress) -> Result<Benchmark, Failure> {
     let mut loopback = Loopback::open(None)?;
     let clock = loopback.near().clock();
-    let (sender, encode_times) = sender(&loopback, input)?;
+    let (sender, encode_times) = sender(&loopback, clip)?;
     let watch = Watch::on(clock);
     let decoder = Box::new(H264Decoder::new().map_err(Failure::work)?);
     let decoder = ThreadedDecoder::new(decoder, clock, loopback.far().waker());
@@ -77,20 +76,16 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     let tap = loopback.tap(RECEIVER);
     let screen = Box::new(watch.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
-    let bar = crate::output::progress(0, "live, for 10 s");
+    let bar = progress.begin(0, "live, for 10 s");
     let before = cpu_time();
     let recording = loopback.run(sender, receiver, LENGTH);
     let cores = (cpu_time() - before).as_secs_f64() / LENGTH.as_secs_f64();
-    bar.finish_and_clear();
+    drop(bar);
     Ok(gather(&recording?.frames(&watch), &encode_times.take(), &decode_times.take()).benchmark(input, cores))
 }
 
-fn sender(loopback: &Loopback, input: &Input) -> Result<(Sender, CodecTimes), Failure> {
-    let feed = Feed::Clip(input.clone());
-    let look = Look { size: Some(SIZE), fps: Some(FPS), barcode: false };
-    let clip = Clip { input: &feed, look, length: Some(HELD) };
-    let (mut clip, _) = live::open(&clip)?;
-    let source = Box::new(Held::read(clip.as_mut()));
+fn sender(loopback: &Loopback, clip: &mut dyn Source) -> Result<(Sender, CodecTimes), Failure> {
+    let source = Box::new(Held::read(clip));
     let (size, interval) = (source.size(), source.interval());
     let setup = Setup { frame_interval: interval, ..Setup::default() };
     let options: Options = CONTROLLER.parse().map_err(Failure::work)?;
@@ -166,7 +161,7 @@ impl Ideal {
 }
 
 impl Frames {
-    fn benchmark(self, input: &Input, cores: f64) -> Benchmark {
+    fn benchmark(self, input: &str, cores: f64) -> Benchmark {
         let spread = |values: &[f64]| json!({ "p50": quantile(values, 0.5), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99), "max": quantile(values, 1.0) });
         let details = json!({
             "added_ms": spread(&self.added),
@@ -179,7 +174,7 @@ impl Frames {
             "shown": self.shown,
             "cpu_cores": cores,
             "bitrate_bps": self.bits / LENGTH.as_secs_f64(),
-            "input": input.to_string(),
+            "input": input,
         });
         let details: Map<_, _> = details.as_object().cloned().unwrap_or_default();
         Benchmark { name: "live", unit: "ms added, P99", value: quantile(&self.added, 0.99), details }

@@ -3,9 +3,9 @@
 use cc::REGISTRY;
 use serde_json::{Value, json};
 
-use super::Benchmark;
-use super::dumbbell::{Load, Measurement};
-use crate::output;
+use crate::benchmark::extend;
+use crate::dumbbell::{Load, Measurement};
+use crate::{Benchmark, Progress};
 
 /// What the others are compared with.
 const YARDSTICK: &str = "newreno";
@@ -13,16 +13,16 @@ const YARDSTICK: &str = "newreno";
 const ENOUGH_S: f64 = 0.2;
 
 /// Measures them one after the other, the yardstick before and after.
-pub fn run() -> Benchmark {
-    let bar = output::progress(REGISTRY.len() as u64, "controllers");
+pub fn run(progress: &dyn Progress) -> Benchmark {
+    let bar = progress.begin(REGISTRY.len() as u64, "controllers");
     let yardstick = Load::of(YARDSTICK).measure(ENOUGH_S);
     let mut rows = Vec::new();
     for entry in REGISTRY {
         let measured = Load { video: entry.needs_frames, ..Load::of(entry.name) }.measure(ENOUGH_S);
         rows.push((entry.name, measured));
-        bar.inc(1);
+        bar.advance();
     }
-    bar.finish_and_clear();
+    drop(bar);
     let slowest =
         rows.iter().min_by(|a, b| a.1.best().total_cmp(&b.1.best())).expect("there are controllers");
     let details = json!({
@@ -34,6 +34,6 @@ pub fn run() -> Benchmark {
 
 fn row(name: &str, measured: &Measurement, yardstick: &Measurement) -> Value {
     let mut row = json!({ "controller": name, "cost": measured.cost_in(yardstick) });
-    super::extend(&mut row, measured.details());
+    extend(&mut row, measured.details());
     row
 }

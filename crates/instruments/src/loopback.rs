@@ -21,8 +21,8 @@ use session::{Receiver, Screen, Sender, SenderConfig, Shown};
 use units::{HostClock, Rate, Span, Time};
 use wire::{Offer, Role};
 
-use super::measure;
-use crate::failure::Failure;
+use crate::Failure;
+use crate::measure;
 
 /// The sender's node in a recording.
 pub const SENDER: NodeId = NodeId(0);

@@ -1,32 +1,15 @@
-//! `framewire soak`: a server, honest peers and hostile ones for hours, in one process and over loopback, and a look every minute
-//! whether anything leaks, grows or starves.
-//!
-//! ```text
-//!   ground: a server that is restarted and whose certificate changes, a thread for each guest
-//!   peers:  honest streams | visitors that come and go, with and without goodbye | strangers | garbage
-//!   watch:  memory, threads, files, tasks, CPU, each stream's share; the first look is what later ones are held against
-//! ```
+//! `framewire soak`: arguments, metrics while it runs, and what it prints. What is run lives in `instruments`.
 
-mod ground;
-mod peers;
-mod watch;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use real::Clock;
+use instruments::soak::{Ground, LEAST, Look, Outcome, Plan, run};
 use serde_json::{Value, json};
 use units::{Bytes, Rate, Span};
 
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::live::{catch_interrupts, go_on};
-use crate::operations::{Operations, Verbosity};
+use crate::operations::{Operations, Verbosity, of_door};
 use crate::output;
 use crate::table::Table;
-use ground::Ground;
-use watch::{Bounds, Look, Watch};
 
 /// `framewire soak`.
 #[derive(Debug, clap::Args)]
@@ -68,11 +51,6 @@ pub struct Soak {
     pub operations: Operations,
 }
 
-/// The shortest time between two looks: a restart and what it takes to come back must fit in.
-const LEAST: Span = Span::from_secs(5);
-/// How often the run looks at the clock.
-const STEP: Span = Span::from_millis(100);
-
 /// Runs until the time is over, an interrupt, or something is not as it should be.
 pub fn soak(args: &Soak) -> Result<(), Failure> {
     if args.every < LEAST || args.duration < args.every * 2 {
@@ -87,20 +65,15 @@ pub fn soak(args: &Soak) -> Result<(), Failure> {
     let running = args.operations.start(Verbosity::level(tracing_subscriber::filter::LevelFilter::ERROR))?;
     let ground = Ground::open(usize::from(args.streams))?;
     let door = ground.clone();
-    running.board.show(move |out| door.show(out));
-    catch_interrupts();
-    let over = AtomicBool::new(false);
-    let outcome = thread::scope(|scope| {
-        let peers = peers::Peers { ground: &ground, over: &over, rate: args.rate };
-        scope.spawn(|| ground.serve(&over));
-        (0..args.streams).for_each(|number| drop(scope.spawn(move || peers.honest(number))));
-        (0..peers::VISITORS).for_each(|number| drop(scope.spawn(move || peers.visitor(number))));
-        scope.spawn(move || peers.strangers());
-        scope.spawn(move || peers.garbage());
-        let outcome = attend(args, &ground);
-        over.store(true, Ordering::Relaxed);
-        outcome
+    running.board.show(move |out| {
+        if let Some(watch) = door.watch() {
+            of_door(&watch, out);
+        }
     });
+    catch_interrupts();
+    let bar = output::ticker();
+    let outcome = run(&args.plan(), &ground, &go_on, &|far| bar.set_message(far));
+    bar.finish_and_clear();
     report(args, &ground, &outcome);
     match outcome.excess {
         Some(excess) => Err(Failure::Work(excess)),
@@ -108,59 +81,18 @@ pub fn soak(args: &Soak) -> Result<(), Failure> {
     }
 }
 
-/// What came out of it.
-struct Outcome {
-    elapsed: Span,
-    looks: Vec<Look>,
-    excess: Option<String>,
-}
-
-/// Restarts, reloads and looks, until the end.
-fn attend(args: &Soak, ground: &Arc<Ground>) -> Outcome {
-    let clock = Clock::shared();
-    let start = clock.now();
-    let bar = output::ticker();
-    let mut watch = Watch::new(Bounds { growth: args.growth.get(), rate: args.rate }, args.streams);
-    let (mut restart, mut reload, mut look) =
-        (start + args.restart_every, start + args.reload_every, start + args.every);
-    let mut excess = None;
-    while excess.is_none() && clock.now() < start + args.duration && go_on().is_continue() {
-        clock.sleep_until(clock.now() + STEP);
-        let now = clock.now();
-        if now >= reload {
-            excess = ground.replace_certificate().err().map(|failure| failure.text());
-            reload = now + args.reload_every;
+impl Soak {
+    fn plan(&self) -> Plan {
+        Plan {
+            duration: self.duration,
+            every: self.every,
+            streams: self.streams,
+            rate: self.rate,
+            growth: self.growth.get(),
+            restart_every: self.restart_every,
+            reload_every: self.reload_every,
         }
-        if now >= restart {
-            excess = excess.or(ground.restart().err().map(|failure| failure.text()));
-            restart = now + args.restart_every;
-        }
-        if now >= look {
-            excess = excess.or(watch.look(now - start, ground));
-            look = now + args.every;
-        }
-        bar.set_message(progress(now - start, args.duration, &watch, ground));
     }
-    bar.finish_and_clear();
-    // The end is looked at too, unless the last look was just now.
-    if excess.is_none() && clock.now() > look - args.every / 2 {
-        excess = watch.look(clock.now() - start, ground);
-    }
-    Outcome { elapsed: clock.now() - start, looks: watch.looks, excess }
-}
-
-fn progress(elapsed: Span, length: Span, watch: &Watch, ground: &Ground) -> String {
-    let seconds = |span: Span| span.as_secs_f64();
-    let memory = watch.looks.last().map_or("-".to_owned(), |look| format!("{:.0} MB", look.megabytes()));
-    format!(
-        "{:.0} of {:.0} s  {} looks  {memory}  {} connections  {} refused  {} restarts",
-        seconds(elapsed),
-        seconds(length),
-        watch.looks.len(),
-        ground.accepted(),
-        ground.refused(),
-        ground.restarts(),
-    )
 }
 
 fn report(args: &Soak, ground: &Ground, outcome: &Outcome) {

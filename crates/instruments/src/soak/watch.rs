@@ -5,7 +5,7 @@ use tracing::info;
 use units::{Rate, Span};
 
 use super::ground::Ground;
-use crate::operations::Process;
+use crate::Process;
 
 /// Threads and open files come and go with peers: a visitor has a runtime's thread and three files at its end, a thread and four files
 /// at the server's. This many may be there beyond those of the first look.
@@ -71,6 +71,7 @@ impl Watch {
         self.cpu = process.cpu;
         let look = Look { after, process, tasks: ground.tasks(), cpu, share };
         info!(
+            target: "framewire::soak::watch",
             megabytes = look.megabytes(),
             threads = process.threads,
             files = process.descriptors,

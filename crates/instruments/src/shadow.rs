@@ -8,7 +8,6 @@
 use std::sync::{Arc, Mutex};
 
 use cc::{Options, Setup};
-use indicatif::ProgressBar;
 use media::{EncoderModel, ModelConfig, Table};
 use netsim::{HostConfig, Link, LinkConfig, QueueSpec, RateProcess, World};
 use record::{Memory, Tap};
@@ -16,10 +15,10 @@ use serde_json::{Value, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{HostClock, Rate, Rng, Span, Time};
 
-use super::Benchmark;
-use super::loopback::{Loopback, Over, RECEIVER, Recording, SENDER, Watch};
-use super::measure::quantile;
-use crate::failure::Failure;
+use crate::benchmark::extend;
+use crate::loopback::{Loopback, Over, RECEIVER, Recording, SENDER, Watch};
+use crate::measure::quantile;
+use crate::{Bar, Benchmark, Failure, Progress};
 
 const LENGTH: Span = Span::from_secs(10);
 const INTERVAL: Span = Span::from_nanos(16_666_667);
@@ -111,11 +110,11 @@ struct Shadow {
 }
 
 impl Shadow {
-    fn cast(over: Over, bar: &ProgressBar) -> Result<Shadow, Failure> {
+    fn cast(over: Over, bar: &dyn Bar) -> Result<Shadow, Failure> {
         let ideal = in_virtual_time(over.mtu());
         let runs = (0..RUNS).map(|_| {
             let run = in_real_time(over);
-            bar.inc(1);
+            bar.advance();
             run
         });
         Ok(Shadow { ideal, runs: runs.collect::<Result<_, _>>()? })
@@ -156,14 +155,14 @@ impl Shadow {
 }
 
 /// Runs the scenario once in virtual and three times in real time, over UDP and over QUIC. The figure to compare is UDP's.
-pub fn run() -> Result<Benchmark, Failure> {
-    let bar = crate::output::progress(2 * RUNS as u64, "shadow, in real time");
-    let udp = Shadow::cast(Over::Udp, &bar)?;
-    let quic = Shadow::cast(Over::Quic, &bar)?;
-    bar.finish_and_clear();
+pub fn run(progress: &dyn Progress) -> Result<Benchmark, Failure> {
+    let bar = progress.begin(2 * RUNS as u64, "shadow, in real time");
+    let udp = Shadow::cast(Over::Udp, &*bar)?;
+    let quic = Shadow::cast(Over::Quic, &*bar)?;
+    drop(bar);
     let value = udp.worst(|run| udp.delay_off(run));
     let mut details = udp.json();
-    super::extend(&mut details, json!({ "quic": quic.json() }));
+    extend(&mut details, json!({ "quic": quic.json() }));
     Ok(Benchmark::new("shadow", "ms of P90 frame delay apart", value, details))
 }
 

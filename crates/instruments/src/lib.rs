@@ -1,0 +1,45 @@
+//! Instruments: what measures this build on this machine, on the real clock.
+//!
+//! | instrument | what it measures |
+//! |---|---|
+//! | [`sim`], [`controllers`], [`scale`], [`fuzz`] | the cost of simulated packets, of each controller, of many flows, of a search |
+//! | [`live`], [`real`], [`shadow`], [`link`] | what real time adds: the whole chain, the QUIC transport, one scenario in both worlds, the emulated link |
+//! | [`twin`] | a clip through two processes and an emulated link, beside the simulator |
+//! | [`real_lab`] | our flow beside a kernel's TCP instead of ours |
+//! | [`soak`] | whether a server leaks, grows or starves under honest and hostile peers |
+//!
+//! None of them prints: results are [`Benchmark`]s and JSON, how far one is goes to a [`Progress`]. `framewire bench`, `lab twin`, `lab real`
+//! and `soak` take the arguments and print.
+#![allow(clippy::disallowed_methods, reason = "instruments read the real clock")]
+
+pub mod allocation;
+mod benchmark;
+pub mod controllers;
+mod dumbbell;
+mod failure;
+pub mod fuzz;
+#[cfg(target_os = "linux")]
+pub mod link;
+pub mod live;
+mod loopback;
+pub mod measure;
+mod process;
+mod progress;
+pub mod real;
+#[cfg(target_os = "linux")]
+pub mod real_lab;
+pub mod scale;
+pub mod shadow;
+pub mod sim;
+pub mod soak;
+#[cfg(target_os = "linux")]
+pub mod twin;
+
+pub use benchmark::Benchmark;
+pub use failure::Failure;
+pub use process::Process;
+pub use progress::{Bar, Progress};
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: allocation::Counting = allocation::Counting;
