@@ -232,7 +232,10 @@ pub struct Selection {
     /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Only those of one document: 000 (SQP), 001 (QUIC-DC), 002 (GCC and AQM), 003-ccfuzz, ours
+    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (CC-Fuzz), vidaptive; or ours
+    #[arg(long, value_name = "PAPER", conflicts_with = "seed")]
+    pub paper: Option<String>,
+    /// The same by the number that experiments' files have: 000 (sqp), 001, 002, 003-ccfuzz, 004, ours
     #[arg(long, value_name = "DOCUMENT")]
     pub seed: Option<String>,
     /// Folder of the experiments' files
@@ -283,7 +286,7 @@ pub struct LabRun {
 #[command(after_help = "\
 Examples:
   framewire lab check                  every claim there is
-  framewire lab check --seed 000       those of the SQP paper
+  framewire lab check --paper sqp      those of the SQP paper
   framewire lab check S0-10 S0-16 --json
 
 With --json: {\"rows\": [{\"id\", \"kind\", \"claimed\", \"measured\", \"band\", \"verdict\", \"seconds\"}], \"held\", \"missed\", \"skipped\"}.
@@ -299,7 +302,7 @@ pub struct LabCheck {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  framewire lab report --seed 000      writes out/lab/book.html, which needs nothing else to open")]
+  framewire lab report --paper sqp     writes out/lab/book.html, which needs nothing else to open")]
 pub struct LabReport {
     #[command(flatten)]
     pub how: Laboratory,

@@ -2,8 +2,8 @@
 
 use instruments::measure::thread_time;
 use lab::experiment::{
-    Cache, Execution, Experiment, ExperimentError, Fingerprint, RealResults, Results, Value, Verdict,
-    VerdictRow, book, check, count, execute, natural,
+    Cache, Execution, Experiment, ExperimentError, Fingerprint, PAPERS, Paper, RealResults, Results, Value,
+    Verdict, VerdictRow, book, check, count, execute, natural,
 };
 use serde_json::json;
 
@@ -28,12 +28,25 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
     }
 }
 
+/// The document whose experiments are asked for; all if none is named. A paper goes by its key, or by its document's number.
+fn document(which: &args::Selection) -> Result<Option<&str>, Failure> {
+    let Some(name) = which.paper.as_deref() else { return Ok(which.seed.as_deref()) };
+    match Paper::find(name) {
+        Some(paper) => Ok(Some(paper.document)),
+        None => {
+            let keys = PAPERS.map(|paper| paper.key);
+            Err(Failure::Input(format!("no paper is called `{name}`; {}", units::instead(name, &keys))))
+        }
+    }
+}
+
 /// The experiments asked for. Where claims are named, only those remain.
 fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
     let mut experiments =
         Experiment::all(&shipped::or_shipped(&which.experiments)?).map_err(Failure::input)?;
     let all = experiments.clone();
-    experiments.retain(|experiment| which.seed.as_ref().is_none_or(|seed| *seed == experiment.seed));
+    let document = document(which)?;
+    experiments.retain(|experiment| document.is_none_or(|document| document == experiment.seed));
     if !which.ids.is_empty() {
         let named = |id: &String| which.ids.iter().any(|wanted| wanted.eq_ignore_ascii_case(id));
         for experiment in experiments.iter_mut().filter(|experiment| !named(&experiment.id)) {
@@ -58,7 +71,7 @@ fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
         let mut documents: Vec<&str> = all.iter().map(|e| e.seed.as_str()).collect();
         documents.sort_unstable();
         documents.dedup();
-        let asked = which.seed.as_deref().unwrap_or_default();
+        let asked = document.unwrap_or_default();
         let what = format!("no experiment is of document `{asked}`; {}", units::instead(asked, &documents));
         return Err(Failure::Input(what));
     }
@@ -75,11 +88,12 @@ fn list(args: &args::LabList) -> Result<(), Failure> {
         output::json(&json!({ "experiments": experiments.iter().map(of).collect::<Vec<_>>() }));
         return Ok(());
     }
-    let mut table = Table::new(["experiment", "document", "where", "runs", "claims"]);
+    let mut table = Table::new(["experiment", "paper", "where", "runs", "claims"]);
     for experiment in &experiments {
         let runs = count(std::slice::from_ref(experiment));
         let rows: Vec<&str> = experiment.rows.iter().map(|row| row.id.as_str()).collect();
-        table.row([&experiment.id, &experiment.seed, &experiment.source, &runs.to_string(), &rows.join(" ")]);
+        let (paper, runs) = (Paper::key_of(&experiment.seed), runs.to_string());
+        table.row([&experiment.id, paper, &experiment.source, &runs, &rows.join(" ")]);
     }
     print!("{table}");
     Ok(())

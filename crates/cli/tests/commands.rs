@@ -60,8 +60,18 @@ fn claims_are_held_against_their_bands() {
     for key in ["id", "kind", "claimed", "measured", "band", "verdict", "seconds"] {
         assert!(!row[key].is_null(), "{key} in {row}");
     }
-    let listed = printed(&[&["lab", "list", "--seed", "001"][..], &folder].concat());
-    assert!(listed.contains("quic-dc-four-flows") && !listed.contains("rate-drop"), "{listed}");
+    let listed = |which: [&str; 2]| printed(&[&["lab", "list", "--json"][..], &which, &folder].concat());
+    let quic = listed(["--paper", "quic-dc"]);
+    assert!(quic.contains("quic-dc-four-flows") && !quic.contains("rate-drop"), "{quic}");
+    for (paper, document) in [
+        ("sqp", "000"),
+        ("quic-dc", "001"),
+        ("gcc-aqm", "002"),
+        ("thesis", "003-ccfuzz"),
+        ("vidaptive", "004"),
+    ] {
+        assert_eq!(listed(["--paper", paper]), listed(["--seed", document]), "{paper}");
+    }
 }
 
 #[test]

@@ -67,6 +67,8 @@ fn bad_flags_name_the_remedy() {
         &["lab", "list", "--seed", "0002", "--experiments", "../../experiments"],
         &["did you mean `000`"],
     );
+    refused(&["lab", "check", "--paper", "vidaptiv"], &["did you mean `vidaptive`?"]);
+    refused(&["lab", "check", "--paper", "sqp", "--seed", "000"], &["--paper", "--seed"]);
     refused(&["run", "x.toml", "--cc", "sqp:target=7"], &["target", "a number from"]);
     refused(
         &["compare", "x.toml", "--cc", "sqp,,fixed"],
@@ -78,6 +80,10 @@ fn bad_flags_name_the_remedy() {
         &["bench", "everything"],
         &["everything", "sim, controllers, scale, live, real, shadow, link, fuzz, browser, all"],
     );
+}
+
+#[test]
+fn bad_flags_of_live_commands_name_the_remedy() {
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
         &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],
@@ -111,6 +117,10 @@ fn bad_flags_name_the_remedy() {
         ],
         &["blue", "droptail"],
     );
+}
+
+#[test]
+fn bad_flags_of_the_emulator_name_the_remedy() {
     refused(&["link", "--rate", "0mbit", "--", "true"], &["--rate", "5mbit"]);
     refused(&["link", "--rate", "5mbit", "--trace", "x", "--", "true"], &["--rate", "--trace"]);
     refused(&["link", "--delay", "soon", "--", "true"], &["soon", "--delay", "20ms"]);

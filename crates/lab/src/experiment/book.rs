@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::execute::Results;
 use super::file::{Experiment, ExperimentError, Plot};
+use super::papers::Paper;
 use super::probe::Probe;
 use super::real::{RealResults, RealRow};
 use super::rows::{Verdict, VerdictRow, check, natural};
@@ -28,7 +29,11 @@ pub fn book(
         let (experiment, results) = (&experiments[i], &results[i]);
         if experiment.seed != document {
             document = &experiment.seed;
-            let _ = writeln!(chapters, "<h1>{}</h1>", escape(&title_of(document)));
+            let _ = writeln!(
+                chapters,
+                "<h1>{}</h1>",
+                escape(Paper::find(document).map_or(document, |paper| paper.title))
+            );
         }
         let rows = check(experiment, results)?;
         let held = rows.iter().filter(|row| row.verdict == Verdict::Held).count();
@@ -58,20 +63,6 @@ pub fn book(
     body.push_str(&chapters);
     body.push_str(&real.map(RealResults::chapter).unwrap_or_default());
     Ok(page("The papers' experiments", &body))
-}
-
-/// A document's name.
-fn title_of(document: &str) -> String {
-    match document {
-        "000" => "SQP (seed 000)".to_owned(),
-        "001" => "QUIC-DC (seed 001)".to_owned(),
-        "ours" => "Our own".to_owned(),
-        "002" => "GCC and active queue management (seed 002)".to_owned(),
-        "003" => "Vantage, Prism, ViXNN, CC-Fuzz (seed 003)".to_owned(),
-        "003-ccfuzz" => "CC-Fuzz (seed 003, chapter 7)".to_owned(),
-        "004" => "Vidaptive (seed 004)".to_owned(),
-        other => other.to_owned(),
-    }
 }
 
 fn chapter(
