@@ -5,6 +5,8 @@ use crate::tree;
 
 /// Longer files have become two.
 const MOST_LINES: usize = 600;
+/// And longer functions.
+const MOST_LINES_OF_A_FUNCTION: usize = 80;
 
 // Spelt in halves, so that this file passes its own rules.
 const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -31,6 +33,41 @@ fn stray_data(lines: &[&str], at: usize) -> bool {
     lines[at].contains(DATA) && !near.iter().any(|line| line.contains(DATA_VARIABLE))
 }
 
+/// A function in a source file: the line it begins on, and lines from its name to its last brace.
+struct Function {
+    name: String,
+    at: usize,
+    lines: usize,
+}
+
+/// Where the body after a function's head begins, if there is one; a semicolon within brackets is of an array's type.
+fn begin_of_body(head: &str) -> Option<usize> {
+    let mut brackets = 0;
+    let (at, c) = head.char_indices().find(|&(_, c)| {
+        brackets += i32::from("([".contains(c)) - i32::from(")]".contains(c));
+        brackets == 0 && "{;".contains(c)
+    })?;
+    (c == '{').then_some(at)
+}
+
+/// The functions with a body in source that has neither comments nor strings.
+fn functions(code: &str) -> Vec<Function> {
+    let begins = |at: usize| at == 0 || !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let found = code.match_indices("fn ").filter(|(at, _)| begins(*at)).filter_map(|(at, _)| {
+        let rest = &code[at + 3..];
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let body = begin_of_body(rest).filter(|_| !name.is_empty())?;
+        let mut depth = 0;
+        let end = rest[body..].char_indices().find_map(|(at, c)| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            (depth == 0).then_some(body + at)
+        })?;
+        let lines = |text: &str| text.matches('\n').count() + 1;
+        Some(Function { name, at: lines(&code[..at]), lines: lines(&rest[..end]) })
+    });
+    found.collect()
+}
+
 fn violations(path: &str, text: &str) -> Vec<String> {
     let lines: Vec<_> = text.lines().collect();
     let mut found = Vec::new();
@@ -50,6 +87,12 @@ fn violations(path: &str, text: &str) -> Vec<String> {
         let code = code_only(text);
         found
             .extend(UNFINISHED_CODE.iter().filter(|w| code.contains(**w)).map(|w| format!("{path} has {w}")));
+        found.extend(functions(&code).into_iter().filter(|f| f.lines > MOST_LINES_OF_A_FUNCTION).map(|f| {
+            format!(
+                "{path}:{} `{}` has {} lines, more than {MOST_LINES_OF_A_FUNCTION}",
+                f.at, f.name, f.lines
+            )
+        }));
         if lines.len() > MOST_LINES {
             found.push(format!("{path} has {} lines, more than {MOST_LINES}", lines.len()));
         }
@@ -84,6 +127,10 @@ fn each_kind_of_untidiness_is_seen() {
     assert_eq!(violations("a.rs", "fn f() { todo!() }"), ["a.rs has todo!"]);
     assert_eq!(violations("a.rs", "#[ignore = \"slow\"]"), ["a.rs has #[ignore"]);
     assert_eq!(violations("a.rs", &"\n".repeat(601)), ["a.rs has 601 lines, more than 600"]);
+    let long =
+        |lines: usize| format!("trait T {{ fn f(); }}\nfn g(x: [u8; 2]) {{ {}}}", "{}\n".repeat(lines));
+    assert_eq!(violations("a.rs", &long(80)), ["a.rs:2 `g` has 81 lines, more than 80"]);
+    assert!(violations("a.rs", &long(79)).is_empty());
     assert_eq!(violations("a.rs", &format!("\"{DATA}/data\"")).len(), 1);
     assert!(violations("a.rs", &format!("var(\"{DATA_VARIABLE}\")\n\"{DATA}/data\"")).is_empty());
 }

@@ -43,7 +43,7 @@ fn visit(folder: &Path, prefix: &str, found: &mut Vec<Text>) {
             if !hidden && !built {
                 visit(&entry.path(), &format!("{path}/"), found);
             }
-        } else if kind.is_file() && name != "Cargo.lock" {
+        } else if kind.is_file() && !["Cargo.lock", ".git"].contains(&name.as_str()) {
             // What is no UTF-8 is a picture or a recording, and no rule here is about those.
             found.extend(std::fs::read_to_string(entry.path()).ok().map(|text| Text { path, text }));
         }

@@ -33,14 +33,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let choice = args.choice().map_err(Failure::Input)?;
     let controller = choice.controller.as_str();
     if args.target.scheme == Scheme::Udp {
-        let pin = args.pin.or(args.target.pin).is_some();
-        let given = [
-            ("--token", args.token.is_some()),
-            ("--pin", pin),
-            ("--ca", args.ca.is_some()),
-            ("--name", !args.name.is_empty()),
-        ];
-        refuse_over_udp(&args.target.to_string(), &given)?;
+        refuse_protection(args)?;
     }
     output::warn_of_pair(controller, &choice.rate);
     let codec = Codec::from(args.codec);
@@ -63,10 +56,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     };
     let mut driver = match &line {
         Some(line) => Driver::over(line.channel.clone()),
-        None => {
-            let peer = args.target.resolve().map_err(Failure::Input)?;
-            Driver::connect(peer, &Settings::default()).map_err(refused)?
-        }
+        None => by_udp(args)?,
     };
     // Over QUIC a path's MTU is searched for, and the driver says what fits; a UDP socket knows no more than we.
     let (most, first) = match &line {
@@ -116,6 +106,23 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let warnings = output::pair(controller, &choice.rate).into_iter().chain(watch.told()).collect();
     report(args, &choice, &sender, &driver, elapsed, warnings);
     ended
+}
+
+/// Plain UDP has nobody who would look at a token, a pin or a name.
+fn refuse_protection(args: &args::Send) -> Result<(), Failure> {
+    let pin = args.pin.or(args.target.pin).is_some();
+    let given = [
+        ("--token", args.token.is_some()),
+        ("--pin", pin),
+        ("--ca", args.ca.is_some()),
+        ("--name", !args.name.is_empty()),
+    ];
+    refuse_over_udp(&args.target.to_string(), &given)
+}
+
+fn by_udp(args: &args::Send) -> Result<Driver, Failure> {
+    let peer = args.target.resolve().map_err(Failure::Input)?;
+    Driver::connect(peer, &Settings::default()).map_err(refused)
 }
 
 /// Runs until all is sent, an interrupt, the end of the connection, or a silence that is too long.
