@@ -1,5 +1,6 @@
-//! Tells the command which commit it was built from, so that every result can say so, and packs what comes along with it: experiments,
-//! findings, scenarios, traces and the page of `framewire serve`, so that an installed command needs no checkout.
+//! Tells the command which commit it was built from, so that every result can say so, and packs what comes
+//! along with it: experiments, findings, scenarios, traces and the page of `framewire serve`, so that an
+//! installed command needs no checkout.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ fn git(arguments: &[&str]) -> Option<String> {
 /// The commit, with a `+` where the sources differ from it; `unknown` outside a checkout.
 fn commit() -> String {
     let Some(head) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    // Without optional locks git leaves its index as it is; a build that touched it would be followed by another.
+    // Without optional locks git leaves its index as it is; a build that touched it would be followed by
+    // another.
     let status = ["--no-optional-locks", "status", "--porcelain", "--", "..", "../../Cargo.lock"];
     let clean = git(&status).is_some_and(|text| text.is_empty());
     if clean { head } else { format!("{head}+") }
@@ -46,7 +48,8 @@ fn table(name: &str, base: &Path, files: &[PathBuf]) -> String {
     text + "];\n"
 }
 
-/// Where `make web` puts the page: `web` in the folder that cargo builds into, which holds ours (`PROFILE/build/PACKAGE/out`).
+/// Where `make web` puts the page: `web` in the folder that cargo builds into, which holds ours
+/// (`PROFILE/build/PACKAGE/out`).
 fn page_folder(out: &Path) -> PathBuf {
     let target = out.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     target.or(out.ancestors().nth(4)).unwrap_or(out).join("web")

@@ -1,5 +1,5 @@
-//! One simulated path, and two implementations of GCC that hear of the same packets: ours, and the crate `goog_cc`. In [`video`],
-//! the same for Vidaptive.
+//! One simulated path, and two implementations of GCC that hear of the same packets: ours, and the crate
+//! `goog_cc`. In [`video`], the same for Vidaptive.
 
 mod ours;
 mod path;

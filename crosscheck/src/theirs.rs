@@ -38,8 +38,8 @@ fn sent(packet: &Packet, in_flight: u64) -> SentPacket {
 }
 
 impl Theirs {
-    /// Starts at `start` bit/s. `robust`: measures throughput as its revision does by default (all that arrived within a
-    /// second); else as ours and earlier revisions do (samples of 150 ms).
+    /// Starts at `start` bit/s. `robust`: measures throughput as its revision does by default (all that
+    /// arrived within a second); else as ours and earlier revisions do (samples of 150 ms).
     pub fn new(start: f64, robust: bool) -> Theirs {
         let mut field_trials = FieldTrials::default();
         field_trials.robust_throughput_estimator_settings.enabled = robust;

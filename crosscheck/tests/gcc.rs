@@ -42,8 +42,8 @@ fn near(ours: f64, theirs: f64, share: f64) -> bool {
 
 /// The first over-use on 20 paths that 2 Mbit/s begin to fill at 10 s: ours, theirs.
 ///
-/// The target starts at ten times what is sent, and is above 1.5 times of it all along: it does not move, and the
-/// received rate is below half of it, so that over-use cuts at once.
+/// The target starts at ten times what is sent, and is above 1.5 times of it all along: it does not move, and
+/// the received rate is below half of it, so that over-use cuts at once.
 fn first_over_uses(capacity: OverTime, jitter_ms: i64) -> Vec<(f64, f64)> {
     let first = |trace: &Trace| trace.cuts().first().map_or(f64::INFINITY, |cut| cut.0);
     let jitter = Span::from_millis(jitter_ms);
@@ -82,9 +82,10 @@ fn over_use_is_seen_in_the_same_feedback() {
         }
     }
     println!("the same feedback in {same}, the same or the next in {close} of {all}");
-    // They fit their line to arrivals in whole ms, of the packet that opens the next group instead of a group's own last one.
-    // That moves the slope by a few percent, which decides only where the value crosses the threshold between two groups:
-    // seldom, and then by a group, which is a feedback at most. A marginal slope may miss its chance altogether.
+    // They fit their line to arrivals in whole ms, of the packet that opens the next group instead of a
+    // group's own last one. That moves the slope by a few percent, which decides only where the value crosses
+    // the threshold between two groups: seldom, and then by a group, which is a feedback at most. A marginal
+    // slope may miss its chance altogether.
     assert!(same * 20 >= all * 19 && close * 100 >= all * 99);
 }
 
@@ -98,9 +99,10 @@ fn jitter_alone_is_no_over_use_to_either() {
 
 #[test]
 fn a_steady_flow_below_capacity() {
-    // Both grow by 8 % a second, and may begin a feedback apart (0.4 %). Then 1.5 times the received rate and 10 kbit/s hold
-    // them. Of 30 frames a second 4 or 5 lie in a sample of 150 ms, and the largest estimates set the target; robust, one
-    // frame in 30 is what a second leaves open (3 %), and the same packets leave nothing.
+    // Both grow by 8 % a second, and may begin a feedback apart (0.4 %). Then 1.5 times the received rate and
+    // 10 kbit/s hold them. Of 30 frames a second 4 or 5 lie in a sample of 150 ms, and the largest estimates
+    // set the target; robust, one frame in 30 is what a second leaves open (3 %), and the same packets leave
+    // nothing.
     for (spec, band) in [(ROBUST, 0.001), (OURS, 0.05)] {
         let [ours, theirs] = replay(spec, &path(|_| 10e6), |_| 2e6, 1e6, 40);
         for at in [1.0, 2.0, 5.0, 10.0, 20.0, 40.0] {
@@ -146,8 +148,8 @@ fn a_drop_measured_by_samples() {
 
 #[test]
 fn losses_at_random() {
-    // Both take the same likelihood of the same observations. Where the delay-based rate rules instead (up to 5 %, and from
-    // time to time at 8), samples differ as in the steady flow.
+    // Both take the same likelihood of the same observations. Where the delay-based rate rules instead (up to
+    // 5 %, and from time to time at 8), samples differ as in the steady flow.
     for (spec, low, high) in [(ROBUST, 0.005, 0.005), (OURS, 0.05, 0.02)] {
         for loss in [0.02, 0.05, 0.08, 0.10, 0.12, 0.15, 0.20] {
             let [ours, theirs] = replay(spec, &Path { loss, ..path(|_| 10e6) }, |_| 2e6, 2e6, 90);
@@ -166,7 +168,8 @@ fn each_alone_on_2_mbit() {
         println!("alone, {who}: {rate:.3} Mbit/s, queue {queue:.1} ms, {} cuts", trace.cuts().len());
         (rate, queue, trace.cuts().len())
     });
-    // A period is the time in which half a packet a response time makes up for 0.15 of 2 Mbit/s: 13 s, so 8 or 9.
+    // A period is the time in which half a packet a response time makes up for 0.15 of 2 Mbit/s: 13 s, so 8
+    // or 9.
     for (ours, theirs) in [(0, 2), (1, 2), (1, 3)].map(|(a, b)| (stats[a], stats[b])) {
         assert!(near(ours.0, theirs.0, 0.03) && (ours.1 - theirs.1).abs() < 3.0);
         assert!(ours.2.abs_diff(theirs.2) <= 1);

@@ -1,5 +1,6 @@
-//! What our Vidaptive and the crate `vidaptive` decide alike on the same frames and acknowledgements, and where they differ. The
-//! figures go into docs/vidaptive.md, section "Beside the crate vidaptive", which says why.
+//! What our Vidaptive and the crate `vidaptive` decide alike on the same frames and acknowledgements, and
+//! where they differ. The figures go into docs/vidaptive.md, section "Beside the crate vidaptive", which says
+//! why.
 
 use crosscheck::video::{Controlled, Log, OurVideo, Script, TheirVideo, drive};
 
@@ -68,8 +69,8 @@ fn a_large_frame_now_and_then_costs_them_more_alpha() {
     let spiky =
         Script { size: |n, target| (target / 240.0 * if n % 10 == 0 { 3.0 } else { 0.7 }) as usize, ..EASY };
     let [ours, theirs] = both("every tenth frame large", &spiky).map(|log| log.mean(5.0, 20.0, |m| m.alpha));
-    // Ours weighs frames that pause the encoder against bitrate, and one in ten is worth it; theirs wants nine of ten frames
-    // within 33 ms, and ends between the share for the small ones and that for the large.
+    // Ours weighs frames that pause the encoder against bitrate, and one in ten is worth it; theirs wants
+    // nine of ten frames within 33 ms, and ends between the share for the small ones and that for the large.
     assert!(ours == 1.0 && (0.3..0.5).contains(&theirs), "{ours} {theirs}");
 }
 
@@ -78,8 +79,8 @@ fn after_a_pause_they_leave_out_one_frame_more() {
     // Each frame takes 40 ms to leave, whatever is asked for.
     let full = Script { size: |_, _| 20_000, ..EASY };
     let [ours, theirs] = both("frames of 40 ms", &full).map(|log| log.encoded(5.0, 20.0) as f64 / 15.0);
-    // Two of three frames, less what the held-back packets cost, and one of three: their held frame is asked about when the next one
-    // comes, is stale by then, and the new one is left out with it.
+    // Two of three frames, less what the held-back packets cost, and one of three: their held frame is asked
+    // about when the next one comes, is stale by then, and the new one is left out with it.
     assert!((20.0..25.0).contains(&ours) && (9.0..11.0).contains(&theirs), "{ours} {theirs}");
 }
 
@@ -95,8 +96,8 @@ fn an_outage_pauses_both_and_resets_ours() {
     // Both encode no more when the window is full and 33 ms have passed.
     let last = |log: &Log| log.at(8.99).encoded;
     assert!(last(&ours).abs_diff(last(&theirs)) <= 1, "{} {}", last(&ours), last(&theirs));
-    // Ours drops what waits once a second, and lowers alpha with each frame; theirs keeps the packets, however old, its alpha, and
-    // has a target of nothing.
+    // Ours drops what waits once a second, and lowers alpha with each frame; theirs keeps the packets,
+    // however old, its alpha, and has a target of nothing.
     assert_eq!((ours.at(10.9).resets, ours.at(10.9).alpha), (2, 0.05));
     assert_eq!((theirs.at(10.9).alpha, theirs.at(10.9).target), (1.0, 0.0));
     let back = |log: &Log| log.mean(11.2, 12.2, |m| m.alpha);

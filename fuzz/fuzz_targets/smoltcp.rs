@@ -1,4 +1,5 @@
-//! Arbitrary bytes as the datagrams that both ends of a TCP connection receive: neither panics, and what they answer is as long as it says.
+//! Arbitrary bytes as the datagrams that both ends of a TCP connection receive: neither panics, and what they
+//! answer is as long as it says.
 #![no_main]
 
 use smol::Config;

@@ -4,12 +4,14 @@ use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
 
 /// A congestion controller. A new signal is a field of [`Report`], never a new method.
 ///
-/// Calls arrive in time order (equal times are possible). Every method must accept any sequence of reordered, duplicate
-/// or empty reports without panicking, and [`decision`](Controller::decision) must never ask for a zero window or rate.
+/// Calls arrive in time order (equal times are possible). Every method must accept any sequence of reordered,
+/// duplicate or empty reports without panicking, and [`decision`](Controller::decision) must never ask for a
+/// zero window or rate.
 pub trait Controller: Send {
     /// A packet was handed to the network.
     fn on_sent(&mut self, sent: &Sent);
-    /// One feedback packet was settled. Called once per feedback packet, and once more when a timer finds losses.
+    /// One feedback packet was settled. Called once per feedback packet, and once more when a timer finds
+    /// losses.
     fn on_feedback(&mut self, report: &Report<'_>);
     /// The instant of [`next_timer`](Controller::next_timer) has come.
     fn on_timer(&mut self, _now: Time) {}
@@ -95,7 +97,8 @@ pub struct Delivery {
     pub delivered_at: Time,
     /// Send time of the packet whose acknowledgement opened the current sampling interval.
     pub first_sent_at: Time,
-    /// The sender had run dry within the window this packet was sent in: a sample says as much of it as of the path.
+    /// The sender had run dry within the window this packet was sent in: a sample says as much of it as of
+    /// the path.
     pub app_limited: bool,
     /// Bytes in flight, this packet included.
     pub in_flight: u64,
@@ -164,15 +167,16 @@ pub struct Report<'a> {
     pub ce_marks: u32,
     /// Everything sent over three probe timeouts was lost (RFC 9002 section 7.6).
     pub persistent_congestion: bool,
-    /// In the sender's own loss recovery: of TCP, from the loss or timeout that begins it until everything sent by then is
-    /// acknowledged (RFC 6675 section 5). `None` of a sender that keeps none, as QUIC's: then controllers tell by packets.
+    /// In the sender's own loss recovery: of TCP, from the loss or timeout that begins it until everything
+    /// sent by then is acknowledged (RFC 6675 section 5). `None` of a sender that keeps none, as QUIC's: then
+    /// controllers tell by packets.
     pub recovering: Option<bool>,
     /// Bytes delivered over the connection's life, for delivery-rate samples.
     pub delivered: u64,
     /// Bytes given up as lost over the connection's life; those that arrived after all are not taken back.
     pub lost_bytes: u64,
-    /// Stream bytes newly acknowledged in order, whether their arrival was known before or not: what a cumulative acknowledgement
-    /// of TCP's moved by. Zero of a sender that keeps no order, as QUIC's.
+    /// Stream bytes newly acknowledged in order, whether their arrival was known before or not: what a
+    /// cumulative acknowledgement of TCP's moved by. Zero of a sender that keeps no order, as QUIC's.
     pub in_order: u64,
     /// What the controller's receiver half sent along; empty without one.
     pub blob: &'a [u8],
@@ -187,15 +191,16 @@ pub struct Decision {
     pub pacing: Option<Rate>,
     /// Advice for the media bitrate (datagram bits); `None` leaves it to the session (window over srtt).
     pub media: Option<Rate>,
-    /// A backlogged flow leaves at `pacing`, for what lies above `media` is a probe. Otherwise it leaves at `media`:
-    /// what lies above is for frames' bursts.
+    /// A backlogged flow leaves at `pacing`, for what lies above `media` is a probe. Otherwise it leaves at
+    /// `media`: what lies above is for frames' bursts.
     pub bulk_at_pacing: bool,
     /// Bytes that may leave back to back under the pacing rate.
     pub burst: Bytes,
-    /// Packets leave at instants this far apart, each with what the pacing rate carries until the next one; zero: one by one. Takes
-    /// the place of `burst`.
+    /// Packets leave at instants this far apart, each with what the pacing rate carries until the next one;
+    /// zero: one by one. Takes the place of `burst`.
     pub tick: Span,
-    /// The pacer stands while the window is full: the first packet after it has opened waits for a whole interval.
+    /// The pacer stands while the window is full: the first packet after it has opened waits for a whole
+    /// interval.
     pub whole_interval: bool,
     /// Each frame starts up to this much before or after its nominal time (uniform random walk).
     pub frame_jitter: Span,
@@ -204,8 +209,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The rate at which a flow leaves that always has something to send: that of media, for bursts above it are for frames;
-    /// while the controller probes, or if it wants so ([`bulk_at_pacing`](Decision::bulk_at_pacing)), the pacing rate itself.
+    /// The rate at which a flow leaves that always has something to send: that of media, for bursts above it
+    /// are for frames; while the controller probes, or if it wants so
+    /// ([`bulk_at_pacing`](Decision::bulk_at_pacing)), the pacing rate itself.
     pub fn bulk_pacing(&self) -> Option<Rate> {
         let held = !self.bulk_at_pacing && self.probe.is_none();
         match (self.pacing, self.media.filter(|_| held)) {
@@ -232,8 +238,9 @@ impl Default for Decision {
     }
 }
 
-/// A probe: `bytes` of padding, numbered so that it is sent once. What is left of them when the controller no longer asks for
-/// the probe is not sent. Pacing is the controller's: it asks for `rate` as long as the probe is on.
+/// A probe: `bytes` of padding, numbered so that it is sent once. What is left of them when the controller no
+/// longer asks for the probe is not sent. Pacing is the controller's: it asks for `rate` as long as the probe
+/// is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The probe's number.

@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn the_window_moves_by_the_distance_from_the_target() {
-        // Base 20 ms: 20, 70, 120, 170 and 420 ms are 0, 50, 100, 150 and 400 ms of queue, off 1, 1/2, 0, -1/2 and -1.
+        // Base 20 ms: 20, 70, 120, 170 and 420 ms are 0, 50, 100, 150 and 400 ms of queue, off 1, 1/2, 0,
+        // -1/2 and -1.
         for (delay, off) in [(20, 1.0), (70, 0.5), (120, 0.0), (170, -0.5), (420, -1.0)] {
             let mut ledbat = ledbat(Params::default(), 50.0);
             feed(&mut ledbat, 0, 1, 20);

@@ -1,7 +1,7 @@
 //! Congestion control: the [`Controller`] trait, every controller, and the registry that names them.
 //!
-//! A controller is a state machine that is told what was sent and what came of it, and says how fast to go on. It has no
-//! clock, no socket and no randomness; the session calls it, in virtual and in real time alike.
+//! A controller is a state machine that is told what was sent and what came of it, and says how fast to go
+//! on. It has no clock, no socket and no randomness; the session calls it, in virtual and in real time alike.
 
 pub mod bbr;
 pub mod bbr2;

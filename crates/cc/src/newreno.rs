@@ -1,4 +1,5 @@
-//! NewReno as QUIC has it (RFC 9002 section 7 and appendix B): slow start, one segment per round trip, half on a loss.
+//! NewReno as QUIC has it (RFC 9002 section 7 and appendix B): slow start, one segment per round trip, half
+//! on a loss.
 
 use crate::parts::RenoWindow;
 use crate::{Controller, Decision, Entry, Report, Sent, Setup};

@@ -1,12 +1,12 @@
-//! QUIC Delay Control: Westwood+ that takes a one-way queuing delay above a threshold for congestion, before the queue
-//! overflows.
+//! QUIC Delay Control: Westwood+ that takes a one-way queuing delay above a threshold for congestion, before
+//! the queue overflows.
 //!
 //! ```text
 //! OWQD > OWQD_th  ->  ssthresh = cwnd = bandwidth * smallest round trip,   OWQD = sum of one-way delay variations
 //! ```
 //!
-//! The sum telescopes to a packet's one-way delay less the first one's; here it is less the smallest since the last
-//! reaction, when the queue was empty.
+//! The sum telescopes to a packet's one-way delay less the first one's; here it is less the smallest since
+//! the last reaction, when the queue was empty.
 
 use std::str::FromStr;
 
@@ -37,7 +37,8 @@ pub const ENTRY: Entry = Entry {
     receiver: None,
 };
 
-/// With more than one packet to wait for, the delay must also stay up for this long: one late burst is not a queue.
+/// With more than one packet to wait for, the delay must also stay up for this long: one late burst is not a
+/// queue.
 const HOLD_TIME: Span = Span::from_millis(5);
 /// Below a millisecond the clocks' resolution and the sender's own bursts would be taken for a queue.
 const LEAST_THRESHOLD: Span = Span::from_millis(1);
@@ -51,8 +52,8 @@ const LONGEST_BASE: Span = Span::from_secs(60);
 pub struct Params {
     /// OWQD_th.
     pub threshold: Span,
-    /// The smallest one-way delay stands for the empty path for this long, or since the last reaction, if that was
-    /// earlier: only then was the queue empty, and a high threshold is reached slowly.
+    /// The smallest one-way delay stands for the empty path for this long, or since the last reaction, if
+    /// that was earlier: only then was the queue empty, and a high threshold is reached slowly.
     pub base: Span,
     /// Packets in a row that must be above the threshold.
     pub hold: u32,
@@ -61,8 +62,9 @@ pub struct Params {
 }
 
 impl Default for Params {
-    /// 20 ms for interactive video where the buffer is not known (the paper takes shares of a known one); a base of
-    /// 10 s forgets a clock drift of 50 ppm before it makes 1 ms; four packets outlast a hiccup of a wireless link.
+    /// 20 ms for interactive video where the buffer is not known (the paper takes shares of a known one); a
+    /// base of 10 s forgets a clock drift of 50 ppm before it makes 1 ms; four packets outlast a hiccup of a
+    /// wireless link.
     fn default() -> Params {
         Params { threshold: Span::from_millis(20), base: Span::from_secs(10), hold: 4, hystart: false }
     }
@@ -147,8 +149,8 @@ impl DelaySignal {
         DelaySignal { params, base, newest: None, above: 0, below_at: None, queuing: Span::ZERO }
     }
 
-    /// Takes a packet heard of `now`, when the window was last cut at `cut_at`; true if it met congestion: the smallest
-    /// queuing delay of the last `hold` packets and of the last 5 ms is above the threshold.
+    /// Takes a packet heard of `now`, when the window was last cut at `cut_at`; true if it met congestion:
+    /// the smallest queuing delay of the last `hold` packets and of the last 5 ms is above the threshold.
     fn take(&mut self, now: Time, cut_at: Option<Time>, acked: &Acked) -> bool {
         let Some(arrived_at) = acked.arrived_at else { return false };
         if self.newest.is_some_and(|newest| acked.packet <= newest) {

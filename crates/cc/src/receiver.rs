@@ -15,13 +15,13 @@ pub struct Received {
     pub size: u32,
     /// How it was marked.
     pub ecn: Ecn,
-    /// Time since a report left that this packet is the first to confirm: a round trip, and how long the sender had nothing to
-    /// send. None where it confirms no report.
+    /// Time since a report left that this packet is the first to confirm: a round trip, and how long the
+    /// sender had nothing to send. None where it confirms no report.
     pub rtt: Option<Span>,
 }
 
-/// The half of a controller that lives with the receiver (Sprout's forecaster, GCC's delay-based estimator with REMB). Its
-/// bytes reach the other half as [`Report::blob`](crate::Report::blob).
+/// The half of a controller that lives with the receiver (Sprout's forecaster, GCC's delay-based estimator
+/// with REMB). Its bytes reach the other half as [`Report::blob`](crate::Report::blob).
 pub trait ReceiverHalf: Send {
     /// A packet arrived.
     fn on_packet(&mut self, packet: &Received);
@@ -35,6 +35,7 @@ pub trait ReceiverHalf: Send {
     fn due_at(&self) -> Option<Time> {
         None
     }
-    /// Appends this half's word, at most 255 bytes, to a feedback packet that leaves at `now`. Nothing is due then.
+    /// Appends this half's word, at most 255 bytes, to a feedback packet that leaves at `now`. Nothing is due
+    /// then.
     fn write(&mut self, now: Time, out: &mut Vec<u8>);
 }

@@ -1,4 +1,5 @@
-//! Every controller by name. The command line, scenario files, documentation and the conformance suite all grow from here.
+//! Every controller by name. The command line, scenario files, documentation and the conformance suite all
+//! grow from here.
 
 use crate::{
     Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, gcc, ledbat,

@@ -1,7 +1,8 @@
-//! RoCC: the window is what was delivered in `(1 + gamma) RTTmin`, plus a constant (arXiv 2309.16869 section 4,
-//! Vidaptive).
+//! RoCC: the window is what was delivered in `(1 + gamma) RTTmin`, plus a constant (arXiv 2309.16869 section
+//! 4, Vidaptive).
 //!
-//! A full pipe delivers C, so the window is `(1 + gamma) RTTmin C + alpha`, and the queue `gamma RTTmin + alpha / C`.
+//! A full pipe delivers C, so the window is `(1 + gamma) RTTmin C + alpha`, and the queue
+//! `gamma RTTmin + alpha / C`.
 
 use std::collections::VecDeque;
 
@@ -72,7 +73,8 @@ pub struct Params {
 }
 
 impl Params {
-    /// Gamma 0.5, packets paced at the window over srtt (section 5); the "small constant" is the kernel module's two.
+    /// Gamma 0.5, packets paced at the window over srtt (section 5); the "small constant" is the kernel
+    /// module's two.
     pub fn vidaptive() -> Params {
         Params { gamma: 0.5, alpha: 2.0, eager: false, loss_mode: false, drain: false }
     }
@@ -279,7 +281,8 @@ mod tests {
         Rocc::new(params, &Setup { mtu: 1000, ..Setup::default() })
     }
 
-    /// A packet of 1000 bytes acknowledged every `every` ms from `from` to `to` ms, with a round trip of 40 ms.
+    /// A packet of 1000 bytes acknowledged every `every` ms from `from` to `to` ms, with a round trip of 40
+    /// ms.
     fn feed(rocc: &mut Rocc, from: u64, to: u64, every: usize, limited: bool) -> u64 {
         for ms in (from..to).step_by(every) {
             let acks = [acked(ms, 1000)];
@@ -305,7 +308,8 @@ mod tests {
     fn an_unused_window_does_not_fall() {
         let mut idle = rocc(Params::vidaptive());
         feed(&mut idle, 0, 500, 1, true);
-        // While reports of the window's use are in the span it follows: at 559 ms they are 59 old and younger.
+        // While reports of the window's use are in the span it follows: at 559 ms they are 59 old and
+        // younger.
         feed(&mut idle, 500, 560, 10, false);
         let kept = idle.window;
         assert_eq!(feed(&mut idle, 560, 2000, 20, false), kept);
@@ -313,8 +317,8 @@ mod tests {
         assert!(feed(&mut idle, 2000, 2100, 1, false) > kept);
     }
 
-    /// Seconds of a flow that sends at the pacing rate and hears of everything 40 ms later, on a link without end: the
-    /// factor by which its rate grows in a round trip, once alpha no longer matters.
+    /// Seconds of a flow that sends at the pacing rate and hears of everything 40 ms later, on a link without
+    /// end: the factor by which its rate grows in a round trip, once alpha no longer matters.
     fn growth(params: Params) -> f64 {
         let mut rocc = rocc(params);
         let mut rates = Vec::new();

@@ -31,7 +31,8 @@ const INITIAL_WINDOW: u64 = 10;
 const MINIMUM_WINDOW: u64 = 2;
 /// ... but a timeout leaves one.
 const TIMEOUT_WINDOW: u64 = 1;
-/// Linux: a round with no more samples than this is too noisy to judge (one may be a delayed acknowledgement's).
+/// Linux: a round with no more samples than this is too noisy to judge (one may be a delayed
+/// acknowledgement's).
 const FEW_SAMPLES: u32 = 2;
 /// RFC 9002 section 7.7.
 const PACING_GAIN: f64 = 1.25;
@@ -295,8 +296,8 @@ mod tests {
             Path { vegas, packet: 0, limited: true }
         }
 
-        /// A round: `count` packets sent and acknowledged together, all with a round trip of `rtt` ms. The window in
-        /// packets.
+        /// A round: `count` packets sent and acknowledged together, all with a round trip of `rtt` ms. The
+        /// window in packets.
         fn round(&mut self, count: u64, rtt: i64) -> f64 {
             let first = self.packet;
             let now = Time::from_millis(100 + first);
@@ -370,7 +371,8 @@ mod tests {
         path.vegas.on_feedback(&Report { now: Time::from_millis(90), ..report(&[], &[lost(80, 1000)]) });
         path.vegas.on_feedback(&Report { now: Time::from_millis(95), ..report(&[], &[lost(85, 1000)]) });
         assert_eq!(path.vegas.window, 20_000);
-        // Packets 0 to 9 left before the loss was seen: no judgement. Those from 91 on end recovery and begin a round.
+        // Packets 0 to 9 left before the loss was seen: no judgement. Those from 91 on end recovery and begin
+        // a round.
         assert_eq!(path.round(10, 40), 20.0);
         path.packet = 91;
         path.round(10, 40);

@@ -57,8 +57,8 @@ pub enum Filter {
 #[derive(Clone, Debug)]
 struct Bandwidth {
     filter: Filter,
-    /// When the sample under way began, the bytes acknowledged since, and whether the window was the limit all the
-    /// time.
+    /// When the sample under way began, the bytes acknowledged since, and whether the window was the limit
+    /// all the time.
     started_at: Option<Time>,
     bytes: u64,
     limited: bool,
@@ -80,8 +80,9 @@ impl Bandwidth {
         (self.started_at, self.bytes, self.limited) = (None, 0, true);
     }
 
-    /// Closes the sample if a round trip has passed, then counts what `report` acknowledges towards the next: bytes
-    /// that arrive at its very start belong to the time after it, as those at its end do not belong to it.
+    /// Closes the sample if a round trip has passed, then counts what `report` acknowledges towards the next:
+    /// bytes that arrive at its very start belong to the time after it, as those at its end do not belong to
+    /// it.
     fn on_report(&mut self, report: &Report<'_>) {
         let started_at = *self.started_at.get_or_insert(report.now);
         let rtt = report.latest_rtt.unwrap_or(report.srtt);
@@ -95,7 +96,8 @@ impl Bandwidth {
         self.limited &= report.limited;
     }
 
-    /// A sample from a time in which the sender had less to send than it might says something only if it is higher.
+    /// A sample from a time in which the sender had less to send than it might says something only if it is
+    /// higher.
     fn sample(&mut self, sample: f64, limited: bool) {
         self.smoothed = match self.smoothed {
             Some((_, bandwidth)) if !limited && sample < bandwidth => return,
@@ -143,7 +145,8 @@ impl Westwood {
         Some((self.bandwidth.get()? * self.min_rtt?.as_secs_f64()) as u64)
     }
 
-    /// Congestion met by a packet sent at `sent_at`: once a round, the window goes down to what the path holds.
+    /// Congestion met by a packet sent at `sent_at`: once a round, the window goes down to what the path
+    /// holds.
     pub(crate) fn congested(&mut self, sent_at: Time, now: Time) {
         if self.window.opens(sent_at, now) {
             self.back_off();
@@ -163,7 +166,8 @@ impl Westwood {
     /// Measures, then reacts to losses: the first half of a report.
     pub(crate) fn take_losses(&mut self, report: &Report<'_>) {
         if report.persistent_congestion {
-            // What was silence says nothing of the bandwidth; the path may be another one (Linux's reset_rtt_min).
+            // What was silence says nothing of the bandwidth; the path may be another one (Linux's
+            // reset_rtt_min).
             self.bandwidth.restart();
         }
         self.bandwidth.on_report(report);

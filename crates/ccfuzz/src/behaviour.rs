@@ -1,19 +1,21 @@
-//! What a network does to a flow, as a place in a space of symptoms: two networks that show the same fault lie close together there,
-//! however different their packets are.
+//! What a network does to a flow, as a place in a space of symptoms: two networks that show the same fault
+//! lie close together there, however different their packets are.
 //!
 //! ```text
 //! (share used, longest stall, share lost, delay, timeouts)   each from 0 to 1
 //! alike: no two of them differ by a fifth or more
 //! ```
 //!
-//! A search that keeps to the best of those alike (clearing, Petrowski 1996) is left with one network for each behaviour, as the cells
-//! of an archive of elites (Mouret and Clune 2015) would have, without cells' borders between two that are alike.
+//! A search that keeps to the best of those alike (clearing, Petrowski 1996) is left with one network for
+//! each behaviour, as the cells of an archive of elites (Mouret and Clune 2015) would have, without cells'
+//! borders between two that are alike.
 
 use crate::score::Score;
 
 /// Networks that differ by less in every symptom are alike.
 const ALIKE: f64 = 0.2;
-/// More timeouts than this are as bad as this many: a timeout that starts at a second lasts over four minutes by then.
+/// More timeouts than this are as bad as this many: a timeout that starts at a second lasts over four minutes
+/// by then.
 const MOST_TIMEOUTS: f64 = 8.0;
 
 /// What a network does to a flow.

@@ -5,7 +5,8 @@
 //! network:  score  service  cross  outages  [call]   lists as their length and the differences, seven bits a byte; the call where it is varied
 //! ```
 //!
-//! Every random draw is named after its generation, so this is all a search needs to go on as if nothing had happened.
+//! Every random draw is named after its generation, so this is all a search needs to go on as if nothing had
+//! happened.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What the lab's experiments ask of CC-Fuzz: `ccfuzz("search bbr-stall generations=10 ...")` and the like in their formulas.
+//! What the lab's experiments ask of CC-Fuzz: `ccfuzz("search bbr-stall generations=10 ...")` and the like in
+//! their formulas.
 //!
 //! | text | numbers |
 //! |---|---|
@@ -10,7 +11,8 @@
 //! | `distinct TARGET ...` | ways to fail shown by the findings of a diverse search, and by the twenty best of one that is not |
 //! | `shrink TARGET ... budget=10000` | cross packets of what a search found, and of what shrinking left |
 //!
-//! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `budget`, `random`, `free`.
+//! Settings are `KEY=VALUE`: `cc`, `mode`, `seed`, `population`, `islands`, `generations`, `budget`,
+//! `random`, `free`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,8 +199,8 @@ impl Errand {
         ])
     }
 
-    /// How many ways to fail a search comes upon that don't need each other: by its findings if it is diverse, by its best networks if it
-    /// is not.
+    /// How many ways to fail a search comes upon that don't need each other: by its findings if it is
+    /// diverse, by its best networks if it is not.
     fn distinct(&self) -> Result<Numbers, String> {
         const BEST: usize = 20;
         let fixed = faults::of(&self.target).map_err(|error| error.to_string())?;
@@ -222,8 +224,8 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Mean use from the first window of the first second below a twentieth to the end: what is left after the trigger. One if the flow
-/// never stalls for a second.
+/// Mean use from the first window of the first second below a twentieth to the end: what is left after the
+/// trigger. One if the flow never stalls for a second.
 fn after(course: &[f64]) -> f64 {
     const STALLED: f64 = 0.05;
     let trigger = course.windows(2).position(|pair| pair.iter().all(|&used| used < STALLED));

@@ -1,12 +1,14 @@
-//! DISTPACKETS: spreads packets over time by splitting time and number in two, over and over (CC-Fuzz thesis, figure 7.2).
+//! DISTPACKETS: spreads packets over time by splitting time and number in two, over and over (CC-Fuzz thesis,
+//! figure 7.2).
 //!
 //! ```text
 //! n packets in [from, to):  draw where to cut the time and how many go left; with local rates, until both sides' rates lie
 //! within half and twice the whole's; then the same on either side, down to single packets, which go in the middle
 //! ```
 //!
-//! Deviation: the printed loop leaves spans below k_agg by `break` and never returns; the return belongs after the loop. A cut at
-//! either end is drawn again, and spans below two microseconds are filled without one.
+//! Deviation: the printed loop leaves spans below k_agg by `break` and never returns; the return belongs
+//! after the loop. A cut at either end is drawn again, and spans below two microseconds are filled without
+//! one.
 
 use units::Rng;
 
@@ -32,8 +34,8 @@ struct Piece {
     to: u32,
 }
 
-/// `count` instants in `[from, to)`, in microseconds, in order. `k_agg` bounds the rates of spans at least as long; `None` bounds
-/// none, which allows bursts of any size.
+/// `count` instants in `[from, to)`, in microseconds, in order. `k_agg` bounds the rates of spans at least as
+/// long; `None` bounds none, which allows bursts of any size.
 pub fn distribute(count: usize, from: u32, to: u32, k_agg: Option<u32>, rng: &mut Rng) -> Vec<u32> {
     distribute_seen(count, from, to, k_agg, rng, |_| {})
 }

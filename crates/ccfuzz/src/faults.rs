@@ -29,14 +29,14 @@ const RECOVERS: &str = "linux-no-offload";
 /// Faults whose fixes can be switched on one at a time. None was made up for a search:
 ///
 /// * "slow start past ssthresh" is ns-3's, as the thesis found it (section 7.4.2);
-/// * "lost retransmissions wait" is the timer's part in RFC 6675, which RFC 8985 names as a reason for RACK, and what low-rate attacks
-///   live on (Kuzmanovic and Knightly 2003; thesis section 7.4.3);
-/// * "round trip never seen" is the thesis' high delay of BBR (section 7.4.3); later BBRs look for it every five seconds
-///   (draft-ietf-ccwg-bbr, ProbeRTTInterval), not every ten;
-/// * "old rate never forgotten" is quinn's: its filter of delivery rates hears of larger samples only (`docs/findings/quinn-bbr.md`),
-///   where BBR's forgets what is ten rounds old;
-/// * "policer suspected" is Linux's `bbr_lt_bw_sampling`: two stretches of loss at about one rate, and that rate is kept to for 48
-///   rounds, whoever caused the loss.
+/// * "lost retransmissions wait" is the timer's part in RFC 6675, which RFC 8985 names as a reason for RACK,
+///   and what low-rate attacks live on (Kuzmanovic and Knightly 2003; thesis section 7.4.3);
+/// * "round trip never seen" is the thesis' high delay of BBR (section 7.4.3); later BBRs look for it every
+///   five seconds (draft-ietf-ccwg-bbr, ProbeRTTInterval), not every ten;
+/// * "old rate never forgotten" is quinn's: its filter of delivery rates hears of larger samples only
+///   (`docs/findings/quinn-bbr.md`), where BBR's forgets what is ten rounds old;
+/// * "policer suspected" is Linux's `bbr_lt_bw_sampling`: two stretches of loss at about one rate, and that
+///   rate is kept to for 48 rounds, whoever caused the loss.
 pub const FAULTS: &[Fault] = &[
     Fault { target: "cubic-burst", name: "slow start past ssthresh", fix: &[(CC, "cubic")] },
     Fault { target: "cubic-burst", name: "lost retransmissions wait", fix: &[(STACK, RECOVERS)] },
@@ -61,8 +61,8 @@ pub fn of(target: &Target) -> Result<Vec<(Fault, Target)>, TargetError> {
     known.map(|fault| Ok((*fault, target.with_fields(fault.fix)?))).collect()
 }
 
-/// How many of the networks that show these faults no two share a fault: ways to fail that don't need each other. Faults that a network
-/// shows together are links of one chain, each of which breaks it when mended.
+/// How many of the networks that show these faults no two share a fault: ways to fail that don't need each
+/// other. Faults that a network shows together are links of one chain, each of which breaks it when mended.
 pub fn independent(chains: &[Vec<&'static str>]) -> usize {
     let Some((first, rest)) = chains.split_first() else { return 0 };
     let apart = |chain: &&Vec<&'static str>| !chain.iter().any(|fault| first.contains(fault));

@@ -95,7 +95,8 @@ pub struct Space {
     pub most_cross: usize,
     /// Most outages.
     pub most_outages: usize,
-    /// Spans at least this long, in microseconds, keep their rate within half and twice that around them (figure 7.3).
+    /// Spans at least this long, in microseconds, keep their rate within half and twice that around them
+    /// (figure 7.3).
     pub k_agg: u32,
 }
 
@@ -142,8 +143,9 @@ impl Genome {
         genome
     }
 
-    /// A child of one parent: one side of a random instant is drawn anew, in one of the parts that the mode varies. The service
-    /// keeps its number of packets; that of cross packets and outages changes as well (section 7.3.2 and 7.3.3).
+    /// A child of one parent: one side of a random instant is drawn anew, in one of the parts that the mode
+    /// varies. The service keeps its number of packets; that of cross packets and outages changes as well
+    /// (section 7.3.2 and 7.3.3).
     pub fn mutated(&self, mode: Mode, space: &Space, rng: &mut Rng) -> Genome {
         let cut = 1 + rng.below(u64::from(space.end) - 1) as u32;
         let (from, to) = if rng.chance(0.5) { (0, cut) } else { (cut, space.end) };
@@ -174,8 +176,9 @@ impl Genome {
 
     /// A child of two: what comes before a random instant from one parent, the rest from the other.
     ///
-    /// Deviation: the thesis cuts by number of packets, which are at two different instants in the two parents; cut at one
-    /// instant, nothing comes twice or is left out. A service can't be cut, and is one parent's.
+    /// Deviation: the thesis cuts by number of packets, which are at two different instants in the two
+    /// parents; cut at one instant, nothing comes twice or is left out. A service can't be cut, and is one
+    /// parent's.
     pub fn crossed(&self, other: &Genome, space: &Space, rng: &mut Rng) -> Genome {
         let cut = rng.below(u64::from(space.end)) as u32;
         let halves = |ours: &[u32], theirs: &[u32]| {
@@ -194,8 +197,8 @@ impl Genome {
         Genome { service: self.service.clone(), cross, outages, call }
     }
 
-    /// With the service smoothed: each instant is the Gaussian mean of those around it, ends reflected. What the service owes to
-    /// nothing but chance fades over the generations (section 7.3.2).
+    /// With the service smoothed: each instant is the Gaussian mean of those around it, ends reflected. What
+    /// the service owes to nothing but chance fades over the generations (section 7.3.2).
     pub fn annealed(&self) -> Genome {
         Genome { service: smooth(&self.service), ..self.clone() }
     }
@@ -228,8 +231,8 @@ impl Genome {
         }
     }
 
-    /// The service as Mahimahi writes it, in whole milliseconds, rounded up. Its last line is the end of the run, so that it never
-    /// repeats within it.
+    /// The service as Mahimahi writes it, in whole milliseconds, rounded up. Its last line is the end of the
+    /// run, so that it never repeats within it.
     pub fn trace(&self, space: &Space) -> Option<MahimahiTrace> {
         if self.service.is_empty() {
             return None;
@@ -277,16 +280,17 @@ pub(crate) fn within<T: Timed>(list: &[T], from: u32, to: u32) -> std::ops::Rang
 
 /// How many packets or outages a network of the first generation has, of `most`.
 ///
-/// The thesis says that the number is variable. Here its logarithm is uniform, so that ten are as likely as a thousand: drawn
-/// uniformly, few packets would hardly ever be tried.
+/// The thesis says that the number is variable. Here its logarithm is uniform, so that ten are as likely as a
+/// thousand: drawn uniformly, few packets would hardly ever be tried.
 fn number(most: usize, rng: &mut Rng) -> usize {
     ((most as f64 + 1.0).powf(rng.uniform()) - 1.0).round() as usize
 }
 
 /// What becomes of a number of packets or outages when they are drawn anew, of `most`.
 ///
-/// The thesis says that it is "changed randomly". Here it is multiplied by a factor whose logarithm is uniform: drawn from nothing, it
-/// would forget how much traffic the parent had been picked for. None may become some.
+/// The thesis says that it is "changed randomly". Here it is multiplied by a factor whose logarithm is
+/// uniform: drawn from nothing, it would forget how much traffic the parent had been picked for. None may
+/// become some.
 fn changed(count: usize, most: usize, rng: &mut Rng) -> usize {
     let factor = LARGEST_CHANGE.powf(2.0 * rng.uniform() - 1.0);
     let wanted = ((count as f64 + 1.0) * factor - 1.0).round();

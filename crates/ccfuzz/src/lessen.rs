@@ -1,7 +1,9 @@
-//! Simpler variants of a network, for [`shrink`](crate::shrink): windows emptied, thinned, moved, gathered into one burst, spread evenly.
+//! Simpler variants of a network, for [`shrink`](crate::shrink): windows emptied, thinned, moved, gathered
+//! into one burst, spread evenly.
 //!
-//! Windows are as often long as short, on a logarithmic scale, and lie around something that the network has. As mutations of the
-//! search, half of all children, such changes made it worse (docs/reproduction.md), so the search keeps to the thesis'.
+//! Windows are as often long as short, on a logarithmic scale, and lie around something that the network has.
+//! As mutations of the search, half of all children, such changes made it worse (docs/reproduction.md), so
+//! the search keeps to the thesis'.
 
 use units::Rng;
 
@@ -75,7 +77,8 @@ impl Window {
 }
 
 impl Genome {
-    /// A simpler one, mostly: a few windows are emptied, thinned, moved, gathered or spread. It never has more than before.
+    /// A simpler one, mostly: a few windows are emptied, thinned, moved, gathered or spread. It never has
+    /// more than before.
     pub(crate) fn lessened(&self, space: &Space, rng: &mut Rng) -> Genome {
         let mut child = self.clone();
         if child.outages.is_empty() || !child.cross.is_empty() && rng.chance(0.5) {

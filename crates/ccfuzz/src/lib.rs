@@ -10,8 +10,8 @@
 //!  shrink   the least of it that still shows the same -> an ordinary scenario with its trace
 //! ```
 //!
-//! A search is a function of target, plan and seed: every random draw has a stream named after generation, island and place, so
-//! that neither threads nor an interruption change a bit of it.
+//! A search is a function of target, plan and seed: every random draw has a stream named after generation,
+//! island and place, so that neither threads nor an interruption change a bit of it.
 
 mod behaviour;
 mod call;

@@ -88,7 +88,8 @@ impl Plan {
         self.islands * self.per_island
     }
 
-    /// Networks of an island that live on as they are: of those that behave differently a few, or only one of them would be safe.
+    /// Networks of an island that live on as they are: of those that behave differently a few, or only one of
+    /// them would be safe.
     pub(crate) fn elites(&self) -> usize {
         let several = if self.diverse { self.per_island.div_ceil(DIVERSE_ELITES) } else { 0 };
         self.elite.max(several)

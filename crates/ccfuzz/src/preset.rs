@@ -27,7 +27,8 @@ pub struct Preset {
     pub score: &'static str,
 }
 
-/// SACK, delayed acknowledgements, snapshots overwritten by retransmissions, timeouts of a second or more: what the thesis tested.
+/// SACK, delayed acknowledgements, snapshots overwritten by retransmissions, timeouts of a second or more:
+/// what the thesis tested.
 const TCP: &str = "source = \"tcp\"\nstack = \"ns3\"";
 /// `bbr-faults` with everything mended: what hurts that, too, is no fault's doing.
 const SOUND: &str = "\n[score]\nreference = [\"bbr:min_rtt_window=5s,policer=off\"]\nreference_stack = \"linux-no-offload\"\n";
@@ -255,8 +256,8 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets, and a flow that begins after a second, so that cross traffic may be there
-    /// first (thesis, section 7.4).
+    /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets, and a flow that begins after a second, so that
+    /// cross traffic may be there first (thesis, section 7.4).
     pub fn scenario(&self) -> Scenario {
         let Preset { name, summary, cc, flow, seconds, score, .. } = self;
         let text = format!(

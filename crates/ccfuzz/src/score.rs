@@ -18,20 +18,23 @@ use crate::genome::{Genome, Space};
 use crate::names::values;
 use crate::viewer::{Life, frame_delays, still_share};
 
-/// Share of the windows that count: the lowest (section 7.3.4). Over all of them, an early stall would always win.
+/// Share of the windows that count: the lowest (section 7.3.4). Over all of them, an early stall would always
+/// win.
 const WORST_SHARE: f64 = 0.2;
 /// A window in which cross traffic leaves less than this share of the link says nothing about the flow.
 const LEAST_AVAILABLE: f64 = 0.1;
 /// Below this share of what is available a flow is stalled.
 const STALLED: f64 = 0.05;
-/// The percentile of delay that is held high (section 7.4.3): nearly all packets are delayed at least so long.
+/// The percentile of delay that is held high (section 7.4.3): nearly all packets are delayed at least so
+/// long.
 const DELAY_PERCENTILE: f64 = 0.1;
-/// Delay above propagation that counts as one, in microseconds: what a queue of 100 packets holds at 12 Mbit/s.
+/// Delay above propagation that counts as one, in microseconds: what a queue of 100 packets holds at 12
+/// Mbit/s.
 const DELAY_UNIT: f64 = 100_000.0;
 /// The percentile of frame delay that is held high: one frame of ten is later than this.
 const FRAME_PERCENTILE: f64 = 90.0;
-/// What counts as the worst where several symptoms are held against each other ([`Aim::Any`]): a tenth percentile of delay at half of
-/// [`DELAY_UNIT`], from which S3F-6 calls a queue standing ...
+/// What counts as the worst where several symptoms are held against each other ([`Aim::Any`]): a tenth
+/// percentile of delay at half of [`DELAY_UNIT`], from which S3F-6 calls a queue standing ...
 const WORST_DELAY: f64 = 0.5;
 /// ... and every other packet lost, as in the thesis' burst (section 7.4.2).
 const WORST_LOSS: f64 = 0.5;
@@ -42,9 +45,11 @@ const LARGEST: f64 = 1e9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Aim {
-    /// Little of what cross traffic leaves is used, in the worst fifth of the windows: 0 is nothing, -1 is all.
+    /// Little of what cross traffic leaves is used, in the worst fifth of the windows: 0 is nothing, -1 is
+    /// all.
     LowThroughput,
-    /// Nearly every packet is late: the tenth percentile of one-way delay above propagation, in units of 100 ms.
+    /// Nearly every packet is late: the tenth percentile of one-way delay above propagation, in units of 100
+    /// ms.
     HighDelay,
     /// Share of the flow's packets that the bottleneck dropped.
     Loss,
@@ -54,13 +59,13 @@ pub enum Aim {
     FrameDelay,
     /// Of video: the share of the time spent in stalls.
     StallTime,
-    /// Of video of our own session: how badly the worst of the grid's invariants that are asked is broken ([`lab::grid`]), as `b / (1 + b)` of its
-    /// badness `b`: 0.5 is as bad as is allowed, 1 without bound.
+    /// Of video of our own session: how badly the worst of the grid's invariants that are asked is broken
+    /// ([`lab::grid`]), as `b / (1 + b)` of its badness `b`: 0.5 is as bad as is allowed, 1 without bound.
     Invariants,
     /// What `score.expression` of the scenario says.
     Expression,
-    /// Any of the first three, whichever is worst, each from 0 to 1: what is not used, delay (1 is 50 ms), or loss (1 is half of the
-    /// packets). For searches that keep to several behaviours.
+    /// Any of the first three, whichever is worst, each from 0 to 1: what is not used, delay (1 is 50 ms), or
+    /// loss (1 is half of the packets). For searches that keep to several behaviours.
     Any,
 }
 
@@ -112,7 +117,8 @@ impl From<Aim> for String {
 /// What parts of the score weigh. The thesis gives none; these decide between networks that fare alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
-    /// Of the share of the run that the longest stall takes: where many networks stall the flow, the score would be flat.
+    /// Of the share of the run that the longest stall takes: where many networks stall the flow, the score
+    /// would be flat.
     pub stall: f64,
     /// Of cross packets sent and of those dropped, over the most there may be; likewise of outages.
     pub trace: f64,
@@ -265,7 +271,8 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 
 /// What a flow delivered of what cross traffic left, window by window.
 ///
-/// Of the link's capacity itself the best network would be one full of cross traffic, whatever the controller does.
+/// Of the link's capacity itself the best network would be one full of cross traffic, whatever the controller
+/// does.
 pub(crate) fn shares(metered: &Metered, flow: &FlowMeter, from: usize) -> Vec<f64> {
     let windows = metered.capacity.iter().zip(&metered.cross.delivered).zip(&flow.delivered).skip(from);
     let used = windows.map(|((&capacity, &cross), &delivered)| {

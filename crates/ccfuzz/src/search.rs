@@ -50,8 +50,8 @@ pub struct Report {
 pub struct Search {
     /// How it goes about it.
     pub plan: Plan,
-    /// Islands of scored networks, each from its best to its worst; empty before the first generation. In a diverse search those that
-    /// behave like a better one come after all others.
+    /// Islands of scored networks, each from its best to its worst; empty before the first generation. In a
+    /// diverse search those that behave like a better one come after all others.
     pub islands: Vec<Vec<Individual>>,
     /// Generations so far.
     pub generations: u32,
@@ -76,8 +76,8 @@ impl Search {
         bests.reduce(|best, other| if other.score.total > best.score.total { other } else { best })
     }
 
-    /// The best network of each behaviour, from the best on; at most 20. Those that do less than half as much harm as the best, beyond
-    /// what `calm` scores without any disturbance, are no findings.
+    /// The best network of each behaviour, from the best on; at most 20. Those that do less than half as much
+    /// harm as the best, beyond what `calm` scores without any disturbance, are no findings.
     pub fn findings(&self, target: &Target) -> Vec<&Individual> {
         let goal = |one: &Individual| one.score.goal(&target.weights);
         let mut all: Vec<&Individual> = self.islands.iter().flatten().collect();
@@ -89,8 +89,9 @@ impl Search {
         found
     }
 
-    /// Breeds and scores the next generation on so many threads; the result does not depend on their number. `visitors` take the
-    /// place of the first ones of the first generation; `progress` is told how many are done.
+    /// Breeds and scores the next generation on so many threads; the result does not depend on their number.
+    /// `visitors` take the place of the first ones of the first generation; `progress` is told how many are
+    /// done.
     pub fn step(
         &mut self,
         target: &Target,

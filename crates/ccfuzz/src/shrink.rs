@@ -10,12 +10,12 @@
 //!   smooth      the service (annealing), and make it even, stretch by stretch
 //! ```
 //!
-//! The same is shown where nine tenths of the harm are left and the flow behaves alike. Harm is what the network scores, without its cost,
-//! beyond what the flow scores without any disturbance; behaviour is [`Behaviour`]. A controller named as free of the fault must stay
-//! below that score.
+//! The same is shown where nine tenths of the harm are left and the flow behaves alike. Harm is what the
+//! network scores, without its cost, beyond what the flow scores without any disturbance; behaviour is
+//! [`Behaviour`]. A controller named as free of the fault must stay below that score.
 //!
-//! Changes that leave as many packets as before are taken, too: most of what can go can't go from where it is, and a network that drifts
-//! among its equals comes by places from which it can.
+//! Changes that leave as many packets as before are taken, too: most of what can go can't go from where it
+//! is, and a network that drifts among its equals comes by places from which it can.
 
 use units::Rng;
 
@@ -47,8 +47,8 @@ pub const TOLERANCE: f64 = 0.1;
 /// How to shrink.
 #[derive(Clone, Copy, Debug)]
 pub struct Shrinking<'a> {
-    /// What the score without its cost must still be, however the flow behaves; none keeps all of the harm but [`TOLERANCE`], and
-    /// the behaviour.
+    /// What the score without its cost must still be, however the flow behaves; none keeps all of the harm
+    /// but [`TOLERANCE`], and the behaviour.
     pub least: Option<f64>,
     /// The same without the fault: these must stay below that.
     pub gone: &'a [Target],
@@ -220,8 +220,8 @@ impl Shrinker<'_> {
         candidates
     }
 
-    /// Puts the packets of a window into one burst, at its first or its last packet, wherever that keeps the verdict: long windows
-    /// first.
+    /// Puts the packets of a window into one burst, at its first or its last packet, wherever that keeps the
+    /// verdict: long windows first.
     fn gather(&mut self) {
         for length in GRIDS {
             let mut at = 0;

@@ -76,8 +76,9 @@ impl Target {
     /// A target, after a trial run without any disturbance.
     ///
     /// # Errors
-    /// [`TargetError`] if the scenario does not run, is longer than an hour, leaves the link or its queue open, lacks the flows, frames or
-    /// expression that what is sought needs, or names references that can't run.
+    /// [`TargetError`] if the scenario does not run, is longer than an hour, leaves the link or its queue
+    /// open, lacks the flows, frames or expression that what is sought needs, or names references that can't
+    /// run.
     pub fn new(scenario: Scenario, mode: Mode, aim: Aim, weights: Weights) -> Result<Target, TargetError> {
         let refuse = |what: &str| TargetError::Unsuitable(format!("{}: {what}", scenario.name));
         let link = &scenario.link;
@@ -270,7 +271,8 @@ fn propagation(scenario: &Scenario) -> u32 {
     micros(scenario.link.delay.unwrap_or_default() + scenario.flows[0].extra_delay)
 }
 
-/// What of a watched run the parts of a score are made of besides what is sought. Delays and losses are not among them.
+/// What of a watched run the parts of a score are made of besides what is sought. Delays and losses are not
+/// among them.
 fn as_metered(watched: &Watched) -> Metered {
     let of = |delivered: &[u64]| FlowMeter { delivered: delivered.to_vec(), ..FlowMeter::default() };
     let flow = FlowMeter { interval: watched.interval, ..of(&watched.carried) };

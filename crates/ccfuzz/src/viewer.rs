@@ -1,8 +1,8 @@
 //! What the viewer of the flow under test saw: how late frames were shown, and its stalls.
 //!
-//! As in every summary ([`lab::metrics`]), with two differences. Windows in which cross traffic leaves next to nothing do not count, as they
-//! don't for throughput: what no controller can do is no finding. And the wait for the first frame is a stall, from the flow's start
-//! on: else the worst network would be the best.
+//! As in every summary ([`lab::metrics`]), with two differences. Windows in which cross traffic leaves next
+//! to nothing do not count, as they don't for throughput: what no controller can do is no finding. And the
+//! wait for the first frame is a stall, from the flow's start on: else the worst network would be the best.
 
 use lab::metrics::{latencies, stalls};
 use lab::run::Metered;
@@ -21,8 +21,8 @@ pub struct Life {
     pub from: usize,
 }
 
-/// Seconds from capture to display, of each frame that was captured in a window that counts. A frame that was never shown waits for the
-/// next one that was, or for the end.
+/// Seconds from capture to display, of each frame that was captured in a window that counts. A frame that was
+/// never shown waits for the next one that was, or for the end.
 pub fn frame_delays(metered: &Metered, life: Life) -> Vec<f64> {
     let flow = &metered.flows[0];
     let frames: Vec<_> =
@@ -69,7 +69,8 @@ mod tests {
     use lab::run::{FlowMeter, FrameTimes};
     use units::Span;
 
-    /// Four windows of 500 ms, 25 frames/s, shown 50 ms after their capture but for those captured between two instants.
+    /// Four windows of 500 ms, 25 frames/s, shown 50 ms after their capture but for those captured between
+    /// two instants.
     fn watched(lost: std::ops::Range<u64>, cross: [u64; 4]) -> Metered {
         let ms = Time::from_millis;
         let frame = |n: u64| -> FrameTimes {

@@ -1,4 +1,5 @@
-//! Every kept finding is what it was: the fault it was found under still shows, and is gone where it is meant to be.
+//! Every kept finding is what it was: the fault it was found under still shows, and is gone where it is meant
+//! to be.
 
 use std::path::Path;
 

@@ -102,7 +102,8 @@ pub struct Controllers {
     /// Show the page of this controller or preset
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// Run every controller over two links and write a page of each, with pictures and an index, into this folder
+    /// Run every controller over two links and write a page of each, with pictures and an index, into this
+    /// folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["name", "json"])]
     pub write: Option<PathBuf>,
     #[command(flatten)]
@@ -128,7 +129,8 @@ pub struct Scenario {
         help = "Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated"
     )]
     pub changes: Vec<String>,
-    /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left out
+    /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left
+    /// out
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Leave out the Parquet tables, which are most of what is written: 7 GB for a day of 20 Mbit/s
@@ -151,7 +153,8 @@ The same scenario, seed and build give the same hash, bit for bit.")]
 pub struct Run {
     #[command(flatten)]
     pub scenario: Scenario,
-    /// Congestion controller of the first flow, instead of the scenario's: NAME or NAME:OPTION=VALUE,OPTION=VALUE
+    /// Congestion controller of the first flow, instead of the scenario's: NAME or
+    /// NAME:OPTION=VALUE,OPTION=VALUE
     #[arg(long, value_name = "CC")]
     pub cc: Option<CcList>,
 }
@@ -232,7 +235,8 @@ pub struct Selection {
     /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (CC-Fuzz), vidaptive; or ours
+    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (CC-Fuzz),
+    /// vidaptive; or ours
     #[arg(long, value_name = "PAPER", conflicts_with = "seed")]
     pub paper: Option<String>,
     /// The same by the number that experiments' files have: 000 (sqp), 001, 002, 003-ccfuzz, 004, ours
@@ -376,16 +380,20 @@ pub struct Send {
     /// Where to: quic://HOST:PORT, or udp://HOST:PORT for networks of your own
     #[arg(value_name = "quic://HOST:PORT")]
     pub target: Target,
-    /// The clip: Y4M, anything ffmpeg reads, `-` for Y4M on standard input, `camera` (or /dev/videoN), or `synthetic`
+    /// The clip: Y4M, anything ffmpeg reads, `-` for Y4M on standard input, `camera` (or /dev/videoN), or
+    /// `synthetic`
     #[arg(long, value_name = "CLIP")]
     pub input: Feed,
-    /// Congestion controller, NAME or NAME:OPTION=VALUE,OPTION=VALUE; `default` is one that suits most paths, with its rate policy
+    /// Congestion controller, NAME or NAME:OPTION=VALUE,OPTION=VALUE; `default` is one that suits most paths,
+    /// with its rate policy
     #[arg(long, value_name = "CC", default_value = session::preset::DEFAULT.name)]
     pub cc: CcList,
-    /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE; without it the one of `--cc default`, or `live`.
-    /// `live`: the advice, smoothed. `budget`: the same, and what the encoder codes too much is paid back. `direct`: the advice as it is. `vidaptive-paper`: fills with dummies what the encoder leaves free, pauses the encoder while packets wait,
-    /// shrinks pictures in outages. `vidaptive`: for links with outages, with `--cc copa:delta=0.58`. `webrtc`: shrinks them as
-    /// libwebrtc does, by the encoder's quantiser
+    /// Rate policy between controller and encoder: NAME or NAME:OPTION=VALUE,OPTION=VALUE; without it the one
+    /// of `--cc default`, or `live`. `live`: the advice, smoothed. `budget`: the same, and what the encoder
+    /// codes too much is paid back. `direct`: the advice as it is. `vidaptive-paper`: fills with dummies what
+    /// the encoder leaves free, pauses the encoder while packets wait, shrinks pictures in outages.
+    /// `vidaptive`: for links with outages, with `--cc copa:delta=0.58`. `webrtc`: shrinks them as libwebrtc
+    /// does, by the encoder's quantiser
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
     /// Codec
@@ -401,14 +409,16 @@ pub struct Send {
     /// Give up when what is sent has not been answered for this long
     #[arg(long, default_value = "10s")]
     pub timeout: Span,
-    /// Longest datagram of media in bytes, 256 to 1472. Over QUIC the path's MTU is searched for up to 1452 and followed when it falls,
-    /// and this is a bound on top; over UDP, where nobody searches, 1200 if left out
+    /// Longest datagram of media in bytes, 256 to 1472. Over QUIC the path's MTU is searched for up to 1452
+    /// and followed when it falls, and this is a bound on top; over UDP, where nobody searches, 1200 if left
+    /// out
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(256..=1472))]
     pub mtu: Option<u16>,
     /// QUIC: the receiver's token
     #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Option<Token>,
-    /// QUIC: SHA-256 of the receiver's certificate, which it prints; then no other is accepted, and this one whoever signed it
+    /// QUIC: SHA-256 of the receiver's certificate, which it prints; then no other is accepted, and this one
+    /// whoever signed it
     #[arg(long, value_name = "SHA256")]
     pub pin: Option<Fingerprint>,
     /// QUIC: accept certificates signed by those in this PEM file, instead of those this machine trusts
@@ -481,10 +491,12 @@ pub struct Receive {
     /// Address and port to listen on: quic://ADDR:PORT, or udp://ADDR:PORT for networks of your own
     #[arg(long, value_name = "quic://ADDR:PORT")]
     pub listen: Listen,
-    /// Where decoded pictures go: a .y4m file, `play` to show them with ffplay, or `null` to decode and drop them
+    /// Where decoded pictures go: a .y4m file, `play` to show them with ffplay, or `null` to decode and drop
+    /// them
     #[arg(long, value_name = "FILE.y4m|play|null", default_value = "null")]
     pub output: Sink,
-    /// The sender's congestion controller, whose receiver half is run, instead of the one that the sender names
+    /// The sender's congestion controller, whose receiver half is run, instead of the one that the sender
+    /// names
     #[arg(long, value_name = "CC")]
     pub cc: Option<CcList>,
     /// Give up after this long without a packet

@@ -1,4 +1,5 @@
-//! `framewire demo`: a real clip through a real codec over a simulated cellular link, under several controllers.
+//! `framewire demo`: a real clip through a real codec over a simulated cellular link, under several
+//! controllers.
 
 use std::path::{Path, PathBuf};
 

@@ -28,7 +28,8 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
     }
 }
 
-/// The document whose experiments are asked for; all if none is named. A paper goes by its key, or by its document's number.
+/// The document whose experiments are asked for; all if none is named. A paper goes by its key, or by its
+/// document's number.
 fn document(which: &args::Selection) -> Result<Option<&str>, Failure> {
     let Some(name) = which.paper.as_deref() else { return Ok(which.seed.as_deref()) };
     match Paper::find(name) {
@@ -122,7 +123,8 @@ fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Fa
         .map_err(|error| if error.failed { Failure::work(error) } else { Failure::input(error) })
 }
 
-/// What names exactly this code: the commit; where the sources differ from it, the program's own bytes as well.
+/// What names exactly this code: the commit; where the sources differ from it, the program's own bytes as
+/// well.
 pub fn program() -> String {
     let commit = env!("FRAMEWIRE_COMMIT");
     if !commit.ends_with('+') && commit != "unknown" {

@@ -89,7 +89,8 @@ pub fn of_arguments(error: clap::Error) -> Failure {
     Failure::Input(format!("{} (see --help)", text.trim_start_matches("error: ")))
 }
 
-/// What the standard library says of texts that are no numbers, and the same for those who don't know its types.
+/// What the standard library says of texts that are no numbers, and the same for those who don't know its
+/// types.
 const OF_NUMBERS: [(&str, &str); 4] = [
     ("invalid digit found in string", "it must be a whole number, 0 or more"),
     ("number too large to fit in target type", "it is too large"),

@@ -47,7 +47,8 @@ pub struct Grid {
     /// Print the cells, and run nothing
     #[arg(long, conflicts_with_all = ["failed", "write"])]
     list: bool,
-    /// Write one cell as a scenario file for `framewire run`, under the first controller and rate policy, and run nothing
+    /// Write one cell as a scenario file for `framewire run`, under the first controller and rate policy, and
+    /// run nothing
     #[arg(long, num_args = 2, value_names = ["CELL", "FILE.toml"])]
     write: Vec<String>,
     /// Seed of every cell's run; the cells' own (1) if left out
@@ -85,7 +86,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Drives the schemes asked for over the cells asked for, prints the table and writes the page (`framewire lab grid`).
+/// Drives the schemes asked for over the cells asked for, prints the table and writes the page
+/// (`framewire lab grid`).
 pub fn grid(args: &Grid) -> Result<(), Failure> {
     let named = shipped::or_shipped(&args.scenarios)?;
     if !named.is_dir() {

@@ -1,6 +1,7 @@
 //! The `framewire` command: arguments in, tables and JSON out. What it runs lives in `lab` and `real`.
 //!
-//! Exit codes: 0 done, 1 the work failed on the way, 2 something given was not acceptable (and nothing was begun).
+//! Exit codes: 0 done, 1 the work failed on the way, 2 something given was not acceptable (and nothing was
+//! begun).
 #![allow(clippy::disallowed_methods, reason = "benchmarks read the real clock")]
 
 mod args;
@@ -52,8 +53,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `--delay -1ms` as `--delay=-1ms`: what begins with a minus and a digit is a value, about which the option has something better to
-/// say than that there is no flag `-1`. What stands behind `--` is somebody else's.
+/// `--delay -1ms` as `--delay=-1ms`: what begins with a minus and a digit is a value, about which the option
+/// has something better to say than that there is no flag `-1`. What stands behind `--` is somebody else's.
 fn negatives_joined(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     let mut ours = true;

@@ -40,7 +40,8 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// All that is drawn on the terminal and changes. indicatif draws on standard error, and nothing at all where that is no terminal.
+/// All that is drawn on the terminal and changes. indicatif draws on standard error, and nothing at all where
+/// that is no terminal.
 fn status() -> &'static MultiProgress {
     static STATUS: OnceLock<MultiProgress> = OnceLock::new();
     STATUS.get_or_init(MultiProgress::new)
@@ -101,7 +102,8 @@ pub fn long_progress(length: u64) -> ProgressBar {
     bar
 }
 
-/// A progress bar over `length` steps, drawn on standard error if that is a terminal; otherwise nothing at all.
+/// A progress bar over `length` steps, drawn on standard error if that is a terminal; otherwise nothing at
+/// all.
 pub fn progress(length: u64, what: &str) -> ProgressBar {
     let bar = status().add(ProgressBar::new(length));
     let style = ProgressStyle::with_template("{msg:24} {bar:32} {percent:>3} %  {eta}");

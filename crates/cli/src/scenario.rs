@@ -1,5 +1,5 @@
-//! A scenario file with the command line's changes applied. The changed text is what runs and what is kept with the
-//! results, so that they always say what they are results of.
+//! A scenario file with the command line's changes applied. The changed text is what runs and what is kept
+//! with the results, so that they always say what they are results of.
 
 use lab::scenario::Scenario;
 use lab::scenario::patch::{literal, set};

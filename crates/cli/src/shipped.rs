@@ -1,5 +1,6 @@
-//! What comes along inside the command, so that it needs no checkout: experiments, findings, scenarios, traces and the page of
-//! `framewire serve`. Whatever stands in the current folder goes before it, so that edits count.
+//! What comes along inside the command, so that it needs no checkout: experiments, findings, scenarios,
+//! traces and the page of `framewire serve`. Whatever stands in the current folder goes before it, so that
+//! edits count.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,8 +22,9 @@ pub fn file(path: &str) -> Option<&'static [u8]> {
     packed::DATA.iter().find(|(name, _)| *name == path).map(|(_, bytes)| *bytes)
 }
 
-/// `path` if there is such a file or folder. Else, where one of that name comes along, that one: everything that comes along is laid
-/// into a folder of this user's cache first, for files name each other. Else `path`, for an error that names it.
+/// `path` if there is such a file or folder. Else, where one of that name comes along, that one: everything
+/// that comes along is laid into a folder of this user's cache first, for files name each other. Else `path`,
+/// for an error that names it.
 ///
 /// # Errors
 /// [`Failure::Work`] if the cache can't be written.
@@ -49,8 +51,8 @@ fn cache() -> PathBuf {
     home.unwrap_or_else(std::env::temp_dir).join(format!("framewire/{:032x}", print.0))
 }
 
-/// Lays everything into `folder`, unless it is there already. What stands there is compared and not believed: a disk may have been
-/// full half-way.
+/// Lays everything into `folder`, unless it is there already. What stands there is compared and not believed:
+/// a disk may have been full half-way.
 fn unpacked(folder: &Path) -> Result<PathBuf, Failure> {
     for (name, bytes) in packed::DATA {
         let path = folder.join(name);

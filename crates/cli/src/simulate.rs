@@ -97,8 +97,9 @@ pub fn side_by_side(
     Ok(())
 }
 
-/// Runs scenarios, as many at a time as there are processors, under one progress bar. The folder for the results is made
-/// sure of before anything is run. Rows that don't fit into memory are written there as the runs go on.
+/// Runs scenarios, as many at a time as there are processors, under one progress bar. The folder for the
+/// results is made sure of before anything is run. Rows that don't fit into memory are written there as the
+/// runs go on.
 fn simulate(scenarios: &[Scenario], results: Results<'_>) -> Result<Vec<Outcome>, Failure> {
     let Results { out, own, tables } = results;
     out.map_or(Ok(()), can_make_folder)?;
@@ -133,7 +134,8 @@ fn folder(args: &args::Scenario, scenario: &Scenario) -> Option<PathBuf> {
     args.out.clone().or_else(usual)
 }
 
-/// Whether a folder is there or could be made, found out without making it: a run that fails leaves nothing behind.
+/// Whether a folder is there or could be made, found out without making it: a run that fails leaves nothing
+/// behind.
 pub fn can_make_folder(folder: &Path) -> Result<(), Failure> {
     let whole = std::path::absolute(folder).map_err(Failure::input)?;
     let nearest = whole.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));

@@ -1,4 +1,5 @@
-//! `framewire soak`: arguments, metrics while it runs, and what it prints. What is run lives in `instruments`.
+//! `framewire soak`: arguments, metrics while it runs, and what it prints. What is run lives in
+//! `instruments`.
 
 use instruments::soak::{Ground, LEAST, Look, Outcome, Plan, run};
 use serde_json::{Value, json};

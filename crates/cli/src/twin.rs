@@ -29,8 +29,8 @@ capture to display, and the coded bitrate, of both; they should differ by no mor
 Both processes read the one monotonic clock of this machine, so that the delay from one to the other is exact. Needs root, as `framewire
 link` does, and an idle machine; where the link, the trace or the clip can't be had it says so and skips. OUT keeps both qlogs of each run.")]
 pub struct Twin {
-    /// The link's capacity from sender to receiver: a Mahimahi trace, plain or gzipped; the ATT LTE downlink of the data folder if
-    /// left out
+    /// The link's capacity from sender to receiver: a Mahimahi trace, plain or gzipped; the ATT LTE downlink
+    /// of the data folder if left out
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// The clip: Y4M, or anything ffmpeg reads; a game of the data folder if left out

@@ -15,8 +15,8 @@ pub struct CcList(pub Vec<String>);
 impl FromStr for CcList {
     type Err = String;
 
-    /// Reads `sqp,newreno,fixed` and `sqp:target=0.7,window=3,newreno`: a part with `=` and no `:` before it is an
-    /// option of the controller before it.
+    /// Reads `sqp,newreno,fixed` and `sqp:target=0.7,window=3,newreno`: a part with `=` and no `:` before it
+    /// is an option of the controller before it.
     fn from_str(text: &str) -> Result<CcList, String> {
         let mut names: Vec<String> = Vec::new();
         for part in text.split(',').map(str::trim) {
@@ -173,8 +173,8 @@ impl fmt::Display for Scheme {
 }
 
 impl Scheme {
-    /// A scheme and what follows it. There is no default: whoever leaves the scheme out would not know whether what travels is
-    /// encrypted and whether a token is asked for.
+    /// A scheme and what follows it. There is no default: whoever leaves the scheme out would not know
+    /// whether what travels is encrypted and whether a token is asked for.
     fn split(text: &str) -> Option<(Scheme, &str)> {
         match text.split_once("://")? {
             ("udp", rest) => Some((Scheme::Udp, rest)),

@@ -1,4 +1,5 @@
-//! `framewire bulk` as a user meets it: files that break off, exist already or are awaited by several, and logs of both ends.
+//! `framewire bulk` as a user meets it: files that break off, exist already or are awaited by several, and
+//! logs of both ends.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 

@@ -148,7 +148,8 @@ fn results_that_find_no_room_leave_nothing() {
     {
         let file = if command.starts_with("demo") { "" } else { &*file };
         let out = base.join(out).display().to_string();
-        // A file may have a few kilobytes at most, so that tables don't fit: `ulimit` counts blocks of 1024 bytes.
+        // A file may have a few kilobytes at most, so that tables don't fit: `ulimit` counts blocks of 1024
+        // bytes.
         let line = format!("trap '' XFSZ; ulimit -f 4; exec \"$0\" {command} {file} --out {out}");
         let output = Command::new("bash").args(["-c", &line, env!("CARGO_BIN_EXE_framewire")]).output();
         let output = output.expect("there is a shell");
@@ -269,7 +270,8 @@ fn ten_megabytes_by_quic_take_less_time_than_they_seem_to_and_repeat() {
     let before = spent();
     let run = ["run", "../../scenarios/quic-transfer.toml", "--json"];
     let (first, second) = (json(&run), json(&run));
-    // Ten virtual seconds each, in which the 10 MB arrive. Other tests' children count too, so the truth is less.
+    // Ten virtual seconds each, in which the 10 MB arrive. Other tests' children count too, so the truth is
+    // less.
     let each = (spent() - before) / 2.0;
     println!(
         "{each:.2} s of a processor for 10 s, by a build with{} optimisation",

@@ -1,5 +1,6 @@
-//! `framewire link` as people use it: a command in a namespace, servers outside. How exact it is, is for `framewire bench link`;
-//! here it must work. Where namespaces or TUN devices can't be had, each test says so and passes.
+//! `framewire link` as people use it: a command in a namespace, servers outside. How exact it is, is for
+//! `framewire bench link`; here it must work. Where namespaces or TUN devices can't be had, each test says so
+//! and passes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "these tests watch processes in real time")]
 
@@ -31,8 +32,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Takes the calling thread, its sockets and its children to a network namespace of their own, so that each test has the first
-/// link of its machine. False, with the reason printed, where links can't be had.
+/// Takes the calling thread, its sockets and its children to a network namespace of their own, so that each
+/// test has the first link of its machine. False, with the reason printed, where links can't be had.
 fn alone(name: &str) -> bool {
     let tried = run(&["-q"], "exit 0");
     if tried.status.code() != Some(0) {
@@ -220,7 +221,8 @@ fn addresses_are_translated_and_the_rule_is_undone() {
     let server = UdpSocket::bind("0.0.0.0:0").expect("there is a port");
     let port = server.local_addr().expect("it has an address").port();
     let _ = server.set_read_timeout(Some(Duration::from_secs(10)));
-    // In the outer link's namespace packets are forwarded, so that this machine's own settings stay as they are.
+    // In the outer link's namespace packets are forwarded, so that this machine's own settings stay as they
+    // are.
     let script = format!(
         "\"$FRAMEWIRE\" link -q --nat -- python3 -c 'import os, socket\n\
          s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b\"x\", (os.environ[\"MAHIMAHI_BASE\"], {port}))\n\
@@ -306,7 +308,8 @@ fn marks_are_written_into_packets() {
     let output = run(&flags, &script);
     let marked = received_marks(&socket);
     let figures = text(&output.stderr);
-    // What was marked and not dropped arrived with an intact header: the kernel drops a packet whose checksum is wrong.
+    // What was marked and not dropped arrived with an intact header: the kernel drops a packet whose checksum
+    // is wrong.
     assert!(marked > 0, "{figures}");
     nothing_remains();
 }
@@ -322,7 +325,8 @@ fn flows_are_told_apart_by_their_ports() {
     let sockets = [(), ()].map(|()| UdpSocket::bind("0.0.0.0:0").expect("there is a port"));
     let [flood, trickle] =
         sockets.each_ref().map(|socket| socket.local_addr().expect("it has an address").port());
-    // One flow offers far more than the queue holds, the other five packets; only the destination's port differs.
+    // One flow offers far more than the queue holds, the other five packets; only the destination's port
+    // differs.
     let script = format!(
         "python3 -c 'import os, socket, time\n\
          s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); to = os.environ[\"FRAMEWIRE_OUTSIDE\"]\n\

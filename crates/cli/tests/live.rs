@@ -1,4 +1,5 @@
-//! Send, relay and receive as three processes, over UDP on loopback. How fast is for `framewire bench`; here it must work.
+//! Send, relay and receive as three processes, over UDP on loopback. How fast is for `framewire bench`; here
+//! it must work.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader};
@@ -124,7 +125,8 @@ fn a_clip_crosses_quic_and_strangers_do_not() {
     assert_eq!(Some(packets as u64), sent["packets"]["sent"].as_u64());
 }
 
-/// Sends two seconds over plain UDP under `cc`, to a receiver that is told nothing of it: what both printed, and the sender's log.
+/// Sends two seconds over plain UDP under `cc`, to a receiver that is told nothing of it: what both printed,
+/// and the sender's log.
 fn by_udp(cc: &str) -> (Value, Value, String) {
     let address = free();
     let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{cc}.sqlog"));
@@ -184,7 +186,8 @@ fn silence_is_said_to_be_silence() {
     assert!(error.contains("nothing came to udp://127.0.0.1:"), "{error}");
 }
 
-/// A sender of a minute over plain UDP and its receiver, which writes to `file`, once the first picture has arrived.
+/// A sender of a minute over plain UDP and its receiver, which writes to `file`, once the first picture has
+/// arrived.
 fn playing(file: &std::path::Path, timeout: &str) -> (Child, Child) {
     let url = format!("udp://{}", free());
     let output = file.display().to_string();

@@ -1,5 +1,5 @@
-//! Our TCP beside that of ns-3, on one flow: the bands that hold, as in `docs/reproduction.md`. Says so and passes
-//! where the Python named by `FRAMEWIRE_NS3_PYTHON` (default `python3`) has no module `ns3`.
+//! Our TCP beside that of ns-3, on one flow: the bands that hold, as in `docs/reproduction.md`. Says so and
+//! passes where the Python named by `FRAMEWIRE_NS3_PYTHON` (default `python3`) has no module `ns3`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -42,7 +42,8 @@ fn one_flow_fares_as_in_ns3() {
     for row in &rows {
         println!("{row}");
         assert!(GOODPUT.contains(&ratio(row, "goodput_ratio")), "{row}");
-        // After PRR ns-3's CUBIC cuts twice, and its BBR measures too much: the page has why the queues differ.
+        // After PRR ns-3's CUBIC cuts twice, and its BBR measures too much: the page has why the queues
+        // differ.
         if row["controller"] == "newreno" || row["controller"] == "cubic-classic" {
             assert!(QUEUE.contains(&ratio(row, "queue_ratio")), "{row}");
         }

@@ -1,4 +1,5 @@
-//! What operators rely on: metrics in their format, logs, certificates that are renewed, the right word when something ends.
+//! What operators rely on: metrics in their format, logs, certificates that are renewed, the right word when
+//! something ends.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
@@ -134,8 +135,8 @@ fn get(at: &str, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Every value of a text of metrics by its name and labels, after the rules of the format were checked (OpenMetrics 1.0, and Prometheus'
-/// advice on names and units).
+/// Every value of a text of metrics by its name and labels, after the rules of the format were checked
+/// (OpenMetrics 1.0, and Prometheus' advice on names and units).
 fn metrics(at: &str) -> BTreeMap<String, f64> {
     let (head, text) = get(at, "/metrics");
     assert!(

@@ -1,4 +1,5 @@
-//! Whatever is given wrongly is refused in one line that says what would do, with exit code 2 and nothing written.
+//! Whatever is given wrongly is refused in one line that says what would do, with exit code 2 and nothing
+//! written.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! No dependency has a known vulnerability. The advisories are the RustSec database, a folder
-//! `crates/NAME/RUSTSEC-YEAR-NUMBER.md` of TOML front matter; `make test` fetches it where it can be reached and names it in
-//! `FRAMEWIRE_ADVISORIES`. Without it this check says that it was skipped.
+//! `crates/NAME/RUSTSEC-YEAR-NUMBER.md` of TOML front matter; `make test` fetches it where it can be reached
+//! and names it in `FRAMEWIRE_ADVISORIES`. Without it this check says that it was skipped.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
-//! Who may import whom. The rule is the block of arrows in `ARCHITECTURE.md` itself, so that the picture and the law
-//! cannot drift apart: a line `a, b -> c d` lets `a` and `b` import `c` and `d`; `*` stands for every crate.
+//! Who may import whom. The rule is the block of arrows in `ARCHITECTURE.md` itself, so that the picture and
+//! the law cannot drift apart: a line `a, b -> c d` lets `a` and `b` import `c` and `d`; `*` stands for every
+//! crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +55,8 @@ fn violation(arrows: &Arrows, import: &Import) -> Option<String> {
     (!fine).then(|| format!("{from} -> {to} is no arrow of ARCHITECTURE.md"))
 }
 
-/// Arrows that no crate needs: what `ARCHITECTURE.md` lists and cargo does not know of. `*` stands for whatever there is.
+/// Arrows that no crate needs: what `ARCHITECTURE.md` lists and cargo does not know of. `*` stands for
+/// whatever there is.
 fn idle(arrows: &Arrows, imports: &[Import]) -> Vec<String> {
     let used = |from: &str, to: &str| {
         to == "*" || imports.iter().any(|import| !import.dev && (import.from == from && import.to == to))

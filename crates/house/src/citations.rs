@@ -1,4 +1,5 @@
-//! What a comment or a page cites is there: no page, and no source file with its folder, that the repository does not hold.
+//! What a comment or a page cites is there: no page, and no source file with its folder, that the repository
+//! does not hold.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +18,8 @@ fn prose<'a>(path: &str, line: &'a str) -> &'a str {
     }
 }
 
-/// Names of files in a line: pages (`x.md`), and sources with a folder before them (`cc/x.rs`). Addresses of other hosts are not meant,
-/// nor are patterns such as `NAME.md`.
+/// Names of files in a line: pages (`x.md`), and sources with a folder before them (`cc/x.rs`). Addresses of
+/// other hosts are not meant, nor are patterns such as `NAME.md`.
 fn cited(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     line.split(move |c| !is_part(c)).filter_map(|word| {

@@ -1,11 +1,12 @@
-//! A run is a function of scenario, seed and commit. So no crate that runs in virtual time names an operating-system
-//! clock, a source of randomness that nobody seeded, or a collection whose order changes from run to run. Clippy forbids
-//! the calls; this scan forbids the very names, in tests too, where clippy would need the crate to compile first.
+//! A run is a function of scenario, seed and commit. So no crate that runs in virtual time names an
+//! operating-system clock, a source of randomness that nobody seeded, or a collection whose order changes
+//! from run to run. Clippy forbids the calls; this scan forbids the very names, in tests too, where clippy
+//! would need the crate to compile first.
 
 use crate::tree;
 
-/// Crates that face the world outside and may ask it for the time, and an example of a host's own loop. They still may not iterate hash
-/// maps.
+/// Crates that face the world outside and may ask it for the time, and an example of a host's own loop. They
+/// still may not iterate hash maps.
 const WORLDLY: [&str; 5] = [
     "crates/real/",
     "crates/instruments/",
@@ -14,14 +15,16 @@ const WORLDLY: [&str; 5] = [
     "crates/framewire/examples/embed.rs",
 ];
 
-/// quinn and smoltcp are told the time as instants, so one file each turns those into our times; clippy still forbids to ask for them.
+/// quinn and smoltcp are told the time as instants, so one file each turns those into our times; clippy still
+/// forbids to ask for them.
 const NAMES_INSTANTS: [&str; 2] = ["crates/quic/src/clock.rs", "crates/smol/src/clock.rs"];
 
 const CLOCKS_AND_CHANCE: [&str; 7] =
     ["Instant", "SystemTime", "thread_rng", "getrandom", "from_entropy", "OsRng", "RandomState"];
 const UNORDERED: [&str; 2] = ["HashMap", "HashSet"];
 
-/// Source with comments and the contents of string and character literals blanked out; lines keep their numbers.
+/// Source with comments and the contents of string and character literals blanked out; lines keep their
+/// numbers.
 pub fn code_only(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;

@@ -6,7 +6,7 @@
 //! | every dependency carries a licence we may pass on | `licence` |
 //! | no dependency has a known vulnerability (where the advisory database is at hand) | `advisory` |
 //! | no clock, randomness or hash order outside `real`, `instruments` and `cli` | `determinism` |
-//! | no unfinished work, switched-off test, machine's path, overlong file or function | `tidy` |
+//! | no unfinished work, switched-off test, machine's path, overlong file or function, comment wider than code | `tidy` |
 //! | every arrow in `ARCHITECTURE.md` is used | `arrows` |
 //! | every relative link in the documentation leads somewhere | `links` |
 //! | every file that a comment or a page cites is there | `citations` |

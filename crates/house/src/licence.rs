@@ -1,9 +1,10 @@
-//! Every dependency's licence lets us pass the whole on. A licence is an SPDX expression: `OR` leaves us the choice,
-//! `AND` binds us to both, and an exception added by `WITH` only ever allows more.
+//! Every dependency's licence lets us pass the whole on. A licence is an SPDX expression: `OR` leaves us the
+//! choice, `AND` binds us to both, and an exception added by `WITH` only ever allows more.
 
 use crate::tree;
 
-/// Licences a dependency may carry: permissive ones, and MPL-2.0, which asks for changes to its own files only.
+/// Licences a dependency may carry: permissive ones, and MPL-2.0, which asks for changes to its own files
+/// only.
 const ALLOWED: [&str; 12] = [
     "MIT",
     "Apache-2.0",

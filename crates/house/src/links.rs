@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::tree;
 
-/// Targets of `[text](target)` and `![text](target)` outside fenced code, without anchors; links to elsewhere are left out.
+/// Targets of `[text](target)` and `![text](target)` outside fenced code, without anchors; links to elsewhere
+/// are left out.
 fn relative_links(page: &str) -> Vec<&str> {
     let prose = page.split("```").step_by(2);
     let targets =

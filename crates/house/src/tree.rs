@@ -19,7 +19,8 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).expect("crates/house lies two folders below the root").to_owned()
 }
 
-/// Every text file below the root, in order of path; build products and hidden folders (but for `.ci`) are left out.
+/// Every text file below the root, in order of path; build products and hidden folders (but for `.ci`) are
+/// left out.
 pub fn texts() -> Vec<Text> {
     let mut found = Vec::new();
     visit(&root(), "", &mut found);

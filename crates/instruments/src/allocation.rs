@@ -20,7 +20,8 @@ pub fn of_this_thread() -> u64 {
     COUNT.with(Cell::get)
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator; the counter neither allocates nor unwinds.
+// SAFETY: every call is passed on unchanged to the system's allocator; the counter neither allocates nor
+// unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();

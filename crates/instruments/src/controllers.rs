@@ -1,4 +1,5 @@
-//! What each controller costs: the load of `sim` under every row of the registry, video for those that need frames.
+//! What each controller costs: the load of `sim` under every row of the registry, video for those that need
+//! frames.
 
 use cc::REGISTRY;
 use serde_json::{Value, json};

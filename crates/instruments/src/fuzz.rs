@@ -1,4 +1,5 @@
-//! How fast CC-Fuzz is: a first generation of 500 networks, 30 s each, at 12 Mbit/s under BBR over TCP, on two threads.
+//! How fast CC-Fuzz is: a first generation of 500 networks, 30 s each, at 12 Mbit/s under BBR over TCP, on
+//! two threads.
 
 use std::time::Instant;
 

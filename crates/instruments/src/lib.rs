@@ -8,8 +8,8 @@
 //! | [`real_lab`] | our flow beside a kernel's TCP instead of ours |
 //! | [`soak`] | whether a server leaks, grows or starves under honest and hostile peers |
 //!
-//! None of them prints: results are [`Benchmark`]s and JSON, how far one is goes to a [`Progress`]. `framewire bench`, `lab twin`, `lab real`
-//! and `soak` take the arguments and print.
+//! None of them prints: results are [`Benchmark`]s and JSON, how far one is goes to a [`Progress`].
+//! `framewire bench`, `lab twin`, `lab real` and `soak` take the arguments and print.
 #![allow(clippy::disallowed_methods, reason = "instruments read the real clock")]
 
 pub mod allocation;

@@ -1,12 +1,14 @@
-//! How exact `framewire link` is: packets of known times through the emulator, and the very same link in virtual time beside it.
+//! How exact `framewire link` is: packets of known times through the emulator, and the very same link in
+//! virtual time beside it.
 //!
 //! ```text
 //! inside: sender, one UDP packet of 1500 bytes every so often --> [up: Link] --> outside: receiver
 //! added = when a packet left the emulator - when the simulator lets it out that is offered the packets as they were sent
 //! ```
 //!
-//! So `added` holds everything the machine does between the sender's call and the receiver's socket: both devices, two wake-ups,
-//! three system calls. What the link itself does (serialisation, waiting for a trace's next millisecond) is not in it.
+//! So `added` holds everything the machine does between the sender's call and the receiver's socket: both
+//! devices, two wake-ups, three system calls. What the link itself does (serialisation, waiting for a trace's
+//! next millisecond) is not in it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -116,8 +118,8 @@ impl Log for Departures {
 
 /// What one run gave.
 struct Run {
-    /// When each packet was sent and when it left the emulator. Without the latter where the kernel dropped packets before the
-    /// device: nobody knows then which is which.
+    /// When each packet was sent and when it left the emulator. Without the latter where the kernel dropped
+    /// packets before the device: nobody knows then which is which.
     ways: Vec<(Time, Option<Time>)>,
     /// When packets left the emulator.
     left: Vec<Time>,
@@ -270,8 +272,8 @@ fn of_capacity_left(config: &LinkConfig, run: &Run) -> Value {
     })
 }
 
-/// What the run above capacity shows: how much gets through, as a share of the rate, and what the simulator's link passes of the
-/// same packets.
+/// What the run above capacity shows: how much gets through, as a share of the rate, and what the simulator's
+/// link passes of the same packets.
 fn of_saturation(config: &LinkConfig, run: &Run, rate: Rate) -> Value {
     let ideal = ideal(config, run.ways.iter().map(|way| way.0));
     let share = |bps: f64| bps / rate.as_f64();

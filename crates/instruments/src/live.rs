@@ -1,4 +1,5 @@
-//! The whole chain in real time: a 720p clip through OpenH264, UDP on loopback and the decoder, at 30 frames/s for 10 s.
+//! The whole chain in real time: a 720p clip through OpenH264, UDP on loopback and the decoder, at 30
+//! frames/s for 10 s.
 //!
 //! ```text
 //! capture --encode--> coded --paced sending--> network --> assembled --decode--> shown
@@ -34,8 +35,8 @@ const WARM_UP: u32 = 15;
 /// Pictures held in memory and shown again and again: 207 MB of 720p.
 pub const HELD: Span = Span::from_secs(5);
 
-/// The clip's first seconds, read before the clock starts: a camera costs less than a decoder for a file, which would take its
-/// turns on the same cores at the very moment a picture is wanted.
+/// The clip's first seconds, read before the clock starts: a camera costs less than a decoder for a file,
+/// which would take its turns on the same cores at the very moment a picture is wanted.
 struct Held {
     pictures: Vec<Arc<RawFrame>>,
     size: (usize, usize),
@@ -139,8 +140,8 @@ fn gather(ways: &[Way], encode_times: &[(u32, Span)], decode_times: &[(u32, Span
     frames
 }
 
-/// The same chain on a machine without friction: encoder, pacer and decoder each start a frame as soon as they have it and
-/// are done with the one before.
+/// The same chain on a machine without friction: encoder, pacer and decoder each start a frame as soon as
+/// they have it and are done with the one before.
 #[derive(Default)]
 struct Ideal {
     encoded_at: Time,

@@ -1,5 +1,5 @@
-//! One flow over UDP or QUIC on loopback, for the benchmarks of real time: sender and receiver drivers, and between them a
-//! relay if there is a link, each on a thread of its own.
+//! One flow over UDP or QUIC on loopback, for the benchmarks of real time: sender and receiver drivers, and
+//! between them a relay if there is a link, each on a thread of its own.
 //!
 //! ```text
 //! sender -- udp --> [relay: link] -- udp --> receiver        events of both ends -> one recording, on one clock
@@ -230,8 +230,8 @@ pub struct Way {
     pub shown: Option<Time>,
 }
 
-/// A screen that looks at the clock: a driver tells its endpoint when a packet arrived at the kernel, but a viewer sees a
-/// picture only once it is decoded and drawn.
+/// A screen that looks at the clock: a driver tells its endpoint when a packet arrived at the kernel, but a
+/// viewer sees a picture only once it is decoded and drawn.
 #[derive(Clone, Default)]
 pub struct Watch {
     clock: Option<Clock>,

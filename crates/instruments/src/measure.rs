@@ -23,8 +23,8 @@ fn clock(which: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The largest resident set of this process since the last [`reset_peak_memory`], in bytes; `None` where the system does not
-/// tell.
+/// The largest resident set of this process since the last [`reset_peak_memory`], in bytes; `None` where the
+/// system does not tell.
 pub fn peak_memory() -> Option<u64> {
     memory("VmHWM:")
 }
@@ -34,8 +34,8 @@ pub fn resident_memory() -> Option<u64> {
     memory("VmRSS:")
 }
 
-/// Makes the present resident set the peak (proc(5), `clear_refs`). Where the system refuses, the peak stays the whole
-/// process's.
+/// Makes the present resident set the peak (proc(5), `clear_refs`). Where the system refuses, the peak stays
+/// the whole process's.
 pub fn reset_peak_memory() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
@@ -46,8 +46,9 @@ fn memory(field: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// How late the machine wakes a thread that has nothing else to do and is as prompt as a driver: of two thousand sleeps until the
-/// next millisecond, each one's lateness in ms. No figure of pacing or delay can be better than this one of the same run.
+/// How late the machine wakes a thread that has nothing else to do and is as prompt as a driver: of two
+/// thousand sleeps until the next millisecond, each one's lateness in ms. No figure of pacing or delay can be
+/// better than this one of the same run.
 pub fn timer_lateness() -> Vec<f64> {
     let clock = Clock::starting_now();
     let _prompt = Prompt::ask();

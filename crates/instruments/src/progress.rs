@@ -2,7 +2,8 @@
 
 /// Whoever wants to know how far an instrument is: a terminal, or nobody (`()`).
 pub trait Progress {
-    /// Work of `steps` steps begins (0: of unknown length), called `what`. It is over when the bar is dropped.
+    /// Work of `steps` steps begins (0: of unknown length), called `what`. It is over when the bar is
+    /// dropped.
     fn begin(&self, steps: u64, what: &str) -> Box<dyn Bar>;
 }
 

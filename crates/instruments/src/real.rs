@@ -1,16 +1,19 @@
-//! The live transport by itself: a stream of a game's size over QUIC on loopback, from an encoder that costs nothing.
+//! The live transport by itself: a stream of a game's size over QUIC on loopback, from an encoder that costs
+//! nothing.
 //!
 //! What is measured, and what is wanted:
 //!
-//! * *late frames* (none): frames not shown, or shown more than [`ON_TIME`] after their capture. The modelled encoder takes
-//!   4 ms of that, pacing at twice the rate half an interval.
-//! * *CPU of the sender* (below 15 % of a core): what its driver's thread and its QUIC thread used, over the run. The encoder is
-//!   a model that makes sizes, no pictures, so it is not in it; encryption, system calls and the receiver's feedback are.
-//! * *pacing error* (P99 below 1 ms): for every packet of a frame but its first, how far its distance from the first is from
-//!   what the bytes between them take at the pacing rate. `sent` is when the driver handed it over; `arrived`, the figure to
-//!   compare, is when the far end's QUIC handed it out, so all threads on the way are in it.
-//! * *timers* (no wish): how late the machine wakes an idle thread, measured just before. A host that takes its virtual processors
-//!   away for milliseconds shows here, and moves whole frames' packets.
+//! * *late frames* (none): frames not shown, or shown more than [`ON_TIME`] after their capture. The modelled
+//!   encoder takes 4 ms of that, pacing at twice the rate half an interval.
+//! * *CPU of the sender* (below 15 % of a core): what its driver's thread and its QUIC thread used, over the
+//!   run. The encoder is a model that makes sizes, no pictures, so it is not in it; encryption, system calls
+//!   and the receiver's feedback are.
+//! * *pacing error* (P99 below 1 ms): for every packet of a frame but its first, how far its distance from
+//!   the first is from what the bytes between them take at the pacing rate. `sent` is when the driver handed
+//!   it over; `arrived`, the figure to compare, is when the far end's QUIC handed it out, so all threads on
+//!   the way are in it.
+//! * *timers* (no wish): how late the machine wakes an idle thread, measured just before. A host that takes
+//!   its virtual processors away for milliseconds shows here, and moves whole frames' packets.
 
 use cc::{Options, Setup};
 use media::{EncoderModel, ModelConfig, Table};
@@ -39,7 +42,8 @@ fn sender(loopback: &Loopback) -> Sender {
     let mtu = Over::Quic.mtu();
     let setup = Setup { mtu: mtu as u32, initial: RATE, frame_interval: INTERVAL, ..Setup::default() };
     let controller = cc::build(&Options::of("fixed"), &setup).expect("the registry knows fixed");
-    // Frames of the rate's size on average, no two alike. (What was recorded of a real encoder needs less than this rate.)
+    // Frames of the rate's size on average, no two alike. (What was recorded of a real encoder needs less
+    // than this rate.)
     let model = ModelConfig {
         size_noise: 0.25,
         overshoot: 1.0,
@@ -134,7 +138,8 @@ fn packets(recording: &Recording) -> Vec<Packet> {
     packets
 }
 
-/// Errors at the sender and at the receiver, in ms. A frame whose first packet was lost says nothing about arrivals.
+/// Errors at the sender and at the receiver, in ms. A frame whose first packet was lost says nothing about
+/// arrivals.
 fn pacing_errors(recording: &Recording) -> (Vec<f64>, Vec<f64>) {
     let (mut sent, mut arrived) = (Vec::new(), Vec::new());
     let packets = packets(recording);

@@ -5,8 +5,9 @@
 //!          kernel TCP -----+--[up: the scenario's]--+---> kernel TCP
 //! ```
 //!
-//! The scenario's first flow is ours and runs as it is; its second, a backlog under CUBIC or BBR, becomes a connection of the kernel's.
-//! Both are measured with the functions that measure the simulator's run of the same scenario and seed.
+//! The scenario's first flow is ours and runs as it is; its second, a backlog under CUBIC or BBR, becomes a
+//! connection of the kernel's. Both are measured with the functions that measure the simulator's run of the
+//! same scenario and seed.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -51,8 +52,8 @@ const MTU: u32 = 1500;
 /// Runs the points asked for, in both worlds, and adds them to what was run before.
 ///
 /// # Errors
-/// [`Failure::Input`] where a controller is not of the experiment, the folder won't do or the link can't be had; [`Failure::Work`] where a run
-/// fails.
+/// [`Failure::Input`] where a controller is not of the experiment, the folder won't do or the link can't be
+/// had; [`Failure::Work`] where a run fails.
 pub fn run(
     experiment: &Experiment,
     settings: &Competition,

@@ -49,8 +49,8 @@ fn bytes_per_flow(few: &Crowd, many: &Crowd) -> Option<f64> {
     Some((more as f64 - less as f64) / (many.flows - few.flows) as f64)
 }
 
-/// Runs the pairs first: in what a thousand flows leave of the heap, ten flows lie scattered, and cost a tenth more than
-/// they do in a process of their own.
+/// Runs the pairs first: in what a thousand flows leave of the heap, ten flows lie scattered, and cost a
+/// tenth more than they do in a process of their own.
 pub fn run(progress: &dyn Progress) -> Benchmark {
     let bar = progress.begin(POPULATIONS.len() as u64 + 4, "scale");
     let measure = |load: Load| -> Measurement {

@@ -1,9 +1,10 @@
-//! The shadow test: one scenario in both worlds, in virtual time and on loopback through the relay, over UDP and over QUIC,
-//! compared.
+//! The shadow test: one scenario in both worlds, in virtual time and on loopback through the relay, over UDP
+//! and over QUIC, compared.
 //!
-//! The link, sender and receiver are the same code; what differs is who drives them. So what differs in the results is the
-//! machine: its timers, its scheduler, its sockets. Over QUIC two more things do: each packet is 30 bytes longer, which the
-//! simulator's is not, and the link's clock starts with the handshake, a few round trips before the media.
+//! The link, sender and receiver are the same code; what differs is who drives them. So what differs in the
+//! results is the machine: its timers, its scheduler, its sockets. Over QUIC two more things do: each packet
+//! is 30 bytes longer, which the simulator's is not, and the link's clock starts with the handshake, a few
+//! round trips before the media.
 
 use std::sync::{Arc, Mutex};
 
@@ -154,7 +155,8 @@ impl Shadow {
     }
 }
 
-/// Runs the scenario once in virtual and three times in real time, over UDP and over QUIC. The figure to compare is UDP's.
+/// Runs the scenario once in virtual and three times in real time, over UDP and over QUIC. The figure to
+/// compare is UDP's.
 pub fn run(progress: &dyn Progress) -> Result<Benchmark, Failure> {
     let bar = progress.begin(2 * RUNS as u64, "shadow, in real time");
     let udp = Shadow::cast(Over::Udp, &*bar)?;

@@ -4,9 +4,10 @@
 //! percentile(frame_delay_ms, 90) / 100 - utilisation
 //! ```
 //!
-//! The language is that of the formulas of [`experiment`](crate::experiment), [Rhai](https://rhai.rs), cut down to expressions: no loops, no
-//! functions of one's own, no text that is run, and lists that can be summarised but not built. So an expression of so many characters
-//! calls so many functions at most, each of which takes as long as sorting the longest list, and holds nothing but numbers.
+//! The language is that of the formulas of [`experiment`](crate::experiment), [Rhai](https://rhai.rs), cut
+//! down to expressions: no loops, no functions of one's own, no text that is run, and lists that can be
+//! summarised but not built. So an expression of so many characters calls so many functions at most, each of
+//! which takes as long as sorting the longest list, and holds nothing but numbers.
 
 use std::rc::Rc;
 
@@ -75,7 +76,8 @@ impl Expression {
     /// Its value; the same names give the same value to the bit.
     ///
     /// # Errors
-    /// What went wrong, such as a list where a number is wanted. Divisions by zero are none: they give infinity, or no number.
+    /// What went wrong, such as a list where a number is wanted. Divisions by zero are none: they give
+    /// infinity, or no number.
     pub fn evaluate(&self, names: &Names) -> Result<f64, String> {
         let mut scope = Scope::new();
         for (name, value) in names.iter().filter(|(name, _)| self.mentions(name)) {

@@ -14,8 +14,9 @@ pub struct WriteError {
     pub source: io::Error,
 }
 
-/// Writes `path` through `fill`: into a temporary file beside it, which takes its place only once everything is written.
-/// If anything fails, what stood at `path` before still stands there, and nothing else is left behind.
+/// Writes `path` through `fill`: into a temporary file beside it, which takes its place only once everything
+/// is written. If anything fails, what stood at `path` before still stands there, and nothing else is left
+/// behind.
 ///
 /// # Errors
 /// [`WriteError`] naming the file.
@@ -39,9 +40,10 @@ pub fn write_whole(
     })
 }
 
-/// Fills the folder `place` through `fill`, all of it or nothing: `fill` gets an empty folder on the same disk, whose content takes
-/// its place only once everything is written. Then the files that `old` names (relative to `place`) are removed, with folders that
-/// become empty; whatever else stands there stays. If anything fails before that, `place` is as it was, and absent if it was absent.
+/// Fills the folder `place` through `fill`, all of it or nothing: `fill` gets an empty folder on the same
+/// disk, whose content takes its place only once everything is written. Then the files that `old` names
+/// (relative to `place`) are removed, with folders that become empty; whatever else stands there stays. If
+/// anything fails before that, `place` is as it was, and absent if it was absent.
 ///
 /// # Errors
 /// [`WriteError`] naming the file that could not be written, as it would have been called.

@@ -1,4 +1,5 @@
-//! Output folders: report, summary, scenario and tables of a run, or of several side by side. `docs/output.md` lists them.
+//! Output folders: report, summary, scenario and tables of a run, or of several side by side.
+//! `docs/output.md` lists them.
 
 use std::fs;
 use std::io::Write;
@@ -12,8 +13,8 @@ use crate::run::Outcome;
 use crate::scenario::Scenario;
 use crate::tables::{Tables, write_tables};
 
-/// Writes everything about one run into `folder`, which is made if needed, in the place of what an earlier run or comparison wrote
-/// there.
+/// Writes everything about one run into `folder`, which is made if needed, in the place of what an earlier
+/// run or comparison wrote there.
 ///
 /// # Errors
 /// [`WriteError`] naming what could not be written. Then `folder` is as it was before.
@@ -30,8 +31,8 @@ pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
     })
 }
 
-/// Writes a comparison into `folder`: one report and one summary over all runs, and a folder of rows for each, named after
-/// its controller.
+/// Writes a comparison into `folder`: one report and one summary over all runs, and a folder of rows for
+/// each, named after its controller.
 ///
 /// # Errors
 /// As [`write_run`].
@@ -58,7 +59,8 @@ const OF_A_RUN: [&str; 8] = [
     "report.html",
 ];
 
-/// What an earlier run or comparison wrote into `folder`, as its summary says; nothing where there is none of ours.
+/// What an earlier run or comparison wrote into `folder`, as its summary says; nothing where there is none of
+/// ours.
 fn written_before(folder: &Path) -> Vec<PathBuf> {
     let summary = fs::read(folder.join("summary.json")).unwrap_or_default();
     let summary: Value = serde_json::from_slice(&summary).unwrap_or_default();
@@ -130,7 +132,8 @@ fn write_text(path: &Path, text: &str) -> Result<(), WriteError> {
     write_whole(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// A controller or scenario's name as the name of a folder: what is neither letter nor digit nor one of `-_.=` becomes `-`.
+/// A controller or scenario's name as the name of a folder: what is neither letter nor digit nor one of
+/// `-_.=` becomes `-`.
 pub fn folder_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_.=".contains(c) { c } else { '-' };
     let name: String = name.chars().map(plain).collect();

@@ -1,4 +1,5 @@
-//! Networks that once froze, collapsed or starved a call, each with the figure that showed it: `docs/grid.md`, "Networks that once broke something".
+//! Networks that once froze, collapsed or starved a call, each with the figure that showed it:
+//! `docs/grid.md`, "Networks that once broke something".
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,8 @@ enum Scheme {
     Default,
 }
 
-/// A figure of one run, the bound it keeps today and what it was at commit f237fe5, where the bound did not hold.
+/// A figure of one run, the bound it keeps today and what it was at commit f237fe5, where the bound did not
+/// hold.
 struct Figure {
     file: &'static str,
     scheme: Scheme,

@@ -1,11 +1,12 @@
-//! A thinned grid: the base point, each axis alone, and a few rows of the covering array, under what a flow gets that names nothing else.
-//! `framewire lab grid` runs all of it.
+//! A thinned grid: the base point, each axis alone, and a few rows of the covering array, under what a flow
+//! gets that names nothing else. `framewire lab grid` runs all of it.
 
 use std::collections::BTreeSet;
 
 use framewire_lab::grid::{Cell, Drive, Group, Scheme, Verdict, drive};
 
-/// Cells that fail today, with what does not hold there. The list may shrink; `docs/grid.md` says why they fail.
+/// Cells that fail today, with what does not hold there. The list may shrink; `docs/grid.md` says why they
+/// fail.
 const KNOWN: &[(&str, &str)] = &[];
 
 /// Each fourth row of the covering array.

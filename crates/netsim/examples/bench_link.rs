@@ -1,4 +1,5 @@
-//! Prints what a delivered packet costs the network alone: two toy endpoints that do next to nothing, over a few networks.
+//! Prints what a delivered packet costs the network alone: two toy endpoints that do next to nothing, over a
+//! few networks.
 //!
 //! `cargo run --release -p framewire-netsim --example bench_link -- [SECONDS]`
 //!
@@ -96,15 +97,15 @@ fn network(rate: RateProcess, flows: u16, window: u64, cross: bool) -> World {
     world
 }
 
-/// CPU time this process has used, in nanoseconds, as Linux accounts it (within a scheduler tick): what other jobs on the
-/// machine use does not count.
+/// CPU time this process has used, in nanoseconds, as Linux accounts it (within a scheduler tick): what other
+/// jobs on the machine use does not count.
 fn cpu_ns() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("this benchmark needs Linux");
     text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("the first number is CPU time")
 }
 
-/// Warms up, then runs five equal pieces and prints the cheapest and the middle one: neighbours on the same core still slow
-/// caches and clocks, and only ever add.
+/// Warms up, then runs five equal pieces and prints the cheapest and the middle one: neighbours on the same
+/// core still slow caches and clocks, and only ever add.
 fn measure(name: &str, mut world: World, seconds: u64) {
     world.run_until(Time::from_millis(seconds * 100));
     let mut costs = Vec::new();

@@ -1,4 +1,5 @@
-//! Prints what a packet costs each queue discipline: one enqueue and one dequeue, with a standing queue and with overload.
+//! Prints what a packet costs each queue discipline: one enqueue and one dequeue, with a standing queue and
+//! with overload.
 //!
 //! `cargo run --release -p framewire-netsim --example bench_queue -- [PACKETS]`
 

@@ -8,10 +8,12 @@
 //!     5.0    7.2   3.1    never
 //! ```
 //!
-//! One entry a component, changed in place: nothing is ever stale, and changing one costs log2(n) comparisons.
+//! One entry a component, changed in place: nothing is ever stale, and changing one costs log2(n)
+//! comparisons.
 //!
-//! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's number, so the
-//! order at one instant does not depend on how often something was rescheduled: recording a run cannot change it.
+//! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
+//! number, so the order at one instant does not depend on how often something was rescheduled: recording a
+//! run cannot change it.
 
 use std::hint::select_unpredictable;
 
@@ -20,8 +22,8 @@ use units::Time;
 /// Next times of a fixed number of components.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Node `i` is the earlier of its children `2 i` and `2 i + 1`; the root is 1. The components are the leaves, from the
-    /// middle on, padded to a power of two.
+    /// Node `i` is the earlier of its children `2 i` and `2 i + 1`; the root is 1. The components are the
+    /// leaves, from the middle on, padded to a power of two.
     nodes: Vec<Entry>,
 }
 
@@ -56,9 +58,9 @@ impl Agenda {
         }
     }
 
-    /// Plays a changed leaf's matches up to the root. All of them: with many components, neither who wins nor where the outcome
-    /// stops changing can be predicted, and a wrong guess costs the processor more than the matches do. So nothing branches
-    /// on them, and the opponents' addresses do not depend on who wins.
+    /// Plays a changed leaf's matches up to the root. All of them: with many components, neither who wins nor
+    /// where the outcome stops changing can be predicted, and a wrong guess costs the processor more than the
+    /// matches do. So nothing branches on them, and the opponents' addresses do not depend on who wins.
     fn rise(&mut self, leaf: usize) {
         let mut winner = self.nodes[leaf];
         let mut node = leaf;

@@ -4,7 +4,8 @@
 //! tokens(t) = min(burst, tokens + rate x elapsed)       a packet takes as many tokens as it has bytes
 //! ```
 //!
-//! Source: Linux, `sch_tbf.c` and tc-tbf(8). Tokens are whole nanobits (10^-9 bit), so that nothing is lost by rounding.
+//! Source: Linux, `sch_tbf.c` and tc-tbf(8). Tokens are whole nanobits (10^-9 bit), so that nothing is lost
+//! by rounding.
 
 use units::{Bytes, Rate, Span, Time};
 

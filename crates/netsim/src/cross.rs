@@ -65,7 +65,8 @@ const FORMS: &str = "cbr:5mbit, poisson:5mbit, onoff:5mbit,on=200ms,off=800ms (e
 impl FromStr for CrossTraffic {
     type Err = TextError;
 
-    /// Reads `cbr:5mbit`, `poisson:5mbit,size=1200B`, `onoff:5mbit,on=200ms,off=800ms,fixed,start=5s,stop=20s`.
+    /// Reads `cbr:5mbit`, `poisson:5mbit,size=1200B`,
+    /// `onoff:5mbit,on=200ms,off=800ms,fixed,start=5s,stop=20s`.
     fn from_str(text: &str) -> Result<CrossTraffic, TextError> {
         let refuse = || TextError::new(text, "cross traffic", FORMS);
         let (name, arguments) = text::split_name(text);

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A truncated Gaussian without overtaking. The maximum makes delays positively correlated and cuts
-//! early packets' jitter off, so report the delays that result, not `s`. Packets picked for reordering take an extra delay
-//! and are overtaken meanwhile; the others do not wait for them.
+//! early packets' jitter off, so report the delays that result, not `s`. Packets picked for reordering take
+//! an extra delay and are overtaken meanwhile; the others do not wait for them.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -38,8 +38,8 @@ impl Delay {
         Delay(vec![(Time::ZERO, delay.max(Span::ZERO))])
     }
 
-    /// A delay that changes at the given times; the first holds from the start. Where it shrinks, packets already on their
-    /// way hold later ones up, so that none overtakes.
+    /// A delay that changes at the given times; the first holds from the start. Where it shrinks, packets
+    /// already on their way hold later ones up, so that none overtakes.
     ///
     /// # Errors
     /// [`TextError`] unless there is at least one step, times increase strictly and no delay is negative.
@@ -70,8 +70,8 @@ pub struct Reorder {
     pub extra: Span,
 }
 
-/// Packets a line has room for from the start (more than that makes it grow): 64 packets of 1500 bytes are 20 ms at
-/// 38 Mbit/s.
+/// Packets a line has room for from the start (more than that makes it grow): 64 packets of 1500 bytes are 20
+/// ms at 38 Mbit/s.
 const ROOM: usize = 64;
 
 /// The packets in propagation.
@@ -154,7 +154,8 @@ fn truncated_gaussian(sigma: f64, rng: &mut Rng) -> Span {
     Span::from_nanos(z.round() as i64)
 }
 
-/// A packet held back, ordered by when it comes out and then by when it went in; the earliest is the greatest.
+/// A packet held back, ordered by when it comes out and then by when it went in; the earliest is the
+/// greatest.
 struct Late {
     due: Time,
     order: u64,
@@ -220,8 +221,8 @@ mod tests {
 
     #[test]
     fn jitter_has_the_moments_of_a_truncated_gaussian() {
-        // Packets a second apart never wait for one another. Mean of |N(0,s^2)| is s sqrt(2/pi); cutting at 3 s moves
-        // 0.27 % of it.
+        // Packets a second apart never wait for one another. Mean of |N(0,s^2)| is s sqrt(2/pi); cutting at 3
+        // s moves 0.27 % of it.
         let mut line = Line::new(Delay::default(), Span::from_millis(5), None, 1, "l");
         let n = 20_000;
         (0..n).for_each(|k| line.push(Time::from_secs(k), numbered(k as u32)));

@@ -7,7 +7,8 @@
 //!                      r
 //! ```
 //!
-//! As netem's `loss gemodel` (tc-netem(8)). A packet is emitted with the current state, then the state may change.
+//! As netem's `loss gemodel` (tc-netem(8)). A packet is emitted with the current state, then the state may
+//! change.
 
 use std::fmt;
 use std::str::FromStr;
@@ -147,8 +148,8 @@ pub struct Impairments {
     pub duplicate: f64,
     /// Times during which every arriving packet is lost, from the first (included) to the second (excluded).
     pub blackouts: Vec<(Time, Time)>,
-    /// The largest IP packet (datagram and 28 bytes) the link carries, from given times on; times must increase.
-    /// Empty: any size.
+    /// The largest IP packet (datagram and 28 bytes) the link carries, from given times on; times must
+    /// increase. Empty: any size.
     pub mtu: Vec<(Time, u32)>,
     /// A policer, which what is not lost otherwise must pass.
     pub police: Option<Policer>,
@@ -180,7 +181,8 @@ impl Gate {
         if packet.size > self.mtu(now) {
             return Verdict::Drop(Dropped::Oversize);
         }
-        // The loss process draws for every packet, blackout or not, so that a blackout does not shift later draws.
+        // The loss process draws for every packet, blackout or not, so that a blackout does not shift later
+        // draws.
         let lost = self.is_lost();
         if lost || self.impairments.blackouts.iter().any(|(from, to)| (*from..*to).contains(&now)) {
             return Verdict::Drop(Dropped::LinkLoss);
@@ -238,7 +240,8 @@ mod tests {
 
     #[test]
     fn monte_carlo_of_a_million_packets() {
-        // The specification's generator gives 0.038217; the standard error of the estimate (bursts of 4) is 0.0005.
+        // The specification's generator gives 0.038217; the standard error of the estimate (bursts of 4) is
+        // 0.0005.
         let mut gate = gate("ge:p=0.01,r=0.25");
         let lost: Vec<bool> = (0..1_000_000).map(|_| gate.is_lost()).collect();
         let losses = lost.iter().filter(|&&lost| lost).count();

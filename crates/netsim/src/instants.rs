@@ -1,4 +1,5 @@
-//! Lists of instants: when each packet of a source is sent, one a line, in microseconds since the start of the run.
+//! Lists of instants: when each packet of a source is sent, one a line, in microseconds since the start of
+//! the run.
 //!
 //! ```text
 //! 1000250    a packet 1.00025 s after the start

@@ -5,10 +5,10 @@
 //!                                   Link                                       any wire::Endpoint
 //! ```
 //!
-//! A [`World`] holds hosts (anything that implements [`wire::Endpoint`]), [`Link`]s and routes, and lets virtual time pass. A
-//! [`Link`] has no clock of its own, so that an emulator can drive the very same one in real time. Queue disciplines live in
-//! [`queue`], one file each, with one row in their registry. The same configuration and seed give the same run to the
-//! nanosecond.
+//! A [`World`] holds hosts (anything that implements [`wire::Endpoint`]), [`Link`]s and routes, and lets
+//! virtual time pass. A [`Link`] has no clock of its own, so that an emulator can drive the very same one in
+//! real time. Queue disciplines live in [`queue`], one file each, with one row in their registry. The same
+//! configuration and seed give the same run to the nanosecond.
 
 mod agenda;
 mod bucket;

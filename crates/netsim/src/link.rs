@@ -8,14 +8,14 @@
 //!            notices        notices
 //! ```
 //!
-//! Only the queue holds backlog: bytes in propagation are not buffered. A link has no clock: whoever drives it, the world in
-//! virtual time or an emulator in real time, says what time it is, never an earlier time than before, calls
-//! [`deliver`](Link::deliver) when [`next_event`](Link::next_event) has come, and empties
+//! Only the queue holds backlog: bytes in propagation are not buffered. A link has no clock: whoever drives
+//! it, the world in virtual time or an emulator in real time, says what time it is, never an earlier time
+//! than before, calls [`deliver`](Link::deliver) when [`next_event`](Link::next_event) has come, and empties
 //! [`notices`](Link::notices) after each call.
 //!
-//! Departures are worked out when something asks (an arrival, a delivery), at the instants they happened, so a packet costs
-//! its driver one event instead of two. At one instant arrivals come before the departure of a timed server and after the
-//! opportunities of a trace (Mahimahi, `link_queue.cc`).
+//! Departures are worked out when something asks (an arrival, a delivery), at the instants they happened, so
+//! a packet costs its driver one event instead of two. At one instant arrivals come before the departure of a
+//! timed server and after the opportunities of a trace (Mahimahi, `link_queue.cc`).
 
 use record::{Dropped, Event, Tap};
 use units::{Bytes, Span, Time};
@@ -112,8 +112,8 @@ impl Link {
         self.stats.busy + self.busy_since.map_or(Span::ZERO, |since| now - since)
     }
 
-    /// What happened to packets since the last call, in order. The driver must take them after each `offer`, `deliver`,
-    /// `advance` and `settle`, and before it handles what was delivered.
+    /// What happened to packets since the last call, in order. The driver must take them after each `offer`,
+    /// `deliver`, `advance` and `settle`, and before it handles what was delivered.
     pub fn notices(&mut self) -> std::vec::Drain<'_, Notice> {
         self.notices.drain(..)
     }
@@ -149,7 +149,8 @@ impl Link {
         self.deliver_dated(now).map(|(_, packet)| packet)
     }
 
-    /// As [`deliver`](Link::deliver), with the moment the packet came out: a driver in real time is always a little late.
+    /// As [`deliver`](Link::deliver), with the moment the packet came out: a driver in real time is always a
+    /// little late.
     #[inline]
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
         self.catch_up(now);
@@ -158,7 +159,8 @@ impl Link {
         Some((due, packet))
     }
 
-    /// Makes room for the counters of every flow there can be (5 MB) at once, for a driver that cannot wait for it later.
+    /// Makes room for the counters of every flow there can be (5 MB) at once, for a driver that cannot wait
+    /// for it later.
     pub fn expect_all_flows(&mut self) {
         self.stats.row(0);
         self.stats.row(u16::MAX);
@@ -203,7 +205,8 @@ impl Link {
         self.recorded && !matches!(self.server, Server::Infinite)
     }
 
-    /// Works out what can come out at `now`: everything that left before, and what leaves now and takes no time.
+    /// Works out what can come out at `now`: everything that left before, and what leaves now and takes no
+    /// time.
     #[inline]
     fn catch_up(&mut self, now: Time) {
         match self.server {
@@ -360,7 +363,8 @@ mod tests {
         Packet { id, ..Packet::bare(0, size, Time::ZERO) }
     }
 
-    /// Offers `arrivals` (ms, id, bytes) and returns what came out (id, ms) up to `until` ms, and the ids dropped.
+    /// Offers `arrivals` (ms, id, bytes) and returns what came out (id, ms) up to `until` ms, and the ids
+    /// dropped.
     fn run(config: LinkConfig, arrivals: &[(u64, u32, u32)], until: u64) -> (Vec<(u32, f64)>, Vec<u32>) {
         let mut link = Link::new(config, 1, "link", Tap::default());
         let (mut out, mut dropped) = (Vec::new(), Vec::new());
@@ -460,7 +464,8 @@ mod tests {
 
     #[test]
     fn a_constant_link_holds_its_limit_and_one_more() {
-        // 1500 B at 12 Mbit/s take 1 ms. Two wait behind the one being sent; at 1 ms an arrival comes before the departure.
+        // 1500 B at 12 Mbit/s take 1 ms. Two wait behind the one being sent; at 1 ms an arrival comes before
+        // the departure.
         let rate = RateProcess::Constant(Rate::from_mbps(12));
         let config = LinkConfig::bottleneck(rate, "droptail:2p".parse().unwrap(), Span::from_millis(10));
         let arrivals = [(0, A, 1500), (0, B, 1500), (0, C, 1500), (0, D, 1500), (1, E, 1500)];

@@ -18,7 +18,8 @@ use units::Rng;
 
 use crate::trace::{MahimahiTrace, OPPORTUNITY};
 
-/// Milliseconds between a failed transport block and its repetition (LTE FDD: 8 TTIs, 3GPP TS 36.321 section 5.4.2).
+/// Milliseconds between a failed transport block and its repetition (LTE FDD: 8 TTIs, 3GPP TS 36.321 section
+/// 5.4.2).
 const HARQ_ROUND_TRIP: u32 = 8;
 /// Most repetitions of a block; the fourth failure is taken as a success of the layer above.
 const HARQ_RETRIES: u32 = 3;
@@ -167,7 +168,8 @@ impl WiFi {
                 fading.step(rng);
                 stepped += 1;
             }
-            // A failed aggregate is repeated at the next access, which then carries it instead of new packets.
+            // A failed aggregate is repeated at the next access, which then carries it instead of new
+            // packets.
             if !rng.chance(self.retry) {
                 let rate = self.median_bps * fading.log.exp();
                 let packets = (rate / 8.0 * WiFi::TXOP_S / f64::from(OPPORTUNITY)).min(WiFi::MOST_PACKETS);
@@ -270,7 +272,8 @@ mod tests {
 
     #[test]
     fn long_runs_have_the_rates_they_should() {
-        // Lognormal mean: median * exp(sigma^2 / 2), both processes together; outages take 2 * 1.75 s a minute.
+        // Lognormal mean: median * exp(sigma^2 / 2), both processes together; outages take 2 * 1.75 s a
+        // minute.
         for (name, expected) in
             [("lte-walk", 14.0 * 0.07625f64.exp()), ("lte-drive", 10.0 * 0.22625f64.exp() * 0.942)]
         {

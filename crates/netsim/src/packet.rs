@@ -39,7 +39,8 @@ impl Packet {
     /// The id of a packet that stands for no bytes at all, as cross traffic does.
     pub const NO_DATAGRAM: u32 = u32::MAX;
 
-    /// A packet of `size` bytes on the wire that belongs to `flow`, was sent at `sent` and stands for no bytes.
+    /// A packet of `size` bytes on the wire that belongs to `flow`, was sent at `sent` and stands for no
+    /// bytes.
     pub fn bare(flow: u16, size: u32, sent: Time) -> Packet {
         Packet {
             id: Packet::NO_DATAGRAM,
@@ -74,12 +75,14 @@ impl Datagram {
     }
 }
 
-/// Head sizes that buffers are made for: media headers are below 64 bytes; feedback is all head and may fill a datagram.
+/// Head sizes that buffers are made for: media headers are below 64 bytes; feedback is all head and may fill
+/// a datagram.
 const HEAD_CLASSES: [usize; 2] = [64, MAX_DATAGRAM];
 
 /// The datagrams in flight. Grows to the most that were ever in flight at once and then reuses its buffers.
 ///
-/// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating nothing.
+/// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating
+/// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,

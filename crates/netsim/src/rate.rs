@@ -15,7 +15,8 @@ use units::{Bytes, Rate, Span, Time};
 use crate::text::TextError;
 use crate::trace::{MahimahiTrace, OPPORTUNITY};
 
-/// Bytes a TUN device adds to each packet: a Mahimahi opportunity of 1504 bytes carries 1500 of IP (Mahimahi, `link_queue.cc`).
+/// Bytes a TUN device adds to each packet: a Mahimahi opportunity of 1504 bytes carries 1500 of IP (Mahimahi,
+/// `link_queue.cc`).
 pub const TUN_FRAMING: u32 = 4;
 
 /// How fast a link sends.
@@ -38,8 +39,8 @@ pub enum RateProcess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steps(Vec<(Time, Rate)>);
 
-/// A token bucket that packets wait for, as Linux's `tbf`. The packet at its head is out of the queue, as with every rate
-/// process; larger packets than the bucket holds are dropped.
+/// A token bucket that packets wait for, as Linux's `tbf`. The packet at its head is out of the queue, as
+/// with every rate process; larger packets than the bucket holds are dropped.
 ///
 /// Deviation: `tbf` counts the head in its queue's limit, which is `rate x latency + burst` bytes there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,8 @@ pub struct Shaper {
     pub rate: Rate,
     /// Most tokens kept: what leaves back to back after a pause. At most 1 GiB.
     pub burst: Bytes,
-    /// How fast a burst leaves, one full packet of 1500 bytes ahead (larger ones are dropped); `None` for at once.
+    /// How fast a burst leaves, one full packet of 1500 bytes ahead (larger ones are dropped); `None` for at
+    /// once.
     pub peak: Option<Rate>,
 }
 
@@ -104,8 +106,8 @@ impl RateProcess {
         }
     }
 
-    /// IP bytes the process could have sent after `from` and up to `to`; `None` for an infinite link. A shaper may have
-    /// sent a burst more.
+    /// IP bytes the process could have sent after `from` and up to `to`; `None` for an infinite link. A
+    /// shaper may have sent a burst more.
     pub fn capacity(&self, from: Time, to: Time) -> Option<Bytes> {
         match self {
             RateProcess::Infinite => None,

@@ -1,7 +1,8 @@
 //! The server of a link's queue: which packet is being transmitted and when it is through.
 //!
-//! Two kinds. A *timed* server (constant or stepped rate, token bucket) takes the next packet when the one before is through and knows at
-//! once when it will finish. A *slotted* server (a Mahimahi trace) acts at opportunities only:
+//! Two kinds. A *timed* server (constant or stepped rate, token bucket) takes the next packet when the one
+//! before is through and knows at once when it will finish. A *slotted* server (a Mahimahi trace) acts at
+//! opportunities only:
 //!
 //! ```text
 //! at each opportunity, budget = 1504 bytes; while budget > 0:

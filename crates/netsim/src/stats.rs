@@ -1,6 +1,7 @@
 //! What a link counts, in total and per flow.
 //!
-//! At any moment `offered + duplicated = delivered + dropped + inside`, for packets and for bytes, link and flow alike.
+//! At any moment `offered + duplicated = delivered + dropped + inside`, for packets and for bytes, link and
+//! flow alike.
 
 use std::ops::{Add, AddAssign};
 
@@ -53,7 +54,8 @@ pub struct FlowStats {
 }
 
 impl FlowStats {
-    /// Fraction of packets that were dropped, of those offered or made by duplication; 0 where there were none.
+    /// Fraction of packets that were dropped, of those offered or made by duplication; 0 where there were
+    /// none.
     pub fn loss(&self) -> f64 {
         let all = self.offered.packets + self.duplicated.packets;
         if all == 0 { 0.0 } else { self.dropped.packets as f64 / all as f64 }
@@ -77,7 +79,8 @@ pub struct LinkStats {
     flows: Vec<FlowStats>,
     first: u16,
     causes: Vec<(Dropped, Count)>,
-    /// How long the link had something to send, in closed busy periods; see [`Link::busy_time`](crate::Link::busy_time).
+    /// How long the link had something to send, in closed busy periods; see
+    /// [`Link::busy_time`](crate::Link::busy_time).
     pub(crate) busy: Span,
     /// Most packets that ever waited in the queue at once, without the one being transmitted.
     pub peak_packets: u32,

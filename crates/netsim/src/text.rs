@@ -1,5 +1,5 @@
-//! What the text forms share: `name:value,key=value` as scenario files and the command line write queues, loss processes
-//! and cross traffic.
+//! What the text forms share: `name:value,key=value` as scenario files and the command line write queues,
+//! loss processes and cross traffic.
 
 use std::str::FromStr;
 

@@ -19,10 +19,12 @@ pub const OPPORTUNITY: u32 = 1504;
 /// Most lines a trace may have: 50 million are 14 hours at 1000 a second, and 200 MB of memory.
 pub const MAX_LINES: usize = 50_000_000;
 
-/// Bits a millisecond's rates must add up to before Mahimahi's `mm-rate-to-events` writes a line: a 1500-byte IP packet.
+/// Bits a millisecond's rates must add up to before Mahimahi's `mm-rate-to-events` writes a line: a 1500-byte
+/// IP packet.
 const LINE_BITS: u64 = 12_000;
 
-/// Most bytes a trace file may unpack to: [`MAX_LINES`] of eleven characters (ten digits and the end of line).
+/// Most bytes a trace file may unpack to: [`MAX_LINES`] of eleven characters (ten digits and the end of
+/// line).
 pub(crate) const MAX_BYTES: u64 = MAX_LINES as u64 * 11;
 
 /// When a link may send. Never empty; milliseconds that never decrease and end above zero.
@@ -98,9 +100,10 @@ impl MahimahiTrace {
         usable.then_some(MahimahiTrace { millis })
     }
 
-    /// The trace Mahimahi's tools make of rates that hold from given times on: each millisecond adds its bits, and every
-    /// 12 000 of them are one opportunity (so that the rate is that of 1500-byte IP packets). It goes to the millisecond
-    /// that holds `end`; `None` if it would have no line, or more than [`MAX_LINES`].
+    /// The trace Mahimahi's tools make of rates that hold from given times on: each millisecond adds its
+    /// bits, and every 12 000 of them are one opportunity (so that the rate is that of 1500-byte IP packets).
+    /// It goes to the millisecond that holds `end`; `None` if it would have no line, or more than
+    /// [`MAX_LINES`].
     pub fn of_rates(rates: &[(Time, Rate)], end: Time) -> Option<MahimahiTrace> {
         let end = u32::try_from(end.as_nanos().div_ceil(1_000_000)).ok()?;
         // Nanobits: a rate of whole bits a second times nanoseconds.

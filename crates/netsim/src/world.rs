@@ -6,10 +6,11 @@
 //! host 2 --link 4-->/                        \--link 5--> host 3         a way back: host 1 --link 1--> host 0
 //! ```
 //!
-//! The loop takes the component that acts next from the agenda: a host that wakes, a source of cross traffic that sends, a
-//! link whose packet comes out. A packet that comes out enters the next link of its route or is received by a host, after
-//! which everything that host wants to transmit enters its first link, at the same instant. At one instant hosts wake first,
-//! then cross traffic is sent, then links deliver; among equals the one added first goes first.
+//! The loop takes the component that acts next from the agenda: a host that wakes, a source of cross traffic
+//! that sends, a link whose packet comes out. A packet that comes out enters the next link of its route or is
+//! received by a host, after which everything that host wants to transmit enters its first link, at the same
+//! instant. At one instant hosts wake first, then cross traffic is sent, then links deliver; among equals the
+//! one added first goes first.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -55,7 +56,8 @@ pub enum Detail {
     Deliveries,
 }
 
-/// Turns without time going on after which something must be wrong: no host has reason to send a million packets at once.
+/// Turns without time going on after which something must be wrong: no host has reason to send a million
+/// packets at once.
 const LIVELOCK: u32 = 1_000_000;
 
 /// A network in virtual time.
@@ -78,7 +80,8 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world whose random streams are all drawn from `seed`. Events go to `recorder`, if there is one.
+    /// An empty world whose random streams are all drawn from `seed`. Events go to `recorder`, if there is
+    /// one.
     pub fn new(seed: u64, recorder: Option<Shared>) -> World {
         World {
             seed,
@@ -172,7 +175,8 @@ impl World {
         self.add_source(Source::Drawn(source), flow, links);
     }
 
-    /// Adds a source that sends a packet of `size` bytes at each of `instants`, as [`add_cross`](World::add_cross) does.
+    /// Adds a source that sends a packet of `size` bytes at each of `instants`, as
+    /// [`add_cross`](World::add_cross) does.
     ///
     /// # Panics
     /// If `links` is empty.
@@ -260,8 +264,8 @@ impl World {
         }
     }
 
-    /// Writes every component into a new agenda, if some were added since the last one: hosts, sources, links, and links
-    /// again for their recorded departures.
+    /// Writes every component into a new agenda, if some were added since the last one: hosts, sources,
+    /// links, and links again for their recorded departures.
     fn plan(&mut self) {
         if self.planned {
             return;

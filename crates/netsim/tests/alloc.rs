@@ -107,8 +107,8 @@ fn world(queue: &str) -> (World, LinkId) {
 #[test]
 fn nothing_is_allocated_per_packet() {
     let queues: Vec<_> = queue::REGISTRY.iter().flat_map(queue::Entry::examples).collect();
-    // One without a limit would grow for ever; one that shrinks with its link drops many at once, and the list of them grows to the
-    // largest such number.
+    // One without a limit would grow for ever; one that shrinks with its link drops many at once, and the
+    // list of them grows to the largest such number.
     let steady = |queue: &&str| *queue != "infinite" && !queue.contains("follow");
     for queue in queues.into_iter().filter(steady) {
         let (mut world, forward) = world(queue);

@@ -1,5 +1,5 @@
-//! Properties of links under random configurations: no packet is lost track of, limits hold, runs repeat, and watching a
-//! run does not change it.
+//! Properties of links under random configurations: no packet is lost track of, limits hold, runs repeat, and
+//! watching a run does not change it.
 
 use std::sync::{Arc, Mutex};
 
@@ -84,7 +84,8 @@ fn arrivals() -> impl Strategy<Value = Vec<(i64, u16, u32)>> {
     prop::collection::vec((0i64..2_000, 0u16..3, 40u32..1500), 1..300)
 }
 
-/// Offers the arrivals and takes deliveries when the link asks for it; returns what came out and what was dropped.
+/// Offers the arrivals and takes deliveries when the link asks for it; returns what came out and what was
+/// dropped.
 fn drive(
     link: &mut Link,
     arrivals: &[(i64, u16, u32)],

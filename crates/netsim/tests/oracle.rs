@@ -1,5 +1,5 @@
-//! Links against oracles that know nothing of events: Mahimahi's algorithm written out opportunity by opportunity, and
-//! Lindley's recursion for a queue with one server.
+//! Links against oracles that know nothing of events: Mahimahi's algorithm written out opportunity by
+//! opportunity, and Lindley's recursion for a queue with one server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -66,8 +66,8 @@ fn mahimahi(trace: &[u32], arrivals: &[(Time, u32)], limit: usize, until: u32) -
 fn lindley(rate: Rate, delay: Span, arrivals: &[(Time, u32)], limit: usize) -> Outcome {
     let (mut accepted, mut dropped) = (Vec::<(u32, Time, Time)>::new(), Vec::new());
     for (id, &(at, size)) in arrivals.iter().enumerate() {
-        // Waiting are those that found the server busy and start now or later: an arrival comes before a departure of the
-        // same instant.
+        // Waiting are those that found the server busy and start now or later: an arrival comes before a
+        // departure of the same instant.
         let waits = |&&(id, start, _): &&(u32, Time, Time)| start >= at && start > arrivals[id as usize].0;
         let waiting = accepted.iter().filter(waits).count();
         if waiting >= limit {

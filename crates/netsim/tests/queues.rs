@@ -130,8 +130,8 @@ proptest! {
         prop_assert_eq!(drive(&mut *build(text), &steps), drive(&mut *build(text), &steps));
     }
 
-    /// Flows that always have something waiting get the same number of bytes, to a quantum and a packet, whatever the
-    /// sizes of their packets.
+    /// Flows that always have something waiting get the same number of bytes, to a quantum and a packet,
+    /// whatever the sizes of their packets.
     #[test]
     fn backlogged_flows_share_equally(
         text in prop::sample::select(vec!["sfq:10000p,depth=1000", "fq_codel:target=60s"]),

@@ -1,4 +1,5 @@
-//! What hosts see of the world: clocks, start and stop, payloads, routes, and what happens to a host that never rests.
+//! What hosts see of the world: clocks, start and stop, payloads, routes, and what happens to a host that
+//! never rests.
 
 use std::sync::{Arc, Mutex};
 
@@ -105,8 +106,8 @@ fn hosts_see_only_their_own_clocks() {
     let sender = Metronome::every(Span::from_millis(10), 100);
     let (mut world, [from, to], _) = pair(LinkConfig::delay(Span::from_millis(20)), sender, hosts);
     world.run_until(Time::from_millis(100_001));
-    // The sender's clock gains 200 ppm, so in 100 s of the world's it ticks 10002 times, and once at the start. (The
-    // millisecond makes up for nanoseconds lost to rounding.)
+    // The sender's clock gains 200 ppm, so in 100 s of the world's it ticks 10002 times, and once at the
+    // start. (The millisecond makes up for nanoseconds lost to rounding.)
     let wakes = &world.endpoint::<Metronome>(from).wakes;
     assert_eq!(wakes.len(), 10_003);
     assert_eq!(wakes[0], Time::ZERO + offsets[0]);

@@ -7,8 +7,9 @@
 //!           <-- Inbox::ended                <------ Inbox::end, likewise
 //! ```
 //!
-//! A channel keeps no queue worth the name. The endpoint's pacer decides when a packet goes; a datagram that the transport
-//! can't send at once is stale by the time it could, so the oldest waiting one is dropped for a new one.
+//! A channel keeps no queue worth the name. The endpoint's pacer decides when a packet goes; a datagram that
+//! the transport can't send at once is stale by the time it could, so the oldest waiting one is dropped for a
+//! new one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,8 +27,9 @@ use crate::settings::Counters;
 use crate::socket::{self, Outgoing, SLOT};
 use crate::{Clock, Waker};
 
-/// A datagram length that every QUIC path carries, in bytes: QUIC's minimum of 1200 (RFC 9000 section 14) less a
-/// short header with the longest connection ID (1 + 20 + 4), the AEAD's tag (16) and the DATAGRAM frame's head (1 + 8).
+/// A datagram length that every QUIC path carries, in bytes: QUIC's minimum of 1200 (RFC 9000 section 14)
+/// less a short header with the longest connection ID (1 + 20 + 4), the AEAD's tag (16) and the DATAGRAM
+/// frame's head (1 + 8).
 ///
 /// A sender that keeps to it need not care when a path's MTU changes. WebTransport takes up to
 /// [8 more](https://www.rfc-editor.org/rfc/rfc9297#section-2.1) off it for its session's number.
@@ -40,13 +42,14 @@ pub trait Channel: Send + Sync {
     /// # Errors
     /// [`Unsent`] if this one was not taken.
     fn send(&self, datagram: Bytes) -> Result<(), Unsent>;
-    /// Whether a datagram of `length` bytes would be sent without an older one being dropped for it. A driver waits until it
-    /// would. True of transports that can't tell.
+    /// Whether a datagram of `length` bytes would be sent without an older one being dropped for it. A driver
+    /// waits until it would. True of transports that can't tell.
     fn has_room(&self, length: usize) -> bool {
         let _ = length;
         true
     }
-    /// The longest datagram that can be sent at present, in bytes; 0 while none can. It follows the path's MTU.
+    /// The longest datagram that can be sent at present, in bytes; 0 while none can. It follows the path's
+    /// MTU.
     fn max_datagram(&self) -> usize;
     /// Where what arrives waits, and where the end is noted.
     fn inbox(&self) -> &Inbox;
@@ -205,7 +208,8 @@ pub struct InboxCounters {
     pub unfit: u64,
 }
 
-/// Most bytes that wait for a driver: 80 ms at 100 Mbit/s. A driver late by more than that has worse problems.
+/// Most bytes that wait for a driver: 80 ms at 100 Mbit/s. A driver late by more than that has worse
+/// problems.
 pub(crate) const WAITING_BYTES: usize = 1 << 20;
 /// What a waiting datagram costs beside its bytes, so that tiny ones are bounded too.
 const EACH: usize = 64;
@@ -229,7 +233,8 @@ impl Inbox {
             return;
         }
         state.bytes += datagram.len() + EACH;
-        // A copy: the transport's buffer may be a large one that many datagrams share and each of them would keep.
+        // A copy: the transport's buffer may be a large one that many datagrams share and each of them would
+        // keep.
         state.waiting.push_back(Arrived { at, bytes: datagram.to_vec() });
         while state.bytes > WAITING_BYTES {
             let Some(oldest) = state.waiting.pop_front() else { break };
@@ -278,8 +283,9 @@ impl Inbox {
     }
 }
 
-/// Between a driver and the wire there is another thread to wake, which costs as much as sending several packets; those of half
-/// a millisecond go together. That is a burst of two at 40 Mbit/s, where RFC 9002 section 7.7 allows ten.
+/// Between a driver and the wire there is another thread to wake, which costs as much as sending several
+/// packets; those of half a millisecond go together. That is a burst of two at 40 Mbit/s, where RFC 9002
+/// section 7.7 allows ten.
 const GRAIN: Span = Span::from_micros(500);
 
 /// A channel as a driver's way to its peer.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use units::{Span, Time};
 
-/// This machine's monotonic clock (on Unix `CLOCK_MONOTONIC`, which every process on the machine shares), less an origin.
+/// This machine's monotonic clock (on Unix `CLOCK_MONOTONIC`, which every process on the machine shares),
+/// less an origin.
 ///
 /// It never runs backwards and knows nothing of the date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Time since the machine's own origin (on Linux, about its start): two processes on one machine agree on it.
+    /// Time since the machine's own origin (on Linux, about its start): two processes on one machine agree on
+    /// it.
     pub fn shared() -> Clock {
         Clock { origin: 0 }
     }
@@ -67,8 +69,8 @@ fn monotonic_ns() -> u64 {
 
 /// Turns the date, in which kernels stamp packets, into a [`Clock`]'s time.
 ///
-/// The two clocks' difference is measured by reading one between two readings of the other, and measured again every
-/// second: somebody may set the date.
+/// The two clocks' difference is measured by reading one between two readings of the other, and measured
+/// again every second: somebody may set the date.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     clock: Clock,

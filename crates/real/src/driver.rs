@@ -44,12 +44,13 @@ pub(crate) trait Port: Send {
     fn room(&self) -> usize;
     /// Takes a batch of what has arrived, without waiting; true if there may be more.
     fn receive(&mut self, counters: &mut Counters, take: &mut Take<'_>) -> Result<bool, RealError>;
-    /// Sends datagrams in order without waiting, and returns how many of them it is done with. With the others it waits
-    /// for room.
+    /// Sends datagrams in order without waiting, and returns how many of them it is done with. With the
+    /// others it waits for room.
     fn send(&mut self, datagrams: &[Outgoing], counters: &mut Counters) -> Result<usize, RealError>;
     /// How far apart it is worth sending: packets due within this go together.
     fn grain(&self) -> Span;
-    /// Waits until something has arrived (or, if `blocked`, there is room), the waker rings, or `timeout` is over.
+    /// Waits until something has arrived (or, if `blocked`, there is room), the waker rings, or `timeout` is
+    /// over.
     fn wait(&self, blocked: bool, waker: &Waker, timeout: Span);
 }
 
@@ -58,8 +59,8 @@ pub(crate) type Take<'a> = dyn FnMut(&[u8], Option<Time>, Ecn) + 'a;
 
 /// Batches read before the endpoint gets a word in: 256 datagrams, 25 ms of 100 Mbit/s.
 const READS_AT_ONCE: usize = 8;
-/// An endpoint that was busy for longer than this (decoding, say) may have kept packets waiting, whose arrival it should
-/// hear of before it is told a later time.
+/// An endpoint that was busy for longer than this (decoding, say) may have kept packets waiting, whose
+/// arrival it should hear of before it is told a later time.
 const LONG_CALL: Span = Span::from_micros(200);
 
 impl Driver {
@@ -82,7 +83,8 @@ impl Driver {
         Driver::open(any.parse().expect("an address"), Peer::At(peer), settings)
     }
 
-    /// A driver over a channel, on the clock of the channel's inbox. It takes what its inbox holds: one driver a channel.
+    /// A driver over a channel, on the clock of the channel's inbox. It takes what its inbox holds: one
+    /// driver a channel.
     pub fn over(channel: Arc<dyn Channel>) -> Driver {
         let inbox = channel.inbox();
         let (waker, clock) = (inbox.waker(), inbox.clock());
@@ -135,8 +137,8 @@ impl Driver {
         &self.counters
     }
 
-    /// Drives `endpoint` until a limit, [`stop`](Driver::stop) or `on_tick` ends it. `on_tick` is called every
-    /// [`tick`](Limits::tick) with the time, the endpoint and the counters, and once more at the end.
+    /// Drives `endpoint` until a limit, [`stop`](Driver::stop) or `on_tick` ends it. `on_tick` is called
+    /// every [`tick`](Limits::tick) with the time, the endpoint and the counters, and once more at the end.
     ///
     /// # Errors
     /// [`RealError`] if the socket fails for good, the channel ends, or the peer stays silent beyond
@@ -303,7 +305,8 @@ impl Driver {
     fn wait(&self, now: Time, due: Time) {
         /// However long the endpoint would sleep, look around this often.
         const LONGEST: Span = Span::from_secs(1);
-        /// While the system takes no datagrams, the endpoint's wishes can't be met; the socket says when it can be tried.
+        /// While the system takes no datagrams, the endpoint's wishes can't be met; the socket says when it
+        /// can be tried.
         const BLOCKED: Span = Span::from_millis(1);
         let blocked = !self.pending.is_empty();
         let due = due.max(self.sent_at + self.port.grain());

@@ -89,8 +89,8 @@ impl<N: Default> Emulated<N> {
         self.link.settle(self.told);
     }
 
-    /// `bytes` arrive, as a packet with the flow, size and ECN bits of `like`. False if there is no room for them: they
-    /// were not even offered.
+    /// `bytes` arrive, as a packet with the flow, size and ECN bits of `like`. False if there is no room for
+    /// them: they were not even offered.
     pub fn offer(&mut self, now: Time, bytes: &[u8], note: N, like: Packet, lost: Lost<'_, N>) -> bool {
         let Some(id) = self.shelf.hold(bytes, note) else { return false };
         self.told = self.told.max(now);
@@ -99,7 +99,8 @@ impl<N: Default> Emulated<N> {
         true
     }
 
-    /// The next packet that has come out by `now`, and when it did. The caller [`release`](Emulated::release)s it.
+    /// The next packet that has come out by `now`, and when it did. The caller
+    /// [`release`](Emulated::release)s it.
     pub fn deliver(&mut self, now: Time, lost: Lost<'_, N>) -> Option<(Time, Packet)> {
         self.told = self.told.max(now);
         let out = self.link.deliver_dated(self.told);

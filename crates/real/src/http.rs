@@ -1,7 +1,7 @@
 //! Plain HTTP/1.1 for `GET` alone: what a browser asks before it watches, and what a scraper of metrics asks.
 //!
-//! One request a connection, its head at most 8 kB and read within five seconds; so many connections at a time. Paths are looked up
-//! in a [`Site`], so that no request can name a file that is not meant for it.
+//! One request a connection, its head at most 8 kB and read within five seconds; so many connections at a
+//! time. Paths are looked up in a [`Site`], so that no request can name a file that is not meant for it.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -55,8 +55,8 @@ fn answer_to(request: Request<'_>, site: &dyn Site) -> Vec<u8> {
     }
 }
 
-/// Only what the page itself brings may run in it, and it may talk to WebTransport servers. Isolation from other origins
-/// gives it a clock of 5 instead of 100 microseconds (W3C High Resolution Time).
+/// Only what the page itself brings may run in it, and it may talk to WebTransport servers. Isolation from
+/// other origins gives it a clock of 5 instead of 100 microseconds (W3C High Resolution Time).
 const POLICY: &str = "\
     Content-Security-Policy: default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; \
     style-src 'self'; img-src 'self' data:; connect-src 'self' https:; base-uri 'none'; form-action 'none'; \
@@ -88,7 +88,8 @@ enum Request<'a> {
     Malformed,
 }
 
-/// Reads a request's first line (RFC 9112 section 3); its fields mean nothing here. `None` while its head is not complete.
+/// Reads a request's first line (RFC 9112 section 3); its fields mean nothing here. `None` while its head is
+/// not complete.
 fn parse(head: &[u8]) -> Option<Request<'_>> {
     head.windows(4).position(|four| four == b"\r\n\r\n")?;
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
@@ -132,7 +133,8 @@ pub fn oracle(bytes: &[u8]) {
     }
 }
 
-/// Serves `site` at `listen` (port 0 lets the system choose) for as long as the runtime lives, and says where.
+/// Serves `site` at `listen` (port 0 lets the system choose) for as long as the runtime lives, and says
+/// where.
 ///
 /// # Errors
 /// [`RealError`] if there is no such socket to be had.
@@ -151,8 +153,8 @@ async fn accept(listener: tokio::net::TcpListener, site: Arc<dyn Site>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        // A connection that is gone before it is accepted is no reason to stop; one that can't be for want of descriptors
-        // will be when there are some.
+        // A connection that is gone before it is accepted is no reason to stop; one that can't be for want of
+        // descriptors will be when there are some.
         let Ok((mut stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;

@@ -1,7 +1,7 @@
 //! The real world: sockets and the operating system's clock. The only room that has either.
 //!
-//! [`Driver`] runs any [`wire::Endpoint`] in real time, over UDP or a [`Channel`] such as QUIC's, making the same calls in
-//! the same order as the simulator does in virtual time:
+//! [`Driver`] runs any [`wire::Endpoint`] in real time, over UDP or a [`Channel`] such as QUIC's, making the
+//! same calls in the same order as the simulator does in virtual time:
 //!
 //! ```text
 //!            +--> read what has arrived --> receive(stamp, ..)
@@ -10,9 +10,9 @@
 //!  a datagram, a Waker  <----------------------------+
 //! ```
 //!
-//! [`quic`] makes such channels, for those who may have one. [`Relay`] runs the simulator's own [`netsim::Link`] on the
-//! real clock between two sockets. [`ThreadedEncoder`] and [`ThreadedDecoder`] move codecs to threads of their own, so that
-//! coding a picture does not hold up the network.
+//! [`quic`] makes such channels, for those who may have one. [`Relay`] runs the simulator's own
+//! [`netsim::Link`] on the real clock between two sockets. [`ThreadedEncoder`] and [`ThreadedDecoder`] move
+//! codecs to threads of their own, so that coding a picture does not hold up the network.
 
 #![allow(
     clippy::disallowed_methods,

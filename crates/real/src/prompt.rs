@@ -1,11 +1,13 @@
 //! Threads that packets and frames wait for.
 
-/// While this lives, its thread's sleeps end on time and it runs as soon as it wakes, as far as the system allows.
+/// While this lives, its thread's sleeps end on time and it runs as soon as it wakes, as far as the system
+/// allows.
 ///
-/// A driver has microseconds of work at a time, codecs beside it have many milliseconds. An ordinary thread that wakes on
-/// a busy core may wait there until the kernel's next tick (4 ms at 250 Hz), as `perf sched timehist` shows; one of the
-/// real-time policy does not. That needs the right to it (root, CAP_SYS_NICE or RLIMIT_RTPRIO). Without it the thread asks
-/// for a short slice, which since Linux 6.12 makes such waits rarer.
+/// A driver has microseconds of work at a time, codecs beside it have many milliseconds. An ordinary thread
+/// that wakes on a busy core may wait there until the kernel's next tick (4 ms at 250 Hz), as
+/// `perf sched timehist` shows; one of the real-time policy does not. That needs the right to it (root,
+/// CAP_SYS_NICE or RLIMIT_RTPRIO). Without it the thread asks for a short slice, which since Linux 6.12 makes
+/// such waits rarer.
 #[must_use = "the thread is prompt while this lives"]
 pub struct Prompt(());
 
@@ -41,7 +43,8 @@ mod linux {
         period: u64,
     }
 
-    /// SCHED_FLAG_RESET_ON_FORK of sched_setattr(2): threads and processes begun by this thread are ordinary ones.
+    /// SCHED_FLAG_RESET_ON_FORK of sched_setattr(2): threads and processes begun by this thread are ordinary
+    /// ones.
     const RESET_ON_FORK: u64 = 1;
     /// The shortest time slice Linux grants an ordinary thread.
     const SLICE_NS: u64 = 100_000;
@@ -86,7 +89,8 @@ mod tests {
         // SAFETY: only reads.
         let policy = || unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK };
         let prompt = Prompt::ask();
-        // Real-time where this user may, ordinary elsewhere; a thread begun meanwhile is ordinary in both cases.
+        // Real-time where this user may, ordinary elsewhere; a thread begun meanwhile is ordinary in both
+        // cases.
         assert!([libc::SCHED_RR, libc::SCHED_OTHER].contains(&policy()));
         assert_eq!(std::thread::spawn(policy).join().unwrap(), libc::SCHED_OTHER);
         drop(prompt);

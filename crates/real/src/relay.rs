@@ -6,8 +6,8 @@
 //!         <-- |          | <-------- backward Link <--|           | <--
 //! ```
 //!
-//! A datagram enters its link at the time the kernel took it in, and leaves the relay when the link says so. What the
-//! emulator adds is the time the machine takes to pass it on: two more socket calls and a wake-up.
+//! A datagram enters its link at the time the kernel took it in, and leaves the relay when the link says so.
+//! What the emulator adds is the time the machine takes to pass it on: two more socket calls and a wake-up.
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +37,8 @@ pub struct RelaySettings {
     pub clock: Clock,
     /// Start the links' clock afresh when the first packet comes, so that steps and traces begin with it.
     pub start_with_first: bool,
-    /// Whoever sends first is the sender, whatever it sends; otherwise it must open a session of our own protocol.
+    /// Whoever sends first is the sender, whatever it sends; otherwise it must open a session of our own
+    /// protocol.
     pub open_to_all: bool,
     /// Batched reads and writes with kernel arrival times, where the system has them.
     pub batched: bool,
@@ -66,7 +67,8 @@ pub struct RelayCounters {
     pub sent: u64,
     /// Datagrams of strangers, or sent back before there was a sender; dropped.
     pub foreign: u64,
-    /// Datagrams dropped because they were longer than any packet, or because the relay held as many as it may.
+    /// Datagrams dropped because they were longer than any packet, or because the relay held as many as it
+    /// may.
     pub refused: u64,
     /// Datagrams the system would not send.
     pub unsent: u64,
@@ -160,7 +162,8 @@ impl Direction {
 }
 
 impl Relay {
-    /// A relay that sends what comes to `settings.listen` through `forward`, and what comes back through `backward`.
+    /// A relay that sends what comes to `settings.listen` through `forward`, and what comes back through
+    /// `backward`.
     ///
     /// # Errors
     /// [`RealError`] if there are no such sockets to be had, or no way to the target.
@@ -214,7 +217,8 @@ impl Relay {
         (self.backward.emulated.link(), &self.backward.counters)
     }
 
-    /// Forwards until `limits.until` (on the clock the relay was given), [`stop`](Relay::stop) or `on_tick` ends it.
+    /// Forwards until `limits.until` (on the clock the relay was given), [`stop`](Relay::stop) or `on_tick`
+    /// ends it.
     ///
     /// # Errors
     /// [`RealError`] if a socket fails for good.
@@ -317,7 +321,8 @@ fn arrival(incoming: &Incoming<'_>, calendar: &mut Calendar, now: Time) -> Time 
     incoming.date_ns.map_or(now, |date| calendar.time_of(date, now))
 }
 
-/// Whether a datagram is the sender's; the first that opens a session, ours or one of QUIC (or the very first), makes its author the sender.
+/// Whether a datagram is the sender's; the first that opens a session, ours or one of QUIC (or the very
+/// first), makes its author the sender.
 fn is_from(incoming: &Incoming<'_>, sender: &mut Option<SocketAddr>, open_to_all: bool) -> bool {
     let opens = |bytes| open_to_all || opens_session(bytes) || opens_quic(bytes);
     if sender.is_none() && opens(incoming.bytes) {
@@ -326,7 +331,8 @@ fn is_from(incoming: &Incoming<'_>, sender: &mut Option<SocketAddr>, open_to_all
     *sender == Some(incoming.from)
 }
 
-/// A client's first packet: an Initial of version 1 in a datagram of at least 1200 bytes (RFC 9000 sections 14.1, 17.2.2).
+/// A client's first packet: an Initial of version 1 in a datagram of at least 1200 bytes (RFC 9000 sections
+/// 14.1, 17.2.2).
 fn opens_quic(bytes: &[u8]) -> bool {
     bytes.len() >= 1200 && bytes[0] & 0xf0 == 0xc0 && bytes[1..5] == [0, 0, 0, 1]
 }
@@ -423,7 +429,8 @@ mod tests {
 
     #[test]
     fn limits_the_rate_and_drops_what_the_queue_cannot_hold() {
-        // 1000 packets of 1000 bytes on the wire within 200 ms are 40 Mbit/s; 8 Mbit/s pass one a millisecond.
+        // 1000 packets of 1000 bytes on the wire within 200 ms are 40 Mbit/s; 8 Mbit/s pass one a
+        // millisecond.
         let rate = RateProcess::Constant(Rate::from_mbps(8));
         let forward = LinkConfig::bottleneck(rate, "droptail:50p".parse().unwrap(), Span::ZERO);
         let mut sender = Metronome::new(1_000, Span::from_micros(200), 972);

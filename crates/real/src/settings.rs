@@ -11,8 +11,8 @@ use crate::Clock;
 pub enum Peer {
     /// This address; the system drops what comes from others.
     At(SocketAddr),
-    /// Whoever sends the first packet that opens a session (media or a hello); what comes from others, then or later,
-    /// is counted and dropped.
+    /// Whoever sends the first packet that opens a session (media or a hello); what comes from others, then
+    /// or later, is counted and dropped.
     First,
 }
 
@@ -21,10 +21,11 @@ pub enum Peer {
 pub struct Settings {
     /// The clock the endpoint lives by.
     pub clock: Clock,
-    /// Read and write many datagrams at a time, with kernel arrival times and ECN, where the system can (Linux). Without,
-    /// one at a time by the standard library.
+    /// Read and write many datagrams at a time, with kernel arrival times and ECN, where the system can
+    /// (Linux). Without, one at a time by the standard library.
     pub batched: bool,
-    /// Don't sleep for less than this, but keep looking: exact to a microsecond or so for a core's full attention.
+    /// Don't sleep for less than this, but keep looking: exact to a microsecond or so for a core's full
+    /// attention.
     pub spin: Span,
 }
 
@@ -34,8 +35,8 @@ impl Default for Settings {
     }
 }
 
-/// A peer whose machine refuses packets (ICMP port unreachable) is gone after this long without an answer: longer than news of a
-/// datagram that was under way when the peer last answered.
+/// A peer whose machine refuses packets (ICMP port unreachable) is gone after this long without an answer:
+/// longer than news of a datagram that was under way when the peer last answered.
 pub const REFUSED: Span = Span::from_secs(2);
 
 /// When a run ends by itself, and how often it reports. By default never, and five times a second.
@@ -45,8 +46,9 @@ pub struct Limits {
     pub until: Option<Time>,
     /// Fail if nothing at all has come from the peer for this long after the start.
     pub patience: Option<Span>,
-    /// Fail if a peer that was heard once has left what is sent without any answer for this long, or for [`REFUSED`] where its
-    /// machine says that nothing listens on the port any more. Time in which nothing is sent does not count.
+    /// Fail if a peer that was heard once has left what is sent without any answer for this long, or for
+    /// [`REFUSED`] where its machine says that nothing listens on the port any more. Time in which nothing is
+    /// sent does not count.
     pub silence: Option<Span>,
     /// Time between calls of `on_tick`.
     pub tick: Span,
@@ -71,8 +73,8 @@ pub struct Counters {
     pub received_bytes: u64,
     /// Of those, how many the kernel stamped with their arrival time.
     pub stamped: u64,
-    /// Datagrams dropped because they came from another address than the peer's, or before there was a peer and opened
-    /// no session.
+    /// Datagrams dropped because they came from another address than the peer's, or before there was a peer
+    /// and opened no session.
     pub foreign: u64,
     /// Datagrams dropped because they were longer than any packet.
     pub oversize: u64,

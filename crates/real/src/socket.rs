@@ -1,4 +1,5 @@
-//! UDP sockets that read and write many datagrams at a time, with arrival times and ECN where the system has them.
+//! UDP sockets that read and write many datagrams at a time, with arrival times and ECN where the system has
+//! them.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod linux;
@@ -92,8 +93,8 @@ impl Socket {
         }
     }
 
-    /// Sends datagrams to `to` (or the connected peer) without waiting; returns how many were sent before the system
-    /// would take no more. An error is about the first that was not.
+    /// Sends datagrams to `to` (or the connected peer) without waiting; returns how many were sent before the
+    /// system would take no more. An error is about the first that was not.
     pub fn send(&mut self, datagrams: &[Outgoing], to: Option<SocketAddr>) -> io::Result<usize> {
         match &mut self.means {
             #[cfg(target_os = "linux")]
@@ -134,7 +135,8 @@ pub(crate) fn bind(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Waits until a socket has something to read (or, if `writable`, room to write), the waker rings, or `timeout` is over.
+/// Waits until a socket has something to read (or, if `writable`, room to write), the waker rings, or
+/// `timeout` is over.
 pub(crate) fn wait(sockets: &[&Socket], writable: bool, waker: &Waker, timeout: Span) {
     if waker.is_rung() || !timeout.is_positive() {
         return;

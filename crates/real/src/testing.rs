@@ -1,4 +1,5 @@
-//! Endpoints for this crate's tests: one sends numbered packets at a steady rate, the other notes what arrives.
+//! Endpoints for this crate's tests: one sends numbered packets at a steady rate, the other notes what
+//! arrives.
 
 use bytes::Bytes;
 use units::{Ecn, RemoteTime, Span, Time};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Wakes a driver from another thread: it then calls its endpoint's `wake` at once. Cheap to clone and to call twice.
+/// Wakes a driver from another thread: it then calls its endpoint's `wake` at once. Cheap to clone and to
+/// call twice.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Bell>);
 

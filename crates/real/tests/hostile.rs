@@ -1,5 +1,5 @@
-//! Peers that mean harm, and peers that break: nobody panics, nothing grows without bound, the reason is right, and an honest
-//! peer of the same server keeps its stream.
+//! Peers that mean harm, and peers that break: nobody panics, nothing grows without bound, the reason is
+//! right, and an honest peer of the same server keeps its stream.
 
 #![allow(clippy::disallowed_methods, reason = "certificates have dates")]
 
@@ -221,7 +221,8 @@ fn a_million_packets_of_garbage_cost_little_and_the_stream_goes_on() {
                 }
             }
         });
-        // The flood fills the very socket that the honest packets come through, so some of those are lost in it.
+        // The flood fills the very socket that the honest packets come through, so some of those are lost in
+        // it.
         assert!(share > 0.5, "{share} of the honest packets arrived during the flood");
         assert!(beside_an_honest_stream(&ends, || pause(1_000)) > 0.95);
     });
@@ -417,7 +418,8 @@ fn wrong_tokens_and_wrong_certificates_are_told_so_and_the_stream_goes_on() {
         let share = beside_an_honest_stream(&honest, || {
             let mut refused = [0; 2];
             for attempt in 0..40 {
-                // With its threads goes all that a client holds (3 MB for quinn's socket), which is not the server's memory.
+                // With its threads goes all that a client holds (3 MB for quinn's socket), which is not the
+                // server's memory.
                 let stranger = Runtime::new(1).unwrap();
                 let wrong = Token::generate();
                 let error = house.call(&wrong, house.trust.clone()).connect(&stranger).unwrap_err();
@@ -514,7 +516,8 @@ fn a_receiver_that_stops_reading_costs_a_bounded_buffer() {
     }
 }
 
-/// Transmits as if the sender's clock jumped back by up to five seconds with every packet, and so did its frames' times of capture.
+/// Transmits as if the sender's clock jumped back by up to five seconds with every packet, and so did its
+/// frames' times of capture.
 fn transmit_unsteadily(sender: &mut Sender, rng: &mut Rng, now: Time, out: &mut [u8]) -> Option<TxMeta> {
     let meta = sender.transmit(now, out)?;
     if let Ok(media) = Media::decode(&out[..meta.head]) {

@@ -45,13 +45,15 @@ pub enum Dropped {
     Policed,
 }
 
-/// One thing that happened. Sizes are bytes, `packet` is the sender's packet number, `frame` the capture index.
+/// One thing that happened. Sizes are bytes, `packet` is the sender's packet number, `frame` the capture
+/// index.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 #[allow(missing_docs, reason = "fields are named by the vocabulary above and explained per variant")]
 pub enum Event {
     /// A link accepted a packet of `flow`; `backlog` bytes stand in its queue with it, `packets` packets.
     LinkEnqueued { flow: u16, size: u32, backlog: u32, packets: u32 },
-    /// A packet left the queue's server after `sojourn` since its arrival at the link (waiting and serialisation).
+    /// A packet left the queue's server after `sojourn` since its arrival at the link (waiting and
+    /// serialisation).
     LinkDeparted { flow: u16, size: u32, sojourn: Span },
     /// A link dropped a packet of `flow`.
     LinkDropped { flow: u16, size: u32, cause: Dropped },
@@ -89,8 +91,8 @@ pub enum Event {
     FrameCaptured { stream: u8, frame: u32 },
     /// A captured frame was not encoded, because the sender was behind or the encoder left it out.
     FrameSkipped { stream: u8, frame: u32 },
-    /// The encoder finished a frame of `height` rows, 0 if they are not known. `psnr` (luma, dB) and `ssim` are NaN where the encoder
-    /// does not know them.
+    /// The encoder finished a frame of `height` rows, 0 if they are not known. `psnr` (luma, dB) and `ssim`
+    /// are NaN where the encoder does not know them.
     FrameEncoded {
         stream: u8,
         frame: u32,
@@ -119,6 +121,7 @@ pub enum Event {
     FeedbackSent { sequence: u32, size: u32 },
     /// The sender heard a feedback packet; what follows from it comes next.
     FeedbackReceived { sequence: u32 },
-    /// The application read `length` bytes of a QUIC stream, the first of which is byte `offset` of the stream.
+    /// The application read `length` bytes of a QUIC stream, the first of which is byte `offset` of the
+    /// stream.
     StreamDataMoved { stream: u64, offset: u64, length: u32 },
 }

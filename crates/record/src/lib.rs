@@ -1,8 +1,8 @@
 //! What happened, when and where: [`Event`], the [`Recorder`] trait and its sinks.
 //!
-//! Endpoints and links report through a [`Tap`]: a handle that knows which node it belongs to and how that node's clock
-//! relates to the world's, so that every recorded time is world time. Events are for people and metrics; nothing that
-//! runs may read them back.
+//! Endpoints and links report through a [`Tap`]: a handle that knows which node it belongs to and how that
+//! node's clock relates to the world's, so that every recorded time is world time. Events are for people and
+//! metrics; nothing that runs may read them back.
 
 mod event;
 mod qlog;

@@ -1,9 +1,10 @@
 //! Events as qlog, the logging format of QUIC's working group.
 //!
-//! The file is a JSON text sequence (RFC 7464) as draft-ietf-quic-qlog-main-schema has it (the editors' draft after version 13,
-//! revision f8dfcfc of July 2026): a head, then one event a record, written as it happens. What the namespace `quic`
-//! (draft-ietf-quic-qlog-quic-events) has a word for, and is QUIC, is said with it; packets of a media session are ours, over
-//! UDP as in QUIC's DATAGRAM frames, and everything of ours is in the namespace `framewire`, whose fields `docs/quic.md` lists:
+//! The file is a JSON text sequence (RFC 7464) as draft-ietf-quic-qlog-main-schema has it (the editors' draft
+//! after version 13, revision f8dfcfc of July 2026): a head, then one event a record, written as it happens.
+//! What the namespace `quic` (draft-ietf-quic-qlog-quic-events) has a word for, and is QUIC, is said with it;
+//! packets of a media session are ours, over UDP as in QUIC's DATAGRAM frames, and everything of ours is in
+//! the namespace `framewire`, whose fields `docs/quic.md` lists:
 //!
 //! | event | in a media session | of a QUIC connection ([`Traffic::Quic`]) |
 //! |---|---|---|
@@ -56,7 +57,8 @@ const RANGES: usize = 64;
 pub struct Origin {
     /// On the clock of the events, none of which is earlier.
     pub at: Time,
-    /// The date then, in ms since 1970. Logs of one machine are laid over each other by it; zero where it means nothing.
+    /// The date then, in ms since 1970. Logs of one machine are laid over each other by it; zero where it
+    /// means nothing.
     pub date_ms: f64,
 }
 
@@ -92,7 +94,8 @@ pub enum Traffic {
     Quic,
 }
 
-/// The namespace of our own events. It has no domain, and no URN of the IETF's form, which is for standards (section 8.1 of the draft).
+/// The namespace of our own events. It has no domain, and no URN of the IETF's form, which is for standards
+/// (section 8.1 of the draft).
 const SCHEMA: &str = "urn:x-framewire:qlog:events:framewire";
 /// The namespace of QUIC's events.
 const QUIC_SCHEMA: &str = "urn:ietf:params:qlog:events:quic";

@@ -1,5 +1,6 @@
-//! Our qlog files against draft-ietf-quic-qlog-main-schema (the editors' draft after version 13, revision f8dfcfc of quicwg/qlog) and, for
-//! what is QUIC, -quic-events of the same revision. Sections are the former's where nothing else is said.
+//! Our qlog files against draft-ietf-quic-qlog-main-schema (the editors' draft after version 13, revision
+//! f8dfcfc of quicwg/qlog) and, for what is QUIC, -quic-events of the same revision. Sections are the
+//! former's where nothing else is said.
 
 use framewire_record::{Dropped, Event, NodeId, Origin, QLOG_BYTES, Qlog, Real, Recorder, Traffic, Vantage};
 use serde_json::{Map, Value, json};

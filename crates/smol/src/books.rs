@@ -1,4 +1,5 @@
-//! What can be seen of a sender from its segments: transmissions, round trips, timeouts. For records and scores; nothing acts on it.
+//! What can be seen of a sender from its segments: transmissions, round trips, timeouts. For records and
+//! scores; nothing acts on it.
 
 use std::collections::BTreeMap;
 
@@ -136,8 +137,8 @@ impl Books {
     }
 }
 
-/// Where sequence number `number` stands in a stream that began at `origin`: the place next to `near` that has this number. What
-/// would lie before the stream stands at its beginning.
+/// Where sequence number `number` stands in a stream that began at `origin`: the place next to `near` that
+/// has this number. What would lie before the stream stands at its beginning.
 fn place(origin: u32, number: u32, near: u64) -> u64 {
     let expected = origin.wrapping_add(near as u32);
     near.saturating_add_signed(i64::from(number.wrapping_sub(expected) as i32))

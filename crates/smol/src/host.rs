@@ -12,11 +12,13 @@ use crate::segment::{Arrival, Segment, Side};
 
 /// What IP and UDP add to a datagram.
 const OVERHEAD: usize = 28;
-/// Bytes in the buffers at either end, and so the receive window: 0.3 s at 100 Mbit/s. What congestion control is to limit, it does not.
+/// Bytes in the buffers at either end, and so the receive window: 0.3 s at 100 Mbit/s. What congestion
+/// control is to limit, it does not.
 const WINDOW: usize = 4 << 20;
 /// Bytes in the buffers that hardly anything goes through.
 const LEAST: usize = 1 << 12;
-/// If smoltcp asks to be polled at once, after it was, it is polled again so much later: a host whose timer ticks every millisecond.
+/// If smoltcp asks to be polled at once, after it was, it is polled again so much later: a host whose timer
+/// ticks every millisecond.
 const TICK: Span = Span::from_millis(1);
 
 /// Interface, socket and device.

@@ -5,12 +5,12 @@
 //!  datagram:                              '------------------- the first 12 bytes ------------------'              options | data
 //! ```
 //!
-//! netsim adds the 28 bytes of IP and UDP to every datagram. TCP's ports, checksum and urgent pointer take the same eight bytes as UDP's
-//! header; left out here, every packet is as long on the link as smoltcp made it. Nobody uses them: there is one connection, and no
-//! link of the simulator changes a bit.
+//! netsim adds the 28 bytes of IP and UDP to every datagram. TCP's ports, checksum and urgent pointer take
+//! the same eight bytes as UDP's header; left out here, every packet is as long on the link as smoltcp made
+//! it. Nobody uses them: there is one connection, and no link of the simulator changes a bit.
 //!
-//! All data is zeros, so that it need not be carried, but for the first bytes: they hold the [`Stamp`] from which records know a
-//! segment's transmissions apart. Neither end looks at it otherwise.
+//! All data is zeros, so that it need not be carried, but for the first bytes: they hold the [`Stamp`] from
+//! which records know a segment's transmissions apart. Neither end looks at it otherwise.
 
 use units::Time;
 
@@ -112,7 +112,8 @@ pub struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    /// Reads a datagram of `length` bytes, `datagram` and zeros after it; `None` if it holds no TCP header or is longer than `mtu`.
+    /// Reads a datagram of `length` bytes, `datagram` and zeros after it; `None` if it holds no TCP header or
+    /// is longer than `mtu`.
     pub fn read(datagram: &'a [u8], length: usize, mtu: usize) -> Option<Arrival<'a>> {
         let length = length.max(datagram.len());
         let head = (usize::from(*datagram.get(8)? >> 4) * 4).checked_sub(TCP - HEADER)?;

@@ -47,8 +47,9 @@ impl Sender {
         self.finished_at
     }
 
-    /// Fills smoltcp's buffer, whose bytes are zeros from the start, and closes the stream behind the last one. True if the buffer was
-    /// empty and no longer is, so that there may be something to send at once: it holds more than any window.
+    /// Fills smoltcp's buffer, whose bytes are zeros from the start, and closes the stream behind the last
+    /// one. True if the buffer was empty and no longer is, so that there may be something to send at once: it
+    /// holds more than any window.
     fn write(&mut self) -> bool {
         let socket = self.host.socket();
         let was_empty = socket.send_queue() == 0;

@@ -191,7 +191,8 @@ fn bytes_from_strangers_end_nothing() {
             let changed = scrambled(&datagram, &mut rng);
             receiver.receive(now, &datagram, meta);
             receiver.receive(now, &noise, RxMeta { length: noise.len(), ..RxMeta::default() });
-            // Numbers that belong to nobody: an acknowledgement of what was never sent, data beyond the window.
+            // Numbers that belong to nobody: an acknowledgement of what was never sent, data beyond the
+            // window.
             receiver.receive(now, &changed, RxMeta { length: changed.len(), ..RxMeta::default() });
         }
         for (datagram, meta) in back.drain(..) {

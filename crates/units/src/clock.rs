@@ -6,8 +6,8 @@ const BILLION: i128 = 1_000_000_000;
 
 /// Maps world time to a host's clock and back: `local = world + offset + world * drift`.
 ///
-/// The offset is never negative (a host's clock origin lies at or before the world's), so that local time stays
-/// representable.
+/// The offset is never negative (a host's clock origin lies at or before the world's), so that local time
+/// stays representable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HostClock {
     offset: u64,
@@ -15,7 +15,8 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// A clock `offset` ahead of the world's (negative offsets count as zero) that gains `drift_ppm` parts per million.
+    /// A clock `offset` ahead of the world's (negative offsets count as zero) that gains `drift_ppm` parts
+    /// per million.
     pub fn new(offset: Span, drift_ppm: f64) -> HostClock {
         HostClock { offset: offset.as_nanos().max(0) as u64, drift_ppb: (drift_ppm * 1e3).round() as i64 }
     }
@@ -34,8 +35,8 @@ impl HostClock {
         if *self == HostClock::default() || local == Time::MAX {
             return local;
         }
-        // `local` rounds down, so its inverse rounds up: a wake-up that came too early would be asked for again at the
-        // same instant, for ever.
+        // `local` rounds down, so its inverse rounds up: a wake-up that came too early would be asked for
+        // again at the same instant, for ever.
         let shown = i128::from(local.as_nanos()) - i128::from(self.offset);
         Time::from_nanos((-(-shown * BILLION).div_euclid(self.per_billion())).max(0) as u64)
     }

@@ -1,9 +1,10 @@
-//! Integer quantities every room shares: [`Time`], [`Span`], [`Rate`], [`Bytes`], a host's clock and named random streams.
+//! Integer quantities every room shares: [`Time`], [`Span`], [`Rate`], [`Bytes`], a host's clock and named
+//! random streams.
 //!
 //! Time is nanoseconds in integers: floats appear only inside estimators. A time read on another machine is a
-//! [`RemoteTime`]; it cannot be subtracted from a [`Time`], only from another `RemoteTime`, so that clock offset cannot
-//! leak into a computation unnoticed. A one-way delay across clocks is a [`RelativeDelay`]: two of them may be compared
-//! and subtracted (the unknown offset cancels), nothing else.
+//! [`RemoteTime`]; it cannot be subtracted from a [`Time`], only from another `RemoteTime`, so that clock
+//! offset cannot leak into a computation unnoticed. A one-way delay across clocks is a [`RelativeDelay`]: two
+//! of them may be compared and subtracted (the unknown offset cancels), nothing else.
 
 mod clock;
 mod ecn;

@@ -5,8 +5,8 @@ const MOST_LISTED: usize = 12;
 /// Names that may be meant.
 const MOST_NEAR: usize = 3;
 
-/// What to write instead of `found`: the names that are spelt almost like it (``did you mean `copa`?``), else all of `known` if they are
-/// few, else how many there are and the first of them.
+/// What to write instead of `found`: the names that are spelt almost like it (``did you mean `copa`?``), else
+/// all of `known` if they are few, else how many there are and the first of them.
 ///
 /// ```
 /// # use framewire_units as units;
@@ -27,7 +27,8 @@ pub fn instead(found: &str, known: &[&str]) -> String {
     }
 }
 
-/// The names of `known` that `found` is most likely to be a misspelling of, in the order of `known`; none if it is like none.
+/// The names of `known` that `found` is most likely to be a misspelling of, in the order of `known`; none if
+/// it is like none.
 pub fn near_names<'a>(found: &str, known: &[&'a str]) -> Vec<&'a str> {
     let lower = |text: &str| text.to_lowercase().chars().collect::<Vec<_>>();
     let found = lower(found);
@@ -47,7 +48,8 @@ pub fn near_names<'a>(found: &str, known: &[&'a str]) -> Vec<&'a str> {
     all
 }
 
-/// Letters inserted, left out, replaced or swapped with their neighbour between two words (optimal string alignment).
+/// Letters inserted, left out, replaced or swapped with their neighbour between two words (optimal string
+/// alignment).
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before = vec![0; b.len() + 1];
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -64,7 +64,8 @@ impl Rate {
     }
     /// `bps` bit/s, rounded; negative and non-finite values become zero.
     pub fn from_f64(bps: f64) -> Rate {
-        // A cast rounds down and sends NaN to zero; `f64::round` is a library call on a path every report takes.
+        // A cast rounds down and sends NaN to zero; `f64::round` is a library call on a path every report
+        // takes.
         Rate((bps.max(0.0) + 0.5) as u64)
     }
     /// bit/s.

@@ -1,9 +1,11 @@
 //! Named, seeded random streams.
 //!
-//! Written here rather than taken from a library so that the numbers stay the same for as long as the project does:
-//! a library is free to change its generator between versions, and every golden table would move with it.
+//! Written here rather than taken from a library so that the numbers stay the same for as long as the project
+//! does: a library is free to change its generator between versions, and every golden table would move with
+//! it.
 
-/// One random stream: xoshiro256++ (Blackman and Vigna 2019), seeded by SplitMix64 over the seed and the stream's name.
+/// One random stream: xoshiro256++ (Blackman and Vigna 2019), seeded by SplitMix64 over the seed and the
+/// stream's name.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
@@ -66,7 +68,8 @@ impl Rng {
         -mean * (1.0 - self.uniform()).ln()
     }
 
-    /// Normal with mean 0 and standard deviation 1 (Box-Muller; one of the pair is thrown away to stay stateless).
+    /// Normal with mean 0 and standard deviation 1 (Box-Muller; one of the pair is thrown away to stay
+    /// stateless).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()

@@ -1,7 +1,9 @@
-//! One simulated camera, encoder and link, and two implementations of Vidaptive that send over it: ours, and the crate `vidaptive`.
+//! One simulated camera, encoder and link, and two implementations of Vidaptive that send over it: ours, and
+//! the crate `vidaptive`.
 //!
-//! The encoder is a script: bytes of a frame by its number and by what was asked for, ready at once. Each packet is acknowledged by
-//! itself, [`RTT`] after it left the link's queue. When packets leave, and which frames are encoded, each implementation decides.
+//! The encoder is a script: bytes of a frame by its number and by what was asked for, ready at once. Each
+//! packet is acknowledged by itself, [`RTT`] after it left the link's queue. When packets leave, and which
+//! frames are encoded, each implementation decides.
 
 mod ours;
 mod theirs;

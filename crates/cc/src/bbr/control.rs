@@ -14,7 +14,8 @@ const QUANTUM: Span = Span::from_millis(1);
 /// ... and this many bytes (GSO_MAX_SIZE).
 const MOST_QUANTUM: u64 = 65_536;
 
-/// Packets that a window always has room for (bbr_cwnd_min_target): two pairs, as every other packet is acknowledged.
+/// Packets that a window always has room for (bbr_cwnd_min_target): two pairs, as every other packet is
+/// acknowledged.
 pub const MIN_PACKETS: u64 = 4;
 /// Packets of the first window (RFC 6928, TCP_INIT_CWND).
 pub const INITIAL_PACKETS: u64 = 10;
@@ -26,7 +27,8 @@ pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
     packets.max(least) * mtu
 }
 
-/// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the window.
+/// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the
+/// window.
 pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
     let by_window = Rate::average(Bytes::new(window), srtt.max(Span::from_micros(1)));
     pacing.min(by_window).max(SLOWEST)
@@ -130,8 +132,8 @@ pub struct Turn {
     pub undone: bool,
 }
 
-/// Loss recovery: the sender's own, where it has one ([`Report::recovering`]); else from a loss until something sent after it was
-/// noticed arrives (RFC 9002 section 7.3.2).
+/// Loss recovery: the sender's own, where it has one ([`Report::recovering`]); else from a loss until
+/// something sent after it was noticed arrives (RFC 9002 section 7.3.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovery {
     state: State,
@@ -168,7 +170,8 @@ impl Recovery {
         turn
     }
 
-    /// The sender says so; or, where it keeps no recovery of its own, something newer than the loss has arrived.
+    /// The sender says so; or, where it keeps no recovery of its own, something newer than the loss has
+    /// arrived.
     fn is_over(&self, report: &Report<'_>) -> bool {
         match report.recovering {
             Some(on) => !on,

@@ -8,8 +8,8 @@
 //!         -> control.rs  pacing, quantum, loss recovery
 //! ```
 //!
-//! `model.rs` and `control.rs` serve [`bbr2`](crate::bbr2) as well. Constants are those of Linux's tcp_bbr.c where
-//! nothing else is said; its names stand in brackets.
+//! `model.rs` and `control.rs` serve [`bbr2`](crate::bbr2) as well. Constants are those of Linux's tcp_bbr.c
+//! where nothing else is said; its names stand in brackets.
 
 pub(crate) mod control;
 pub(crate) mod model;
@@ -59,7 +59,8 @@ const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const FIRST_PHASES: u64 = 7;
 /// Rounds each of the two aggregation slots lasts (bbr_extra_acked_win_rtts).
 const EXTRA_ROUNDS: u32 = 5;
-/// Packets that are padded to the window while probing, so that small windows rise at all (bbr_quantization_budget).
+/// Packets that are padded to the window while probing, so that small windows rise at all
+/// (bbr_quantization_budget).
 const PROBE_PACKETS: u64 = 2;
 /// Quanta in flight beside the path: in the sender's queues and the receiver's (the same place).
 const QUANTA: u64 = 3;
@@ -69,7 +70,8 @@ const PACING_SHARE: f64 = 0.99;
 /// BBR's parameters; [`Default`] is Linux's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
-    /// Pacing and window gain of STARTUP: 2/ln 2, the least that doubles the rate every round (bbr_high_gain).
+    /// Pacing and window gain of STARTUP: 2/ln 2, the least that doubles the rate every round
+    /// (bbr_high_gain).
     pub startup_gain: f64,
     /// Bandwidth-delay products in flight in PROBE_BW (bbr_cwnd_gain).
     pub cwnd_gain: f64,
@@ -79,13 +81,13 @@ pub struct Params {
     pub min_rtt_window: Span,
     /// Look for policers.
     pub policer: bool,
-    /// A round ends only on a packet at least a round trip old. Without, an acknowledgement of an original that is put down to
-    /// its retransmission ends one at once (CC-Fuzz, thesis section 7.4.1).
+    /// A round ends only on a packet at least a round trip old. Without, an acknowledgement of an original
+    /// that is put down to its retransmission ends one at once (CC-Fuzz, thesis section 7.4.1).
     pub round_guard: bool,
     /// Bandwidth is sampled as ns-3 did when the same place was written (`stale.rs`).
     pub stale_samples: bool,
-    /// A retransmission timeout begins PROBE_RTT, so that what is in flight comes in before more is sent again (the same place's
-    /// fix).
+    /// A retransmission timeout begins PROBE_RTT, so that what is in flight comes in before more is sent
+    /// again (the same place's fix).
     pub timeout_probe: bool,
 }
 
@@ -210,7 +212,8 @@ impl Bbr {
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
     }
 
-    /// What is in flight where phases end: `gain` times the bandwidth-delay product, and what is in the hosts.
+    /// What is in flight where phases end: `gain` times the bandwidth-delay product, and what is in the
+    /// hosts.
     fn inflight(&self, gain: f64) -> u64 {
         self.padded(self.bdp(self.largest_bw(), gain))
     }
@@ -401,7 +404,8 @@ impl Controller for Bbr {
         let gain = self.pacing_gain();
         self.pacing.update(self.bw(), gain, self.full.reached, self.window, report.srtt);
         self.set_window(&heard);
-        // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for nothing.
+        // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for
+        // nothing.
         if self.mode != Mode::ProbeRtt {
             self.media = media(self.pacing.get(), self.window, report.srtt);
         }

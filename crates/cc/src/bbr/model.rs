@@ -16,8 +16,9 @@ const FLAT_ROUNDS: u32 = 3;
 const EPOCH_PACKETS: u64 = 1 << 20;
 /// tcp_bbr.c bbr_extra_acked_max_us: aggregation beyond this much of the bandwidth is not provided for.
 const MOST_EXTRA: Span = Span::from_millis(100);
-/// google/quiche bbr_sender.cc IsPipeSufficientlyFull: with this many bandwidth-delay products in flight the path, not
-/// the application, decides what arrives; in STARTUP more, for there the bandwidth may still grow by a quarter.
+/// google/quiche bbr_sender.cc IsPipeSufficientlyFull: with this many bandwidth-delay products in flight the
+/// path, not the application, decides what arrives; in STARTUP more, for there the bandwidth may still grow
+/// by a quarter.
 const FULL_GAIN: f64 = 1.1;
 const FULL_GAIN_STARTUP: f64 = 1.5;
 /// tcp_bbr.c bbr_probe_rtt_mode_ms.
@@ -80,17 +81,17 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// One that believes every acknowledgement, as Linux's and ns-3's do, unless `guarded`; and takes samples as ns-3 did, if they may
-    /// be `stale`.
+    /// One that believes every acknowledgement, as Linux's and ns-3's do, unless `guarded`; and takes samples
+    /// as ns-3 did, if they may be `stale`.
     pub fn new(guarded: bool, stale: bool) -> Sampler {
         Sampler { guarded, stale: stale.then(StaleSample::default), ..Sampler::default() }
     }
 
     /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry.
     ///
-    /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time runs dry
-    /// after every frame even while a queue stands at the bottleneck, and no sample would ever lower the bandwidth
-    /// again.
+    /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time
+    /// runs dry after every frame even while a queue stands at the bottleneck, and no sample would ever lower
+    /// the bandwidth again.
     pub fn hear(&mut self, report: &Report<'_>, full: u64) -> Heard {
         let newest = sampled(report);
         let sample = match &mut self.stale {
@@ -100,9 +101,9 @@ impl Sampler {
         let acked = report.acked.iter().map(|acked| u64::from(acked.size)).sum();
         let lost = report.lost.iter().map(|lost| u64::from(lost.size)).sum();
         let in_flight = report.in_flight.get().min(LARGEST);
-        // CC-Fuzz (thesis chapter 7): an acknowledgement younger than a round trip is not of this transmission, and
-        // must not end a round. With a number per transmission it cannot happen; nor can two rounds end within a round
-        // trip.
+        // CC-Fuzz (thesis chapter 7): an acknowledgement younger than a round trip is not of this
+        // transmission, and must not end a round. With a number per transmission it cannot happen; nor can
+        // two rounds end within a round trip.
         let age = newest.map_or(Span::ZERO, |newest| report.now - newest.sent_at);
         let believed = !self.guarded || age >= report.min_rtt;
         let round =
@@ -150,8 +151,8 @@ pub struct MinRtt {
     window: Span,
     interval: Span,
     value: Option<(Span, Time)>,
-    /// The smallest of the present interval: with an interval shorter than the window it is looked for more often than
-    /// the window forgets (v2).
+    /// The smallest of the present interval: with an interval shorter than the window it is looked for more
+    /// often than the window forgets (v2).
     recent: Option<(Span, Time)>,
 }
 
@@ -168,8 +169,8 @@ impl MinRtt {
 
     /// Takes the report's sample; true if the interval has passed without a lower one.
     ///
-    /// Deviation: a sample equal to the minimum does not renew it (tcp_bbr.c has `<=`). Equal to the nanosecond
-    /// happens in simulation only, where it would do away with PROBE_RTT.
+    /// Deviation: a sample equal to the minimum does not renew it (tcp_bbr.c has `<=`). Equal to the
+    /// nanosecond happens in simulation only, where it would do away with PROBE_RTT.
     pub fn update(&mut self, heard: &Heard) -> bool {
         let Some(rtt) = heard.rtt.map(|rtt| rtt.max(Span::from_micros(1))) else { return false };
         let (recent, since) = *self.recent.get_or_insert((rtt, heard.now));

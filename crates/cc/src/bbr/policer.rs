@@ -1,4 +1,5 @@
-//! Finds token-bucket policers: two stretches of heavy loss at one and the same rate (tcp_bbr.c bbr_lt_bw_sampling).
+//! Finds token-bucket policers: two stretches of heavy loss at one and the same rate (tcp_bbr.c
+//! bbr_lt_bw_sampling).
 
 use units::{Rate, Span, Time};
 
@@ -35,7 +36,8 @@ impl Policer {
         self.rate.filter(|_| self.believed)
     }
 
-    /// Takes a report; true if a policed rate has been believed in for long enough, so that probing starts again.
+    /// Takes a report; true if a policed rate has been believed in for long enough, so that probing starts
+    /// again.
     pub fn update(&mut self, heard: &Heard, probing: bool) -> bool {
         if self.believed {
             self.rounds += u32::from(probing && heard.round);
@@ -46,7 +48,8 @@ impl Policer {
             return over;
         }
         if !self.sampling {
-            // The first loss says that the bucket is empty; before, bursts pass that the policer would not sustain.
+            // The first loss says that the bucket is empty; before, bursts pass that the policer would not
+            // sustain.
             if heard.lost == 0 {
                 return false;
             }
@@ -121,7 +124,8 @@ mod tests {
     #[test]
     fn two_lossy_stretches_at_one_rate_are_a_policer_for_48_rounds() {
         let (mut policer, mut path) = (Policer::default(), Path { ms: 0, delivered: 0, lost: 0 });
-        // The first report starts the first stretch; each then ends with its fourth round. 20 kB in 40 ms are 4 Mbit/s.
+        // The first report starts the first stretch; each then ends with its fourth round. 20 kB in 40 ms are
+        // 4 Mbit/s.
         for _ in 0..8 {
             assert_eq!(policer.rate(), None);
             policer.update(&path.round(20_000, 5_000), true);

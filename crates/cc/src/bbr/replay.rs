@@ -1,4 +1,5 @@
-//! A backlogged sender on a link of 12 Mbit/s and 20 ms, down to single packets: for traces that CC-Fuzz found.
+//! A backlogged sender on a link of 12 Mbit/s and 20 ms, down to single packets: for traces that CC-Fuzz
+//! found.
 
 use std::collections::VecDeque;
 

@@ -1,15 +1,17 @@
-//! The delivery-rate sample as ns-3 took it when CC-Fuzz was written, for its mutant of BBR (thesis section 7.4.1).
+//! The delivery-rate sample as ns-3 took it when CC-Fuzz was written, for its mutant of BBR (thesis section
+//! 7.4.1).
 //!
-//! ns-3 keeps one sample for a connection's life and fills it in anew as packets are acknowledged (`TcpRateLinux`, up to its version
-//! 3.41 of February 2024). Two things about it were mended since:
+//! ns-3 keeps one sample for a connection's life and fills it in anew as packets are acknowledged
+//! (`TcpRateLinux`, up to its version 3.41 of February 2024). Two things about it were mended since:
 //!
-//! * The time that acknowledging took is counted from the *previous* sample's snapshot (its issue 1026), and after a sample
-//!   that was found invalid there is none: it is counted from the beginning of the simulation.
+//! * The time that acknowledging took is counted from the *previous* sample's snapshot (its issue 1026), and
+//!   after a sample that was found invalid there is none: it is counted from the beginning of the simulation.
 //! * BBR takes an invalid sample for a valid one with the last rate (its issue 735).
 //!
-//! So when originals are acknowledged just after their spurious retransmissions, every other sample is shorter than a round
-//! trip and repeats the last rate, those between are as long as the simulation and hold one packet, and each ends a round. Ten of them,
-//! and the bandwidth is what one packet makes of the whole time: some kilobits a second, for good.
+//! So when originals are acknowledged just after their spurious retransmissions, every other sample is
+//! shorter than a round trip and repeats the last rate, those between are as long as the simulation and hold
+//! one packet, and each ends a round. Ten of them, and the bandwidth is what one packet makes of the whole
+//! time: some kilobits a second, for good.
 
 use units::{Rate, Span, Time};
 
@@ -64,7 +66,8 @@ mod tests {
     use crate::controller::tests::{acked, report};
     use crate::{Acked, Delivery};
 
-    /// A packet of 1500 bytes, sent at `sent_ms`, when so many bytes had been delivered, the last of them at `at_ms`.
+    /// A packet of 1500 bytes, sent at `sent_ms`, when so many bytes had been delivered, the last of them at
+    /// `at_ms`.
     fn packet(sent_ms: u64, delivered: u64, at_ms: u64) -> [Acked; 1] {
         let (delivered_at, first_sent_at) = (Time::from_millis(at_ms), Time::from_millis(at_ms));
         let delivery = Delivery { delivered, delivered_at, first_sent_at, ..Delivery::default() };
@@ -81,10 +84,12 @@ mod tests {
                 .unwrap()
                 .rate
         };
-        // The first counts from the beginning: 60 kB in 4 s. The second from the first one's snapshot: 60 kB in 50 ms.
+        // The first counts from the beginning: 60 kB in 4 s. The second from the first one's snapshot: 60 kB
+        // in 50 ms.
         assert_eq!(rate(4_000, &packet(3_960, 600_000, 3_960), 660_000), Rate::from_kbps(120));
         assert_eq!(rate(4_010, &packet(3_970, 615_000, 3_970), 675_000), Rate::from_kbps(9_600));
-        // After a second's silence packets are sent again, and their originals acknowledged at once: one packet in a second, ...
+        // After a second's silence packets are sent again, and their originals acknowledged at once: one
+        // packet in a second, ...
         let first = packet(4_999, 676_500, 4_990);
         assert_eq!(rate(5_000, &first, 678_000), Rate::from_f64(1_500.0 * 8.0 / 1.03));
         // ... too short, so the last rate once more, ...

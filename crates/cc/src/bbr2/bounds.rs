@@ -14,9 +14,9 @@ pub fn is_too_high(lost: u64, in_flight: u64, threshold: f64) -> bool {
     lost as f64 > threshold * in_flight as f64
 }
 
-/// Bytes that were in flight when losses crossed the threshold: within the lost packet of `size` bytes, with which
-/// `in_flight` were in flight and `lost` had been lost since it was sent (draft-ietf-ccwg-bbr, "Updating the Model Upon
-/// Packet Loss").
+/// Bytes that were in flight when losses crossed the threshold: within the lost packet of `size` bytes, with
+/// which `in_flight` were in flight and `lost` had been lost since it was sent (draft-ietf-ccwg-bbr,
+/// "Updating the Model Upon Packet Loss").
 pub fn crossing(in_flight: u64, lost: u64, size: u64, threshold: f64) -> u64 {
     let inflight_before = in_flight.saturating_sub(size) as f64;
     let lost_before = lost.saturating_sub(size) as f64;
@@ -81,8 +81,8 @@ impl Bounds {
         (self.bw_latest, self.inflight_latest) = (sample.rate, sample.delivered);
     }
 
-    /// Lowers the short-term bounds at the end of a round: after losses to 0.7, but not below what was delivered;
-    /// after marks (`ecn` is the share they leave) likewise.
+    /// Lowers the short-term bounds at the end of a round: after losses to 0.7, but not below what was
+    /// delivered; after marks (`ecn` is the share they leave) likewise.
     pub fn adapt(&mut self, params: &Params, max_bw: Rate, window: u64, ecn: Option<f64>) {
         if !self.loss_in_round && ecn.is_none() {
             return;
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn the_crossing_is_where_losses_reach_two_percent() {
-        // 98 kB before the packet, 1 kB of it lost: (1960 - 1000)/0.98 = 979.6 bytes more, and 1979.6 of 98979.6 are
-        // lost.
+        // 98 kB before the packet, 1 kB of it lost: (1960 - 1000)/0.98 = 979.6 bytes more, and 1979.6 of
+        // 98979.6 are lost.
         let at = crossing(99_500, 2_500, 1_500, 0.02);
         assert_eq!(at, 98_979);
         let lost = 1_000.0 + (at - 98_000) as f64;

@@ -1,7 +1,8 @@
 //! The cycle of PROBE_BW: down, cruise, refill, up.
 //!
-//! Deviation: what is in flight is taken after a report, as in mvfst and the draft. Linux takes it before, which is
-//! much the same where every other packet is acknowledged; where a whole frame is, PROBE_DOWN would never see its end.
+//! Deviation: what is in flight is taken after a report, as in mvfst and the draft. Linux takes it before,
+//! which is much the same where every other packet is acknowledged; where a whole frame is, PROBE_DOWN would
+//! never see its end.
 
 use units::{Rate, Span, Time};
 
@@ -13,7 +14,8 @@ use crate::bbr::model::Heard;
 const WAIT: Span = Span::from_secs(2);
 /// ... and up to this more (bbr_bw_probe_rand_us).
 const WAIT_SPREAD_S: f64 = 1.0;
-/// Or as many rounds as Reno would need to win back half a window of packets, up to this (bbr_bw_probe_max_rounds), ...
+/// Or as many rounds as Reno would need to win back half a window of packets, up to this
+/// (bbr_bw_probe_max_rounds), ...
 const MAX_ROUNDS: u64 = 63;
 /// ... less 0 or 1 (bbr_bw_probe_rand_rounds).
 const ROUNDS_SPREAD: u64 = 2;

@@ -1,4 +1,5 @@
-//! How much of what arrives is congestion-marked, for paths that mark like DCTCP's (tcp_bbr2.c bbr2_update_ecn_alpha).
+//! How much of what arrives is congestion-marked, for paths that mark like DCTCP's (tcp_bbr2.c
+//! bbr2_update_ecn_alpha).
 
 use units::{Ecn, Span};
 
@@ -70,8 +71,8 @@ impl Marks {
 
     /// So much is marked that inflight is too high.
     ///
-    /// Deviation: over the present round and the one before instead of since the sample's packet was sent; the
-    /// snapshots carry no count of marks.
+    /// Deviation: over the present round and the one before instead of since the sample's packet was sent;
+    /// the snapshots carry no count of marks.
     pub fn is_too_high(&self, heard: &Heard) -> bool {
         self.eligible && self.share_since(self.starts[1], heard) >= TOO_HIGH
     }

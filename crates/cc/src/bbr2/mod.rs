@@ -1,5 +1,5 @@
-//! BBR version 2, with presets for mvfst's and for version 3: version 1's model, bounded by what losses and marks have
-//! taught.
+//! BBR version 2, with presets for mvfst's and for version 3: version 1's model, bounded by what losses and
+//! marks have taught.
 //!
 //! ```text
 //!  report -> ../bbr/model.rs  what arrived: sample, round; smallest round trip; full pipe; aggregation
@@ -59,7 +59,8 @@ fn build(preset: Params, options: &Options, setup: &Setup) -> Result<Box<dyn Con
 
 /// Share of a bandwidth-delay product in flight in PROBE_RTT (bbr_probe_rtt_cwnd_gain).
 const PROBE_RTT_GAIN: f64 = 0.5;
-/// Rounds an aggregation slot lasts (bbr_extra_acked_win_rtts), and while the pipe fills (bbr_extra_acked_in_startup).
+/// Rounds an aggregation slot lasts (bbr_extra_acked_win_rtts), and while the pipe fills
+/// (bbr_extra_acked_in_startup).
 const EXTRA_ROUNDS: u32 = 5;
 const EXTRA_ROUNDS_STARTUP: u32 = 1;
 /// Quanta a window has room for (bbr_quantization_budget), and packets more while probing.
@@ -334,7 +335,8 @@ impl Bbr2 {
         self.window = self.window.max(self.recovery.saved());
         self.bounds.reset_lower();
         if self.full.reached {
-            // Less than a bandwidth-delay product is in flight: no need to go down, but the probe's clock starts anew.
+            // Less than a bandwidth-delay product is in flight: no need to go down, but the probe's clock
+            // starts anew.
             self.start_down(heard);
             self.start_cruise();
         } else {
@@ -408,7 +410,8 @@ impl Controller for Bbr2 {
         let gain = self.pacing_gain();
         self.pacing.update(self.bw(), gain, self.full.reached, self.window, report.srtt);
         self.set_window(&heard);
-        // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for nothing.
+        // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for
+        // nothing.
         if self.phase != Phase::ProbeRtt {
             self.media = media(self.pacing.get(), self.window, report.srtt);
         }

@@ -35,7 +35,8 @@ pub struct Params {
     pub keep: f64,
     /// Share of `inflight_hi` left free while cruising.
     pub headroom: f64,
-    /// PROBE_UP ends when the bandwidth stops growing, instead of with 1.25 bandwidth-delay products in flight.
+    /// PROBE_UP ends when the bandwidth stops growing, instead of with 1.25 bandwidth-delay products in
+    /// flight.
     pub plateau: bool,
     /// Heed congestion marks where the smallest round-trip time says data centre.
     pub ecn: bool,
@@ -75,7 +76,8 @@ pub const MVFST: Params = Params {
     ..LINUX
 };
 
-/// draft-ietf-ccwg-bbr (version 3): section "Summary of Control Behavior in the State Machine" and its constants.
+/// draft-ietf-ccwg-bbr (version 3): section "Summary of Control Behavior in the State Machine" and its
+/// constants.
 pub const V3: Params = Params {
     startup_pacing: 2.77,
     startup_cwnd: 2.0,

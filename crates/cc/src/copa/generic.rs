@@ -1,15 +1,15 @@
 //! The Copa that Pantheon runs: genericCC at d0153f8 (June 2018), by its authors.
 //!
-//! It keeps the article's target and departs from it in how it moves. Each packet is acknowledged and decides by its own
-//! round trip:
+//! It keeps the article's target and departs from it in how it moves. Each packet is acknowledged and decides
+//! by its own round trip:
 //!
 //! ```text
 //!  W < RTTstanding / (delta dq):  W += v / (delta W)   else   W -= v / (delta W)
 //! ```
 //!
-//! v doubles, from the first round trip on, where most decisions of the last two went the same way, and is one again where
-//! they did not (`update_intersend_time` in its `markoviancc.cc`). With delta 0.1 alone on 20 Mbit/s and 40 ms it swings
-//! by 40 ms and more, where the article's form swings by 3 to 13.
+//! v doubles, from the first round trip on, where most decisions of the last two went the same way, and is
+//! one again where they did not (`update_intersend_time` in its `markoviancc.cc`). With delta 0.1 alone on 20
+//! Mbit/s and 40 ms it swings by 40 ms and more, where the article's form swings by 3 to 13.
 
 use units::{Bytes, Span, Time};
 
@@ -54,8 +54,8 @@ pub struct Params {
     pub delta: f64,
     /// Mode switching.
     pub auto: bool,
-    /// The clock for the next packet stands still while the window is full (`send_data` in `ctcp.hh`): its sending loop's, not the
-    /// controller's.
+    /// The clock for the next packet stands still while the window is full (`send_data` in `ctcp.hh`): its
+    /// sending loop's, not the controller's.
     pub stands: bool,
 }
 
@@ -125,8 +125,8 @@ impl Generic {
         if self.params.auto { self.mode.delta() } else { self.params.delta }
     }
 
-    /// The program's `onACK`: a packet with round trip `rtt` is acknowledged, and with it what was lost before it is known. It is `share` of a
-    /// whole packet.
+    /// The program's `onACK`: a packet with round trip `rtt` is acknowledged, and with it what was lost
+    /// before it is known. It is `share` of a whole packet.
     fn acknowledge(&mut self, now: Time, rtt: Span, share: f64) {
         self.sample(now, rtt);
         self.mode.acknowledged(now, rtt);
@@ -195,8 +195,8 @@ impl Controller for Generic {
     }
 
     fn decision(&self) -> Decision {
-        // A packet leaves while fewer than W are out: what is out is W rounded up, not down. That packet decides how far alone it
-        // swings: to 60 ms on 20 Mbit/s and 40 ms, or to 40.
+        // A packet leaves while fewer than W are out: what is out is W rounded up, not down. That packet
+        // decides how far alone it swings: to 60 ms on 20 Mbit/s and 40 ms, or to 40.
         let window = Bytes::new((self.window.ceil() * self.datagram) as u64);
         let standing = self.rtts.standing().unwrap_or(FIRST_RTT);
         // Until the probes are back the first window is spread over the round trip.
@@ -235,7 +235,8 @@ impl Default for Step {
 }
 
 impl Step {
-    /// Counts a decision, and returns the velocity to move at: at most `most` (a packet for each acknowledged), at least one.
+    /// Counts a decision, and returns the velocity to move at: at most `most` (a packet for each
+    /// acknowledged), at least one.
     fn take(&mut self, up: bool, now: Time, rtt: Span, most: f64) -> f64 {
         if now - self.compared_at > rtt {
             self.compare();
@@ -300,8 +301,8 @@ impl Mode {
         if let (Some(least), Some(smallest), Some(largest)) =
             (rtts.least(), self.smallest.get(), self.largest.get())
         {
-            // Deviation: above, not at least. Round trips that are all alike are an empty queue; the program, whose clock
-            // always wavers, never sees such.
+            // Deviation: above, not at least. Round trips that are all alike are an empty queue; the program,
+            // whose clock always wavers, never sees such.
             self.competitive = smallest - least > (largest - least).mul_f64(NEARLY_EMPTY);
         }
     }
@@ -319,8 +320,8 @@ impl Mode {
         }
     }
 
-    /// Half, with every acknowledgement that tells of a loss: the program's guard against two a round trip is handed a
-    /// round trip of zero.
+    /// Half, with every acknowledgement that tells of a loss: the program's guard against two a round trip is
+    /// handed a round trip of zero.
     fn lost(&mut self, now: Time) {
         if self.competitive {
             self.inverse = (self.inverse / 2.0).max(self.default_inverse);
@@ -406,7 +407,8 @@ mod tests {
             seen.push(path.copa.step.velocity);
         }
         assert_eq!(seen, [1.0, 2.0, 4.0, 8.0]);
-        // A queue of 30 ms asks for 10 packets per 30 ms: down, and a velocity of one at the next comparison but one.
+        // A queue of 30 ms asks for 10 packets per 30 ms: down, and a velocity of one at the next comparison
+        // but one.
         (0..160).for_each(|_| path.ack(70, 0));
         assert!(!path.copa.step.was_up && path.copa.step.velocity < 8.0, "{:?}", path.copa.step);
     }

@@ -5,7 +5,8 @@
 //!  rate <= target:  cwnd += v / (delta cwnd)   else   cwnd -= v / (delta cwnd)      for each packet acknowledged
 //! ```
 //!
-//! `rtts.rs` has the round-trip filters, `velocity.rs` the step v, `mode.rs` the switch that makes it Copa-Auto; `generic.rs` is genericCC, which moves otherwise.
+//! `rtts.rs` has the round-trip filters, `velocity.rs` the step v, `mode.rs` the switch that makes it
+//! Copa-Auto; `generic.rs` is genericCC, which moves otherwise.
 
 mod generic;
 mod loss;
@@ -95,9 +96,9 @@ pub struct Params {
     pub patience: u32,
     /// genericCC's cut on heavy loss.
     pub heavy_loss: bool,
-    /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame, whose
-    /// last packet has always waited behind the others. With a sample of each packet the queue within a frame goes
-    /// unseen.
+    /// A sample of each packet, not one of each report. The difference is a video's: a report covers a frame,
+    /// whose last packet has always waited behind the others. With a sample of each packet the queue within a
+    /// frame goes unseen.
     pub packets: bool,
     /// RTTmin gives way to a round trip that stays half as long again.
     pub new_path: bool,
@@ -208,8 +209,9 @@ impl Copa {
         self.used_at.is_some_and(|at| now - at <= self.rtts.smoothed)
     }
 
-    /// The window has not run ahead of what was in flight within the last round trip, as it may where pacing holds packets back: by a packet
-    /// at most, in slow start by as much again (Linux, `tcp_is_cwnd_limited`).
+    /// The window has not run ahead of what was in flight within the last round trip, as it may where pacing
+    /// holds packets back: by a packet at most, in slow start by as much again (Linux,
+    /// `tcp_is_cwnd_limited`).
     fn is_followed(&self) -> bool {
         let peak = self.peak_in_flight.get().unwrap_or(0) as f64 / self.datagram;
         self.window <= if self.slow_start { 2.0 * peak } else { peak + 1.0 }
@@ -245,7 +247,8 @@ impl Copa {
         self.velocity.reset(self.window, self.delivered);
     }
 
-    /// The window is kept over a pause, for pacing spreads it; what it was gaining or the queue was doing is void.
+    /// The window is kept over a pause, for pacing spreads it; what it was gaining or the queue was doing is
+    /// void.
     fn pause(&mut self) {
         self.velocity.reset(self.window, self.delivered);
         if let Some(mode) = &mut self.mode {

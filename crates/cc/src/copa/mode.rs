@@ -88,7 +88,8 @@ impl ModeSwitch {
     fn detect(&mut self, now: Time, least: Span, standing: Span, smoothed: Span) {
         let threshold = (self.largest.get().unwrap_or(least) - least).mul_f64(NEARLY_EMPTY);
         let empty_at = *self.empty_at.get_or_insert(now);
-        // Deviation: "at most", not "below". Without any queue at all both sides are zero, and that is an empty queue.
+        // Deviation: "at most", not "below". Without any queue at all both sides are zero, and that is an
+        // empty queue.
         let competitive = if self.detection.raw {
             self.smallest.get().unwrap_or(least) - least > threshold
         } else if standing - least <= threshold {
@@ -103,8 +104,9 @@ impl ModeSwitch {
         self.competitive = competitive;
     }
 
-    /// Section 2.2: additive increase of 1/delta a round trip, half on a loss, never below the default. genericCC's
-    /// guard against two halvings a round trip has no effect (it is handed a round trip of zero); here it has.
+    /// Section 2.2: additive increase of 1/delta a round trip, half on a loss, never below the default.
+    /// genericCC's guard against two halvings a round trip has no effect (it is handed a round trip of zero);
+    /// here it has.
     fn adapt(&mut self, report: &Report<'_>, smoothed: Span) {
         if !self.competitive {
             self.inverse = self.default_inverse;
@@ -157,8 +159,8 @@ mod tests {
     fn five_round_trips_without_an_empty_queue_are_a_competitor() {
         let mut seen = Seen::new(PAPER);
         assert!(!seen.see(40, None).is_competitive());
-        // The queue stands at 44 to 50 ms: RTTstanding is never below 44, a tenth of RTTmax - RTTmin is 1 ms. The
-        // sample of 40 ms leaves RTTstanding after 20 ms; five round trips are 200 ms.
+        // The queue stands at 44 to 50 ms: RTTstanding is never below 44, a tenth of RTTmax - RTTmin is 1 ms.
+        // The sample of 40 ms leaves RTTstanding after 20 ms; five round trips are 200 ms.
         for n in 0..22 {
             assert!(!seen.see(44 + n % 7, None).is_competitive(), "{n}");
         }

@@ -50,13 +50,14 @@ impl Rtts {
         self.least.get()
     }
 
-    /// RTTstanding: the smallest over half a smoothed round trip, which hides delayed and bundled acknowledgements.
+    /// RTTstanding: the smallest over half a smoothed round trip, which hides delayed and bundled
+    /// acknowledgements.
     pub fn standing(&self) -> Option<Span> {
         self.standing.get()
     }
 
-    /// For one whose window is at the floor: if even the last three seconds' smallest is far above RTTmin, it is no
-    /// queue of ours, and RTTmin is forgotten.
+    /// For one whose window is at the floor: if even the last three seconds' smallest is far above RTTmin, it
+    /// is no queue of ours, and RTTmin is forgotten.
     pub fn forget_another_path(&mut self, now: Time) {
         if let (Some(least), Some(recent)) = (self.least.get(), self.recent.get())
             && self.recent.key().is_some_and(|at| now - at <= CHANGED_WINDOW)

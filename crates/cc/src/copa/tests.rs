@@ -30,7 +30,8 @@ impl Path {
         path
     }
 
-    /// `packets` acknowledged that were sent when `then` bytes had been delivered, with a round trip of `rtt` ms.
+    /// `packets` acknowledged that were sent when `then` bytes had been delivered, with a round trip of `rtt`
+    /// ms.
     fn ack(&mut self, packets: u64, then: u64, rtt: i64) -> f64 {
         let delivery = Delivery { delivered: then, ..Delivery::default() };
         let in_flight = Bytes::new(((self.copa.window - self.unsent) * 1000.0) as u64);
@@ -54,7 +55,8 @@ const MID_ROUND: u64 = 0;
 
 #[test]
 fn a_step_is_v_over_delta_cwnd() {
-    // The queue is empty, the target infinite: one packet adds 1 / (0.5 100) = 0.02 packets (copa.md section 8).
+    // The queue is empty, the target infinite: one packet adds 1 / (0.5 100) = 0.02 packets (copa.md section
+    // 8).
     let mut path = Path::settled(Params::plain(0.5), 100.0, 40);
     path.copa.velocity.acked(0, 1000, 100.0, true);
     assert!((path.ack(1, MID_ROUND, 40) - 100.02).abs() < 1e-9);

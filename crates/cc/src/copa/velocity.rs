@@ -11,8 +11,8 @@ pub enum Direction {
     Down,
 }
 
-/// Only so that it stays a number where nothing ever turns the direction: a step is bounded by what was acknowledged
-/// anyway.
+/// Only so that it stays a number where nothing ever turns the direction: a step is bounded by what was
+/// acknowledged anyway.
 const MOST: f64 = 65_536.0;
 
 /// The velocity v: one, and doubled each round trip once the window has kept its direction for long enough.
@@ -46,8 +46,9 @@ impl Velocity {
         self.rounds.restart(delivered);
     }
 
-    /// A packet sent when `delivered_then` bytes had been delivered, of `delivered` now, is acknowledged under a window
-    /// of `window` packets: compares once a round trip. `used`: the window was, so that its movement says something.
+    /// A packet sent when `delivered_then` bytes had been delivered, of `delivered` now, is acknowledged
+    /// under a window of `window` packets: compares once a round trip. `used`: the window was, so that its
+    /// movement says something.
     pub fn acked(&mut self, delivered_then: u64, delivered: u64, window: f64, used: bool) {
         if self.rounds.update(delivered_then, delivered) {
             let before = std::mem::replace(&mut self.before, window);
@@ -68,8 +69,9 @@ impl Velocity {
         }
     }
 
-    /// The decision of this moment is `direction`: where it contradicts a velocity gained the other way, that is void
-    /// at once (mvfst; waiting for the comparison would move the wrong way at full speed for up to a round trip).
+    /// The decision of this moment is `direction`: where it contradicts a velocity gained the other way, that
+    /// is void at once (mvfst; waiting for the comparison would move the wrong way at full speed for up to a
+    /// round trip).
     pub fn decided(&mut self, direction: Direction, delivered: u64, window: f64) {
         if self.value > 1.0 && self.direction != Some(direction) {
             self.reset(window, delivered);

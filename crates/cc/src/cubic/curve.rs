@@ -6,7 +6,8 @@ use units::{Span, Time};
 const C: f64 = 0.4;
 /// RFC 9438 section 4.6, beta_cubic.
 const BETA: f64 = 0.7;
-/// RFC 9438 section 4.3: what makes the Reno-like estimate with this beta as fast as Reno, in segments a round trip.
+/// RFC 9438 section 4.3: what makes the Reno-like estimate with this beta as fast as Reno, in segments a
+/// round trip.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// RFC 9438 section 4.2: a round trip adds at most half the window.
 const MOST_GROWTH: f64 = 1.5;
@@ -26,7 +27,8 @@ pub(super) struct Curve {
     pub(super) w_max: f64,
     /// K, in seconds.
     pub(super) k: f64,
-    /// When this stage of congestion avoidance began, moved on by the time in which the sender was limited otherwise.
+    /// When this stage of congestion avoidance began, moved on by the time in which the sender was limited
+    /// otherwise.
     pub(super) started_at: Option<Time>,
     /// W_est: what Reno would have.
     pub(super) w_est: f64,
@@ -66,7 +68,8 @@ impl Curve {
         let alpha = if self.w_est >= self.prior { 1.0 } else { ALPHA };
         self.w_est = (self.w_est + alpha * segments / self.cwnd).min(MAXIMUM);
         if self.cubic(t) < self.w_est {
-            // Deviation: never down. The RFC assigns; just after the curves cross that could lose part of a segment.
+            // Deviation: never down. The RFC assigns; just after the curves cross that could lose part of a
+            // segment.
             self.cwnd = self.cwnd.max(self.w_est);
         } else {
             let target = self.cubic(t + srtt.as_secs_f64()).clamp(self.cwnd, MOST_GROWTH * self.cwnd);
@@ -92,7 +95,8 @@ impl Curve {
         self.started_at = None;
     }
 
-    /// RFC 9438 section 4.8, after a [`cut`](Curve::cut): the least window, and the next stage begins at its plateau.
+    /// RFC 9438 section 4.8, after a [`cut`](Curve::cut): the least window, and the next stage begins at its
+    /// plateau.
     pub(super) fn collapse(&mut self) {
         (self.cwnd, self.w_max, self.started_at) = (MINIMUM, 0.0, None);
     }

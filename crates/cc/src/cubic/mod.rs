@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438) with HyStart++ (RFC 9406): after a cut the window follows a cubic of time, whose plateau is where
-//! the loss was.
+//! CUBIC (RFC 9438) with HyStart++ (RFC 9406): after a cut the window follows a cubic of time, whose plateau
+//! is where the loss was.
 //!
 //! ```text
 //! W(t) = C (t - K)^3 + W_max,   K = cbrt((W_max - cwnd_epoch) / C)
@@ -40,8 +40,8 @@ pub const ENTRY: Entry = Entry {
 /// tcp_pacing_ss_ratio).
 const PACING_GAIN: f64 = 1.2;
 const PACING_GAIN_SLOW_START: f64 = 2.0;
-/// RFC 6298 section 2.4: the least retransmission timeout. An idle sender's window is old after one (RFC 5681 section
-/// 4.1).
+/// RFC 6298 section 2.4: the least retransmission timeout. An idle sender's window is old after one (RFC 5681
+/// section 4.1).
 const LEAST_TIMEOUT: Span = Span::from_secs(1);
 
 /// The last cut, until its cause is known to be real.
@@ -64,7 +64,8 @@ pub struct Cubic {
     episode: Option<Episode>,
     hystart: Option<HyStart>,
     fast_convergence: bool,
-    /// Slow start stops at ssthresh within an acknowledgement. ns-3's does not (CC-Fuzz, thesis section 7.4.2).
+    /// Slow start stops at ssthresh within an acknowledgement. ns-3's does not (CC-Fuzz, thesis section
+    /// 7.4.2).
     capped: bool,
     srtt: Option<Span>,
     rttvar: Span,
@@ -73,8 +74,8 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// A new connection's state; `hystart` leaves the first slow start by RFC 9406, `fast_convergence` makes room for
-    /// newcomers (RFC 9438 section 4.7).
+    /// A new connection's state; `hystart` leaves the first slow start by RFC 9406, `fast_convergence` makes
+    /// room for newcomers (RFC 9438 section 4.7).
     pub fn new(setup: &Setup, hystart: bool, fast_convergence: bool) -> Cubic {
         let datagram = u64::from(setup.mtu);
         Cubic {
@@ -118,7 +119,8 @@ impl Cubic {
         }
     }
 
-    /// RFC 9438 section 4.9: all that was lost has arrived after all, so nothing was. A window larger by now stays.
+    /// RFC 9438 section 4.9: all that was lost has arrived after all, so nothing was. A window larger by now
+    /// stays.
     fn forgive(&mut self, spurious: &[u64]) {
         let Some(episode) = &mut self.episode else { return };
         let ours = |packet: &&u64| (episode.first..=episode.last).contains(*packet);
@@ -162,8 +164,8 @@ impl Cubic {
         }
     }
 
-    /// Bytes that let the window grow: those of packets sent since the last cut. In ns-3's slow start, all that an acknowledgement
-    /// moved by.
+    /// Bytes that let the window grow: those of packets sent since the last cut. In ns-3's slow start, all
+    /// that an acknowledgement moved by.
     fn counted(&self, report: &Report<'_>) -> u64 {
         if !self.capped && self.curve.in_slow_start() {
             return report.in_order;
@@ -175,8 +177,8 @@ impl Cubic {
     fn grow(&mut self, report: &Report<'_>, bytes: u64) {
         let mut segments = bytes as f64 / self.datagram;
         if self.curve.in_slow_start() {
-            // Clipped at ssthresh, the rest counts as congestion avoidance: one acknowledgement after a timeout can
-            // cover hundreds of segments.
+            // Clipped at ssthresh, the rest counts as congestion avoidance: one acknowledgement after a
+            // timeout can cover hundreds of segments.
             let slowed = self.hystart.as_ref().map(|hystart| hystart.growth(bytes) as f64 / self.datagram);
             let wanted = slowed.unwrap_or(segments);
             let room = if self.capped { self.curve.ssthresh - self.curve.cwnd } else { f64::INFINITY };
@@ -258,8 +260,8 @@ mod tests {
 
     #[test]
     fn as_fast_as_reno_on_a_short_path() {
-        // At 10 segments and 1 ms the cubic is flat: a window of acknowledgements adds alpha, and 1 from the last cut's
-        // window on.
+        // At 10 segments and 1 ms the cubic is flat: a window of acknowledgements adds alpha, and 1 from the
+        // last cut's window on.
         let mut cubic = cubic(10.0);
         (cubic.curve.w_max, cubic.curve.prior) = (11.0, 10.6);
         let round = |cubic: &mut Cubic, n: u64| {

@@ -48,7 +48,8 @@ mod tests {
     #[test]
     fn half_of_the_target_is_application_limited_and_nine_tenths_is_not() {
         let mut alr = Alr::default();
-        // 1250 bytes every 20 ms are 500 kbit/s of 1 Mbit/s: 150 kbit/s left, 260 kbit to fill of a budget of 325.
+        // 1250 bytes every 20 ms are 500 kbit/s of 1 Mbit/s: 150 kbit/s left, 260 kbit to fill of a budget of
+        // 325.
         let send = |alr: &mut Alr, from: u64, to: u64, every: usize| {
             (from..to).step_by(every).for_each(|ms| alr.on_sent(Time::from_millis(ms), 1250, 1e6));
         };

@@ -8,7 +8,8 @@ use super::kalman::{Planar, Scalar};
 use super::revision::Revision;
 use super::trendline::Trendline;
 
-/// Without a packet for this long the path may be another: everything is learnt afresh (libwebrtc `kStreamTimeOut`).
+/// Without a packet for this long the path may be another: everything is learnt afresh (libwebrtc
+/// `kStreamTimeOut`).
 pub const STREAM_TIMEOUT: Span = Span::from_secs(2);
 
 /// The three filters, each with its own detector constants.
@@ -112,7 +113,8 @@ mod tests {
     use super::super::revision::LAST;
     use super::*;
 
-    /// A 30-frames/s stream through a queue that grows by `growth_ms` a frame for `frames`; the first over-use.
+    /// A 30-frames/s stream through a queue that grows by `growth_ms` a frame for `frames`; the first
+    /// over-use.
     fn first_over(form: Form, growth_ms: f64, frames: u64) -> Option<u64> {
         let mut delay = Delay::new(form, BURST);
         (0..frames).find(|&n| {

@@ -12,8 +12,8 @@ pub enum Signal {
     Under,
 }
 
-/// A set of constants. Each goes with one filter: the draft compares m itself, the code m (or the trend) times up to
-/// 240, and the two gains are reversed between them.
+/// A set of constants. Each goes with one filter: the draft compares m itself, the code m (or the trend)
+/// times up to 240, and the two gains are reversed between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Column {
     /// How fast the threshold rises towards a value beyond it, per ms.
@@ -39,8 +39,8 @@ const RANGE: (f64, f64) = (6.0, 600.0);
 const SPIKE: f64 = 15.0;
 /// Beyond the threshold for this long, in ms (draft section 5.6, `overuse_time_th`).
 const LASTING: f64 = 10.0;
-/// One adaptation counts at most this much time, in ms (libwebrtc `kMaxTimeDelta`). Deviation: for the draft's column
-/// too, where a pause of seconds would throw the threshold to its ends.
+/// One adaptation counts at most this much time, in ms (libwebrtc `kMaxTimeDelta`). Deviation: for the
+/// draft's column too, where a pause of seconds would throw the threshold to its ends.
 const LONGEST_STEP: f64 = 100.0;
 
 /// The detector.
@@ -61,7 +61,8 @@ impl Detector {
         Detector { column, threshold: START, beyond_ms: 0.0, beyond: 0, last: 0.0, signal: Signal::Normal }
     }
 
-    /// Takes the tested quantity of a group that left `departure_ms` and arrived `arrival_ms` after the one before.
+    /// Takes the tested quantity of a group that left `departure_ms` and arrived `arrival_ms` after the one
+    /// before.
     pub fn update(&mut self, value: f64, departure_ms: f64, arrival_ms: f64) -> Signal {
         self.signal = self.judge(value, departure_ms.max(0.0));
         self.last = value;

@@ -4,7 +4,8 @@ use units::{RemoteTime, Span, Time};
 
 /// Packets sent within this of a group's first belong to it (draft section 5.2, `burst_time`).
 pub const BURST: Span = Span::from_millis(5);
-/// A burst that a radio released at once is one group however it was sent, if its packets arrive this close ...
+/// A burst that a radio released at once is one group however it was sent, if its packets arrive this close
+/// ...
 const RELEASE_GAP: Span = Span::from_millis(5);
 /// ... and within this in all (libwebrtc `inter_arrival_delta`).
 const RELEASE: Span = Span::from_millis(100);
@@ -18,7 +19,8 @@ const REORDERED: u32 = 3;
 pub struct Grouping {
     /// They were sent within this.
     pub burst: Span,
-    /// Or were released together, the later one waiting less by more than this: what rounding of times makes of nothing.
+    /// Or were released together, the later one waiting less by more than this: what rounding of times makes
+    /// of nothing.
     pub grain: Span,
 }
 
@@ -29,7 +31,8 @@ impl From<Span> for Grouping {
     }
 }
 
-/// A packet that was sent and arrived. Send times are on one clock, arrival times on another, `heard` on ours.
+/// A packet that was sent and arrived. Send times are on one clock, arrival times on another, `heard` on
+/// ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// When it left.
@@ -115,8 +118,8 @@ impl Groups {
         Groups { grouping: grouping.into(), current: None, previous: None, reordered: 0 }
     }
 
-    /// Takes a packet; if it opens a new group, says how the one it closes compares with the one before. Packets sent
-    /// before the current group are too late to tell anything.
+    /// Takes a packet; if it opens a new group, says how the one it closes compares with the one before.
+    /// Packets sent before the current group are too late to tell anything.
     pub fn push(&mut self, packet: &Packet) -> Option<Variation> {
         match &mut self.current {
             None => {

@@ -4,12 +4,13 @@ use crate::parts::Extremum;
 
 use super::detector::Signal;
 
-/// Groups over which the highest group rate is sought (libwebrtc `kMinFramePeriodHistoryLength`; the draft's K is
-/// open).
+/// Groups over which the highest group rate is sought (libwebrtc `kMinFramePeriodHistoryLength`; the draft's
+/// K is open).
 const RATE_GROUPS: u64 = 60;
 /// Residuals beyond this many standard deviations count as that many (draft section 5.3).
 const OUTLIER: f64 = 3.0;
-/// The group rate at which the noise filters' constants hold, per ms (draft section 5.3: 30 frames per second).
+/// The group rate at which the noise filters' constants hold, per ms (draft section 5.3: 30 frames per
+/// second).
 const NEUTRAL_PER_MS: f64 = 30.0 / 1000.0;
 
 /// The smallest interval between departures of recent groups: the inverse of the draft's `f_max`.

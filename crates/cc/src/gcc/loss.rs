@@ -14,13 +14,14 @@ const LOW: f64 = 0.02;
 const RISE: f64 = 1.05;
 /// Share of the losses that is taken off the rate.
 const FALL: f64 = 0.5;
-/// Reports are 360 / (kbit/s) seconds apart (RFC 3550 section 6.2, the reduced minimum), within these bounds: what that
-/// gives at 2 Mbit/s, the most a session of Carlucci 2016 sent, and browsers' RTCP interval for video.
+/// Reports are 360 / (kbit/s) seconds apart (RFC 3550 section 6.2, the reduced minimum), within these bounds:
+/// what that gives at 2 Mbit/s, the most a session of Carlucci 2016 sent, and browsers' RTCP interval for
+/// video.
 const REPORT_RATE: f64 = 360e3;
 const REPORT_INTERVAL: (f64, f64) = (0.18, 1.0);
 
-/// As of the draft. Feedback comes per frame here; it is gathered into reports as far apart as RTCP's, for equation 2
-/// acts once a report.
+/// As of the draft. Feedback comes per frame here; it is gathered into reports as far apart as RTCP's, for
+/// equation 2 acts once a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reports {
     arrived: u64,
@@ -33,7 +34,8 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Takes feedback; returns the factor that `rate` (bit/s) is to be multiplied with if it completes a report.
+    /// Takes feedback; returns the factor that `rate` (bit/s) is to be multiplied with if it completes a
+    /// report.
     pub fn update(&mut self, report: &Report<'_>, rate: f64) -> Option<f64> {
         self.arrived += report.acked.len() as u64;
         self.lost += report.lost.len() as u64;
@@ -69,8 +71,9 @@ pub fn factor(fraction: f64) -> f64 {
     }
 }
 
-/// libwebrtc's loss-based controller of 2013 to 2016 (`SendSideBandwidthEstimation`): equation 2's three zones, but a rise of 8 % over
-/// the least rate of the last second however often reports come, and a pause after each cut.
+/// libwebrtc's loss-based controller of 2013 to 2016 (`SendSideBandwidthEstimation`): equation 2's three
+/// zones, but a rise of 8 % over the least rate of the last second however often reports come, and a pause
+/// after each cut.
 #[derive(Clone, Debug, Default)]
 pub struct Browser {
     reports: Reports,
@@ -86,8 +89,8 @@ const BROWSER_RISE: (f64, f64) = (1.08, 1000.0);
 /// `kBweDecreaseIntervalMs`: a round trip more than this lies between cuts.
 const CUT_PAUSE: Span = Span::from_millis(300);
 
-/// `kDefaultVideoReportInterval` of libwebrtc's `rtcp_sender.cc` (December 2021): the reduced minimum is for who sends video
-/// itself. Deviation: always the mean of what it draws, from half to one and a half of it.
+/// `kDefaultVideoReportInterval` of libwebrtc's `rtcp_sender.cc` (December 2021): the reduced minimum is for
+/// who sends video itself. Deviation: always the mean of what it draws, from half to one and a half of it.
 const ONE_WAY: Span = Span::from_secs(1);
 
 impl Browser {
@@ -151,7 +154,8 @@ impl Losses {
 const SILENT: Span = Span::from_secs(3);
 /// ... the rate falls by this factor ...
 const SILENCE_FACTOR: f64 = 0.8;
-/// ... this often (libwebrtc `RttBasedBackoff`). Deviation for the draft, which says nothing of lost feedback.
+/// ... this often (libwebrtc `RttBasedBackoff`). Deviation for the draft, which says nothing of lost
+/// feedback.
 const SILENCE_STEP: Span = Span::from_secs(1);
 
 /// Backs off where no feedback comes.
@@ -167,7 +171,8 @@ impl Silence {
         self.next.get_or_insert(now + SILENT);
     }
 
-    /// Feedback came; `waiting`: packets are still unheard of. True if it ended a silence that had lowered the rate.
+    /// Feedback came; `waiting`: packets are still unheard of. True if it ended a silence that had lowered
+    /// the rate.
     pub fn on_feedback(&mut self, now: Time, waiting: bool) -> bool {
         self.next = waiting.then(|| now + SILENT);
         std::mem::take(&mut self.stepped)

@@ -1,8 +1,10 @@
-//! The loss-based estimator of present libwebrtc: the bandwidth under which the losses seen are the likeliest.
+//! The loss-based estimator of present libwebrtc: the bandwidth under which the losses seen are the
+//! likeliest.
 //!
-//! Each observation of 250 ms or more says how fast was sent and how much of it was lost. A candidate bandwidth
-//! explains it by `p = inherent + (1 - inherent) max(0, (rate - bandwidth) / rate)`; the likeliest of a few candidates
-//! is taken, higher ones being preferred a little. All constants are the defaults of `LossBasedBweV2`.
+//! Each observation of 250 ms or more says how fast was sent and how much of it was lost. A candidate
+//! bandwidth explains it by `p = inherent + (1 - inherent) max(0, (rate - bandwidth) / rate)`; the likeliest
+//! of a few candidates is taken, higher ones being preferred a little. All constants are the defaults of
+//! `LossBasedBweV2`.
 
 use std::collections::VecDeque;
 
@@ -167,8 +169,8 @@ impl LossV2 {
         (self.estimate, self.limit, self.ceiling) = (bps, Limit::Falling, None);
     }
 
-    /// Takes feedback. `delay` is the delay-based estimate, `received` the acknowledged rate, unless the application
-    /// limits it.
+    /// Takes feedback. `delay` is the delay-based estimate, `received` the acknowledged rate, unless the
+    /// application limits it.
     pub fn update(&mut self, settled: &Settled, delay: f64, received: Option<f64>) {
         if !self.observe(settled) {
             return;

@@ -1,4 +1,5 @@
-//! Google Congestion Control: the gradient of the one-way delay against an adaptive threshold, in three generations.
+//! Google Congestion Control: the gradient of the one-way delay against an adaptive threshold, in three
+//! generations.
 //!
 //! ```text
 //!  packets -> groups.rs    bursts of 5 ms, and the delay variation between them
@@ -46,7 +47,8 @@ const PAGE: &str = include_str!("gcc.md");
 
 /// Packets leave at this multiple of the target (libwebrtc `kDefaultPaceMultiplier`).
 const PACE: f64 = 2.5;
-/// The pacer sends a group of packets this often (draft section 4, `burst_time`; libwebrtc `kMinPacketLimitMs`).
+/// The pacer sends a group of packets this often (draft section 4, `burst_time`; libwebrtc
+/// `kMinPacketLimitMs`).
 const TICK: Span = Span::from_millis(5);
 /// R is measured over this many seconds (Carlucci 2016 section 2.2).
 const RATE_WINDOW: f64 = 0.5;
@@ -205,8 +207,9 @@ fn receiver(
     Ok(Box::new(remb::Estimator::new(delay, params, received(options)?, stamps)))
 }
 
-/// A group is a frame (the paper on GCC and AQM, section 2.1; Carlucci 2016 section 2.2), and frames leave within 1/2.5 of their interval. With absolute
-/// send times libwebrtc took what the pacer sends in a tick instead (`kTimestampGroupLengthMs`): `burst=4999us`.
+/// A group is a frame (the paper on GCC and AQM, section 2.1; Carlucci 2016 section 2.2), and frames leave
+/// within 1/2.5 of their interval. With absolute send times libwebrtc took what the pacer sends in a tick
+/// instead (`kTimestampGroupLengthMs`): `burst=4999us`.
 fn burst(options: &Options, setup: &Setup) -> Result<Span, OptionError> {
     options.quantity("burst", setup.frame_interval / 2, "a time such as 5ms")
 }

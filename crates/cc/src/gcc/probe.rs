@@ -90,7 +90,8 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// A prober for a session that starts at `initial`; `caps`: most that is probed for at the start, and later.
+    /// A prober for a session that starts at `initial`; `caps`: most that is probed for at the start, and
+    /// later.
     pub fn new(initial: f64, caps: (f64, f64), mtu: u32) -> Prober {
         Prober {
             state: State::Init,
@@ -163,8 +164,8 @@ impl Prober {
         self.alr_ended_at = Some(now);
     }
 
-    /// The queue has drained: goes back to where the rate was before a drop, if only the application's pause speaks
-    /// against it.
+    /// The queue has drained: goes back to where the rate was before a drop, if only the application's pause
+    /// speaks against it.
     pub fn on_recovered(&mut self, now: Time, in_alr: bool, ceiling: Option<f64>) {
         let Some((dropped_at, before)) = self.drop else { return };
         let recent = |at: Option<Time>, span: Span| at.is_some_and(|at| now - at < span);
@@ -180,8 +181,8 @@ impl Prober {
         }
     }
 
-    /// What time brings: a cluster ends, the next begins, results are no longer waited for, an application that limits
-    /// itself since `alr` is probed.
+    /// What time brings: a cluster ends, the next begins, results are no longer waited for, an application
+    /// that limits itself since `alr` is probed.
     pub fn process(&mut self, now: Time, alr: Option<Time>, ceiling: Option<f64>) {
         if self.state == State::Waiting && now - self.initiated_at > WAIT {
             self.complete();
@@ -273,7 +274,8 @@ mod tests {
         Time::from_millis(ms)
     }
 
-    /// Runs the clusters that are pending from `now` on over a path of `capacity`; returns what the last one measured.
+    /// Runs the clusters that are pending from `now` on over a path of `capacity`; returns what the last one
+    /// measured.
     fn run(prober: &mut Prober, now: &mut Time, number: &mut u64, capacity: f64) -> Option<f64> {
         let mut measured = None;
         prober.process(*now, None, FREE);

@@ -1,5 +1,5 @@
-//! The delay-based rate controller: a state machine of increase, decrease and hold (draft-ietf-rmcat-gcc-02 section
-//! 5.5).
+//! The delay-based rate controller: a state machine of increase, decrease and hold (draft-ietf-rmcat-gcc-02
+//! section 5.5).
 
 use units::{Span, Time};
 
@@ -39,8 +39,8 @@ const COLLAPSE: f64 = 0.5;
 pub enum Rules {
     /// The draft's.
     Draft,
-    /// libwebrtc's `AimdRateControl` of 2015 and 2016, beside the receiver: a cut whenever the estimator asks for one, half a packet
-    /// a response time or step near capacity.
+    /// libwebrtc's `AimdRateControl` of 2015 and 2016, beside the receiver: a cut whenever the estimator asks
+    /// for one, half a packet a response time or step near capacity.
     Beside,
     /// libwebrtc's `AimdRateControl` as it is now.
     Code,
@@ -114,15 +114,16 @@ impl RateControl {
         self.rtt = rtt.max(Span::ZERO);
     }
 
-    /// A probe measured `bps`: go there. It says what the path carried, not that it was full: what is known of the capacity
-    /// stays, and without it growth stays multiplicative (libwebrtc `AimdRateControl::SetEstimate`).
+    /// A probe measured `bps`: go there. It says what the path carried, not that it was full: what is known
+    /// of the capacity stays, and without it growth stays multiplicative (libwebrtc
+    /// `AimdRateControl::SetEstimate`).
     pub fn set_probed(&mut self, now: Time, bps: f64) {
         self.set(bps);
         self.changed_at = Some(now);
     }
 
-    /// Takes the detector's word and the received rate in bit/s (if known yet). `frozen`: the application sends less
-    /// than it may, so that nothing speaks for more. True if this was a cut.
+    /// Takes the detector's word and the received rate in bit/s (if known yet). `frozen`: the application
+    /// sends less than it may, so that nothing speaks for more. True if this was a cut.
     pub fn update(&mut self, now: Time, signal: Signal, received: Option<f64>, frozen: bool) -> bool {
         match (signal, self.state) {
             (Signal::Over, _) => return self.over_use(now, received),
@@ -164,8 +165,9 @@ impl RateControl {
         true
     }
 
-    /// Once a response time (draft); once a round trip of 10 to 200 ms, or at once where half is missing (code). Beside the
-    /// receiver the first sight of over-use and the clock may also cut: the estimator decides.
+    /// Once a response time (draft); once a round trip of 10 to 200 ms, or at once where half is missing
+    /// (code). Beside the receiver the first sight of over-use and the clock may also cut: the estimator
+    /// decides.
     fn may_cut(&self, now: Time, received: f64) -> bool {
         match self.params.rules {
             Rules::Draft => self.cut_at.is_none_or(|at| now - at >= self.rtt + REACTION),
@@ -174,7 +176,8 @@ impl RateControl {
         }
     }
 
-    /// Whether over-use that lasts is reason for another cut, where `received` bit/s arrive (libwebrtc `TimeToReduceFurther`).
+    /// Whether over-use that lasts is reason for another cut, where `received` bit/s arrive (libwebrtc
+    /// `TimeToReduceFurther`).
     pub fn may_cut_further(&self, now: Time, received: f64) -> bool {
         let wait = self.rtt.clamp(CUT_WAIT.0, CUT_WAIT.1);
         self.changed_at.is_none_or(|at| now - at >= wait) || received < COLLAPSE * self.rate
@@ -196,8 +199,8 @@ impl RateControl {
             true => self.additive(step),
             false => self.multiplicative(step),
         };
-        // Deviation from the draft, which would also lower the rate to this cap: an application that pauses would then
-        // have to climb at 8 % a second from what it sent.
+        // Deviation from the draft, which would also lower the rate to this cap: an application that pauses
+        // would then have to climb at 8 % a second from what it sent.
         let cap = received.map_or(f64::MAX, |received| self.cap(received));
         let cap = if frozen { self.rate } else { cap };
         self.set(self.rate.max((self.rate + added).min(cap)));
@@ -221,7 +224,8 @@ impl RateControl {
         if self.params.rules != Rules::Draft && step.is_positive() { added.max(LEAST_STEP) } else { added }
     }
 
-    /// Draft, and beside the receiver: at most half a packet a response time. Code: half a packet too, for its response time is doubled.
+    /// Draft, and beside the receiver: at most half a packet a response time. Code: half a packet too, for
+    /// its response time is doubled.
     fn additive(&self, step: Span) -> f64 {
         let frame = self.rate / FRAMES;
         let packet = frame / (frame / PACKET_BITS).ceil().max(1.0);

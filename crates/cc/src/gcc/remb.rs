@@ -1,7 +1,7 @@
 //! The half of the draft's controller that lives with the receiver, and its message.
 //!
-//! The message is the rate field of REMB (draft-alvestrand-rmcat-remb-03 section 2.2): 6 bits of exponent, 18 of
-//! mantissa.
+//! The message is the rate field of REMB (draft-alvestrand-rmcat-remb-03 section 2.2): 6 bits of exponent, 18
+//! of mantissa.
 
 use units::{RemoteTime, Span, Time};
 
@@ -13,8 +13,8 @@ use super::groups::Packet;
 use super::rate::{Params, RateControl, Rules};
 use super::received::Window;
 
-/// The draft's increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s video, and the draft's
-/// least step is meant per group.
+/// The draft's increases are reckoned this often: Carlucci 2016's groups are the frames of a 30-frames/s
+/// video, and the draft's least step is meant per group.
 const STEP: Span = Span::from_micros(33_333);
 /// Beside the receiver libwebrtc reckons as often as messages of this size take a share of the rate ...
 const MESSAGE_BITS: f64 = 80.0 * 8.0;
@@ -39,8 +39,9 @@ const MILLISECOND: i64 = 1_000_000;
 pub enum Stamps {
     /// To the nanosecond.
     Exact,
-    /// As libwebrtc had them until 2017: in whole milliseconds, and of the send time what 18 bits hold of those (`ConvertMsTo24Bits`). Two
-    /// ticks of the pacer are 4.997 or 5.001 ms apart then, and so one group or two (`kTimestampGroupLengthMs` is 5).
+    /// As libwebrtc had them until 2017: in whole milliseconds, and of the send time what 18 bits hold of
+    /// those (`ConvertMsTo24Bits`). Two ticks of the pacer are 4.997 or 5.001 ms apart then, and so one group
+    /// or two (`kTimestampGroupLengthMs` is 5).
     Coarse,
 }
 
@@ -209,7 +210,8 @@ mod tests {
     fn coarse_stamps_are_milliseconds_in_18_bits() {
         let at = |us: i64| RemoteTime::from_nanos(us * 1_000);
         let coarse = |us| Stamps::Coarse.sent(at(us)).as_nanos();
-        // 5 ms: (5 * 262144 + 500) / 1000 = 1311 of 1/262144 s are 5 001 068 ns; 10 ms 2621 are 9 998 321; 15 ms 3932 are 14 999 389.
+        // 5 ms: (5 * 262144 + 500) / 1000 = 1311 of 1/262144 s are 5 001 068 ns; 10 ms 2621 are 9 998 321; 15
+        // ms 3932 are 14 999 389.
         assert_eq!(
             [0, 5_000, 5_999, 10_000, 15_000].map(coarse),
             [0, 5_001_068, 5_001_068, 9_998_321, 14_999_389]

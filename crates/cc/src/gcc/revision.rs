@@ -1,4 +1,5 @@
-//! The constants of libwebrtc's receiver-side estimator, which changed four times in the year after its threshold became adaptive.
+//! The constants of libwebrtc's receiver-side estimator, which changed four times in the year after its
+//! threshold became adaptive.
 //!
 //! ```text
 //!             offset wanders   K_up    K_down    commit
@@ -9,7 +10,8 @@
 //!  2016-08    1e-3             0.0087  0.039     db754380, 4 August 2016, and ever since
 //! ```
 //!
-//! The first has the constants that its authors published (Carlucci 2016; draft-ietf-rmcat-gcc-02 section 5.6).
+//! The first has the constants that its authors published (Carlucci 2016; draft-ietf-rmcat-gcc-02 section
+//! 5.6).
 
 use std::str::FromStr;
 

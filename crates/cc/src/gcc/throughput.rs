@@ -1,4 +1,5 @@
-//! The received rate over a second of packets (libwebrtc `RobustThroughputEstimator`), and the choice between it and samples.
+//! The received rate over a second of packets (libwebrtc `RobustThroughputEstimator`), and the choice between
+//! it and samples.
 
 use std::collections::VecDeque;
 
@@ -64,8 +65,8 @@ impl Throughput {
             .then(|| self.sending().map_or(self.arriving(), |bps| bps.min(self.arriving())))
     }
 
-    /// n packets are n - 1 intervals: the first one's size came before them. The longest gap, which may be a pause of the path,
-    /// counts as the second longest.
+    /// n packets are n - 1 intervals: the first one's size came before them. The longest gap, which may be a
+    /// pause of the path, counts as the second longest.
     fn arriving(&self) -> f64 {
         let (mut bytes, mut over) = (0, Span::ZERO);
         let (mut longest, mut second) = (Span::ZERO, Span::ZERO);
@@ -79,8 +80,8 @@ impl Throughput {
         rate(bytes, over - longest + second)
     }
 
-    /// The same by send times, where the last one's size comes after them; unknown from a few packets. One sent before some that
-    /// have gone was overtaken.
+    /// The same by send times, where the last one's size comes after them; unknown from a few packets. One
+    /// sent before some that have gone was overtaken.
     fn sending(&self) -> Option<f64> {
         let counted = self.window.iter().filter(|arrival| self.gone.is_none_or(|gone| arrival.sent >= gone));
         let (mut packets, mut bytes) = (0, 0);

@@ -18,7 +18,8 @@ use super::throughput::{Received, Throughput};
 
 /// For this long, and while nothing is lost, losses have no say (libwebrtc `kStartPhase`).
 const START_PHASE: Span = Span::from_secs(2);
-/// A probe never takes the estimate below this share of what arrives (libwebrtc `kProbeDropThroughputFraction`).
+/// A probe never takes the estimate below this share of what arrives (libwebrtc
+/// `kProbeDropThroughputFraction`).
 const PROBE_DROP: f64 = 0.85;
 /// While losses limit but the estimate rises, probes go up to this multiple of it (libwebrtc
 /// `loss_limited_probe_scale`).
@@ -111,7 +112,8 @@ impl Webrtc {
         self.in_alr = in_alr;
     }
 
-    /// Takes the arrivals in the order in which they arrived. Returns a probe's result and whether a queue has drained.
+    /// Takes the arrivals in the order in which they arrived. Returns a probe's result and whether a queue
+    /// has drained.
     fn learn_arrivals(&mut self, report: &Report<'_>) -> (Option<f64>, bool) {
         self.order.clear();
         let timed = |(index, acked): (usize, &Acked)| acked.arrived_at.map(|at| (at, index));
@@ -176,8 +178,8 @@ impl Webrtc {
         }
     }
 
-    /// After a silence. Deviation: its losses are not put to the estimator, for one outage of seconds would outweigh
-    /// all observations that follow; it starts over from where the silence has taken the rate.
+    /// After a silence. Deviation: its losses are not put to the estimator, for one outage of seconds would
+    /// outweigh all observations that follow; it starts over from where the silence has taken the rate.
     fn resume(&mut self) -> f64 {
         if let Loss::Likelihood(estimator) = &mut self.loss {
             estimator.restart(self.target);

@@ -40,7 +40,8 @@ impl Window {
         self.datagrams
     }
 
-    /// So many datagrams were acknowledged at `now`, over a round trip of `rtt`: RFC 9438 sections 4.2 to 4.4.
+    /// So many datagrams were acknowledged at `now`, over a round trip of `rtt`: RFC 9438 sections 4.2 to
+    /// 4.4.
     pub fn acked(&mut self, now: Time, datagrams: f64, rtt: Span) {
         let epoch = *self.epoch.get_or_insert(now);
         let to_plateau = ((self.plateau - self.start).max(0.0) / C).cbrt();

@@ -18,7 +18,8 @@ const EVERY: usize = 5;
 const WEIGHT: f64 = 0.049;
 /// Less cross traffic than this share of the link is inelastic, whatever its spectrum.
 const LEAST_CROSS: f64 = 0.1;
-/// The peak of the cross traffic must be this share of the peak of all traffic but ours, else it is scaled down ...
+/// The peak of the cross traffic must be this share of the peak of all traffic but ours, else it is scaled
+/// down ...
 const LEAST_PEAK: f64 = 0.25;
 /// ... from at most this.
 const MOST_SCALED: f64 = 3.0;
@@ -50,8 +51,8 @@ impl Ring {
         self.samples[split..].iter().chain(&self.samples[..split]).copied()
     }
 
-    /// Magnitude of one frequency of the full ring, `bin` (more than none) cycles in all, by Goertzel's recursion.
-    /// Whole cycles do not see the mean, and a magnitude does not see where the ring begins.
+    /// Magnitude of one frequency of the full ring, `bin` (more than none) cycles in all, by Goertzel's
+    /// recursion. Whole cycles do not see the mean, and a magnitude does not see where the ring begins.
     fn magnitude(&self, bin: usize) -> f64 {
         let turn = 2.0 * (TAU * bin as f64 / SAMPLES as f64).cos();
         let step = |(last, before): (f64, f64), value: &f64| (value + turn * last - before, last);
@@ -94,8 +95,8 @@ impl Detector {
         self.received.iter().next()
     }
 
-    /// Updates the elasticity for a pulse at `frequency` on a link of `mu`; `None` until the ring is full, and
-    /// between spectra.
+    /// Updates the elasticity for a pulse at `frequency` on a link of `mu`; `None` until the ring is full,
+    /// and between spectra.
     pub fn update(&mut self, frequency: f64, mu: f64) -> Option<f64> {
         if self.cross.samples.len() < SAMPLES || !self.cross.next.is_multiple_of(EVERY) {
             return None;
@@ -115,7 +116,8 @@ impl Detector {
         let beside = self.cross.peak(frequency + ABOVE, 2.0 * frequency - BELOW_TWICE);
         let others = self.others.peak(frequency - PEAK, frequency + PEAK);
         let ratio = at / beside.max(1.0);
-        // An error in the link's rate looks like cross traffic at our own frequency; it is small beside our own pulse.
+        // An error in the link's rate looks like cross traffic at our own frequency; it is small beside our
+        // own pulse.
         if at < LEAST_PEAK * others { ratio.min(MOST_SCALED) * at / (LEAST_PEAK * others) } else { ratio }
     }
 }

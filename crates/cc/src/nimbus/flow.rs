@@ -12,8 +12,8 @@ const PACKETS: usize = 2048;
 const FEWEST: usize = 8;
 /// Rates are taken over a round trip, at most this long.
 ///
-/// Deviation: the code's window is one round trip whatever its length. A quarter of the pulse's period is the most that
-/// leaves the pulse visible; a queue of 120 ms would average it away.
+/// Deviation: the code's window is one round trip whatever its length. A quarter of the pulse's period is the
+/// most that leaves the pulse visible; a queue of 120 ms would average it away.
 const LONGEST: Span = Span::from_millis(50);
 
 /// The acknowledged packets of the last window.

@@ -1,5 +1,5 @@
-//! Nimbus: a small pulse on the sending rate tells whether the cross traffic is elastic (arXiv 1802.08730, SIGCOMM
-//! 2022).
+//! Nimbus: a small pulse on the sending rate tells whether the cross traffic is elastic (arXiv 1802.08730,
+//! SIGCOMM 2022).
 //!
 //! ```text
 //!   acknowledged -> flow.rs      S, R: send and receive rate of the same packets
@@ -199,8 +199,8 @@ impl Nimbus {
             self.mu = self.mu.max(self.received);
         }
         self.cross = (self.mu * rates.sent / rates.received - rates.sent).clamp(0.0, self.mu);
-        // Deviation: the code's detector takes z with an empty queue too; but then it is what the link has to spare,
-        // and moves with our own pulse.
+        // Deviation: the code's detector takes z with an empty queue too; but then it is what the link has to
+        // spare, and moves with our own pulse.
         if self.queuing() >= QUEUE {
             self.seen_cross = self.cross;
         }
@@ -248,8 +248,8 @@ impl Nimbus {
         }
     }
 
-    /// Deviation: the code sends 2 MB/s for the first second. Here the rate doubles until the path delivers less than
-    /// was sent or queues twice the delay aimed for.
+    /// Deviation: the code sends 2 MB/s for the first second. Here the rate doubles until the path delivers
+    /// less than was sent or queues twice the delay aimed for.
     fn is_saturated(&self) -> bool {
         let short = self.rates.sent > 0.0 && self.rates.received < SATURATED * self.rates.sent;
         short && self.queuing() >= self.params.target || self.queuing() >= self.params.target * 2
@@ -345,7 +345,8 @@ impl Controller for Nimbus {
 
     fn decision(&self) -> Decision {
         let pacing = Rate::from_f64(self.rate);
-        // Media at the base, and the pulse on top of it where there is one: the frames of a pulse are what fills it.
+        // Media at the base, and the pulse on top of it where there is one: the frames of a pulse are what
+        // fills it.
         let media = Rate::from_f64(self.rate.max(self.base));
         let flight = media.mul_f64(WINDOW_GAIN).bytes_in(self.srtt);
         Decision {

@@ -1,4 +1,5 @@
-//! The pulse: a quarter of a period up, three quarters down a third as far, so that nothing is sent more in all.
+//! The pulse: a quarter of a period up, three quarters down a third as far, so that nothing is sent more in
+//! all.
 
 use std::f64::consts::TAU;
 

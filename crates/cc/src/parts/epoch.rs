@@ -2,15 +2,16 @@
 
 use units::Time;
 
-/// Guards against reacting twice to what one window of packets met (RFC 9002 section 7.3.2): a congestion signal counts only
-/// if its packet was sent after the last reaction.
+/// Guards against reacting twice to what one window of packets met (RFC 9002 section 7.3.2): a congestion
+/// signal counts only if its packet was sent after the last reaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LossEpoch {
     start: Option<Time>,
 }
 
 impl LossEpoch {
-    /// A packet sent at `sent_at` met congestion: true if that opens a new epoch (at `now`), false if the current one covers it.
+    /// A packet sent at `sent_at` met congestion: true if that opens a new epoch (at `now`), false if the
+    /// current one covers it.
     pub fn opens(&mut self, sent_at: Time, now: Time) -> bool {
         let opens = !self.covers(sent_at);
         if opens {
@@ -19,8 +20,8 @@ impl LossEpoch {
         opens
     }
 
-    /// A packet sent at `sent_at` belongs to the window that was reacted to already. "At or before": with equal times a
-    /// second reaction would follow the first.
+    /// A packet sent at `sent_at` belongs to the window that was reacted to already. "At or before": with
+    /// equal times a second reaction would follow the first.
     pub fn covers(&self, sent_at: Time) -> bool {
         self.start.is_some_and(|start| sent_at <= start)
     }

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Entries kept at most. Beyond, the two newest are merged (the better value under the later key), which makes a value live
-/// longer by less than a hundredth of the window.
+/// Entries kept at most. Beyond, the two newest are merged (the better value under the later key), which
+/// makes a value live longer by less than a hundredth of the window.
 const CAPACITY: usize = 256;
 
-/// A windowed minimum or maximum. Keys are times or round numbers, and do not decrease; values are compared with
-/// `PartialOrd`, so floats work (without NaN).
+/// A windowed minimum or maximum. Keys are times or round numbers, and do not decrease; values are compared
+/// with `PartialOrd`, so floats work (without NaN).
 #[derive(Clone, Debug)]
 pub struct Extremum<K, V> {
     /// Every value no later one is as good as, oldest first: the front is the best.

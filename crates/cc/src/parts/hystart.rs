@@ -23,12 +23,12 @@ const GROWTH_DIVISOR: u64 = 4;
 /// ... and lasts this many rounds (CSS_ROUNDS).
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// Watches one slow start. All senders here are paced, so growth per acknowledgement has no limit of its own (L is
-/// infinite).
+/// Watches one slow start. All senders here are paced, so growth per acknowledgement has no limit of its own
+/// (L is infinite).
 ///
-/// Deviation: every acknowledged packet gives a sample, not every acknowledgement, with the time that the receiver held
-/// it back taken out by its timestamps. Feedback that comes once a frame would give two or three samples a round, never
-/// eight.
+/// Deviation: every acknowledged packet gives a sample, not every acknowledgement, with the time that the
+/// receiver held it back taken out by its timestamps. Feedback that comes once a frame would give two or
+/// three samples a round, never eight.
 #[derive(Clone, Debug, Default)]
 pub struct HyStart {
     rounds: Rounds,
@@ -104,7 +104,8 @@ fn rise(last: Span) -> Span {
     (last / RISE_DIVISOR).max(LEAST_RISE).min(MOST_RISE)
 }
 
-/// A packet's round trip, of its one-way delay and of the delay and round trip of the packet the report was sent for.
+/// A packet's round trip, of its one-way delay and of the delay and round trip of the packet the report was
+/// sent for.
 fn round_trip(delay: RelativeDelay, (newest, rtt): (RelativeDelay, Span)) -> Span {
     (rtt + (delay - newest)).max(Span::ZERO)
 }
@@ -159,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_packet_the_receiver_held_back_gives_its_own_round_trip() {
-        // Packet 1 took 20 ms and waited 8 ms for packet 9, which took 22: the report's 44 ms are the latter's.
+        // Packet 1 took 20 ms and waited 8 ms for packet 9, which took 22: the report's 44 ms are the
+        // latter's.
         let early = acked(1, 1000);
         let late = Acked { arrived_at: acked(11, 1000).arrived_at, ..acked(9, 1000) };
         let mut hystart = HyStart::default();

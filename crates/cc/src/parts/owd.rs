@@ -4,8 +4,8 @@ use units::{RelativeDelay, Span, Time};
 
 use super::Extremum;
 
-/// The sliding minimum of one-way delays, which stands for the empty path. Clock offset cancels; drift is forgotten with the
-/// window.
+/// The sliding minimum of one-way delays, which stands for the empty path. Clock offset cancels; drift is
+/// forgotten with the window.
 #[derive(Clone, Debug)]
 pub struct OwdBase {
     least: Extremum<Time, RelativeDelay>,
@@ -18,12 +18,14 @@ impl OwdBase {
         OwdBase { least: Extremum::min(), window }
     }
 
-    /// Takes the delay of a packet heard of at `now`; returns how much of it is above the smallest: the queuing delay.
+    /// Takes the delay of a packet heard of at `now`; returns how much of it is above the smallest: the
+    /// queuing delay.
     pub fn queuing(&mut self, now: Time, delay: RelativeDelay) -> Span {
         self.queuing_since(now.saturating_sub(self.window), now, delay)
     }
 
-    /// As [`queuing`](OwdBase::queuing), above the smallest delay since `oldest`, which must not go backwards.
+    /// As [`queuing`](OwdBase::queuing), above the smallest delay since `oldest`, which must not go
+    /// backwards.
     pub fn queuing_since(&mut self, oldest: Time, now: Time, delay: RelativeDelay) -> Span {
         self.least.insert(now, delay, oldest);
         self.least.get().map_or(Span::ZERO, |least| (delay - least).max(Span::ZERO))

@@ -11,8 +11,8 @@ pub struct RateSample {
     pub rate: Rate,
     /// Bytes delivered over `interval`.
     pub delivered: u64,
-    /// The longer of the times it took to send them and to hear of them, so that neither compressed acknowledgements nor a
-    /// slow sender inflate the rate.
+    /// The longer of the times it took to send them and to hear of them, so that neither compressed
+    /// acknowledgements nor a slow sender inflate the rate.
     pub interval: Span,
     /// The sample's packet: the one sent last among those acknowledged.
     pub packet: u64,
@@ -27,8 +27,8 @@ pub fn sampled<'a>(report: &Report<'a>) -> Option<&'a Acked> {
     report.acked.iter().max_by_key(|acked| (acked.delivery.delivered, acked.packet))
 }
 
-/// The sample of a report, if it acknowledges anything and the interval is long enough to mean something: an interval shorter
-/// than the smallest round trip can only be an artefact.
+/// The sample of a report, if it acknowledges anything and the interval is long enough to mean something: an
+/// interval shorter than the smallest round trip can only be an artefact.
 pub fn rate_sample(report: &Report<'_>) -> Option<RateSample> {
     let base = sampled(report)?;
     let then = base.delivery;

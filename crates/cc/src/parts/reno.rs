@@ -9,13 +9,14 @@ use crate::{Acked, Decision, Report, Setup};
 const INITIAL_BYTES: u64 = 14_720;
 /// RFC 9002 section 7.2.
 const MINIMUM_DATAGRAMS: u64 = 2;
-/// RFC 9002 section 7.7: a little faster than the window over a round trip, so that pacing does not starve it ...
+/// RFC 9002 section 7.7: a little faster than the window over a round trip, so that pacing does not starve it
+/// ...
 const PACING_GAIN: f64 = 1.25;
 /// ... and twice as fast while the window doubles.
 const PACING_GAIN_SLOW_START: f64 = 2.0;
 
-/// A window that doubles a round trip below `ssthresh` and grows by a datagram a round trip above (RFC 9002 appendix
-/// B), with one reaction to congestion a round. How far it is cut is its owner's business.
+/// A window that doubles a round trip below `ssthresh` and grows by a datagram a round trip above (RFC 9002
+/// appendix B), with one reaction to congestion a round. How far it is cut is its owner's business.
 #[derive(Clone, Debug)]
 pub struct RenoWindow {
     datagram: u64,
@@ -59,8 +60,8 @@ impl RenoWindow {
         MINIMUM_DATAGRAMS * self.datagram
     }
 
-    /// Whether losses or congestion marks of `report` ask for a cut: once per round, counted by send time (RFC 9002
-    /// appendix B.6).
+    /// Whether losses or congestion marks of `report` ask for a cut: once per round, counted by send time
+    /// (RFC 9002 appendix B.6).
     pub fn reacts_to(&mut self, report: &Report<'_>) -> bool {
         let lost = report.lost.last().map(|lost| lost.sent_at);
         let marked = report.acked.last().filter(|_| report.ce_marks > 0).map(|acked| acked.sent_at);
@@ -77,8 +78,8 @@ impl RenoWindow {
         self.epoch.start()
     }
 
-    /// Cuts to `ssthresh` (never raises), and grows slowly from there on. Slow start follows if the window is below it
-    /// already.
+    /// Cuts to `ssthresh` (never raises), and grows slowly from there on. Slow start follows if the window is
+    /// below it already.
     pub fn cut(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh.max(self.minimum());
         self.window = self.window.min(self.ssthresh);
@@ -92,7 +93,8 @@ impl RenoWindow {
         self.hystart = None;
     }
 
-    /// Grows by what `report` acknowledges of the packets sent since the last cut, if the sender used the window.
+    /// Grows by what `report` acknowledges of the packets sent since the last cut, if the sender used the
+    /// window.
     pub fn grow(&mut self, report: &Report<'_>) {
         self.srtt = Some(report.srtt);
         if self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report)) {

@@ -1,7 +1,7 @@
 //! Round trips, counted by packets.
 
-/// Counts round trips: one ends when a packet is acknowledged that was sent after the round began (BBR's definition:
-/// its `delivered` at send time has reached what had been delivered at the start of the round).
+/// Counts round trips: one ends when a packet is acknowledged that was sent after the round began (BBR's
+/// definition: its `delivered` at send time has reached what had been delivered at the start of the round).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rounds {
     next: u64,
@@ -9,8 +9,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// A packet was acknowledged that was sent when `delivered_then` bytes had been delivered, of `delivered` now: true if a
-    /// round ends with it.
+    /// A packet was acknowledged that was sent when `delivered_then` bytes had been delivered, of `delivered`
+    /// now: true if a round ends with it.
     pub fn update(&mut self, delivered_then: u64, delivered: u64) -> bool {
         let ends = delivered_then >= self.next;
         if ends {

@@ -4,9 +4,9 @@ use units::Span;
 
 use crate::{Acked, Report};
 
-/// Each packet of a report, by number, with its round trip as if it had been acknowledged the moment it arrived: what passed
-/// between its arrival and the newest packet's was the receiver's waiting, not the path's. Packets without an arrival time
-/// say nothing. Clock offset cancels.
+/// Each packet of a report, by number, with its round trip as if it had been acknowledged the moment it
+/// arrived: what passed between its arrival and the newest packet's was the receiver's waiting, not the
+/// path's. Packets without an arrival time say nothing. Clock offset cancels.
 pub fn packet_rtts<'a>(report: &Report<'a>) -> impl Iterator<Item = (&'a Acked, Span)> + use<'a> {
     let timed = |acked: &Acked| Some(acked.arrived_at?.delay_since(acked.sent_at));
     let newest = report.acked.iter().rev().find_map(timed);
@@ -25,7 +25,8 @@ mod tests {
 
     #[test]
     fn waiting_at_the_receiver_is_left_out() {
-        // Sent at 1, 2 and 3 ms, they arrive after 20, 24 and 28 ms; the report is read 40 ms after the last was sent.
+        // Sent at 1, 2 and 3 ms, they arrive after 20, 24 and 28 ms; the report is read 40 ms after the last
+        // was sent.
         let arrive = |packet: u64, after: i64| Acked {
             arrived_at: Some((Time::from_millis(packet) + Span::from_millis(after)).on_wire()),
             ..acked(packet, 1000)

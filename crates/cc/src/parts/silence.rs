@@ -7,8 +7,8 @@ const MIN_TIMEOUT: Span = Span::from_millis(500);
 /// Timeouts in a row double up to this many times (RFC 6298 section 5.5).
 const MOST_BACKOFF: u32 = 6;
 
-/// Notices that packets are in flight and nothing comes back: srtt + 4 rttvar (RFC 6298 section 2), doubled each time
-/// in a row.
+/// Notices that packets are in flight and nothing comes back: srtt + 4 rttvar (RFC 6298 section 2), doubled
+/// each time in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     /// Since when, while something is in flight.

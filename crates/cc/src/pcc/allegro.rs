@@ -49,8 +49,8 @@ pub const PAPER: Params = Params {
     length: Length { round_trips: (1.7, 2.2), of_smallest: false, datagrams: 10, heard: 0, overtaken: None },
 };
 
-/// PCC-Uspace master: kProbingStepSize, kDecisionMadeStepSize, kMaxDecisionMadeStepSize, three groups of intervals of
-/// the smallest round trip, with four delays each.
+/// PCC-Uspace master: kProbingStepSize, kDecisionMadeStepSize, kMaxDecisionMadeStepSize, three groups of
+/// intervals of the smallest round trip, with four delays each.
 pub const USPACE: Params = Params {
     utility: utility::allegro_uspace,
     probe: 0.05,
@@ -176,7 +176,8 @@ impl Learner for Allegro {
             return false;
         }
         if let Some(sent) = outcome.excess() {
-            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it is halved at most.
+            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it
+            // is halved at most.
             let base = self.base();
             self.probe(sent.clamp(base / 2.0, base), self.params.probe);
             return true;

@@ -1,7 +1,7 @@
 //! Allegro as the authors' first public program has it (modong/pcc, on UDT), which is Pantheon's `pcc`.
 //!
-//! Interval after interval is sent without a pause, and all are numbered. The rule waits for the numbers it is interested in
-//! while the last rate goes on:
+//! Interval after interval is sent without a pause, and all are numbered. The rule waits for the numbers it
+//! is interested in while the last rate goes on:
 //!
 //! ```text
 //!  starting  0   1   2 ...         doubled each time, whatever is known by then
@@ -32,8 +32,8 @@ const MESSAGE: u32 = 20;
 const FIRST_RTT: Span = Span::from_millis(100);
 /// `start_monitor`: 1.5 to 1.7 smoothed round trips, and ten packets.
 ///
-/// Deviation: drawn from the whole range, not from 1.5, 1.6, 1.7; and an interval ends by time, not with the packet that would
-/// be its last at the rate it began with.
+/// Deviation: drawn from the whole range, not from 1.5, 1.6, 1.7; and an interval ends by time, not with the
+/// packet that would be its last at the rate it began with.
 const LENGTH: Length =
     Length { round_trips: (1.5, 1.7), of_smallest: false, datagrams: 10, heard: 0, overtaken: Some(MESSAGE) };
 
@@ -88,7 +88,8 @@ pub struct AllegroUdt {
 }
 
 impl AllegroUdt {
-    /// Starts at `rate` (Mbit/s). `sees_rtt`: the utility pays for the round trip; without, it is the article's.
+    /// Starts at `rate` (Mbit/s). `sees_rtt`: the utility pays for the round trip; without, it is the
+    /// article's.
     pub fn new(sees_rtt: bool, rate: f64, bounds: Bounds, rng: Rng) -> AllegroUdt {
         let base = bounds.hold(rate);
         let phase = Phase::Starting(Start::at(base));
@@ -256,7 +257,8 @@ mod tests {
         Outcome { asked: rate, rate, loss, next_rtt, ..Outcome::default() }
     }
 
-    /// Sends intervals; each result comes while the next interval is under way. Returns the rates they began with.
+    /// Sends intervals; each result comes while the next interval is under way. Returns the rates they began
+    /// with.
     fn run(rule: &mut AllegroUdt, intervals: usize, seen: impl Fn(f64) -> (f64, f64)) -> Vec<f64> {
         let mut begun: Vec<Step> = vec![rule.next()];
         for _ in 1..intervals {

@@ -1,4 +1,5 @@
-//! PCC: rates are tried, and kept if they were worth more. Allegro (NSDI'15), Vivace (NSDI'18), Proteus (SIGCOMM'20).
+//! PCC: rates are tried, and kept if they were worth more. Allegro (NSDI'15), Vivace (NSDI'18), Proteus
+//! (SIGCOMM'20).
 //!
 //! ```text
 //!   sent, acknowledged, lost -> monitor.rs  intervals of one rate each, settled a round trip later
@@ -152,7 +153,8 @@ fn uspace(
 struct Step {
     /// Mbit/s.
     rate: f64,
-    /// Names the interval whose outcome the rule wants; without one the rate holds until a result changes the plan.
+    /// Names the interval whose outcome the rule wants; without one the rate holds until a result changes the
+    /// plan.
     tag: Option<Tag>,
 }
 
@@ -172,7 +174,8 @@ trait Learner: Send {
     fn base(&self) -> f64;
     /// How long its intervals are.
     fn length(&self) -> Length;
-    /// The round trip that the first intervals are measured by; without one, nothing is judged before there is a sample.
+    /// The round trip that the first intervals are measured by; without one, nothing is judged before there
+    /// is a sample.
     fn first_rtt(&self) -> Option<Span> {
         None
     }
@@ -180,7 +183,8 @@ trait Learner: Send {
     fn phase(&self) -> u8;
 }
 
-/// A feedback outage can't run away: this many times rate times round trip in flight (the codes use 2 to 5) ...
+/// A feedback outage can't run away: this many times rate times round trip in flight (the codes use 2 to 5)
+/// ...
 const WINDOW_GAIN: f64 = 3.0;
 /// ... but always two intervals of the fewest packets.
 const MIN_WINDOW_DATAGRAMS: u64 = 20;
@@ -281,8 +285,8 @@ impl<L: Learner> Controller for Pcc<L> {
         if self.silence_at().is_some_and(|at| at <= now) {
             self.silence.reacted(now);
             self.learner.silence();
-            // Before a round trip is known no interval begins: its packets' fate would be cleared away with it, and a rule that has handed
-            // out its trials waits for them without end.
+            // Before a round trip is known no interval begins: its packets' fate would be cleared away with
+            // it, and a rule that has handed out its trials waits for them without end.
             if self.srtt.is_some() || self.learner.first_rtt().is_some() {
                 self.new_plan();
             } else {
@@ -297,7 +301,8 @@ impl<L: Learner> Controller for Pcc<L> {
 
     fn decision(&self) -> Decision {
         let rate = Rate::from_f64(self.sending * 1e6);
-        // The encoder follows the base and not every slower trial: what waits then makes the faster ones real.
+        // The encoder follows the base and not every slower trial: what waits then makes the faster ones
+        // real.
         let media = Rate::from_f64(self.sending.max(self.learner.base()) * 1e6);
         let flight = media.mul_f64(WINDOW_GAIN).bytes_in(self.srtt.unwrap_or(INITIAL_RTT));
         Decision {

@@ -14,7 +14,8 @@ const OPEN: usize = 64;
 const FORGOTTEN: Span = Span::from_secs(1);
 /// An interval lasts at least this long, whatever the round trip.
 const SHORTEST: Span = Span::from_millis(1);
-/// An interval that sent less than this share of its rate was limited by the application: it says nothing of the rate.
+/// An interval that sent less than this share of its rate was limited by the application: it says nothing of
+/// the rate.
 const APP_LIMITED: f64 = 0.9;
 
 /// How long intervals are.
@@ -28,8 +29,9 @@ pub struct Length {
     pub datagrams: u32,
     /// It goes on until this many of its packets were acknowledged.
     pub heard: u32,
-    /// It is settled once a packet sent after it was acknowledged: what is missing then was lost. Only every so many acknowledged
-    /// packets are looked at, as many as the receiver's messages tell of. Otherwise once the fate of each of its packets is known.
+    /// It is settled once a packet sent after it was acknowledged: what is missing then was lost. Only every
+    /// so many acknowledged packets are looked at, as many as the receiver's messages tell of. Otherwise once
+    /// the fate of each of its packets is known.
     pub overtaken: Option<u32>,
 }
 
@@ -70,9 +72,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The rate sent at in an interval that the application did not fill, in Mbit/s, if more was lost than the utilities put up
-    /// with: then the rate is too high, however little of it was used. Where nothing arrives at all the path is dark, which says
-    /// nothing of its rate.
+    /// The rate sent at in an interval that the application did not fill, in Mbit/s, if more was lost than
+    /// the utilities put up with: then the rate is too high, however little of it was used. Where nothing
+    /// arrives at all the path is dark, which says nothing of its rate.
     pub fn excess(&self) -> Option<f64> {
         let excess = self.limited && self.loss > LOSS_TOLERANCE && self.loss < 1.0;
         excess.then_some(self.rate)
@@ -110,8 +112,8 @@ impl Interval {
         self.closed.is_some() && settled
     }
 
-    /// The rate sent at: the one asked for if no more than a packet is missing (else counting packets would blur it),
-    /// and whether the application is to blame for what is missing.
+    /// The rate sent at: the one asked for if no more than a packet is missing (else counting packets would
+    /// blur it), and whether the application is to blame for what is missing.
     fn sent_at(&self) -> (f64, bool) {
         let seconds = (self.closed.unwrap_or(self.started) - self.started).max(SHORTEST).as_secs_f64();
         let asked = self.rate * 1e6 / 8.0 * seconds;
@@ -140,7 +142,8 @@ impl Interval {
     }
 }
 
-/// Cuts what is sent into intervals and settles them, oldest first. A packet belongs to the interval it was *sent* in.
+/// Cuts what is sent into intervals and settles them, oldest first. A packet belongs to the interval it was
+/// *sent* in.
 #[derive(Clone, Debug)]
 pub struct Monitor {
     length: Length,
@@ -280,9 +283,9 @@ impl Monitor {
     }
 
     fn acked(&mut self, acked: &Acked) {
-        // Deviation: the forward path's delay from the receiver's timestamps stands for the round trip. Its slope is
-        // the same where the way back is steady, and feedback that is batched or compressed on that way does not blur
-        // it.
+        // Deviation: the forward path's delay from the receiver's timestamps stands for the round trip. Its
+        // slope is the same where the way back is steady, and feedback that is batched or compressed on that
+        // way does not blur it.
         let delay = acked.arrived_at.map(|at| at.delay_since(acked.sent_at));
         let origin = self.origin;
         if let Some(interval) = self.of(acked.packet) {

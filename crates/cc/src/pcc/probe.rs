@@ -1,4 +1,5 @@
-//! Experiments both rate rules are made of: doubling until it hurts, and pairs of intervals a little faster and slower.
+//! Experiments both rate rules are made of: doubling until it hurts, and pairs of intervals a little faster
+//! and slower.
 
 use units::Rng;
 

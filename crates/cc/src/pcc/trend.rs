@@ -22,9 +22,9 @@ const LEAST_UNSTEADY: f64 = 1e-3;
 
 /// Slopes of the delay below this count as flat, as in Vivace's paper (NSDI'18, rate control).
 ///
-/// Deviation: PCC-Uspace has no such floor. Frames differ in size, so packets do, and a link takes its time for each;
-/// on a quiet path that alone makes trends that the filters below let through and the latency term then makes
-/// everything of.
+/// Deviation: PCC-Uspace has no such floor. Frames differ in size, so packets do, and a link takes its time
+/// for each; on a quiet path that alone makes trends that the filters below let through and the latency term
+/// then makes everything of.
 pub const FLAT: f64 = 0.01;
 
 /// What of an interval's delays counts.

@@ -1,5 +1,5 @@
-//! Vivace's rule as PCC-Uspace master has it, which is also Proteus': pairs vote on a direction, then the rate moves
-//! along the gradient between one interval and the next while that helps.
+//! Vivace's rule as PCC-Uspace master has it, which is also Proteus': pairs vote on a direction, then the
+//! rate moves along the gradient between one interval and the next while that helps.
 
 use units::Rng;
 
@@ -39,10 +39,11 @@ pub const PRIMARY: Params = Params { latency: utility::LATENCY, pairs: 3, scaven
 /// Proteus-S: two pairs.
 pub const SCAVENGER: Params = Params { latency: utility::LATENCY, pairs: 2, scavenger: true };
 
-/// An interval of the smallest round trip that goes on until four of its packets are acknowledged (kMinReliableRtt).
+/// An interval of the smallest round trip that goes on until four of its packets are acknowledged
+/// (kMinReliableRtt).
 ///
-/// Deviation: the filter for bursts of acknowledgements, and the longer interval where it strikes, are left out:
-/// delays are taken from the receiver's timestamps, which such bursts do not touch.
+/// Deviation: the filter for bursts of acknowledgements, and the longer interval where it strikes, are left
+/// out: delays are taken from the receiver's timestamps, which such bursts do not touch.
 const LENGTH: Length =
     Length { round_trips: (1.0, 1.0), of_smallest: true, datagrams: 0, heard: 4, overtaken: None };
 
@@ -196,7 +197,8 @@ impl Learner for Uspace {
             return false;
         }
         if let Some(sent) = outcome.excess() {
-            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it is halved at most.
+            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it
+            // is halved at most.
             let base = self.base();
             self.probe(sent.clamp(base / 2.0, base));
             return true;

@@ -1,12 +1,13 @@
-//! What an interval was worth. Rates `x` are in Mbit/s, as the published coefficients want them; losses are fractions.
+//! What an interval was worth. Rates `x` are in Mbit/s, as the published coefficients want them; losses are
+//! fractions.
 
 /// Allegro tolerates this much loss (NSDI'15); Vivace's coefficients come to as much (NSDI'18).
 pub(super) const LOSS_TOLERANCE: f64 = 0.05;
 /// Steepness of Allegro's cliff at the tolerated loss (NSDI'15: alpha = 100; PCC-Uspace: 1000).
 const CLIFF: f64 = 100.0;
 const CLIFF_USPACE: f64 = 1000.0;
-/// What Uspace's latency factor comes to while no round trip halves within an interval: with its tolerance of 100 %
-/// that leaves a constant.
+/// What Uspace's latency factor comes to while no round trip halves within an interval: with its tolerance of
+/// 100 % that leaves a constant.
 const LATENCY_FACTOR_USPACE: f64 = 0.5;
 /// Beyond this an exponential is as good as infinite.
 const LARGEST_EXPONENT: f64 = 500.0;
@@ -17,7 +18,8 @@ const EXPONENT: f64 = 0.9;
 pub const LATENCY: f64 = 900.0;
 /// Weight of the loss (NSDI'18, utility: c).
 pub const LOSS: f64 = 11.35;
-/// Weight of the round trip's deviation for a scavenger (Proteus; PCC-Uspace, where the deviation is in microseconds).
+/// Weight of the round trip's deviation for a scavenger (Proteus; PCC-Uspace, where the deviation is in
+/// microseconds).
 pub const DEVIATION: f64 = 0.0015;
 
 fn sigmoid(y: f64, steepness: f64) -> f64 {
@@ -37,9 +39,9 @@ pub fn allegro_uspace(x: f64, loss: f64) -> f64 {
 /// Steepness of the first program's factor for a round trip that grew (modong/pcc, `onMonitorEnds`).
 const GROWTH: f64 = 10.0;
 
-/// Allegro's utility as the first program has it (modong/pcc, `onMonitorEnds`): the article's, with a factor of one half where
-/// the round trip is what it was behind the interval before, less where it grew, more where it shrank; and all of it per round
-/// trip. `before` and `rtt` in seconds; the scale is arbitrary.
+/// Allegro's utility as the first program has it (modong/pcc, `onMonitorEnds`): the article's, with a factor
+/// of one half where the round trip is what it was behind the interval before, less where it grew, more where
+/// it shrank; and all of it per round trip. `before` and `rtt` in seconds; the scale is arbitrary.
 pub fn allegro_udt(x: f64, loss: f64, before: f64, rtt: f64) -> f64 {
     let growth = if rtt > 0.0 { 1.0 - before / rtt } else { 0.0 };
     let gain = x * (1.0 - loss) * sigmoid(loss - LOSS_TOLERANCE, CLIFF) * sigmoid(growth, GROWTH);
@@ -55,15 +57,17 @@ pub fn vivace(x: f64, slope: f64, loss: f64, latency: f64) -> f64 {
     x.powf(EXPONENT) - latency * x * slope.max(0.0) - LOSS * x * loss
 }
 
-/// Slopes count in steps of this, towards zero, in the program for Vivace's article (PCC-Uspace NSDI-2018, `utility`).
+/// Slopes count in steps of this, towards zero, in the program for Vivace's article (PCC-Uspace NSDI-2018,
+/// `utility`).
 const SLOPE_STEP: f64 = 0.02;
 /// Up to this loss ...
 const LITTLE_LOSS: f64 = 0.03;
 /// ... a loss weighs this much there.
 const LITTLE_LOSS_WEIGHT: f64 = 1.0;
 
-/// Vivace's utility as the program for its article has it (PCC-Uspace NSDI-2018, and by its constants StanfordSNR/vivace
-/// 2baf862): a falling delay earns what a growing one costs, slopes are coarse, and little loss is nearly free.
+/// Vivace's utility as the program for its article has it (PCC-Uspace NSDI-2018, and by its constants
+/// StanfordSNR/vivace 2baf862): a falling delay earns what a growing one costs, slopes are coarse, and little
+/// loss is nearly free.
 pub fn vivace_udt(x: f64, slope: f64, loss: f64, latency: f64) -> f64 {
     let slope = (slope / SLOPE_STEP).trunc() * SLOPE_STEP;
     let weight = if loss <= LITTLE_LOSS { LITTLE_LOSS_WEIGHT } else { LOSS };

@@ -154,7 +154,8 @@ impl Learner for Vivace {
             return false;
         }
         if let Some(sent) = outcome.excess() {
-            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it is halved at most.
+            // Kept, the rate would never be filled, and nothing ever be learned of it. As after a silence it
+            // is halved at most.
             let base = self.base();
             self.probe(sent.clamp(base / 2.0, base));
             return true;

@@ -1,5 +1,5 @@
-//! Vivace as the authors' program for its article has it (PCC-Uspace, branch NSDI-2018, on UDT), whose binary is Pantheon's
-//! `vivace`.
+//! Vivace as the authors' program for its article has it (PCC-Uspace, branch NSDI-2018, on UDT), whose binary
+//! is Pantheon's `vivace`.
 //!
 //! ```text
 //!  starting   doubled once the last interval was worth more
@@ -25,7 +25,8 @@ const BOUND: f64 = 0.05;
 const BOUND_STEP: f64 = 0.06;
 /// A larger share than this is a move, whose worth is measured before another pair is sent.
 const MOVE: f64 = 0.1;
-/// Changes of sign that `swing_buffer` remembers at most: as many steps in one direction leave the amplifier alone.
+/// Changes of sign that `swing_buffer` remembers at most: as many steps in one direction leave the amplifier
+/// alone.
 const SWINGS: u32 = 2;
 /// Pairs of a search that share this loss at most have it dealt out evenly.
 const EVEN_LOSS: f64 = 0.01;
@@ -127,7 +128,8 @@ impl Climb {
         self.last
     }
 
-    /// What was learned contradicts itself: the next search is a single pair, and its direction neither old nor new.
+    /// What was learned contradicts itself: the next search is a single pair, and its direction neither old
+    /// nor new.
     fn undecided(&mut self) {
         (self.trend, self.last) = (2, 0.0);
     }
@@ -224,8 +226,8 @@ impl VivaceUdt {
         self.step(gradient, search.waiting.map_or(Err(self.next), Err), self.base);
     }
 
-    /// Changes the rate along a gradient: at once if by little, by a move if by much. `reference` is the interval that tells
-    /// what the base is worth, or that worth.
+    /// Changes the rate along a gradient: at once if by little, by a move if by much. `reference` is the
+    /// interval that tells what the base is worth, or that worth.
     fn step(&mut self, gradient: f64, reference: Result<f64, u32>, from: f64) {
         let change = self.climb.change(self.base, gradient);
         if change / self.base <= MOVE {
@@ -409,7 +411,8 @@ mod tests {
     fn a_large_gradient_moves_on_from_interval_to_interval() {
         let mut rule = learner();
         rule.search(20.0);
-        // Free path: the worth is x^0.9, its gradient 0.67 at 20: below the bound of a tenth, so searches follow.
+        // Free path: the worth is x^0.9, its gradient 0.67 at 20: below the bound of a tenth, so searches
+        // follow.
         let mut phases = Vec::new();
         for _ in 0..80 {
             let step = rule.next();

@@ -16,8 +16,8 @@ pub struct FrameSizes {
 }
 
 impl FrameSizes {
-    /// A packet of `size` bytes left; `last` tells that its frame is whole, and `asked` how many bytes that should
-    /// have had.
+    /// A packet of `size` bytes left; `last` tells that its frame is whole, and `asked` how many bytes that
+    /// should have had.
     pub fn sent(&mut self, stream: u8, frame: u32, size: u32, last: bool, asked: f64) {
         let before = match self.leaving {
             Some((s, f, bytes)) if (s, f) == (stream, frame) => bytes,

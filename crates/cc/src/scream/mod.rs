@@ -1,5 +1,5 @@
-//! SCReAM v2 (draft-johansson-ccwg-rfc8298bis-screamv2): a reference window that shrinks in proportion to queuing
-//! delay, marks or losses, and a media rate made of it.
+//! SCReAM v2 (draft-johansson-ccwg-rfc8298bis-screamv2): a reference window that shrinks in proportion to
+//! queuing delay, marks or losses, and a media rate made of it.
 //!
 //! ```text
 //!  losses, marks, delay -> reduce: x 0.7, x (1 - alpha/2), or by a datagram or so where the delay is over 30 ms
@@ -219,8 +219,8 @@ impl Scream {
         congested.then(|| if excess > 0.0 { (2.0 * few * excess).min(1.0) } else { 0.0 })
     }
 
-    /// Whether losses in this report ask for a reduction: once a round trip (the draft's text, and Ericsson's code), where more than
-    /// the tolerated share is lost or a queue shows.
+    /// Whether losses in this report ask for a reduction: once a round trip (the draft's text, and Ericsson's
+    /// code), where more than the tolerated share is lost or a queue shows.
     fn is_loss_event(&mut self, report: &Report<'_>, window: f64) -> bool {
         let gain = (self.params.tolerance / 4.0).min(self.mss / window / 2.0);
         for share in report.acked.iter().map(|_| 0.0).chain(report.lost.iter().map(|_| 1.0)) {
@@ -232,8 +232,8 @@ impl Scream {
         !report.lost.is_empty() && counts && is_over(self.reacted_at, report.now, self.srtt)
     }
 
-    /// "Reference Window Reduction". The draft's text wants one a round trip, its code one in 25 ms or a round trip,
-    /// whichever is shorter: for marks and delay the code holds here.
+    /// "Reference Window Reduction". The draft's text wants one a round trip, its code one in 25 ms or a
+    /// round trip, whichever is shorter: for marks and delay the code holds here.
     fn reduce(&mut self, now: Time, window: f64) -> f64 {
         if self.pending != (false, false) {
             self.detected_at = Some(now);
@@ -475,7 +475,8 @@ mod tests {
             window(&scream) - 100_000.0
         };
         assert!(with(25) >= 0.0);
-        // At 45 ms the excess is half: marks of 2 x 2/100 x 0.5, halved: a datagram less 1 %; at 60 ms twice that.
+        // At 45 ms the excess is half: marks of 2 x 2/100 x 0.5, halved: a datagram less 1 %; at 60 ms twice
+        // that.
         assert!((with(45) + 990.0).abs() < 30.0, "{}", with(45));
         assert!((with(60) + 1980.0).abs() < 60.0, "{}", with(60));
     }

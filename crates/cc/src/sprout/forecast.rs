@@ -5,7 +5,8 @@ use super::model::{Counts, TICKS};
 /// A forecast as it travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// The tick it was made at, counted from the first packet: tells a newer one from an older one that was overtaken.
+    /// The tick it was made at, counted from the first packet: tells a newer one from an older one that was
+    /// overtaken.
     pub tick: u32,
     /// Cumulative deliveries over 1 to 8 ticks, in packets.
     pub counts: Counts,

@@ -7,8 +7,8 @@ use super::model::Belief;
 use super::{KEEP_ALIVE, TICK, UNIT};
 use crate::{Received, ReceiverHalf, Setup};
 
-/// A clock that jumps further than this many ticks (5 s) starts the belief over instead of living through them: by
-/// then it holds an outage or, had nothing been expected, next to nothing.
+/// A clock that jumps further than this many ticks (5 s) starts the belief over instead of living through
+/// them: by then it holds an outage or, had nothing been expected, next to nothing.
 const CATCH_UP: i64 = 250;
 
 /// The forecaster.

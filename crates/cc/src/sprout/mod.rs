@@ -1,5 +1,5 @@
-//! Sprout (Winstein, Sivaraman, Balakrishnan, NSDI 2013): a forecast of what the link will certainly deliver, and no
-//! more in flight than that.
+//! Sprout (Winstein, Sivaraman, Balakrishnan, NSDI 2013): a forecast of what the link will certainly deliver,
+//! and no more in flight than that.
 //!
 //! ```text
 //!  receiver: packets a tick -> model.rs       what the link's rate may be
@@ -49,13 +49,14 @@ fn confidence(options: &Options) -> Result<f64, OptionError> {
 const TICK: Span = Span::from_millis(20);
 /// Deliveries within 100 ms count: five ticks (`sproutconn.h`, TARGET_DELAY_TICKS).
 const HORIZON: usize = 5;
-/// Bytes of one of the model's packets (Pantheon's patch; keithw/sprout counts arrivals so too, but sends 1440).
+/// Bytes of one of the model's packets (Pantheon's patch; keithw/sprout counts arrivals so too, but sends
+/// 1440).
 const UNIT: u64 = 1400;
 /// With nothing allowed, one packet leaves this often all the same (`sproutbt2.cc`, fallback_interval).
 const KEEP_ALIVE: Span = Span::from_millis(50);
 
-/// A tick counts as elapsed this much late, so that a forecast that is on time is read first. (The reference looks at
-/// the clock in steps of 10 ms that overrun a little, but at once when something arrives.)
+/// A tick counts as elapsed this much late, so that a forecast that is on time is read first. (The reference
+/// looks at the clock in steps of 10 ms that overrun a little, but at once when something arrives.)
 const SLACK: Span = Span::from_millis(1);
 
 /// What an elapsed tick takes off the queue estimate.
@@ -142,33 +143,34 @@ impl Sprout {
         self.deliverable() <= self.queue
     }
 
-    /// Bytes that may leave now. Deviation: rounded up to whole datagrams, for the reference cuts its last packet to
-    /// fit and a session does not. Rounded down, a slow link would stay slow: a datagram a tick forecasts less than
-    /// two.
+    /// Bytes that may leave now. Deviation: rounded up to whole datagrams, for the reference cuts its last
+    /// packet to fit and a session does not. Rounded down, a slow link would stay slow: a datagram a tick
+    /// forecasts less than two.
     fn allowance(&self) -> u64 {
         let allowed = self.deliverable().saturating_sub(self.queue).max(u64::from(self.overdue));
         allowed.next_multiple_of(self.datagram)
     }
 
-    /// What an encoder should produce. Deviation: what is deliverable over srtt (as every window here is turned into
-    /// a rate), not over the horizon: a forecast is cautious about the rate that arrived, so that an encoder that
-    /// followed it over 100 ms would talk itself down to nothing. And a datagram more, else the belief in a slow link
-    /// could not be refuted.
+    /// What an encoder should produce. Deviation: what is deliverable over srtt (as every window here is
+    /// turned into a rate), not over the horizon: a forecast is cautious about the rate that arrived, so that
+    /// an encoder that followed it over 100 ms would talk itself down to nothing. And a datagram more, else
+    /// the belief in a slow link could not be refuted.
     fn advice(&self) -> Rate {
         let asked = Bytes::new(self.deliverable() + self.datagram);
         self.srtt.map_or(self.initial, |srtt| window_rate(asked, srtt, 1.0))
     }
 
-    /// Takes a forecast. Deviation: one that is smaller than the last is not believed while the application leaves
-    /// part of that unused, unless it sees an outage with packets on their way: it was made of what the application
-    /// chose to send. (Sprout's time-to-next excuses idle ticks only, not meagre ones.)
+    /// Takes a forecast. Deviation: one that is smaller than the last is not believed while the application
+    /// leaves part of that unused, unless it sees an outage with packets on their way: it was made of what
+    /// the application chose to send. (Sprout's time-to-next excuses idle ticks only, not meagre ones.)
     fn adopt(&mut self, forecast: Forecast, now: Time) {
         if self.newest.is_some_and(|newest| !forecast.is_after(newest)) {
             return;
         }
         self.newest = Some(forecast.tick);
-        // What was sent less what was received or lost. Deviation: counted by the sender's own ledger, from the report
-        // the forecast came with; packets have numbers here, not byte offsets, so the receiver can't say it in bytes.
+        // What was sent less what was received or lost. Deviation: counted by the sender's own ledger, from
+        // the report the forecast came with; packets have numbers here, not byte offsets, so the receiver
+        // can't say it in bytes.
         (self.since, self.elapsed, self.queue) = (Some(now), 0, self.in_flight);
         let (old, new) = (reach(&self.counts), reach(&forecast.counts));
         if self.filled || new > old || new == 0 && self.in_flight > 0 {

@@ -1,4 +1,5 @@
-//! What Sprout believes about the link: a probability for each of 256 packet rates (Winstein et al., NSDI 2013).
+//! What Sprout believes about the link: a probability for each of 256 packet rates (Winstein et al., NSDI
+//! 2013).
 //!
 //! ```text
 //! evolve    p <- p M                the rate wanders (Brownian), an outage tends to stay one
@@ -59,7 +60,8 @@ fn bin_of(rate: f64) -> usize {
     ((rate / WIDTH).max(0.0) as usize).min(BINS - 1)
 }
 
-/// The standard normal distribution function, by a series about 0 (Marsaglia 2004); good to 1e-12 within the support.
+/// The standard normal distribution function, by a series about 0 (Marsaglia 2004); good to 1e-12 within the
+/// support.
 fn normal(x: f64) -> f64 {
     if x.abs() > SUPPORT + 1.0 {
         return if x > 0.0 { 1.0 } else { 0.0 };
@@ -73,9 +75,9 @@ fn normal(x: f64) -> f64 {
     0.5 + sum * (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt()
 }
 
-/// One row of the transition matrix: a Gaussian about the bin's middle whose tails the outermost bins absorb. An
-/// outage stays one unless it ends (the row does not add up to 1: a belief is normalised after each step, as in the
-/// reference).
+/// One row of the transition matrix: a Gaussian about the bin's middle whose tails the outermost bins absorb.
+/// An outage stays one unless it ends (the row does not add up to 1: a belief is normalised after each step,
+/// as in the reference).
 fn transitions(bin: usize) -> Row {
     let deviation = WANDER * TICK.sqrt();
     let (from, reach) = (middle(bin), SUPPORT * deviation);
@@ -134,8 +136,8 @@ fn convolve(old: &[f64], tick: &[f64; ARRIVALS]) -> Vec<f64> {
     out
 }
 
-/// The cumulative distribution of deliveries for every horizon, for a rate that is in `start` now. The rate wanders
-/// after each tick, so that the first tick is at the rate of now (as the reference has it).
+/// The cumulative distribution of deliveries for every horizon, for a rate that is in `start` now. The rate
+/// wanders after each tick, so that the first tick is at the rate of now (as the reference has it).
 fn horizons(start: usize, kernel: &[Row], ticks: &[[f64; ARRIVALS]]) -> Vec<Vec<f64>> {
     let mut p = [0.0; BINS];
     p[start] = 1.0;
@@ -207,8 +209,8 @@ impl Belief {
     pub fn observe(&mut self, count: u32) {
         let tables = Tables::get();
         let count = f64::from(count);
-        // Logarithms up to a constant, which normalising removes: Poisson(29; 20) and its like would underflow
-        // otherwise.
+        // Logarithms up to a constant, which normalising removes: Poisson(29; 20) and its like would
+        // underflow otherwise.
         let likelihood = |bin: usize| match (bin, count > 0.0) {
             (0, true) => f64::NEG_INFINITY,
             (0, false) => 0.0,

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use units::{RemoteTime, Span};
 
-/// Packets remembered: as many of 1200 bytes as arrive in 200 ms at 49 Mbit/s. At higher rates the rate comes out too low, which is safe
-/// for a lower bound.
+/// Packets remembered: as many of 1200 bytes as arrive in 200 ms at 49 Mbit/s. At higher rates the rate comes
+/// out too low, which is safe for a lower bound.
 const REMEMBERED: usize = 1024;
 
 /// The latest packets that arrived.
@@ -18,7 +18,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// A packet of `size` bytes arrived at `at`; what arrived longer than `over` before the latest is forgotten.
+    /// A packet of `size` bytes arrived at `at`; what arrived longer than `over` before the latest is
+    /// forgotten.
     pub fn insert(&mut self, at: RemoteTime, size: u32, over: Span) {
         let latest = self.latest.map_or(at, |latest| latest.max(at));
         self.latest = Some(latest);

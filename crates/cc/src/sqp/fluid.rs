@@ -1,7 +1,7 @@
 //! SQP's theory (section 5): the fluid model that tests and figures are held against.
 //!
-//! `c` is the link rate, `r` a competitor's constant rate, `b` SQP's estimate (all bit/s), `m` the pacing multiplier and
-//! `t` the target.
+//! `c` is the link rate, `r` a competitor's constant rate, `b` SQP's estimate (all bit/s), `m` the pacing
+//! multiplier and `t` the target.
 
 /// Eq. 5: seconds a frame and what arrives during its burst occupy the link; `interval` in seconds.
 pub fn drain_time(c: f64, r: f64, b: f64, m: f64, interval: f64) -> f64 {
@@ -23,8 +23,8 @@ pub fn utilisation(a: f64, m: f64, t: f64) -> f64 {
     (m * t + a - 1.0) / (m * a)
 }
 
-/// Where eq. 9 reaches 1: the share of the link SQP needs to run without a standing queue, and the most it takes from an
-/// ideal elastic flow (section 5.1).
+/// Where eq. 9 reaches 1: the share of the link SQP needs to run without a standing queue, and the most it
+/// takes from an ideal elastic flow (section 5.1).
 pub fn queue_free_share(m: f64, t: f64) -> f64 {
     (m * t - 1.0) / (m - 1.0)
 }
@@ -35,13 +35,15 @@ pub fn total_utilisation(n: u32, m: f64, t: f64) -> f64 {
     (n * t / (1.0 + (n - 1.0) / m)).min(1.0)
 }
 
-/// The sample of one of two equal flows whose frames start `offset` intervals apart, as a fluid through a FIFO: each sends
-/// `b * interval` bits at rate `m b` (section 5.2). The other flow's burst of this and of the previous interval is in the way.
+/// The sample of one of two equal flows whose frames start `offset` intervals apart, as a fluid through a
+/// FIFO: each sends `b * interval` bits at rate `m b` (section 5.2). The other flow's burst of this and of
+/// the previous interval is in the way.
 pub fn paired_sample(c: f64, b: f64, m: f64, offset: f64) -> f64 {
     let burst = 1.0 / m; // in intervals
     let arrived = |t: f64, start: f64| (t - start).clamp(0.0, burst) * m * b;
     let other = |t: f64| arrived(t, offset) + arrived(t, offset - 1.0);
-    // Work in the queue ahead of my last bit: everything that arrived by the end of my burst, less what was served.
+    // Work in the queue ahead of my last bit: everything that arrived by the end of my burst, less what was
+    // served.
     let steps = 20_000;
     let begin = (offset - 1.0).min(0.0);
     let dt = (burst - begin) / f64::from(steps);

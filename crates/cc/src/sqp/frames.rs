@@ -110,8 +110,8 @@ impl Frames {
         }
     }
 
-    /// The next burst about which nothing more will be learnt: every packet arrived or given up, or (when a later frame has
-    /// already been heard of) a round trip has passed since its last packet.
+    /// The next burst about which nothing more will be learnt: every packet arrived or given up, or (when a
+    /// later frame has already been heard of) a round trip has passed since its last packet.
     pub fn pop_settled(&mut self, now: Time, srtt: Span) -> Option<FrameBurst> {
         let newest_heard = self.bursts.iter().rposition(|burst| burst.arrived > 0)?;
         let settled =
@@ -129,7 +129,8 @@ impl Frames {
         })
     }
 
-    /// The oldest burst of which something may still stand in the queue, if any: none older than one that has been heard of.
+    /// The oldest burst of which something may still stand in the queue, if any: none older than one that has
+    /// been heard of.
     pub fn awaited(&self) -> Option<&FrameBurst> {
         let newest_heard = self.bursts.iter().rposition(|burst| burst.arrived > 0).unwrap_or(0);
         self.bursts.range(newest_heard..).find(|burst| burst.arrived + burst.lost < burst.sent)

@@ -18,11 +18,12 @@ const HORIZON: Span = Span::from_secs(10);
 /// Entries kept at most; with more, the oldest go (10 s at ~400 new minima a second).
 const CAPACITY: usize = 4096;
 
-/// A sliding minimum whose window may also *grow* into the past: sRTT includes queueing, so while a queue stands the
-/// window widens by itself and reaches back to before the queue. That is what drains it in the end.
+/// A sliding minimum whose window may also *grow* into the past: sRTT includes queueing, so while a queue
+/// stands the window widens by itself and reaches back to before the queue. That is what drains it in the
+/// end.
 ///
-/// Kept: the samples with no smaller delay after them, in order of send time, hence also of delay. The first one inside
-/// a window is its minimum.
+/// Kept: the samples with no smaller delay after them, in order of send time, hence also of delay. The first
+/// one inside a window is its minimum.
 #[derive(Clone, Debug, Default)]
 pub struct MinOwd {
     minima: VecDeque<(Time, Least)>,

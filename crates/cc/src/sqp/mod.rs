@@ -1,8 +1,9 @@
-//! SQP: congestion control whose probes are the video frames themselves (arXiv 2207.11857; section numbers below are its).
+//! SQP: congestion control whose probes are the video frames themselves (arXiv 2207.11857; section numbers
+//! below are its).
 //!
-//! Every frame leaves as a burst paced at `m` times the estimate `B`. How far the link spreads the burst, plus whatever
-//! delay it met above the recent minimum, is one sample of the bandwidth; a small step of a logarithmic-utility gradient
-//! moves `B` towards 0.9 of it. The pause after each burst lets the queue drain.
+//! Every frame leaves as a burst paced at `m` times the estimate `B`. How far the link spreads the burst,
+//! plus whatever delay it met above the recent minimum, is one sample of the bandwidth; a small step of a
+//! logarithmic-utility gradient moves `B` towards 0.9 of it. The pause after each burst lets the queue drain.
 //!
 //! ```text
 //!  frame settled -> frames.rs   who arrived, when (section 4.2's interval tracker)
@@ -12,7 +13,8 @@
 //!                -> eq. 4       B += delta (r (S/B - 1) - (B/S - 1))      (this file)
 //! ```
 //!
-//! What the paper leaves open and how it is settled here is listed in `docs/sqp.md`; `fluid.rs` holds its theory.
+//! What the paper leaves open and how it is settled here is listed in `docs/sqp.md`; `fluid.rs` holds its
+//! theory.
 
 mod arrivals;
 pub mod fluid;
@@ -55,14 +57,15 @@ pub const ROBUST: Entry = Entry {
     ..ENTRY
 };
 
-/// Section 4.3 reads srtt before the first report too; RFC 9002's 333 ms would make the first window needlessly long.
+/// Section 4.3 reads srtt before the first report too; RFC 9002's 333 ms would make the first window
+/// needlessly long.
 const INITIAL_SRTT: Span = Span::from_millis(100);
-/// One over the weight of a packet's round trip in srtt: half of RFC 6298's eighth, because the transport that SQP runs on
-/// takes one sample of every two packets (QUIC acknowledges so: RFC 9000 section 13.2.2). How seldom our receiver reports
-/// makes no difference.
+/// One over the weight of a packet's round trip in srtt: half of RFC 6298's eighth, because the transport
+/// that SQP runs on takes one sample of every two packets (QUIC acknowledges so: RFC 9000 section 13.2.2).
+/// How seldom our receiver reports makes no difference.
 const SRTT_SHARE: i64 = 16;
-/// Without any report for this long the estimate halves, again and again: the equivalent of a retransmission timeout,
-/// which the paper leaves open.
+/// Without any report for this long the estimate halves, again and again: the equivalent of a retransmission
+/// timeout, which the paper leaves open.
 const OUTAGE: Span = Span::from_millis(500);
 /// One update never takes more than half of the estimate (eq. 4 is unbounded below).
 const MAX_CUT: f64 = 0.5;
@@ -73,14 +76,16 @@ const MIN_WINDOW: u64 = 64_000;
 /// The frame interval delta was tuned for (section 4.4, 60 frames/s).
 const REFERENCE_INTERVAL: f64 = 1.0 / 60.0;
 
-/// A standing queue is remembered for this long: longer than any window, and short enough that a clock that drifts by 100 ppm moves the
-/// memory by 6 ms.
+/// A standing queue is remembered for this long: longer than any window, and short enough that a clock that
+/// drifts by 100 ppm moves the memory by 6 ms.
 const REMEMBERED: Span = Span::from_secs(60);
 /// Loss is smoothed over this many frames.
 const LOSSY_FRAMES: f64 = 16.0;
-/// A first packet's wait is averaged over this many frames: seconds, so that a fall of the rate is over before it counts.
+/// A first packet's wait is averaged over this many frames: seconds, so that a fall of the rate is over
+/// before it counts.
 const WAIT_FRAMES: f64 = 128.0;
-/// What waits of first packets, and a frame that is larger than the estimate allows, add to the window at most, in seconds.
+/// What waits of first packets, and a frame that is larger than the estimate allows, add to the window at
+/// most, in seconds.
 const MOST_SLACK: f64 = 0.1;
 /// A frame is overdue when it has taken this many times what it takes at the estimate ...
 const OVERDUE: f64 = 1.5;
@@ -88,9 +93,11 @@ const OVERDUE: f64 = 1.5;
 const PAUSE: Span = Span::from_millis(50);
 /// An overdue frame leaves this share of the estimate it was sent at; silence and samples do the rest.
 const OVERDUE_LEAVES: f64 = 0.25;
-/// Arrivals are counted over a round trip, and over this at least: at 100 kbit/s two packets of 1200 bytes take as long.
+/// Arrivals are counted over a round trip, and over this at least: at 100 kbit/s two packets of 1200 bytes
+/// take as long.
 const COUNTED: Span = Span::from_millis(200);
-/// A window's minimum that stands less above the smallest delay of the last minute is no queue: what is lost then is not lost to one.
+/// A window's minimum that stands less above the smallest delay of the last minute is no queue: what is lost
+/// then is not lost to one.
 const UNQUEUED: Span = Span::from_millis(10);
 /// Losses make the window at most twice as large.
 const MOST_LOSSY: f64 = 0.5;
@@ -115,7 +122,8 @@ pub struct Sqp {
     min_owd: MinOwd,
     /// The smallest one-way delay of the last minute.
     long_owd: OwdBase,
-    /// When the newest packet heard of was sent, its round trip and its one-way delay: what turns a delay into a round trip.
+    /// When the newest packet heard of was sent, its round trip and its one-way delay: what turns a delay
+    /// into a round trip.
     newest: Option<(Time, Span, RelativeDelay)>,
     /// Mean wait of frames' first packets, in seconds.
     wait: f64,
@@ -169,18 +177,19 @@ impl Sqp {
         let Some(sample) = sample::sample(burst, base, self.estimate, full, &self.params) else { return };
         self.last_sample = sample;
         let next = update(self.estimate, sample, self.step(), self.params.reward);
-        // Deviation: one update takes at most half, and frames that wait for the same pause of the link arrive together: four of them
-        // would leave a sixteenth. What was sent at one estimate halves it once, as a window is halved once a round trip (RFC 9002
-        // section 7.3.2).
+        // Deviation: one update takes at most half, and frames that wait for the same pause of the link
+        // arrive together: four of them would leave a sixteenth. What was sent at one estimate halves it
+        // once, as a window is halved once a round trip (RFC 9002 section 7.3.2).
         let sent_at = burst.full / self.interval();
         let cut = if self.params.once {
             self.estimate.max(sent_at).min(self.estimate / MAX_CUT)
         } else {
             self.estimate
         };
-        // Deviation: a frame that waits D and carries b bits has the sample b / D, however fast the queue is leaving. Where a frame is one
-        // packet D is many intervals, and the estimate falls to a tenth of the link before the queue has left. Half of what
-        // arrives lets it leave, too, in as long again as it stands for.
+        // Deviation: a frame that waits D and carries b bits has the sample b / D, however fast the queue is
+        // leaving. Where a frame is one packet D is many intervals, and the estimate falls to a tenth of the
+        // link before the queue has left. Half of what arrives lets it leave, too, in as long again as it
+        // stands for.
         let floor = self.params.floor * self.arrivals.rate(self.counted());
         self.set_estimate(next.max(cut * MAX_CUT).max(floor.min(self.estimate)));
         if let Some(carried) = self.carried(burst, sent_at) {
@@ -188,8 +197,8 @@ impl Sqp {
         }
     }
 
-    /// Deviation: a sample can't tell a link that pauses from one that is slow. When the frames that waited have left the queue, what they
-    /// were carried at is known, and the estimate does not stay below.
+    /// Deviation: a sample can't tell a link that pauses from one that is slow. When the frames that waited
+    /// have left the queue, what they were carried at is known, and the estimate does not stay below.
     fn carried(&mut self, burst: &FrameBurst, sent_at: f64) -> Option<f64> {
         let least = self.long_owd.get().filter(|_| self.params.pauses)?;
         self.pauses.settled(burst, least, sent_at, self.setup.frame_interval)
@@ -212,9 +221,10 @@ impl Sqp {
         if self.params.gain.is_infinite() {
             return step;
         }
-        // Deviation: what an update causes is seen a round trip later, and until then each frame's update asks for the same again. The
-        // paper's 320 kbit/s are 2 % of its flows' 15 Mbit/s; at 300 kbit/s one step is the estimate. In proportion to the estimate
-        // throughout, equal shares would no longer be what flows move towards: above delta its square root counts.
+        // Deviation: what an update causes is seen a round trip later, and until then each frame's update
+        // asks for the same again. The paper's 320 kbit/s are 2 % of its flows' 15 Mbit/s; at 300 kbit/s one
+        // step is the estimate. In proportion to the estimate throughout, equal shares would no longer be
+        // what flows move towards: above delta its square root counts.
         let rtt = self.rtt_above(self.long_owd.get()).unwrap_or(INITIAL_SRTT);
         let frames = (rtt.as_secs_f64() / self.interval()).max(1.0);
         let relative = self.estimate / self.params.step;
@@ -253,9 +263,9 @@ impl Sqp {
         (self.estimate > leaves).then_some((since + patience, burst, patience))
     }
 
-    /// Deviation: the paper takes a sample when a frame has arrived. Where a link falls to a quarter of its rate that is four intervals
-    /// later, and each frame sent until then joins the queue. A frame that has not arrived yet says already that the link carries no
-    /// more than its bits over the time it has taken.
+    /// Deviation: the paper takes a sample when a frame has arrived. Where a link falls to a quarter of its
+    /// rate that is four intervals later, and each frame sent until then joins the queue. A frame that has
+    /// not arrived yet says already that the link carries no more than its bits over the time it has taken.
     fn hasten(&mut self, now: Time) {
         let Some((at, burst, patience)) = self.overdue().filter(|(at, ..)| now >= *at) else { return };
         let bound = OVERDUE * burst.bits() / (patience + (now - at)).as_secs_f64();
@@ -273,10 +283,11 @@ impl Sqp {
             let window = (WINDOW_GAIN * self.estimate * self.srtt().as_secs_f64() / 8.0) as u64;
             return window.max(MIN_WINDOW);
         }
-        // Deviation: the paper has no window. A link that falls to a quarter keeps what is in flight for four times as long, so no more
-        // is in flight than a round trip without our own queue, and a frame, hold; and what a key frame is larger by.
-        // What is in flight was sent at the estimates before: while the link pauses it would close the window that a lower one leaves, and
-        // when the link is back its queue would be empty.
+        // Deviation: the paper has no window. A link that falls to a quarter keeps what is in flight for four
+        // times as long, so no more is in flight than a round trip without our own queue, and a frame, hold;
+        // and what a key frame is larger by. What is in flight was sent at the estimates before: while the
+        // link pauses it would close the window that a lower one leaves, and when the link is back its queue
+        // would be empty.
         let estimate = self.recent.front().map_or(self.estimate, |(_, estimate)| estimate.max(self.estimate));
         let larger = self.frames.excess(self.setup.mtu) as f64 * 8.0 / estimate;
         let held = self.least_rtt().unwrap_or(INITIAL_SRTT).as_secs_f64()
@@ -285,9 +296,9 @@ impl Sqp {
         ((estimate * held * self.lost_in_flight() / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
     }
 
-    /// Deviation: a lost packet counts as in flight until it is missed, a round trip and more. Where the window has no room for such packets
-    /// it holds the burst back, and what the sender held back the sample reads as a slow link. This many times the window has room, where
-    /// no queue explains the losses.
+    /// Deviation: a lost packet counts as in flight until it is missed, a round trip and more. Where the
+    /// window has no room for such packets it holds the burst back, and what the sender held back the sample
+    /// reads as a slow link. This many times the window has room, where no queue explains the losses.
     fn lost_in_flight(&self) -> f64 {
         let least = self.newest.and_then(|(sent_at, ..)| self.min_owd.since(sent_at - self.window()));
         let queued = least.is_some_and(|least| self.standing(least.delay) >= UNQUEUED);

@@ -65,20 +65,23 @@ pub struct Params {
     pub undershoot: bool,
     /// Leave the first packet's bytes out of F: n packets have n - 1 gaps.
     pub exclude_first: bool,
-    /// A sample exceeds what the burst showed by at most this share, because of the packet that has no gap; infinite: as printed.
+    /// A sample exceeds what the burst showed by at most this share, because of the packet that has no gap;
+    /// infinite: as printed.
     pub excess: f64,
     /// Scale delta with the frame interval, so that 30 frames/s ramp as fast as 60.
     pub scale_step: bool,
-    /// The steps of a round trip are at most this share of the estimate; above delta in proportion to its square root only, below in
-    /// proportion to its square. Infinite: as printed.
+    /// The steps of a round trip are at most this share of the estimate; above delta in proportion to its
+    /// square root only, below in proportion to its square. Infinite: as printed.
     pub gain: f64,
-    /// This share of the delay that stands in the window's minimum above the smallest of the last minute counts as queue ...
+    /// This share of the delay that stands in the window's minimum above the smallest of the last minute
+    /// counts as queue ...
     pub memory: f64,
     /// ... and of a burst of n packets this share over n squared, if that is more.
     pub lone: f64,
     /// Of packets lost while a queue stands, each counts as this many.
     pub loss: f64,
-    /// The window is the estimate over the least round trip and this many frame intervals; infinite: a guard only.
+    /// The window is the estimate over the least round trip and this many frame intervals; infinite: a guard
+    /// only.
     pub flight: f64,
     /// ... and this many times the mean wait of a frame's first packet.
     pub slack: f64,
@@ -130,7 +133,8 @@ impl Default for Params {
 }
 
 impl Params {
-    /// The preset `sqp-robust`. The values are ours: of a few tried, those that held most of the grid of docs/sqp.md.
+    /// The preset `sqp-robust`. The values are ours: of a few tried, those that held most of the grid of
+    /// docs/sqp.md.
     pub fn robust() -> Params {
         Params {
             jitter_share: 1.0 / 16.0,

@@ -1,11 +1,12 @@
-//! What a link carried while it paused: the flow's own rate over a stretch of frames that waited, once their queue is gone.
+//! What a link carried while it paused: the flow's own rate over a stretch of frames that waited, once their
+//! queue is gone.
 
 use units::{RelativeDelay, RemoteTime, Span};
 
 use super::frames::FrameBurst;
 
-/// A frame whose first packet waited for longer, and for longer than a frame interval, met a pause or a queue of more than one frame. Less
-/// passes between bunches of packets on Wi-Fi and LTE while nothing is wrong.
+/// A frame whose first packet waited for longer, and for longer than a frame interval, met a pause or a queue
+/// of more than one frame. Less passes between bunches of packets on Wi-Fi and LTE while nothing is wrong.
 const PAUSED: Span = Span::from_millis(20);
 
 /// A stretch of frames that waited.
@@ -29,9 +30,9 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// A frame sent at `rate` (in bit/s) arrived; a packet that waits for nothing takes `least`, and frames are `interval` apart.
-    /// Where it found nothing in the queue of the frames before, and those had waited: the rate that those were carried at, or
-    /// were sent at, whichever is lower.
+    /// A frame sent at `rate` (in bit/s) arrived; a packet that waits for nothing takes `least`, and frames
+    /// are `interval` apart. Where it found nothing in the queue of the frames before, and those had waited:
+    /// the rate that those were carried at, or were sent at, whichever is lower.
     pub fn settled(
         &mut self,
         burst: &FrameBurst,

@@ -10,12 +10,13 @@ use super::params::Params;
 const MAX_GAMMA: f64 = 8.0;
 /// After T: one bad sample can't ask for less than a tenth (eq. 4 goes to minus infinity as S goes to 0).
 const FLOOR: f64 = 0.1;
-/// A packet alone has no dispersion; within this much queueing delay it is taken to have found the link empty.
+/// A packet alone has no dispersion; within this much queueing delay it is taken to have found the link
+/// empty.
 const QUIET: Span = Span::from_millis(1);
 /// Above this much of standing queue losses are taken to be its own.
 const QUEUED: Span = Span::from_millis(10);
-/// A frame smaller than this share of the estimate: without eq. 2, or alone in its packet, it can't prove there is room for
-/// more.
+/// A frame smaller than this share of the estimate: without eq. 2, or alone in its packet, it can't prove
+/// there is room for more.
 const UNDERSHOT: f64 = 0.5;
 
 /// What a burst's delay is measured from.
@@ -23,7 +24,8 @@ const UNDERSHOT: f64 = 0.5;
 pub struct Base {
     /// The window's minimum one-way delay, and whose it was.
     pub least: Least,
-    /// How far that is above the smallest one-way delay of the last minute: a queue that the window has forgotten.
+    /// How far that is above the smallest one-way delay of the last minute: a queue that the window has
+    /// forgotten.
     pub standing: Span,
     /// Share of packets lost of late.
     pub lossy: f64,
@@ -32,15 +34,16 @@ pub struct Base {
 impl Base {
     /// How much of the standing queue counts as this burst's delay.
     ///
-    /// A burst of few packets measures by its delay more than by its dispersion: with one packet there is nothing but delay, and a
-    /// queue forgotten is a queue that grows. Hence more of it the fewer they are.
+    /// A burst of few packets measures by its delay more than by its dispersion: with one packet there is
+    /// nothing but delay, and a queue forgotten is a queue that grows. Hence more of it the fewer they are.
     fn remembered(&self, burst: &FrameBurst, params: &Params) -> Span {
         let packets = f64::from(burst.count.max(1));
         self.standing.mul_f64(params.memory.max(params.lone / (packets * packets)))
     }
 }
 
-/// The sample in bit/s with T applied, or `None` if the burst says nothing. `estimate` is B and `full` is B I, both in bits.
+/// The sample in bit/s with T applied, or `None` if the burst says nothing. `estimate` is B and `full` is B
+/// I, both in bits.
 pub fn sample(
     burst: &FrameBurst,
     base: Option<Base>,
@@ -78,9 +81,10 @@ pub fn sample(
     (!undershot || params.undershoot || sample < estimate).then_some(sample)
 }
 
-/// Eq. 2 for a frame far smaller than the estimate allows that fits in one packet: it has no dispersion to extrapolate, so
-/// its missing bits are taken to arrive as fast as they would have been sent. It can show that the queue has grown, never
-/// that there is room for more: else a quiet menu would raise the estimate without end.
+/// Eq. 2 for a frame far smaller than the estimate allows that fits in one packet: it has no dispersion to
+/// extrapolate, so its missing bits are taken to arrive as fast as they would have been sent. It can show
+/// that the queue has grown, never that there is room for more: else a quiet menu would raise the estimate
+/// without end.
 fn lone_packet_rate(bits: f64, delay: Span, estimate: f64, full: f64, params: &Params) -> f64 {
     let missing = (full - bits) / (params.pace * estimate);
     let seconds = delay.as_secs_f64().max(0.0) + missing;
@@ -98,7 +102,8 @@ fn transport_rate(
 ) -> f64 {
     let bits = burst.bytes as f64 * 8.0;
     let first_bits = f64::from(burst.first_bytes) * 8.0;
-    // What the link has shown: the minimum one-way delay holds the time on the link of the packet that set it.
+    // What the link has shown: the minimum one-way delay holds the time on the link of the packet that set
+    // it.
     let least_bits = (f64::from(least) * 8.0).min(bits / 2.0);
     let left_out = if params.exclude_first {
         first_bits
@@ -108,9 +113,9 @@ fn transport_rate(
     let gaps = bits - first_bits;
     let gamma = (full / bits).clamp(1.0, MAX_GAMMA);
     let missing = if params.undershoot && gaps > 0.0 { bits * (gamma - 1.0) } else { 0.0 };
-    // Deviation: eq. 2 stretches the dispersion by gamma - 1, as if n packets had n gaps. With few packets (small frames
-    // are what eq. 2 is for) that overstates the rate by n / (n - 1); here the missing bits take as long per bit as the
-    // bits behind the first packet did.
+    // Deviation: eq. 2 stretches the dispersion by gamma - 1, as if n packets had n gaps. With few packets
+    // (small frames are what eq. 2 is for) that overstates the rate by n / (n - 1); here the missing bits
+    // take as long per bit as the bits behind the first packet did.
     let extra = if gaps > 0.0 { dispersion.as_secs_f64() * missing / gaps } else { 0.0 };
     let seconds = delay.as_secs_f64() + extra;
     if seconds > 0.0 { (bits + missing - left_out) / seconds } else { f64::INFINITY }
@@ -121,7 +126,8 @@ mod tests {
     use super::*;
     use units::Time;
 
-    /// A burst of `n` 1000-byte packets that found a link of `mbps` empty, `queued` of delay above the minimum.
+    /// A burst of `n` 1000-byte packets that found a link of `mbps` empty, `queued` of delay above the
+    /// minimum.
     fn burst(n: u32, mbps: f64, queued: Span) -> (FrameBurst, Option<Base>) {
         let first_sent = Time::from_millis(100);
         let owd = Span::from_millis(20);
@@ -201,7 +207,8 @@ mod tests {
 
     #[test]
     fn eq_2_reads_a_small_frame_like_a_full_one() {
-        // 5 packets of a 40-packet frame, with 2 ms of old queue in front: without eq. 2 that halves the sample.
+        // 5 packets of a 40-packet frame, with 2 ms of old queue in front: without eq. 2 that halves the
+        // sample.
         let (small, min) = burst(5, 20.0, Span::from_millis(2));
         let full = 40.0 * 8000.0;
         let estimate = full * 60.0;
@@ -250,7 +257,8 @@ mod tests {
     fn a_lone_packet_proves_no_more_than_it_carried() {
         let (one, min) = burst(1, 20.0, Span::ZERO);
         let climbs = |full: f64, params: &Params| sample(&one, min, 5e5, full, params).unwrap() / 5e5;
-        // A packet of a quarter of what the estimate allows: the paper's form doubles the estimate for it, again and again.
+        // A packet of a quarter of what the estimate allows: the paper's form doubles the estimate for it,
+        // again and again.
         assert_eq!(climbs(32_000.0, &Params::default()), 1.8);
         assert!((climbs(32_000.0, &Params::robust()) - 1.0).abs() < 1e-9);
         assert!((climbs(10_000.0, &Params::robust()) - 1.8 * 0.8).abs() < 1e-9);

@@ -131,8 +131,8 @@ fn a_step_is_a_share_of_a_low_estimate() {
     }
 }
 
-/// Four frames of two packets that arrive at once, and eight that arrive together when the link is back: the estimate that those were
-/// sent at, and the one they leave.
+/// Four frames of two packets that arrive at once, and eight that arrive together when the link is back: the
+/// estimate that those were sent at, and the one they leave.
 fn pause(params: Params) -> (f64, f64) {
     let mut sqp = Sqp::new(params, &Setup::default());
     let at = |frame: u32| Time::ZERO + Setup::default().frame_interval * i64::from(frame);
@@ -192,7 +192,8 @@ fn two_packets_may_always_be_in_flight_and_little_more_at_a_low_rate() {
 
 #[test]
 fn samples_leave_half_of_what_arrives() {
-    // Frames of one packet, 60 kbit/s of which arrive; the queue grows to 0.9 s, so that samples say 10 kbit/s.
+    // Frames of one packet, 60 kbit/s of which arrive; the queue grows to 0.9 s, so that samples say 10
+    // kbit/s.
     let left = |floor: f64| {
         let setup = Setup { initial: Rate::from_kbps(200), min: Rate::from_kbps(10), ..Setup::default() };
         let mut sqp = Sqp::new(Params { floor, overdue: false, ..Params::robust() }, &setup);

@@ -1,5 +1,5 @@
-//! A real browser behind a relay: the page of `framewire serve` in headless Chromium, 720p30 for 25 s, over a link that drops
-//! from 8 to 2 Mbit/s.
+//! A real browser behind a relay: the page of `framewire serve` in headless Chromium, 720p30 for 25 s, over a
+//! link that drops from 8 to 2 Mbit/s.
 //!
 //! ```text
 //!   serve --QUIC--> relay: 8 Mbit/s, after 12 s 2 Mbit/s --QUIC--> page --Seen--> serve
@@ -7,8 +7,9 @@
 //!      '--------------------------- compared ----------------------'
 //! ```
 //!
-//! Both dates are this machine's calendar, so their difference is a frame's true delay; what the page shows it knows from
-//! the clocks' estimate alone. A picture is the same at both ends if the number burned into it is.
+//! Both dates are this machine's calendar, so their difference is a frame's true delay; what the page shows
+//! it knows from the clocks' estimate alone. A picture is the same at both ends if the number burned into it
+//! is.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

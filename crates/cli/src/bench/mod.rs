@@ -1,5 +1,5 @@
-//! `framewire bench`: how fast this build is on this machine. What is measured lives in `instruments`, but for `browser`, which is about
-//! `framewire serve`. `docs/performance.md` says what each figure means.
+//! `framewire bench`: how fast this build is on this machine. What is measured lives in `instruments`, but
+//! for `browser`, which is about `framewire serve`. `docs/performance.md` says what each figure means.
 
 mod browser;
 

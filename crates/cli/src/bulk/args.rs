@@ -45,13 +45,15 @@ pub struct Send {
     /// Congestion controller
     #[arg(long, value_name = "CC", default_value = "quic-dc")]
     pub cc: CcList,
-    /// Fingerprint of the receiver's certificate, as it prints it; without one, a certificate this machine trusts is needed
+    /// Fingerprint of the receiver's certificate, as it prints it; without one, a certificate this machine
+    /// trusts is needed
     #[arg(long, value_name = "SHA256")]
     pub pin: Option<Fingerprint>,
     /// The receiver's token, as it prints it
     #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Secret,
-    /// Size of datagrams (UDP payload), 1200 to 1452; by default 1200, and more where the path is found to carry it
+    /// Size of datagrams (UDP payload), 1200 to 1452; by default 1200, and more where the path is found to
+    /// carry it
     #[arg(long, value_parser = clap::value_parser!(u16).range(1200..=1452))]
     pub mtu: Option<u16>,
     /// Write what congestion control sees and decides to this file as qlog (JSON-SEQ)
@@ -74,9 +76,9 @@ pub struct Receive {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: SocketAddr,
-    /// Folder that files are written to, made if it is missing, or null. A file has the last part of the name the sender gives; an
-    /// existing one is kept and the new one refused. What came of a file that is not whole is kept as .NAME.framewire-part, and the
-    /// next attempt to send it goes on from there
+    /// Folder that files are written to, made if it is missing, or null. A file has the last part of the name
+    /// the sender gives; an existing one is kept and the new one refused. What came of a file that is not
+    /// whole is kept as .NAME.framewire-part, and the next attempt to send it goes on from there
     #[arg(long, value_name = "DIR|null")]
     pub output: Place,
     /// The secret that senders must know; by default a new one

@@ -25,7 +25,8 @@ pub const CONTROLLERS: [&str; 8] = [
     "newreno",
 ];
 
-/// Goodput, loss, mean and deviation of each of [`CONTROLLERS`] with a buffer of so many bandwidth-delay products.
+/// Goodput, loss, mean and deviation of each of [`CONTROLLERS`] with a buffer of so many bandwidth-delay
+/// products.
 type Row = [(f64, f64, f64, f64); CONTROLLERS.len()];
 const TABLES: [(f64, Row); 4] = [
     (

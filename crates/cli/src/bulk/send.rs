@@ -48,7 +48,8 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The origin of the clock that this machine's processes share, so that the logs of both ends lie on one time axis.
+/// The origin of the clock that this machine's processes share, so that the logs of both ends lie on one time
+/// axis.
 fn epoch() -> Epoch {
     let (now, since) = (Instant::now(), Duration::from_nanos(Clock::shared().now().as_nanos()));
     Epoch::at(now.checked_sub(since).unwrap_or(now))

@@ -92,7 +92,8 @@ pub fn table(args: &args::Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The controller that `name` stands for with this buffer: `quic-dc 50%` is a threshold of half of its drain time.
+/// The controller that `name` stands for with this buffer: `quic-dc 50%` is a threshold of half of its drain
+/// time.
 fn controller(name: &str, buffer: f64) -> Result<String, Failure> {
     if !(0.1..=100.0).contains(&buffer) {
         return Err(Failure::Input(format!("--buffers: {buffer} is not between 0.1 and 100 BDP")));
@@ -123,7 +124,8 @@ fn line(args: &args::Table, buffer: f64, name: &str, bar: &ProgressBar) -> Resul
     Ok(Line { buffer, controller: name.to_owned(), worlds })
 }
 
-/// The transfer in virtual time: of `size` bytes by QUIC, or for as long as that takes at the link's rate by our own protocol.
+/// The transfer in virtual time: of `size` bytes by QUIC, or for as long as that takes at the link's rate by
+/// our own protocol.
 fn in_virtual_time(cc: &str, buffer: f64, size: u64, source: &str) -> Result<Figures, Failure> {
     let ideal = size as f64 * 8.0 / RATE.as_f64();
     // Five times the ideal is more than a third of the rate, the worst that the paper prints, would take.

@@ -48,16 +48,16 @@ pub struct Run {
     /// What is varied: link, traffic, loss, call, or several joined by +; the target's own, or traffic
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
-    /// What is sought: low-throughput, high-delay, loss, unfairness, any, of video frame-delay, stall-time, invariants, or the file's own expression; the
-    /// target's own, or low-throughput
+    /// What is sought: low-throughput, high-delay, loss, unfairness, any, of video frame-delay, stall-time,
+    /// invariants, or the file's own expression; the target's own, or low-throughput
     #[arg(long, value_name = "SCORE")]
     pub score: Option<Aim>,
-    /// What is sought, as an expression of what is measured, such as 'percentile(frame_delay_ms, 90) / 100 - utilisation'; docs/fuzzing.md
-    /// lists the names
+    /// What is sought, as an expression of what is measured, such as 'percentile(frame_delay_ms, 90) / 100 -
+    /// utilisation'; docs/fuzzing.md lists the names
     #[arg(long, value_name = "TEXT", conflicts_with = "score", allow_hyphen_values = true)]
     pub expression: Option<String>,
-    /// Controllers that a network must be bearable for: what it costs even the best of them does not count. Each is a run more for every
-    /// network
+    /// Controllers that a network must be bearable for: what it costs even the best of them does not count.
+    /// Each is a run more for every network
     #[arg(long, value_name = "CC,...")]
     pub reference: Option<CcList>,
     /// Length of each run in virtual time, such as 10s, instead of the target's
@@ -84,14 +84,15 @@ pub struct Run {
     /// Draw every generation afresh but for the best: what the genetic search is compared with
     #[arg(long)]
     pub random: bool,
-    /// Keep several findings that behave differently, instead of the best alone: the best of each behaviour lives on, and is written to
-    /// DIR/findings
+    /// Keep several findings that behave differently, instead of the best alone: the best of each behaviour
+    /// lives on, and is written to DIR/findings
     #[arg(long, conflicts_with = "random")]
     pub diverse: bool,
     /// Count no cost of cross packets: the search then has no reason to use few
     #[arg(long)]
     pub free: bool,
-    /// A folder of findings that searches share: its networks join the first generation, and the best one is added at the end
+    /// A folder of findings that searches share: its networks join the first generation, and the best one is
+    /// added at the end
     #[arg(long, value_name = "DIR")]
     pub corpus: Option<PathBuf>,
     /// Folder of the search; out/fuzz/TARGET-SEED if left out
@@ -121,7 +122,8 @@ pub struct Shrink {
     /// Folder of a finding or of a search
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// What the score, without what the network costs, must still be, however the flow behaves; nine tenths of the harm, and the same behaviour, if left out
+    /// What the score, without what the network costs, must still be, however the flow behaves; nine tenths
+    /// of the harm, and the same behaviour, if left out
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub least: Option<f64>,
     /// A controller under which it does not show, and must not when it is shrunk

@@ -1,5 +1,5 @@
-//! A folder of findings that searches on several machines share. A network is added whole or not at all, under its own fingerprint, so
-//! that nobody has to ask anybody.
+//! A folder of findings that searches on several machines share. A network is added whole or not at all,
+//! under its own fingerprint, so that nobody has to ask anybody.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,8 @@ use ccfuzz::{Genome, Target};
 
 use crate::failure::Failure;
 
-/// The networks of a corpus that fit `target`, in order of their names: those of other lengths or parts are left out.
+/// The networks of a corpus that fit `target`, in order of their names: those of other lengths or parts are
+/// left out.
 pub fn visitors(folder: &Path, target: &Target) -> Result<Vec<Genome>, Failure> {
     if !folder.exists() {
         return Ok(Vec::new());

@@ -190,7 +190,8 @@ impl Kept {
     }
 }
 
-/// Writes the findings of a diverse search, each as a folder of its own, in the place of those of earlier generations.
+/// Writes the findings of a diverse search, each as a folder of its own, in the place of those of earlier
+/// generations.
 fn several(search: &Search, target: &Target, out: &Path) -> Result<Vec<Kept>, Failure> {
     if !search.plan.diverse {
         return Ok(Vec::new());

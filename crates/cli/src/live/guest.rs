@@ -27,7 +27,8 @@ use crate::operations::{Figures, Sending, Slot, Streams};
 const TICK: Span = Span::from_millis(100);
 /// A WebTransport datagram carries its session's number (RFC 9297 section 2.1).
 const SESSION_ID: usize = 8;
-/// A silent viewer keeps its place for so long when another wants it: three of the questions for the clock that pages ask each second.
+/// A silent viewer keeps its place for so long when another wants it: three of the questions for the clock
+/// that pages ask each second.
 const SILENCE: Span = Span::from_secs(3);
 /// Delays kept for the closing line: 36 minutes of 30 frames a second.
 const DELAYS: usize = 1 << 16;
@@ -96,8 +97,8 @@ struct Guest {
     slot: Slot,
 }
 
-/// How long a viewer has been silent. A page speaks several times a second, and a tunnel may last for as long as `--idle`; but one whose
-/// browser was killed says no goodbye, and must not keep others out meanwhile.
+/// How long a viewer has been silent. A page speaks several times a second, and a tunnel may last for as long
+/// as `--idle`; but one whose browser was killed says no goodbye, and must not keep others out meanwhile.
 #[derive(Default)]
 struct Silence {
     since: Time,
@@ -193,7 +194,8 @@ impl Guest {
             self.post(sender, counters);
             watch.look(now, sender).into_iter().for_each(|line| warn!("{line}"));
             let turned_away = self.door.counters().refused(Reason::Guests);
-            // Not the driver's count: one that is paused answers nothing, and still speaks on its control stream.
+            // Not the driver's count: one that is paused answers nothing, and still speaks on its control
+            // stream.
             if silence.is_too_long(now, self.channel.stats().udp_received, turned_away) {
                 next = Next::Over(format!("silent for {SILENCE}, and others wait for a place"));
                 return ControlFlow::Break(());
@@ -212,7 +214,8 @@ impl Guest {
                 estimate: sender.decision().media,
             };
             (self.show.notes)(self.number, &note);
-            // A sender that waits for nothing any more may not have looked at its clock since; only then is it done.
+            // A sender that waits for nothing any more may not have looked at its clock since; only then is
+            // it done.
             sender.wake(now);
             if sender.is_finished() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

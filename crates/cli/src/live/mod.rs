@@ -33,8 +33,8 @@ pub use crate::output::ticker;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on an interrupt (Ctrl-C) or a request to terminate ends the run in good order, with its figures; a second
-/// one ends the process.
+/// From now on an interrupt (Ctrl-C) or a request to terminate ends the run in good order, with its figures;
+/// a second one ends the process.
 pub fn catch_interrupts() {
     extern "C" fn note(signal: libc::c_int) {
         INTERRUPTED.store(true, Ordering::SeqCst);
@@ -52,8 +52,8 @@ pub fn go_on() -> ControlFlow<()> {
     if INTERRUPTED.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// Whether a hangup (SIGHUP) came since this was last asked; from the first time on, one no longer ends the process. It still
-/// does, in good order, if it came because our terminal is gone.
+/// Whether a hangup (SIGHUP) came since this was last asked; from the first time on, one no longer ends the
+/// process. It still does, in good order, if it came because our terminal is gone.
 pub fn hung_up() -> bool {
     static HUNG_UP: AtomicBool = AtomicBool::new(false);
     static ON_TERMINAL: OnceLock<bool> = OnceLock::new();

@@ -11,7 +11,8 @@ use units::Span;
 use super::y4m::Pictures;
 use crate::failure::Failure;
 
-/// Pictures waiting for the window: one being written, one to follow. With more the picture would only be older.
+/// Pictures waiting for the window: one being written, one to follow. With more the picture would only be
+/// older.
 const WAITING: usize = 2;
 
 /// A window that shows the newest pictures. Closed on drop.
@@ -42,8 +43,8 @@ impl Player {
         Ok(Player { pictures: Some(pictures), writer: Some(writer), child, shown: true })
     }
 
-    /// Shows a picture, or leaves it out where the window is slower than the pictures come. False once the window is
-    /// closed.
+    /// Shows a picture, or leaves it out where the window is slower than the pictures come. False once the
+    /// window is closed.
     pub fn show(&mut self, picture: &RawFrame) -> bool {
         if let Some(pictures) = &self.pictures {
             self.shown &= !matches!(pictures.try_send(picture.clone()), Err(TrySendError::Disconnected(_)));

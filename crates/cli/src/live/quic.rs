@@ -125,7 +125,8 @@ fn or_else<'a>(name: &'a str, unnamed: &'a str) -> std::borrow::Cow<'a, str> {
     if name.is_empty() { unnamed.into() } else { output::plain(name).into() }
 }
 
-/// Says how to reach us, on standard error as all that is no result. A token that was given is its owner's to show.
+/// Says how to reach us, on standard error as all that is no result. A token that was given is its owner's to
+/// show.
 fn announce(server: &Server, identity: &Identity, made: Option<&Token>) -> Result<(), Failure> {
     let local = server.local().map_err(Failure::work)?;
     let (port, pin) = (local.port(), identity.fingerprint());

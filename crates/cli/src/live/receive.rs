@@ -212,8 +212,8 @@ enum Heard {
     ThenSilence,
 }
 
-/// The receiver half of a controller: of the one that `--cc` names, else of the one that the sender says before its first hello,
-/// which says it more exactly.
+/// The receiver half of a controller: of the one that `--cc` names, else of the one that the sender says
+/// before its first hello, which says it more exactly.
 pub fn half(args: &args::Receive, said: &str) -> Result<Option<Box<dyn ReceiverHalf>>, Failure> {
     let (name, wrong): (&str, fn(OptionError) -> Failure) = match &args.cc {
         Some(list) => (list.only().map_err(Failure::Input)?, Failure::input),

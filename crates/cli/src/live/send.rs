@@ -58,7 +58,8 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         Some(line) => Driver::over(line.channel.clone()),
         None => by_udp(args)?,
     };
-    // Over QUIC a path's MTU is searched for, and the driver says what fits; a UDP socket knows no more than we.
+    // Over QUIC a path's MTU is searched for, and the driver says what fits; a UDP socket knows no more than
+    // we.
     let (most, first) = match &line {
         Some(line) => (args.mtu.map_or(LONGEST_DATAGRAM, usize::from), line.channel.max_datagram()),
         None => (args.mtu.map_or(SenderConfig::default().mtu, usize::from), usize::MAX),
@@ -142,7 +143,8 @@ fn drive(
             sender.end();
         }
         bar.set_message(progress(sender, now - start));
-        // A sender that waits for nothing any more may not have looked at its clock since; only then is it done.
+        // A sender that waits for nothing any more may not have looked at its clock since; only then is it
+        // done.
         sender.wake(now);
         if sender.is_finished() { ControlFlow::Break(()) } else { go_on() }
     });

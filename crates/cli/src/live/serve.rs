@@ -42,8 +42,8 @@ pub struct Serve {
     /// Congestion controller each viewer begins with: NAME or NAME:OPTION=VALUE,OPTION=VALUE
     #[arg(long, value_name = "CC", default_value = session::preset::DEFAULT.name)]
     pub cc: CcList,
-    /// Rate policy between controller and encoder, for every viewer: NAME or NAME:OPTION=VALUE,OPTION=VALUE; without it the one of
-    /// `--cc default`, or `live`. `framewire send --help` says what each does
+    /// Rate policy between controller and encoder, for every viewer: NAME or NAME:OPTION=VALUE,OPTION=VALUE;
+    /// without it the one of `--cc default`, or `live`. `framewire send --help` says what each does
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
     /// Address and port to listen on, TCP for the page and UDP for the media
@@ -106,7 +106,8 @@ impl Show {
     }
 }
 
-/// What happens to a viewer, for logs and measurements. Dates are microseconds since 1970 by this machine's calendar.
+/// What happens to a viewer, for logs and measurements. Dates are microseconds since 1970 by this machine's
+/// calendar.
 #[derive(Clone, Copy, Debug)]
 pub enum Note {
     /// A picture of the clip was captured.
@@ -226,7 +227,8 @@ impl Service {
     fn entertain(&self, visitor: Visitor) {
         let (show, streams, number) = (self.show.clone(), self.streams.clone(), self.viewers);
         let door = self.watch();
-        // A thread that can't be had costs this viewer the show, and nobody else: dropped, they are disconnected.
+        // A thread that can't be had costs this viewer the show, and nobody else: dropped, they are
+        // disconnected.
         let thread = std::thread::Builder::new().name(format!("viewer {number}"));
         if let Err(error) = thread.spawn(move || guest::entertain(&show, &streams, &door, number, visitor)) {
             tracing::error!("no thread for viewer {number}: {error}");
@@ -234,7 +236,8 @@ impl Service {
     }
 }
 
-/// The hash by which a browser may accept the certificate; nothing where it must be one that browsers trust anyway.
+/// The hash by which a browser may accept the certificate; nothing where it must be one that browsers trust
+/// anyway.
 fn hash(identity: &Identity) -> String {
     if identity.suits_browsers_by_fingerprint() { identity.fingerprint().to_string() } else { String::new() }
 }
@@ -249,8 +252,8 @@ fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
     })
 }
 
-/// The folder of the built page: the one named, or where `make web` puts it beside the command; `None` for the page that comes along
-/// inside the command.
+/// The folder of the built page: the one named, or where `make web` puts it beside the command; `None` for
+/// the page that comes along inside the command.
 fn page_folder(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(folder) = named {
         return Some(folder.to_owned());

@@ -8,9 +8,11 @@ use units::{Span, Time};
 const WINDOW: Span = Span::from_secs(3);
 /// An input that keeps more than this share of pictures waiting is too slow.
 const STARVED: f64 = 0.1;
-/// A decoder that is at work for more than this share of the time falls behind: what is left is the jitter of what arrives.
+/// A decoder that is at work for more than this share of the time falls behind: what is left is the jitter of
+/// what arrives.
 const BUSY: f64 = 0.95;
-/// Lines that are kept for the end: an encoder that goes back and forth does so every five minutes in the end.
+/// Lines that are kept for the end: an encoder that goes back and forth does so every five minutes in the
+/// end.
 const TOLD: usize = 100;
 
 /// Looks at a sender's encoder and input.

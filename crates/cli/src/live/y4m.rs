@@ -1,4 +1,5 @@
-//! Shown pictures as a Y4M stream, which knows one size only: that of the first, to which later ones of another are scaled.
+//! Shown pictures as a Y4M stream, which knows one size only: that of the first, to which later ones of
+//! another are scaled.
 
 use std::io::{Error, Result, Write};
 

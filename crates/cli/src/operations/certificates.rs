@@ -1,8 +1,9 @@
 //! A server's certificate: from files, or made at start; looked after while the server runs.
 //!
-//! A thread looks at the files every five seconds and reads them again once they have changed and then stayed the same for a look:
-//! whoever writes a certificate and its key one after the other is not caught between the two. A hangup signal (SIGHUP) has them
-//! read at once. What can't be used is reported and the old one stays. Connections that exist go on in every case.
+//! A thread looks at the files every five seconds and reads them again once they have changed and then stayed
+//! the same for a look: whoever writes a certificate and its key one after the other is not caught between
+//! the two. A hangup signal (SIGHUP) has them read at once. What can't be used is reported and the old one
+//! stays. Connections that exist go on in every case.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,20 +19,23 @@ use super::Exposition;
 use crate::failure::Failure;
 use crate::live::hung_up;
 
-/// How often files are looked at. An operator who waits for it sees it happen, and a look is two system calls.
+/// How often files are looked at. An operator who waits for it sees it happen, and a look is two system
+/// calls.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often it is asked whether there was a hangup, or the server has ended.
 const TICK: Duration = Duration::from_millis(200);
 /// A certificate made here is replaced this long before its end, where that may be.
 const RENEW_BEFORE: Duration = Duration::from_secs(86_400);
-/// From this long before the end of a certificate from files on, the log says so once a day: renewals commonly run a month ahead.
+/// From this long before the end of a certificate from files on, the log says so once a day: renewals
+/// commonly run a month ahead.
 const WARN_BEFORE: Duration = Duration::from_secs(7 * 86_400);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Which certificate a server shows.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Certificate {
-    /// Our certificate and those that signed it, in PEM; read again when the file changes, or on SIGHUP. One is made if left out, for 13 days
+    /// Our certificate and those that signed it, in PEM; read again when the file changes, or on SIGHUP. One
+    /// is made if left out, for 13 days
     #[arg(long, value_name = "FILE", requires = "key")]
     pub cert: Option<PathBuf>,
     /// The certificate's key, in PEM

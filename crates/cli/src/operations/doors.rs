@@ -12,20 +12,23 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Limits at the door (docs/operations.md)")]
 pub struct Doors {
-    /// Connections that have not shown the token yet, at a time, 32 if left out; half of them are for addresses that have been checked
+    /// Connections that have not shown the token yet, at a time, 32 if left out; half of them are for
+    /// addresses that have been checked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub max_opening: Option<u16>,
-    /// Connections of one address (of one /64 with IPv6), with or without token; as many as are let in, and 8 at least, if left out
+    /// Connections of one address (of one /64 with IPv6), with or without token; as many as are let in, and 8
+    /// at least, if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub max_per_address: Option<u16>,
-    /// Handshakes a second, and as many at once after a pause, 20 if left out; each costs a signature and a key exchange
+    /// Handshakes a second, and as many at once after a pause, 20 if left out; each costs a signature and a
+    /// key exchange
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_handshakes: Option<u32>,
     /// Handshakes a second of one address, 5 if left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_handshakes_per_address: Option<u32>,
-    /// Memory that connections may take, 128 MB if left out, each up to 1.4 MB and 0.33 MB before it has shown the token; who would exceed it
-    /// is refused
+    /// Memory that connections may take, 128 MB if left out, each up to 1.4 MB and 0.33 MB before it has
+    /// shown the token; who would exceed it is refused
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<Bytes>,
     /// A peer that is silent for this long is gone, from 1s to 10min, 10s if left out
@@ -33,8 +36,8 @@ pub struct Doors {
     pub idle: Option<Span>,
 }
 
-/// The shortest and longest silence: three signs of life must fit in, and a peer that is gone for longer than any NAT remembers is
-/// not coming back.
+/// The shortest and longest silence: three signs of life must fit in, and a peer that is gone for longer than
+/// any NAT remembers is not coming back.
 const IDLE: [Span; 2] = [Span::from_secs(1), Span::from_secs(600)];
 
 impl Doors {

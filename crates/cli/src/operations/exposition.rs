@@ -1,7 +1,7 @@
 //! The board that metrics are shown on, in the text format of Prometheus (OpenMetrics 1.0).
 //!
-//! Whoever has figures registers a function that shows them; it runs when somebody asks. Counters live where the work is done and
-//! are copied from there: nothing that runs reads what is shown.
+//! Whoever has figures registers a function that shows them; it runs when somebody asks. Counters live where
+//! the work is done and are copied from there: nothing that runs reads what is shown.
 
 use std::fmt;
 use std::sync::Mutex;

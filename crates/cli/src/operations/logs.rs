@@ -4,8 +4,8 @@
 //!   any thread: an event --> a line --> [bounded queue] --> the writer's thread --> standard error, above the status line
 //! ```
 //!
-//! Nobody waits for a terminal that is paused or a pipe that nobody reads: what the queue can't take is counted, and the count told
-//! with the next line that gets through.
+//! Nobody waits for a terminal that is paused or a pipe that nobody reads: what the queue can't take is
+//! counted, and the count told with the next line that gets through.
 
 use std::io::{self, Write};
 use std::str::FromStr;

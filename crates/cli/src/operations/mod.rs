@@ -1,4 +1,5 @@
-//! What people need who run this for others: metrics, logs, limits, certificates that are renewed. `docs/operations.md` is theirs.
+//! What people need who run this for others: metrics, logs, limits, certificates that are renewed.
+//! `docs/operations.md` is theirs.
 
 mod certificates;
 mod doors;
@@ -24,7 +25,8 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Operations")]
 pub struct Metrics {
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics, to whoever can reach the address: keep it local
+    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics, to whoever can reach the address: keep it
+    /// local
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 }
@@ -35,7 +37,8 @@ pub struct Metrics {
 pub struct Operations {
     #[command(flatten)]
     pub metrics: Metrics,
-    /// Log to standard error what is at least this important: off, error, warn, info, debug or trace; warn if left out, info for `serve`
+    /// Log to standard error what is at least this important: off, error, warn, info, debug or trace; warn if
+    /// left out, info for `serve`
     #[arg(long, value_name = "LEVEL", env = "FRAMEWIRE_LOG")]
     pub log_level: Option<Verbosity>,
     /// How a line of the log looks

@@ -1,7 +1,8 @@
 //! What the streams of this process look like, five times a second.
 //!
-//! Each stream has a slot, a small number that is used again when the stream has ended: as many labels as there are streams at a
-//! time, however many come and go. A counter that falls means a new stream in its slot, which Prometheus' `rate` understands.
+//! Each stream has a slot, a small number that is used again when the stream has ended: as many labels as
+//! there are streams at a time, however many come and go. A counter that falls means a new stream in its
+//! slot, which Prometheus' `rate` understands.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

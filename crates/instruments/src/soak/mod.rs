@@ -1,5 +1,5 @@
-//! A server, honest peers and hostile ones for hours, in one process and over loopback, and a look every minute
-//! whether anything leaks, grows or starves.
+//! A server, honest peers and hostile ones for hours, in one process and over loopback, and a look every
+//! minute whether anything leaks, grows or starves.
 //!
 //! ```text
 //!   ground: a server that is restarted and whose certificate changes, a thread for each guest
@@ -57,7 +57,8 @@ pub struct Outcome {
     pub excess: Option<String>,
 }
 
-/// Runs until the time is over, `go_on` breaks, or something is not as it should be. `tell` hears how far it is, ten times a second.
+/// Runs until the time is over, `go_on` breaks, or something is not as it should be. `tell` hears how far it
+/// is, ten times a second.
 pub fn run(
     plan: &Plan,
     ground: &Arc<Ground>,

@@ -145,7 +145,8 @@ impl Peers<'_> {
                 1 => (&self.ground.token, none, PATIENCE),
                 _ => (&wrong, self.ground.pin(), HASTE),
             };
-            // Threads of its own, which take what it holds with them; that it is refused is counted at the door.
+            // Threads of its own, which take what it holds with them; that it is refused is counted at the
+            // door.
             let Ok(runtime) = Runtime::new(1) else { return };
             let _ = self.call(&runtime, "stranger", token, pin, patience);
             self.pause(STRANGER_EVERY);

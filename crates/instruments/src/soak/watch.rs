@@ -7,13 +7,15 @@ use units::{Rate, Span};
 use super::ground::Ground;
 use crate::Process;
 
-/// Threads and open files come and go with peers: a visitor has a runtime's thread and three files at its end, a thread and four files
-/// at the server's. This many may be there beyond those of the first look.
+/// Threads and open files come and go with peers: a visitor has a runtime's thread and three files at its
+/// end, a thread and four files at the server's. This many may be there beyond those of the first look.
 const THREADS: u64 = 24;
 const FILES: u64 = 64;
-/// CPU time between two looks may double, and this much of a core be added: restarts and handshakes do not fall evenly.
+/// CPU time between two looks may double, and this much of a core be added: restarts and handshakes do not
+/// fall evenly.
 const CPU: f64 = 0.25;
-/// Of what it should get between two looks, a stream has at least this share: the rest is for restarts and what the flood displaces.
+/// Of what it should get between two looks, a stream has at least this share: the rest is for restarts and
+/// what the flood displaces.
 const SHARE: f64 = 0.5;
 
 /// What is held against the first look.

@@ -5,9 +5,10 @@
 //!          lab::run of the same scenario, which begins where the trace was when the first picture was captured
 //! ```
 //!
-//! Both processes read the clock that all of a machine share, and both logs say what date it was when they began; so the time from a
-//! picture's capture in one process to its display in the other is a difference of two readings of one clock. The simulator is told
-//! three things of the real run: when in the trace it began, how long its datagrams were, and how long its encoder took in the median.
+//! Both processes read the clock that all of a machine share, and both logs say what date it was when they
+//! began; so the time from a picture's capture in one process to its display in the other is a difference of
+//! two readings of one clock. The simulator is told three things of the real run: when in the trace it began,
+//! how long its datagrams were, and how long its encoder took in the median.
 
 mod logs;
 

@@ -64,7 +64,8 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// The controller's advice in Mbit/s; of a window-based controller, the window over the smoothed round trip.
+    /// The controller's advice in Mbit/s; of a window-based controller, the window over the smoothed round
+    /// trip.
     pub fn estimate(&self, smoothed: Option<Span>) -> Option<f64> {
         if self.media < Rate::MAX {
             return Some(self.media.as_f64() / 1e6);
@@ -157,8 +158,8 @@ impl FlowRecord {
         self.streams.values().next().map_or(&[], |stream| &stream.rows)
     }
 
-    /// Frame round-trip times, one per frame sent from `from` on whose every packet index was acknowledged: from the start
-    /// of sending the frame until the sender knew that all of it had arrived.
+    /// Frame round-trip times, one per frame sent from `from` on whose every packet index was acknowledged:
+    /// from the start of sending the frame until the sender knew that all of it had arrived.
     pub fn frame_rtts(&self, from: Time) -> Vec<Span> {
         let mut acked: Vec<(u8, u32, u16, Time)> = self
             .packets
@@ -179,8 +180,8 @@ impl FlowRecord {
         whole.then_some(last - row.first_sent?)
     }
 
-    /// Takes out the rows that nothing changes any more: packets sent and frames captured before these instants, and everything
-    /// that was known when it happened.
+    /// Takes out the rows that nothing changes any more: packets sent and frames captured before these
+    /// instants, and everything that was known when it happened.
     pub(super) fn take_complete(&mut self, packets: Time, frames: Time) -> FlowRecord {
         let sent = self.packets.partition_point(|row| row.sent < packets);
         // The last one stays as long as it may tell whether the next is a change.

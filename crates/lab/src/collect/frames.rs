@@ -43,8 +43,8 @@ pub struct FrameRow {
 }
 
 impl FrameRow {
-    /// Luma PSNR of the displayed frame in dB: measured where it was measured, else the encoder's own word. `None` if the
-    /// frame was not displayed or nobody knows.
+    /// Luma PSNR of the displayed frame in dB: measured where it was measured, else the encoder's own word.
+    /// `None` if the frame was not displayed or nobody knows.
     pub fn psnr(&self) -> Option<f64> {
         self.displayed.and(self.shown_quality.0.or(self.encoder_quality.0))
     }
@@ -101,7 +101,8 @@ pub struct StreamFrames {
 }
 
 impl StreamFrames {
-    /// Capture indices may jump (a frame never read leaves a hole), but not by more than this: an hour at 120 frames/s.
+    /// Capture indices may jump (a frame never read leaves a hole), but not by more than this: an hour at 120
+    /// frames/s.
     const LARGEST_GAP: usize = 432_000;
 
     /// The row of `frame`, made if it is new; `None` if its number makes no sense.

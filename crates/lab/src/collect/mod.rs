@@ -6,10 +6,10 @@
 //! receiver --PacketReceived, FrameDisplayed ...---->  FlowRecord (the sender's rows, completed)
 //! ```
 //!
-//! A packet is one row, completed as its fate becomes known. Memory grows with what the senders send (some 120
-//! bytes a packet) and never with what arrives from outside: an arrival that matches no row is counted and
-//! forgotten. With [`Keep::Totals`] only counters remain and memory is constant; [`Collector::take_complete`] hands
-//! rows on during the run ([`crate::stream`]).
+//! A packet is one row, completed as its fate becomes known. Memory grows with what the senders send (some
+//! 120 bytes a packet) and never with what arrives from outside: an arrival that matches no row is counted
+//! and forgotten. With [`Keep::Totals`] only counters remain and memory is constant;
+//! [`Collector::take_complete`] hands rows on during the run ([`crate::stream`]).
 
 mod flow;
 mod frames;
@@ -31,7 +31,8 @@ pub enum Keep {
     /// Every packet, frame and decision.
     #[default]
     Rows,
-    /// The same as long as they fit into some memory; after that, [what charts and figures need](crate::stream).
+    /// The same as long as they fit into some memory; after that,
+    /// [what charts and figures need](crate::stream).
     Bounded,
     /// Counters only.
     Totals,
@@ -96,9 +97,9 @@ impl Collector {
         Collector { keep, hosts, bottleneck: layout.bottleneck, flows, ..Collector::default() }
     }
 
-    /// Takes out the rows that nothing changes any more: packets sent more than `patience` ago, frames captured
-    /// more than twice as long ago, and what was known when it happened. What comes later still is counted as
-    /// unmatched. With no `patience` all that is left is taken, for nothing comes any more.
+    /// Takes out the rows that nothing changes any more: packets sent more than `patience` ago, frames
+    /// captured more than twice as long ago, and what was known when it happened. What comes later still is
+    /// counted as unmatched. With no `patience` all that is left is taken, for nothing comes any more.
     pub fn take_complete(&mut self, patience: Option<Span>) -> Collector {
         let before =
             |factor| patience.map_or(Time::MAX, |patience| self.end.saturating_sub(patience * factor));
@@ -132,7 +133,8 @@ impl Recorder for Collector {
     }
 }
 
-/// Takes the first `count` rows out, and gives the memory back that a third more than the others does not need.
+/// Takes the first `count` rows out, and gives the memory back that a third more than the others does not
+/// need.
 fn take_front<R>(rows: &mut Vec<R>, count: usize) -> Vec<R> {
     let taken = rows.drain(..count).collect();
     rows.shrink_to(rows.len() / 3 * 4);
@@ -162,8 +164,8 @@ mod tests {
         Event::PacketReceived { packet, size: 1_000, stream: 0, frame, owd }
     }
 
-    /// Frame 0 of three packets; the second is lost, given up and sent again; the frame is shown late. Frame 1 is
-    /// skipped.
+    /// Frame 0 of three packets; the second is lost, given up and sent again; the frame is shown late. Frame
+    /// 1 is skipped.
     fn story() -> Vec<(u64, NodeId, Event)> {
         let target = Rate::from_mbps(2);
         vec![

@@ -15,7 +15,8 @@ impl FlowRecord {
         deliveries
     }
 
-    /// [`deliveries`](FlowRecord::deliveries) of frames' packets as sent for the first time: neither padding nor repeats.
+    /// [`deliveries`](FlowRecord::deliveries) of frames' packets as sent for the first time: neither padding
+    /// nor repeats.
     pub fn frame_deliveries(&self) -> Vec<(Time, u32)> {
         let of_frames = self.packets.iter().filter(|p| p.frame != NO_FRAME && !p.retransmission);
         let mut deliveries: Vec<(Time, u32)> =
@@ -56,8 +57,8 @@ impl FlowRecord {
         times
     }
 
-    /// Payload bytes that arrived for the first time at or after `from`: each part of a frame once, however often it was
-    /// sent, and all padding. `header` bytes of each packet are not payload.
+    /// Payload bytes that arrived for the first time at or after `from`: each part of a frame once, however
+    /// often it was sent, and all padding. `header` bytes of each packet are not payload.
     pub fn unique_payload(&self, from: Time, header: u32) -> u64 {
         let payload = |size: u32| u64::from(size.saturating_sub(header));
         let arrived = self.packets.iter().filter_map(|p| p.arrived.map(|at| (p, at)));

@@ -1,4 +1,5 @@
-//! The book: every experiment with its claims, our curves and the paper's numbers, as one page that needs nothing else.
+//! The book: every experiment with its claims, our curves and the paper's numbers, as one page that needs
+//! nothing else.
 
 use std::fmt::Write;
 

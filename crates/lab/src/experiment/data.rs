@@ -1,6 +1,8 @@
-//! Real data that experiments name: `data:FILE`, or `data:ARCHIVE!MEMBER` for a series of rates inside a gzipped tar file.
+//! Real data that experiments name: `data:FILE`, or `data:ARCHIVE!MEMBER` for a series of rates inside a
+//! gzipped tar file.
 //!
-//! `FILE` lies in the folder that the environment variable `FRAMEWIRE_DATA` names, or in `../shared/data` beside the project.
+//! `FILE` lies in the folder that the environment variable `FRAMEWIRE_DATA` names, or in `../shared/data`
+//! beside the project.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,8 +15,8 @@ use crate::files::write_whole;
 
 /// Bytes one opportunity of a Mahimahi trace carries.
 const OPPORTUNITY: f64 = 1504.0;
-/// How far apart the bunches are in which a Wi-Fi access point sends (aggregates of a transmit opportunity of 4 ms,
-/// `TXOP_S` of `netsim::models`).
+/// How far apart the bunches are in which a Wi-Fi access point sends (aggregates of a transmit opportunity of
+/// 4 ms, `TXOP_S` of `netsim::models`).
 const BUNCH_MS: u32 = 4;
 /// Unpacked archives are larger than this only by mistake.
 const LARGEST: u64 = 256 << 20;

@@ -24,7 +24,8 @@ pub struct Execution<'a> {
     pub progress: &'a (dyn Fn(usize, &str) + Sync),
     /// What formulas of runs may ask besides the run.
     pub instruments: &'a [Instrument],
-    /// Processor time of the calling thread in seconds, so that rows can say what they cost. Never steers anything.
+    /// Processor time of the calling thread in seconds, so that rows can say what they cost. Never steers
+    /// anything.
     pub cpu_seconds: fn() -> f64,
 }
 

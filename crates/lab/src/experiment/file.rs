@@ -33,7 +33,8 @@ pub struct Experiment {
     pub id: String,
     /// A line for people.
     pub title: String,
-    /// The document whose figure or table this is: `000` to `004`, a part of one such as `003-ccfuzz`, or `ours`.
+    /// The document whose figure or table this is: `000` to `004`, a part of one such as `003-ccfuzz`, or
+    /// `ours`.
     pub seed: String,
     /// Where in the document.
     pub source: String,
@@ -42,8 +43,8 @@ pub struct Experiment {
     /// Runs of every point, with seeds 1, 2, ...
     #[serde(default = "one")]
     pub seeds: u64,
-    /// The scenario, as `docs/scenario.md` has it, before any axis changes it. Without one nothing is run: the claims are
-    /// about theory.
+    /// The scenario, as `docs/scenario.md` has it, before any axis changes it. Without one nothing is run:
+    /// the claims are about theory.
     #[serde(default)]
     pub scenario: Option<Table>,
     /// What is varied; every combination is run.
@@ -99,7 +100,8 @@ pub struct Change {
 pub struct Row {
     /// The claim's name in the table of targets.
     pub id: String,
-    /// `N` printed in the text, `F` read from a figure or a sentence, `D` follows from the paper's own equations, `O` ours.
+    /// `N` printed in the text, `F` read from a figure or a sentence, `D` follows from the paper's own
+    /// equations, `O` ours.
     pub kind: String,
     /// What the paper says.
     pub claim: String,
@@ -121,8 +123,8 @@ pub struct Row {
 pub struct Plot {
     /// Its heading.
     pub title: String,
-    /// The axis along x; without one, each point's `y` is a curve of its own. Where `y` is a list, there is a line of its distribution
-    /// for what the other axes say, of the values of all points along this one.
+    /// The axis along x; without one, each point's `y` is a curve of its own. Where `y` is a list, there is a
+    /// line of its distribution for what the other axes say, of the values of all points along this one.
     #[serde(default)]
     pub x: Option<String>,
     /// The metric along y.

@@ -1,7 +1,7 @@
 //! The formulas of an experiment: of metrics (over one run) and of rows (over all points).
 //!
-//! Formulas are [Rhai](https://rhai.rs) expressions. They see what is registered here and nothing else: no clock, no files, no
-//! randomness, and only so many steps.
+//! Formulas are [Rhai](https://rhai.rs) expressions. They see what is registered here and nothing else: no
+//! clock, no files, no randomness, and only so many steps.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -96,7 +96,8 @@ fn period(points: &[(f64, f64)]) -> f64 {
     }
 }
 
-/// Pearson's correlation of a curve's points with another curve's latest value `lag` later; points before its first are left out.
+/// Pearson's correlation of a curve's points with another curve's latest value `lag` later; points before its
+/// first are left out.
 fn correlation(a: &[(f64, f64)], b: &[(f64, f64)], lag: f64) -> f64 {
     let later = |x: f64| b[..b.partition_point(|point| point.0 <= x + lag)].last().map(|point| point.1);
     let both: Vec<(f64, f64)> = a.iter().filter_map(|&(x, y)| Some((y, later(x)?))).collect();
@@ -350,9 +351,10 @@ pub(super) fn measure(
     Ok(found)
 }
 
-/// Evaluates rows' formulas over all points: `at("label", ...)` is a map of a point's metrics, averaged over seeds;
-/// `seeds("label", ...)` the list of such maps, one a seed; `over("metric", "label")` the median of a metric over all points with
-/// that label on the last axis; where there is only one point, its metrics are plain names too.
+/// Evaluates rows' formulas over all points: `at("label", ...)` is a map of a point's metrics, averaged over
+/// seeds; `seeds("label", ...)` the list of such maps, one a seed; `over("metric", "label")` the median of a
+/// metric over all points with that label on the last axis; where there is only one point, its metrics are
+/// plain names too.
 pub(super) struct Judge {
     engine: Engine,
     only: Vec<(String, Dynamic)>,
@@ -411,7 +413,8 @@ impl Judge {
     }
 }
 
-/// Registers what looks at a metric of all points with one label on the last axis, in the order of their other labels.
+/// Registers what looks at a metric of all points with one label on the last axis, in the order of their
+/// other labels.
 fn across(engine: &mut Engine, points: Rc<Vec<(String, Map)>>) {
     let found = move |metric: &str, label: &str| -> Answer<Array> {
         let of = points.iter().filter(|(last, _)| last == label);

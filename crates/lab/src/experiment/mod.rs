@@ -1,5 +1,5 @@
-//! Experiments: a figure or table of a paper as a file that can be run, checked and drawn. `docs/experiments.md` is the
-//! reference.
+//! Experiments: a figure or table of a paper as a file that can be run, checked and drawn.
+//! `docs/experiments.md` is the reference.
 //!
 //! ```text
 //! experiments/*.toml -> Experiment { scenario, axes, metrics, rows, plots }

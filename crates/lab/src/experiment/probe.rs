@@ -1,5 +1,5 @@
-//! What formulas can ask of a run. Times in seconds of virtual time, rates in Mbit/s on the wire, delays in ms, flows
-//! counted from 1.
+//! What formulas can ask of a run. Times in seconds of virtual time, rates in Mbit/s on the wire, delays in
+//! ms, flows counted from 1.
 
 use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
@@ -121,7 +121,8 @@ impl Probe {
         self.departures(from, to).map(|d| d.sojourn.as_millis_f64()).collect()
     }
 
-    /// What a packet would wait in a first-in-first-out bottleneck that came at each millisecond: until what came before it has left.
+    /// What a packet would wait in a first-in-first-out bottleneck that came at each millisecond: until what
+    /// came before it has left.
     pub fn waiting(&self, from: f64, to: f64) -> Vec<f64> {
         let mut packets =
             self.outcome.record.link.departures.iter().map(|d| (d.at - d.sojourn, d.at)).peekable();
@@ -169,7 +170,8 @@ impl Probe {
         jain(&self.rates(from, to)).unwrap_or(f64::NAN)
     }
 
-    /// Seconds from `from` until the rate over the last `window` seconds first reaches `least`; infinite if it does not by `to`.
+    /// Seconds from `from` until the rate over the last `window` seconds first reaches `least`; infinite if
+    /// it does not by `to`.
     pub fn rise(&self, flow: usize, from: f64, to: f64, least: f64, window: f64) -> f64 {
         rise_of(&self.deliveries[flow - 1], from, to, least, window)
     }
@@ -179,7 +181,8 @@ impl Probe {
         rise_of(&self.video[flow - 1], from, to, least, window)
     }
 
-    /// Seconds from `change` for which delays stay above twice the mean of the steady time from `from` to `to`.
+    /// Seconds from `change` for which delays stay above twice the mean of the steady time from `from` to
+    /// `to`.
     pub fn spike(&self, flow: usize, change: f64, from: f64, to: f64) -> f64 {
         let rows = self.sent_rows(flow, change, to).iter();
         let delays: Vec<(Time, f64)> =
@@ -236,7 +239,8 @@ impl Probe {
         coded.map(|(captured, frame)| (seconds(captured), f64::from(frame.size) / budget(frame))).collect()
     }
 
-    /// Rows of the pictures, every `step` seconds: of the frame that was coded last; 0 before the first, or where they are not known.
+    /// Rows of the pictures, every `step` seconds: of the frame that was coded last; 0 before the first, or
+    /// where they are not known.
     pub fn heights(&self, flow: usize, from: f64, to: f64, step: f64) -> Vec<f64> {
         let coded = self.flow(flow).captured().filter_map(|(_, frame)| Some((frame.encoded?, frame.height)));
         let coded: Vec<(Time, u16)> = coded.collect();
@@ -277,7 +281,8 @@ impl Probe {
         .collect()
     }
 
-    /// Frame delays: capture to display, a frame that is not shown until the next that is ([`latencies`](crate::metrics::latencies)).
+    /// Frame delays: capture to display, a frame that is not shown until the next that is
+    /// ([`latencies`](crate::metrics::latencies)).
     pub fn frame_delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
         let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
         let times: Vec<_> = captured.map(|(captured, frame)| (captured, frame.displayed)).collect();

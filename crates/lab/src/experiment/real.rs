@@ -1,5 +1,5 @@
-//! What an experiment gave with a kernel's TCP in the place of ours, over the emulated link in real time, beside the simulator's
-//! numbers: a file that `framewire lab real` writes and the book reads.
+//! What an experiment gave with a kernel's TCP in the place of ours, over the emulated link in real time,
+//! beside the simulator's numbers: a file that `framewire lab real` writes and the book reads.
 
 use std::fmt::Write;
 use std::io;
@@ -84,7 +84,8 @@ pub struct RealRow {
 }
 
 impl RealMeasures {
-    /// What `record` says of its first flow between `from` and `to`; `other_bytes` of payload came to the other.
+    /// What `record` says of its first flow between `from` and `to`; `other_bytes` of payload came to the
+    /// other.
     pub fn of(record: &Collector, other_bytes: u64, rate: Rate, from: Time, to: Time) -> RealMeasures {
         let flow = &record.flows[0];
         let bytes: u64 = within(flow, from, to);

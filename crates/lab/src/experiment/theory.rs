@@ -73,8 +73,8 @@ fn settle(c: f64, r: f64, m: f64, t: f64) -> f64 {
     (0..30 * 60).fold(2.0, |b, _| sqp::update(b, t * sqp::fluid::sample(c, r, b, m), STEP, REWARD))
 }
 
-/// Jain's index of two flows from 0.5 and 2 Mbit/s at the first update at which they fill 90 % of 20 Mbit/s, by equation 4
-/// or by taking each sample as it is (seed 000, figure 6).
+/// Jain's index of two flows from 0.5 and 2 Mbit/s at the first update at which they fill 90 % of 20 Mbit/s,
+/// by equation 4 or by taking each sample as it is (seed 000, figure 6).
 fn meeting_jain(smooth: bool) -> f64 {
     const LINK: f64 = 20.0;
     let step = |b: f64, s: f64| if smooth { sqp::update(b, s, STEP, REWARD) } else { s };
@@ -86,8 +86,8 @@ fn meeting_jain(smooth: bool) -> f64 {
     crate::metrics::jain(&[x, y]).unwrap_or(f64::NAN)
 }
 
-/// Seconds until the model of a recorded encoder, with these lags (up and down, in ms), gives a new rate (from and to, in Mbit/s) to
-/// within a tenth over a third of a second of 30 frames/s.
+/// Seconds until the model of a recorded encoder, with these lags (up and down, in ms), gives a new rate
+/// (from and to, in Mbit/s) to within a tenth over a third of a second of 30 frames/s.
 fn encoder_settles(table: &str, lags: (f64, f64), rates: (f64, f64)) -> Answer<f64> {
     const INTERVAL: Span = Span::from_nanos(33_333_333);
     /// Ten seconds at the old rate, and as long at most at the new one.
@@ -111,7 +111,8 @@ fn encoder_settles(table: &str, lags: (f64, f64), rates: (f64, f64)) -> Answer<f
     Ok(settled.map_or(f64::INFINITY, |first| (first + AVERAGED) as f64 * INTERVAL.as_secs_f64()))
 }
 
-/// The media rate in Mbit/s that the session gives a window-based controller: window and queue in bytes, round trip in ms.
+/// The media rate in Mbit/s that the session gives a window-based controller: window and queue in bytes,
+/// round trip in ms.
 fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
     let of_window = cc::Decision { window: Some(Bytes::new(window as u64)), ..cc::Decision::default() };
     let view = View {
@@ -133,8 +134,9 @@ fn window_media(window: f64, srtt: f64, queued: f64) -> f64 {
     Live::default().plan(&view).bitrate.as_f64() / 1e6
 }
 
-/// The window, in segments, of a controller that met a timeout with ten segments in its first window, and then one acknowledgement that
-/// moves by so many segments, all but one of which were known to have arrived (seed 003, section 7.4.2).
+/// The window, in segments, of a controller that met a timeout with ten segments in its first window, and
+/// then one acknowledgement that moves by so many segments, all but one of which were known to have arrived
+/// (seed 003, section 7.4.2).
 fn window_after_jump(mut cc: Box<dyn cc::Controller>, segments: f64) -> f64 {
     let at = Time::from_millis;
     let delivery = Delivery::default();

@@ -81,7 +81,8 @@ impl Value {
         }
     }
 
-    /// The mean over seeds: of numbers, and of lists place by place. Of curves the first, which is a run like any other.
+    /// The mean over seeds: of numbers, and of lists place by place. Of curves the first, which is a run like
+    /// any other.
     pub fn mean(of: &[Value]) -> Option<Value> {
         let count = of.len() as f64;
         match of.first()? {

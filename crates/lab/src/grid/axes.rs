@@ -96,8 +96,8 @@ pub fn name(point: &Point) -> String {
     if parts.is_empty() { "base".to_owned() } else { parts.join(" ") }
 }
 
-/// The scenario at a point, as text. `cc` and `rate` are the flow's controller and rate policy, the latter left out for a preset that brings
-/// its own.
+/// The scenario at a point, as text. `cc` and `rate` are the flow's controller and rate policy, the latter
+/// left out for a preset that brings its own.
 pub fn text(point: &Point, cc: &str, rate: Option<&str>) -> String {
     let rtt: Span = level(point, RTT).parse().expect("levels are quantities");
     let speed: Rate = level(point, RATE).parse().expect("levels are quantities");
@@ -146,7 +146,8 @@ pub fn text(point: &Point, cc: &str, rate: Option<&str>) -> String {
     text
 }
 
-/// A queue in packets, or in time at the link's rate, of five full packets at least: less is the axis's lowest level.
+/// A queue in packets, or in time at the link's rate, of five full packets at least: less is the axis's
+/// lowest level.
 fn queue(point: &Point, rate: Rate) -> String {
     let label = level(point, QUEUE);
     match label.parse::<Span>() {
@@ -186,7 +187,8 @@ fn is_cheap(point: &Point) -> bool {
     level(point, RATE) != "2gbit" || level(point, BESIDE) == "nothing"
 }
 
-/// Every point of the grid: the base, each axis alone, and rows in which every pair of levels occurs that some network in reach has.
+/// Every point of the grid: the base, each axis alone, and rows in which every pair of levels occurs that
+/// some network in reach has.
 pub fn points() -> Vec<(Group, Point)> {
     let base = base();
     let mut points = vec![(Group::Base, base)];

@@ -1,8 +1,9 @@
 //! A pairwise covering array: few points, in which every two levels of two axes meet.
 //!
-//! Most faults need one or two unlucky values (Kuhn, Wallace, Gallo: Software fault interactions and implications for software testing,
-//! IEEE TSE 30(6), 2004), and a full product of nine axes has 384,000 points. Rows are built greedily, one level after another, each
-//! the one that covers most pairs still missing (as AETG does: Cohen et al., IEEE TSE 23(7), 1997), without chance.
+//! Most faults need one or two unlucky values (Kuhn, Wallace, Gallo: Software fault interactions and
+//! implications for software testing, IEEE TSE 30(6), 2004), and a full product of nine axes has 384,000
+//! points. Rows are built greedily, one level after another, each the one that covers most pairs still
+//! missing (as AETG does: Cohen et al., IEEE TSE 23(7), 1997), without chance.
 
 use std::collections::BTreeSet;
 

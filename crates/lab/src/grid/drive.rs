@@ -112,7 +112,8 @@ struct Column {
     left: AtomicUsize,
 }
 
-/// Runs every cell under every scheme; outcomes by scheme, then by cell. They do not depend on the number of threads.
+/// Runs every cell under every scheme; outcomes by scheme, then by cell. They do not depend on the number of
+/// threads.
 ///
 /// # Errors
 /// The first [`LabError`] in that order.

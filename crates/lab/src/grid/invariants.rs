@@ -9,7 +9,8 @@
 //! | honest | what the receiver reported as arrived and then refused is answered within 1 s plus 4 round trips | its sender will not repeat it otherwise |
 //! | recovery | after a fault a new picture within 2 s, 4 round trips and a full queue's time, half the old rate within 10 s and 20 round trips | the picture as above; doubling once in two round trips from a thousandth takes 20 |
 //!
-//! `docs/grid.md` says the same to users. Whether an invariant is asked of a cell at all is [`reach`](super::reach)'s matter.
+//! `docs/grid.md` says the same to users. Whether an invariant is asked of a cell at all is
+//! [`reach`](super::reach)'s matter.
 
 use serde::{Deserialize, Serialize};
 use units::{Span, Time};
@@ -210,7 +211,8 @@ fn used(terms: &Terms, watched: &Watched) -> Finding {
     Finding { invariant: Invariant::Use, value: share, limit: USED, badness }
 }
 
-/// Bits of the first flow that arrived in the whole windows from one instant to another, scaled to all of that time.
+/// Bits of the first flow that arrived in the whole windows from one instant to another, scaled to all of
+/// that time.
 fn carried(watched: &Watched, from: Time, to: Time) -> f64 {
     let width = WINDOW.as_nanos() as u64;
     let first = from.as_nanos().div_ceil(width);

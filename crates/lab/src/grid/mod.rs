@@ -1,4 +1,5 @@
-//! The grid: every controller and rate policy over networks far from the papers' points, held against invariants.
+//! The grid: every controller and rate policy over networks far from the papers' points, held against
+//! invariants.
 //!
 //! ```text
 //!  axes, scenario files -> Cell (a scenario) --watch--> Watched
@@ -7,7 +8,8 @@
 //!                          reach: what is asked  ->  invariants: what is found -> Outcome -> table, page, JSON
 //! ```
 //!
-//! `docs/grid.md` is its page: the cells, the invariants with their thresholds, and the rules that spare a cell.
+//! `docs/grid.md` is its page: the cells, the invariants with their thresholds, and the rules that spare a
+//! cell.
 
 mod axes;
 mod covering;
@@ -54,7 +56,8 @@ impl Scheme {
         (name == "fixed").then_some("`fixed` does not adapt: it is a source of a given rate, no controller")
     }
 
-    /// Every controller of the registry with every rate policy, and what `cc = "default"` stands for where scenarios know it.
+    /// Every controller of the registry with every rate policy, and what `cc = "default"` stands for where
+    /// scenarios know it.
     pub fn all() -> Vec<Scheme> {
         let pairs = cc::registry::REGISTRY.iter().flat_map(|controller| {
             let scheme = |policy: &session::rate::Entry| Scheme {

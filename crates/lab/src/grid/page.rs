@@ -1,4 +1,5 @@
-//! The grid's page: where cells fail, by controller and rate policy against axis levels, invariants and named scenarios.
+//! The grid's page: where cells fail, by controller and rate policy against axis levels, invariants and named
+//! scenarios.
 
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
-//! What is asked of a cell: rules that say from the network alone, before anything is run, that an invariant can't hold there or has nothing
-//! to say. `docs/grid.md` lists them with their reasons.
+//! What is asked of a cell: rules that say from the network alone, before anything is run, that an invariant
+//! can't hold there or has nothing to say. `docs/grid.md` lists them with their reasons.
 //!
 //! None of them looks at what a controller makes of the cell. A cell that fails stays a failed cell.
 
@@ -13,15 +13,16 @@ use super::terms::Terms;
 const HEADERS: u64 = Media::LEN as u64 + netsim::IP_UDP_OVERHEAD as u64;
 /// From capture to coded frame, as the encoder model has it unless a scenario says otherwise.
 const ENCODING: Span = Span::from_millis(4);
-/// From an arrival that shows a gap until the request for what is missing leaves: 5 ms of patience with reordering, and a few for timers.
+/// From an arrival that shows a gap until the request for what is missing leaves: 5 ms of patience with
+/// reordering, and a few for timers.
 const NOTICING: Span = Span::from_millis(10);
 /// What is expected less than once in twenty runs is in reach.
 const EXPECTED: f64 = 0.05;
-/// From here on packets lost at random can't be told from congestion by a controller that must yield: GCC's loss-based half lowers its rate
-/// above 10 % (draft-ietf-rmcat-gcc-02 section 6).
+/// From here on packets lost at random can't be told from congestion by a controller that must yield: GCC's
+/// loss-based half lowers its rate above 10 % (draft-ietf-rmcat-gcc-02 section 6).
 const CONGESTION: f64 = 0.1;
-/// The largest key frame a sender is asked to make: what its least rate carries in 200 ms, the time in which SQP drains a queue (arXiv
-/// 2207.11857 section 7).
+/// The largest key frame a sender is asked to make: what its least rate carries in 200 ms, the time in which
+/// SQP drains a queue (arXiv 2207.11857 section 7).
 const KEY_FRAME: Span = Span::from_millis(200);
 
 /// A rule: who is spared, and why.
@@ -147,7 +148,8 @@ pub fn excluded(invariant: Invariant, terms: &Terms) -> Option<&'static Rule> {
 
 /// Whether anything at all is asked.
 pub fn is_in_reach(terms: &Terms) -> bool {
-    // Everything else may be spared for not applying; a picture may be asked of any network that can bear one.
+    // Everything else may be spared for not applying; a picture may be asked of any network that can bear
+    // one.
     excluded(Picture, terms).is_none()
 }
 

@@ -94,7 +94,8 @@ impl Terms {
         })
     }
 
-    /// The same terms under an overlay: its outages and service make the link unsteady, its packets contest it.
+    /// The same terms under an overlay: its outages and service make the link unsteady, its packets contest
+    /// it.
     pub fn under(mut self, scenario: &Scenario, overlay: &Overlay) -> Terms {
         self.steady &= overlay.outages.is_empty() && overlay.service.is_none();
         if let Some(listed) = &overlay.cross {
@@ -138,7 +139,8 @@ fn deadline(rtt: Span) -> Span {
     SenderConfig::DEADLINE.max(rtt * SenderConfig::REPAIR_TRIPS)
 }
 
-/// The limit of a queue that drops at its tail or head, in bytes, and in packets if it counts those; `NAME:LIMIT,LIMIT`.
+/// The limit of a queue that drops at its tail or head, in bytes, and in packets if it counts those;
+/// `NAME:LIMIT,LIMIT`.
 fn limits(queue: &str, rate: Rate) -> (Option<u64>, Option<u32>) {
     let (name, arguments) = queue.split_once(':').unwrap_or((queue, ""));
     if !["droptail", "drophead"].contains(&name) {

@@ -21,7 +21,8 @@ fn faulty() -> Terms {
     terms(&CALL.replace("rate = \"5mbit\"", "rate = \"5mbit\"\nblackout = [[\"10s\", \"12s\"]]"))
 }
 
-/// A run of these terms in which every frame is shown 50 ms after its capture, four fifths of the link are used, and a third of the queue.
+/// A run of these terms in which every frame is shown 50 ms after its capture, four fifths of the link are
+/// used, and a third of the queue.
 fn calm(terms: &Terms) -> Watched {
     let frames = (terms.end - terms.start).as_nanos() / terms.interval.as_nanos();
     let windows = ((terms.end - Time::ZERO).as_nanos() / WINDOW.as_nanos()) as usize;

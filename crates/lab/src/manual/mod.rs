@@ -74,7 +74,8 @@ pub fn family(name: &str) -> Option<Family> {
     families().into_iter().find(|family| family.rows.iter().any(|row| row.name == name))
 }
 
-/// Writes every page, picture and the index into `folder`, which is made if needed. Of `options`, threads and progress count.
+/// Writes every page, picture and the index into `folder`, which is made if needed. Of `options`, threads and
+/// progress count.
 ///
 /// # Errors
 /// [`LabError`] if a file can't be written.

@@ -2,9 +2,9 @@
 
 use units::{Span, Time};
 
-/// Convergence time: from `change` to the first instant from which the rate stays within `tolerance` (a fraction) of
-/// `steady` for `hold`. `rate` is the smoothed rate as ascending `(time, bit/s)`; the summary takes 1 s of smoothing, a
-/// tolerance of 0.1 and a hold of 5 s. `None` if it never settles for that long.
+/// Convergence time: from `change` to the first instant from which the rate stays within `tolerance` (a
+/// fraction) of `steady` for `hold`. `rate` is the smoothed rate as ascending `(time, bit/s)`; the summary
+/// takes 1 s of smoothing, a tolerance of 0.1 and a hold of 5 s. `None` if it never settles for that long.
 ///
 /// With trailing smoothing ([`super::windowed_rate`]) the result includes the window's own lag.
 pub fn convergence_time(
@@ -28,8 +28,8 @@ pub fn convergence_time(
     None
 }
 
-/// Spike duration: for how long after `change` the one-way delay exceeded twice its `steady` value. `delays` are ascending
-/// `(time, delay in ms)`; a sample counts until the next one.
+/// Spike duration: for how long after `change` the one-way delay exceeded twice its `steady` value. `delays`
+/// are ascending `(time, delay in ms)`; a sample counts until the next one.
 pub fn spike_duration(delays: &[(Time, f64)], change: Time, steady: f64) -> Span {
     let after = &delays[delays.partition_point(|(at, _)| *at < change)..];
     after

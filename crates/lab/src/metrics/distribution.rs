@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::{Spread, nearest_rank};
 
-/// Bits of a value's significand that a bucket keeps: a bucket is `2^-14` of its value wide, so a percentile read
-/// from its middle is within 0.003 % of the true one.
+/// Bits of a value's significand that a bucket keeps: a bucket is `2^-14` of its value wide, so a percentile
+/// read from its middle is within 0.003 % of the true one.
 const KEPT_BITS: u32 = 14;
 /// Buckets of a page are counted together; pages are made as values fall into them.
 const PAGE_BITS: u32 = 12;
 const DROPPED_BITS: u32 = f64::MANTISSA_DIGITS - 1 - KEPT_BITS;
 
-/// Values as they come: each one while there are at most `limit`, and how many fell into each bucket from then on.
+/// Values as they come: each one while there are at most `limit`, and how many fell into each bucket from
+/// then on.
 #[derive(Clone, Debug)]
 pub struct Distribution {
     limit: usize,
@@ -69,8 +70,8 @@ impl Distribution {
         }
     }
 
-    /// The five numbers; of a distribution that is not exact, the percentiles are within 0.003 %. `None` without
-    /// any value.
+    /// The five numbers; of a distribution that is not exact, the percentiles are within 0.003 %. `None`
+    /// without any value.
     pub fn spread(&self) -> Option<Spread> {
         match &self.buckets {
             Some(buckets) => Some(buckets.spread()),
@@ -100,8 +101,8 @@ impl Default for Buckets {
     }
 }
 
-/// Numbers in the order of [`f64::total_cmp`]: the bits of positive values as they are above all negative ones,
-/// whose bits run down.
+/// Numbers in the order of [`f64::total_cmp`]: the bits of positive values as they are above all negative
+/// ones, whose bits run down.
 fn ordered(value: f64) -> u64 {
     let bits = value.to_bits();
     if value.is_sign_negative() { !bits } else { bits | 1 << 63 }
@@ -157,8 +158,9 @@ impl Buckets {
     }
 }
 
-/// How steady a sender is: [`coefficient_of_variation`](super::coefficient_of_variation) of whole numbers that come
-/// one by one. Each is kept while there are at most `limit`; from then on their sums are, which are exact, too.
+/// How steady a sender is: [`coefficient_of_variation`](super::coefficient_of_variation) of whole numbers
+/// that come one by one. Each is kept while there are at most `limit`; from then on their sums are, which are
+/// exact, too.
 #[derive(Clone, Debug, Default)]
 pub struct Variation {
     limit: usize,

@@ -4,8 +4,8 @@ use units::{Span, Time};
 
 use super::slots;
 
-/// Jain's index `(sum x)^2 / (n * sum x^2)`: 1 when all shares are equal, `1/n` when one takes all. `None` where there is
-/// nothing to share (no values, or all zero).
+/// Jain's index `(sum x)^2 / (n * sum x^2)`: 1 when all shares are equal, `1/n` when one takes all. `None`
+/// where there is nothing to share (no values, or all zero).
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|x| x * x).sum();
@@ -23,9 +23,9 @@ pub struct Activity {
     pub delivered: Vec<(Time, u32)>,
 }
 
-/// Jain's index in successive windows of `width` between `from` and `to`, over the flows that are on for the whole window.
-/// Windows with fewer than two such flows, and windows in which nothing arrived, are skipped. Points are
-/// `(end of window, index)`.
+/// Jain's index in successive windows of `width` between `from` and `to`, over the flows that are on for the
+/// whole window. Windows with fewer than two such flows, and windows in which nothing arrived, are skipped.
+/// Points are `(end of window, index)`.
 pub fn jain_windows(flows: &[Activity], from: Time, to: Time, width: Span) -> Vec<(Time, f64)> {
     let bytes: Vec<Vec<f64>> =
         flows.iter().map(|f| slots(f.delivered.iter().copied(), from, to, width)).collect();
@@ -33,7 +33,8 @@ pub fn jain_windows(flows: &[Activity], from: Time, to: Time, width: Span) -> Ve
     jain_of_slots(&on, &bytes, from, width)
 }
 
-/// [`jain_windows`] of flows that are `on` from a start to a stop and got these `bytes` in each window of `width` after `from`.
+/// [`jain_windows`] of flows that are `on` from a start to a stop and got these `bytes` in each window of
+/// `width` after `from`.
 pub fn jain_of_slots(on: &[(Time, Time)], bytes: &[Vec<f64>], from: Time, width: Span) -> Vec<(Time, f64)> {
     let windows = bytes.first().map_or(0, Vec::len);
     (0..windows)

@@ -1,5 +1,5 @@
-//! What the viewer waits for: frame latency with undelivered frames, and stalls. This is where a stall is defined; tables, reports
-//! and fuzzing all count by [`stalls`].
+//! What the viewer waits for: frame latency with undelivered frames, and stalls. This is where a stall is
+//! defined; tables, reports and fuzzing all count by [`stalls`].
 
 use units::{Span, Time};
 
@@ -12,9 +12,10 @@ pub struct Latencies {
     pub cut_off: usize,
 }
 
-/// Latency is display time minus capture time. A frame that was never displayed counts until the display of the next
-/// displayed frame: that is when the viewer saw something at least as new. Frames are `(captured, displayed)` in capture
-/// order, skipped ones included; `end` stands in where no later frame was displayed.
+/// Latency is display time minus capture time. A frame that was never displayed counts until the display of
+/// the next displayed frame: that is when the viewer saw something at least as new. Frames are
+/// `(captured, displayed)` in capture order, skipped ones included; `end` stands in where no later frame was
+/// displayed.
 pub fn latencies(frames: &[(Time, Option<Time>)], end: Time) -> Latencies {
     let mut next = None;
     let mut result = Latencies::default();
@@ -35,7 +36,8 @@ pub struct LatencyOf {
 }
 
 impl LatencyOf {
-    /// Takes the next frame in capture order and gives each latency that it settles to `found`, with the capture's time.
+    /// Takes the next frame in capture order and gives each latency that it settles to `found`, with the
+    /// capture's time.
     pub fn push(&mut self, captured: Time, displayed: Option<Time>, mut found: impl FnMut(Time, Span)) {
         self.waiting.push(captured);
         if let Some(displayed) = displayed {
@@ -75,21 +77,22 @@ impl Stalls {
     }
 }
 
-/// A stall is a gap between displayed frames of more than `max(3 I, I + 150 ms)` with `I` the frame interval: WebRTC's
-/// definition of a freeze (W3C webrtc-stats, `freezeCount`). As there, the whole gap counts towards its length. A gap from
-/// the last displayed frame to `end` counts too; the wait for the first frame does not, unless none comes: then all the time
-/// from `start` to `end` is one stall.
+/// A stall is a gap between displayed frames of more than `max(3 I, I + 150 ms)` with `I` the frame interval:
+/// WebRTC's definition of a freeze (W3C webrtc-stats, `freezeCount`). As there, the whole gap counts towards
+/// its length. A gap from the last displayed frame to `end` counts too; the wait for the first frame does
+/// not, unless none comes: then all the time from `start` to `end` is one stall.
 ///
-/// `displayed` are all the flow's display times, in order; of each stall, what lies between `start` and `end` is returned.
+/// `displayed` are all the flow's display times, in order; of each stall, what lies between `start` and `end`
+/// is returned.
 ///
-/// Deviation: WebRTC takes `I` from the running average of the last 30 frames, which makes a slow sender's stalls
-/// invisible; here it is the source's own interval.
+/// Deviation: WebRTC takes `I` from the running average of the last 30 frames, which makes a slow sender's
+/// stalls invisible; here it is the source's own interval.
 pub fn stalls(displayed: &[Time], start: Time, end: Time, interval: Span) -> Stalls {
     stalls_between(displayed, (start, end), interval, std::iter::empty())
 }
 
-/// The same of a source that captured nothing within `pauses`, which are in order: there the picture stands by intention. After a
-/// pause the picture stands until the next one comes.
+/// The same of a source that captured nothing within `pauses`, which are in order: there the picture stands
+/// by intention. After a pause the picture stands until the next one comes.
 pub fn stalls_between(
     displayed: &[Time],
     (start, end): (Time, Time),
@@ -112,7 +115,8 @@ pub struct StallFinder {
 }
 
 impl StallFinder {
-    /// Of frames that are `interval` apart, of a source that captured nothing within `pauses`, which are in order.
+    /// Of frames that are `interval` apart, of a source that captured nothing within `pauses`, which are in
+    /// order.
     pub fn new(interval: Span, pauses: impl Iterator<Item = (Time, Time)>) -> StallFinder {
         let limit = (interval * 3).max(interval + Span::from_millis(150));
         StallFinder { limit, pauses: pauses.collect(), first: None, last: None, found: Stalls::default() }

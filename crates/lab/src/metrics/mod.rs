@@ -1,8 +1,8 @@
 //! What is measured, as pure functions of columns of numbers.
 //!
-//! Every figure Framewire prints comes from here, and every function states its definition, because most of these words
-//! ("loss", "frame delay", "stall") mean several things in the literature. The functions know nothing of scenarios or
-//! runs: [`crate::summary`] feeds them what [`crate::collect`] kept.
+//! Every figure Framewire prints comes from here, and every function states its definition, because most of
+//! these words ("loss", "frame delay", "stall") mean several things in the literature. The functions know
+//! nothing of scenarios or runs: [`crate::summary`] feeds them what [`crate::collect`] kept.
 
 mod change;
 mod distribution;

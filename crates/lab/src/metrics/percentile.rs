@@ -1,14 +1,14 @@
 //! Percentiles, and the handful of numbers that stand for a distribution.
 
-/// The `p`-th percentile (0 to 100) of ascending `sorted` values by nearest rank: the smallest value with at least `p` per
-/// cent of all values at or below it. `None` without values.
+/// The `p`-th percentile (0 to 100) of ascending `sorted` values by nearest rank: the smallest value with at
+/// least `p` per cent of all values at or below it. `None` without values.
 pub fn nearest_rank(sorted: &[f64], p: f64) -> Option<f64> {
     let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
-/// The percentile as Pantheon computes it (NumPy's `nearest` interpolation): the value at the index nearest to
-/// `p / 100 * (n - 1)`, halves to the even index. Differs from [`nearest_rank`] by at most one rank.
+/// The percentile as Pantheon computes it (NumPy's `nearest` interpolation): the value at the index nearest
+/// to `p / 100 * (n - 1)`, halves to the even index. Differs from [`nearest_rank`] by at most one rank.
 pub fn pantheon_percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let index = (p / 100.0 * last as f64).round_ties_even() as usize;
@@ -39,7 +39,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of `values`, which need no order; `None` without any. Values that are no numbers are left out.
+    /// The spread of `values`, which need no order; `None` without any. Values that are no numbers are left
+    /// out.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|v| !v.is_nan()).collect();
         sorted.sort_unstable_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Picture quality over a clip, by ffmpeg's conventions (its filters `psnr` and `ssim`). The per-frame values come from the media
-//! room; here is how they add up.
+//! Picture quality over a clip, by ffmpeg's conventions (its filters `psnr` and `ssim`). The per-frame values
+//! come from the media room; here is how they add up.
 
 /// Identical pictures have infinite PSNR; it is reported as this many dB.
 pub const PSNR_CAP: f64 = 60.0;
@@ -9,8 +9,8 @@ pub fn psnr_of_mse(mse: f64) -> f64 {
     (10.0 * (255.0 * 255.0 / mse).log10()).min(PSNR_CAP)
 }
 
-/// Mean PSNR of a clip as ffmpeg's summary line has it: the mean of the frames' *squared errors*, turned into dB. One bad
-/// frame weighs far more here than in a mean of dB values. `None` without frames.
+/// Mean PSNR of a clip as ffmpeg's summary line has it: the mean of the frames' *squared errors*, turned into
+/// dB. One bad frame weighs far more here than in a mean of dB values. `None` without frames.
 pub fn psnr_summary(frames_db: &[f64]) -> Option<f64> {
     psnr_mean(frames_db.iter().map(|&db| (db, 1)))
 }
@@ -27,8 +27,8 @@ fn psnr_mean(frames_db: impl Iterator<Item = (f64, u64)> + Clone) -> Option<f64>
     (frames > 0).then(|| psnr_of_mse(mean))
 }
 
-/// PSNR over all planes of a 4:2:0 picture from the planes' mean squared errors: planes weigh by their number of samples,
-/// `(4 Y + U + V) / 6`.
+/// PSNR over all planes of a 4:2:0 picture from the planes' mean squared errors: planes weigh by their number
+/// of samples, `(4 Y + U + V) / 6`.
 pub fn psnr_all_planes(mse_y: f64, mse_u: f64, mse_v: f64) -> f64 {
     psnr_of_mse((4.0 * mse_y + mse_u + mse_v) / 6.0)
 }

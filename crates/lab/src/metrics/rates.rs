@@ -2,8 +2,8 @@
 
 use units::{Span, Time};
 
-/// Throughput of packets delivered at `(time, wire bytes)`, in bit/s: delivered bits over the time from the first delivery
-/// to the last. Zero with fewer than two distinct delivery times.
+/// Throughput of packets delivered at `(time, wire bytes)`, in bit/s: delivered bits over the time from the
+/// first delivery to the last. Zero with fewer than two distinct delivery times.
 pub fn throughput(deliveries: impl IntoIterator<Item = (Time, u32)>) -> f64 {
     let (mut first, mut last, mut bits) = (Time::MAX, Time::ZERO, 0u64);
     for (at, size) in deliveries {
@@ -13,7 +13,8 @@ pub fn throughput(deliveries: impl IntoIterator<Item = (Time, u32)>) -> f64 {
     if last > first { bits as f64 / (last - first).as_secs_f64() } else { 0.0 }
 }
 
-/// Bytes per slot of `width` from `from` to `to`; what lies outside is left out. The last slot may be cut short by `to`.
+/// Bytes per slot of `width` from `from` to `to`; what lies outside is left out. The last slot may be cut
+/// short by `to`.
 ///
 /// # Panics
 /// If `width` is not positive.
@@ -30,8 +31,8 @@ pub fn slots(packets: impl IntoIterator<Item = (Time, u32)>, from: Time, to: Tim
     bytes
 }
 
-/// The rate in bit/s over the window of `window` that ends at each multiple of `step`: a trailing average, so that nothing
-/// is seen before it happened. Points are `(time, rate)` at `from + step, from + 2 step, ...`.
+/// The rate in bit/s over the window of `window` that ends at each multiple of `step`: a trailing average, so
+/// that nothing is seen before it happened. Points are `(time, rate)` at `from + step, from + 2 step, ...`.
 pub fn windowed_rate(
     packets: impl IntoIterator<Item = (Time, u32)>,
     from: Time,
@@ -51,8 +52,8 @@ pub fn windowed_rate(
         .collect()
 }
 
-/// Standard deviation over mean (population form); `None` where the mean is zero or there are no values. Of the bytes a
-/// sender sends per frame interval it says how steady the sender is (SQP, section 6.7).
+/// Standard deviation over mean (population form); `None` where the mean is zero or there are no values. Of
+/// the bytes a sender sends per frame interval it says how steady the sender is (SQP, section 6.7).
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;

@@ -1,15 +1,16 @@
-//! Simulated frame bitrate and delay of a congestion controller that carries no video (SQP, arXiv 2207.11857, equation 10).
+//! Simulated frame bitrate and delay of a congestion controller that carries no video (SQP, arXiv 2207.11857,
+//! equation 10).
 //!
-//! An ideal encoder that knows the future cuts the controller's packet log into frames. Slot `t` lasts from `t I`
-//! to `(t+1) I`; `S(a, b)` is what the controller sent in between, `p` what earlier frames still have to send when
-//! slot `t` begins, `n` the number of slots the encoder smooths over:
+//! An ideal encoder that knows the future cuts the controller's packet log into frames. Slot `t` lasts from
+//! `t I` to `(t+1) I`; `S(a, b)` is what the controller sent in between, `p` what earlier frames still have
+//! to send when slot `t` begins, `n` the number of slots the encoder smooths over:
 //!
 //! ```text
 //! F(t) = max( (S(t, t+n) - p) / n,  S(t, t+1) - p,  0 )        p <- max(p + F(t) - S(t, t+1), 0)
 //! ```
 //!
-//! So a frame gets the average of what is about to be sent, but never less than what its own slot would otherwise
-//! waste: every byte the controller sent is used.
+//! So a frame gets the average of what is about to be sent, but never less than what its own slot would
+//! otherwise waste: every byte the controller sent is used.
 
 use std::collections::VecDeque;
 
@@ -24,8 +25,8 @@ pub struct Slot {
     pub pending: f64,
 }
 
-/// Equation 10 over the bytes `sent` in each slot, smoothing over `n` slots (at least 1). The last `n - 1` frames are
-/// under-stated, because the log ends within their window; [`simulate`] leaves them out.
+/// Equation 10 over the bytes `sent` in each slot, smoothing over `n` slots (at least 1). The last `n - 1`
+/// frames are under-stated, because the log ends within their window; [`simulate`] leaves them out.
 pub fn eq10(sent: &[f64], n: usize) -> Vec<Slot> {
     let n = n.max(1);
     let mut ahead: f64 = sent.iter().take(n).sum();
@@ -57,18 +58,18 @@ pub struct PathPacket {
 pub struct SimulatedFrame {
     /// Its bitrate, `8 F / I`, in bit/s.
     pub bitrate: f64,
-    /// From its capture to the arrival of its last byte; for an empty frame, to the capture of the next that is not
-    /// empty.
+    /// From its capture to the arrival of its last byte; for an empty frame, to the capture of the next that
+    /// is not empty.
     pub delay: Span,
 }
 
-/// Cuts `packets`, in send order, into frames of `interval` from `from` to `to` and follows each frame's last byte
-/// through the packets that really carried it. A frame whose last packet was lost waits for the next packet that
-/// arrived, as if that one had repaired it.
+/// Cuts `packets`, in send order, into frames of `interval` from `from` to `to` and follows each frame's last
+/// byte through the packets that really carried it. A frame whose last packet was lost waits for the next
+/// packet that arrived, as if that one had repaired it.
 ///
-/// Deviation: equation 10 does not say what a lost packet does to its frame; waiting for the next arrival is the
-/// kindest reading. Frames whose window reaches beyond `to` are left out, and so are those whose last byte never
-/// arrives.
+/// Deviation: equation 10 does not say what a lost packet does to its frame; waiting for the next arrival is
+/// the kindest reading. Frames whose window reaches beyond `to` are left out, and so are those whose last
+/// byte never arrives.
 pub fn simulate(
     packets: &[PathPacket],
     from: Time,
@@ -83,8 +84,8 @@ pub fn simulate(
     frames.into_iter().map(|(_, frame)| frame).collect()
 }
 
-/// [`simulate`] of packets that come one by one. A frame is given with its number as soon as it is known; an empty
-/// one comes after the next that is not empty.
+/// [`simulate`] of packets that come one by one. A frame is given with its number as soon as it is known; an
+/// empty one comes after the next that is not empty.
 #[derive(Clone, Debug)]
 pub struct Simulator {
     from: Time,
@@ -166,8 +167,8 @@ impl Simulator {
         self.from + self.interval * slot as i64
     }
 
-    /// Cuts the frames of slots before `until`. Slots before `known` are complete; frames from number `whole` on
-    /// are under-stated.
+    /// Cuts the frames of slots before `until`. Slots before `known` are complete; frames from number `whole`
+    /// on are under-stated.
     fn cut_until(
         &mut self,
         until: usize,
@@ -226,7 +227,8 @@ impl Simulator {
 mod tests {
     use super::*;
 
-    /// A 20 Mbit/s link (41,667 bytes a slot); the controller is silent in slots 2 and 3 and sends double in slot 4.
+    /// A 20 Mbit/s link (41,667 bytes a slot); the controller is silent in slots 2 and 3 and sends double in
+    /// slot 4.
     fn worked_example() -> Vec<f64> {
         let mut sent = vec![41_667.0; 10];
         (sent[2], sent[3], sent[4]) = (0.0, 0.0, 83_333.0);

@@ -84,7 +84,8 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     ticks.filter(|tick| (low..=high).contains(tick)).collect()
 }
 
-/// A number to three significant digits (all of them, if it has more before the point), for columns of numbers.
+/// A number to three significant digits (all of them, if it has more before the point), for columns of
+/// numbers.
 pub fn figures(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 99.95 || v == 0.0 => 0,

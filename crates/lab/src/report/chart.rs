@@ -1,4 +1,5 @@
-//! A chart as inline SVG. Colours are CSS variables of the page, so that the same picture is right in light and dark.
+//! A chart as inline SVG. Colours are CSS variables of the page, so that the same picture is right in light
+//! and dark.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -44,7 +45,8 @@ impl Stroke {
 /// What a line is coloured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// One of the palette, which tells flows and controllers apart. Those beyond [`Colour::PALETTE`] share that of remarks.
+    /// One of the palette, which tells flows and controllers apart. Those beyond [`Colour::PALETTE`] share
+    /// that of remarks.
     Palette(usize),
     /// That of text.
     Ink,

@@ -36,8 +36,8 @@ fn time_axis(run: &RunView<'_>) -> Axis {
     Axis::linear(0.0, run.scenario.duration.as_secs_f64())
 }
 
-/// The width of the bins that charts over time use: fine enough to see a frame burst's effect in a short run, coarse
-/// enough to be read in a long one.
+/// The width of the bins that charts over time use: fine enough to see a frame burst's effect in a short run,
+/// coarse enough to be read in a long one.
 pub(super) fn bin(run: &RunView<'_>) -> Span {
     bin_of(run.scenario.duration)
 }

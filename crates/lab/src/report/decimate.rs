@@ -1,7 +1,7 @@
 //! Fewer points, same picture.
 
-/// Thins ascending `points` to at most about two for each of `columns` columns of equal width: the lowest and the highest
-/// of each, in the order they came, so that no spike is lost.
+/// Thins ascending `points` to at most about two for each of `columns` columns of equal width: the lowest and
+/// the highest of each, in the order they came, so that no spike is lost.
 pub fn decimate(points: &[(f64, f64)], columns: usize) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     if points.len() <= 2 * columns || last.0 <= first.0 {

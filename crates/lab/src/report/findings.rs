@@ -11,8 +11,8 @@ use crate::summary::FlowSummary;
 const EACH: usize = 4;
 /// Two delays count as different from this ratio on.
 const WORTH_SAYING: f64 = 1.15;
-/// An encoder that codes less than this share of what it was asked for is worth a sentence. Ours: at a fixed rate the codecs
-/// are within a few per cent of theirs.
+/// An encoder that codes less than this share of what it was asked for is worth a sentence. Ours: at a fixed
+/// rate the codecs are within a few per cent of theirs.
 const UNDERSHOT: f64 = 0.8;
 /// A wait for the first frame that is worth a sentence.
 const LONG_WAIT_MS: f64 = 1_000.0;

@@ -4,8 +4,8 @@
 //! ReportData { runs } -> subjects (a flow each) -> findings, table, strips, charts -> page
 //! ```
 //!
-//! With one run, every flow is a subject; with several (a comparison), the first flow of each run is. A subject keeps its
-//! colour throughout.
+//! With one run, every flow is a subject; with several (a comparison), the first flow of each run is. A
+//! subject keeps its colour throughout.
 
 mod axis;
 mod chart;
@@ -83,8 +83,8 @@ impl Subject<'_> {
         self.flow.source == Supply::Video && self.summary.frames.captured > 0
     }
 
-    /// Frames that should have been shown: all but the few still under way when the run ended. If nothing was shown for the
-    /// last second, that is no longer the end's fault.
+    /// Frames that should have been shown: all but the few still under way when the run ended. If nothing was
+    /// shown for the last second, that is no longer the end's fault.
     fn expected_frames(&self) -> usize {
         let frames = &self.summary.frames;
         let under_way = self.interval * frames.cut_off as i64 <= Span::from_secs(1);
@@ -108,7 +108,8 @@ fn warnings(data: &ReportData<'_>) -> String {
 /// Subjects up to which each gets a bitrate chart of its own.
 const DETAILED: usize = 4;
 
-/// The page's colours and layout, and what charts are drawn with; pictures that stand alone share the first and the last.
+/// The page's colours and layout, and what charts are drawn with; pictures that stand alone share the first
+/// and the last.
 const STYLE: &str = concat!(
     include_str!("palette.css"),
     include_str!("colours.css"),

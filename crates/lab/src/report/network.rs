@@ -9,12 +9,14 @@ use super::markup::{escape, shortened};
 use crate::run::queue_of;
 use crate::scenario::{Cross, CrossKind, Link, Police, Scenario, Supply};
 
-/// Steps of a rate, outages and sources of cross traffic that are listed one by one; of more, the number is given.
+/// Steps of a rate, outages and sources of cross traffic that are listed one by one; of more, the number is
+/// given.
 const LISTED: usize = 6;
 /// Letters of a file's name.
 const NAME: usize = 60;
 
-/// The facts about the network as a list of terms. With `several` runs, their first flows differ in the controller.
+/// The facts about the network as a list of terms. With `several` runs, their first flows differ in the
+/// controller.
 pub(super) fn render(run: &RunView<'_>, several: bool) -> String {
     let facts = facts(run, several);
     let items: String =

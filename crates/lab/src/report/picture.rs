@@ -20,8 +20,8 @@ const KEY: f64 = 26.0;
 /// A wide guess at the width of a letter of the key.
 const LETTER: f64 = 8.0;
 
-/// `charts`, one below the other under a heading and a key of colours, as the text of an SVG file. It brings its colours
-/// along, light and dark, and a background of its own, for the page around it may be either.
+/// `charts`, one below the other under a heading and a key of colours, as the text of an SVG file. It brings
+/// its colours along, light and dark, and a background of its own, for the page around it may be either.
 pub fn picture(title: &str, key: &[(&str, Colour)], charts: &[Chart]) -> String {
     let heights: Vec<f64> = charts.iter().map(|chart| chart.height).collect();
     let lines = charts.iter().flat_map(|chart| &chart.lines).map(|line| line.colour);

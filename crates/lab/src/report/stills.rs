@@ -1,4 +1,5 @@
-//! Pictures of the video itself, where there are any: a frame of the worst second and one of a median one, each beside its source.
+//! Pictures of the video itself, where there are any: a frame of the worst second and one of a median one,
+//! each beside its source.
 
 use std::fmt::Write;
 

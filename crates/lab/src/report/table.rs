@@ -1,5 +1,5 @@
-//! The numbers at the top of the report: one table of the flows with video, one of the others, for they have few columns in
-//! common.
+//! The numbers at the top of the report: one table of the flows with video, one of the others, for they have
+//! few columns in common.
 
 use std::fmt::Write;
 

@@ -29,9 +29,11 @@ fn plain(markup: &str) -> String {
     pieces.collect()
 }
 
-/// A generous guess at the width of a table in pixels: of each column the widest text, and the padding around it.
+/// A generous guess at the width of a table in pixels: of each column the widest text, and the padding around
+/// it.
 fn width(table: &str) -> f64 {
-    // Tabular digits take 0.62 em and less, in rows of 15, headings of 13 and remarks of 12 pixels (style.css).
+    // Tabular digits take 0.62 em and less, in rows of 15, headings of 13 and remarks of 12 pixels
+    // (style.css).
     const EM: f64 = 0.62;
     const PADDING: f64 = 14.0;
     // A name wraps; it gets at least this.

@@ -1,6 +1,6 @@
-//! What happened to one flow, on one time axis: its window, the rates, the queue, what crossed it, with marks where packets were
-//! dropped and where the sender's timer ran out. The picture for a bug report. In a report, flows that share a bottleneck share
-//! the panels of its queue and of what crossed it.
+//! What happened to one flow, on one time axis: its window, the rates, the queue, what crossed it, with marks
+//! where packets were dropped and where the sender's timer ran out. The picture for a bug report. In a
+//! report, flows that share a bottleneck share the panels of its queue and of what crossed it.
 //!
 //! ```text
 //! window, kB      ~~~~/|____:____:~~~     : timeout, with what the timer is then set to
@@ -54,7 +54,8 @@ struct Drops {
     at: Vec<f64>,
 }
 
-/// The pictures of one run's flows as HTML figures: of a single flow one, of several one each and one of the bottleneck.
+/// The pictures of one run's flows as HTML figures: of a single flow one, of several one each and one of the
+/// bottleneck.
 pub(super) fn render(subjects: &[&Subject<'_>]) -> String {
     if let [subject] = subjects {
         return figure(&format!("What happened to {}", subject.label), caption(subject), &panels(subject));
@@ -174,7 +175,8 @@ fn stacked(run: &RunView<'_>, charts: Vec<Chart>, timeouts: Points, drops: Vec<D
     panels
 }
 
-/// Rows of ticks that the key above a panel has room for; those of more are told apart in a legend of their own.
+/// Rows of ticks that the key above a panel has room for; those of more are told apart in a legend of their
+/// own.
 const IN_KEY: usize = 2;
 /// From one row of ticks to the next.
 const ROW: f64 = 11.0;

@@ -213,8 +213,8 @@ pub struct Endpoints {
     originals: Option<Originals>,
 }
 
-/// Builds both ends of flow number `index` (from 0), which reports to these taps. The scenario's world is one place to run
-/// them; a real network is another.
+/// Builds both ends of flow number `index` (from 0), which reports to these taps. The scenario's world is one
+/// place to run them; a real network is another.
 ///
 /// # Errors
 /// [`ScenarioError`] if something the flow names can't be opened or built.

@@ -1,11 +1,13 @@
-//! Runs that keep only what a score is made of: bytes delivered in windows of time, delays, drops. For searches, which run thousands.
+//! Runs that keep only what a score is made of: bytes delivered in windows of time, delays, drops. For
+//! searches, which run thousands.
 //!
 //! ```text
 //! Scenario + Overlay (what the search varies) -> World, deliveries only -> Metered
 //!                                                       ... and frames, where a score asks for them
 //! ```
 //!
-//! The world is the one of [`run`](super::run): the same scenario with the overlay written into files gives the same deliveries.
+//! The world is the one of [`run`](super::run): the same scenario with the overlay written into files gives
+//! the same deliveries.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,7 +42,8 @@ pub struct FlowMeter {
     pub link: FlowStats,
     /// What its sender counted, where it sends as TCP.
     pub tcp: Option<SenderCounters>,
-    /// Its frames by their capture index: when captured, and when first shown. Empty unless [`meter_frames`] measured.
+    /// Its frames by their capture index: when captured, and when first shown. Empty unless [`meter_frames`]
+    /// measured.
     pub frames: Vec<FrameTimes>,
     /// Time between its frames.
     pub interval: Span,
@@ -79,7 +82,8 @@ impl Meter {
         Meter { window, flows: vec![blank.clone(); scenario.flows.len()], cross: blank }
     }
 
-    /// The flow whose data a delivery at `node` is, if it is any's. Receivers have odd numbers; feedback is delivered to senders.
+    /// The flow whose data a delivery at `node` is, if it is any's. Receivers have odd numbers; feedback is
+    /// delivered to senders.
     fn place(&mut self, node: NodeId) -> Option<&mut FlowMeter> {
         match node.0 {
             link if link >= netsim::FIRST_LINK_NODE => None,

@@ -56,13 +56,15 @@ pub struct RunOptions<'a> {
     pub commit: String,
     /// How much to keep.
     pub keep: Keep,
-    /// Told the share done, from 0 to 1, about two hundred times a run; from several threads if there are several runs.
+    /// Told the share done, from 0 to 1, about two hundred times a run; from several threads if there are
+    /// several runs.
     pub progress: &'a (dyn Fn(f64) + Sync),
     /// Most runs at the same time.
     pub threads: usize,
     /// When rows leave memory, if they are [`Keep::Bounded`].
     pub limits: Limits,
-    /// For each scenario the folder into which rows that leave memory are written, until then beside their places.
+    /// For each scenario the folder into which rows that leave memory are written, until then beside their
+    /// places.
     pub tables: Option<&'a [PathBuf]>,
 }
 
@@ -149,8 +151,8 @@ const STEPS: i64 = 200;
 /// Runs `scenario`. The same scenario and seed give the same hash whatever else runs.
 ///
 /// # Errors
-/// [`LabError::Scenario`] if something the scenario names can't be opened or built, [`LabError::Write`] if rows that leave memory
-/// can't be written.
+/// [`LabError::Scenario`] if something the scenario names can't be opened or built, [`LabError::Write`] if
+/// rows that leave memory can't be written.
 pub fn run(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Outcome, LabError> {
     run_watched(scenario, options, &mut |_| {})
 }

@@ -5,9 +5,11 @@
 //!               '--> Originals (by capture index) --------^
 //! ```
 //!
-//! A picture that was coded with fewer rows is scaled up to its source's size first, as it is where it is shown.
+//! A picture that was coded with fewer rows is scaled up to its source's size first, as it is where it is
+//! shown.
 //!
-//! With barcodes on, the number burned into each picture must come out again on the frame that claims to be it.
+//! With barcodes on, the number burned into each picture must come out again on the frame that claims to be
+//! it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,7 +32,8 @@ struct Pictures {
     trouble: Option<String>,
 }
 
-/// A handle to the originals of one flow, shared by its source and its screen, and to what is kept of the pictures shown.
+/// A handle to the originals of one flow, shared by its source and its screen, and to what is kept of the
+/// pictures shown.
 #[derive(Clone, Default)]
 pub(super) struct Originals {
     pictures: Arc<Mutex<Pictures>>,
@@ -82,8 +85,8 @@ pub(super) enum Footage {
     Endless(Box<dyn Source>),
 }
 
-/// A source whose pictures are remembered. The session reads one picture per captured frame, so that the count of pictures
-/// is the frame's number.
+/// A source whose pictures are remembered. The session reads one picture per captured frame, so that the
+/// count of pictures is the frame's number.
 pub(super) struct Watched {
     pub footage: Footage,
     pub originals: Originals,

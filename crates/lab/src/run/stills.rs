@@ -1,12 +1,13 @@
-//! A few of the pictures that were shown, small, beside their sources: for the report. Nothing that runs reads them back.
+//! A few of the pictures that were shown, small, beside their sources: for the report. Nothing that runs
+//! reads them back.
 //!
 //! ```text
 //! shown frames of a second --> mean PSNR --> the worst second so far: its worst frame
 //!                                       '--> every 1st, 2nd, 4th ... second: its first frame   (at most MOST of them)
 //! ```
 //!
-//! Memory is bounded however long the run: a pair of pictures for the worst second, one for each of at most [`MOST`] others, and
-//! two pairs of the second that is going on, at full size.
+//! Memory is bounded however long the run: a pair of pictures for the worst second, one for each of at most
+//! [`MOST`] others, and two pairs of the second that is going on, at full size.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -1,5 +1,6 @@
-//! Runs that keep what a viewer of the first flow would notice: the life of each frame, what the link carried, how full its queue was,
-//! and what the receiver refused. For the grid's invariants ([`crate::grid`]), which thousands of runs are held against.
+//! Runs that keep what a viewer of the first flow would notice: the life of each frame, what the link
+//! carried, how full its queue was, and what the receiver refused. For the grid's invariants
+//! ([`crate::grid`]), which thousands of runs are held against.
 //!
 //! Memory grows with frames and half seconds, not with packets.
 
@@ -18,7 +19,8 @@ use crate::scenario::Scenario;
 
 /// Length of the windows that bytes are counted in.
 pub const WINDOW: Span = Span::from_millis(500);
-/// How often the queue is looked at: more often than a controller's window changes on all but the shortest paths.
+/// How often the queue is looked at: more often than a controller's window changes on all but the shortest
+/// paths.
 pub const SAMPLE: Span = Span::from_millis(20);
 
 /// What became of one captured frame.
@@ -35,8 +37,9 @@ pub struct FrameLife {
 }
 
 impl FrameLife {
-    /// Nobody ever had this frame: the sender left it out or dropped it, or the receiver did not get it whole, or could not use it. A frame that
-    /// arrived whole together with a newer one, which alone is shown, is not left out.
+    /// Nobody ever had this frame: the sender left it out or dropped it, or the receiver did not get it
+    /// whole, or could not use it. A frame that arrived whole together with a newer one, which alone is
+    /// shown, is not left out.
     pub fn is_left_out(&self) -> bool {
         self.shown.is_none() && (!self.assembled || self.abandoned)
     }
@@ -57,10 +60,11 @@ pub struct Watched {
     pub frames: Vec<FrameLife>,
     /// Time between its frames.
     pub interval: Span,
-    /// Packets of it that its receiver reported as arrived and then refused, because a buffer was full or they seemed impossible.
+    /// Packets of it that its receiver reported as arrived and then refused, because a buffer was full or
+    /// they seemed impossible.
     pub refused: u64,
-    /// The longest that a frame with such a packet went without being made whole, replaced by a newer one, or answered by a request for a key
-    /// frame.
+    /// The longest that a frame with such a packet went without being made whole, replaced by a newer one, or
+    /// answered by a request for a key frame.
     pub unanswered: Span,
     /// Key frames its receiver asked for.
     pub key_requests: u64,
@@ -109,7 +113,8 @@ impl Watch {
         }
     }
 
-    /// The receiver drops a packet; one that it reported at this very moment is one that its sender takes for arrived.
+    /// The receiver drops a packet; one that it reported at this very moment is one that its sender takes for
+    /// arrived.
     fn refuse(&mut self, at: Time, cause: Dropped) {
         *self.seen.dropped.entry(cause).or_default() += 1;
         let lost = matches!(cause, Dropped::BufferFull | Dropped::Malformed | Dropped::FarFuture);

@@ -13,7 +13,8 @@ use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Scenario, Supply};
 const LONGEST: Span = Span::from_secs(86_400);
 /// As many as `framewire bench scale` runs.
 const MOST_FLOWS: usize = 1000;
-/// Flows with those that a `count` stands for: each is two hosts and up to three links, and a simulated world holds 32,768 of either.
+/// Flows with those that a `count` stands for: each is two hosts and up to three links, and a simulated world
+/// holds 32,768 of either.
 const MOST_IN_ALL: usize = 10_000;
 /// Controllers that a search compares with: more would take longer than they say.
 const MOST_REFERENCES: usize = 16;
@@ -136,7 +137,8 @@ fn check_buckets(link: &Link, at: &str) -> Checked {
     require(possible, format!("{at}.police.rate"), "a rate lies between 1bit and 1000gbit")
 }
 
-/// A full packet of Ethernet must fit, or nothing would ever pass; the end of netsim's token buckets is 1 GiB.
+/// A full packet of Ethernet must fit, or nothing would ever pass; the end of netsim's token buckets is 1
+/// GiB.
 fn check_burst(burst: Bytes, at: &str) -> Checked {
     let possible = (1_500..=1 << 30).contains(&burst.get());
     require(possible, at, format!("{}B is not between 1500B and 1GiB", burst.get()))

@@ -69,9 +69,11 @@ pub struct Encoder {
     /// Model: spans in which the content needs no more than a rate (a menu): `[["17s", "19s", "2mbit"]]`.
     #[serde(deserialize_with = "super::text::triples")]
     pub cap: Vec<(Span, Span, Rate)>,
-    /// Codec: a clip's path, relative to the scenario's folder, or `"synthetic"`. It repeats until the run ends.
+    /// Codec: a clip's path, relative to the scenario's folder, or `"synthetic"`. It repeats until the run
+    /// ends.
     pub clip: String,
-    /// Codec: picture size of the synthetic source (by default 1280x720), or to scale a clip to (needs ffmpeg).
+    /// Codec: picture size of the synthetic source (by default 1280x720), or to scale a clip to (needs
+    /// ffmpeg).
     #[serde(deserialize_with = "super::text::optional")]
     pub size: Option<PictureSize>,
     /// Codec: cut frames into slices that fit a packet each.

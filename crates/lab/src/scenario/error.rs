@@ -69,7 +69,8 @@ pub(super) fn from_toml(file: PathBuf, text: &str, error: &toml::de::Error) -> S
     ScenarioError { file, line: Some(line_of(text, span.start)), field, what }
 }
 
-/// serde's words for people who know TOML and not Rust: types by what is written, and of a name that there is not what was meant.
+/// serde's words for people who know TOML and not Rust: types by what is written, and of a name that there is
+/// not what was meant.
 pub(crate) fn plainly(message: &str) -> String {
     if let Some((before, expected)) = message.split_once(", expected ") {
         let unknown =
@@ -124,7 +125,8 @@ fn walk_table(prefix: &str, table: &DeTable<'_>, found: &mut Vec<Field>) {
         let dot = if prefix.is_empty() { "" } else { "." };
         let path = format!("{prefix}{dot}{}", key.get_ref());
         let (key_span, value_span) = (key.span(), value.span());
-        // A key of a header may be repeated far from its value: only the bytes of a plain `key = value` are one stretch.
+        // A key of a header may be repeated far from its value: only the bytes of a plain `key = value` are
+        // one stretch.
         let start = if key_span.start < value_span.start { key_span.start } else { value_span.start };
         found.push(Field { path: path.clone(), span: start..value_span.end.max(key_span.end) });
         walk_value(&path, value.get_ref(), found);

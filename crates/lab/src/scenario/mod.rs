@@ -76,7 +76,8 @@ pub struct Link {
     /// Constant rate in wire bits; at most one of this, `steps` and `trace`.
     #[serde(default, deserialize_with = "text::optional")]
     pub rate: Option<Rate>,
-    /// Makes the link a token bucket of this size that fills at `rate`: after a pause this much leaves back to back.
+    /// Makes the link a token bucket of this size that fills at `rate`: after a pause this much leaves back
+    /// to back.
     #[serde(default, deserialize_with = "text::optional")]
     pub burst: Option<Bytes>,
     /// How fast a burst leaves; at once if left out.
@@ -88,14 +89,15 @@ pub struct Link {
     /// A Mahimahi trace, plain or gzipped; relative to the scenario's folder.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// The rate or the steps as Mahimahi plays them: opportunities of 1504 bytes at whole milliseconds, lost if nothing waits.
+    /// The rate or the steps as Mahimahi plays them: opportunities of 1504 bytes at whole milliseconds, lost
+    /// if nothing waits.
     #[serde(default)]
     pub mahimahi: bool,
     /// One-way propagation delay.
     #[serde(default, deserialize_with = "text::optional")]
     pub delay: Option<Span>,
-    /// Queue discipline and its limit, as the queue registry spells it. By default 120 ms of a link with a rate (SQP,
-    /// section 6.1), 200 packets of a trace (its figures 9 and 10).
+    /// Queue discipline and its limit, as the queue registry spells it. By default 120 ms of a link with a
+    /// rate (SQP, section 6.1), 200 packets of a trace (its figures 9 and 10).
     #[serde(default, deserialize_with = "text::queue")]
     pub queue: Option<QueueSpec>,
     /// Random loss before the queue.
@@ -168,7 +170,8 @@ pub enum Supply {
     Backlog,
     /// A stream of bytes, as TCP sends it: what, and with which stack, say `workload` and `stack`.
     Tcp,
-    /// A stream of QUIC's, sent by quinn's state machine: how much says `workload`, under which protection `crypto`.
+    /// A stream of QUIC's, sent by quinn's state machine: how much says `workload`, under which protection
+    /// `crypto`.
     Quic,
     /// A stream of TCP's, sent by smoltcp under one of its own controllers: how much says `workload`.
     Smoltcp,
@@ -218,30 +221,34 @@ pub struct Flow {
     /// A name for tables; by default that of its controller, numbered where several flows share it.
     #[serde(default)]
     pub name: String,
-    /// Congestion controller, with options, or a preset that brings the policies along: `"default"` (the default), `"sqp:target=0.8"`.
+    /// Congestion controller, with options, or a preset that brings the policies along: `"default"` (the
+    /// default), `"sqp:target=0.8"`.
     #[serde(default = "default_cc")]
     pub cc: String,
-    /// Video: rate policy, with options, between the controller and the encoder, `"live"`, `"vidaptive:lambda=0.7"`; by default the
-    /// preset's, or `"live"`.
+    /// Video: rate policy, with options, between the controller and the encoder, `"live"`,
+    /// `"vidaptive:lambda=0.7"`; by default the preset's, or `"live"`.
     #[serde(default)]
     pub rate: Option<String>,
-    /// Video: what is done about lost packets, `"retransmit"` or `"none"`; by default the preset's, or `"retransmit"`.
+    /// Video: what is done about lost packets, `"retransmit"` or `"none"`; by default the preset's, or
+    /// `"retransmit"`.
     #[serde(default)]
     pub recovery: Option<String>,
     /// Video or backlog.
     #[serde(default)]
     pub source: Supply,
-    /// TCP, smoltcp and QUIC (of which only the first has `pages`): what it sends, as [`Workload`] reads it: `endless`, `transfer:1MB`, `pages`.
+    /// TCP, smoltcp and QUIC (of which only the first has `pages`): what it sends, as [`Workload`] reads it:
+    /// `endless`, `transfer:1MB`, `pages`.
     #[serde(default, deserialize_with = "text::parsed")]
     pub workload: Workload,
-    /// TCP: whose rules of loss recovery it follows, `linux` (the default), `linux-unpaced`, `linux-no-offload`, `ns3` or
-    /// `quic`.
+    /// TCP: whose rules of loss recovery it follows, `linux` (the default), `linux-unpaced`,
+    /// `linux-no-offload`, `ns3` or `quic`.
     #[serde(default, deserialize_with = "text::stack")]
     pub stack: Stack,
     /// QUIC: how packets are protected, `null` (the default) or `tls`.
     #[serde(default)]
     pub crypto: Protection,
-    /// QUIC: whose controller `cc` names, `ours` (the default) or `quinn`, which has `newreno`, `cubic` and `bbr`.
+    /// QUIC: whose controller `cc` names, `ours` (the default) or `quinn`, which has `newreno`, `cubic` and
+    /// `bbr`.
     #[serde(default)]
     pub control: Control,
     /// When it starts.
@@ -253,7 +260,8 @@ pub struct Flow {
     /// When it stops; by default with the run.
     #[serde(default, deserialize_with = "text::optional")]
     pub stop: Option<Span>,
-    /// Video: from when to when it captures nothing, as of a camera that is off; what was captured before still leaves.
+    /// Video: from when to when it captures nothing, as of a camera that is off; what was captured before
+    /// still leaves.
     #[serde(default, deserialize_with = "text::pairs")]
     pub pause: Vec<(Span, Span)>,
     /// So many flows of this kind, ...
@@ -403,7 +411,8 @@ impl Scenario {
         Scenario::parse(&text, file)
     }
 
-    /// Reads and checks a scenario from its text; `file` names it in errors and is where relative paths start.
+    /// Reads and checks a scenario from its text; `file` names it in errors and is where relative paths
+    /// start.
     ///
     /// # Errors
     /// [`ScenarioError`] naming file, line, field and what would be accepted.
@@ -442,8 +451,8 @@ impl Scenario {
         error::Problem::new(field, what).locate(self.file.clone(), &self.text)
     }
 
-    /// The same scenario with the first flow's controller replaced by `cc`; a flow named after its controller is renamed.
-    /// The text changes with it, so that it stays a full account of the run (comments get lost).
+    /// The same scenario with the first flow's controller replaced by `cc`; a flow named after its controller
+    /// is renamed. The text changes with it, so that it stays a full account of the run (comments get lost).
     ///
     /// # Errors
     /// [`OptionError`] if there is no such controller or it does not take the options.
@@ -507,7 +516,8 @@ impl Names {
     }
 }
 
-/// The scenario text with the first flow's controller set, and every flow's name: names not given follow controllers.
+/// The scenario text with the first flow's controller set, and every flow's name: names not given follow
+/// controllers.
 fn with_first_cc(text: &str, flows: &[Flow]) -> String {
     let mut table: toml::Table = text.parse().expect("a scenario was read from this text");
     let tables = table.get_mut("flow").and_then(toml::Value::as_array_mut).into_iter().flatten();

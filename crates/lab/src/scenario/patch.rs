@@ -2,7 +2,8 @@
 
 use toml::{Table, Value};
 
-/// A TOML value if it reads as one (`20.0`, `true`, `["1s", "2s"]`), else text, so that quotes can be left out.
+/// A TOML value if it reads as one (`20.0`, `true`, `["1s", "2s"]`), else text, so that quotes can be left
+/// out.
 pub fn literal(text: &str) -> Value {
     text.parse().unwrap_or_else(|_| Value::String(text.to_owned()))
 }

@@ -119,7 +119,8 @@ pub(super) fn queue<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     text.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// Random loss: a share (every packet for itself), or text as the simulator reads it (`"ge:loss=3%,burst=4"`).
+/// Random loss: a share (every packet for itself), or text as the simulator reads it
+/// (`"ge:loss=3%,burst=4"`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RandomLoss(pub Loss);
 

@@ -1,9 +1,9 @@
 //! A few rows for each column of a chart, in place of all of them.
 //!
 //! Columns are equal parts of the bins that charts count in. Of packets, sums over a column are kept; of what
-//! charts draw as it comes (windows, queues, a controller's inner quantities), each column's lowest and highest; of
-//! its frames the slowest, with the means of the others. Accordingly the charts of a folded run show its sums,
-//! means and extremes as those of a run whose rows are whole do.
+//! charts draw as it comes (windows, queues, a controller's inner quantities), each column's lowest and
+//! highest; of its frames the slowest, with the means of the others. Accordingly the charts of a folded run
+//! show its sums, means and extremes as those of a run whose rows are whole do.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ use crate::report::{bin_of, burst_width_of};
 use crate::scenario::Scenario;
 use crate::summary::Figures;
 
-/// Columns of a bin for up to so many sources of traffic: with 60 to 240 bins, more columns than a chart is wide
-/// where there are few. Every width of a bin is a multiple of each.
+/// Columns of a bin for up to so many sources of traffic: with 60 to 240 bins, more columns than a chart is
+/// wide where there are few. Every width of a bin is a multiple of each.
 const COLUMNS: [(usize, i64); 3] = [(4, 25), (50, 5), (usize::MAX, 1)];
 
 /// The most that a row's size says.

@@ -1,4 +1,5 @@
-//! Runs whose rows don't fit into memory: rows that are complete leave for where they are needed, as the run goes on.
+//! Runs whose rows don't fit into memory: rows that are complete leave for where they are needed, as the run
+//! goes on.
 //!
 //! ```text
 //!                  rows that nothing changes any more    .--> Figures (bounded)
@@ -6,10 +7,10 @@
 //!           (the last half minute)                       '--> TableFiles (row groups of Parquet)
 //! ```
 //!
-//! Nothing of this happens while a run's rows take less than [`Limits::rows`]: a short run is told by all its rows.
-//! A run that grows beyond has the same figures and the same event hash; only percentiles over more than
-//! [`Limits::values`] values come from buckets ([`Distribution`](crate::metrics::Distribution)), and its charts are
-//! drawn from folded rows (`stream/fold.rs`).
+//! Nothing of this happens while a run's rows take less than [`Limits::rows`]: a short run is told by all its
+//! rows. A run that grows beyond has the same figures and the same event hash; only percentiles over more
+//! than [`Limits::values`] values come from buckets ([`Distribution`](crate::metrics::Distribution)), and its
+//! charts are drawn from folded rows (`stream/fold.rs`).
 
 mod fold;
 
@@ -33,8 +34,8 @@ pub struct Limits {
     pub rows: usize,
     /// Values of a distribution up to which each is kept.
     pub values: usize,
-    /// How long after its sending a packet's row may still change, besides twice the longest deadline. Far more
-    /// than the fullest queue holds it back: what arrives still later counts as unmatched.
+    /// How long after its sending a packet's row may still change, besides twice the longest deadline. Far
+    /// more than the fullest queue holds it back: what arrives still later counts as unmatched.
     pub patience: Span,
 }
 

@@ -111,8 +111,9 @@ fn memory_stays_within_bounds_however_long_a_run_is() {
     let tables = [folder.0.join("run")];
     let options = RunOptions { tables: Some(&tables), ..bounded(limits) };
     run_watched(&scenario, &options, &mut |recording| held.push(recording.held())).unwrap();
-    // Between a fifth and two fifths of the run, and in all of it: charts get their columns and distributions their buckets as the run
-    // goes on, of which there is a most. Rows that stayed would be two and a half times as many at the end.
+    // Between a fifth and two fifths of the run, and in all of it: charts get their columns and distributions
+    // their buckets as the run goes on, of which there is a most. Rows that stayed would be two and a half
+    // times as many at the end.
     let (early, most) = (held[40..80].iter().max().unwrap(), held.iter().max().unwrap());
     assert!(*most < 2 * early, "{most} after {early} bytes");
     let rows = run(&scenario, &RunOptions::default()).unwrap().record.held();

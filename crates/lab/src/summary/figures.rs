@@ -1,5 +1,5 @@
-//! A flow's figures, made of its rows as these are complete: all at once where a run's rows are kept, part by part
-//! where they are not.
+//! A flow's figures, made of its rows as these are complete: all at once where a run's rows are kept, part by
+//! part where they are not.
 //!
 //! ```text
 //! packets (in send order) -> deliveries, loss, delays, equation 10 --.
@@ -25,7 +25,8 @@ use crate::metrics::{
 };
 use crate::scenario::{EncoderKind, Flow, Supply};
 
-/// Slots the simulated encoder of equation 10 smooths over. The paper does not say; 4 lies within those of its figure 15b.
+/// Slots the simulated encoder of equation 10 smooths over. The paper does not say; 4 lies within those of
+/// its figure 15b.
 const SMOOTHING: usize = 4;
 /// Frame interval where equation 10 is applied to a flow that has no frames: 60 frames/s, as in the paper.
 const SIMULATED_INTERVAL: Span = Span::from_nanos(16_666_667);
@@ -149,13 +150,13 @@ impl FlowFigures {
         }
     }
 
-    /// Takes rows that are complete, which follow those taken before. `end` is when the run ended, if these are the
-    /// last.
+    /// Takes rows that are complete, which follow those taken before. `end` is when the run ended, if these
+    /// are the last.
     pub(super) fn take(&mut self, rows: &FlowRecord, end: Option<Time>) {
         let delays = rows.one_way_delays().map(|(_, delay)| delay);
         self.loss.longest = delays.max().unwrap_or_default().max(self.loss.longest);
-        // What was sent within the longest one-way delay of the end may still be under way: it counts on neither
-        // side of the loss.
+        // What was sent within the longest one-way delay of the end may still be under way: it counts on
+        // neither side of the loss.
         let settled = end.map_or(Time::MAX, |end| end - self.loss.longest);
         rows.packets.iter().for_each(|row| self.packet(row, settled));
         let samples = rows.rtt.iter().filter(|sample| sample.at >= self.from);
@@ -332,7 +333,8 @@ impl FlowFigures {
         }
     }
 
-    /// Throughput and goodput. Where no rows were kept, throughput is over the flow's whole time and goodput unknown.
+    /// Throughput and goodput. Where no rows were kept, throughput is over the flow's whole time and goodput
+    /// unknown.
     fn rates(&self, totals: &FlowTotals) -> (f64, Option<f64>) {
         if !self.received.any && totals.received > 0 {
             let bytes = totals.received_bytes + totals.received * u64::from(IP_UDP_OVERHEAD);
@@ -404,7 +406,8 @@ impl Parts {
         (acked.len(), acked.iter().map(|part| part.1).max())
     }
 
-    /// Payload bytes that arrived for the first time at or after `from`: each index once, however often it was sent.
+    /// Payload bytes that arrived for the first time at or after `from`: each index once, however often it
+    /// was sent.
     fn payload(mut self, from: Time, header: u32) -> u64 {
         self.arrived.sort_unstable();
         self.arrived.dedup_by_key(|part| part.0);

@@ -124,10 +124,11 @@ pub struct FlowSummary {
     pub throughput_bps: f64,
     /// Unique payload bits over the same time; unknown where no rows were kept.
     pub goodput_bps: Option<f64>,
-    /// Of the bytes that left the bottleneck while the flow was on, its share (cross traffic counts as others).
+    /// Of the bytes that left the bottleneck while the flow was on, its share (cross traffic counts as
+    /// others).
     pub share: Option<f64>,
-    /// Bytes sent that never arrived over bytes sent; those under way at the end count on neither side. Unknown where nothing
-    /// was sent, or no rows were kept.
+    /// Bytes sent that never arrived over bytes sent; those under way at the end count on neither side.
+    /// Unknown where nothing was sent, or no rows were kept.
     pub loss: Option<f64>,
     /// One-way delay of packets, in true time.
     pub owd_ms: Option<Percentiles>,
@@ -135,7 +136,8 @@ pub struct FlowSummary {
     pub rtt_ms: Option<Percentiles>,
     /// From the first frame's capture until a frame was first displayed, warm-up or not.
     pub first_frame_ms: Option<f64>,
-    /// Capture to display; frames never displayed count until the next displayed one. Unknown where none ever was.
+    /// Capture to display; frames never displayed count until the next displayed one. Unknown where none ever
+    /// was.
     pub frame_delay_ms: Option<Percentiles>,
     /// From the start of sending a frame until the sender knows that it arrived.
     pub frame_rtt_ms: Option<Percentiles>,
@@ -149,12 +151,13 @@ pub struct FlowSummary {
     pub psnr_db: Option<Mean5>,
     /// SSIM (All) of displayed frames.
     pub ssim: Option<Mean5>,
-    /// Where PSNR and SSIM come from: `measured` on the displayed pictures, an `encoder`'s word, or a `model` of an encoder,
-    /// which makes no pictures.
+    /// Where PSNR and SSIM come from: `measured` on the displayed pictures, an `encoder`'s word, or a `model`
+    /// of an encoder, which makes no pictures.
     pub quality: Option<&'static str>,
     /// Stalls; only of video.
     pub stalls: Option<StallSummary>,
-    /// Variation (standard deviation over mean) of the wire bytes sent per frame, or per 16.67 ms of a backlogged flow.
+    /// Variation (standard deviation over mean) of the wire bytes sent per frame, or per 16.67 ms of a
+    /// backlogged flow.
     pub send_rate_cv: Option<f64>,
     /// Equation 10's view of the flow.
     pub simulated: Option<Simulated>,

@@ -54,7 +54,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// Virtual seconds left out of the metrics at the start.
     pub warmup_s: f64,
-    /// What to know before the figures are believed, a sentence each: controllers and rate policies that do not go together.
+    /// What to know before the figures are believed, a sentence each: controllers and rate policies that do
+    /// not go together.
     pub warnings: Vec<String>,
     /// The bottleneck.
     pub link: LinkSummary,
@@ -145,8 +146,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of a run with this plan. Each distribution keeps up to `limit` values as they are; of more, it keeps how
-    /// many fell into buckets of 0.006 % width ([`Distribution`](crate::metrics::Distribution)).
+    /// Of a run with this plan. Each distribution keeps up to `limit` values as they are; of more, it keeps
+    /// how many fell into buckets of 0.006 % width ([`Distribution`](crate::metrics::Distribution)).
     pub fn new(plan: &Plan<'_>, limit: usize) -> Figures {
         Figures {
             flows: (0..plan.scenario.flows.len()).map(|index| FlowFigures::new(plan, index, limit)).collect(),

@@ -2,8 +2,8 @@
 
 use crate::scenario::{Flow, Scenario, Supply};
 
-/// Sentences about flows whose controller and rate policy do not go together ([`session::rate::advice`]), each once, by the names of
-/// the flows that it is about.
+/// Sentences about flows whose controller and rate policy do not go together ([`session::rate::advice`]),
+/// each once, by the names of the flows that it is about.
 pub fn warnings(scenario: &Scenario) -> Vec<String> {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     for flow in scenario.flows.iter().filter(|flow| flow.source == Supply::Video) {

@@ -272,7 +272,8 @@ pub(super) fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<Deci
 /// What a row says of one quantity.
 type Quantity<Row, Value> = fn(&Row) -> Value;
 
-/// Gives a flow's changed quantities to `row`. `last` is what its window, pacing and media rate were, and then are.
+/// Gives a flow's changed quantities to `row`. `last` is what its window, pacing and media rate were, and
+/// then are.
 pub(super) fn decisions_of(
     record: &FlowRecord,
     last: &mut [Option<f64>; 3],

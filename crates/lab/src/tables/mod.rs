@@ -1,8 +1,8 @@
-//! A run's rows as Parquet files, for data frames: `packets`, `frames`, `link`, `decisions`. `docs/output.md` lists the
-//! columns.
+//! A run's rows as Parquet files, for data frames: `packets`, `frames`, `link`, `decisions`. `docs/output.md`
+//! lists the columns.
 //!
-//! Times are nanoseconds of world time since the start of the run, as 64-bit integers; what did not happen is null. Each
-//! file carries the scenario, seed, commit and event hash it came from.
+//! Times are nanoseconds of world time since the start of the run, as 64-bit integers; what did not happen is
+//! null. Each file carries the scenario, seed, commit and event hash it came from.
 
 mod columns;
 mod parquet_file;

@@ -105,8 +105,8 @@ impl<W: Write + Send> Groups<W> {
         Groups::with(out, columns, origin, WriterProperties::builder())
     }
 
-    /// A table of so many groups that nothing is kept of the pages in them: their index stays in memory until the
-    /// table is finished.
+    /// A table of so many groups that nothing is kept of the pages in them: their index stays in memory until
+    /// the table is finished.
     pub fn of_many<R>(out: W, columns: &[Column<R>]) -> io::Result<Groups<W>> {
         let properties = WriterProperties::builder()
             .set_statistics_enabled(EnabledStatistics::Chunk)

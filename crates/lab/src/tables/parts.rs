@@ -12,14 +12,14 @@ use super::{Origin, decision_columns, frame_columns, link_columns, packet_column
 use crate::collect::{Collector, FrameRow, PacketRow};
 use crate::files::WriteError;
 
-/// Rows of a group: few enough to be held until they are written (5 MB), enough that what the end of a table says
-/// of its groups stays small (some 300 bytes for each column of each, 13 MB for a day of 20 Mbit/s).
+/// Rows of a group: few enough to be held until they are written (5 MB), enough that what the end of a table
+/// says of its groups stays small (some 300 bytes for each column of each, 13 MB for a day of 20 Mbit/s).
 const GROUP: usize = 1 << 16;
 /// The same of frames, whose rows are wide and come seldom.
 const FRAME_GROUP: usize = 1 << 13;
 
-/// The four tables of a run. They are written beside their places until [`place`](TableFiles::place) is called;
-/// without it nothing of them stays.
+/// The four tables of a run. They are written beside their places until [`place`](TableFiles::place) is
+/// called; without it nothing of them stays.
 pub struct TableFiles {
     folder: PathBuf,
     /// Whether the folder was made for the tables.
@@ -322,7 +322,8 @@ mod tests {
         };
         let (one, two) = (known(), known());
         assert_eq!(one.map(|bytes| bytes * 2), two);
-        // 20 Mbit/s of packets as long as these, each of which comes to the link and leaves it, and 60 frames/s.
+        // 20 Mbit/s of packets as long as these, each of which comes to the link and leaves it, and 60
+        // frames/s.
         let packets = 20_000_000 / 8 / 1_228 * 86_400;
         let groups = [packets / GROUP, 60 * 86_400 / FRAME_GROUP, 2 * packets / GROUP];
         let day: usize = one.iter().zip(groups).map(|(bytes, groups)| bytes * groups).sum();

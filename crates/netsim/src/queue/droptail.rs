@@ -70,9 +70,10 @@ impl Limit {
         Limit { bytes: bytes.get(), ..Limit::NONE }
     }
 
-    /// What a link of `rate` sends in `time`: 120 ms at 20 Mbit/s are 300 kB. For a link whose rate varies the bytes are
-    /// fixed at a reference rate (RFC 8867 does the same), so the time they stand for changes with the rate. Never less
-    /// than one full packet of 1500 bytes, else a slow link would pass nothing at all.
+    /// What a link of `rate` sends in `time`: 120 ms at 20 Mbit/s are 300 kB. For a link whose rate varies
+    /// the bytes are fixed at a reference rate (RFC 8867 does the same), so the time they stand for changes
+    /// with the rate. Never less than one full packet of 1500 bytes, else a slow link would pass nothing at
+    /// all.
     pub fn time(time: Span, rate: Rate) -> Limit {
         Limit::bytes(rate.bytes_in(time).max(FULL_PACKET))
     }

@@ -1,4 +1,5 @@
-//! DualPI2 (RFC 9332): a shallow queue for L4S traffic beside a classic one, coupled so that both get a fair share.
+//! DualPI2 (RFC 9332): a shallow queue for L4S traffic beside a classic one, coupled so that both get a fair
+//! share.
 //!
 //! ```text
 //! ECT(1), CE --> L: marked with max(ramp of its own delay, k p')  --.
@@ -8,8 +9,9 @@
 //! every update:  p' += alpha (q - target) + beta (q - q_old),  q = the longer wait of the two heads
 //! ```
 //!
-//! Packets are judged as they leave. When k p' reaches 1 the queue is overloaded: both queues then drop with p'^2, whatever
-//! the ECN bits say (appendix A.2; the core of appendix A.1 takes q from C alone and has no overload).
+//! Packets are judged as they leave. When k p' reaches 1 the queue is overloaded: both queues then drop with
+//! p'^2, whatever the ECN bits say (appendix A.2; the core of appendix A.1 takes q from C alone and has no
+//! overload).
 //!
 //! Deviation: decisions are random as in Linux, where appendix A spreads them evenly (`recur`).
 
@@ -420,7 +422,8 @@ mod tests {
     fn classic_packets_are_dropped_or_marked_and_l4s_marked_more_often() {
         for parameters in [RFC9332_PARAMETERS, LINUX_PARAMETERS] {
             let mut queue = queue(parameters);
-            // Overload by a fifth of three kinds of packets that do not react, until just before drops spread to all.
+            // Overload by a fifth of three kinds of packets that do not react, until just before drops spread
+            // to all.
             let kinds = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1];
             let kind = |p: Packet| Packet { ecn: kinds[p.id as usize % 3], ..p };
             let outcome = serve(&mut queue, every_millisecond(400).map(kind), Span::from_micros(1_200));

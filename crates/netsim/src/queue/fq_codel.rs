@@ -43,7 +43,8 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 fn build(options: &Options<'_>, setup: &Setup) -> Built {
-    // RFC 8290 section 5.2 and Linux (`sch_fq_codel.c`): 10240 packets, 32 MB, 1024 flows, an Ethernet frame, 64 packets.
+    // RFC 8290 section 5.2 and Linux (`sch_fq_codel.c`): 10240 packets, 32 MB, 1024 flows, an Ethernet frame,
+    // 64 packets.
     let limit = Limit { packets: 10_240, bytes: 32 << 20 };
     let control = codel::Parameters { ecn: true, ..codel::Parameters::default() };
     let parameters = Parameters {
@@ -159,8 +160,8 @@ impl Queue for FqCodel {
                 turn.credits -= i64::from(packet.size);
                 return Some(packet);
             }
-            // RFC 8290 section 4.2: a new lane that ran empty waits its turn among the old ones, or it could come back as
-            // new at once and starve them.
+            // RFC 8290 section 4.2: a new lane that ran empty waits its turn among the old ones, or it could
+            // come back as new at once and starve them.
             let keep = from_new && !self.old.is_empty();
             self.pass(lane, from_new, keep);
         }

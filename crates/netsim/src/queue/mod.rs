@@ -6,10 +6,10 @@
 //!        refused               pushed out     dropped by policy (AQM)
 //! ```
 //!
-//! The packet being transmitted is outside the queue: a link holds its queue's limit plus one partly sent packet.
-//! Drops at the tail for want of room are [`Dropped::QueueFull`], those a discipline chose are [`Dropped::QueuePolicy`].
-//! Periodic updates (PIE, DualPI2) are caught up with, in order, at the next call: one due at the instant of an arrival or
-//! departure comes before it.
+//! The packet being transmitted is outside the queue: a link holds its queue's limit plus one partly sent
+//! packet. Drops at the tail for want of room are [`Dropped::QueueFull`], those a discipline chose are
+//! [`Dropped::QueuePolicy`]. Periodic updates (PIE, DualPI2) are caught up with, in order, at the next call:
+//! one due at the instant of an arrival or departure comes before it.
 //! To add a discipline, write its file here and one row in `registry.rs`.
 
 mod codel;
@@ -49,11 +49,11 @@ pub struct Backlog {
 /// Packets a queue dropped after it had accepted them, and why.
 pub type Drops = Vec<(Packet, Dropped)>;
 
-/// A queue discipline. Times never decrease from call to call; a packet's [`entered`](Packet::entered) is the moment it
-/// was enqueued, so that `now - entered` is its sojourn.
+/// A queue discipline. Times never decrease from call to call; a packet's [`entered`](Packet::entered) is the
+/// moment it was enqueued, so that `now - entered` is its sojourn.
 pub trait Queue: Send {
-    /// Takes a packet in, or refuses it with the reason. Packets accepted earlier and pushed out to make room go to
-    /// `drops`.
+    /// Takes a packet in, or refuses it with the reason. Packets accepted earlier and pushed out to make room
+    /// go to `drops`.
     ///
     /// # Errors
     /// Why the arriving packet was refused.

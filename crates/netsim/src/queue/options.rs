@@ -1,6 +1,7 @@
 //! The arguments of a queue: `codel:300p,target=13ms,ecn`, read against the options its registry row lists.
 //!
-//! A word alone is a switch if the row lists it (`ecn` is `ecn=on`), and a limit if not (`300p` is `limit=300p`).
+//! A word alone is a switch if the row lists it (`ecn` is `ecn=on`), and a limit if not (`300p` is
+//! `limit=300p`).
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;

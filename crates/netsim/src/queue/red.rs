@@ -52,8 +52,8 @@ struct Parameters {
 }
 
 fn build(options: &Options<'_>, setup: &Setup) -> Built {
-    // Floyd and Jacobson 1993, section 5 (min 5, weight 0.002, max at least twice min); Floyd's later advice (1997) of three
-    // times min, 10% and gentle.
+    // Floyd and Jacobson 1993, section 5 (min 5, weight 0.002, max at least twice min); Floyd's later advice
+    // (1997) of three times min, 10% and gentle.
     let min = options.threshold("min", Threshold::Packets(5))?;
     let max = options.threshold("max", Threshold::Packets(15))?;
     let (bytes, min, max) = match (min, max) {
@@ -249,7 +249,8 @@ mod tests {
     fn drops_are_spread_evenly() {
         let mut red = red(PARAMETERS);
         red.average = 10.0;
-        // p_b = 1/20: gaps are uniform over 1 to 19 packets, because the paper's algorithm counts a drop as a packet passed.
+        // p_b = 1/20: gaps are uniform over 1 to 19 packets, because the paper's algorithm counts a drop as a
+        // packet passed.
         let mut gaps = vec![];
         let mut since = 0;
         red.count = Some(0);

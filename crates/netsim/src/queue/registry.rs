@@ -1,4 +1,5 @@
-//! Every queue discipline by name. Scenario files, the command line and the documentation grow from this table.
+//! Every queue discipline by name. Scenario files, the command line and the documentation grow from this
+//! table.
 
 use std::fmt;
 use std::str::FromStr;

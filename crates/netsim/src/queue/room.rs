@@ -1,8 +1,10 @@
-//! How much a queue holds at a given time: always the same, or what the link sends in a given time at its rate of the moment.
+//! How much a queue holds at a given time: always the same, or what the link sends in a given time at its
+//! rate of the moment.
 //!
-//! A limit in time is bytes at a reference rate (RFC 8867), so that a queue of 300 ms holds 1.2 s of traffic once the link sends a quarter.
-//! Devices that size their queue by the time it takes to drain (DOCSIS 3.1's buffer control, the discard timer of LTE's PDCP) do not
-//! behave like that; a limit that follows the link stands for them.
+//! A limit in time is bytes at a reference rate (RFC 8867), so that a queue of 300 ms holds 1.2 s of traffic
+//! once the link sends a quarter. Devices that size their queue by the time it takes to drain (DOCSIS 3.1's
+//! buffer control, the discard timer of LTE's PDCP) do not behave like that; a limit that follows the link
+//! stands for them.
 
 use units::{Bytes, Rate, Span, Time};
 
@@ -25,7 +27,8 @@ pub(super) struct Room {
 struct Follows {
     time: Span,
     process: RateProcess,
-    /// The latest rate above zero. While nothing is sent a queue keeps its size, for no time would be long enough.
+    /// The latest rate above zero. While nothing is sent a queue keeps its size, for no time would be long
+    /// enough.
     rate: Rate,
 }
 
@@ -118,7 +121,8 @@ mod tests {
         assert_eq!(room.at(ms(5_000)).bytes, last, "in an outage it stays what it was");
     }
 
-    /// Offers `count` packets of 1000 bytes, and one more a second later; numbers of what was dropped and what is left.
+    /// Offers `count` packets of 1000 bytes, and one more a second later; numbers of what was dropped and
+    /// what is left.
     fn after_a_fall(queue: &str) -> (Vec<u32>, Vec<u32>) {
         let mut queue = queue.parse::<QueueSpec>().unwrap().build(&setup(falling()));
         let mut drops = Drops::new();

@@ -6,8 +6,9 @@
 //! full: the newest (or oldest) packet of the longest lane goes
 //! ```
 //!
-//! Deviations: allotments are bytes, where Linux counts units of 8 bytes, rounded up. When a full queue holds one packet of
-//! each flow the newest goes, as from any other longest lane, where Linux drops the one that would be served next.
+//! Deviations: allotments are bytes, where Linux counts units of 8 bytes, rounded up. When a full queue holds
+//! one packet of each flow the newest goes, as from any other longest lane, where Linux drops the one that
+//! would be served next.
 
 use std::collections::VecDeque;
 
@@ -40,8 +41,8 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 fn build(options: &Options<'_>, setup: &Setup) -> Built {
-    // Linux (`sch_sfq.c`): SFQ_DEFAULT_FLOWS, SFQ_MAX_DEPTH for depth and limit, SFQ_DEFAULT_HASH_DIVISOR, and as quantum
-    // an Ethernet frame.
+    // Linux (`sch_sfq.c`): SFQ_DEFAULT_FLOWS, SFQ_MAX_DEPTH for depth and limit, SFQ_DEFAULT_HASH_DIVISOR,
+    // and as quantum an Ethernet frame.
     let parameters = Parameters {
         limit: options.limit(setup.reference, Limit::packets(127))?,
         depth: options.count("depth", 127, 1..=65_535)?,
@@ -189,8 +190,8 @@ impl Queue for Sfq {
 
 const NONE: u32 = u32::MAX;
 
-/// Lanes by length, so that the longest is found at once: for each length a list of lanes, the one that reached it last
-/// in front.
+/// Lanes by length, so that the longest is found at once: for each length a list of lanes, the one that
+/// reached it last in front.
 struct Lengths {
     first: Vec<u32>,
     lanes: Vec<Ranked>,

@@ -24,8 +24,8 @@ pub(super) fn every_millisecond(count: u32) -> impl Iterator<Item = Packet> {
     })
 }
 
-/// Offers each packet when it entered to `queue`, before a server that takes `service` for each; an arrival comes before
-/// a departure of the same instant.
+/// Offers each packet when it entered to `queue`, before a server that takes `service` for each; an arrival
+/// comes before a departure of the same instant.
 pub(super) fn serve(queue: &mut dyn Queue, arrivals: impl Iterator<Item = Packet>, service: Span) -> Outcome {
     let mut outcome = Outcome::default();
     let mut arrivals = arrivals.peekable();

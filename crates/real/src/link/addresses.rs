@@ -7,8 +7,8 @@
 //!     100.64.36.0/22        ... and so on, five deep, seven side by side
 //! ```
 //!
-//! Both devices of a link carry their address with the whole block's prefix. So everything inside, however deep, is reached
-//! through its outside device by longest prefix match, and no address is ever translated.
+//! Both devices of a link carry their address with the whole block's prefix. So everything inside, however
+//! deep, is reached through its outside device by longest prefix match, and no address is ever translated.
 //!
 //! IPv6 addresses are the same numbers behind `fd66:7277:6c6e::/96`, a unique local prefix (RFC 4193).
 
@@ -80,8 +80,8 @@ impl Block {
         (first..count).map(move |index| Block { base: within.base + index * size, prefix })
     }
 
-    /// What its outside device is called: `fw5`, and `fw5.1` for a link inside it. No two blocks share a name, and no device's
-    /// name is taken twice: making the device makes sure of the block.
+    /// What its outside device is called: `fw5`, and `fw5.1` for a link inside it. No two blocks share a
+    /// name, and no device's name is taken twice: making the device makes sure of the block.
     pub fn device(&self) -> String {
         let index = |prefix: u8, bits: u8| self.base >> (32 - prefix) & ((1 << bits) - 1);
         let root = format!("fw{}", index(ROOT_PREFIX, ROOT_PREFIX - POOL.prefix));

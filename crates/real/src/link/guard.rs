@@ -1,8 +1,9 @@
 //! A small process that tidies up after a link, also when the emulator was killed.
 //!
-//! The kernel takes devices and an empty namespace away by itself, and the command dies with the emulator. What remains then are
-//! processes the command left in the background, and rules of address translation. The guard holds one end of a line; when
-//! the other is gone, however that came, it ends those processes and undoes the rules.
+//! The kernel takes devices and an empty namespace away by itself, and the command dies with the emulator.
+//! What remains then are processes the command left in the background, and rules of address translation. The
+//! guard holds one end of a line; when the other is gone, however that came, it ends those processes and
+//! undoes the rules.
 //!
 //! ```text
 //! emulator <--socket--> guard     `net FILE` and `undo COMMAND`, each acknowledged; at the end of the file it acts and ends

@@ -5,8 +5,8 @@
 //! IPv6 (RFC 8200) |ver| traffic class: dscp ecn | flow label | length | next header | hops | from | to | extensions ...
 //! ```
 //!
-//! The flow is what Linux's flow dissector makes of a packet: protocol, addresses and ports, without ports for fragments
-//! (the later ones have none, and all fragments of a packet belong together).
+//! The flow is what Linux's flow dissector makes of a packet: protocol, addresses and ports, without ports
+//! for fragments (the later ones have none, and all fragments of a packet belong together).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -51,7 +51,8 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
-/// Most extension headers looked behind; each kind may occur once, destination options twice (RFC 8200 section 4.1).
+/// Most extension headers looked behind; each kind may occur once, destination options twice (RFC 8200
+/// section 4.1).
 const MOST_EXTENSIONS: usize = 5;
 
 impl Header {
@@ -131,8 +132,8 @@ fn four(bytes: &[u8], at: usize) -> [u8; 4] {
 }
 
 impl Flow {
-    /// The number queues know the flow by: a hash of all five fields, the same on every machine and in every run. Two flows
-    /// share a number by chance alone, one pair in 65,536.
+    /// The number queues know the flow by: a hash of all five fields, the same on every machine and in every
+    /// run. Two flows share a number by chance alone, one pair in 65,536.
     pub fn number(&self) -> u16 {
         let address = |address: IpAddr| match address {
             IpAddr::V4(v4) => u128::from(v4.to_bits()),
@@ -146,7 +147,8 @@ impl Flow {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014) after an odd constant, so that zero does not stay zero.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014) after an odd constant, so that zero does not stay
+/// zero.
 fn mix(z: u64) -> u64 {
     let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -154,7 +156,8 @@ fn mix(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Writes ECN bits into an IP packet that [`Header::read`] accepted; IPv4's checksum follows (RFC 1624, equation 3).
+/// Writes ECN bits into an IP packet that [`Header::read`] accepted; IPv4's checksum follows (RFC 1624,
+/// equation 3).
 pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     match packet {
         [first, tos, rest @ ..] if *first >> 4 == 4 && rest.len() >= IPV4_HEADER - 2 => {

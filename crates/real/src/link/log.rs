@@ -13,7 +13,8 @@ use super::header::Flow;
 /// One packet's way through one direction of a link. Times are of the link's clock, which starts with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Counts the packets of this direction, from 0; both copies of a packet that the link doubled have the same number.
+    /// Counts the packets of this direction, from 0; both copies of a packet that the link doubled have the
+    /// same number.
     pub number: u64,
     /// When it was read from the device at the link's entry.
     pub arrived: Time,
@@ -48,7 +49,8 @@ pub enum End {
     },
 }
 
-/// Follows the packets of one direction. It is called by the thread that moves them and must not wait for anything.
+/// Follows the packets of one direction. It is called by the thread that moves them and must not wait for
+/// anything.
 pub trait Log: Send {
     /// A packet of `size` bytes arrives at the link.
     fn arrives(&mut self, _at: Time, _size: u32) {}
@@ -63,8 +65,8 @@ pub trait Log: Send {
 /// Batches that may wait for the writer.
 const WAITING: usize = 64;
 
-/// Hands items in batches to a thread that writes them. Where the writer does not keep up, items are lost and counted:
-/// packets never wait for a disk.
+/// Hands items in batches to a thread that writes them. Where the writer does not keep up, items are lost and
+/// counted: packets never wait for a disk.
 pub struct Spool<T> {
     batch: Vec<T>,
     size: usize,
@@ -107,8 +109,8 @@ impl<T: Send + 'static> Spool<T> {
         }
     }
 
-    /// Hands over the rest and, if this is the one the writer was started with, waits until everything is written; how many
-    /// items were lost because the writer did not keep up.
+    /// Hands over the rest and, if this is the one the writer was started with, waits until everything is
+    /// written; how many items were lost because the writer did not keep up.
     ///
     /// # Errors
     /// What the writer could not do.

@@ -8,10 +8,12 @@
 //! 14 d 1 1504        packets are dropped (number, bytes)
 //! ```
 //!
-//! Source: Mahimahi, `link_queue.cc` (ravinet/mahimahi ae477d43). Bytes count 4 more than the IP packet has, as Mahimahi's do.
+//! Source: Mahimahi, `link_queue.cc` (ravinet/mahimahi ae477d43). Bytes count 4 more than the IP packet has,
+//! as Mahimahi's do.
 //!
-//! Deviations: a link with a constant rate has opportunities where a trace of that rate would (one per 1500 IP bytes it can
-//! send, in whole milliseconds); one without a limit has none. Every dropped packet has a line of its own.
+//! Deviations: a link with a constant rate has opportunities where a trace of that rate would (one per 1500
+//! IP bytes it can send, in whole milliseconds); one without a limit has none. Every dropped packet has a
+//! line of its own.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,7 +42,8 @@ pub struct Heading {
     pub date_ms: u64,
 }
 
-/// One direction's log. The link's departures come through its [`tap`](MahimahiLog::tap), the rest through [`Log`].
+/// One direction's log. The link's departures come through its [`tap`](MahimahiLog::tap), the rest through
+/// [`Log`].
 #[derive(Clone)]
 pub struct MahimahiLog(Arc<Mutex<Lines>>);
 
@@ -197,7 +200,8 @@ mod tests {
     fn a_trace_is_logged_as_mahimahi_does() {
         let trace = MahimahiTrace::from_millis(vec![2, 4, 4, 6]).unwrap();
         let process = RateProcess::trace(Arc::new(trace));
-        // The first waits alone, the second is too many; then one straddles two opportunities that come at once.
+        // The first waits alone, the second is too many; then one straddles two opportunities that come at
+        // once.
         let lines = logged(process, &[(0, 1500), (1, 1500), (3, 100)], 6);
         let expected = [
             "0 + 1504",

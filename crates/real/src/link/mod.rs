@@ -7,9 +7,10 @@
 //!              100.64.N.2  <-- write <------- down: Link <--packets--         100.64.N.1
 //! ```
 //!
-//! The two boxes are TUN devices, whose packets this process reads and writes; each direction has a thread. No packet is ever
-//! rewritten but for ECN marks. Nothing of the machine's outside changes: no rule, no setting, only a device that goes with the
-//! process. Links stand inside links, each with a namespace of its own ([`addresses`]).
+//! The two boxes are TUN devices, whose packets this process reads and writes; each direction has a thread.
+//! No packet is ever rewritten but for ECN marks. Nothing of the machine's outside changes: no rule, no
+//! setting, only a device that goes with the process. Links stand inside links, each with a namespace of its
+//! own ([`addresses`]).
 
 pub mod addresses;
 mod error;
@@ -53,7 +54,8 @@ pub use way::{Plan, WayCounters};
 pub const OUTSIDE: &str = "FRAMEWIRE_OUTSIDE";
 /// The variable in which it finds its own.
 pub const INSIDE: &str = "FRAMEWIRE_INSIDE";
-/// Mahimahi's variable for the outermost outside, which scripts made for Mahimahi read; only the outermost link sets it.
+/// Mahimahi's variable for the outermost outside, which scripts made for Mahimahi read; only the outermost
+/// link sets it.
 pub const MAHIMAHI_BASE: &str = "MAHIMAHI_BASE";
 
 /// The smallest MTU: IPv6 asks for it (RFC 8200 section 5).
@@ -86,7 +88,8 @@ pub struct Outcome {
 }
 
 impl Emulator {
-    /// Makes the namespace and the two devices, whose packets have at most `mtu` bytes ([`LEAST_MTU`] to 65,535). Nothing passes yet.
+    /// Makes the namespace and the two devices, whose packets have at most `mtu` bytes ([`LEAST_MTU`] to
+    /// 65,535). Nothing passes yet.
     ///
     /// # Errors
     /// [`LinkError`] saying what is missing.
@@ -126,12 +129,14 @@ impl Emulator {
         self.clock
     }
 
-    /// Does `work` inside and waits for its result: a socket made there is one of the inside, whoever uses it later.
+    /// Does `work` inside and waits for its result: a socket made there is one of the inside, whoever uses it
+    /// later.
     pub fn within<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
         self.namespace.within(work)
     }
 
-    /// Lets packets pass, from inside to outside as `up` says and back as `down` does; the links' time begins now.
+    /// Lets packets pass, from inside to outside as `up` says and back as `down` does; the links' time begins
+    /// now.
     ///
     /// # Errors
     /// [`LinkError`] if the system will have no more threads.
@@ -169,7 +174,8 @@ impl Emulator {
         child.wait().map_err(|source| LinkError::System { what: "wait for the command", source })
     }
 
-    /// Translates the addresses of the inside to those of this machine's other interfaces, until `keeper` ends.
+    /// Translates the addresses of the inside to those of this machine's other interfaces, until `keeper`
+    /// ends.
     ///
     /// # Errors
     /// [`LinkError::Nat`] saying what is missing.
@@ -203,7 +209,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// To be called while the process has one thread: it forks, and threads started later hold signals back as this one.
+    /// To be called while the process has one thread: it forks, and threads started later hold signals back
+    /// as this one.
     ///
     /// # Errors
     /// [`LinkError`] if the system will have no more processes.
@@ -213,7 +220,8 @@ impl Keeper {
         Ok(Keeper { guard, signals })
     }
 
-    /// Passes signals on to a child until it has ended; it remains to be waited for, so that its number stays its own.
+    /// Passes signals on to a child until it has ended; it remains to be waited for, so that its number stays
+    /// its own.
     fn attend(&self, process: u32) -> Result<(), LinkError> {
         let waker = Waker::new().map_err(|source| LinkError::System { what: "watch the command", source })?;
         let ended = waker.clone();

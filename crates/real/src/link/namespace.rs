@@ -1,8 +1,8 @@
 //! A network namespace of one's own: a thread that lives in it and does what is to be done there.
 //!
-//! Linux keeps the network namespace per thread (namespaces(7)), so that one process stands on both sides of its link. A command
-//! that the thread starts lives in the namespace; it is killed when that thread ends, however it ends
-//! (`PR_SET_PDEATHSIG`, which hangs on the thread and not on the process).
+//! Linux keeps the network namespace per thread (namespaces(7)), so that one process stands on both sides of
+//! its link. A command that the thread starts lives in the namespace; it is killed when that thread ends,
+//! however it ends (`PR_SET_PDEATHSIG`, which hangs on the thread and not on the process).
 
 use std::io;
 use std::sync::mpsc;
@@ -19,7 +19,8 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace, empty but for a loopback device, in which packets are forwarded (for links inside it).
+    /// A new namespace, empty but for a loopback device, in which packets are forwarded (for links inside
+    /// it).
     pub fn new() -> Result<Namespace, LinkError> {
         let (tasks, todo) = mpsc::channel::<Task>();
         let (done, outcome) = mpsc::channel();
@@ -78,9 +79,9 @@ fn leave() -> Result<(), LinkError> {
         });
     }
     super::tun::raise_loopback().map_err(|source| LinkError::new("raise the loopback device", source))?;
-    // Only links inside this one need forwarding; where /proc/sys is read-only, as in some containers, they can't be reached.
-    // New devices begin without, for a device that forwards IPv6 while it still has multicast joins the group of all routers,
-    // with packets nobody sent.
+    // Only links inside this one need forwarding; where /proc/sys is read-only, as in some containers, they
+    // can't be reached. New devices begin without, for a device that forwards IPv6 while it still has
+    // multicast joins the group of all routers, with packets nobody sent.
     for (file, text) in
         [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1"), ("ipv6/conf/default/forwarding", "0")]
     {

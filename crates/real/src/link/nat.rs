@@ -1,5 +1,5 @@
-//! A way to the rest of the internet from inside: address translation by the kernel, set up with `nft` or `iptables` and
-//! undone by the guard.
+//! A way to the rest of the internet from inside: address translation by the kernel, set up with `nft` or
+//! `iptables` and undone by the guard.
 
 use std::process::{Command, Stdio};
 

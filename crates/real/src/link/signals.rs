@@ -1,5 +1,5 @@
-//! Signals for a process that runs another: what the terminal sends, the command gets from it directly; what somebody sends to
-//! us alone, we pass on; and in the end the command's own end is ours.
+//! Signals for a process that runs another: what the terminal sends, the command gets from it directly; what
+//! somebody sends to us alone, we pass on; and in the end the command's own end is ours.
 
 use std::io;
 use std::mem;
@@ -38,7 +38,8 @@ impl Signals {
         unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as _, -1) };
     }
 
-    /// The next signal that was sent to this process by another, rather than to the whole group by the terminal.
+    /// The next signal that was sent to this process by another, rather than to the whole group by the
+    /// terminal.
     pub fn next(&self) -> Option<i32> {
         loop {
             // SAFETY: all zeros is a valid signalfd_siginfo, which the read fills whole or not at all.

@@ -1,8 +1,9 @@
-//! TUN devices: network interfaces whose packets a process reads and writes (Linux, `tuntap.rst`, netdevice(7)).
+//! TUN devices: network interfaces whose packets a process reads and writes (Linux, `tuntap.rst`,
+//! netdevice(7)).
 //!
-//! Opened without offloads, so that the kernel cuts TCP's large segments and fills in checksums before we see a packet: one
-//! read is one packet as it would stand on a wire. A device lives as long as the descriptor it was made by, so that nothing
-//! is left of it however the process ends.
+//! Opened without offloads, so that the kernel cuts TCP's large segments and fills in checksums before we see
+//! a packet: one read is one packet as it would stand on a wire. A device lives as long as the descriptor it
+//! was made by, so that nothing is left of it however the process ends.
 
 use std::ffi::c_short;
 use std::io;
@@ -13,8 +14,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use super::addresses::{self, Block};
 use super::error::LinkError;
 
-/// Packets that wait in a device until we read them, as many as before an Ethernet interface (`ether_setup`). More would be
-/// a buffer that no link knows of.
+/// Packets that wait in a device until we read them, as many as before an Ethernet interface (`ether_setup`).
+/// More would be a buffer that no link knows of.
 const QUEUE: i32 = 1000;
 
 /// One end of a link.
@@ -47,8 +48,8 @@ impl Tun {
         }
     }
 
-    /// Gives it `address` in `block`, in IPv4 and, where the kernel has it, in IPv6, and brings it up; if `forward`, the
-    /// kernel forwards what comes from it in IPv6 too.
+    /// Gives it `address` in `block`, in IPv4 and, where the kernel has it, in IPv6, and brings it up; if
+    /// `forward`, the kernel forwards what comes from it in IPv6 too.
     pub fn configure(
         &self,
         block: Block,
@@ -60,7 +61,8 @@ impl Tun {
         let control = Control::new(libc::AF_INET).map_err(|source| LinkError::new(what, source))?;
         let steps = || {
             control.set(&self.name, libc::SIOCSIFMTU, |r| r.ifr_ifru.ifru_mtu = mtu as i32)?;
-            // Linux keeps this for the machine's own root; others have its default of 500. The field shares its place with the MTU's.
+            // Linux keeps this for the machine's own root; others have its default of 500. The field shares
+            // its place with the MTU's.
             let _ = control.set(&self.name, libc::SIOCSIFTXQLEN, |r| r.ifr_ifru.ifru_mtu = QUEUE);
             control.set(&self.name, libc::SIOCSIFADDR, |r| r.ifr_ifru.ifru_addr = internet(address))?;
             control
@@ -255,14 +257,15 @@ fn default_v6(gateway: Ipv4Addr, index: u32) -> io::Result<()> {
     check(unsafe { libc::ioctl(control.0.as_raw_fd(), libc::SIOCADDRT as _, &raw const route) })
 }
 
-/// Packets that the kernel dropped before `device`, in the calling thread's namespace, because we had not read those before
-/// them; `None` where it does not tell.
+/// Packets that the kernel dropped before `device`, in the calling thread's namespace, because we had not
+/// read those before them; `None` where it does not tell.
 pub(crate) fn overruns(device: &str) -> Option<u64> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
     transmit_drops(&table, device)
 }
 
-/// The column `drop` under `Transmit`: eight columns about receiving come first, then bytes, packets and errors.
+/// The column `drop` under `Transmit`: eight columns about receiving come first, then bytes, packets and
+/// errors.
 fn transmit_drops(table: &str, device: &str) -> Option<u64> {
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     row.split_whitespace().nth(11)?.parse().ok()
@@ -271,8 +274,8 @@ fn transmit_drops(table: &str, device: &str) -> Option<u64> {
 /// What the calling thread's namespace has: each interface's name, IPv4 address and prefix length.
 pub(crate) fn interfaces() -> io::Result<Vec<(String, Block)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: getifaddrs fills in a list, which is read before it is freed; every entry's name is a C string, and its
-    // addresses, where there are any, are of the family they name.
+    // SAFETY: getifaddrs fills in a list, which is read before it is freed; every entry's name is a C string,
+    // and its addresses, where there are any, are of the family they name.
     unsafe {
         check(libc::getifaddrs(&raw mut list))?;
         let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! One direction of a link: packets from one device, through [`netsim::Link`], to the other.
 //!
-//! A thread of its own, which asks to be scheduled promptly, sleeps until a packet comes or one is due. Reads and writes take one
-//! packet each; a TUN device knows no more.
+//! A thread of its own, which asks to be scheduled promptly, sleeps until a packet comes or one is due. Reads
+//! and writes take one packet each; a TUN device knows no more.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -37,8 +37,8 @@ pub struct WayCounters {
     pub received: u64,
     /// Packets written to the device at its exit.
     pub sent: u64,
-    /// Packets the kernel dropped before the device at the entry, because 1000 (500 in a user namespace) waited
-    /// there to be read.
+    /// Packets the kernel dropped before the device at the entry, because 1000 (500 in a user namespace)
+    /// waited there to be read.
     pub overruns: u64,
     /// Packets dropped because they were no IP packets.
     pub foreign: u64,

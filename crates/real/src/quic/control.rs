@@ -1,4 +1,5 @@
-//! The control stream: [`Message`]s over any reliable byte stream, and the gate that only those with the token pass.
+//! The control stream: [`Message`]s over any reliable byte stream, and the gate that only those with the
+//! token pass.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ impl<R: AsyncRead + Unpin> Messages<R> {
     /// Waits for the next message. Never holds more than one message's worth of bytes.
     ///
     /// # Errors
-    /// [`ControlError`] at the stream's end and where bytes are no message; there is nothing to be read after either.
+    /// [`ControlError`] at the stream's end and where bytes are no message; there is nothing to be read after
+    /// either.
     pub async fn next(&mut self) -> Result<Message<'_>, ControlError> {
         self.bytes.drain(..std::mem::take(&mut self.taken));
         while Message::decode(&self.bytes)?.is_none() {
@@ -50,7 +52,8 @@ impl<R: AsyncRead + Unpin> Messages<R> {
         Ok(message)
     }
 
-    /// The bytes of the message that [`next`](Messages::next) returned last, for those of a kind it does not know.
+    /// The bytes of the message that [`next`](Messages::next) returned last, for those of a kind it does not
+    /// know.
     pub fn last(&self) -> &[u8] {
         &self.bytes[..self.taken]
     }

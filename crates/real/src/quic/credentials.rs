@@ -7,7 +7,8 @@ use rustls::sign::CertifiedKey;
 
 use super::identity::{Identity, IdentityError, provider};
 
-/// What a server shows of itself to newcomers. Clones show the same, and what one replaces the others show too.
+/// What a server shows of itself to newcomers. Clones show the same, and what one replaces the others show
+/// too.
 #[derive(Clone, Debug)]
 pub struct Credentials(Arc<Presented>);
 
@@ -20,8 +21,8 @@ impl Credentials {
         Ok(Credentials(Arc::new(Presented(RwLock::new(Arc::new(identity.certified_key()?))))))
     }
 
-    /// From now on newcomers are shown `identity`. Connections that exist go on: TLS looks at certificates in the handshake
-    /// alone.
+    /// From now on newcomers are shown `identity`. Connections that exist go on: TLS looks at certificates in
+    /// the handshake alone.
     ///
     /// # Errors
     /// [`IdentityError::Unusable`] if key and certificate don't belong together; then the one before stays.

@@ -7,9 +7,10 @@
 //!                                          '--> Pass::admit, once the token was shown: a guest's place
 //! ```
 //!
-//! Two rules keep strangers from shutting others out. Addresses that were not checked get the first half of whatever is to be had
-//! (turns, places, an address's own turns and places); the other half is for those who have shown that they receive what is sent
-//! to them, so forged addresses use up nobody's share. And one address gets its own share only, without touching the turns of the others.
+//! Two rules keep strangers from shutting others out. Addresses that were not checked get the first half of
+//! whatever is to be had (turns, places, an address's own turns and places); the other half is for those who
+//! have shown that they receive what is sent to them, so forged addresses use up nobody's share. And one
+//! address gets its own share only, without touching the turns of the others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -141,7 +142,8 @@ pub(crate) enum Verdict {
     Enter(Pass),
 }
 
-/// Whom a limit per address is for: an IPv4 address, or the /64 that an IPv6 customer has to himself (RFC 6177).
+/// Whom a limit per address is for: an IPv4 address, or the /64 that an IPv6 customer has to himself (RFC
+/// 6177).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Caller(IpAddr);
 
@@ -164,8 +166,8 @@ struct Account {
 #[derive(Debug)]
 struct State {
     turnstile: Turnstile,
-    /// Callers with a connection, or who have used turns that are not back yet: those who came within a second. Nobody gets in here
-    /// without a turn of the common turnstile, which bounds it.
+    /// Callers with a connection, or who have used turns that are not back yet: those who came within a
+    /// second. Nobody gets in here without a turn of the common turnstile, which bounds it.
     accounts: BTreeMap<Caller, Account>,
     strangers: usize,
     guests: usize,
@@ -208,7 +210,8 @@ impl Doorman {
         Doorman { limits, tally: Tally::default(), state: Mutex::new(state) }
     }
 
-    /// Decides on a connection attempt from `address`; `may_retry` if it may be asked to show that it is there.
+    /// Decides on a connection attempt from `address`; `may_retry` if it may be asked to show that it is
+    /// there.
     pub fn look(self: &Arc<Doorman>, now: Time, address: IpAddr, may_retry: bool) -> Verdict {
         let limits = &self.limits;
         let caller = Caller::of(address);

@@ -93,7 +93,8 @@ impl Hall {
     }
 }
 
-/// What goes on at a door, for whoever wants to know: it can be asked from any thread, also after the server has ended.
+/// What goes on at a door, for whoever wants to know: it can be asked from any thread, also after the server
+/// has ended.
 #[derive(Clone, Debug)]
 pub struct DoorWatch(Arc<Doorman>);
 
@@ -207,7 +208,8 @@ impl Door {
             Ok(request) => {
                 self.doorman.tally.admit();
                 info!(role = ?request.role, name = ?request.name, controller = ?request.controller, "let in");
-                // There is room for as many as there are places; only a server that ends takes nobody any more.
+                // There is room for as many as there are places; only a server that ends takes nobody any
+                // more.
                 let newcomer = Newcomer { request, connection, control, messages, pass, span };
                 let _ = self.admitted.try_send(newcomer);
             }
@@ -231,7 +233,8 @@ impl Door {
     }
 }
 
-/// What the log is told of a refusal: of nonsense the parser's words, else ours, which are not those for the peer.
+/// What the log is told of a refusal: of nonsense the parser's words, else ours, which are not those for the
+/// peer.
 pub(crate) fn told(reason: Reason, text: &str, limits: &Limits) -> String {
     match reason {
         Reason::Malformed | Reason::Other | Reason::Handshake => plain(text),

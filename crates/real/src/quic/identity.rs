@@ -14,15 +14,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore, SignatureAlgorithm};
 
-/// How long a certificate made at start is good for. Browsers accept by fingerprint only what is valid for at most 14 days
-/// in all (W3C WebTransport, "custom certificate requirements") and of ECDSA P-256.
+/// How long a certificate made at start is good for. Browsers accept by fingerprint only what is valid for at
+/// most 14 days in all (W3C WebTransport, "custom certificate requirements") and of ECDSA P-256.
 const VALID_FOR: Duration = Duration::from_secs(13 * 86_400);
 /// ... and it is valid from this long ago, for clients whose clocks are behind.
 const VALID_BEFORE: Duration = Duration::from_secs(3_600);
 
 /// The longest validity of a certificate that browsers accept by fingerprint.
 const BY_FINGERPRINT: Duration = Duration::from_secs(14 * 86_400);
-/// The end of the year 9999, which in a certificate stands for no end (RFC 5280 section 4.1.2.5), in seconds since 1970.
+/// The end of the year 9999, which in a certificate stands for no end (RFC 5280 section 4.1.2.5), in seconds
+/// since 1970.
 const LAST_DAY: u64 = 253_402_300_799;
 
 /// Why there is no identity. Each prints as one line.
@@ -103,8 +104,8 @@ impl Identity {
     /// From a chain and a key in PEM files.
     ///
     /// # Errors
-    /// [`IdentityError`] if a file can't be read, holds nothing of the kind, the certificate is not valid at present, or
-    /// the key is not its own.
+    /// [`IdentityError`] if a file can't be read, holds nothing of the kind, the certificate is not valid at
+    /// present, or the key is not its own.
     pub fn from_pem(certificate: &Path, key: &Path) -> Result<Identity, IdentityError> {
         let chain = read_chain(certificate)?;
         let wrong = |error: rustls::pki_types::pem::Error| {
@@ -160,8 +161,8 @@ impl Identity {
         self.key.clone_key()
     }
 
-    /// From when and until when the certificate is valid; `None` for an end that it leaves open, or a certificate so strange
-    /// that nobody would accept it.
+    /// From when and until when the certificate is valid; `None` for an end that it leaves open, or a
+    /// certificate so strange that nobody would accept it.
     pub fn validity(&self) -> (Option<SystemTime>, Option<SystemTime>) {
         let date = |time: UnixTime| SystemTime::UNIX_EPOCH + Duration::from_secs(time.as_secs());
         let at = |secs| dates(&self.chain[0], UnixTime::since_unix_epoch(Duration::from_secs(secs)));
@@ -176,8 +177,9 @@ impl Identity {
         (start, end)
     }
 
-    /// Whether browsers accept it by its fingerprint alone (W3C WebTransport, "custom certificate requirements"): an ECDSA key, and
-    /// valid for two weeks at most. Otherwise they ask, as everywhere, who signed it and for which name.
+    /// Whether browsers accept it by its fingerprint alone (W3C WebTransport, "custom certificate
+    /// requirements"): an ECDSA key, and valid for two weeks at most. Otherwise they ask, as everywhere, who
+    /// signed it and for which name.
     pub fn suits_browsers_by_fingerprint(&self) -> bool {
         let (Some(start), Some(end)) = self.validity() else { return false };
         let short = end.duration_since(start).is_ok_and(|length| length <= BY_FINGERPRINT);
@@ -222,8 +224,8 @@ fn out_of_date(certificate: &CertificateDer<'static>) -> Option<&'static str> {
     }
 }
 
-/// [`CertificateError::Expired`] or [`CertificateError::NotValidYet`] (or their variants) where they are true of a
-/// certificate. Dates come before everything else a verifier looks at, so its own root will do.
+/// [`CertificateError::Expired`] or [`CertificateError::NotValidYet`] (or their variants) where they are true
+/// of a certificate. Dates come before everything else a verifier looks at, so its own root will do.
 pub(super) fn dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<CertificateError> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone().into_owned()).ok()?;

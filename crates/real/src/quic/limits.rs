@@ -15,32 +15,35 @@ use super::identity::IdentityError;
 pub struct Limits {
     /// Connections that have shown the token, at a time. Each may cost [`MEMORY`](Limits::MEMORY).
     pub guests: usize,
-    /// Connections that have not shown it yet, at a time. Each may cost [`STRANGER_MEMORY`](Limits::STRANGER_MEMORY).
+    /// Connections that have not shown it yet, at a time. Each may cost
+    /// [`STRANGER_MEMORY`](Limits::STRANGER_MEMORY).
     pub strangers: usize,
-    /// Connections of one address, with or without token, at a time. An IPv6 customer's whole /64 counts as one address.
+    /// Connections of one address, with or without token, at a time. An IPv6 customer's whole /64 counts as
+    /// one address.
     pub per_address: usize,
     /// Bytes that all connections together may make us hold. Where one more would be too many, it is refused.
     pub memory: usize,
     /// How long each of them may take for the handshake, and again to say what for.
     pub open_within: Span,
-    /// Handshakes a second in the long run, and at once after a pause. Each costs a signature and a key exchange. When half
-    /// of them are used, newcomers must first show that they receive what is sent to their address (RFC 9000 section
-    /// 8.1.2).
+    /// Handshakes a second in the long run, and at once after a pause. Each costs a signature and a key
+    /// exchange. When half of them are used, newcomers must first show that they receive what is sent to
+    /// their address (RFC 9000 section 8.1.2).
     pub handshakes: u32,
     /// The same for each address.
     pub handshakes_per_address: u32,
     /// A peer that is silent for this long is gone.
     pub idle: Span,
-    /// While there is nothing else to say, a sign of life is sent this often: it keeps NATs open and finds out that a peer
-    /// is gone.
+    /// While there is nothing else to say, a sign of life is sent this often: it keeps NATs open and finds
+    /// out that a peer is gone.
     pub keep_alive: Span,
 }
 
 impl Default for Limits {
-    /// Eight guests, 32 strangers, eight connections of one address (all guests behind one NAT, yet a quarter of the
-    /// strangers' places), 128 MB (room for 80 guests beside the strangers), 3 s for each step at the door (a handshake takes a few
-    /// round trips), 20 handshakes a second (all guests coming back at once, twice over), five of them of one address (a
-    /// quarter again), silence of 10 s (a tunnel on a train), a sign of life every 3 s (three may be lost before that).
+    /// Eight guests, 32 strangers, eight connections of one address (all guests behind one NAT, yet a quarter
+    /// of the strangers' places), 128 MB (room for 80 guests beside the strangers), 3 s for each step at the
+    /// door (a handshake takes a few round trips), 20 handshakes a second (all guests coming back at once,
+    /// twice over), five of them of one address (a quarter again), silence of 10 s (a tunnel on a train), a
+    /// sign of life every 3 s (three may be lost before that).
     fn default() -> Limits {
         Limits {
             guests: 8,
@@ -56,13 +59,14 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of datagrams waiting for quinn to send them: 5 ms at 100 Mbit/s. They wait for a thread, not for a window, which is
-/// open. A driver that finds no room keeps its packets, and its endpoint decides which of them are still worth sending.
+/// Bytes of datagrams waiting for quinn to send them: 5 ms at 100 Mbit/s. They wait for a thread, not for a
+/// window, which is open. A driver that finds no room keeps its packets, and its endpoint decides which of
+/// them are still worth sending.
 const SEND_BUFFER: usize = 64 << 10;
 /// Bytes of received datagrams that wait for our task to move them to the inbox.
 const RECEIVE_BUFFER: usize = 256 << 10;
-/// The peer's QUIC acknowledges every so many packets, or after its usual 25 ms, where it would every second one. Nothing of
-/// ours waits for these acknowledgements, and each costs both ends a packet.
+/// The peer's QUIC acknowledges every so many packets, or after its usual 25 ms, where it would every second
+/// one. Nothing of ours waits for these acknowledgements, and each costs both ends a packet.
 const ACKNOWLEDGE_EVERY: u32 = 16;
 /// Bytes of a control stream that a peer may have on the way: a few of its messages.
 const STREAM_WINDOW: u32 = 4 * Message::MAX_LEN as u32;
@@ -71,7 +75,8 @@ const STREAM_WINDOW: u32 = 4 * Message::MAX_LEN as u32;
 const WEB_WINDOW: u32 = 8 << 10;
 
 impl Limits {
-    /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream and handshake.
+    /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream and
+    /// handshake.
     pub const MEMORY: usize = SEND_BUFFER + Limits::STRANGER_MEMORY + crate::channel::WAITING_BYTES;
     /// The same before it has shown the token: it has no inbox, and nothing is sent to it.
     pub const STRANGER_MEMORY: usize = RECEIVE_BUFFER + (64 << 10);
@@ -81,8 +86,9 @@ impl Limits {
         Ok(Arc::new(self.base()?))
     }
 
-    /// The same for a WebTransport session, whose HTTP/3 wants streams of its own: one for the session beside our control
-    /// stream, one for settings and two for header compression (RFC 9114 section 6.2), and room for the request's header.
+    /// The same for a WebTransport session, whose HTTP/3 wants streams of its own: one for the session beside
+    /// our control stream, one for settings and two for header compression (RFC 9114 section 6.2), and room
+    /// for the request's header.
     pub(crate) fn web_transport(&self) -> Result<TransportConfig, IdentityError> {
         let mut config = self.base()?;
         config
@@ -122,8 +128,8 @@ pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos().max(0) as u64)
 }
 
-/// A congestion controller that never holds anything back: the media session's controller decides how much is sent, and its
-/// pacer when. quinn paces only windows of up to `u32::MAX` bytes, so this one is beyond.
+/// A congestion controller that never holds anything back: the media session's controller decides how much is
+/// sent, and its pacer when. quinn paces only windows of up to `u32::MAX` bytes, so this one is beyond.
 #[derive(Clone, Debug)]
 struct OpenWindow;
 

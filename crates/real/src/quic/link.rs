@@ -71,8 +71,9 @@ impl QuicChannel {
         &self.span
     }
 
-    /// Moves a client's end to another socket, bound to `local`: another port, or the address of another network. The
-    /// connection goes on; the server follows once it has checked that we are there (RFC 9000 section 9).
+    /// Moves a client's end to another socket, bound to `local`: another port, or the address of another
+    /// network. The connection goes on; the server follows once it has checked that we are there (RFC 9000
+    /// section 9).
     ///
     /// # Errors
     /// [`RealError`] if there is no such socket to be had.
@@ -129,7 +130,8 @@ impl Channel for QuicChannel {
     }
 
     fn local(&self) -> SocketAddr {
-        // An endpoint's socket has an address as long as the endpoint lives, and the connection keeps it alive.
+        // An endpoint's socket has an address as long as the endpoint lives, and the connection keeps it
+        // alive.
         self.endpoint.local_addr().unwrap_or_else(|_| self.connection.remote_address())
     }
 

@@ -6,8 +6,8 @@ use tokio::runtime::{Builder, Handle};
 
 use crate::prompt::Prompt;
 
-/// One or two threads on which quinn's endpoints run, apart from the driver's. They wake as promptly as a driver's: between
-/// a pacer's decision and the wire there is one of them.
+/// One or two threads on which quinn's endpoints run, apart from the driver's. They wake as promptly as a
+/// driver's: between a pacer's decision and the wire there is one of them.
 pub struct Runtime(tokio::runtime::Runtime);
 
 impl Runtime {
@@ -27,7 +27,8 @@ impl Runtime {
         Ok(Runtime(runtime))
     }
 
-    /// One ordinary thread, for what need not be prompt and must not hold up what does: answering a scraper, say.
+    /// One ordinary thread, for what need not be prompt and must not hold up what does: answering a scraper,
+    /// say.
     ///
     /// # Errors
     /// As [`new`](Runtime::new).

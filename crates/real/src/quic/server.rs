@@ -86,8 +86,9 @@ impl Server {
         self.hall.watch()
     }
 
-    /// What newcomers are shown, to be replaced when it is renewed. The keys by which a successor of this server is known to its
-    /// clients ([`Ended::Restarted`](crate::Ended::Restarted)) stay those of the identity it was opened with.
+    /// What newcomers are shown, to be replaced when it is renewed. The keys by which a successor of this
+    /// server is known to its clients ([`Ended::Restarted`](crate::Ended::Restarted)) stay those of the
+    /// identity it was opened with.
     pub fn credentials(&self) -> Credentials {
         self.hall.credentials.clone()
     }
@@ -123,9 +124,9 @@ impl Guest {
     }
 }
 
-/// Settings by which a server recognises the connections of its predecessor: keys that follow from the identity and so
-/// outlive the process. It knows nothing of those connections, but can tell their clients so (RFC 9000 section 10.3), who
-/// would otherwise wait for their idle timeout.
+/// Settings by which a server recognises the connections of its predecessor: keys that follow from the
+/// identity and so outlive the process. It knows nothing of those connections, but can tell their clients so
+/// (RFC 9000 section 10.3), who would otherwise wait for their idle timeout.
 fn endpoint_config(identity: &Identity) -> EndpointConfig {
     let key = identity.key();
     let seed = hmac::Key::new(hmac::HMAC_SHA256, key.secret_der());

@@ -79,7 +79,8 @@ impl Tally {
         count(&self.ended[how.kind()]);
     }
 
-    /// Somebody was not let in. `words` are ours, or were made fit for a log; whose span this is in is told with them.
+    /// Somebody was not let in. `words` are ours, or were made fit for a log; whose span this is in is told
+    /// with them.
     pub fn refuse(&self, now: Time, reason: Reason, words: &str) {
         count(&self.refused[reason as usize]);
         let Some(unsaid) = self.is_worth_telling(now, reason) else { return };
@@ -93,7 +94,8 @@ impl Tally {
         }
     }
 
-    /// `None` if the log has heard of this reason within the last second, else how many times it did not hear of it since.
+    /// `None` if the log has heard of this reason within the last second, else how many times it did not hear
+    /// of it since.
     fn is_worth_telling(&self, now: Time, reason: Reason) -> Option<u64> {
         let told = &mut self.told.lock().expect("nothing panics while it holds this")[reason as usize];
         if told.last.is_some_and(|last| now - last < TOLD_EVERY) {

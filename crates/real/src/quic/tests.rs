@@ -104,7 +104,8 @@ fn go_on<E: ?Sized>(_: Time, _: &mut E, _: &crate::Counters) -> ControlFlow<()> 
     ControlFlow::Continue(())
 }
 
-/// Runs `sender` to its end over `near` against a notebook at `far`; `on_tick` sees each of the sender's ticks.
+/// Runs `sender` to its end over `near` against a notebook at `far`; `on_tick` sees each of the sender's
+/// ticks.
 fn converse(
     near: &Arc<QuicChannel>,
     far: &Arc<QuicChannel>,
@@ -168,7 +169,8 @@ fn an_unpaced_burst_waits_for_room_and_loses_nothing_on_our_side() {
     let mut sender = Metronome::new(2_000, Span::ZERO, STEADY_DATAGRAM);
     let (notebook, counters) = converse(&near, &far, &mut sender, &mut |_| ());
     assert_eq!(counters.sent, 2_000);
-    // 2.3 MB at once: what is missing was dropped by a socket's buffer or by the far inbox, and is counted there.
+    // 2.3 MB at once: what is missing was dropped by a socket's buffer or by the far inbox, and is counted
+    // there.
     let kept = notebook.packets.len() as u64 + far.inbox().counters().overflowed;
     assert!(kept >= 1_500, "{kept} of 2000 arrived, {} lost on the way", near.stats().lost);
 }
@@ -310,7 +312,8 @@ fn a_moved_client_is_followed() {
     assert_ne!(far.peer(), before);
     assert_eq!(Some(far.peer().port()), moved.map(|local| local.port()));
     assert_eq!((notebook.damaged, counters.unsent), (0, 0));
-    // What was on its way back to the old port is lost, and a round trip of the path's validation costs nothing.
+    // What was on its way back to the old port is lost, and a round trip of the path's validation costs
+    // nothing.
     assert!(notebook.packets.len() >= 3_900, "{} of 4000 arrived", notebook.packets.len());
     assert!(sender.heard >= 350, "{} answers", sender.heard);
 }

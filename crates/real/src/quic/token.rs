@@ -25,7 +25,8 @@ impl Token {
         Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Whether `shown` is this token. How long the answer takes says nothing about where they differ, nor how long either is.
+    /// Whether `shown` is this token. How long the answer takes says nothing about where they differ, nor how
+    /// long either is.
     pub fn admits(&self, shown: &str) -> bool {
         let [ours, theirs] = [&self.0[..], shown].map(|text| digest(&SHA256, text.as_bytes()));
         ours.as_ref().ct_eq(theirs.as_ref()).into()

@@ -1,4 +1,5 @@
-//! Many datagrams a system call, with the kernel's arrival times and ECN: recvmmsg(2), sendmmsg(2), socket(7), ip(7).
+//! Many datagrams a system call, with the kernel's arrival times and ECN: recvmmsg(2), sendmmsg(2),
+//! socket(7), ip(7).
 
 use std::io;
 use std::mem;
@@ -56,7 +57,8 @@ impl Batched {
             header.msg_controllen = self.controls[k].0.len() as _;
         }
         let fd = self.socket.as_raw_fd();
-        // SAFETY: every pointer in `messages` leads to memory of `self` or of this frame, of the length beside it.
+        // SAFETY: every pointer in `messages` leads to memory of `self` or of this frame, of the length
+        // beside it.
         let count = unsafe {
             libc::recvmmsg(fd, messages.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, ptr::null_mut())
         };
@@ -98,7 +100,8 @@ impl Batched {
             }
         }
         let fd = self.socket.as_raw_fd();
-        // SAFETY: every pointer in `messages` leads to memory that outlives the call; the kernel only reads it.
+        // SAFETY: every pointer in `messages` leads to memory that outlives the call; the kernel only reads
+        // it.
         let count =
             unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), datagrams.len() as u32, libc::MSG_DONTWAIT) };
         if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
@@ -124,7 +127,8 @@ fn set(socket: &UdpSocket, level: i32, option: i32) -> io::Result<()> {
 fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: of this family, the storage holds a sockaddr_in, which is no larger and no more aligned.
+            // SAFETY: of this family, the storage holds a sockaddr_in, which is no larger and no more
+            // aligned.
             let name = unsafe { &*ptr::from_ref(name).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
             Some(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
@@ -143,8 +147,8 @@ fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 /// What the kernel noted beside a datagram: the date of its arrival, and its ECN bits.
 fn notes(header: &libc::msghdr) -> (Option<u64>, Ecn) {
     let (mut date_ns, mut ecn) = (None, Ecn::NotEct);
-    // SAFETY: the kernel filled the control buffer and its length; the macros of cmsg(3) stay within them, and `data` of
-    // each type has the size the kernel gives it (copied unaligned).
+    // SAFETY: the kernel filled the control buffer and its length; the macros of cmsg(3) stay within them,
+    // and `data` of each type has the size the kernel gives it (copied unaligned).
     unsafe {
         let mut note = libc::CMSG_FIRSTHDR(header);
         while !note.is_null() {
@@ -196,7 +200,8 @@ pub(crate) fn wait(sockets: &[&Batched], writable: bool, waker: &Waker, timeout:
     }
     let ns = timeout.as_nanos().max(0);
     let timeout = libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
-    // SAFETY: `polled` and `timeout` outlive the call. An early return (a signal, an error) only means a look too many.
+    // SAFETY: `polled` and `timeout` outlive the call. An early return (a signal, an error) only means a look
+    // too many.
     unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as _, &timeout, ptr::null()) };
 }
 
@@ -213,12 +218,14 @@ pub(crate) fn event() -> io::Result<OwnedFd> {
 
 pub(crate) fn ring(event: &OwnedFd) {
     let one = 1u64;
-    // SAFETY: writes eight bytes from `one`. It can only fail where the counter is full, and then it is ringing.
+    // SAFETY: writes eight bytes from `one`. It can only fail where the counter is full, and then it is
+    // ringing.
     unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
 }
 
 pub(crate) fn silence(event: &OwnedFd) {
     let mut count = 0u64;
-    // SAFETY: reads eight bytes into `count`. It fails where nobody rang, and then there is nothing to silence.
+    // SAFETY: reads eight bytes into `count`. It fails where nobody rang, and then there is nothing to
+    // silence.
     unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) };
 }

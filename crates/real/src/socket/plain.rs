@@ -52,7 +52,8 @@ impl Plain {
     }
 }
 
-/// Sleeps for a while: without a way to wait for several things at once, they are looked at 4000 times a second.
+/// Sleeps for a while: without a way to wait for several things at once, they are looked at 4000 times a
+/// second.
 pub(crate) fn wait(timeout: Span) {
     const LOOK_EVERY: Span = Span::from_micros(250);
     std::thread::sleep(Duration::from_nanos(timeout.min(LOOK_EVERY).as_nanos().max(0) as u64));

@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use media::{RawFrame, Source};
 use units::Span;
 
-/// A clip read ahead on a thread of its own, so that reading (from a disk or an `ffmpeg` process) holds nobody up.
+/// A clip read ahead on a thread of its own, so that reading (from a disk or an `ffmpeg` process) holds
+/// nobody up.
 pub struct Prefetched {
     size: (usize, usize),
     interval: Span,

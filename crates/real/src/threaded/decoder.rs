@@ -9,7 +9,8 @@ use units::Time;
 use super::{CodecTimes, Worker, timed};
 use crate::{Clock, Waker};
 
-/// A decoder on a thread of its own. [`submit`](Decoder::submit) never waits; the waker rings when a frame is ready.
+/// A decoder on a thread of its own. [`submit`](Decoder::submit) never waits; the waker rings when a frame is
+/// ready.
 pub struct ThreadedDecoder {
     worker: Worker<(u32, Bytes), Decoded>,
     /// Frames the thread did not take, and the number of those it has not given back.
@@ -19,7 +20,8 @@ pub struct ThreadedDecoder {
 }
 
 impl ThreadedDecoder {
-    /// Moves `decoder` to a thread; `waker` (of the driver that polls this one) is rung whenever a frame is ready.
+    /// Moves `decoder` to a thread; `waker` (of the driver that polls this one) is rung whenever a frame is
+    /// ready.
     pub fn new(mut decoder: Box<dyn Decoder>, clock: Clock, waker: Waker) -> ThreadedDecoder {
         let times = CodecTimes::default();
         let noted = times.clone();
@@ -38,7 +40,8 @@ impl ThreadedDecoder {
 }
 
 impl Decoder for ThreadedDecoder {
-    /// Hands the frame to the thread. One that it can't take comes back as an error, in its turn, and so do those after it until then.
+    /// Hands the frame to the thread. One that it can't take comes back as an error, in its turn, and so do
+    /// those after it until then.
     fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
         let taken = match self.refused.is_empty() {
             true => self.worker.submit((frame, coded)),

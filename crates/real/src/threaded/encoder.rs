@@ -9,8 +9,8 @@ use units::Time;
 use super::{CodecTimes, Worker, timed};
 use crate::{Clock, Waker};
 
-/// An encoder on a thread of its own. [`submit`](Encoder::submit) never waits; the waker rings when a frame is ready, which says what it cost
-/// ([`Coded::took`]).
+/// An encoder on a thread of its own. [`submit`](Encoder::submit) never waits; the waker rings when a frame
+/// is ready, which says what it cost ([`Coded::took`]).
 pub struct ThreadedEncoder {
     worker: Worker<Job, Result<Coded, CodecError>>,
     failed: Option<CodecError>,
@@ -23,7 +23,8 @@ struct Job {
 }
 
 impl ThreadedEncoder {
-    /// Moves `encoder` to a thread; `waker` (of the driver that polls this one) is rung whenever a frame is ready.
+    /// Moves `encoder` to a thread; `waker` (of the driver that polls this one) is rung whenever a frame is
+    /// ready.
     pub fn new(mut encoder: Box<dyn Encoder>, clock: Clock, waker: Waker) -> ThreadedEncoder {
         let times = CodecTimes::default();
         let noted = times.clone();
@@ -59,7 +60,8 @@ fn encode(encoder: &mut dyn Encoder, now: Time, job: &Job) -> Result<VecDeque<Co
 }
 
 impl Encoder for ThreadedEncoder {
-    /// Hands the frame to the thread. An error the thread met is returned here, once, instead of taking the next frame.
+    /// Hands the frame to the thread. An error the thread met is returned here, once, instead of taking the
+    /// next frame.
     fn submit(&mut self, _now: Time, picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
         if let Some(error) = self.failed.take() {
             return Err(error);

@@ -1,7 +1,7 @@
 //! Codecs and clips on threads of their own.
 //!
-//! Coding a picture takes several milliseconds. On the driver's thread that would hold up every packet; here it costs a
-//! message each way:
+//! Coding a picture takes several milliseconds. On the driver's thread that would hold up every packet; here
+//! it costs a message each way:
 //!
 //! ```text
 //! driver:   submit --> poll (nothing yet) ... receive, transmit ...  woken --> poll --> result
@@ -9,8 +9,8 @@
 //! worker:      +-----> work ==========================================>+
 //! ```
 //!
-//! Workers are ordinary threads, drivers ask to run as soon as they wake (`prompt`): on busy cores a packet then interrupts
-//! a codec at once.
+//! Workers are ordinary threads, drivers ask to run as soon as they wake (`prompt`): on busy cores a packet
+//! then interrupts a codec at once.
 
 mod clip;
 mod decoder;
@@ -110,7 +110,8 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         self.shared.lock().results.pop_front()
     }
 
-    /// At once if there is a result; [`Time::MAX`] while one is in the making, since nobody knows, and the waker will ring.
+    /// At once if there is a result; [`Time::MAX`] while one is in the making, since nobody knows, and the
+    /// waker will ring.
     fn next_ready(&self) -> Option<Time> {
         let state = self.shared.lock();
         match (state.results.is_empty(), state.busy || !state.jobs.is_empty()) {

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use media::{RawFrame, Source};
 use units::Span;
 
-/// A source that goes at its own pace, read on a thread of its own; who asks is given the newest picture at once.
+/// A source that goes at its own pace, read on a thread of its own; who asks is given the newest picture at
+/// once.
 ///
-/// A camera's clock is not ours. Where it is slower a picture is sent twice, which costs an encoder next to nothing; where it
-/// is faster one is left out. Waiting for its next picture would hold up the network, and a queue would only grow old.
+/// A camera's clock is not ours. Where it is slower a picture is sent twice, which costs an encoder next to
+/// nothing; where it is faster one is left out. Waiting for its next picture would hold up the network, and a
+/// queue would only grow old.
 pub struct Newest {
     size: (usize, usize),
     interval: Span,

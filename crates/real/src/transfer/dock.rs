@@ -115,7 +115,8 @@ impl Dock {
         self.hall.credentials.clone()
     }
 
-    /// Takes the files of all who know the token into `store`, until `on_news` ends it. A sender that is sending then is told.
+    /// Takes the files of all who know the token into `store`, until `on_news` ends it. A sender that is
+    /// sending then is told.
     pub fn run(&mut self, limit: u64, store: &Store, on_news: &mut dyn FnMut(News) -> ControlFlow<()>) {
         let Dock { hall, clock, log, runtime } = self;
         let (tell, mut told) = mpsc::unbounded_channel();
@@ -238,7 +239,8 @@ impl Landing {
         Ok((whole, resumed, Span::from_secs_f64(start.elapsed().as_secs_f64())))
     }
 
-    /// Writes the stream's bytes to `partial`, of which there are `have` already; returns how many there are then.
+    /// Writes the stream's bytes to `partial`, of which there are `have` already; returns how many there are
+    /// then.
     async fn receive(
         &self,
         stream: &mut RecvStream,

@@ -10,8 +10,8 @@
 //!   control stream:                     <-- Bye: all is written, the file has its name; or Refused, and why
 //! ```
 //!
-//! [`crate::quic`] carries media, in datagrams that a session's own controller paces; here quinn sends, and the controller runs
-//! inside it (the room `quic`).
+//! [`crate::quic`] carries media, in datagrams that a session's own controller paces; here quinn sends, and
+//! the controller runs inside it (the room `quic`).
 
 mod dock;
 mod error;
@@ -40,7 +40,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(200);
 /// Bytes of a stream that may be on their way: 1.3 s at 100 Mbit/s, so that only congestion control limits.
 const WINDOW: u32 = 16 << 20;
-/// The same before the token was shown, and while a sender waits for its turn: the greeting is a few hundred bytes.
+/// The same before the token was shown, and while a sender waits for its turn: the greeting is a few hundred
+/// bytes.
 const GREETING_WINDOW: u32 = 16 << 10;
 /// Bytes of timing probes that wait to be answered: a second of one a millisecond.
 const PROBES: usize = 64 << 10;

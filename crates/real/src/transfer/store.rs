@@ -97,7 +97,8 @@ impl Store {
     }
 }
 
-/// A file that is not whole yet. One that is dropped stays for the next attempt, unless nothing of it has come.
+/// A file that is not whole yet. One that is dropped stays for the next attempt, unless nothing of it has
+/// come.
 pub(super) struct Partial(Option<Open>);
 
 struct Open {

@@ -59,7 +59,8 @@ impl House {
         self.upload(at, name).run(&mut Cursor::new(content()), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// What `guests` do while a dock takes files of up to `limit` bytes, and all that the dock tells but progress.
+    /// What `guests` do while a dock takes files of up to `limit` bytes, and all that the dock tells but
+    /// progress.
     fn open<T>(&self, limit: u64, guests: impl FnOnce(SocketAddr) -> T) -> (T, Vec<News>) {
         let anywhere = "127.0.0.1:0".parse().unwrap();
         let mut dock = Dock::open(anywhere, &self.identity, self.token.clone(), Dock::limits()).unwrap();

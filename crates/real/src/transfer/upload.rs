@@ -39,7 +39,8 @@ pub struct Upload<'a> {
     pub name: &'a str,
     /// Congestion control.
     pub congestion: Arc<Congestion>,
-    /// Datagrams of this size from the start (UDP payload); `None`: 1200 bytes, and whatever discovery finds the path to carry.
+    /// Datagrams of this size from the start (UDP payload); `None`: 1200 bytes, and whatever discovery finds
+    /// the path to carry.
     pub mtu: Option<u16>,
     /// How long the receiver may take to answer.
     pub patience: Span,
@@ -76,7 +77,8 @@ impl Uploaded {
     }
 }
 
-/// What is sent. It is read from its start where the receiver has some of it, or has what is not of this file.
+/// What is sent. It is read from its start where the receiver has some of it, or has what is not of this
+/// file.
 pub trait Source: Read + Seek {}
 
 impl<T: Read + Seek> Source for T {}
@@ -203,7 +205,8 @@ impl Upload<'_> {
         Ok(Uploaded { bytes: written, resumed, elapsed, totals: progress.timing.totals() })
     }
 
-    /// Hears what the receiver has of the file, and goes there in `from` if that is how `from` begins; else to the start.
+    /// Hears what the receiver has of the file, and goes there in `from` if that is how `from` begins; else
+    /// to the start.
     async fn agree(
         &self,
         connection: &Connection,
@@ -273,7 +276,8 @@ impl Upload<'_> {
     }
 }
 
-/// A stream that breaks off where it is dropped: quinn would end it in good order, and half a file would be taken for a whole one.
+/// A stream that breaks off where it is dropped: quinn would end it in good order, and half a file would be
+/// taken for a whole one.
 struct Unfinished(SendStream);
 
 impl Drop for Unfinished {

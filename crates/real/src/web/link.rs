@@ -40,7 +40,8 @@ pub enum Heard {
     },
 }
 
-/// What was heard and not yet taken, at most: a viewer says five things a second, and its driver listens as often.
+/// What was heard and not yet taken, at most: a viewer says five things a second, and its driver listens as
+/// often.
 const HEARD: usize = 64;
 /// What we have said and the stream has not taken yet, at most. A viewer that does not read hears no more.
 const SAID: usize = 64;
@@ -102,8 +103,9 @@ impl WebChannel {
         self.say.try_send(out[..length].to_vec()).is_ok()
     }
 
-    /// Says goodbye with words for the person at the screen, unless the session is over, and gives them a moment to arrive: a
-    /// connection's close overtakes what is still on the way. A page that has heard closes the session itself.
+    /// Says goodbye with words for the person at the screen, unless the session is over, and gives them a
+    /// moment to arrive: a connection's close overtakes what is still on the way. A page that has heard
+    /// closes the session itself.
     pub fn farewell(&self, text: &str) {
         if self.inbox.ended().is_some() || self.say.try_send(Message::Bye { text }.to_vec()).is_err() {
             return;

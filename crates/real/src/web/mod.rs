@@ -1,4 +1,5 @@
-//! Browsers: a page over HTTP, and media over WebTransport beside it. `docs/browser.md` says how it looks from the other side.
+//! Browsers: a page over HTTP, and media over WebTransport beside it. `docs/browser.md` says how it looks
+//! from the other side.
 //!
 //! ```text
 //!   GET / ---------------------> Pages (TCP, plain HTTP: a page of 127.0.0.1 is trusted to use WebTransport)

@@ -220,7 +220,8 @@ impl Door {
                 info!("let in");
                 let (local, idle) = (self.local, self.doorman.limits.idle);
                 let parts = Parts { connection, inbox, local, control, messages, place: pass, idle, span };
-                // There is room for as many as there are places; only a server that ends takes nobody any more.
+                // There is room for as many as there are places; only a server that ends takes nobody any
+                // more.
                 let _ = self.admitted.try_send(Visitor { request, parts, runtime: self.runtime.clone() });
                 Ok(())
             }

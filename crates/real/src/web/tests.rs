@@ -204,7 +204,8 @@ fn a_viewer_that_does_not_read_hears_no_more_and_others_do() {
     let status = Viewing::Status(Status { controller: "copa", ..Status::default() });
     let mut out = [0; Viewing::MAX_LEN];
     let length = status.encode(&mut out);
-    // What it is told fills its own QUIC's window (1.25 MB), then ours for its stream, then our queue, and that is all.
+    // What it is told fills its own QUIC's window (1.25 MB), then ours for its stream, then our queue, and
+    // that is all.
     let mut told = 0;
     for _ in 0..100_000 {
         told += usize::from(to_the_deaf.say(&status));

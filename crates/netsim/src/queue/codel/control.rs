@@ -18,8 +18,8 @@ pub struct Parameters {
     pub mtu: u32,
     /// Marks instead of dropping where the packet allows it.
     pub ecn: bool,
-    /// Linux: the first drop needs strictly more than an interval above target. (Linux also computes the square root
-    /// by Newton steps in 16 bits, which moves drops by less than 1%; that is left out.)
+    /// Linux: the first drop needs strictly more than an interval above target. (Linux also computes the
+    /// square root by Newton steps in 16 bits, which moves drops by less than 1%; that is left out.)
     pub strict: bool,
 }
 
@@ -121,8 +121,8 @@ fn law(parameters: &Parameters, at: Time, count: u32) -> Time {
 mod tests {
     use super::*;
 
-    /// Dequeues every `step` ms up to `until` from an endless queue whose packets have waited `sojourn(ms)` microseconds;
-    /// returns when (ms) something was dropped, and the count.
+    /// Dequeues every `step` ms up to `until` from an endless queue whose packets have waited `sojourn(ms)`
+    /// microseconds; returns when (ms) something was dropped, and the count.
     fn drops(
         parameters: &Parameters,
         step: u64,

@@ -1,8 +1,9 @@
 //! CoDel as Mahimahi has it: the right times, the wrong victims.
 //!
-//! Its `codel_packet_queue.cc` decides at the right instant, but shadows its result: the packet that should be dropped is
-//! delivered, and the one after it is lost. Clocks are whole milliseconds, and a packet that leaves nothing behind is
-//! never a candidate. For explaining figures measured with Mahimahi, not for use (`codel_packet_queue.cc`).
+//! Its `codel_packet_queue.cc` decides at the right instant, but shadows its result: the packet that should
+//! be dropped is delivered, and the one after it is lost. Clocks are whole milliseconds, and a packet that
+//! leaves nothing behind is never a candidate. For explaining figures measured with Mahimahi, not for use
+//! (`codel_packet_queue.cc`).
 
 use record::Dropped;
 use units::{Span, Time};

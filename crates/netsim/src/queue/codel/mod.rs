@@ -1,5 +1,5 @@
-//! CoDel (RFC 8289): drops at the head once packets have waited longer than a target for a whole interval, and then ever
-//! more often until they no longer do.
+//! CoDel (RFC 8289): drops at the head once packets have waited longer than a target for a whole interval,
+//! and then ever more often until they no longer do.
 //!
 //! ```text
 //! sojourn >= target for an interval --> drop, next drop in interval / sqrt(count), count + 1 ...

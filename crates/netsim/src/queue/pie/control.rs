@@ -92,8 +92,8 @@ impl Control {
     }
 
     /// One update with a queuing delay of `delay`. `waiting`: packets wait although the delay is zero.
-    /// Returns whether the queue is idle enough to begin afresh, with a whole burst; otherwise the burst is the caller's to
-    /// [`spend`](Control::spend).
+    /// Returns whether the queue is idle enough to begin afresh, with a whole burst; otherwise the burst is
+    /// the caller's to [`spend`](Control::spend).
     pub fn update(&mut self, parameters: &Parameters, delay: Span, waiting: bool) -> bool {
         let scale = parameters.scale.iter().find(|(below, _)| self.probability < *below);
         let scale = scale.map_or(1.0, |(_, divisor)| *divisor);
@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn p2_constant_delay_in_old_linux() {
-        // The vectors are those of the formula, without the rule for 250 ms, which a delay of 50 ms does not meet.
+        // The vectors are those of the formula, without the rule for 250 ms, which a delay of 50 ms does not
+        // meet.
         let p = run(&LINUX_OLD, 0.0, 0, &[50; 400]);
         let expected = [
             0.00828125, 0.00875, 0.00921875, 0.0096875, 0.0101563, 0.0120313, 0.0139063, 0.0157813,

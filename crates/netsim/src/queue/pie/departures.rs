@@ -67,7 +67,8 @@ impl Departures {
         self.average.time_of(bytes).unwrap_or(Span::ZERO)
     }
 
-    /// A packet of `size` bytes left, and `backlog` bytes still wait. If that ended a measurement: how long it took.
+    /// A packet of `size` bytes left, and `backlog` bytes still wait. If that ended a measurement: how long
+    /// it took.
     pub fn departed(&mut self, now: Time, size: u32, backlog: u64) -> Option<Span> {
         if self.cycle.is_none() && backlog >= self.threshold {
             self.cycle = Some((now, 0));
@@ -91,7 +92,8 @@ mod tests {
     const RFC8033: Departures = Departures::new(Average::Time { weight: 0.25, per_byte: None }, 16_384);
     const LINUX: Departures = Departures::new(Average::Units(0), 10_000);
 
-    /// A packet of 1500 bytes every `micros` for `count` packets, with 30 kB behind each; the measurements' times in us.
+    /// A packet of 1500 bytes every `micros` for `count` packets, with 30 kB behind each; the measurements'
+    /// times in us.
     fn run(departures: &mut Departures, from: Time, micros: u64, count: u64) -> (Time, Vec<i64>) {
         let at = |k: u64| from + Span::from_micros((k * micros) as i64);
         let took = (1..=count).filter_map(|k| departures.departed(at(k), 1500, 30_000));
@@ -120,8 +122,9 @@ mod tests {
 
     #[test]
     fn linux_keeps_whole_units() {
-        // 10 Mbit/s, 1.2 ms a packet: 7 packets of 1500 bytes reach 10 000. The first measurement has them in 6 intervals of
-        // 112 500 ticks in all, 10 500 * 256 / 112 500 = 23.9; from then on it is 7 intervals, 20.48. 23 - 2 + 2 stays 23.
+        // 10 Mbit/s, 1.2 ms a packet: 7 packets of 1500 bytes reach 10 000. The first measurement has them in
+        // 6 intervals of 112 500 ticks in all, 10 500 * 256 / 112 500 = 23.9; from then on it is 7 intervals,
+        // 20.48. 23 - 2 + 2 stays 23.
         let mut departures = LINUX;
         let (now, took) = run(&mut departures, Time::ZERO, 1_200, 7);
         assert_eq!((units(&departures), took), (23, vec![7_200]));
@@ -129,7 +132,8 @@ mod tests {
         assert_eq!(units(&departures), 23);
         // 30 000 bytes: 30 000 * 256 / 23 = 333 913 ticks of 64 ns (24 ms by the true rate).
         assert_eq!(departures.time_of(30_000), Span::from_nanos(333_913 * 64));
-        // 1 Mbit/s, 12 ms a packet: 2.39, so two, and it stays. 15 000 bytes are taken for 122.88 ms instead of 120.
+        // 1 Mbit/s, 12 ms a packet: 2.39, so two, and it stays. 15 000 bytes are taken for 122.88 ms instead
+        // of 120.
         let mut departures = LINUX;
         run(&mut departures, Time::ZERO, 12_000, 700);
         assert_eq!(units(&departures), 2);

@@ -5,13 +5,14 @@
 //! every arrival: probability --> drop, mark or accept                backlog / departure rate)
 //! ```
 //!
-//! `pie-linux-old` follows `net/sched/sch_pie.c` of Linux 3.14 to 4.x. Its departure rate is measured only while 10 000 bytes wait, in units of 61 kB/s
-//! ([`departures`]), and only that time uses up the burst allowance: a queue that never holds 10 000 bytes (80 ms at 1 Mbit/s) never
-//! loses a packet to it.
+//! `pie-linux-old` follows `net/sched/sch_pie.c` of Linux 3.14 to 4.x. Its departure rate is measured only
+//! while 10 000 bytes wait, in units of 61 kB/s ([`departures`]), and only that time uses up the burst
+//! allowance: a queue that never holds 10 000 bytes (80 ms at 1 Mbit/s) never loses a packet to it.
 //!
-//! Deviation: the kernel's gains in whole numbers are up to 7 % smaller than the formula's (4 for 4.3 below a probability of 1 %); its decay
-//! of a probability above 1 % without delay overflows 32 bits, which throws it below 1 %; its timer runs in jiffies (32 ms for 30
-//! where HZ is 250), half a second after it was set up. Neither is modelled.
+//! Deviation: the kernel's gains in whole numbers are up to 7 % smaller than the formula's (4 for 4.3 below a
+//! probability of 1 %); its decay of a probability above 1 % without delay overflows 32 bits, which throws it
+//! below 1 %; its timer runs in jiffies (32 ms for 30 where HZ is 250), half a second after it was set up.
+//! Neither is modelled.
 
 mod control;
 mod departures;
@@ -96,10 +97,11 @@ struct Preset {
 }
 
 impl Preset {
-    /// Linux (`pie_process_dequeue`): the burst allowance is spent by the time that measurements of the departure rate take, when each
-    /// has ended, and not by the clock.
+    /// Linux (`pie_process_dequeue`): the burst allowance is spent by the time that measurements of the
+    /// departure rate take, when each has ended, and not by the clock.
     ///
-    /// Deviation: Linux with timestamps takes the time between departures; here it is the clock's, as in the RFC.
+    /// Deviation: Linux with timestamps takes the time between departures; here it is the clock's, as in the
+    /// RFC.
     fn bursts_while_measuring(&self) -> bool {
         self.parameters.linux && self.departures
     }

@@ -33,8 +33,8 @@ impl<Draw: FnMut() -> f64 + Send> Queue for Logged<Draw> {
     }
 }
 
-/// 1.25 times what the server can do for 3 s; the n-th draw is the fractional part of n times the golden ratio. Returns
-/// what happened, and probability (six digits) and delay of updates 20, 40, ... 100.
+/// 1.25 times what the server can do for 3 s; the n-th draw is the fractional part of n times the golden
+/// ratio. Returns what happened, and probability (six digits) and delay of updates 20, 40, ... 100.
 fn overload(preset: Preset, arrivals: impl Iterator<Item = Packet>) -> (Outcome, Vec<(f64, f64)>) {
     let mut n = 0u32;
     let golden = move || {
@@ -51,8 +51,8 @@ fn unlimited(derandomise: bool) -> Preset {
     Preset { derandomise, limit: Limit::NONE, ..RFC8033_PRESET }
 }
 
-/// The specification's script counts the burst in floating point, where ten times 15 ms leave 1.4e-17 s of 150 ms, and so a
-/// burst lasts one update longer there. One nanosecond more does the same to whole numbers.
+/// The specification's script counts the burst in floating point, where ten times 15 ms leave 1.4e-17 s of
+/// 150 ms, and so a burst lasts one update longer there. One nanosecond more does the same to whole numbers.
 fn as_in_floating_point(preset: Preset) -> Preset {
     let burst = preset.parameters.burst + Span::from_nanos(1);
     Preset { parameters: Parameters { burst, ..preset.parameters }, ..preset }
@@ -123,7 +123,8 @@ fn departure_rates_make_the_delay() {
     assert_eq!(pie.departures.time_of(1_500_000), Span::from_nanos(1_500_000 * 256 / 22 * 64));
 }
 
-/// A packet of 1500 bytes enters and one leaves every `SERVICE`, `count` times, with `behind` waiting; what is left of the burst (us).
+/// A packet of 1500 bytes enters and one leaves every `SERVICE`, `count` times, with `behind` waiting; what
+/// is left of the burst (us).
 fn hold(pie: &mut Pie<impl FnMut() -> f64 + Send>, from: Time, behind: u32, count: u32) -> Vec<i64> {
     let mut drops = Drops::new();
     let mut arrive = |pie: &mut Pie<_>, now| {
@@ -142,10 +143,12 @@ fn hold(pie: &mut Pie<impl FnMut() -> f64 + Send>, from: Time, behind: u32, coun
 #[test]
 fn linux_spends_its_burst_while_it_measures() {
     let preset = Preset { limit: Limit::NONE, ..LINUX_OLD_PRESET };
-    // Six packets of 1500 bytes wait after each departure: 9000 bytes, too few to measure. An RFC's burst would be over after 100 ms.
+    // Six packets of 1500 bytes wait after each departure: 9000 bytes, too few to measure. An RFC's burst
+    // would be over after 100 ms.
     let mut pie = Pie::new(preset, || 0.0);
     assert!(hold(&mut pie, Time::ZERO, 6, 400).iter().all(|&left| left == 100_000));
-    // With seven a measurement takes seven packets: six times 1.25 ms the first, for the packet that opens it counts, then seven times.
+    // With seven a measurement takes seven packets: six times 1.25 ms the first, for the packet that opens it
+    // counts, then seven times.
     let mut pie = Pie::new(preset, || 0.0);
     let left = hold(&mut pie, Time::ZERO, 7, 21);
     let expected = [(0, 100_000), (5, 100_000), (6, 92_500), (12, 92_500), (13, 83_750), (20, 75_000)];
