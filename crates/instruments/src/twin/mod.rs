@@ -129,10 +129,7 @@ pub fn run(settings: &Settings, progress: &dyn Progress) -> Result<Vec<Pair>, Fa
     };
     let ended = run();
     drop(bar);
-    if clip != settings.clip {
-        // A temporary copy that is already gone is no trouble.
-        let _ = std::fs::remove_file(&clip);
-    }
+    remove_copy(&clip, &settings.clip);
     ended.map(|()| pairs)
 }
 
@@ -152,6 +149,14 @@ fn raw(clip: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     }
     writer.finish().map_err(wrong)?;
     path.canonicalize().map_err(wrong)
+}
+
+/// Removes what was played, unless it is the very clip that was given.
+fn remove_copy(played: &Path, given: &Path) {
+    if played != given {
+        // A temporary copy that is already gone is no trouble.
+        let _ = std::fs::remove_file(played);
+    }
 }
 
 /// A scenario as both worlds run it.
@@ -409,6 +414,26 @@ mod tests {
         assert_eq!((figures.delay_p50_ms, figures.delay_p90_ms), (60.0, 100.0));
         assert_eq!((figures.frames, figures.displayed), (3, 2));
         assert!((figures.bitrate_bps - 2_000.0 * 8.0 / 0.12).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_clip_that_needs_no_copy_stays() {
+        let folder = std::env::temp_dir().join(format!("framewire-twin-clip-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let given = folder.join("given.y4m");
+        let frame = media::RawFrame::filled(16, 16, 0, 128, 128);
+        let mut writer =
+            Y4mWriter::new(std::fs::File::create(&given).unwrap(), 16, 16, Span::from_millis(40)).unwrap();
+        writer.write(&frame).unwrap();
+        writer.finish().unwrap();
+        let played = raw(&given, &folder).unwrap();
+        remove_copy(&played, &given);
+        assert!(played == given && given.exists());
+        let copy = folder.join("clip.y4m");
+        std::fs::copy(&given, &copy).unwrap();
+        remove_copy(&copy, &given);
+        assert!(given.exists() && !copy.exists());
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
