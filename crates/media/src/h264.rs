@@ -18,10 +18,6 @@
 //! The rate control codes no key frame with a quantiser above 40, at whatever rate: 720p of the synthetic clip takes 40 kB, half a
 //! second of a link of 0.7 Mbit/s. One that is larger than asked for is coded again with a coarser quantiser, and the frames after it
 //! refine the picture step by step.
-//!
-//! The rate control counts its debts in shares of a frame's target: ten frames of 3 kB, each asked for in 125 bytes, are a
-//! debt of 230 frames at whatever target comes next, and until it is paid frames get half of what is asked for. So no
-//! frame's budget is told as less than it can come to after the frame before.
 
 mod decoder;
 mod raw;
@@ -145,11 +141,6 @@ const COARSEST: i32 = 51;
 /// with 50).
 const HALVING: f64 = 4.0;
 
-/// The codec is told at least this share of the bits of the frame before. It hardly codes less anyway: its quantiser becomes
-/// at most five steps coarser with each frame (`LAST_FRAME_QP_RANGE_UPPER_MODE1`), and six steps halve the bits:
-/// 2^(-5/6).
-const STEEPEST: f64 = 0.56;
-
 /// What is coded, and when.
 struct Shot<'a> {
     now: Time,
@@ -167,8 +158,6 @@ pub struct H264Encoder {
     bitrate: i32,
     /// Bytes of the last key frame as the rate control had it, once there is one.
     last_key: Option<usize>,
-    /// Bits of the last frame that is no key frame, 0 before the first.
-    last: f64,
     /// Quantiser of the next frame, while it is coarser than any that the rate control gives a key frame.
     coarse: Option<i32>,
     /// After a failure only a key frame is safe.
@@ -203,7 +192,6 @@ impl H264Encoder {
             fps,
             bitrate: initial,
             last_key: None,
-            last: 0.0,
             coarse: None,
             broken: false,
             ready: VecDeque::new(),
@@ -234,9 +222,9 @@ impl H264Encoder {
         let target = self.granted(ask);
         let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
         let budget = target.as_f64() * interval.as_secs_f64();
-        let key = ask.key || self.broken;
-        self.set_budget(if key { budget } else { budget.max(STEEPEST * self.last) })?;
+        self.set_budget(budget)?;
         let shot = Shot { now, picture, frame: ask.frame };
+        let key = ask.key || self.broken;
         let mut stream = self.code(&shot, key, self.coarse.filter(|_| !key))?;
         if self.oversized(&stream, budget) {
             stream = self.code(&shot, true, None)?;
@@ -245,8 +233,7 @@ impl H264Encoder {
             self.last_key = Some(stream.bytes.len());
             stream = self.bounded(&shot, stream, ask.largest)?;
         } else {
-            self.last = stream.bytes.len() as f64 * 8.0;
-            self.refine(self.last / budget);
+            self.refine(stream.bytes.len() as f64 * 8.0 / budget);
         }
         Ok(Coded {
             frame: ask.frame,
