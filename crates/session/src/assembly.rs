@@ -9,6 +9,8 @@ use bytes::{Bytes, BytesMut};
 use units::{RemoteTime, Time};
 use wire::{Media, Nack};
 
+use crate::playout::Arrival;
+
 /// Frames in the making at most. A frame is complete after a round trip for each time that one of its packets is lost, and those captured
 /// meanwhile wait for it: 8 s of them at 120 frames/s, more than a viewer at any deadline waits for a repair instead of a key frame.
 const FRAMES: usize = 1024;
@@ -42,6 +44,12 @@ pub struct Assembling {
     pub deadline: Time,
     /// When it was last asked for.
     pub asked_at: Option<Time>,
+    /// When it was asked for first, and how often.
+    requested: (Time, u32),
+    /// When its last packet arrived.
+    completed: Time,
+    /// A packet of it arrived as a retransmission.
+    repaired: bool,
     /// Bytes so far.
     pub size: u32,
     /// Bytes of memory it takes: payloads, and the account of them.
@@ -86,6 +94,12 @@ impl Assembling {
     /// Every packet has arrived.
     pub fn is_complete(&self) -> bool {
         self.have == self.count
+    }
+
+    /// How it came to be complete.
+    pub fn arrival(&self) -> Arrival {
+        let Assembling { completed, repaired, requested: (asked_at, times), .. } = *self;
+        Arrival { completed, repaired, repair: (times == 1).then(|| completed - asked_at) }
     }
 
     fn store(&mut self, index: u16, length: usize, payload: Option<Bytes>) {
@@ -220,11 +234,19 @@ impl Assembly {
         if frame.has(media.index) {
             return Stored::Duplicate;
         }
+        frame.repaired |= media.retransmission;
         let before = frame.weight;
         frame.store(media.index, length, payload);
         self.held += frame.weight - before;
         self.newest = self.newest.max(media.frame);
         if frame.is_complete() { Stored::Complete } else { Stored::Kept }
+    }
+
+    /// Every packet of a frame has arrived, the last of them `now`: the frame's size in bytes.
+    pub fn completed(&mut self, frame: u32, now: Time) -> u32 {
+        let Some(at) = self.find(frame) else { return 0 };
+        self.frames[at].completed = now;
+        self.frames[at].size
     }
 
     /// Position of the packet's frame, begun if need be.
@@ -285,6 +307,8 @@ impl Assembly {
                 (due && wanted).then(|| frame.missing(session, stream, frame.frame < newest)).flatten();
             if let Some(nack) = nack {
                 frame.asked_at = Some(now);
+                let (first, times) = frame.requested;
+                frame.requested = (if times == 0 { now } else { first }, times + 1);
                 push(nack);
             }
             // The frame it is predicted from has not been heard of at all: ask for its first 65 packets.

@@ -58,22 +58,19 @@ pub struct ReceiverConfig {
     pub feedback_packets: u32,
     /// ... or this many that carry padding: a backlogged flow is acknowledged like TCP, every other packet.
     pub feedback_padding: u32,
-    /// Frames are shown this long after their capture, plus the smallest one-way delay seen; zero shows them at once.
-    pub playout: Span,
     /// Ask for missing packets again.
     pub nack: bool,
 }
 
 impl Default for ReceiverConfig {
     /// Feedback per frame and at most every 20 ms or 32 packets, every second packet of a backlogged flow (RFC 9000
-    /// section 13.2.2), frames shown at once, missing packets asked for.
+    /// section 13.2.2), missing packets asked for.
     fn default() -> ReceiverConfig {
         ReceiverConfig {
             session: None,
             feedback_delay: Span::from_millis(20),
             feedback_packets: 32,
             feedback_padding: 2,
-            playout: Span::ZERO,
             nack: true,
         }
     }

@@ -69,6 +69,8 @@ pub struct ReceiverCounters {
     pub displayed: u64,
     /// ... of which after their deadline.
     pub late: u64,
+    /// Frames that were ready and never shown, because a newer one was due as well.
+    pub passed_over: u64,
     /// Frames given up.
     pub abandoned: u64,
     /// ... of which to make room for newer ones.

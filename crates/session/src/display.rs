@@ -5,6 +5,7 @@ use units::{RemoteTime, Span, Time};
 
 use crate::assembly::{Assembling, Assembly};
 use crate::decoding::Decoding;
+use crate::playout::Arrival;
 
 /// A frame as it is shown.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Shown {
     pub captured: RemoteTime,
     /// After its deadline.
     pub late: bool,
+    /// How it came to be complete.
+    pub arrival: Arrival,
     /// The picture, where there is a decoder.
     pub picture: Option<RawFrame>,
 }
@@ -126,5 +129,6 @@ impl Display {
 /// A frame as it will be shown once it is decoded.
 fn about(stream: u8, frame: &Assembling) -> Shown {
     let (captured, version) = (frame.captured, frame.version);
-    Shown { stream, frame: frame.frame, version, captured, late: false, picture: None }
+    let arrival = frame.arrival();
+    Shown { stream, frame: frame.frame, version, captured, late: false, arrival, picture: None }
 }

@@ -3,15 +3,15 @@
 //! ```text
 //!  Source -> Encoder -> Outbox -> Schedule -> Pacer, window -> datagram ->
 //!                                                                          -> ArrivalLog -> feedback ->
-//!                                                                          -> Assembly -> Display -> Decoding -> Screen
+//!                                                                          -> Assembly -> Display -> Decoding -> Playout -> Screen
 //!  feedback -> transport::Core::heard -> Controller -> Decision -> Pacer
 //!                                                               -> RateControl -> Encoder
 //!                                     -> Recovery -> Outbox
 //! ```
 //!
-//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Three small policies decide, each a trait whose
-//! method takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`] (`recovery/`) and
-//! [`Schedule`] (`schedule/`).
+//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Four small policies decide, each a trait whose
+//! method takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`] (`recovery/`),
+//! [`Schedule`] (`schedule/`) and, at the receiver, [`Playout`] (`playout/`).
 
 mod arrivals;
 mod assembly;
@@ -23,6 +23,7 @@ mod decoding;
 mod display;
 mod feedback;
 mod outbox;
+pub mod playout;
 pub mod preset;
 pub mod rate;
 mod receiver;
@@ -36,6 +37,7 @@ pub use builder::{BuildError, SenderBuilder};
 pub use config::{ReceiverConfig, SenderConfig};
 pub use counters::{ReceiverCounters, SenderCounters};
 pub use display::{Screen, Shown};
+pub use playout::Playout;
 pub use rate::RateControl;
 pub use receiver::Receiver;
 pub use recovery::Recovery;

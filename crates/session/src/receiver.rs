@@ -17,27 +17,40 @@ use crate::counters::ReceiverCounters;
 use crate::decoding::Decoding;
 use crate::display::{Display, Progress, Screen, Shown};
 use crate::feedback::Reporter;
+use crate::playout::{self, AtOnce, Playout, Ready};
 
 /// Streams a session may carry: stream numbers beyond are malformed. Each costs its buffers.
 const STREAMS: u8 = 4;
 /// Requests waiting to be sent at most.
 const REQUESTS: usize = 64;
 /// A gap in packet numbers is asked about this much later: most gaps are packets passing each other.
-const REORDER_WAIT: Span = Span::from_millis(5);
+pub(crate) const REORDER_WAIT: Span = Span::from_millis(5);
 /// ... and asked about again this often: a round trip of most paths, and a few of them within a frame's deadline.
 const NACK_INTERVAL: Span = Span::from_millis(80);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
-/// Frames waiting for their playout time at most.
-const PLAYOUT: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct InStream {
     assembly: Assembly,
     display: Display,
+    /// What is ready and waits to be shown.
+    queue: playout::Queue,
     key_sequence: u16,
     /// A key frame is wanted: after this frame, asked for next at this time.
     key_wanted: Option<(u32, Time)>,
+}
+
+impl InStream {
+    fn new(playout: Box<dyn Playout>) -> InStream {
+        InStream {
+            assembly: Assembly::default(),
+            display: Display::default(),
+            queue: playout::Queue::new(playout),
+            key_sequence: 0,
+            key_wanted: None,
+        }
+    }
 }
 
 /// The receiving endpoint.
@@ -60,7 +73,8 @@ pub struct Receiver {
     nacks: VecDeque<Nack>,
     /// When gaps are next asked about, while there are any.
     gaps: Option<Time>,
-    playout: VecDeque<(Time, Shown)>,
+    /// Each stream has one of the kind.
+    playout: Box<dyn Playout>,
     welcome_due: bool,
     ended: bool,
     counters: ReceiverCounters,
@@ -90,7 +104,7 @@ impl Receiver {
             streams: Vec::new(),
             nacks: VecDeque::new(),
             gaps: None,
-            playout: VecDeque::new(),
+            playout: Box::new(AtOnce),
             welcome_due: false,
             ended: false,
             counters: ReceiverCounters::default(),
@@ -100,6 +114,11 @@ impl Receiver {
     /// The same receiver with the half of a controller that lives on this side.
     pub fn with_half(self, half: Option<Box<dyn ReceiverHalf>>) -> Receiver {
         Receiver { half, ..self }
+    }
+
+    /// The same receiver, which shows frames when `playout` says; a new one shows each at once ([`playout`]).
+    pub fn with_playout(self, playout: Box<dyn Playout>) -> Receiver {
+        Receiver { playout, ..self }
     }
 
     /// The same receiver, which builds that half of what the sender says of its controller in its hello, if it says anything.
@@ -219,7 +238,7 @@ impl Receiver {
     ) -> bool {
         let deadline = self.offset.localise(media.captured).unwrap_or(now) + media.deadline;
         while self.streams.len() <= usize::from(media.stream) {
-            self.streams.push(InStream::default());
+            self.streams.push(InStream::new(self.playout.fresh()));
         }
         let payload = handle.or_else(|| self.over_socket(datagram).map(Bytes::copy_from_slice));
         let payload_length = length.saturating_sub(Media::LEN);
@@ -228,7 +247,7 @@ impl Receiver {
             Stored::Kept => false,
             Stored::Complete => {
                 self.counters.assembled += 1;
-                let size = stream.assembly.frames().find(|f| f.frame == media.frame).map_or(0, |f| f.size);
+                let size = stream.assembly.completed(media.frame, now);
                 let (stream, frame) = (media.stream, media.frame);
                 self.tap.record(now, Event::FrameAssembled { stream, frame, size });
                 self.advance(now, usize::from(stream));
@@ -272,19 +291,20 @@ impl Receiver {
         }
     }
 
-    /// Takes back what the decoder has done. Of several frames that become ready at once only the newest is shown: a screen
-    /// could show each of the others for no time at all.
+    /// Takes back what the decoder has done, and shows what is due.
     fn collect(&mut self, now: Time) {
-        let mut newest: Option<Shown> = None;
         while let Some(result) = self.decoding.poll(now) {
             match result {
-                Ok(shown) => newest = Some(shown),
+                Ok(shown) => {
+                    let Shown { captured, arrival, stream, .. } = shown;
+                    let captured_local = self.offset.localise(captured).unwrap_or(now);
+                    let ready = Ready { now, captured, captured_local, arrival };
+                    self.streams[usize::from(stream)].queue.push(shown, &ready);
+                }
                 Err(failed) => self.miss(now, &failed),
             }
         }
-        if let Some(shown) = newest {
-            self.settle(now, shown);
-        }
+        self.play(now);
     }
 
     /// A frame would not decode.
@@ -294,17 +314,6 @@ impl Receiver {
         if stream.display.failed(failed.frame) {
             stream.key_wanted = Some((failed.frame, now));
         }
-    }
-
-    fn settle(&mut self, now: Time, shown: Shown) {
-        if self.config.playout == Span::ZERO {
-            return self.show(now, shown);
-        }
-        let due = self.offset.localise(shown.captured).map_or(now, |captured| captured + self.config.playout);
-        if self.playout.len() == PLAYOUT {
-            self.playout.pop_front();
-        }
-        self.playout.push_back((due.max(now), shown));
     }
 
     fn show(&mut self, now: Time, shown: Shown) {
@@ -318,13 +327,14 @@ impl Receiver {
         }
     }
 
+    /// Shows what is due. Of several frames of a stream that are due at once only the newest is shown: a screen could show each of the
+    /// others for no time at all.
     fn play(&mut self, now: Time) {
-        let mut due = None;
-        while self.playout.front().is_some_and(|(at, _)| *at <= now) {
-            due = self.playout.pop_front();
-        }
-        if let Some((_, shown)) = due {
-            self.show(now, shown);
+        for index in 0..self.streams.len() {
+            let passed_over = &mut self.counters.passed_over;
+            if let Some(shown) = self.streams[index].queue.take(now, |_| *passed_over += 1) {
+                self.show(now, shown);
+            }
         }
     }
 
@@ -438,14 +448,11 @@ impl Endpoint for Receiver {
 
     fn next_wake(&self) -> Option<Time> {
         let streams = self.streams.iter().flat_map(|stream| {
-            [stream.display.next_expiry(&stream.assembly), stream.key_wanted.map(|(_, at)| at)]
+            let key = stream.key_wanted.map(|(_, at)| at);
+            [stream.display.next_expiry(&stream.assembly), key, stream.queue.next_due()]
         });
-        let playout = self.playout.front().map(|(at, _)| *at);
         let half = self.half.as_ref().and_then(|half| half.next_timer());
-        streams
-            .chain([self.report_due(), self.gaps, playout, self.decoding.next_ready(), half])
-            .flatten()
-            .min()
+        streams.chain([self.report_due(), self.gaps, self.decoding.next_ready(), half]).flatten().min()
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {

@@ -327,13 +327,14 @@ fn receiver(
     let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {
         session: Some(session_of(index)),
-        playout: flow.playout,
         nack: flow.nack,
         feedback_packets: flow.feedback_packets.unwrap_or(defaults.feedback_packets),
         feedback_padding: flow.feedback_padding.unwrap_or(defaults.feedback_padding),
         ..defaults
     };
-    Receiver::new(config, decoder, screen, tap).with_half(half)
+    let playout = flow.playout.parse().and_then(|options| session::playout::build(&options));
+    let playout = playout.expect("a checked scenario names a playout policy");
+    Receiver::new(config, decoder, screen, tap).with_half(half).with_playout(playout)
 }
 
 /// Each flow is a session of its own; zero is left free.

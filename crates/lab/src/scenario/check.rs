@@ -192,9 +192,12 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         format!("{at}.clock_drift_ppm"),
         format!("{drift} is not between -10000 and 10000"),
     )?;
-    for (name, span) in [("extra_delay", flow.extra_delay), ("playout", flow.playout)] {
-        require(span <= Span::from_secs(60), format!("{at}.{name}"), format!("{span} is not at most 60s"))?;
-    }
+    let extra = flow.extra_delay;
+    require(
+        extra <= Span::from_secs(60),
+        format!("{at}.extra_delay"),
+        format!("{extra} is not at most 60s"),
+    )?;
     for (name, span) in [("deadline", flow.deadline), ("patience", flow.patience)] {
         let possible = span.is_none_or(|span| span.is_positive() && span <= Span::from_secs(60));
         let span = span.unwrap_or_default();
@@ -208,6 +211,8 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     check_controller(&choice.controller, &format!("{at}.cc"))?;
     let policy = choice.rate.parse().and_then(|options| session::rate::build(&options));
     policy.map(drop).map_err(|error| Problem::new(format!("{at}.rate"), error.to_string()))?;
+    let policy = flow.playout.parse().and_then(|options| session::playout::build(&options));
+    policy.map(drop).map_err(|error| Problem::new(format!("{at}.playout"), error.to_string()))?;
     let policy = session::recovery::build(&choice.recovery);
     policy.map(drop).map_err(|error| Problem::new(format!("{at}.recovery"), error.to_string()))?;
     require(

@@ -300,9 +300,9 @@ pub struct Flow {
     /// Frames are skipped while the oldest unsent packet has waited this long; by default the session's.
     #[serde(default, deserialize_with = "text::optional")]
     pub patience: Option<Span>,
-    /// Frames are shown this long after capture plus the smallest one-way delay; zero shows them at once.
-    #[serde(default, deserialize_with = "text::quantity")]
-    pub playout: Span,
+    /// Video: when frames that are ready are shown, with options, `"at-once"` (the default), `"fixed:delay=100ms"`, `"adaptive"`.
+    #[serde(default = "default_playout")]
+    pub playout: String,
     /// Whether the receiver asks for missing packets again.
     #[serde(default = "default_true")]
     pub nack: bool,
@@ -536,6 +536,10 @@ fn with_first_cc(text: &str, flows: &[Flow]) -> String {
 /// The controller's name without its options.
 pub fn controller_name(cc: &str) -> &str {
     cc.split(':').next().unwrap_or(cc)
+}
+
+fn default_playout() -> String {
+    session::playout::REGISTRY[0].name.to_owned()
 }
 
 fn default_cc() -> String {
