@@ -44,8 +44,8 @@ pub struct Assembling {
     pub deadline: Time,
     /// When it was last asked for.
     pub asked_at: Option<Time>,
-    /// When it was asked for first, and how often.
-    requested: (Time, u32),
+    /// When it was first asked for.
+    requested: Option<Time>,
     /// When its last packet arrived.
     completed: Time,
     /// A packet of it arrived as a retransmission.
@@ -98,8 +98,8 @@ impl Assembling {
 
     /// How it came to be complete.
     pub fn arrival(&self) -> Arrival {
-        let Assembling { completed, repaired, requested: (asked_at, times), .. } = *self;
-        Arrival { completed, repaired, repair: (times == 1).then(|| completed - asked_at) }
+        let Assembling { completed, repaired, requested, .. } = *self;
+        Arrival { completed, repaired, repair: requested.map(|at| completed - at) }
     }
 
     fn store(&mut self, index: u16, length: usize, payload: Option<Bytes>) {
@@ -307,8 +307,7 @@ impl Assembly {
                 (due && wanted).then(|| frame.missing(session, stream, frame.frame < newest)).flatten();
             if let Some(nack) = nack {
                 frame.asked_at = Some(now);
-                let (first, times) = frame.requested;
-                frame.requested = (if times == 0 { now } else { first }, times + 1);
+                frame.requested.get_or_insert(now);
                 push(nack);
             }
             // The frame it is predicted from has not been heard of at all: ask for its first 65 packets.

@@ -16,7 +16,7 @@
 //!   allowed are more than a viewer who plays should see. The 10 ms for an operating system's own jitter are not added.
 //! * `Deviation:` A round trip is added while more than 2 % of frames are held up, not for 60 s after the third: a repair each 20 s is
 //!   not worth a round trip of delay on every frame. It is measured, not taken from reports: from the request until the
-//!   frame was complete, and as a percentile of how late repaired frames were.
+//!   frame was complete.
 //! * `Deviation:` A frame that is late is shown, and those held up behind it follow faster than they were captured, but apart;
 //!   libwebrtc drops what is more than 5 ms late if a newer frame is there (`video/frame_decode_timing.cc` at 33b257ec).
 //! * `Deviation:` The clock's offset and drift are followed by the window of the samples, not by a fitted line: all delays are
@@ -45,17 +45,23 @@ const LONGEST: Span = crate::SenderConfig::DEADLINE;
 const IN_TIME: (usize, usize) = (19, 20);
 /// What is older is forgotten: `kAlphaCountMax`, 400 frames, of 30 a second.
 const WINDOW: Span = Span::from_millis(400 * 1_000 / 30);
+/// What is usual is the median of so many frames' delays, half a second of 30 a second: short enough to follow a queue, which is no
+/// jitter; libwebrtc's `timestamp_extrapolator.cc` (at d1c48173) takes a change of delay for lasting after some ten frames, too.
+const USUAL: usize = 15;
 /// Frames remembered at most: the window at 77 frames a second; of faster streams the last 1024.
 const SAMPLES: usize = 1024;
-/// So many repaired frames before repairs count: `kNackLimit`.
+/// Repairs count once there were some in so many different seconds: `kNackLimit`, and seconds instead of frames, because an outage that
+/// costs many frames at once is no reason to wait after it.
 const REPAIRS: usize = 3;
-/// ... and so many of a hundred frames held up, by repairs of their own or of those before them: what `at-once` may lose.
+/// ... and while so many of a hundred frames are held up, by repairs of their own or of those before them: what `at-once` may lose.
 const HELD_UP_PERCENT: usize = 2;
 /// The delay changes by so many ms each second: `kDelayMaxChangeMsPerS` of `modules/video_coding/timing/timing.h`.
 const CHANGE_MS_PER_S: i64 = 100;
 /// Frames behind a late one follow at most so much faster than they were captured, 3/2: what dash.js's live catch-up allows at most
 /// (`streaming.liveCatchup.playbackRate.max` = 0.5).
 const CATCH_UP: (i64, i64) = (3, 2);
+/// A stall, as everywhere here: nothing new for three intervals, and for so much more than one (W3C webrtc-stats, `freezeCount`).
+const STALL: Span = Span::from_millis(150);
 /// A frame so far off the current delay is of another clock: `kMaxVideoDelay`, 10 s, of `modules/video_coding/frame_helpers.cc`.
 const OTHER_CLOCK: Span = Span::from_secs(10);
 
@@ -66,7 +72,7 @@ enum Kind {
     Plain,
     /// About repairs.
     Repaired,
-    /// Nothing: it waited for a frame before it that was repaired.
+    /// About jitter, by when it was complete: it waited for a frame before it that was repaired.
     HeldUp,
 }
 
@@ -74,29 +80,11 @@ enum Kind {
 struct Sample {
     at: Time,
     captured: RemoteTime,
-    /// From capture until it was ready, above the origin.
-    delay: Span,
+    /// From capture until it was ready, above what was usual then.
+    late: Span,
     kind: Kind,
-}
-
-/// A request's round trip until the frame is complete, smoothed as RFC 6298 section 2 does.
-#[derive(Clone, Copy, Debug, Default)]
-struct Trip {
-    smoothed: Option<(Span, Span)>,
-}
-
-impl Trip {
-    fn insert(&mut self, sample: Span) {
-        self.smoothed = Some(match self.smoothed {
-            None => (sample, sample / 2),
-            Some((mean, variation)) => ((mean * 7 + sample) / 8, (variation * 3 + (mean - sample).abs()) / 4),
-        });
-    }
-
-    /// What nearly every round trip stays below.
-    fn most(&self) -> Option<Span> {
-        self.smoothed.map(|(mean, variation)| mean + variation * 4)
-    }
+    /// From the request for what was missing until it was complete.
+    repair: Option<Span>,
 }
 
 /// A delay that follows jitter and repairs.
@@ -107,9 +95,12 @@ pub struct Adaptive {
     /// What delays are counted from: the first frame's.
     origin: Option<RelativeDelay>,
     samples: VecDeque<Sample>,
-    /// Room to sort them in.
+    /// The last delays of frames that nothing held up, above the origin.
+    recent: VecDeque<Span>,
+    /// Their median: what is usual.
+    usual: Span,
+    /// Room to sort in.
     sorted: Vec<Span>,
-    trip: Trip,
     /// Repairs are frequent enough to wait for.
     repairing: bool,
     /// When the last repaired frame was ready: what was complete before then waited for it.
@@ -133,8 +124,9 @@ impl Adaptive {
             longest,
             origin: None,
             samples: VecDeque::new(),
+            recent: VecDeque::new(),
+            usual: Span::ZERO,
             sorted: Vec::new(),
-            trip: Trip::default(),
             repairing: false,
             held_up_until: Time::ZERO,
             current: Span::ZERO,
@@ -174,28 +166,42 @@ impl Adaptive {
         if arrival.repaired {
             self.held_up_until = now;
         }
-        if let Some(trip) = arrival.repair {
-            self.trip.insert(trip);
+        // What waited is as late as it was complete.
+        let delay = if waited { delay - (now - arrival.completed) } else { delay };
+        if kind != Kind::Repaired {
+            if self.recent.len() == USUAL {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(delay);
+            self.usual = rank(&mut self.sorted, self.recent.iter().copied(), (1, 2)).unwrap_or(delay);
         }
-        // A repair that waited for another one is as late as it was complete.
-        let delay = if arrival.repaired && waited { delay - (now - arrival.completed) } else { delay };
         while self.samples.front().is_some_and(|old| self.samples.len() >= SAMPLES || now - old.at > WINDOW) {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { at: now, captured, delay, kind });
-        let of = |kind| self.samples.iter().filter(|sample| sample.kind == kind).count();
-        let repaired = of(Kind::Repaired);
-        let held_up = (repaired + of(Kind::HeldUp)) * 100 > HELD_UP_PERCENT * self.samples.len();
-        self.repairing = repaired > 0 && (self.repairing || repaired >= REPAIRS && held_up);
+        let late = delay - self.usual;
+        self.samples.push_back(Sample { at: now, captured, late, kind, repair: arrival.repair });
+        self.repairing = self.is_repairing();
     }
 
-    /// What [`IN_TIME`] of the samples of a kind stay within, by nearest rank.
-    fn percentile(&mut self, kind: Kind) -> Option<Span> {
-        self.sorted.clear();
-        self.sorted
-            .extend(self.samples.iter().filter(|sample| sample.kind == kind).map(|sample| sample.delay));
-        let rank = (self.sorted.len() * IN_TIME.0).div_ceil(IN_TIME.1).checked_sub(1)?;
-        Some(*self.sorted.select_nth_unstable(rank).1)
+    /// Whether repairs are frequent enough to wait for: from when they become so until there are none.
+    fn is_repairing(&self) -> bool {
+        let (mut seconds, mut last, mut held_up) = (0, None, 0);
+        for sample in &self.samples {
+            let second = sample.at.as_micros() / 1_000_000;
+            if sample.kind == Kind::Repaired && last.replace(second) != Some(second) {
+                seconds += 1;
+            }
+            held_up += usize::from(sample.kind != Kind::Plain);
+        }
+        let frequent = seconds >= REPAIRS && held_up * 100 > HELD_UP_PERCENT * self.samples.len();
+        seconds > 0 && (self.repairing || frequent)
+    }
+
+    /// How late nearly all are of the frames that were repaired, or of the others. What nobody would wait for does not count.
+    fn lateness(&mut self, repaired: bool) -> Option<Span> {
+        let of =
+            |sample: &&Sample| (sample.kind == Kind::Repaired) == repaired && sample.late <= self.longest;
+        rank(&mut self.sorted, self.samples.iter().filter(of).map(|sample| sample.late), IN_TIME)
     }
 
     /// Time between captures, on average.
@@ -203,31 +209,54 @@ impl Adaptive {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Span::ZERO;
         };
-        (last.captured - first.captured) / (self.samples.len() as i64 - 1).max(1)
+        let mean = (last.captured - first.captured) / (self.samples.len() as i64 - 1).max(1);
+        mean.clamp(Span::ZERO, OTHER_CLOCK)
     }
 
     /// The delay to have, above the origin.
     fn target(&mut self) -> Span {
-        let jitter = self.percentile(Kind::Plain).unwrap_or(self.current);
-        let repairs = self.percentile(Kind::Repaired).filter(|_| self.repairing);
-        let Some(repairs) = repairs else { return jitter };
+        let jitter = self.lateness(false).unwrap_or_default();
+        let repairs = self.lateness(true).filter(|_| self.repairing).unwrap_or(jitter);
+        let trip = rank(&mut self.sorted, self.samples.iter().filter_map(|sample| sample.repair), (1, 2));
         // One repair is waited for, not a second one of the same frame. A frame's last packet is missed only when the next frame's come.
-        let one = self.trip.most().map(|trip| jitter + self.interval() + REORDER_WAIT + trip);
-        jitter.max(one.map_or(repairs, |one| repairs.min(one)))
+        let one = trip.map_or(repairs, |trip| jitter + self.interval() + REORDER_WAIT + trip);
+        self.usual + repairs.min(one).max(jitter)
     }
 
-    /// The smallest delay of late, above the origin.
-    fn least(&self) -> Span {
-        self.samples.iter().map(|sample| sample.delay).min().unwrap_or(self.current)
+    /// The longest delay, above the origin.
+    fn limit(&self) -> Span {
+        self.recent.iter().copied().min().unwrap_or(self.current) + self.longest
     }
 
-    /// Moves the current delay towards the target, of which a frame `step` after the last was `delay` late.
+    /// After a stall the delay is what it should be at once: the picture stood still already, and what was usual before is over.
+    fn restart(&mut self, delay: Span) {
+        if self.samples.back().is_some_and(|frame| frame.kind == Kind::Plain) {
+            self.recent.clear();
+            self.recent.push_back(delay);
+            self.usual = delay;
+        }
+        self.current = self.target().min(self.limit());
+    }
+
+    /// Moves the current delay towards the target, of a frame captured `step` after the last and ready `delay` after its capture.
     fn follow(&mut self, delay: Span, step: Span) {
-        let target = self.target().min(self.least() + self.longest);
+        let target = self.target().min(self.limit());
         let change = step * CHANGE_MS_PER_S / 1_000;
         let near = target.clamp(self.current - change, self.current + change);
-        self.current = near.max(delay.min(target));
+        self.current = near.max(delay.min(target)).min(self.limit());
     }
+}
+
+/// The value at a share of `values` by nearest rank; none of none.
+fn rank(
+    sorted: &mut Vec<Span>,
+    values: impl Iterator<Item = Span>,
+    (share, of): (usize, usize),
+) -> Option<Span> {
+    sorted.clear();
+    sorted.extend(values);
+    let at = (sorted.len() * share).div_ceil(of).checked_sub(1)?;
+    Some(*sorted.select_nth_unstable(at).1)
 }
 
 impl Playout for Adaptive {
@@ -240,11 +269,18 @@ impl Playout for Adaptive {
             return frame.now;
         };
         let step = (frame.captured - captured).clamp(Span::ZERO, OTHER_CLOCK);
-        self.follow(delay, step);
-        let apart = shown + step * CATCH_UP.1 / CATCH_UP.0;
-        let wanted = frame.now + (self.current - delay);
-        let latest = frame.now + (self.least() + self.longest - delay).clamp(Span::ZERO, self.longest);
-        let due = wanted.max(apart).min(latest).max(frame.now);
+        let interval = self.interval();
+        let stalled = step.max(frame.now - shown) > (interval * 3).max(interval + STALL);
+        let apart = if stalled {
+            self.restart(delay);
+            frame.now
+        } else {
+            self.follow(delay, step);
+            shown + step.min(interval) * CATCH_UP.1 / CATCH_UP.0
+        };
+        let after = |delay_of_display: Span| frame.now + (delay_of_display - delay);
+        let due = after(self.current).max(apart).min(after(self.limit()));
+        let due = due.clamp(frame.now, frame.now + self.longest);
         self.last = Some((frame.captured, due));
         due
     }

@@ -25,8 +25,7 @@ pub struct Arrival {
     pub completed: Time,
     /// A packet of it arrived as a retransmission.
     pub repaired: bool,
-    /// From the request for what was missing until the frame was complete. Unknown where nothing was asked for, and where it was
-    /// asked for more than once: nobody can tell which request was answered (Karn's algorithm, RFC 6298 section 3).
+    /// From the first request for what was missing until the frame was complete; none where nothing was asked for.
     pub repair: Option<Span>,
 }
 
