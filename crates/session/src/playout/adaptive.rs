@@ -57,7 +57,7 @@ const REPAIRS: usize = 3;
 const HELD_UP_PERCENT: usize = 2;
 /// The delay changes by so many ms each second: `kDelayMaxChangeMsPerS` of `modules/video_coding/timing/timing.h`.
 const CHANGE_MS_PER_S: i64 = 100;
-/// Frames behind a late one follow at most so much faster than they were captured, 3/2: what dash.js's live catch-up allows at most
+/// Frames behind a late one wait no longer than a [`STALL`] to come apart, and follow at most so much faster than they were captured, 3/2: what dash.js's live catch-up allows at most
 /// (`streaming.liveCatchup.playbackRate.max` = 0.5).
 const CATCH_UP: (i64, i64) = (3, 2);
 /// A stall, as everywhere here: nothing new for three intervals, and for so much more than one (W3C webrtc-stats, `freezeCount`).
@@ -105,8 +105,10 @@ pub struct Adaptive {
     repairing: bool,
     /// When the last repaired frame was ready: what was complete before then waited for it.
     held_up_until: Time,
-    /// From capture to display, above the origin.
-    current: Span,
+    /// From capture to display, above the origin: what is usual, followed slowly, ...
+    base: Span,
+    /// ... and what is added for jitter and repairs.
+    margin: Span,
     /// The last frame's capture and the time it was given.
     last: Option<(RemoteTime, Time)>,
 }
@@ -129,7 +131,8 @@ impl Adaptive {
             sorted: Vec::new(),
             repairing: false,
             held_up_until: Time::ZERO,
-            current: Span::ZERO,
+            base: Span::ZERO,
+            margin: Span::ZERO,
             last: None,
         }
     }
@@ -147,7 +150,7 @@ impl Adaptive {
     fn delay(&mut self, frame: &Ready, at: Time) -> Span {
         let delay = RelativeDelay::between(frame.captured, at);
         match self.origin.map(|origin| delay - origin) {
-            Some(delay) if (delay - self.current).abs() <= OTHER_CLOCK => delay,
+            Some(delay) if (delay - self.base).abs() <= OTHER_CLOCK => delay,
             _ => {
                 *self = Adaptive { origin: Some(delay), ..Adaptive::of(self.longest) };
                 Span::ZERO
@@ -213,19 +216,24 @@ impl Adaptive {
         mean.clamp(Span::ZERO, OTHER_CLOCK)
     }
 
-    /// The delay to have, above the origin.
-    fn target(&mut self) -> Span {
+    /// What to add to what is usual.
+    fn wanted_margin(&mut self) -> Span {
         let jitter = self.lateness(false).unwrap_or_default();
         let repairs = self.lateness(true).filter(|_| self.repairing).unwrap_or(jitter);
         let trip = rank(&mut self.sorted, self.samples.iter().filter_map(|sample| sample.repair), (1, 2));
         // One repair is waited for, not a second one of the same frame. A frame's last packet is missed only when the next frame's come.
         let one = trip.map_or(repairs, |trip| jitter + self.interval() + REORDER_WAIT + trip);
-        self.usual + repairs.min(one).max(jitter)
+        repairs.min(one).max(jitter)
+    }
+
+    /// From capture to display, above the origin, at present.
+    fn current(&self) -> Span {
+        (self.base + self.margin).min(self.limit())
     }
 
     /// The longest delay, above the origin.
     fn limit(&self) -> Span {
-        self.recent.iter().copied().min().unwrap_or(self.current) + self.longest
+        self.recent.iter().copied().min().unwrap_or(self.base) + self.longest
     }
 
     /// After a stall the delay is what it should be at once: the picture stood still already, and what was usual before is over.
@@ -235,15 +243,28 @@ impl Adaptive {
             self.recent.push_back(delay);
             self.usual = delay;
         }
-        self.current = self.target().min(self.limit());
+        (self.base, self.margin) = (self.usual, self.wanted_margin());
     }
 
-    /// Moves the current delay towards the target, of a frame captured `step` after the last and ready `delay` after its capture.
+    /// Moves the delay towards what it should be, by a frame captured `step` after the last and ready `delay` after its capture.
     fn follow(&mut self, delay: Span, step: Span) {
-        let target = self.target().min(self.limit());
+        let wanted = self.wanted_margin();
         let change = step * CHANGE_MS_PER_S / 1_000;
-        let near = target.clamp(self.current - change, self.current + change);
-        self.current = near.max(delay.min(target)).min(self.limit());
+        if self.base - self.usual > STALL {
+            // A queue has drained: what was captured meanwhile is old.
+            self.base = self.usual;
+        }
+        let base = self.usual.clamp(self.base - change, self.base + change);
+        let left = change - (base - self.base).abs();
+        let margin = wanted.clamp(self.margin - left, self.margin + left);
+        (self.base, self.margin) = (base, margin);
+        // The picture stands still until this frame: it is the moment to wait as long as wanted.
+        let late = delay.min(self.usual + wanted) - (base + margin);
+        if late > Span::ZERO {
+            let raise = (self.usual - base).clamp(Span::ZERO, late);
+            self.base += raise;
+            self.margin += late - raise;
+        }
     }
 }
 
@@ -264,7 +285,7 @@ impl Playout for Adaptive {
         let delay = self.delay(frame, frame.now);
         self.note(frame, delay);
         let Some((captured, shown)) = self.last else {
-            self.current = delay;
+            self.base = delay;
             self.last = Some((frame.captured, frame.now));
             return frame.now;
         };
@@ -276,10 +297,10 @@ impl Playout for Adaptive {
             frame.now
         } else {
             self.follow(delay, step);
-            shown + step.min(interval) * CATCH_UP.1 / CATCH_UP.0
+            (shown + step.min(interval) * CATCH_UP.1 / CATCH_UP.0).min(frame.now + STALL)
         };
         let after = |delay_of_display: Span| frame.now + (delay_of_display - delay);
-        let due = after(self.current).max(apart).min(after(self.limit()));
+        let due = after(self.current()).max(apart).min(after(self.limit()));
         let due = due.clamp(frame.now, frame.now + self.longest);
         self.last = Some((frame.captured, due));
         due

@@ -9,6 +9,8 @@ mod at_once;
 mod fixed;
 mod queue;
 pub mod registry;
+#[cfg(test)]
+mod tests;
 
 pub use adaptive::Adaptive;
 pub use at_once::AtOnce;
