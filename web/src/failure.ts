@@ -11,6 +11,7 @@ export type Cause =
   | "refused"
   | "lost"
   | "codec"
+  | "playout"
   | "decoder"
   | "protocol"
   | "internal";
@@ -108,6 +109,14 @@ export function lost(): Failure {
     "lost",
     "The connection is gone",
     "The server still answers: the network between it and this page broke for a while, or this tab was put to sleep. Try again.",
+  );
+}
+
+export function noPlayout(name: string): Failure {
+  return failure(
+    "playout",
+    `There is no playout policy “${name}”`,
+    "Leave “playout” out of the page's address, or write one of those that “framewire playouts” lists.",
   );
 }
 

@@ -168,6 +168,7 @@ async function connect(): Promise<void> {
     url: transportUrl(address, facts, location.hostname),
     hash: address.hash === "" ? facts.hash : address.hash,
     token: address.token,
+    playout: address.playout === "" ? facts.playout : address.playout,
     barcode: address.barcode,
   };
   wish = { paused: false, maxBps: 0, controller: "" };

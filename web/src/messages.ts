@@ -11,6 +11,8 @@ export interface Start {
   /** SHA-256 of the server's certificate, in hexadecimal digits. */
   hash: string;
   token: string;
+  /** When frames are shown, as `framewire playouts` lists it; empty: each when it is ready. */
+  playout: string;
   /** Read the numbers burnt into the pictures back from the canvas. */
   barcode: boolean;
 }

@@ -7,6 +7,8 @@ export interface Address {
   at: string;
   /** Certificate hash instead of the one the server tells. */
   hash: string;
+  /** Playout policy instead of the server's. */
+  playout: string;
   barcode: boolean;
 }
 
@@ -25,6 +27,8 @@ export interface Facts {
   controller: string;
   /** The rate policy of that one. */
   rate: string;
+  /** Playout policy: when frames are shown. */
+  playout: string;
   maxBps: number;
   controllers: Controller[];
 }
@@ -36,6 +40,7 @@ export function readAddress(fragment: string): Address {
     token: get("token"),
     at: get("at"),
     hash: get("hash").toLowerCase().replaceAll(":", ""),
+    playout: get("playout"),
     barcode: fields.has("barcode"),
   };
 }
@@ -45,19 +50,20 @@ export function readFacts(value: unknown): Facts | undefined {
   if (typeof value !== "object" || value === null) {
     return undefined;
   }
-  const { port, hash, controller, rate, maxBps, controllers } = value as Record<string, unknown>;
+  const { port, hash, controller, rate, playout, maxBps, controllers } = value as Record<string, unknown>;
   if (typeof port !== "number" || typeof hash !== "string" || !(hash === "" || isHash(hash))) {
     return undefined;
   }
   if (
     typeof controller !== "string" ||
     typeof rate !== "string" ||
+    typeof playout !== "string" ||
     typeof maxBps !== "number" ||
     !Array.isArray(controllers)
   ) {
     return undefined;
   }
-  return { port, hash, controller, rate, maxBps, controllers: controllers.filter(isController) };
+  return { port, hash, controller, rate, playout, maxBps, controllers: controllers.filter(isController) };
 }
 
 function isController(value: unknown): value is Controller {

@@ -7,6 +7,7 @@ interface Exports {
   output(): number;
   numbers(): number;
   datagram(now: number, length: number): void;
+  playout(length: number): number;
   wake(now: number): void;
   next_wake(now: number): number;
   transmit(now: number): number;
@@ -109,6 +110,11 @@ export class Viewer {
     const length = Math.min(bytes.length, this.#wasm.input_length());
     new Uint8Array(this.#wasm.memory.buffer, this.#wasm.input(), length).set(bytes.subarray(0, length));
     return length;
+  }
+
+  /** From the next session on, frames are shown when this policy says; false if there is no such policy. */
+  playout(name: string): boolean {
+    return this.#wasm.playout(this.#write(new TextEncoder().encode(name))) === 1;
   }
 
   /** A datagram arrived. */

@@ -8,6 +8,7 @@ import {
   internal,
   lost,
   noCodec,
+  noPlayout,
   notConnected,
   refused,
   serverGone,
@@ -279,7 +280,12 @@ async function servedHash(): Promise<string | undefined> {
 let player: Player | undefined;
 
 async function begin(start: Start): Promise<void> {
-  player = new Player(await Viewer.load(fetch(wasm)), start);
+  const viewer = await Viewer.load(fetch(wasm));
+  player = new Player(viewer, start);
+  if (start.playout !== "" && !viewer.playout(start.playout)) {
+    player.fail(noPlayout(start.playout));
+    return;
+  }
   await player.play(start);
 }
 

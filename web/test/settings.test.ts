@@ -7,15 +7,17 @@ const FACTS = {
   hash: HASH,
   controller: "sqp",
   rate: "live",
+  playout: "at-once",
   maxBps: 1e8,
   controllers: [{ name: "sqp", about: "the default", rate: "live" }],
 };
 
 describe("the page's address", () => {
   test("says the token and, for relays and tests, where to go instead", () => {
-    const address = readAddress("#token=a%20b&at=127.0.0.1:9&hash=AB:CD&barcode");
-    expect(address).toEqual({ token: "a b", at: "127.0.0.1:9", hash: "abcd", barcode: true });
-    expect(readAddress("")).toEqual({ token: "", at: "", hash: "", barcode: false });
+    const address = readAddress("#token=a%20b&at=127.0.0.1:9&hash=AB:CD&playout=fixed:delay=80ms&barcode");
+    const playout = "fixed:delay=80ms";
+    expect(address).toEqual({ token: "a b", at: "127.0.0.1:9", hash: "abcd", playout, barcode: true });
+    expect(readAddress("")).toEqual({ token: "", at: "", hash: "", playout: "", barcode: false });
   });
 
   test("leads to the server's own port unless it names another", () => {
@@ -43,6 +45,7 @@ describe("the server's facts", () => {
     { ...FACTS, hash: `${HASH.slice(2)}zz` },
     { ...FACTS, controllers: undefined },
     { ...FACTS, rate: 1 },
+    { ...FACTS, playout: null },
     { ...FACTS, maxBps: null },
   ])("are refused where their shape is another: %j", (value) => {
     expect(readFacts(value)).toBeUndefined();

@@ -54,6 +54,19 @@ describe("the control stream", () => {
   });
 });
 
+test("a playout policy is followed from the next session on, if there is one of that name", () => {
+  expect(viewer.playout("smooth")).toBe(false);
+  expect(viewer.playout("fixed:delay=50ms")).toBe(true);
+  viewer.datagram(0, Uint8Array.from(HELLO));
+  viewer.datagram(10, media(0, 0, KEY));
+  expect(viewer.coded()?.frame).toBe(0);
+  viewer.decoded(12, 0);
+  expect(viewer.shown()).toBeUndefined();
+  expect(viewer.nextWake(12)).toBeLessThan(50);
+  viewer.wake(60);
+  expect(viewer.shown()?.frame).toBe(0);
+});
+
 describe("media", () => {
   test("is handed out, taken back, shown and answered", () => {
     viewer.datagram(0, Uint8Array.from(HELLO));

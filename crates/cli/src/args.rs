@@ -10,7 +10,7 @@ use units::{Rate, Span};
 
 use crate::live::Look;
 use crate::operations::{Certificate, Doors, Operations};
-use crate::values::{CcList, Feed, Input, Listen, RatePolicy, Sink, Target};
+use crate::values::{CcList, Feed, Input, Listen, PlayoutPolicy, RatePolicy, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
 pub const MOST_SEED: u64 = i64::MAX as u64;
@@ -74,6 +74,8 @@ pub enum Command {
     Controllers(Controllers),
     /// List the queue disciplines
     Queues(Format),
+    /// List the playout policies: when a receiver shows frames
+    Playouts(Format),
     /// Look at link traces
     #[command(subcommand)]
     Trace(Trace),
@@ -482,6 +484,7 @@ impl From<Codec> for media::Codec {
 Examples:
   framewire receive --listen quic://0.0.0.0:4433 --output play
   framewire receive --listen quic://[::]:4433 --cert cert.pem --key key.pem --token TOKEN --output got.y4m
+  framewire receive --listen quic://0.0.0.0:4433 --output play --playout adaptive
   framewire receive --listen udp://0.0.0.0:4433 --output null --json
   framewire receive --listen quic://0.0.0.0:4433 --metrics 127.0.0.1:9090 --log-level info
 
@@ -499,6 +502,12 @@ pub struct Receive {
     /// names
     #[arg(long, value_name = "CC")]
     pub cc: Option<CcList>,
+    /// When frames are shown: NAME or NAME:OPTION=VALUE. `at-once`: each when it is ready, the least delay; frames that a repair held
+    /// up come in a burst, of which the newest is seen. `adaptive`: evenly, behind by the path's jitter, and by a repair's round
+    /// trip while packets are lost. `fixed:delay=100ms`: so long after capture, less the smallest one-way delay. `framewire playouts`
+    /// lists all with their options
+    #[arg(long, value_name = "POLICY", default_value = session::playout::REGISTRY[0].name)]
+    pub playout: PlayoutPolicy,
     /// Give up after this long without a packet
     #[arg(long, default_value = "10s")]
     pub timeout: Span,

@@ -36,6 +36,29 @@ pub fn queues(as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `framewire playouts`: every playout policy with its options.
+pub fn playouts(as_json: bool) -> Result<(), Failure> {
+    use session::playout::{Entry, REGISTRY};
+    if as_json {
+        let row = |entry: &Entry| json!({ "name": entry.name, "summary": entry.summary, "options": options(entry.options) });
+        output::json(&json!({ "playouts": REGISTRY.iter().map(row).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let mut table = Table::new(["playout", "when a frame is shown"]);
+    for entry in REGISTRY {
+        table.row([entry.name, entry.summary]);
+        for (name, help) in entry.options {
+            table.row([format!("  {name}="), (*help).to_owned()]);
+        }
+    }
+    print!("{table}");
+    println!(
+        "\nWrite NAME or NAME:OPTION=VALUE: `framewire receive --playout fixed:delay=80ms`, `framewire serve --playout adaptive`,\n\
+         `playout = \"adaptive\"` of a scenario's flow. docs/playout.md compares them."
+    );
+    Ok(())
+}
+
 /// Options for programs.
 pub fn options(options: &[(&str, &str)]) -> Vec<serde_json::Value> {
     options.iter().map(|(name, help)| json!({ "name": name, "summary": help })).collect()

@@ -102,6 +102,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Soak(args) => soak::soak(&args),
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
+        Command::Playouts(format) => listing::playouts(format.json),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),
         Command::Completions(args) => {
             shell::completions(&args);

@@ -56,6 +56,34 @@ impl FromStr for RatePolicy {
     }
 }
 
+/// A playout policy by name, with options, known to be buildable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlayoutPolicy(String);
+
+impl PlayoutPolicy {
+    /// One that has seen nothing yet.
+    pub fn build(&self) -> Box<dyn session::Playout> {
+        let policy = self.0.parse().and_then(|options| session::playout::build(&options));
+        policy.expect("it was built when it was read")
+    }
+}
+
+impl fmt::Display for PlayoutPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for PlayoutPolicy {
+    type Err = String;
+
+    /// Reads `adaptive` and `fixed:delay=100ms`.
+    fn from_str(text: &str) -> Result<PlayoutPolicy, String> {
+        let built = text.parse().and_then(|options| session::playout::build(&options));
+        built.map(|_| PlayoutPolicy(text.to_owned())).map_err(|error: cc::OptionError| error.to_string())
+    }
+}
+
 impl CcList {
     /// The one controller, where only one makes sense.
     ///

@@ -33,7 +33,7 @@ const NUMBERS: usize = 32;
 const _: () = assert!(OUTPUT >= MAX_DATAGRAM && PICTURE >= OUTPUT && Viewing::MAX_LEN <= OUTPUT);
 
 /// Names of what [`figures`] leaves at [`numbers`], in its order.
-const FIGURES: [&str; 18] = [
+const FIGURES: [&str; 19] = [
     "session",
     "packets",
     "bytes",
@@ -43,6 +43,7 @@ const FIGURES: [&str; 18] = [
     "assembled",
     "displayed",
     "late",
+    "passedOver",
     "abandoned",
     "decodeErrors",
     "refused",
@@ -135,6 +136,16 @@ pub extern "C" fn datagram(now: f64, length: usize) {
             viewer.receive(time(now), datagram);
         }
     });
+}
+
+/// From the next session on, frames are shown when the policy says whose name, of `length` bytes, stands at the input: 1, or 0 if
+/// there is no such policy.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn playout(length: usize) -> u32 {
+    page(|page| {
+        let name = page.text(length).to_owned();
+        u32::from(page.viewer.set_playout(&name))
+    })
 }
 
 /// Time has passed.
@@ -346,6 +357,7 @@ pub extern "C" fn figures(now: f64) {
             c.assembled,
             c.displayed,
             c.late,
+            c.passed_over,
             c.abandoned,
             c.decode_errors,
             u64::from(c.refused()),

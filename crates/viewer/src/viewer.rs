@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use cc::{ReceiverHalf, Setup};
 use record::{NodeId, Tap};
+use session::playout::{self, Playout};
 use session::{Receiver, ReceiverConfig, ReceiverCounters};
 use units::{HostClock, RemoteTime, Span, Time};
 use wire::{Control, Endpoint, Kind, Message, RxMeta, Seen, SeenFrame, Status, Viewing, WireError};
@@ -23,6 +24,8 @@ pub struct Viewer {
     /// The session before: a late packet of it begins nothing.
     ended: Option<u32>,
     controller: String,
+    /// When frames are shown, as text; empty for the default.
+    playout: String,
     /// Bytes of the control stream that are no whole message yet.
     stream: Vec<u8>,
     seen: Vec<SeenFrame>,
@@ -54,12 +57,13 @@ impl Default for Viewer {
     fn default() -> Viewer {
         let exchange = Exchange::default();
         Viewer {
-            receiver: receiver(None, "", &exchange),
+            receiver: receiver(None, "", "", &exchange),
             exchange,
             clock: Clock::default(),
             session: None,
             ended: None,
             controller: String::new(),
+            playout: String::new(),
             stream: Vec::new(),
             seen: Vec::new(),
             interval: None,
@@ -67,13 +71,17 @@ impl Default for Viewer {
     }
 }
 
-/// A receiver of `session` under `controller`.
-fn receiver(session: Option<u32>, controller: &str, exchange: &Exchange) -> Receiver {
+/// A receiver of `session` under `controller`, which shows frames when `playout` says.
+fn receiver(session: Option<u32>, controller: &str, playout: &str, exchange: &Exchange) -> Receiver {
     let config = ReceiverConfig { session, ..ReceiverConfig::default() };
     let recorder = Arc::new(Mutex::new(exchange.clone()));
     let tap = Tap::new(recorder, NodeId(0), HostClock::default());
     let (decoder, screen) = (Box::new(exchange.clone()), Box::new(exchange.clone()));
-    Receiver::new(config, Some(decoder), Some(screen), tap).with_half(half(controller))
+    let receiver = Receiver::new(config, Some(decoder), Some(screen), tap).with_half(half(controller));
+    match policy(playout) {
+        Some(policy) => receiver.with_playout(policy),
+        None => receiver,
+    }
 }
 
 /// The half of `controller` that lives on this side, if it has one and we know it.
@@ -82,7 +90,21 @@ fn half(controller: &str) -> Option<Box<dyn ReceiverHalf>> {
     cc::build_receiver(&options, &Setup::default()).ok()?
 }
 
+/// The playout policy of this name and options, if there is one.
+fn policy(playout: &str) -> Option<Box<dyn Playout>> {
+    playout::build(&playout.parse().ok()?).ok()
+}
+
 impl Viewer {
+    /// From the next session on, frames are shown when `playout` says (`adaptive`); false if there is no such policy.
+    pub fn set_playout(&mut self, playout: &str) -> bool {
+        let known = policy(playout).is_some();
+        if known {
+            self.playout = playout.to_owned();
+        }
+        known
+    }
+
     /// A datagram arrived.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) {
         self.follow(datagram);
@@ -112,7 +134,7 @@ impl Viewer {
     fn begin(&mut self, session: u32) {
         self.session = Some(session);
         self.exchange = Exchange::default();
-        self.receiver = receiver(self.session, &self.controller, &self.exchange);
+        self.receiver = receiver(self.session, &self.controller, &self.playout, &self.exchange);
         self.seen.clear();
     }
 
@@ -327,6 +349,14 @@ mod tests {
         let counters = viewer.counters();
         assert_eq!((counters.abandoned, counters.decode_errors, sender.counters().lost), (0, 0, 0));
         assert!(sender.srtt() < Span::from_millis(25), "feedback came: {}", sender.srtt());
+    }
+
+    #[test]
+    fn a_playout_policy_is_followed_from_the_next_session_on() {
+        let (mut sender, mut viewer) = (sender(7, "sqp"), Viewer::default());
+        assert!(!viewer.set_playout("smooth") && viewer.set_playout("fixed:delay=300ms"));
+        let shown = converse(&mut sender, &mut viewer, 0, 1_000, || false);
+        assert!((30..36).contains(&shown.len()), "the last 300 ms wait: {shown:?}");
     }
 
     #[test]

@@ -110,6 +110,7 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
         look: Look { size: Some(SIZE), fps: Some(FPS), barcode: true },
         controller: "sqp".to_owned(),
         rate: None,
+        playout: session::playout::REGISTRY[0].name.to_owned(),
         rates: Rates { initial: Rate::from_mbps(2), max: Rate::from_mbps(100) },
         notes: Arc::new(move |_, note| notes.lock().expect("no note panics").note(note)),
     };

@@ -244,7 +244,7 @@ fn build(
     let watch = DecoderWatch::new(decoder.times());
     let screen = Box::new(viewer.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
-    let receiver = receiver.with_half(half);
+    let receiver = receiver.with_half(half).with_playout(args.playout.build());
     Ok((if args.cc.is_some() { receiver } else { receiver.following() }, watch))
 }
 
@@ -302,7 +302,8 @@ fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen, warning: Optio
     let delay = |share| seen.above_least_ms(share);
     if args.format.json {
         output::json(&json!({
-            "frames": { "assembled": c.assembled, "displayed": c.displayed, "late": c.late, "abandoned": c.abandoned,
+            "frames": { "assembled": c.assembled, "displayed": c.displayed, "late": c.late, "passed_over": c.passed_over,
+                        "abandoned": c.abandoned,
                         "decode_errors": c.decode_errors },
             "packets": { "received": c.packets, "bytes": c.bytes, "duplicates": c.duplicates, "malformed": c.malformed,
                          "foreign": c.foreign, "stale": c.stale, "far_future": c.far_future, "buffer_full": c.buffer_full },
@@ -331,13 +332,15 @@ fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen, warning: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use session::playout::Arrival;
 
     #[test]
     fn delays_are_counted_from_the_smallest() {
         let mut viewer = Viewer::default();
         for (frame, ms) in [(0, 120), (1, 100), (2, 150), (3, 110)] {
             let captured = Time::from_secs(9).on_wire();
-            let shown = Shown { stream: 0, frame, version: 0, captured, late: false, picture: None };
+            let arrival = Arrival::default();
+            let shown = Shown { stream: 0, frame, version: 0, captured, late: false, arrival, picture: None };
             viewer.show(Time::from_millis(ms), &shown);
         }
         let seen = viewer.seen();

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::operations::{self, Certificate, Doors, Operations, Renewal, Status, Streams, Verbosity};
 use crate::output;
 use crate::shipped;
-use crate::values::{CcList, Feed, Input, RatePolicy};
+use crate::values::{CcList, Feed, Input, PlayoutPolicy, RatePolicy};
 
 /// `framewire serve`.
 #[derive(Debug, clap::Args)]
@@ -46,6 +46,10 @@ pub struct Serve {
     /// without it the one of `--cc default`, or `live`. `framewire send --help` says what each does
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
+    /// When pages show frames, NAME or NAME:OPTION=VALUE: `at-once`, each when it is ready; `adaptive`, evenly; or another of
+    /// `framewire playouts`. A page whose address has `&playout=NAME` follows that instead
+    #[arg(long, value_name = "POLICY", default_value = session::playout::REGISTRY[0].name)]
+    pub playout: PlayoutPolicy,
     /// Address and port to listen on, TCP for the page and UDP for the media
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4433")]
     pub listen: SocketAddr,
@@ -87,6 +91,8 @@ pub struct Show {
     pub controller: String,
     /// The rate policy of every viewer, if it is not to be the one that goes with the controller.
     pub rate: Option<String>,
+    /// When its page shows frames, as text.
+    pub playout: String,
     /// The rate it begins at, and the one it never exceeds.
     pub rates: Rates,
     /// Told what happens.
@@ -248,7 +254,7 @@ fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
         cc::REGISTRY.iter().map(|entry| json!({ "name": entry.name, "about": entry.summary, "rate": show.choice(entry.name).rate })).collect();
     json!({
         "port": port, "hash": hash, "controller": show.controller, "rate": show.choice(&show.controller).rate,
-        "maxBps": show.rates.max.as_bps(), "controllers": controllers,
+        "playout": show.playout, "maxBps": show.rates.max.as_bps(), "controllers": controllers,
     })
 }
 
@@ -274,6 +280,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         look: args.look,
         controller,
         rate: args.rate.as_ref().map(|rate| rate.0.clone()),
+        playout: args.playout.to_string(),
         rates: args.rates,
         notes: notes(args.log.as_deref())?,
     };
