@@ -129,11 +129,12 @@ type OfBins = fn(&Probe, usize, f64) -> Vec<(f64, f64)>;
 /// What distribution a function summarises, as `NAME(flow, from, to)`.
 type OfFlow = fn(&Probe, usize, f64, f64) -> Vec<f64>;
 
-const OF_FLOWS: [(&str, OfFlow); 5] = [
+const OF_FLOWS: [(&str, OfFlow); 6] = [
     ("owd", Probe::delays),
     ("rtt", Probe::rtts),
     ("media", Probe::media),
     ("frame_delay", Probe::frame_delays),
+    ("spacing", Probe::spacings),
     ("psnr", Probe::psnrs),
 ];
 
@@ -230,6 +231,7 @@ impl Asker {
         self.flow_fn3("rate", Probe::rate);
         self.flow_fn3("video", Probe::video);
         self.flow_fn3("frame_rate", Probe::frame_rate);
+        self.flow_fn3("shown", Probe::shown);
         self.flow_fn3("sent", Probe::sent);
         self.flow_fn3("loss", Probe::loss);
         self.link_fn2("utilization", Probe::utilization);
@@ -454,6 +456,8 @@ fn register(engine: &mut Engine, name: &str, axes: usize, points: Rc<BTreeMap<Ve
         0 => engine.register_fn(name, move || find(&[])),
         1 => engine.register_fn(name, move |a: Dynamic| find(&[&a])),
         2 => engine.register_fn(name, move |a: Dynamic, b: Dynamic| find(&[&a, &b])),
-        _ => engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic| find(&[&a, &b, &c])),
+        3 => engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic| find(&[&a, &b, &c])),
+        _ => engine
+            .register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| find(&[&a, &b, &c, &d])),
     };
 }

@@ -296,6 +296,22 @@ impl Probe {
         (place(to).max(place(from)) - place(from)) as f64 / (to - from)
     }
 
+    /// Time between one shown frame and the next.
+    pub fn spacings(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let shown = self.flow(flow).displays();
+        let place = |seconds: f64| shown.partition_point(|time| *time < at(seconds));
+        let inside = &shown[place(from)..place(to).max(place(from))];
+        inside.windows(2).map(|pair| (pair[1] - pair[0]).as_millis_f64()).collect()
+    }
+
+    /// Of the frames captured and coded, those that were ever shown.
+    pub fn shown(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
+        let coded: Vec<_> = captured.filter(|(_, frame)| frame.encoded.is_some()).collect();
+        let shown = coded.iter().filter(|(_, frame)| frame.displayed.is_some()).count();
+        shown as f64 / coded.len() as f64
+    }
+
     /// Luma PSNR of shown frames.
     pub fn psnrs(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
         let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
