@@ -141,9 +141,9 @@ impl Receiver {
         self.counters
     }
 
-    /// The sender said that nothing more will come.
+    /// The sender said that nothing more will come, and what came has been shown.
     pub fn is_finished(&self) -> bool {
-        self.ended
+        self.ended && self.streams.iter().all(|stream| stream.queue.next_due().is_none())
     }
 
     fn refuse(&mut self, now: Time, cause: Dropped) {

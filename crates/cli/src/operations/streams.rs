@@ -229,6 +229,7 @@ fn show_receivers(slots: &Slots, out: &mut Exposition<'_>) {
         Some([
             ("shown", counters.displayed),
             ("late", counters.late),
+            ("passed_over", counters.passed_over),
             ("abandoned", counters.abandoned),
             ("broken", counters.decode_errors),
         ])

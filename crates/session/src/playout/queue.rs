@@ -58,3 +58,27 @@ impl Queue {
         self.waiting.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::playout::{Arrival, Fixed};
+    use units::Span;
+
+    #[test]
+    fn a_full_queue_shows_its_oldest_and_drops_none_unseen() {
+        let mut queue = Queue::new(Box::new(Fixed { delay: Span::from_secs(10) }));
+        let mut shown = Vec::new();
+        for frame in 0..WAITING as u32 + 3 {
+            let now = Time::from_millis(u64::from(frame) * 10);
+            let (captured, arrival) = (now.on_wire(), Arrival::default());
+            let ready = Ready { now, captured, captured_local: now, arrival };
+            queue.push(
+                Shown { stream: 0, frame, version: 0, captured, late: false, arrival, picture: None },
+                &ready,
+            );
+            shown.extend(queue.take(now, |_| ()).map(|shown| shown.frame));
+        }
+        assert_eq!((shown, queue.len()), (vec![0, 1, 2], WAITING));
+    }
+}
