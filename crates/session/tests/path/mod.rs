@@ -64,6 +64,8 @@ pub struct Flow {
     pub caps: Vec<(Time, Time, Rate)>,
     pub mtu: usize,
     pub repair: bool,
+    /// When the receiver shows frames.
+    pub playout: &'static str,
     pub share: f64,
     pub swing: f64,
     /// A rate policy other than the default, as text.
@@ -87,6 +89,7 @@ impl Flow {
             caps: Vec::new(),
             mtu: 1200,
             repair: true,
+            playout: "at-once",
             share: 1.0,
             swing: 0.0,
             rate: None,
@@ -158,6 +161,8 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let tap = world.next_host_tap(flow.receiver_clock);
         let receiver =
             Receiver::new(ReceiverConfig { nack: flow.repair, ..ReceiverConfig::default() }, None, None, tap);
+        let playout = framewire_session::playout::build(&flow.playout.parse().unwrap()).unwrap();
+        let receiver = receiver.with_playout(playout);
         let receiver = match (flow.half, flow.entry) {
             (Half::Built, Some(entry)) => {
                 receiver.with_half(entry.receiver.map(|build| build(&options, &setup).unwrap()))
@@ -205,6 +210,15 @@ impl Path {
             {
                 Some((at, delay.as_millis_f64(), *size))
             }
+            _ => None,
+        })
+    }
+
+    /// `(time, frame)` of every frame shown, in that order.
+    pub fn shown(&self, flow: usize) -> Vec<(f64, u32)> {
+        let receiver = self.hosts[flow].1.node().0;
+        self.events(|at, node, event| match event {
+            Event::FrameDisplayed { frame, .. } if node == receiver => Some((at, *frame)),
             _ => None,
         })
     }
