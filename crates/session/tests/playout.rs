@@ -3,10 +3,15 @@
 
 mod path;
 
-use framewire_session::playout::REGISTRY;
+use std::sync::{Arc, Mutex};
+
+use framewire_session::playout::{self, REGISTRY};
+use framewire_session::{Receiver, ReceiverConfig};
 use netsim::{Impairments, LinkConfig, QueueSpec, RateProcess, Reorder};
 use path::{Flow, Path};
+use record::{Event, Memory, NodeId, Tap};
 use units::{HostClock, Rate, Span, Time};
+use wire::{Class, Endpoint, MAX_DATAGRAM, Media, RxMeta};
 
 const INTERVAL: Span = Span::from_micros(33_333);
 
@@ -64,4 +69,55 @@ fn two_percent_of_loss_cost_adaptive_no_frames() {
     assert!(share < 0.85 && spacing > 2.0, "at once: {share} shown, spacing {spacing}");
     let (share, spacing) = of("adaptive");
     assert!(share >= 0.98 && spacing <= 1.5, "adaptive: {share} shown, spacing {spacing}");
+}
+
+/// Of two streams whose frames are complete at the same instant both are shown: each stream has a queue of its own.
+#[test]
+fn streams_do_not_pass_each_other_over() {
+    for entry in REGISTRY {
+        let memory = Arc::new(Mutex::new(Memory::default()));
+        let tap = Tap::new(memory.clone(), NodeId(0), HostClock::default());
+        let receiver = Receiver::new(ReceiverConfig::default(), None, None, tap);
+        let mut receiver = receiver.with_playout(playout::build(&entry.name.parse().unwrap()).unwrap());
+        for frame in 0..60u32 {
+            let captured = Time::from_secs(1) + INTERVAL * i64::from(frame);
+            let now = captured + Span::from_millis(20);
+            for stream in 0..2 {
+                let media = Media {
+                    session: 1,
+                    packet: u64::from(2 * frame) + u64::from(stream),
+                    sent: captured.on_wire(),
+                    feedback_seen: 0,
+                    stream,
+                    class: Class::Deadline,
+                    frame,
+                    version: 0,
+                    index: 0,
+                    count: 1,
+                    captured: captured.on_wire(),
+                    deadline: Span::from_millis(400),
+                    reference: u8::from(frame > 0),
+                    key: frame == 0,
+                    retransmission: false,
+                    alone: false,
+                };
+                let mut datagram = [0; MAX_DATAGRAM];
+                let head = media.encode(&mut datagram);
+                receiver.receive(now, &datagram[..head], RxMeta { length: 1_000, ..RxMeta::default() });
+            }
+            receiver.wake(now);
+        }
+        receiver.wake(Time::from_secs(10));
+        let memory = memory.lock().unwrap();
+        for of in 0..2 {
+            let shown = memory.events.iter().filter_map(|(_, _, event)| match event {
+                Event::FrameDisplayed { stream, frame, .. } if *stream == of => Some(*frame),
+                _ => None,
+            });
+            let shown: Vec<u32> = shown.collect();
+            let every = entry.name != "fixed";
+            assert!(!every || shown.iter().copied().eq(0..60), "{} stream {of}: {shown:?}", entry.name);
+            assert!(shown.is_sorted() && shown.last() == Some(&59), "{} stream {of}: {shown:?}", entry.name);
+        }
+    }
 }
