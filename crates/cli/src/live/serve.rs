@@ -46,8 +46,9 @@ pub struct Serve {
     /// without it the one of `--cc default`, or `live`. `framewire send --help` says what each does
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
-    /// When pages show frames, NAME or NAME:OPTION=VALUE: `at-once`, each when it is ready; `adaptive`, evenly; or another of
-    /// `framewire playouts`. A page whose address has `&playout=NAME` follows that instead
+    /// When pages show frames, NAME or NAME:OPTION=VALUE: `at-once`, each when it is ready; `adaptive`,
+    /// evenly; or another of `framewire playouts`. A page whose address has `&playout=NAME` follows that
+    /// instead
     #[arg(long, value_name = "POLICY", default_value = session::playout::REGISTRY[0].name)]
     pub playout: PlayoutPolicy,
     /// Address and port to listen on, TCP for the page and UDP for the media

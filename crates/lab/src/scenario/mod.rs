@@ -300,7 +300,8 @@ pub struct Flow {
     /// Frames are skipped while the oldest unsent packet has waited this long; by default the session's.
     #[serde(default, deserialize_with = "text::optional")]
     pub patience: Option<Span>,
-    /// Video: when frames that are ready are shown, with options, `"at-once"` (the default), `"fixed:delay=100ms"`, `"adaptive"`.
+    /// Video: when frames that are ready are shown, with options, `"at-once"` (the default),
+    /// `"fixed:delay=100ms"`, `"adaptive"`.
     #[serde(default = "default_playout")]
     pub playout: String,
     /// Whether the receiver asks for missing packets again.
