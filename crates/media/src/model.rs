@@ -273,6 +273,8 @@ impl EncoderModel {
             size: (bytes + 1e-6).clamp(1.0, f64::from(u32::MAX)) as u32,
             payload: None,
             key: ask.key,
+            refers_to: None,
+            keeps: None,
             target: ask.bitrate,
             pieces: Vec::new(),
             quality: Some(self.config.table.quality_at(ask.frame, seen)),
@@ -326,6 +328,7 @@ mod tests {
             key: frame.is_multiple_of(50),
             largest: None,
             height: None,
+            peer: None,
         }
     }
 

@@ -306,7 +306,7 @@ impl VideoStream {
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = self.largest_key(now, plan);
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
-        let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height };
+        let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height, peer: None };
         if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
             counters.encoder_errors += 1 + self.in_encoder.len() as u64;
@@ -426,6 +426,8 @@ mod tests {
                 size: if ask.key { allowed } else { 1_000 },
                 payload: None,
                 key: ask.key,
+                refers_to: None,
+                keeps: None,
                 target: ask.bitrate,
                 pieces: Vec::new(),
                 quality: None,
