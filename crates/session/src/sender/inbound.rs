@@ -53,7 +53,7 @@ impl Sender {
             if let Some(tag) = acked.frame
                 && let Some(video) = self.videos.get_mut(usize::from(tag.stream))
             {
-                video.outbox.acked(tag.frame, tag.index);
+                video.acked(tag.frame, tag.index);
             }
         }
     }
@@ -70,7 +70,8 @@ impl Sender {
         let view = recovery::View { now, srtt: self.core.rtt().smoothed(), queue };
         match self.policies.recovery.repair(&view, &missing) {
             Repair::Leave => {}
-            Repair::KeyFrame => video.key_requested(frame),
+            Repair::KeyFrame => video.key_frame_for(frame),
+            Repair::Refer => video.refer_back(frame),
             Repair::Resend if self.repairs.len() < REPAIRS => {
                 if !self.repairs.contains(&(stream, frame, index)) {
                     self.repairs.push_back((stream, frame, index));
