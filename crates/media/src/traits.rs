@@ -31,7 +31,7 @@ pub struct Ask {
 /// What is known of the peer's decoder, so that a loss need not cost a key frame ([`Encoder::refers_back`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// The newest frame that is known to have been decoded, with all that it depends on.
+    /// The newest frame since the last key frame that is known to have been decoded, with all that it depends on.
     pub known: Option<u32>,
     /// Frames from this capture index on may be missing or undecodable at the peer: this frame must not refer to them, neither must those
     /// after it. Given once. An encoder that keeps nothing else codes a key frame.

@@ -28,8 +28,10 @@ struct Link {
 pub struct References {
     /// The chain after the newest frame that is known, oldest first.
     chain: VecDeque<Link>,
-    /// The newest frame that is known to be decoded.
+    /// The newest frame since the last key frame that is known to be decoded.
     known: Option<u32>,
+    /// The newest key frame that was asked for or came out.
+    key: u32,
     /// From this frame on nothing may be referred to, until a frame has been asked for that doesn't.
     broken_from: Option<u32>,
     /// Frames that came, or will come, out of the encoder, and that nothing new is predicted from: from the first up to the second, which
@@ -58,10 +60,12 @@ impl References {
     /// The peer can't go on after frame `after`. True if a frame that refers to an older one helps, or has been asked for already; a peer that
     /// can't go on though everything has arrived, or after such a frame, needs a key frame.
     pub fn requested(&mut self, after: u32) -> bool {
+        let has = |frame| self.known.is_some_and(|known| known >= frame);
         if self.dead.1 > after {
-            return true;
+            // What was asked for since is on its way; what has arrived did not help.
+            return !has(self.dead.1);
         }
-        let in_vain = self.known.is_some_and(|known| known >= after) || self.answer.is_some();
+        let in_vain = has(after) || self.answer.is_some();
         if !in_vain {
             self.given_up();
             self.answer = Some(u32::MAX);
@@ -86,12 +90,22 @@ impl References {
     /// The encoder was asked for `frame` with what [`peer`](References::peer) said, or for a key frame.
     pub fn asked(&mut self, frame: u32, key: bool) {
         match (key, self.broken_from.take()) {
-            (true, _) => (self.dead, self.answer) = ((frame, frame), None),
+            (true, _) => {
+                (self.dead, self.answer) = ((frame, frame), None);
+                (self.known, self.key) = (None, frame);
+            }
             (false, Some(from)) => {
                 self.dead = (from.min(self.first_unknown()), frame);
                 self.answer = self.answer.map(|answer| answer.min(frame));
             }
             (false, None) => {}
+        }
+    }
+
+    /// The encoder left `frame` out: if it was to do without what is broken, the next one must.
+    pub fn left_out(&mut self, frame: u32) {
+        if frame > 0 && self.dead.1 == frame {
+            self.given_up();
         }
     }
 
@@ -103,7 +117,10 @@ impl References {
     /// A frame came out of the encoder. True if the chain has grown beyond what is watched.
     pub fn coded(&mut self, coded: &Coded) -> bool {
         match coded.refers_to {
-            _ if coded.key => self.chain.clear(),
+            _ if coded.key => {
+                self.chain.clear();
+                (self.known, self.key) = (None, coded.frame);
+            }
             Some(to) => self.chain.retain(|link| link.frame <= to),
             None => {}
         }
@@ -120,7 +137,8 @@ impl References {
         let Ok(at) = self.chain.binary_search_by_key(&frame, |link| link.frame) else { return };
         self.chain[at].complete = true;
         while let Some(link) = self.chain.front().filter(|link| link.complete) {
-            self.known = Some(link.frame);
+            // With a key frame a decoder forgets what it had before.
+            self.known = Some(link.frame).filter(|&frame| frame >= self.key).or(self.known);
             // What the peer asked for has helped.
             self.answer = self.answer.filter(|&answer| answer > link.frame);
             self.chain.pop_front();
@@ -198,6 +216,25 @@ mod tests {
         references.asked(6, true);
         references.coded(&coded(6, None));
         assert!(references.requested(6) && references.is_broken());
+    }
+
+    #[test]
+    fn nothing_before_a_key_frame_is_referred_to() {
+        let mut references = chain(4);
+        (0..4).for_each(|frame| references.complete(frame));
+        references.asked(5, true);
+        assert_eq!(references.peer().known, None);
+        references.complete(4);
+        assert_eq!(references.peer().known, None);
+        references.coded(&coded(5, None));
+        references.coded(&coded(6, Some(5)));
+        assert!(references.lost(6) && references.peer().known.is_none());
+        references.complete(5);
+        assert_eq!(references.peer(), Peer { known: Some(5), broken_from: Some(6) });
+        references.asked(7, false);
+        references.coded(&coded(7, Some(5)));
+        references.complete(7);
+        assert!(!references.requested(6), "frame 7 has arrived and did not help");
     }
 
     #[test]

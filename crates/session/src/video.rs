@@ -436,6 +436,9 @@ impl VideoStream {
             }
             if coded.is_left_out() {
                 self.key_wanted |= coded.key;
+                if let Some(references) = &mut self.references {
+                    references.left_out(coded.frame);
+                }
                 self.skip(now, coded.frame, counters, tap);
                 continue;
             }
