@@ -8,7 +8,7 @@
 //!   share = 1 - excess / payback, held to [least, most]
 //!   size  = bias * r * share * interval * ratio, at most cap * interval
 //!           a key frame is key_frame_ratio times as large, one at a scene cut no larger than the cut unless that is small; either is
-//!           at most what is asked; one that refers d frames back is d^0.26 times as large, no more than a key frame
+//!           at most what is asked; one that refers d frames back is d^0.15 times as large, no more than a key frame
 //!   owed  += size / bias - r * interval, at least -credit * r * interval
 //!   quality = the table's, at rate r * bias * share * noise
 //! ```
@@ -29,10 +29,10 @@ use units::{Rate, Rng, Span, Time};
 
 use crate::{Ask, CodecError, Coded, Encoder, Memory, Peer, Quantiser, RawFrame, Table};
 
-/// A frame that is predicted from one `d` frames back is `d` to this power times as large as from the one before, and no larger than a key
-/// frame. From `examples/refer_back.rs` (OpenH264, 30 frames/s, 0.5 to 4 Mbit/s, three clips, 4 to 50 frames back; `docs/references.md` has
-/// the table).
-const REFER_BACK: f64 = 0.26;
+/// A frame that is predicted from one `d` frames back is `d` to this power times as large as one predicted from the frame before, and no larger
+/// than a key frame: the mean over three clips at 0.5 and 1 Mbit/s, where it is 0.04 to 0.28 (`examples/refer_back.rs`, OpenH264, 320x180,
+/// 30 frames/s, 4 to 50 frames back; `docs/references.md` has the table).
+const REFER_BACK: f64 = 0.15;
 
 /// A stretch of time in which the content needs no more than a certain rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

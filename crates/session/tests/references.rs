@@ -185,7 +185,7 @@ fn an_encoder_that_keeps_nothing_codes_key_frames() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
     /// Whatever the network does, for as long as anything arrives at all.
     #[test]
     fn nothing_goes_back_in_time_and_the_picture_recovers(
