@@ -295,13 +295,12 @@ impl Outbox {
         }
     }
 
-    /// A packet of a frame arrived, perhaps not for the first time. True if the frame has arrived whole with it.
-    pub fn acked(&mut self, frame: u32, index: u16) -> bool {
-        let Some(frame) = self.frame_mut(frame) else { return false };
-        let Some(packet) = frame.packets.get_mut(usize::from(index)) else { return false };
-        let news = !std::mem::replace(&mut packet.arrived, true);
-        frame.acked += u16::from(news);
-        news && frame.acked == frame.count
+    /// A packet of a frame arrived, perhaps not for the first time.
+    pub fn acked(&mut self, frame: u32, index: u16) {
+        let Some(frame) = self.frame_mut(frame) else { return };
+        if let Some(packet) = frame.packets.get_mut(usize::from(index)) {
+            frame.acked += u16::from(!std::mem::replace(&mut packet.arrived, true));
+        }
     }
 
     /// A packet worth repeating though nobody has asked for it: of the newest frame that left whole, after `since`, and has not

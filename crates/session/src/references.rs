@@ -16,11 +16,13 @@ use media::{Coded, Peer};
 /// Frames of the chain that are watched at most: eight seconds at 120 frames/s, in which nothing was acknowledged. Then a key frame is due.
 const WATCHED: usize = 1024;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Link {
     frame: u32,
     /// All its packets arrived.
     complete: bool,
+    /// Which of them did, a bit each; empty before the first.
+    arrived: Vec<u64>,
 }
 
 /// What a stream's sender knows of its peer's decoder.
@@ -124,7 +126,7 @@ impl References {
             Some(to) => self.chain.retain(|link| link.frame <= to),
             None => {}
         }
-        self.chain.push_back(Link { frame: coded.frame, complete: false });
+        self.chain.push_back(Link { frame: coded.frame, complete: false, arrived: Vec::new() });
         let grown = self.chain.len() > WATCHED;
         if grown {
             self.chain.clear();
@@ -132,10 +134,16 @@ impl References {
         grown
     }
 
-    /// All packets of `frame` have arrived.
-    pub fn complete(&mut self, frame: u32) {
+    /// Packet `index` of the `count` of a frame has arrived, perhaps not for the first time.
+    pub fn acked(&mut self, frame: u32, index: u16, count: u16) {
         let Ok(at) = self.chain.binary_search_by_key(&frame, |link| link.frame) else { return };
-        self.chain[at].complete = true;
+        let link = &mut self.chain[at];
+        link.arrived.resize(usize::from(count).div_ceil(64), 0);
+        if let Some(word) = link.arrived.get_mut(usize::from(index / 64)) {
+            *word |= 1 << (index % 64);
+        }
+        let arrived: u32 = link.arrived.iter().map(|word| word.count_ones()).sum();
+        link.complete = arrived >= u32::from(count);
         while let Some(link) = self.chain.front().filter(|link| link.complete) {
             // With a key frame a decoder forgets what it had before.
             self.known = Some(link.frame).filter(|&frame| frame >= self.key).or(self.known);
@@ -169,16 +177,25 @@ mod tests {
     #[test]
     fn a_frame_is_known_once_all_before_it_are() {
         let mut references = chain(3);
-        [1, 2].into_iter().for_each(|frame| references.complete(frame));
+        [1, 2].into_iter().for_each(|frame| references.acked(frame, 0, 1));
         assert_eq!(references.peer().known, None);
-        references.complete(0);
+        references.acked(0, 0, 1);
         assert_eq!(references.peer().known, Some(2));
+    }
+
+    #[test]
+    fn a_frame_has_arrived_with_the_last_of_its_packets_however_often_the_others_do() {
+        let mut references = chain(1);
+        (0..69).chain(0..69).for_each(|index| references.acked(0, index, 70));
+        assert_eq!(references.peer().known, None);
+        references.acked(0, 69, 70);
+        assert_eq!(references.peer().known, Some(0));
     }
 
     #[test]
     fn after_a_loss_what_was_coded_meanwhile_is_dead() {
         let mut references = chain(5);
-        (0..3).for_each(|frame| references.complete(frame));
+        (0..3).for_each(|frame| references.acked(frame, 0, 1));
         assert!(references.lost(3));
         assert_eq!(references.peer(), Peer { known: Some(2), broken_from: Some(3) });
         references.asked(6, false);
@@ -186,16 +203,16 @@ mod tests {
         references.coded(&coded(6, Some(1)));
         // What is lost or arrives of the others changes nothing any more.
         assert!(!references.lost(4));
-        (3..6).for_each(|frame| references.complete(frame));
+        (3..6).for_each(|frame| references.acked(frame, 0, 1));
         assert_eq!(references.peer().known, Some(2));
-        references.complete(6);
+        references.acked(6, 0, 1);
         assert_eq!(references.peer().known, Some(6));
     }
 
     #[test]
     fn a_frame_that_recovers_may_be_lost_as_well() {
         let mut references = chain(2);
-        references.complete(0);
+        references.acked(0, 0, 1);
         assert!(references.lost(1));
         references.asked(3, false);
         references.coded(&coded(3, Some(0)));
@@ -205,7 +222,7 @@ mod tests {
     #[test]
     fn a_peer_that_asks_in_vain_gets_a_key_frame() {
         let mut references = chain(4);
-        (0..3).for_each(|frame| references.complete(frame));
+        (0..3).for_each(|frame| references.acked(frame, 0, 1));
         assert!(!references.requested(2), "it has everything up to there, and can't go on");
         assert!(references.requested(4));
         assert_eq!(references.peer().broken_from, Some(3));
@@ -221,19 +238,19 @@ mod tests {
     #[test]
     fn nothing_before_a_key_frame_is_referred_to() {
         let mut references = chain(4);
-        (0..4).for_each(|frame| references.complete(frame));
+        (0..4).for_each(|frame| references.acked(frame, 0, 1));
         references.asked(5, true);
         assert_eq!(references.peer().known, None);
-        references.complete(4);
+        references.acked(4, 0, 1);
         assert_eq!(references.peer().known, None);
         references.coded(&coded(5, None));
         references.coded(&coded(6, Some(5)));
         assert!(references.lost(6) && references.peer().known.is_none());
-        references.complete(5);
+        references.acked(5, 0, 1);
         assert_eq!(references.peer(), Peer { known: Some(5), broken_from: Some(6) });
         references.asked(7, false);
         references.coded(&coded(7, Some(5)));
-        references.complete(7);
+        references.acked(7, 0, 1);
         assert!(!references.requested(6), "frame 7 has arrived and did not help");
     }
 

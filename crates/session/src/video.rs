@@ -175,11 +175,18 @@ impl VideoStream {
         self.ended && self.in_encoder.is_empty()
     }
 
-    /// A packet of a frame arrived.
-    pub fn acked(&mut self, frame: u32, index: u16) {
-        let whole = self.outbox.acked(frame, index);
-        if let Some(references) = self.references.as_mut().filter(|_| whole) {
-            references.complete(frame);
+    /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path may be longer than a deadline.
+    pub fn acked(&mut self, frame: u32, index: u16, count: u16) {
+        self.outbox.acked(frame, index);
+        if let Some(references) = &mut self.references {
+            references.acked(frame, index, count);
+        }
+    }
+
+    /// A packet of a frame is missing that can't be sent again, since the outbox has forgotten it.
+    pub fn missing(&mut self, frame: u32) {
+        if self.references.is_some() && self.outbox.frame(frame).is_none() {
+            self.refer_back(frame);
         }
     }
 

@@ -78,7 +78,7 @@ fn run(seed: u64, real: bool, policy: &str, link: LinkConfig, back: LinkConfig, 
     let controller = cc::build(&"fixed".parse().unwrap(), &setup).unwrap();
     let policies = Policies { recovery: recovery::build(policy).unwrap(), ..Policies::default() };
     let supplies = vec![Supply::Video(Video { encoder, source, interval: INTERVAL })];
-    let config = SenderConfig { mtu: 400, ..SenderConfig::default() };
+    let config = SenderConfig { mtu: 400, deadline: Some(Span::from_millis(250)), ..SenderConfig::default() };
     let tap = world.next_host_tap(HostClock::default());
     let sender =
         Sender::new(config, &setup, controller, policies, supplies, Rng::stream(seed, "sender"), tap);
@@ -130,6 +130,15 @@ fn losses_cost_predicted_frames_instead_of_key_frames() {
         assert!(acked.keys.len() <= 3 && keys.keys.len() > 10);
         assert!(acked.longest_gap() < Span::from_millis(450), "{}", acked.longest_gap());
     }
+}
+
+#[test]
+fn a_path_that_is_longer_than_a_deadline_needs_no_key_frames_either() {
+    let mut link = link("ge:loss=2%,burst=2");
+    link.delay = Span::from_millis(250).into();
+    let run = run(1, true, "newest-acked", link, wire(), Time::from_secs(20));
+    run.check(606);
+    assert_eq!(run.keys, [0]);
 }
 
 #[test]
