@@ -37,8 +37,15 @@ fn rates(codec: Codec, clip: &Path) -> Result<Vec<f64>, Box<dyn Error>> {
     let mut rates = Vec::new();
     for frame in 0..HOLD * (STEPS + 1) {
         let bitrate = Rate::from_bps(TARGETS[frame / HOLD % 2]);
-        let ask =
-            Ask { frame: frame as u32, bitrate, interval, key: frame == 0, largest: None, height: None };
+        let ask = Ask {
+            frame: frame as u32,
+            bitrate,
+            interval,
+            key: frame == 0,
+            largest: None,
+            height: None,
+            peer: None,
+        };
         encoder.submit(Time::ZERO, source.next_picture().as_ref(), &ask)?;
         let coded = encoder.poll(Time::ZERO).ok_or("no frame came out")?;
         rates.push(f64::from(coded.size) * 8.0 / interval.as_secs_f64());

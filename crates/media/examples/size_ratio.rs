@@ -34,8 +34,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut ratios, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(picture) = source.next_picture() {
         let bitrate = Rate::from_f64(rng.uniform_in(2e6, 20e6));
-        let ask =
-            Ask { frame: ratios.len() as u32, bitrate, interval, key: false, largest: None, height: None };
+        let ask = Ask {
+            frame: ratios.len() as u32,
+            bitrate,
+            interval,
+            key: false,
+            largest: None,
+            height: None,
+            peer: None,
+        };
         encoder.submit(Time::ZERO, Some(&picture), &ask)?;
         let coded = encoder.poll(Time::MAX).ok_or("no frame came out")?;
         let ratio = f64::from(coded.size) * 8.0 / (bitrate.as_f64() * interval.as_secs_f64());

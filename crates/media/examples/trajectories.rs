@@ -95,6 +95,7 @@ fn play(codec: &str, clip: &Clip, trajectory: &Trajectory, base: f64) -> Result<
             key: wish.key,
             largest: None,
             height: None,
+            peer: None,
         };
         encoder.submit(Time::ZERO, Some(picture), &ask)?;
         let coded = encoder.poll(Time::MAX).ok_or("no frame came out")?;

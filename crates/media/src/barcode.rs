@@ -158,7 +158,8 @@ mod tests {
             let id = rng.next_u64() as u32;
             let mut picture = RawFrame::clone(&game.next_picture().unwrap());
             burn(&mut picture, id);
-            let ask = Ask { frame, bitrate, interval, key: frame == 0, largest: None, height: None };
+            let ask =
+                Ask { frame, bitrate, interval, key: frame == 0, largest: None, height: None, peer: None };
             encoder.submit(Time::ZERO, Some(&Arc::new(picture)), &ask).unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();
             bytes += u64::from(coded.size);

@@ -220,6 +220,7 @@ mod tests {
                 key: frame == 0,
                 largest: None,
                 height: None,
+                peer: None,
             };
             encoder.submit(Time::ZERO, source.next_picture().as_ref(), &ask).unwrap();
             encoder.poll(Time::ZERO).unwrap()

@@ -18,9 +18,14 @@
 //! The rate control codes no key frame with a quantiser above 40, at whatever rate: 720p of the synthetic clip takes 40 kB, half a
 //! second of a link of 0.7 Mbit/s. One that is larger than asked for is coded again with a coarser quantiser, and the frames after it
 //! refine the picture step by step.
+//!
+//! A stream whose first [`Ask`] says what the peer has ([`Ask::peer`]) keeps long-term references, so that after a loss the
+//! next frame is predicted from one that arrived. Others are coded as they would be without.
 
 mod decoder;
 mod raw;
+mod references;
+mod slice;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,9 +34,11 @@ use bytes::Bytes;
 use units::{Bytes as Size, Rate, Span, Time};
 
 pub use decoder::H264Decoder;
+pub use slice::{Marking, Reference, SliceError, SliceHeader, SliceReader};
 
-use crate::{Ask, CodecError, Coded, Encoder, Quantiser, RawFrame};
+use crate::{Ask, CodecError, Coded, Encoder, Peer, Quantiser, RawFrame};
 use raw::{Handle, Settings, Stream};
+use references::{References, Said};
 
 /// How hard the encoder searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -115,6 +122,21 @@ impl H264Config {
     }
 }
 
+fn open(config: &H264Config, fps: f64, bitrate: i32, references: bool) -> Result<Handle, CodecError> {
+    let settings = Settings {
+        width: config.width,
+        height: config.height,
+        fps,
+        bitrate,
+        slice_bytes: config.slices,
+        threads: config.threads,
+        complexity: config.complexity,
+        key_percent: (config.key_ratio * 100.0).round() as i32,
+        references,
+    };
+    Handle::open(&settings).or_else(|(call, code)| refuse(format!("{call} returned {code} for {settings:?}")))
+}
+
 fn refuse<T>(what: String) -> Result<T, CodecError> {
     Err(CodecError::Codec { codec: "openh264", what })
 }
@@ -162,6 +184,10 @@ pub struct H264Encoder {
     coarse: Option<i32>,
     /// After a failure only a key frame is safe.
     broken: bool,
+    /// What is kept, in a stream that says what its peer has.
+    references: Option<References>,
+    /// Nothing was coded yet.
+    fresh: bool,
     ready: VecDeque<(Time, Coded)>,
 }
 
@@ -174,18 +200,7 @@ impl H264Encoder {
         config.check()?;
         let fps = (1.0 / config.interval.as_secs_f64()).clamp(1.0, MAX_FPS);
         let initial = config.initial.as_bps().clamp(1_000, MAX_BITRATE) as i32;
-        let settings = Settings {
-            width: config.width,
-            height: config.height,
-            fps,
-            bitrate: initial,
-            slice_bytes: config.slices,
-            threads: config.threads,
-            complexity: config.complexity,
-            key_percent: (config.key_ratio * 100.0).round() as i32,
-        };
-        let handle = Handle::open(&settings)
-            .or_else(|(call, code)| refuse(format!("{call} returned {code} for {settings:?}")))?;
+        let handle = open(&config, fps, initial, false)?;
         Ok(H264Encoder {
             handle,
             config,
@@ -194,8 +209,50 @@ impl H264Encoder {
             last_key: None,
             coarse: None,
             broken: false,
+            references: None,
+            fresh: true,
             ready: VecDeque::new(),
         })
+    }
+
+    /// Keeps long-term references from the first frame on, for which the codec must be opened anew.
+    fn keep_references(&mut self) -> Result<(), CodecError> {
+        let initial = self.config.initial.as_bps().clamp(1_000, MAX_BITRATE) as i32;
+        self.handle = open(&self.config, self.fps, initial, true)?;
+        (self.bitrate, self.references) = (initial, Some(References::default()));
+        Ok(())
+    }
+
+    /// Tells the codec what the peer has. True if the next frame will be predicted from what is known to have arrived, false if only a
+    /// key frame helps.
+    fn heed(&mut self, peer: &Peer) -> Result<bool, CodecError> {
+        let Some(references) = &mut self.references else { return Ok(peer.broken_from.is_none()) };
+        let refused = |code| refuse(format!("what the peer has ({peer:?}) returned {code}"));
+        if let Some(feedback) = references.feedback(peer) {
+            self.handle.tell(feedback).or_else(refused)?;
+        }
+        if peer.broken_from.is_none() {
+            return Ok(true);
+        }
+        let Some(reference) = references.recovery(peer) else { return Ok(false) };
+        self.handle.recover(reference).or_else(refused)?;
+        Ok(true)
+    }
+
+    /// What the frame says of references. A frame that refers to what is broken would be worth nothing.
+    fn said(&mut self, frame: u32, stream: &Stream, peer: Option<Peer>) -> Result<Said, CodecError> {
+        let nothing = Said { refers_to: None, keeps: None };
+        let Some(references) = &mut self.references else { return Ok(nothing) };
+        let said = references
+            .coded(frame, &stream.bytes)
+            .or_else(|error| refuse(format!("the header of frame {frame}: {error}")))?;
+        let broken = peer.and_then(|peer| peer.broken_from).zip(said.refers_to);
+        match broken {
+            Some((from, to)) if to >= from => {
+                refuse(format!("frame {frame} refers to {to}, which is broken"))
+            }
+            _ => Ok(said),
+        }
     }
 
     /// The rate that an ask gets: what it asks for, within the encoder's limits.
@@ -222,9 +279,15 @@ impl H264Encoder {
         let target = self.granted(ask);
         let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
         let budget = target.as_f64() * interval.as_secs_f64();
+        if std::mem::take(&mut self.fresh) && ask.peer.is_some() {
+            self.keep_references()?;
+        }
+        let mut key = ask.key || self.broken;
+        if let Some(peer) = ask.peer.filter(|_| !key) {
+            key = !self.heed(&peer)?;
+        }
         self.set_budget(budget)?;
         let shot = Shot { now, picture, frame: ask.frame };
-        let key = ask.key || self.broken;
         let mut stream = self.code(&shot, key, self.coarse.filter(|_| !key))?;
         if self.oversized(&stream, budget) {
             stream = self.code(&shot, true, None)?;
@@ -235,11 +298,14 @@ impl H264Encoder {
         } else {
             self.refine(stream.bytes.len() as f64 * 8.0 / budget);
         }
+        let Said { refers_to, keeps } = self.said(ask.frame, &stream, ask.peer)?;
         Ok(Coded {
             frame: ask.frame,
             size: stream.bytes.len() as u32,
             payload: Some(Bytes::from(stream.bytes)),
             key: stream.key,
+            refers_to,
+            keeps,
             target,
             pieces: stream.pieces,
             quality: None,
@@ -333,7 +399,13 @@ impl Encoder for H264Encoder {
     fn next_ready(&self) -> Option<Time> {
         self.ready.front().map(|(at, _)| *at)
     }
+
+    fn refers_back(&self) -> bool {
+        true
+    }
 }
 
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod tests;

@@ -44,7 +44,10 @@ pub use codec::{AnyDecoder, Codec, CodecConfig};
 pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};
 pub use frame::RawFrame;
 #[cfg(feature = "codecs")]
-pub use h264::{Complexity, H264Config, H264Decoder, H264Encoder};
+pub use h264::{
+    Complexity, H264Config, H264Decoder, H264Encoder, Marking, Reference, SliceError, SliceHeader,
+    SliceReader,
+};
 pub use jpeg::jpeg;
 pub use model::{Cap, EncoderModel, ModelConfig};
 pub use quality::{PSNR_CAP, psnr, quality};
@@ -56,7 +59,7 @@ pub use resizing::Resizing;
 pub use scale::{Scaler, size_of_height};
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Memorised, Memory, Table, TableError};
-pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Quality, Quantiser, Source};
+pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Peer, Quality, Quantiser, Source};
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

@@ -201,6 +201,7 @@ impl Recording {
             key: self.count == 0,
             largest: None,
             height: None,
+            peer: None,
         };
         self.count += 1;
         let every = (KEY_EVERY / interval.as_secs_f64()).round().max(2.0) as u32;
@@ -372,7 +373,15 @@ mod tests {
                 .submit(
                     Time::ZERO,
                     Some(&picture),
-                    &Ask { frame, bitrate, interval, key: frame == 0, largest: None, height: None },
+                    &Ask {
+                        frame,
+                        bitrate,
+                        interval,
+                        key: frame == 0,
+                        largest: None,
+                        height: None,
+                        peer: None,
+                    },
                 )
                 .unwrap();
             let coded = encoder.poll(Time::MAX).unwrap();
@@ -404,7 +413,8 @@ mod tests {
         for (frame, wish) in (0u32..).zip(course.wishes(interval)) {
             let picture = &pictures[frame as usize % pictures.len()];
             let bitrate = Rate::from_f64(540e3 * wish.share);
-            let ask = Ask { frame, bitrate, interval, key: wish.key, largest: None, height: None };
+            let ask =
+                Ask { frame, bitrate, interval, key: wish.key, largest: None, height: None, peer: None };
             encoder.submit(Time::ZERO, Some(picture), &ask).unwrap();
             coding.push(bitrate, &encoder.poll(Time::MAX).unwrap());
         }

@@ -80,6 +80,10 @@ impl Encoder for Resizing {
     fn next_ready(&self) -> Option<Time> {
         self.encoders.iter().find_map(|encoder| encoder.next_ready())
     }
+
+    fn refers_back(&self) -> bool {
+        self.encoders.back().is_some_and(|newest| newest.refers_back())
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +103,7 @@ mod tests {
 
     fn ask(frame: u32, height: Option<u16>) -> Ask {
         let bitrate = Rate::from_mbps(1);
-        Ask { frame, bitrate, interval: INTERVAL, key: frame == 0, largest: None, height }
+        Ask { frame, bitrate, interval: INTERVAL, key: frame == 0, largest: None, height, peer: None }
     }
 
     #[test]

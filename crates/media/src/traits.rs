@@ -23,6 +23,19 @@ pub struct Ask {
     /// Rows to code the picture with, no more than it has; `None` leaves it as it is. [`Resizing`](crate::Resizing) gives this to any
     /// encoder; whoever asks for another height than before asks for a key frame, too.
     pub height: Option<u16>,
+    /// What the peer has of the stream. `None` where nobody says: the encoder then keeps nothing for its sake, and each frame refers to the
+    /// one before. Where it is given, it is given with every frame from the first on.
+    pub peer: Option<Peer>,
+}
+
+/// What is known of the peer's decoder, so that a loss need not cost a key frame ([`Encoder::refers_back`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// The newest frame since the last key frame that is known to have been decoded, with all that it depends on.
+    pub known: Option<u32>,
+    /// Frames from this capture index on may be missing or undecodable at the peer: this frame must not refer to them, neither must those
+    /// after it. Given once. An encoder that keeps nothing else codes a key frame.
+    pub broken_from: Option<u32>,
 }
 
 /// One coded frame.
@@ -37,6 +50,10 @@ pub struct Coded {
     pub payload: Option<bytes::Bytes>,
     /// Decodes without any earlier frame.
     pub key: bool,
+    /// The frame that it is predicted from, where the encoder says so; else that is the last one that came out. None for a key frame.
+    pub refers_to: Option<u32>,
+    /// The frame that encoder and decoder keep from this one on, if it begins with this one: it, or an earlier one.
+    pub keeps: Option<u32>,
     /// Bitrate it was encoded at.
     pub target: Rate,
     /// Ends of the pieces that decode alone (slices), in bytes from the start, the last equal to `size`; empty if none do.
@@ -62,6 +79,8 @@ impl Coded {
             size,
             payload: None,
             key: ask.key,
+            refers_to: None,
+            keeps: None,
             target: ask.bitrate,
             pieces: Vec::new(),
             quality: None,
@@ -127,6 +146,11 @@ pub trait Encoder: Send {
     fn poll(&mut self, now: Time) -> Option<Coded>;
     /// When the next frame will be ready, if one is in the making.
     fn next_ready(&self) -> Option<Time>;
+    /// Whether it can keep frames that the peer is known to have, and predict from them when told that newer ones are broken
+    /// ([`Ask::peer`]). Where it can't, only a key frame helps.
+    fn refers_back(&self) -> bool {
+        false
+    }
 }
 
 /// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now is ready later.

@@ -192,6 +192,8 @@ impl Vp8Encoder {
             size: encoded.bytes.len() as u32,
             payload: Some(Bytes::from(encoded.bytes)),
             key: encoded.key,
+            refers_to: None,
+            keeps: None,
             target,
             pieces: Vec::new(),
             quality: None,

@@ -1,11 +1,16 @@
 //! Which complete frames are decoded and shown, and when.
 
+use std::collections::VecDeque;
+
 use media::RawFrame;
 use units::{RemoteTime, Span, Time};
 
 use crate::assembly::{Assembling, Assembly};
 use crate::decoding::Decoding;
 use crate::playout::Arrival;
+
+/// Decoded frames that later ones may refer to: as far back as a packet can say ([`wire::Media::reference`]).
+const KEPT: usize = 255;
 
 /// A frame as it is shown.
 #[derive(Clone, Debug)]
@@ -45,9 +50,11 @@ pub struct Progress {
 #[derive(Debug, Default)]
 pub struct Display {
     decoded: Option<u32>,
+    /// Frames that were decoded since the last key frame, oldest first.
+    kept: VecDeque<u32>,
     /// The last key frame among those.
     key: Option<u32>,
-    /// The chain is broken and waits for a key frame.
+    /// The chain is broken and waits for a key frame, or for one that refers to a frame before the break.
     broken: bool,
 }
 
@@ -63,8 +70,8 @@ impl Display {
     }
 
     fn decodable(&self, frame: &Assembling) -> bool {
-        let predicted_from = || Some(frame.frame.wrapping_sub(u32::from(frame.reference)));
-        frame.is_complete() && (frame.key || !self.broken && self.decoded == predicted_from())
+        let kept = || self.kept.binary_search(&frame.frame.wrapping_sub(u32::from(frame.reference))).is_ok();
+        frame.is_complete() && (frame.key || kept())
     }
 
     /// Gives the decoder what can be decoded, and gives up what can't be any more.
@@ -82,7 +89,14 @@ impl Display {
             decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes());
             self.broken = false;
             self.decoded = Some(number);
-            self.key = if frame.key { Some(number) } else { self.key };
+            if frame.key {
+                self.key = Some(number);
+                self.kept.clear();
+            }
+            if self.kept.len() == KEPT {
+                self.kept.pop_front();
+            }
+            self.kept.push_back(number);
             assembly.raise_floor(number + 1, |gone| {
                 if gone.frame != number {
                     progress.abandoned.push(gone.frame);
@@ -105,6 +119,10 @@ impl Display {
         let healed = self.key.is_some_and(|key| key > frame);
         let news = !self.broken && !healed;
         self.broken |= news;
+        if !healed {
+            // A decoder that has failed knows nothing of what it decoded before.
+            self.kept.clear();
+        }
         news
     }
 

@@ -28,6 +28,7 @@ pub mod preset;
 pub mod rate;
 mod receiver;
 pub mod recovery;
+mod references;
 pub mod schedule;
 mod sender;
 mod shedding;

@@ -399,6 +399,8 @@ mod tests {
             size,
             payload,
             key: false,
+            refers_to: None,
+            keeps: None,
             target: Rate::ZERO,
             pieces,
             quality: None,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use media::{Ask, Encoder, RawFrame, Source};
+use media::{Ask, Coded, Encoder, RawFrame, Source};
 use record::{Event, Real, Tap};
 use units::{Bytes, Rate, Span, Time};
 use wire::{Class, Media};
@@ -12,6 +12,7 @@ use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::outbox::{FrameInfo, Outbox};
 use crate::rate::Plan;
+use crate::references::References;
 use crate::shedding::{Shedding, SlowEncoder};
 
 /// What a sender has to send.
@@ -74,8 +75,10 @@ pub struct VideoStream {
     /// Until when a key frame that follows the last one has half of its size, and that one's bytes.
     key_out: Option<(Time, u32)>,
     key_wanted: bool,
-    /// From this frame on nothing can be decoded, until a key frame comes.
+    /// From this frame on nothing can be decoded, until a key frame comes or one that refers to what arrived.
     cut: Option<u32>,
+    /// What is known of the peer's decoder, where a policy wants it and the encoder can use it.
+    references: Option<References>,
     /// Rows of the frame that was last given to the encoder, where that is not the source's matter.
     height: Option<u16>,
     paused: bool,
@@ -103,11 +106,17 @@ impl VideoStream {
             key_out: None,
             key_wanted: true,
             cut: None,
+            references: None,
             height: None,
             paused: false,
             starved: false,
             ended: false,
         }
+    }
+
+    /// From the first frame on the encoder keeps frames that the peer has, if it can.
+    pub fn keep_references(&mut self) {
+        self.references = self.video.encoder.refers_back().then(References::default);
     }
 
     /// Time between frames.
@@ -166,24 +175,70 @@ impl VideoStream {
         self.ended && self.in_encoder.is_empty()
     }
 
-    /// A frame was given up that what waits is predicted from: the next one must stand alone.
-    pub fn want_key(&mut self) {
-        self.break_chain(self.outbox.current().map_or(self.next_frame, |frame| frame.info.frame));
+    /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path may be longer than a deadline.
+    pub fn acked(&mut self, frame: u32, index: u16, count: u16) {
+        self.outbox.acked(frame, index);
+        if let Some(references) = &mut self.references {
+            references.acked(frame, index, count);
+        }
     }
 
-    /// Frame `after` can't be shown any more, or so its receiver says; a key frame encoded since answers it.
+    /// A packet of a frame is missing that can't be sent again, since the outbox has forgotten it.
+    pub fn missing(&mut self, frame: u32) {
+        if self.references.is_some() && self.outbox.frame(frame).is_none() {
+            self.refer_back(frame);
+        }
+    }
+
+    /// A frame was given up that what waits is predicted from: the next one must not be.
+    pub fn want_key(&mut self) {
+        let from = self.outbox.current().map_or(self.next_frame, |frame| frame.info.frame);
+        match &mut self.references {
+            Some(references) => {
+                references.given_up();
+                self.cut_from(from);
+            }
+            None => self.break_chain(from),
+        }
+    }
+
+    /// Frame `after` can't be shown any more, or so its receiver says; a key frame encoded since answers it, or one that refers to what is known
+    /// to have arrived.
     pub fn key_requested(&mut self, after: u32) {
+        let answered = self.references.as_mut().is_some_and(|references| references.requested(after));
+        match answered {
+            true if self.references.as_ref().is_some_and(References::is_broken) => self.cut_from(after),
+            true => {}
+            false => self.key_frame_for(after),
+        }
+    }
+
+    /// Frame `after` can't be shown any more; a key frame encoded since answers that.
+    pub fn key_frame_for(&mut self, after: u32) {
         if self.last_key.is_none_or(|key| key <= after) {
             self.break_chain(after);
         }
     }
 
+    /// Frame `frame` will not arrive whole: what comes next is predicted from one before it, or from nothing.
+    pub fn refer_back(&mut self, frame: u32) {
+        match self.references.as_mut().map(|references| references.lost(frame)) {
+            Some(true) => self.cut_from(frame),
+            Some(false) => {}
+            None => self.key_frame_for(frame),
+        }
+    }
+
     fn break_chain(&mut self, from: u32) {
         self.key_wanted = true;
+        self.cut_from(from);
+    }
+
+    fn cut_from(&mut self, from: u32) {
         self.cut = Some(self.cut.map_or(from, |cut| cut.min(from)));
     }
 
-    /// Whether the chain is broken in front of all that waits, and no key frame has been encoded since.
+    /// Whether the chain is broken in front of all that waits, and nothing has been encoded since that does without.
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
@@ -305,8 +360,14 @@ impl VideoStream {
         let back = before.map_or(u32::MAX, |before| frame - before);
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = self.largest_key(now, plan);
+        let peer = self.references.as_ref().map(References::peer);
+        let fresh = key || self.references.as_ref().is_some_and(References::is_broken);
+        if self.references.is_some() && self.is_cut() {
+            // Nothing that waits can be decoded, and this frame does without.
+            counters.expired += self.outbox.drop_waiting();
+        }
         let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
-        let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height };
+        let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height, peer };
         if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
             counters.encoder_errors += 1 + self.in_encoder.len() as u64;
@@ -315,7 +376,10 @@ impl VideoStream {
             return;
         }
         self.key_wanted = false;
-        self.cut = self.cut.filter(|_| !key);
+        self.cut = self.cut.filter(|_| !fresh);
+        if let Some(references) = &mut self.references {
+            references.asked(frame, key);
+        }
         counters.resized += u64::from(self.last_coded.is_some() && plan.height != self.height);
         self.height = plan.height;
         self.last_key = if key { Some(frame) } else { self.last_key };
@@ -331,6 +395,25 @@ impl VideoStream {
         let again = self.key_out.filter(|&(until, _)| self.cut.is_some() && now < until);
         let smaller = again.map(|(_, size)| Bytes::new(u64::from((size / 2).max(LEAST_KEY))));
         [plan.largest_key, smaller].into_iter().flatten().min()
+    }
+
+    /// Notes what a frame refers to. False if it is not worth sending: nothing that follows builds on it, or its reference lies too far back to
+    /// be named.
+    fn refer(&mut self, info: &mut FrameInfo, coded: &Coded) -> bool {
+        let to = coded.refers_to.or(self.last_coded).filter(|_| !coded.key);
+        let back = to.map_or(u32::from(!coded.key), |to| info.frame - to);
+        let Some(references) = &mut self.references else {
+            info.reference = back as u8;
+            return true;
+        };
+        let dead = !coded.key && references.is_dead(info.frame);
+        if dead || back > MAX_REFERENCE {
+            self.key_wanted |= !dead;
+            return false;
+        }
+        self.key_wanted |= references.coded(coded);
+        info.reference = back as u8;
+        true
     }
 
     /// Captures nothing more.
@@ -360,6 +443,13 @@ impl VideoStream {
             }
             if coded.is_left_out() {
                 self.key_wanted |= coded.key;
+                if let Some(references) = &mut self.references {
+                    references.left_out(coded.frame);
+                }
+                self.skip(now, coded.frame, counters, tap);
+                continue;
+            }
+            if !self.refer(&mut info, &coded) {
                 self.skip(now, coded.frame, counters, tap);
                 continue;
             }
@@ -367,8 +457,6 @@ impl VideoStream {
                 // An encoder may decide for a key frame by itself (a scene cut).
                 self.last_key = self.last_key.max(Some(info.frame));
                 self.key_out = Some((now + KEY_AGAIN.max(rtt * KEY_TRIPS), coded.size));
-            } else {
-                info.reference = self.last_coded.map_or(1, |last| (info.frame - last) as u8);
             }
             self.last_coded = Some(info.frame);
             counters.encoded += 1;
@@ -404,7 +492,7 @@ fn coded_rate(bitrate: Rate, interval: Span, mtu: usize) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use media::{CodecError, Coded};
+    use media::CodecError;
 
     #[test]
     fn headers_are_paid_from_the_budget() {
@@ -426,6 +514,8 @@ mod tests {
                 size: if ask.key { allowed } else { 1_000 },
                 payload: None,
                 key: ask.key,
+                refers_to: None,
+                keeps: None,
                 target: ask.bitrate,
                 pieces: Vec::new(),
                 quality: None,

@@ -279,6 +279,8 @@ mod tests {
                 size: 3_000,
                 payload,
                 key,
+                refers_to: None,
+                keeps: None,
                 target,
                 pieces: Vec::new(),
                 quality: None,

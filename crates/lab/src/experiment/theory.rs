@@ -99,7 +99,15 @@ fn encoder_settles(table: &str, lags: (f64, f64), rates: (f64, f64)) -> Answer<f
     let mut encoder = EncoderModel::new(config).map_err(|error| error.to_string())?;
     let mut code = |frame: u32| {
         let bitrate = Rate::from_f64(1e6 * if frame < FRAMES { rates.0 } else { rates.1 });
-        let ask = Ask { frame, bitrate, interval: INTERVAL, key: frame == 0, largest: None, height: None };
+        let ask = Ask {
+            frame,
+            bitrate,
+            interval: INTERVAL,
+            key: frame == 0,
+            largest: None,
+            height: None,
+            peer: None,
+        };
         encoder.submit(Time::ZERO, None, &ask).map_err(|error| error.to_string())?;
         let coded = encoder.poll(Time::MAX).map_or(0, |coded| coded.size);
         Answer::Ok(f64::from(coded) * 8.0 / INTERVAL.as_secs_f64() / 1e6)

@@ -3,21 +3,23 @@
 //! The `openh264` crate's own encoder hides the maximum bitrate, the key frame ratio and the start-up call, so the
 //! object's table of functions is called directly.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
 use openh264_sys2::source::APILoader;
 use openh264_sys2::{
-    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_OPTION, ENCODER_OPTION_BITRATE,
-    ENCODER_OPTION_GET_STATISTICS, ENCODER_OPTION_RC_MODE, ENCODER_OPTION_SVC_ENCODE_PARAM_EXT,
-    ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder, ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY,
-    MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE, RC_OFF_MODE, SBitrateInfo, SEncParamExt,
-    SEncoderStatistics, SFrameBSInfo, SLayerBSInfo, SM_FIXEDSLCNUM_SLICE, SM_SINGLE_SLICE,
-    SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument, SSourcePicture, VIDEO_CODING_LAYER,
-    WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
+    API, CAMERA_VIDEO_REAL_TIME, CONSTANT_ID, ENCODER_LTR_MARKING_FEEDBACK, ENCODER_LTR_RECOVERY_REQUEST,
+    ENCODER_OPTION, ENCODER_OPTION_BITRATE, ENCODER_OPTION_GET_STATISTICS, ENCODER_OPTION_RC_MODE,
+    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, ENCODER_OPTION_TRACE_LEVEL, HIGH_COMPLEXITY, ISVCEncoder,
+    ISVCEncoderVtbl, LEVEL_5_2, LOW_COMPLEXITY, LTR_MARKING_FAILED, LTR_MARKING_SUCCESS,
+    LTR_RECOVERY_REQUEST, MEDIUM_COMPLEXITY, PRO_BASELINE, RC_BITRATE_MODE, RC_OFF_MODE, SBitrateInfo,
+    SEncParamExt, SEncoderStatistics, SFrameBSInfo, SLTRMarkingFeedback, SLTRRecoverRequest, SLayerBSInfo,
+    SM_FIXEDSLCNUM_SLICE, SM_SINGLE_SLICE, SM_SIZELIMITED_SLICE, SPATIAL_LAYER_ALL, SSliceArgument,
+    SSourcePicture, VIDEO_CODING_LAYER, WELS_LOG_QUIET, videoFormatI420, videoFrameTypeIDR,
 };
 
 use super::Complexity;
+use super::references::Feedback;
 use crate::RawFrame;
 
 /// Level 5.2's own maximum in bit/s (H.264 table A-1: 240,000 units of 1,200 bits): asking for it at start-up is what
@@ -29,6 +31,11 @@ const FINEST: c_int = 12;
 /// for at 0.44 Mbit/s, and fills any queue. With slices of bounded size that stays: left more, the rate control goes to the end of
 /// it after each key frame (720p at 2 Mbit/s: from 31.6 to 24.4 dB, with a third of the bits that were asked for).
 const COARSEST: (c_int, c_int) = (51, 42);
+/// Slots for long-term references: OpenH264 has two, whatever it is asked for (`LONG_TERM_REF_NUM`).
+const LONG_TERM: c_int = 2;
+/// Pictures between one that is marked and the next, at least. 0 would be 30; what lets the next one wait is that it must be known
+/// what became of the one before.
+const MARKING_PERIOD: c_uint = 1;
 /// Room left in every slice for the parameter sets that precede a key frame's first one (about 30 bytes), so that
 /// they can travel with it.
 const PARAMETER_SETS: usize = 40;
@@ -44,6 +51,8 @@ pub(super) struct Settings {
     pub threads: u16,
     pub complexity: Complexity,
     pub key_percent: c_int,
+    /// Keep long-term references.
+    pub references: bool,
 }
 
 /// One coded frame as it comes out.
@@ -113,6 +122,11 @@ fn fill(params: &mut SEncParamExt, settings: &Settings) {
     params.bEnableBackgroundDetection = false;
     params.eSpsPpsIdStrategy = CONSTANT_ID;
     params.iIdrBitrateRatio = settings.key_percent;
+    if settings.references {
+        params.bEnableLongTermReference = true;
+        params.iLTRRefNum = LONG_TERM;
+        params.iLtrMarkPeriod = MARKING_PERIOD;
+    }
     params.iMultipleThreadIdc = settings.threads;
     // Balancing would move slice borders by measured time.
     params.bUseLoadBalancing = false;
@@ -189,6 +203,32 @@ impl Handle {
         let force = self.table().ForceIntraFrame.expect("OpenH264 has this function");
         // SAFETY: the object was started.
         ok(unsafe { force(self.encoder, true) })
+    }
+
+    /// Tells what became of the picture that was marked as a long-term reference; heeded once the next picture is coded.
+    pub fn tell(&mut self, feedback: Feedback) -> Result<(), c_int> {
+        let kind = if feedback.success { LTR_MARKING_SUCCESS } else { LTR_MARKING_FAILED };
+        let mut told = SLTRMarkingFeedback {
+            uiFeedbackType: kind as c_uint,
+            uiIDRPicId: feedback.idr,
+            iLTRFrameNum: feedback.frame_num as c_int,
+            iLayerId: 0,
+        };
+        self.set(ENCODER_LTR_MARKING_FEEDBACK, &mut told)
+    }
+
+    /// Predicts the next picture from the newest long-term reference that was received, whose `frame_num` this is, after the key picture
+    /// with this `idr_pic_id`.
+    pub fn recover(&mut self, (idr, frame_num): (u32, u32)) -> Result<(), c_int> {
+        let mut request = SLTRRecoverRequest {
+            uiFeedbackType: LTR_RECOVERY_REQUEST as c_uint,
+            uiIDRPicId: idr,
+            iLastCorrectFrameNum: frame_num as c_int,
+            // Nothing newer is known: OpenH264 then forgets none of what it marked, which is told it picture by picture.
+            iCurrentFrameNum: -1,
+            iLayerId: 0,
+        };
+        self.set(ENCODER_LTR_RECOVERY_REQUEST, &mut request)
     }
 
     /// Codes with this quantiser (0 to 51), whatever the rate, until told `None`. Setting all parameters anew is the only way to

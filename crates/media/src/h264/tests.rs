@@ -3,13 +3,13 @@ use units::Rng;
 use super::*;
 use crate::{Source, SyntheticConfig, SyntheticGame, quality};
 
-const INTERVAL: Span = Span::from_nanos(33_333_333);
+pub(super) const INTERVAL: Span = Span::from_nanos(33_333_333);
 
-fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
+pub(super) fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
     SyntheticGame::new(SyntheticConfig { interval: INTERVAL, seed, ..SyntheticConfig::new(width, height) })
 }
 
-fn ask(frame: u32, mbps: f64) -> Ask {
+pub(super) fn ask(frame: u32, mbps: f64) -> Ask {
     Ask {
         frame,
         bitrate: Rate::from_f64(mbps * 1e6),
@@ -17,10 +17,11 @@ fn ask(frame: u32, mbps: f64) -> Ask {
         key: frame == 0,
         largest: None,
         height: None,
+        peer: None,
     }
 }
 
-fn encode(encoder: &mut H264Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
+pub(super) fn encode(encoder: &mut H264Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
     encoder.submit(Time::ZERO, Some(picture), ask).unwrap();
     encoder.poll(Time::MAX).unwrap()
 }
@@ -32,7 +33,7 @@ fn stream(config: H264Config, count: u32, asked: impl Fn(u32) -> Ask) -> Vec<Cod
     (0..count).map(|i| encode(&mut encoder, &source.next_picture().unwrap(), &asked(i))).collect()
 }
 
-fn payload(coded: &Coded) -> Bytes {
+pub(super) fn payload(coded: &Coded) -> Bytes {
     coded.payload.clone().unwrap()
 }
 

@@ -27,6 +27,7 @@ fn ask(frame: u32, mbps: f64) -> Ask {
         key: frame == 0,
         largest: None,
         height: None,
+        peer: None,
     }
 }
 
@@ -240,6 +241,7 @@ fn any_ask() -> impl Strategy<Value = Ask> {
         key,
         largest: largest.map(Size::new),
         height: None,
+        peer: None,
     })
 }
 

@@ -15,6 +15,7 @@ pub struct ThreadedEncoder {
     worker: Worker<Job, Result<Coded, CodecError>>,
     failed: Option<CodecError>,
     times: CodecTimes,
+    refers_back: bool,
 }
 
 struct Job {
@@ -26,7 +27,7 @@ impl ThreadedEncoder {
     /// Moves `encoder` to a thread; `waker` (of the driver that polls this one) is rung whenever a frame is
     /// ready.
     pub fn new(mut encoder: Box<dyn Encoder>, clock: Clock, waker: Waker) -> ThreadedEncoder {
-        let times = CodecTimes::default();
+        let (times, refers_back) = (CodecTimes::default(), encoder.refers_back());
         let noted = times.clone();
         let mut stand_alone = false;
         let worker = Worker::new(waker, move |mut job: Job, give: &mut dyn FnMut(_)| {
@@ -41,7 +42,7 @@ impl ThreadedEncoder {
                 Err(error) => give(Err(error)),
             }
         });
-        ThreadedEncoder { worker, failed: None, times }
+        ThreadedEncoder { worker, failed: None, times, refers_back }
     }
 
     /// A handle to how long each frame took.
@@ -83,6 +84,10 @@ impl Encoder for ThreadedEncoder {
     fn next_ready(&self) -> Option<Time> {
         self.worker.next_ready()
     }
+
+    fn refers_back(&self) -> bool {
+        self.refers_back
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +115,8 @@ mod tests {
                 size: 100,
                 payload: None,
                 key,
+                refers_to: None,
+                keeps: None,
                 target,
                 pieces: Vec::new(),
                 quality: None,
@@ -140,6 +147,7 @@ mod tests {
             key: false,
             largest: None,
             height: None,
+            peer: None,
         }
     }
 

@@ -1,8 +1,10 @@
 //! What to do about packets that did not arrive.
 
+mod newest_acked;
 pub mod registry;
 mod retransmit;
 
+pub use newest_acked::{KeyFrames, NewestAcked};
 pub use registry::{Entry, REGISTRY, build};
 pub use retransmit::{NoRepair, Retransmit};
 
@@ -44,6 +46,8 @@ pub enum Repair {
     Resend,
     /// Too late: break the chain with a key frame.
     KeyFrame,
+    /// Leave it lost, and predict the next frame from the newest one that is known to have arrived with all it builds on.
+    Refer,
     /// Nothing (it is on its way, or not worth it).
     Leave,
 }
@@ -52,4 +56,8 @@ pub enum Repair {
 pub trait Recovery: Send {
     /// What to do about `missing`.
     fn repair(&mut self, view: &View, missing: &Missing) -> Repair;
+    /// Whether encoders are to keep frames that the peer has, for [`Repair::Refer`].
+    fn refers_back(&self) -> bool {
+        false
+    }
 }

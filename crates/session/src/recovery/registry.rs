@@ -2,7 +2,7 @@
 
 use cc::OptionError;
 
-use super::{NoRepair, Recovery, Retransmit};
+use super::{KeyFrames, NewestAcked, NoRepair, Recovery, Retransmit};
 
 /// One row.
 pub struct Entry {
@@ -25,6 +25,16 @@ pub const REGISTRY: &[Entry] = &[
         name: "none",
         summary: "nothing is sent again: what a path does to a stream; the receiver still asks for key frames",
         build: || Box::new(NoRepair),
+    },
+    Entry {
+        name: "newest-acked",
+        summary: "nothing is sent again: after a loss the next frame is predicted from the newest one that is known to have arrived",
+        build: || Box::new(NewestAcked),
+    },
+    Entry {
+        name: "key-frames",
+        summary: "nothing is sent again: after a loss the next frame is a key frame",
+        build: || Box::new(KeyFrames),
     },
 ];
 
@@ -49,6 +59,9 @@ mod tests {
     fn every_entry_builds_and_a_wrong_one_is_told_what_there_is() {
         assert!(REGISTRY.iter().all(|entry| build(entry.name).is_ok()));
         let error = build("fec").err().unwrap().to_string();
-        assert_eq!(error, "no recovery policy is called `fec`; there are retransmit, none");
+        assert_eq!(
+            error,
+            "no recovery policy is called `fec`; there are retransmit, none, newest-acked, key-frames"
+        );
     }
 }

@@ -53,7 +53,7 @@ impl Sender {
             if let Some(tag) = acked.frame
                 && let Some(video) = self.videos.get_mut(usize::from(tag.stream))
             {
-                video.outbox.acked(tag.frame, tag.index);
+                video.acked(tag.frame, tag.index, tag.count);
             }
         }
     }
@@ -64,13 +64,14 @@ impl Sender {
         if self.manner.flush && video.is_useless(frame) {
             return;
         }
-        let Some(last_sent) = video.outbox.last_sent(frame, index) else { return };
+        let Some(last_sent) = video.outbox.last_sent(frame, index) else { return video.missing(frame) };
         let deadline = video.outbox.frame(frame).map_or(now, |out| out.info.deadline);
         let missing = Missing { stream, frame, index, class: video.outbox.class, last_sent, deadline };
         let view = recovery::View { now, srtt: self.core.rtt().smoothed(), queue };
         match self.policies.recovery.repair(&view, &missing) {
             Repair::Leave => {}
-            Repair::KeyFrame => video.key_requested(frame),
+            Repair::KeyFrame => video.key_frame_for(frame),
+            Repair::Refer => video.refer_back(frame),
             Repair::Resend if self.repairs.len() < REPAIRS => {
                 if !self.repairs.contains(&(stream, frame, index)) {
                     self.repairs.push_back((stream, frame, index));

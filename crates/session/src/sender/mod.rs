@@ -99,7 +99,11 @@ impl Sender {
         for supply in supplies {
             match supply {
                 Supply::Video(video) => {
-                    videos.push(VideoStream::new(videos.len() as u8, video, config.picture.1, longest));
+                    let mut stream = VideoStream::new(videos.len() as u8, video, config.picture.1, longest);
+                    if policies.recovery.refers_back() {
+                        stream.keep_references();
+                    }
+                    videos.push(stream);
                 }
                 Supply::Backlog => backlogged = true,
             }
