@@ -1,4 +1,5 @@
-//! With the feature `vpx`: finds the system's libvpx and compiles the few lines of C before it (`src/vp8/libvpx.c`).
+//! With the feature `vpx`: finds the system's libvpx and compiles the few lines of C before it
+//! (`src/vp8/libvpx.c`).
 
 fn main() {
     #[cfg(feature = "vpx")]

@@ -1,4 +1,5 @@
-//! Arbitrary bytes as coded pictures of H.264, one after the other: whatever is read of their references is within the standard's bounds.
+//! Arbitrary bytes as coded pictures of H.264, one after the other: whatever is read of their references is
+//! within the standard's bounds.
 #![no_main]
 
 use media::{Reference, SliceReader};

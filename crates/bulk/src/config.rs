@@ -5,9 +5,11 @@ use units::{Ecn, Span};
 /// How losses are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detection {
-    /// Three segments above have arrived (RFC 6675); a lost retransmission waits for the timeout. What ns-3 does.
+    /// Three segments above have arrived (RFC 6675); a lost retransmission waits for the timeout. What ns-3
+    /// does.
     Sack,
-    /// One sent later has arrived, long enough ago; a probe finds losses at the tail (RFC 8985). What Linux does.
+    /// One sent later has arrived, long enough ago; a probe finds losses at the tail (RFC 8985). What Linux
+    /// does.
     #[default]
     RackTlp,
 }
@@ -18,8 +20,8 @@ pub enum Attribution {
     /// The one that arrived: each keeps its own send time and delivery snapshot, as packets of QUIC do.
     #[default]
     Transmission,
-    /// The latest: a retransmission overwrites its segment's send time and snapshot, as in Linux and ns-3. A late arrival of
-    /// the original is taken for the retransmission's.
+    /// The latest: a retransmission overwrites its segment's send time and snapshot, as in Linux and ns-3. A
+    /// late arrival of the original is taken for the retransmission's.
     Segment,
 }
 
@@ -34,10 +36,11 @@ pub struct SenderConfig {
     pub detection: Detection,
     /// Which transmission an acknowledgement is attributed to.
     pub attribution: Attribution,
-    /// With [`Attribution::Segment`], a segment sent more than once still gives a round-trip sample, from the timestamp that is
-    /// echoed (RFC 7323), as in Linux. Without, it gives none (Karn's rule), and a timeout stays doubled until one that was
-    /// sent once is acknowledged (RFC 6298 section 5). Deviation of [`SenderConfig::ns3`]: ns-3 reckons its timeout anew with every
-    /// cumulative acknowledgement that advances (`TcpSocketBase::NewAck`).
+    /// With [`Attribution::Segment`], a segment sent more than once still gives a round-trip sample, from the
+    /// timestamp that is echoed (RFC 7323), as in Linux. Without, it gives none (Karn's rule), and a timeout
+    /// stays doubled until one that was sent once is acknowledged (RFC 6298 section 5). Deviation
+    /// of [`SenderConfig::ns3`]: ns-3 reckons its timeout anew with every cumulative acknowledgement that
+    /// advances (`TcpSocketBase::NewAck`).
     pub timestamps: bool,
     /// Least retransmission timeout.
     pub rto_min: Span,
@@ -47,25 +50,29 @@ pub struct SenderConfig {
     pub ack_delay: Span,
     /// The peer's receive window: most bytes from the first that is not acknowledged to the last sent.
     pub receive_window: u64,
-    /// Takes a timeout back when an acknowledgement of what was sent before it shows that it was spurious (as RFC 3522; the
-    /// acknowledgement names its transmission, where TCP would compare timestamps). What had been given up is in flight again.
+    /// Takes a timeout back when an acknowledgement of what was sent before it shows that it was spurious (as
+    /// RFC 3522; the acknowledgement names its transmission, where TCP would compare timestamps). What had
+    /// been given up is in flight again.
     pub undo: bool,
-    /// Begins with a handshake: an empty segment, and nothing else until it is answered, as TCP's SYN. Without, data goes at once.
+    /// Begins with a handshake: an empty segment, and nothing else until it is answered, as TCP's SYN.
+    /// Without, data goes at once.
     pub handshake: bool,
-    /// The controller's pacing is kept. Without, whatever the window allows leaves at once, clocked by acknowledgements.
+    /// The controller's pacing is kept. Without, whatever the window allows leaves at once, clocked by
+    /// acknowledgements.
     pub paced: bool,
     /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](transport::Pacer::in_bunches)).
     pub bunch: u32,
-    /// Segmentation offload as in Linux: what the pace carries in a millisecond leaves together, two segments at least. `bunch` and
-    /// the controller's burst then count for nothing.
+    /// Segmentation offload as in Linux: what the pace carries in a millisecond leaves together, two segments
+    /// at least. `bunch` and the controller's burst then count for nothing.
     pub offload: bool,
     /// ECN bits to send with.
     pub ecn: Ecn,
 }
 
 impl Default for SenderConfig {
-    /// Segments of 1448 bytes, RACK-TLP, a snapshot for each transmission, a timeout of 200 ms to 60 s (Linux's minimum,
-    /// RFC 6298's maximum), a window of 16 MiB (at 100 Mbit/s, 1.3 s), nothing undone, no handshake, no ECN.
+    /// Segments of 1448 bytes, RACK-TLP, a snapshot for each transmission, a timeout of 200 ms to 60 s
+    /// (Linux's minimum, RFC 6298's maximum), a window of 16 MiB (at 100 Mbit/s, 1.3 s), nothing undone, no
+    /// handshake, no ECN.
     fn default() -> SenderConfig {
         SenderConfig {
             session: 1,
@@ -88,8 +95,8 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// As ns-3's TCP, which CC-Fuzz tested: SACK without RACK, snapshots overwritten, Karn's rule, a timeout of at least a
-    /// second.
+    /// As ns-3's TCP, which CC-Fuzz tested: SACK without RACK, snapshots overwritten, Karn's rule, a timeout
+    /// of at least a second.
     pub fn ns3() -> SenderConfig {
         SenderConfig {
             detection: Detection::Sack,
@@ -101,8 +108,8 @@ impl SenderConfig {
         }
     }
 
-    /// As Linux's TCP under the packet scheduler `fq`: RACK-TLP, snapshots overwritten, a timeout of at least 200 ms, spurious ones undone,
-    /// segments in pairs and more.
+    /// As Linux's TCP under the packet scheduler `fq`: RACK-TLP, snapshots overwritten, a timeout of at least
+    /// 200 ms, spurious ones undone, segments in pairs and more.
     pub fn linux() -> SenderConfig {
         SenderConfig {
             attribution: Attribution::Segment,
@@ -113,15 +120,15 @@ impl SenderConfig {
         }
     }
 
-    /// As Linux's TCP under any other scheduler, `pfifo_fast` for one: [`SenderConfig::linux`] without pacing, which the kernel leaves to
-    /// `fq` since 3.12 and does itself, since 4.13, for a controller that asks for it only (`tcp_needs_internal_pacing`; BBR does,
-    /// CUBIC does not).
+    /// As Linux's TCP under any other scheduler, `pfifo_fast` for one: [`SenderConfig::linux`] without
+    /// pacing, which the kernel leaves to `fq` since 3.12 and does itself, since 4.13, for a controller that
+    /// asks for it only (`tcp_needs_internal_pacing`; BBR does, CUBIC does not).
     pub fn linux_unpaced() -> SenderConfig {
         SenderConfig { paced: false, ..SenderConfig::linux() }
     }
 
-    /// [`SenderConfig::linux`] with its offloads off (`ethtool -K DEVICE tso off gso off`): it differs from the others in how it recovers,
-    /// not in how it sends.
+    /// [`SenderConfig::linux`] with its offloads off (`ethtool -K DEVICE tso off gso off`): it differs from
+    /// the others in how it recovers, not in how it sends.
     pub fn linux_no_offload() -> SenderConfig {
         SenderConfig { offload: false, ..SenderConfig::linux() }
     }
@@ -191,8 +198,9 @@ pub struct ReceiverConfig {
 }
 
 impl Default for ReceiverConfig {
-    /// Every second segment (RFC 5681 section 4.2) or after 40 ms (Linux's least), three SACK blocks (all that TCP's options
-    /// hold beside timestamps), duplicates reported, 16384 ranges (more than a window of 16 MiB can have).
+    /// Every second segment (RFC 5681 section 4.2) or after 40 ms (Linux's least), three SACK blocks (all
+    /// that TCP's options hold beside timestamps), duplicates reported, 16384 ranges (more than a window of
+    /// 16 MiB can have).
     fn default() -> ReceiverConfig {
         ReceiverConfig {
             session: None,

@@ -6,8 +6,9 @@
 //!  acknowledgement -> Flight::settle -> Rtt, Rack -> losses -> Controller -> Decision
 //! ```
 //!
-//! [`Sender`] and [`Receiver`] are [`wire::Endpoint`]s: they own no clock and no socket. Any [`cc::Controller`] runs on top; one
-//! with a window is held to it, one with a rate only is paced, and receiver halves are not carried.
+//! [`Sender`] and [`Receiver`] are [`wire::Endpoint`]s: they own no clock and no socket. Any
+//! [`cc::Controller`] runs on top; one with a window is held to it, one with a rate only is paced, and
+//! receiver halves are not carried.
 //!
 //! | what | from |
 //! |---|---|
@@ -19,12 +20,13 @@
 //! | segments that leave together | Linux's segmentation offload |
 //! | web-like transfers | RFC 8868 |
 //!
-//! Deviation: a handshake, where there is one, is one segment without options, and there are no zero windows; a lost retransmission is reported to the
-//! controller like any loss (RFC 5681 section 4.3 wants it to count again), and the controller itself decides how the window
-//! moves in recovery, in whose first round at most one segment leaves above it.
+//! Deviation: a handshake, where there is one, is one segment without options, and there are no zero windows;
+//! a lost retransmission is reported to the controller like any loss (RFC 5681 section 4.3 wants it to count
+//! again), and the controller itself decides how the window moves in recovery, in whose first round at most
+//! one segment leaves above it.
 //!
-//! Deviation: an acknowledgement names the transmissions that brought it about and when each arrived, which TCP's does not.
-//! With [`Attribution::Segment`] only what TCP would know is used, but for arrival times.
+//! Deviation: an acknowledgement names the transmissions that brought it about and when each arrived, which
+//! TCP's does not. With [`Attribution::Segment`] only what TCP would know is used, but for arrival times.
 
 mod config;
 mod counters;

@@ -1,11 +1,13 @@
-//! Segments that leave together because Linux's TCP hands them to the device as one (segmentation offload), whether the device cuts
-//! them or the kernel does.
+//! Segments that leave together because Linux's TCP hands them to the device as one (segmentation offload),
+//! whether the device cuts them or the kernel does.
 
 use units::{Rate, Span};
 
-/// tcp_output.c tcp_tso_autosize (sk_pacing_shift 10): what the pace carries in about this long goes as one ...
+/// tcp_output.c tcp_tso_autosize (sk_pacing_shift 10): what the pace carries in about this long goes as one
+/// ...
 const TOGETHER: Span = Span::from_millis(1);
-/// ... of at least so many segments (net.ipv4.tcp_min_tso_segs; tcp_bbr.c bbr_min_tso_segs above 1.2 Mbit/s) ...
+/// ... of at least so many segments (net.ipv4.tcp_min_tso_segs; tcp_bbr.c bbr_min_tso_segs above 1.2 Mbit/s)
+/// ...
 const LEAST: u64 = 2;
 /// ... and at most this many bytes (GSO_MAX_SIZE).
 const MOST: u64 = 65_536;

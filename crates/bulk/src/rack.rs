@@ -1,12 +1,15 @@
-//! RACK's state (RFC 8985 section 6): which transmission that arrived was sent last, and how much reordering to wait for.
+//! RACK's state (RFC 8985 section 6): which transmission that arrived was sent last, and how much reordering
+//! to wait for.
 //!
-//! RACK orders segments by send time and, within one instant, by sequence; transmissions are numbered in just that order.
+//! RACK orders segments by send time and, within one instant, by sequence; transmissions are numbered in just
+//! that order.
 
 use units::Span;
 
 /// RFC 8985 section 6.2.4: recoveries for which a widened reordering window is kept.
 const PERSIST: u32 = 16;
-/// RFC 5681 and RFC 8985 section 6.2.4: as many segments selectively acknowledged end the wait for reordering.
+/// RFC 5681 and RFC 8985 section 6.2.4: as many segments selectively acknowledged end the wait for
+/// reordering.
 pub(crate) const DUP_THRESH: u64 = 3;
 
 /// The state.
@@ -48,7 +51,8 @@ impl Rack {
         }
     }
 
-    /// A duplicate was reported: a retransmission was for nothing, so wait for more reordering (step 4). One a round trip.
+    /// A duplicate was reported: a retransmission was for nothing, so wait for more reordering (step 4). One
+    /// a round trip.
     pub fn duplicate(&mut self, acked: u64, sent: u64) {
         if self.round_end.is_none_or(|end| acked >= end) {
             self.round_end = Some(sent);
@@ -70,8 +74,8 @@ impl Rack {
         self.newest.map(|(packet, _)| packet)
     }
 
-    /// How long after it was sent a transmission is lost, if a later one has arrived. `pressing`: in recovery, or
-    /// [`DUP_THRESH`] segments are selectively acknowledged.
+    /// How long after it was sent a transmission is lost, if a later one has arrived. `pressing`: in
+    /// recovery, or [`DUP_THRESH`] segments are selectively acknowledged.
     #[inline]
     pub fn patience(&self, pressing: bool, min_rtt: Span, srtt: Span) -> Span {
         let rtt = self.newest.map_or(Span::ZERO, |(_, rtt)| rtt);

@@ -67,8 +67,8 @@ impl Ranges {
         self.ranges.drain(first + 1..end);
     }
 
-    /// Forgets everything below `floor`; a range that begins at or below it and ends above is taken out whole. Returns
-    /// where what is contiguous from `floor` ends.
+    /// Forgets everything below `floor`; a range that begins at or below it and ends above is taken out
+    /// whole. Returns where what is contiguous from `floor` ends.
     #[inline]
     pub fn advance(&mut self, mut floor: u64) -> u64 {
         while let Some(&(from, to)) = self.ranges.front() {

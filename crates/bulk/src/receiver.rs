@@ -16,7 +16,8 @@ pub struct Receiver {
     /// Everything below has arrived.
     next: u64,
     out_of_order: Ranges,
-    /// First bytes of the segments that arrived out of order, the newest first: their ranges are reported (RFC 2018).
+    /// First bytes of the segments that arrived out of order, the newest first: their ranges are reported
+    /// (RFC 2018).
     recent: [Option<u64>; SegmentAck::MAX_BLOCKS],
     duplicate: Option<(u64, u64)>,
     /// Arrivals since the last acknowledgement, oldest first.
@@ -96,8 +97,8 @@ impl Receiver {
             self.tap.record(now, Event::HostDropped { cause: Dropped::Duplicate });
             self.duplicate = self.config.dsack.then_some((from, to)).filter(|_| from < to);
         }
-        // RFC 5681 section 4.2: at once where something is missing, was missing or came twice; and at the stream's end, as a
-        // closing TCP does.
+        // RFC 5681 section 4.2: at once where something is missing, was missing or came twice; and at the
+        // stream's end, as a closing TCP does.
         if !in_order || had_gaps || meta.ecn == Ecn::Ce || self.is_complete() {
             self.due = true;
         }
@@ -196,8 +197,9 @@ impl Receiver {
     }
 }
 
-/// The datagram of an acknowledgement with `blocks` SACK blocks is as long as makes its IP packet TCP's: 40 bytes, 12 for
-/// timestamps, and 4 and 8 for each block (RFC 2018), less the 28 that every datagram travels with.
+/// The datagram of an acknowledgement with `blocks` SACK blocks is as long as makes its IP packet TCP's: 40
+/// bytes, 12 for timestamps, and 4 and 8 for each block (RFC 2018), less the 28 that every datagram travels
+/// with.
 fn tcp_length(blocks: usize) -> usize {
     24 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
 }

@@ -6,7 +6,8 @@ use units::Span;
 const INITIAL_RTO: Span = Span::from_secs(1);
 /// What controllers are told before any sample (RFC 9002 section 6.2.2).
 const INITIAL_RTT: Span = Span::from_millis(333);
-/// RFC 6298 section 2: the clock's granularity. Times here are exact; this keeps the timeout above a constant round trip.
+/// RFC 6298 section 2: the clock's granularity. Times here are exact; this keeps the timeout above a constant
+/// round trip.
 const GRANULARITY: Span = Span::from_millis(1);
 
 /// Smoothed round-trip time and what hangs on it.
@@ -26,8 +27,9 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// Takes the round trips of one acknowledgement: that of the oldest segment it acknowledges, which includes the
-    /// receiver's delay, for the timeout, and that of the newest one for all else. Ends the back-off (Karn's second rule).
+    /// Takes the round trips of one acknowledgement: that of the oldest segment it acknowledges, which
+    /// includes the receiver's delay, for the timeout, and that of the newest one for all else. Ends the
+    /// back-off (Karn's second rule).
     #[inline]
     pub fn sample(&mut self, oldest: Span, newest: Span) {
         self.backoff = 0;

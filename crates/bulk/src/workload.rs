@@ -33,8 +33,9 @@ pub struct Pages {
 }
 
 impl Default for Pages {
-    /// One of RFC 8868's short TCP flows: 30 to 50 kB, pauses of 10 s on average (it has 30 of them start together; in
-    /// RFC 8867's test with short TCP flows two of ten begin with a transfer, the others with a pause).
+    /// One of RFC 8868's short TCP flows: 30 to 50 kB, pauses of 10 s on average (it has 30 of them start
+    /// together; in RFC 8867's test with short TCP flows two of ten begin with a transfer, the others with a
+    /// pause).
     fn default() -> Pages {
         Pages { smallest: 30_000, largest: 50_000, idle: Span::from_secs(10), idle_first: false, count: None }
     }

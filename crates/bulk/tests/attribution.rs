@@ -1,4 +1,5 @@
-//! What a controller is told when a timeout was spurious: the two ways of keeping snapshots (CC-Fuzz's finding on BBR).
+//! What a controller is told when a timeout was spurious: the two ways of keeping snapshots (CC-Fuzz's
+//! finding on BBR).
 #![allow(missing_docs, reason = "tests")]
 
 mod path;
@@ -58,7 +59,8 @@ impl Controller for Scribe {
     }
 }
 
-/// 20 ms each way, but for 900 ms from 5 s on: 1.2 s. Acknowledgements stay away for longer than the timeout of a second.
+/// 20 ms each way, but for 900 ms from 5 s on: 1.2 s. Acknowledgements stay away for longer than the timeout
+/// of a second.
 fn slow_for_a_while() -> LinkConfig {
     let (short, long) = (Span::from_millis(20), Span::from_millis(1200));
     let steps = vec![(Time::ZERO, short), (Time::from_secs(5), long), (Time::from_millis(5900), short)];

@@ -66,7 +66,8 @@ fn packets_are_as_large_as_tcps() {
 
 #[test]
 fn the_tail_is_repaired_by_a_probe() {
-    // The last 3 of 20 segments are lost in a blackout that is over before the probe. `opening` is what a handshake takes first.
+    // The last 3 of 20 segments are lost in a blackout that is over before the probe. `opening` is what a
+    // handshake takes first.
     let run = |sender: SenderConfig, opening: Span| {
         let recorded = memory();
         let flow = Flow { sender, ..Flow::new("newreno", Workload::Transfer(20 * 1448)) };

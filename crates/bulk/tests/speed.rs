@@ -1,4 +1,5 @@
-//! Prints what a delivered segment costs, network included: `cargo test --release -p framewire-bulk --test speed -- --nocapture`.
+//! Prints what a delivered segment costs, network included: `cargo test --release -p framewire-bulk --test
+//! speed -- --nocapture`.
 #![allow(missing_docs, reason = "tests")]
 
 mod path;

@@ -128,8 +128,8 @@ fn pages_are_timed() {
         let times: Vec<f64> = done.iter().map(|d| (d.finished - d.started).as_millis_f64()).collect();
         let mean = times[1..].iter().sum::<f64>() / 19.0;
         println!("fresh {fresh}: first {:.0} ms, mean of the others {mean:.0} ms", times[0]);
-        // 30 to 50 kB are 21 to 35 segments: three rounds from ten on a fresh connection, less on one that has grown; the
-        // last segment's acknowledgement may wait 40 ms.
+        // 30 to 50 kB are 21 to 35 segments: three rounds from ten on a fresh connection, less on one that
+        // has grown; the last segment's acknowledgement may wait 40 ms.
         assert!(times.iter().all(|time| (40.0..220.0).contains(time)), "{times:?}");
         assert_eq!(path.receiver(0).counters().delivered, done.iter().map(|d| d.bytes).sum::<u64>());
         assert!(if fresh { mean > 110.0 } else { mean < times[0] }, "{times:?}");

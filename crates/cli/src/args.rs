@@ -504,8 +504,8 @@ pub struct Receive {
     pub cc: Option<CcList>,
     /// When frames are shown: NAME or NAME:OPTION=VALUE. `at-once`: each when it is ready, the least delay;
     /// of frames that a repair held up, only the newest is seen. `adaptive`: evenly, behind by the path's
-    /// jitter, and by a repair's round trip while packets are lost. `fixed:delay=100ms`: so long after capture,
-    /// less the smallest one-way delay. `framewire playouts` lists all with their options
+    /// jitter, and by a repair's round trip while packets are lost. `fixed:delay=100ms`: so long after
+    /// capture, less the smallest one-way delay. `framewire playouts` lists all with their options
     #[arg(long, value_name = "POLICY", default_value = session::playout::REGISTRY[0].name)]
     pub playout: PlayoutPolicy,
     /// Give up after this long without a packet

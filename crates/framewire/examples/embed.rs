@@ -1,4 +1,5 @@
-//! A host with an encoder and a socket of its own: a synthetic game, coded as H.264, from one thread to another over UDP.
+//! A host with an encoder and a socket of its own: a synthetic game, coded as H.264, from one thread to
+//! another over UDP.
 //!
 //! ```text
 //! cargo run --release -p framewire --example embed

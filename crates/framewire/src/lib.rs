@@ -1,8 +1,9 @@
 //! Low-latency interactive video for programs that have a picture to send and a network to send it over.
 //!
-//! A [`Sender`] and a [`Receiver`] have no clock, no socket and no threads: a host calls them when a datagram arrives and when time
-//! has passed, and sends what they write. So the same pair runs in a program's own loop (`examples/embed.rs`: over two UDP sockets in
-//! sixty lines), under [`real::Driver`] (UDP and QUIC), and in a simulated network:
+//! A [`Sender`] and a [`Receiver`] have no clock, no socket and no threads: a host calls them when a datagram
+//! arrives and when time has passed, and sends what they write. So the same pair runs in a program's own loop
+//! (`examples/embed.rs`: over two UDP sockets in sixty lines), under [`real::Driver`] (UDP and QUIC), and in
+//! a simulated network:
 //!
 //! ```
 //! use framewire::media::{EncoderModel, ModelConfig, Table};
@@ -37,7 +38,8 @@
 //! | try a network | [`netsim::World`] |
 //! | run under quinn | [`quic::Congestion`] |
 //!
-//! The command `framewire` (package `framewire-cli`) runs scenarios, sends and receives, and keeps the papers' experiments.
+//! The command `framewire` (package `framewire-cli`) runs scenarios, sends and receives, and keeps the
+//! papers' experiments.
 
 pub use bulk;
 pub use cc;
@@ -58,8 +60,8 @@ pub use session::{
 pub use units::{Bytes, Rate, Span, Time};
 pub use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
-/// What a sender is made of, with a default for everything but what it sends: the preset `"default"` (robust SQP, a latency budget,
-/// retransmission), 1200-byte datagrams, from 2 Mbit/s.
+/// What a sender is made of, with a default for everything but what it sends: the preset `"default"` (robust
+/// SQP, a latency budget, retransmission), 1200-byte datagrams, from 2 Mbit/s.
 ///
 /// ```
 /// use framewire::media::{EncoderModel, ModelConfig, Table};

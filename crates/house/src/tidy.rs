@@ -33,18 +33,6 @@ fn stray_data(lines: &[&str], at: usize) -> bool {
     lines[at].contains(DATA) && !near.iter().any(|line| line.contains(DATA_VARIABLE))
 }
 
-/// Crates whose comments are still to be broken.
-const WIDE_YET: [&str; 8] = [
-    "crates/bulk/",
-    "crates/framewire/",
-    "crates/media/",
-    "crates/quic/",
-    "crates/session/",
-    "crates/transport/",
-    "crates/viewer/",
-    "crates/wire/",
-];
-
 /// The width that rustfmt keeps code to.
 fn width() -> usize {
     let settings = include_str!("../../../rustfmt.toml");
@@ -125,10 +113,8 @@ fn violations(path: &str, text: &str) -> Vec<String> {
                 f.at, f.name, f.lines
             )
         }));
-        if !WIDE_YET.iter().any(|folder| path.starts_with(folder)) {
-            let wide = wide_comments(text).into_iter();
-            found.extend(wide.map(|at| format!("{path}:{at} is a comment wider than {}", width())));
-        }
+        let wide = wide_comments(text).into_iter();
+        found.extend(wide.map(|at| format!("{path}:{at} is a comment wider than {}", width())));
         if lines.len() > MOST_LINES {
             found.push(format!("{path} has {} lines, more than {MOST_LINES}", lines.len()));
         }

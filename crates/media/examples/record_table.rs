@@ -1,7 +1,8 @@
 //! Records a table for the encoder model from a clip.
 //!
-//! `cargo run --release -p framewire-media --example record_table -- OUT.json [CLIP NAME CREDIT [ROWS]]` (the synthetic game
-//! without a clip). With fewer rows than the clip's the bitrates are lower in proportion to the picture elements.
+//! `cargo run --release -p framewire-media --example record_table -- OUT.json [CLIP NAME CREDIT [ROWS]]` (the
+//! synthetic game without a clip). With fewer rows than the clip's the bitrates are lower in proportion to
+//! the picture elements.
 
 use std::error::Error;
 use std::path::Path;

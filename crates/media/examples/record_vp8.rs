@@ -1,6 +1,6 @@
-//! Records a table of VP8 as browsers run it for calls: libvpx in real time, with the settings libwebrtc gave it in 2015 and 2016
-//! (`VP8EncoderImpl`), over a clip that repeats like the virtual camera of seed 002. The codec and the decoder are an `ffmpeg`
-//! with libvpx.
+//! Records a table of VP8 as browsers run it for calls: libvpx in real time, with the settings libwebrtc gave
+//! it in 2015 and 2016 (`VP8EncoderImpl`), over a clip that repeats like the virtual camera of seed 002. The
+//! codec and the decoder are an `ffmpeg` with libvpx.
 //!
 //! ```text
 //!   clip, some times over  -> ffmpeg -c:v libvpx -> IVF -> sizes of the last times over    one curve a rate
@@ -9,10 +9,11 @@
 //!
 //! `cargo run --release -p framewire-media --example record_vp8 -- OUT.json CLIP NAME CREDIT [HEIGHT] [gaps]`
 //!
-//! With a height below the clip's the pictures are scaled down before they are coded, and the decoded ones up again before they
-//! are compared: quality is always that of the full size. Rates at which libvpx leaves out pictures of that size are skipped, with
-//! `gaps` those only at which it leaves out more than one in fifty: at a scene cut it may leave out the first picture and code the
-//! next one as coarsely as it can (`vp8_drop_encodedframe_overshoot`), and a table holds that as a frame of no bytes.
+//! With a height below the clip's the pictures are scaled down before they are coded, and the decoded ones up
+//! again before they are compared: quality is always that of the full size. Rates at which libvpx leaves out
+//! pictures of that size are skipped, with `gaps` those only at which it leaves out more than one in fifty:
+//! at a scene cut it may leave out the first picture and code the next one as coarsely as it can
+//! (`vp8_drop_encodedframe_overshoot`), and a table holds that as a frame of no bytes.
 
 use std::error::Error;
 use std::fs;
@@ -25,18 +26,18 @@ use framewire_media::{
 };
 use units::Span;
 
-/// Bitrates recorded of a 720p clip, in kbit/s, and of other sizes in proportion to their picture elements. Below, libvpx leaves out
-/// pictures, and what the model lacks is not recorded.
+/// Bitrates recorded of a 720p clip, in kbit/s, and of other sizes in proportion to their picture elements.
+/// Below, libvpx leaves out pictures, and what the model lacks is not recorded.
 const RATES: [u64; 7] = [350, 500, 700, 1_000, 1_400, 2_000, 4_000];
-/// ... and of pictures with fewer rows than the clip's: from what 180 rows need at least to the highest rate of the experiments, which
-/// no size but the full one fills.
+/// ... and of pictures with fewer rows than the clip's: from what 180 rows need at least to the highest rate
+/// of the experiments, which no size but the full one fills.
 const RATES_BELOW: [u64; 9] = [30, 60, 120, 250, 500, 1_000, 2_000, 4_000, 12_000];
 /// At these, too, it is recorded how coarsely the full size is quantised, pictures left out or not.
 const RATES_COARSE: [u64; 4] = [30, 60, 120, 250];
 /// The picture elements of 720p.
 const AREA: usize = 1280 * 720;
-/// How often the clip is coded, and how many of these times are kept, the last ones, when nothing is left of the first key frame: of
-/// the full size, of others, and of a clip of [`LONG`] or more at any size.
+/// How often the clip is coded, and how many of these times are kept, the last ones, when nothing is left of
+/// the first key frame: of the full size, of others, and of a clip of [`LONG`] or more at any size.
 const TIMES: [(usize, usize); 3] = [(5, 2), (5, 1), (2, 1)];
 /// Long enough to be recorded once only.
 const LONG: Span = Span::from_secs(20);
@@ -49,9 +50,9 @@ const IVF_HEADERS: (usize, usize) = (32, 12);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The settings: one-pass CBR with buffers of 0.5, 0.6 and 1 s, quantisers 2 to 56, error resilience, adaptive denoising, key frames
-/// of up to nine times a frame's budget and every 3000 frames, frames left out below 30 % of the buffer. (ffmpeg puts the aimed-at
-/// level at 5/6 of the buffer where libwebrtc has 0.6.)
+/// The settings: one-pass CBR with buffers of 0.5, 0.6 and 1 s, quantisers 2 to 56, error resilience,
+/// adaptive denoising, key frames of up to nine times a frame's budget and every 3000 frames, frames left out
+/// below 30 % of the buffer. (ffmpeg puts the aimed-at level at 5/6 of the buffer where libwebrtc has 0.6.)
 fn libvpx(kbps: u64) -> Vec<String> {
     let fixed = "-c:v libvpx -deadline realtime -cpu-used -6 -threads 1 -lag-in-frames 0 -auto-alt-ref 0 -undershoot-pct 100 \
                  -overshoot-pct 15 -qmin 2 -qmax 56 -g 3000 -error-resilient default -max-intra-rate 900 -noise-sensitivity 3 \
@@ -127,7 +128,8 @@ impl Bits<'_> {
     }
 }
 
-/// A frame's quantiser index, 0 to 127: y_ac_qi of its header (RFC 6386 sections 9.2 to 9.6), which libwebrtc's quality scaler reads.
+/// A frame's quantiser index, 0 to 127: y_ac_qi of its header (RFC 6386 sections 9.2 to 9.6), which
+/// libwebrtc's quality scaler reads.
 fn quantiser(frame: &[u8]) -> Option<u8> {
     let key = frame.first()? & 1 == 0;
     let mut bits = Bits::new(frame.get(if key { 10 } else { 3 }..)?);
@@ -315,8 +317,8 @@ impl Clip {
         kbps * (self.size.0 * self.size.1) as u64 / AREA as u64
     }
 
-    /// The rate at which key frames are measured: of the full size the middle one, of another that with the most similar share of
-    /// bits for a picture element.
+    /// The rate at which key frames are measured: of the full size the middle one, of another that with the
+    /// most similar share of bits for a picture element.
     fn middle(&self, rates: &[u64]) -> u64 {
         let wanted = self.alike(RATES[RATES.len() / 2]) as f64;
         let far = |kbps: u64| (kbps as f64 / wanted).ln().abs();
@@ -366,7 +368,8 @@ fn main() -> Result<()> {
             }
             Ok(recorded) => recorded,
         };
-        // The same picture, two times over later: what differs is not the content's. Each has half of the variance.
+        // The same picture, two times over later: what differs is not the content's. Each has half of the
+        // variance.
         let pairs = before.iter().zip(&last).filter(|&(&a, &b)| a > 0 && b > 0);
         let pairs = pairs.map(|(&a, &b)| (f64::from(a) / f64::from(b)).ln() / 2f64.sqrt());
         noises.push(spread(pairs));
@@ -384,7 +387,8 @@ fn main() -> Result<()> {
         fs::remove_file(&small)?;
     }
     let fit = serde_json::json!({
-        // A new target is the next frame's budget in libvpx's one-pass control; ffmpeg cannot change it on the way to measure that.
+        // A new target is the next frame's budget in libvpx's one-pass control; ffmpeg cannot change it on
+        // the way to measure that.
         "lag_up_s": 0.0, "lag_down_s": 0.0,
         "overshoot": round(ratios.iter().copied().fold(0.0, f64::max) - 1.0),
         "undershoot": round(1.0 - ratios.iter().copied().fold(1.0, f64::min)),

@@ -1,11 +1,13 @@
-//! How much larger a frame is that OpenH264 predicts from one further back, relative to what it codes from the frame before: the source of the
-//! encoder model's `REFER_BACK`.
+//! How much larger a frame is that OpenH264 predicts from one further back, relative to what it codes from
+//! the frame before: the source of the encoder model's `REFER_BACK`.
 //!
-//! `cargo run --release -p framewire-media --example refer_back -- CLIP WIDTH HEIGHT [CLIP WIDTH HEIGHT]...` (a clip's path, or `synthetic`)
+//! `cargo run --release -p framewire-media --example refer_back -- CLIP WIDTH HEIGHT [CLIP WIDTH HEIGHT]...`
+//! (a clip's path, or `synthetic`)
 //!
-//! Every 25 frames a recovery is asked for of a peer that knows all but the last few. Its size is divided by the mean of the ten frames
-//! before; the geometric mean over a clip is printed for each distance that came out, which is the one asked for or one or two more, since
-//! OpenH264 marks every second frame. Beside it the same of key frames.
+//! Every 25 frames a recovery is asked for of a peer that knows all but the last few. Its size is divided by
+//! the mean of the ten frames before; the geometric mean over a clip is printed for each distance that came
+//! out, which is the one asked for or one or two more, since OpenH264 marks every second frame. Beside it the
+//! same of key frames.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,6 +1,7 @@
-//! How soon an encoder follows its target: a clip at 30 frames/s with targets of 0.5 and 2 Mbit/s in turn, ten seconds
-//! each, and for each step the time until the mean over a third of a second is within 10 % of the new target (figure 2 of
-//! arXiv 2309.16869 draws such steps; the lab's `encoder_settles` asks the model the same).
+//! How soon an encoder follows its target: a clip at 30 frames/s with targets of 0.5 and 2 Mbit/s in turn,
+//! ten seconds each, and for each step the time until the mean over a third of a second is within 10 % of the
+//! new target (figure 2 of arXiv 2309.16869 draws such steps; the lab's `encoder_settles` asks the model the
+//! same).
 //!
 //! `cargo run --release -p framewire-media --features vpx --example settling -- CLIP`
 
@@ -53,7 +54,8 @@ fn rates(codec: Codec, clip: &Path) -> Result<Vec<f64>, Box<dyn Error>> {
     Ok(rates)
 }
 
-/// Seconds until the moving mean, over frames after the step alone, is within 10 % of the target; infinite if never.
+/// Seconds until the moving mean, over frames after the step alone, is within 10 % of the target; infinite if
+/// never.
 fn settling(after: &[f64], target: f64) -> f64 {
     let near = |window: &[f64]| (window.iter().sum::<f64>() / WINDOW as f64 / target - 1.0).abs() <= 0.1;
     let settled = after.windows(WINDOW).position(near);

@@ -1,5 +1,5 @@
-//! How well the encoder hits random targets: size over target of every frame, with a new target drawn uniformly from
-//! 2 to 20 Mbit/s for each (the statistic of SQP's appendix A, figure 19).
+//! How well the encoder hits random targets: size over target of every frame, with a new target drawn
+//! uniformly from 2 to 20 Mbit/s for each (the statistic of SQP's appendix A, figure 19).
 //!
 //! `cargo run --release -p framewire-media --example size_ratio -- [CLIP]` (the synthetic clip without one)
 

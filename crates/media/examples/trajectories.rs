@@ -1,4 +1,5 @@
-//! What an encoder makes of targets that change: sizes held against what was asked, for each trajectory of targets and each clip.
+//! What an encoder makes of targets that change: sizes held against what was asked, for each trajectory of
+//! targets and each clip.
 //!
 //! ```text
 //!   share     bits coded over bits asked for
@@ -6,9 +7,10 @@
 //!   windows   bits coded over bits asked for in windows of half a second: 5th, 50th and 95th percentile
 //! ```
 //!
-//! `cargo run --release -p framewire-media --features vpx --example trajectories -- CODEC CLIP [ROWS [FPS]]`, where CODEC is `h264`,
-//! `vp8`, `recorded:TABLE`, `forgetful:TABLE` (without [`Memory`]) or `perfect:TABLE`, and CLIP a file or `synthetic`. `least` as fifth
-//! argument prints the least rates that the codec holds instead.
+//! `cargo run --release -p framewire-media --features vpx --example trajectories -- CODEC CLIP [ROWS [FPS]]`,
+//! where CODEC is `h264`, `vp8`, `recorded:TABLE`, `forgetful:TABLE` (without [`Memory`]) or `perfect:TABLE`,
+//! and CLIP a file or `synthetic`. `least` as fifth argument prints the least rates that the codec holds
+//! instead.
 
 use std::error::Error;
 use std::path::Path;

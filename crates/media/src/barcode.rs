@@ -1,14 +1,14 @@
-//! A frame's number burned into its picture, so that frames can be matched end to end outside our own process: after a
-//! codec, on a screen recording, in another program.
+//! A frame's number burned into its picture, so that frames can be matched end to end outside our own
+//! process: after a codec, on a screen recording, in another program.
 //!
 //! ```text
 //!   12 x 4 blocks of 8x8 pixels in the top left corner, black (16) for 0 and white (235) for 1, chroma grey:
 //!   32 bits of id, most significant first, then 16 bits of checksum (CRC-16/CCITT-FALSE of the id's 4 bytes)
 //! ```
 //!
-//! Blocks are aligned to the codec's 8x8 grid and a bit is read from the mean of the block's middle, so what is left of
-//! them at the coarsest quantiser is enough. The checksum starts at 0xFFFF, so that neither a black nor a white corner
-//! reads as an id.
+//! Blocks are aligned to the codec's 8x8 grid and a bit is read from the mean of the block's middle, so what
+//! is left of them at the coarsest quantiser is enough. The checksum starts at 0xFFFF, so that neither a
+//! black nor a white corner reads as an id.
 
 use crate::RawFrame;
 
@@ -44,8 +44,8 @@ fn fill(plane: &mut [u8], stride: usize, left: usize, top: usize, side: usize, v
     }
 }
 
-/// Burns `id` into the top left corner, over what was there. False, and nothing done, if the picture is smaller than
-/// [`BARCODE_SIZE`].
+/// Burns `id` into the top left corner, over what was there. False, and nothing done, if the picture is
+/// smaller than [`BARCODE_SIZE`].
 pub fn burn(frame: &mut RawFrame, id: u32) -> bool {
     if !fits(frame) {
         return false;
@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn checksum_is_the_published_one() {
-        // CRC-16/CCITT-FALSE of "123456789" is 0x29B1 (catalogue of parametrised CRCs); the same loop over four bytes.
+        // CRC-16/CCITT-FALSE of "123456789" is 0x29B1 (catalogue of parametrised CRCs); the same loop over
+        // four bytes.
         let crc = |bytes: &[u8]| {
             bytes
                 .chunks(4)

@@ -1,4 +1,5 @@
-//! Opening a clip whatever it is: Y4M is read directly, everything else through ffmpeg, and both become a [`Source`].
+//! Opening a clip whatever it is: Y4M is read directly, everything else through ffmpeg, and both become a
+//! [`Source`].
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -59,7 +60,8 @@ pub struct ClipOptions {
     pub loop_clip: bool,
     /// End after this many pictures.
     pub max_frames: Option<u64>,
-    /// Play at this many pictures a second (1 to 1000) whatever the clip's own rate; no picture is dropped or repeated.
+    /// Play at this many pictures a second (1 to 1000) whatever the clip's own rate; no picture is dropped or
+    /// repeated.
     pub fps: Option<f64>,
     /// Scale to this width and height (even, at most 8192); needs ffmpeg.
     pub size: Option<(usize, usize)>,
@@ -101,7 +103,8 @@ impl ClipOptions {
     }
 }
 
-/// The first bytes of a file, enough to recognise Y4M. They are put back in front by chaining, so a pipe will do as well.
+/// The first bytes of a file, enough to recognise Y4M. They are put back in front by chaining, so a pipe will
+/// do as well.
 fn magic(file: &mut File) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     file.by_ref().take(9).read_to_end(&mut start)?;
@@ -166,8 +169,8 @@ impl Clip {
     /// A Y4M stream that is played once as it comes, such as a pipe; `name` stands for it in errors.
     ///
     /// # Errors
-    /// [`ClipError`]: no Y4M, no picture in it, no frame rate, or options out of range. Such a stream can be neither
-    /// scaled nor repeated: asked to, it is refused.
+    /// [`ClipError`]: no Y4M, no picture in it, no frame rate, or options out of range. Such a stream can be
+    /// neither scaled nor repeated: asked to, it is refused.
     pub fn stream(stream: Box<dyn Read + Send>, name: &str, options: ClipOptions) -> Result<Clip, ClipError> {
         options.check(name)?;
         if options.size.is_some() || options.loop_clip {
@@ -178,7 +181,8 @@ impl Clip {
         Clip::begin(Y4mReader::new(stream, name)?, PathBuf::from(name), options)
     }
 
-    /// A camera of this machine (Video4Linux) through ffmpeg, at the size and rate of the options if it has them.
+    /// A camera of this machine (Video4Linux) through ffmpeg, at the size and rate of the options if it has
+    /// them.
     ///
     /// # Errors
     /// [`ClipError`]: no ffmpeg, or what ffmpeg said if it can't read the device.

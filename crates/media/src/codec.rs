@@ -38,8 +38,8 @@ pub struct CodecConfig {
 }
 
 impl Codec {
-    /// Its name in WebCodecs, which stands for it where two ends agree on one. For H.264: constrained baseline at the level
-    /// our encoder announces.
+    /// Its name in WebCodecs, which stands for it where two ends agree on one. For H.264: constrained
+    /// baseline at the level our encoder announces.
     pub fn web_name(self) -> &'static str {
         match self {
             Codec::H264 => "avc1.42E034",
@@ -56,8 +56,9 @@ impl Codec {
         }
     }
 
-    /// The codec that `coded` is a key frame of, by how it begins: Annex B with a start code, VP8 with its own after three
-    /// bytes (RFC 6386 section 9.1). Those three are no start code of Annex B: such a frame of VP8 would never be shown.
+    /// The codec that `coded` is a key frame of, by how it begins: Annex B with a start code, VP8 with its
+    /// own after three bytes (RFC 6386 section 9.1). Those three are no start code of Annex B: such a frame
+    /// of VP8 would never be shown.
     pub fn of_key_frame(coded: &[u8]) -> Option<Codec> {
         match coded {
             [0, 0, 1, ..] | [0, 0, 0, 1, ..] => Some(Codec::H264),
@@ -138,7 +139,8 @@ fn vp8(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
     })?))
 }
 
-/// A decoder for whatever comes: the first key frame says of which codec the stream is, and a later one may be of another.
+/// A decoder for whatever comes: the first key frame says of which codec the stream is, and a later one may
+/// be of another.
 pub struct AnyDecoder {
     current: Option<(Codec, Box<dyn Decoder>)>,
     ready: VecDeque<Decoded>,

@@ -1,4 +1,5 @@
-//! Any other clip through an `ffmpeg` process, if there is one: it decodes to Y4M on a pipe, [`Y4mReader`] reads that.
+//! Any other clip through an `ffmpeg` process, if there is one: it decodes to Y4M on a pipe, [`Y4mReader`]
+//! reads that.
 //!
 //! ```text
 //!   clip.mp4 -> ffmpeg -i clip.mp4 -pix_fmt yuv420p -f yuv4mpegpipe - -> pipe -> Y4mReader
@@ -177,7 +178,8 @@ fn names_sound(description: &str) -> bool {
 /// Opens any clip ffmpeg can read as a stream of pictures.
 ///
 /// # Errors
-/// [`ClipError::NoFfmpeg`] without ffmpeg, [`ClipError::Read`] with what ffmpeg said if it can't read the clip.
+/// [`ClipError::NoFfmpeg`] without ffmpeg, [`ClipError::Read`] with what ffmpeg said if it can't read the
+/// clip.
 pub fn open_ffmpeg(path: &Path, options: &FfmpegOptions) -> Result<Y4mReader<FfmpegPipe>, ClipError> {
     Y4mReader::new(FfmpegPipe::start(path, options)?, &path.display().to_string())
 }

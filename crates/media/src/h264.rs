@@ -1,26 +1,27 @@
 //! H.264 by OpenH264 (built from source with the crate, no system package): the embedded real codec.
 //!
-//! Every frame is coded at the bitrate asked for that frame, without a key frame in between, and a key frame comes only
-//! when one is asked for. With `slices` set, a frame is cut into slices that each fit a packet.
+//! Every frame is coded at the bitrate asked for that frame, without a key frame in between, and a key frame
+//! comes only when one is asked for. With `slices` set, a frame is cut into slices that each fit a packet.
 //!
 //! ```text
 //!   Ask { bitrate, interval, key } -> bits of this frame = bitrate * interval -> ENCODER_OPTION_BITRATE -> EncodeFrame
 //! ```
 //!
-//! What makes the rate adjustable (found by trying): the level must be 5.2 and the initial maximum high, else a later
-//! raise is refused; the layer must be `SPATIAL_LAYER_ALL`; frame skipping must be off; the mode must be Bitrate, since
-//! Bufferbased ignores the rate and Timestamp overflows 32 bits above about 1 Mbit a frame.
+//! What makes the rate adjustable (found by trying): the level must be 5.2 and the initial maximum high, else
+//! a later raise is refused; the layer must be `SPATIAL_LAYER_ALL`; frame skipping must be off; the mode must
+//! be Bitrate, since Bufferbased ignores the rate and Timestamp overflows 32 bits above about 1 Mbit a frame.
 //!
-//! No key frame is asked for at a scene's cut, but one may be sent there: OpenH264 lets its quantiser fall while a picture
-//! stands still, and codes the first of the next scene with what it fell to. At 2 Mbit/s that frame of 720p takes 386 kB,
-//! a second and a half of the link; coded again as a key frame, 55 kB. So a frame far above its budget is coded again.
+//! No key frame is asked for at a scene's cut, but one may be sent there: OpenH264 lets its quantiser fall
+//! while a picture stands still, and codes the first of the next scene with what it fell to. At 2 Mbit/s that
+//! frame of 720p takes 386 kB, a second and a half of the link; coded again as a key frame, 55 kB. So a frame
+//! far above its budget is coded again.
 //!
-//! The rate control codes no key frame with a quantiser above 40, at whatever rate: 720p of the synthetic clip takes 40 kB, half a
-//! second of a link of 0.7 Mbit/s. One that is larger than asked for is coded again with a coarser quantiser, and the frames after it
-//! refine the picture step by step.
+//! The rate control codes no key frame with a quantiser above 40, at whatever rate: 720p of the synthetic
+//! clip takes 40 kB, half a second of a link of 0.7 Mbit/s. One that is larger than asked for is coded again
+//! with a coarser quantiser, and the frames after it refine the picture step by step.
 //!
-//! A stream whose first [`Ask`] says what the peer has ([`Ask::peer`]) keeps long-term references, so that after a loss the
-//! next frame is predicted from one that arrived. Others are coded as they would be without.
+//! A stream whose first [`Ask`] says what the peer has ([`Ask::peer`]) keeps long-term references, so that
+//! after a loss the next frame is predicted from one that arrived. Others are coded as they would be without.
 
 mod decoder;
 mod raw;
@@ -67,21 +68,22 @@ pub struct H264Config {
     pub max: Rate,
     /// Cut each frame into slices of at most this many bytes (500 to 65,000); one slice a frame if `None`.
     pub slices: Option<usize>,
-    /// Time from submitting a frame until it is ready. In virtual time this stands for the time encoding takes; in
-    /// real time, where encoding takes its time itself, it is zero.
+    /// Time from submitting a frame until it is ready. In virtual time this stands for the time encoding
+    /// takes; in real time, where encoding takes its time itself, it is zero.
     pub latency: Span,
     /// How hard to search.
     pub complexity: Complexity,
     /// Encoder threads (1 to 16). More than one cuts the frame into as many slices.
     pub threads: u16,
-    /// Size aimed at for key frames after the first, in average frames (0.5 to 10). Quality limits of the codec make
-    /// real key frames larger than this at low rates.
+    /// Size aimed at for key frames after the first, in average frames (0.5 to 10). Quality limits of the
+    /// codec make real key frames larger than this at low rates.
     pub key_ratio: f64,
 }
 
 impl H264Config {
-    /// Defaults for pictures of this size, `interval` apart: 4 ms latency, one slice, one thread, fastest search, and
-    /// key frames aimed at twice an average frame (OpenH264's own default of four takes a live link four frame times).
+    /// Defaults for pictures of this size, `interval` apart: 4 ms latency, one slice, one thread, fastest
+    /// search, and key frames aimed at twice an average frame (OpenH264's own default of four takes a live
+    /// link four frame times).
     pub fn new(width: usize, height: usize, interval: Span) -> H264Config {
         H264Config {
             width,
@@ -141,8 +143,8 @@ fn refuse<T>(what: String) -> Result<T, CodecError> {
     Err(CodecError::Codec { codec: "openh264", what })
 }
 
-/// What OpenH264's rate control believes in at most, in bit/s: its own limit is level 5.2's 288,000,000, which the
-/// target must stay below.
+/// What OpenH264's rate control believes in at most, in bit/s: its own limit is level 5.2's 288,000,000,
+/// which the target must stay below.
 const MAX_BITRATE: u64 = 240_000_000;
 /// Fastest frame rate OpenH264 accepts; beyond it only the bits per frame count, which is all we use.
 const MAX_FPS: f64 = 60.0;
@@ -152,15 +154,15 @@ const OVERSIZE: f64 = 8.0;
 /// ... to within this factor: coding it again would gain nothing.
 const KEY_MARGIN: f64 = 1.25;
 
-/// Coarsest quantiser that OpenH264's rate control gives a key frame; with more bits than 0.01 a pixel it is 34 to 37
-/// (`RcCalculateIdrQp`), ...
+/// Coarsest quantiser that OpenH264's rate control gives a key frame; with more bits than 0.01 a pixel it is
+/// 34 to 37 (`RcCalculateIdrQp`), ...
 const COARSEST_KEY: i32 = 40;
 /// ... so that one of its key frames may have had this, ...
 const USUAL_KEY: i32 = 36;
 /// ... coarsest there is (H.264 section 7.4.2.1.1), ...
 const COARSEST: i32 = 51;
-/// ... and how many steps halve a key frame, at least (synthetic clip, 720p: 47.6 kB by the rate control are 8.9 kB with 47 and 6.6 kB
-/// with 50).
+/// ... and how many steps halve a key frame, at least (synthetic clip, 720p: 47.6 kB by the rate control are
+/// 8.9 kB with 47 and 6.6 kB with 50).
 const HALVING: f64 = 4.0;
 
 /// What is coded, and when.
@@ -223,8 +225,8 @@ impl H264Encoder {
         Ok(())
     }
 
-    /// Tells the codec what the peer has. True if the next frame will be predicted from what is known to have arrived, false if only a
-    /// key frame helps.
+    /// Tells the codec what the peer has. True if the next frame will be predicted from what is known to have
+    /// arrived, false if only a key frame helps.
     fn heed(&mut self, peer: &Peer) -> Result<bool, CodecError> {
         let Some(references) = &mut self.references else { return Ok(peer.broken_from.is_none()) };
         let refused = |code| refuse(format!("what the peer has ({peer:?}) returned {code}"));
@@ -262,7 +264,8 @@ impl H264Encoder {
         ask.bitrate.min(bound).min(self.config.max).min(Rate::from_bps(MAX_BITRATE))
     }
 
-    /// Tells the codec this frame's budget in bits, as the rate that gives it at the frame rate the codec believes in.
+    /// Tells the codec this frame's budget in bits, as the rate that gives it at the frame rate the codec
+    /// believes in.
     fn set_budget(&mut self, bits: f64) -> Result<(), CodecError> {
         // At least a byte a frame, which OpenH264 insists on, and at most what it believes in.
         let bitrate = (bits * self.fps).clamp(self.fps * 8.0, MAX_BITRATE as f64).round() as i32;
@@ -339,7 +342,8 @@ impl H264Encoder {
         Ok(stream)
     }
 
-    /// A key frame of at most `largest` bytes, if the coarsest quantiser makes it so small: the one there is, or one coded anew.
+    /// A key frame of at most `largest` bytes, if the coarsest quantiser makes it so small: the one there is,
+    /// or one coded anew.
     fn bounded(&mut self, shot: &Shot<'_>, key: Stream, largest: Option<Size>) -> Result<Stream, CodecError> {
         let (mut stream, mut quantiser) = (key, USUAL_KEY);
         let largest = largest.map_or(f64::INFINITY, |largest| largest.get().max(1) as f64);
@@ -352,8 +356,9 @@ impl H264Encoder {
         Ok(stream)
     }
 
-    /// After a coarse key frame that took `share` of its budget: the next one is a little finer, if this one left room for that, until the
-    /// rate control takes over. It knows nothing of a quantiser that was not its own, and would refine the whole picture at once.
+    /// After a coarse key frame that took `share` of its budget: the next one is a little finer, if this one
+    /// left room for that, until the rate control takes over. It knows nothing of a quantiser that was not
+    /// its own, and would refine the whole picture at once.
     fn refine(&mut self, share: f64) {
         let step = match share {
             ..0.5 => -2,

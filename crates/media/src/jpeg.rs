@@ -1,7 +1,8 @@
-//! Pictures as JPEG, to be looked at: baseline, sequential, Huffman-coded (ITU-T T.81), straight from the planes of 4:2:0.
+//! Pictures as JPEG, to be looked at: baseline, sequential, Huffman-coded (ITU-T T.81), straight from the
+//! planes of 4:2:0.
 //!
-//! Planes hold video levels (luma 16 to 235), JPEG full ones (JFIF): they are stretched. One table of each kind, Annex K's for luma,
-//! serves all planes, which costs a few per cent in length.
+//! Planes hold video levels (luma 16 to 235), JPEG full ones (JFIF): they are stretched. One table of each
+//! kind, Annex K's for luma, serves all planes, which costs a few per cent in length.
 
 use crate::RawFrame;
 

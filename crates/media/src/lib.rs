@@ -1,5 +1,5 @@
-//! Pictures before and after a codec: everything between a clip and a coded frame, and back to a number that says how
-//! good it looked.
+//! Pictures before and after a codec: everything between a clip and a coded frame, and back to a number that
+//! says how good it looked.
 //!
 //! ```text
 //!   Source ------> RawFrame ------> Encoder ------> Coded ~~~ network ~~~> Decoder ------> RawFrame ------> quality

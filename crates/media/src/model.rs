@@ -13,14 +13,15 @@
 //!   quality = the table's, at rate r * bias * share * noise
 //! ```
 //!
-//! The account is the [`Memory`] of a rate control: what a key frame, a scene cut or chance takes beyond its budget is taken from the
-//! frames after it. A recording contains its encoder's account already; only what the model owes beyond that is paid back, so that a
-//! constant rate gives what was recorded. `bias` is an error of the encoder's, which its account does not see, and while a cap binds
-//! nothing is saved.
+//! The account is the [`Memory`] of a rate control: what a key frame, a scene cut or chance takes beyond its
+//! budget is taken from the frames after it. A recording contains its encoder's account already; only what
+//! the model owes beyond that is paid back, so that a constant rate gives what was recorded. `bias` is an
+//! error of the encoder's, which its account does not see, and while a cap binds nothing is saved.
 //!
-//! `weight` is how far the recorded encoder missed its budget on that frame (see [`Table::weight`]): with `content` 1 a
-//! menu undershoots and a fight overshoots as they did in the recording, with `content` 0 they don't. Nor does it leave out what the
-//! recorded encoder left out ([`Coded::is_left_out`]), key frames excepted.
+//! `weight` is how far the recorded encoder missed its budget on that frame (see [`Table::weight`]): with
+//! `content` 1 a menu undershoots and a fight overshoots as they did in the recording, with `content` 0 they
+//! don't. Nor does it leave out what the recorded encoder left out ([`Coded::is_left_out`]), key frames
+//! excepted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,9 +30,10 @@ use units::{Rate, Rng, Span, Time};
 
 use crate::{Ask, CodecError, Coded, Encoder, Memory, Peer, Quantiser, RawFrame, Table};
 
-/// A frame that is predicted from one `d` frames back is `d` to this power times as large as one predicted from the frame before, and no larger
-/// than a key frame: the mean over three clips at 0.5 and 1 Mbit/s, where it is 0.04 to 0.28 (`examples/refer_back.rs`, OpenH264, 320x180,
-/// 30 frames/s, 4 to 50 frames back; `docs/references.md` has the table).
+/// A frame that is predicted from one `d` frames back is `d` to this power times as large as one predicted
+/// from the frame before, and no larger than a key frame: the mean over three clips at 0.5 and 1 Mbit/s,
+/// where it is 0.04 to 0.28 (`examples/refer_back.rs`, OpenH264, 320x180, 30 frames/s, 4 to 50 frames back;
+/// `docs/references.md` has the table).
 const REFER_BACK: f64 = 0.15;
 
 /// A stretch of time in which the content needs no more than a certain rate.
@@ -54,7 +56,8 @@ pub struct ModelConfig {
     pub lag_up: Span,
     /// Time constant towards a lower target; zero follows at once.
     pub lag_down: Span,
-    /// Mean size over budget (above 0): 0.6 is an encoder that always undershoots, 1.2 one that always overshoots.
+    /// Mean size over budget (above 0): 0.6 is an encoder that always undershoots, 1.2 one that always
+    /// overshoots.
     pub bias: f64,
     /// Largest excess of a frame over its budget, as a fraction (0 or more); scene cuts may exceed it.
     pub overshoot: f64,
@@ -64,7 +67,8 @@ pub struct ModelConfig {
     pub content: f64,
     /// Standard deviation of the logarithm of sizes; 0 is an encoder that hits its budget.
     pub size_noise: f64,
-    /// Size of a key frame relative to a delta frame (above 0); none: as recorded, which is more at lower rates.
+    /// Size of a key frame relative to a delta frame (above 0); none: as recorded, which is more at lower
+    /// rates.
     pub key_frame_ratio: Option<f64>,
     /// How what was coded beyond the budget is paid back.
     pub memory: Memory,
@@ -77,8 +81,8 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// An encoder that gives exactly `bitrate * interval` every time, key frames too. Where single parameters make it less perfect nothing is
-    /// paid back, so that they do what they say. 4 ms latency.
+    /// An encoder that gives exactly `bitrate * interval` every time, key frames too. Where single parameters
+    /// make it less perfect nothing is paid back, so that they do what they say. 4 ms latency.
     pub fn perfect(table: Arc<Table>) -> ModelConfig {
         ModelConfig {
             table,
@@ -198,7 +202,8 @@ impl EncoderModel {
         if sigma == 0.0 { 0.0 } else { sigma * self.rng.normal() - sigma * sigma / 2.0 }
     }
 
-    /// What the content makes of this frame's budget at the logarithm of its rate; 0 if the recorded encoder left it out.
+    /// What the content makes of this frame's budget at the logarithm of its rate; 0 if the recorded encoder
+    /// left it out.
     fn content(&self, ask: &Ask, level: f64) -> f64 {
         match self.config.content {
             0.0 => 1.0,
@@ -248,8 +253,8 @@ impl EncoderModel {
         self.owed = (self.owed + coded - bits).max(least).max(-credit * bits);
     }
 
-    /// How many times as large as its content has it a frame is, because it must be a key frame or refer further back. What begins a scene is
-    /// predicted from nothing already.
+    /// How many times as large as its content has it a frame is, because it must be a key frame or refer
+    /// further back. What begins a scene is predicted from nothing already.
     fn key(&self, ask: &Ask, content: f64, level: f64, back: u32) -> f64 {
         let ratio = self.config.key_frame_ratio.unwrap_or_else(|| self.config.table.key_ratio_at(level));
         match ask.key {
@@ -260,8 +265,8 @@ impl EncoderModel {
         }
     }
 
-    /// The frame that this one is predicted from, where that is told: the one before, or the newest that the peer is known to have. None if only
-    /// a key frame helps.
+    /// The frame that this one is predicted from, where that is told: the one before, or the newest that the
+    /// peer is known to have. None if only a key frame helps.
     fn reference(&self, ask: &Ask) -> Option<u32> {
         let Some(Peer { known, broken_from: Some(from) }) = ask.peer else { return self.last };
         known.filter(|&known| known < from)
@@ -438,7 +443,8 @@ mod tests {
             run(config, (0..400).map(|i| ask(i, mbps(i))))
         };
         let coded = frames(INTERVAL * 6, INTERVAL * 2);
-        // After one time constant 1/e of the logarithmic distance is left: 4 Mbit/s / 4^(1/e), and 1 Mbit/s * 4^(1/e).
+        // After one time constant 1/e of the logarithmic distance is left: 4 Mbit/s / 4^(1/e), and 1 Mbit/s *
+        // 4^(1/e).
         let mbps = |i: usize| f64::from(coded[i].size) * 8.0 / INTERVAL.as_secs_f64() / 1e6;
         let left = 4f64.powf((-1f64).exp());
         assert!((mbps(6) - 4.0 / left).abs() < 0.02, "{}", mbps(6));

@@ -1,8 +1,8 @@
 //! How good a picture is: PSNR and SSIM of a frame against its source, by ffmpeg's conventions.
 //!
-//! PSNR is `10 log10(255^2 / MSE)`, capped at [`PSNR_CAP`]; the average weights the planes by their sample counts, which
-//! for 4:2:0 is `(4 Y + U + V) / 6` over the MSEs. SSIM is the raw index (not mapped to `[0, 1]`) on flat 8x8 windows at
-//! stride 4, averaged per plane, and "All" is again `(4 Y + U + V) / 6`.
+//! PSNR is `10 log10(255^2 / MSE)`, capped at [`PSNR_CAP`]; the average weights the planes by their sample
+//! counts, which for 4:2:0 is `(4 Y + U + V) / 6` over the MSEs. SSIM is the raw index (not mapped to `[0,
+//! 1]`) on flat 8x8 windows at stride 4, averaged per plane, and "All" is again `(4 Y + U + V) / 6`.
 //!
 //! Windows overlap by half, so each is four 4x4 blocks, and each block is summed only once:
 //!
@@ -196,8 +196,8 @@ fn check_sizes(reference: &RawFrame, other: &RawFrame) -> Result<(), CodecError>
 /// PSNR and SSIM of `other` against `reference`. Both metrics are symmetric.
 ///
 /// # Errors
-/// [`CodecError::Size`] if the pictures differ in size; [`CodecError::Codec`] if they are smaller than 16x16, where
-/// chroma has no 8x8 window.
+/// [`CodecError::Size`] if the pictures differ in size; [`CodecError::Codec`] if they are smaller than 16x16,
+/// where chroma has no 8x8 window.
 pub fn quality(reference: &RawFrame, other: &RawFrame) -> Result<Quality, CodecError> {
     check_sizes(reference, other)?;
     let (width, height) = (reference.width, reference.height);
@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn flat_pictures_follow_the_closed_form() {
-        // With no variance only the luminance term is left: (2ab + c1) / (a^2 + b^2 + c1), c1 = (0.01 * 255)^2.
+        // With no variance only the luminance term is left: (2ab + c1) / (a^2 + b^2 + c1), c1 = (0.01 *
+        // 255)^2.
         let a = RawFrame::filled(64, 48, 100, 128, 128);
         let b = RawFrame::filled(64, 48, 110, 128, 128);
         let q = quality(&a, &b).unwrap();

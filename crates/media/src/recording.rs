@@ -1,5 +1,6 @@
-//! Makes a [`Table`]: plays a clip twice through several real encoders at a time, and keeps the second time. What a stream begins with is
-//! larger than what a scene of it begins with, and the model begins anew with every loop of the clip.
+//! Makes a [`Table`]: plays a clip twice through several real encoders at a time, and keeps the second time.
+//! What a stream begins with is larger than what a scene of it begins with, and the model begins anew with
+//! every loop of the clip.
 //!
 //! ```text
 //!             +-> encoder at rates[0] -> decoder -> size, quality         one curve each
@@ -23,9 +24,9 @@ use crate::{
 const KEY_EVERY: f64 = 1.0;
 /// Lags tried when fitting, in frames.
 const LAGS: [f64; 11] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0];
-/// Between neighbouring source pictures, a PSNR-Y in dB below the first, or below the second with an SSIM below the
-/// third, means that a new scene has begun. Measured on six films and games: cuts have 4.4 to 10.8 dB, the fastest
-/// camera 14.5 dB with an SSIM of 0.62, the shakiest 17.6 dB with 0.42.
+/// Between neighbouring source pictures, a PSNR-Y in dB below the first, or below the second with an SSIM
+/// below the third, means that a new scene has begun. Measured on six films and games: cuts have 4.4 to 10.8
+/// dB, the fastest camera 14.5 dB with an SSIM of 0.62, the shakiest 17.6 dB with 0.42.
 const CUT: (f64, f64, f64) = (12.0, 16.0, 0.5);
 
 /// Whether two neighbouring pictures are of different scenes, by their likeness.
@@ -360,7 +361,8 @@ mod tests {
         recording(&RATES, FRAMES).unwrap()
     }
 
-    /// Size over target of each frame of `encoder` for targets drawn uniformly from 0.2 to 1.6 Mbit/s, sorted.
+    /// Size over target of each frame of `encoder` for targets drawn uniformly from 0.2 to 1.6 Mbit/s,
+    /// sorted.
     fn ratios(encoder: &mut dyn Encoder) -> Vec<f64> {
         let mut source = game();
         let interval = source.interval();

@@ -6,8 +6,8 @@
 //!                                                 kept until it has given back what it had taken
 //! ```
 //!
-//! A new encoder knows nothing of what was sent: its first frame is a key frame, whatever is asked, and its rate control starts
-//! afresh at the bitrate of that frame.
+//! A new encoder knows nothing of what was sent: its first frame is a key frame, whatever is asked, and its
+//! rate control starts afresh at the bitrate of that frame.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -32,7 +32,8 @@ pub struct Resizing {
 }
 
 impl Resizing {
-    /// An encoder for pictures of `full` size, which `open` makes for that size at once and for any smaller one when it is asked for.
+    /// An encoder for pictures of `full` size, which `open` makes for that size at once and for any smaller
+    /// one when it is asked for.
     ///
     /// # Errors
     /// [`CodecError`] if the one of full size cannot be opened.

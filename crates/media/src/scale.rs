@@ -1,7 +1,8 @@
 //! Pictures at another size: down before a frame is coded with fewer rows, up again before it is looked at.
 //!
-//! Each plane is resampled by itself, bicubic (Catmull-Rom), with the kernel widened on the way down so that nothing aliases. A plane's
-//! samples are taken to fill it evenly, so that the chroma of a scaled picture lies where that of the original did.
+//! Each plane is resampled by itself, bicubic (Catmull-Rom), with the kernel widened on the way down so that
+//! nothing aliases. A plane's samples are taken to fill it evenly, so that the chroma of a scaled picture
+//! lies where that of the original did.
 
 use std::borrow::Cow;
 
@@ -10,8 +11,8 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer
 
 use crate::{CodecError, RawFrame};
 
-/// Width and height in pixels of a picture of `full` size with about `height` rows: the same shape, both sides even, no larger than
-/// `full` and not below 16.
+/// Width and height in pixels of a picture of `full` size with about `height` rows: the same shape, both
+/// sides even, no larger than `full` and not below 16.
 pub fn size_of_height(full: (usize, usize), height: u16) -> (usize, usize) {
     let (width, rows) = full;
     let wanted = usize::from(height);

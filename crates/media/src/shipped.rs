@@ -1,4 +1,5 @@
-//! The tables that ship with the crate; `tables/SOURCES.md` says what they are of and how they are made again.
+//! The tables that ship with the crate; `tables/SOURCES.md` says what they are of and how they are made
+//! again.
 
 use std::sync::{Arc, OnceLock};
 
@@ -75,8 +76,8 @@ impl Table {
         tables(name).first().cloned()
     }
 
-    /// The same clip as [`Table::by_name`] gives, by the same encoder with fewer rows, largest first; none where that was not recorded.
-    /// Qualities are those of the pictures scaled up again.
+    /// The same clip as [`Table::by_name`] gives, by the same encoder with fewer rows, largest first; none
+    /// where that was not recorded. Qualities are those of the pictures scaled up again.
     pub fn smaller(name: &str) -> Vec<Arc<Table>> {
         tables(name).iter().skip(1).cloned().collect()
     }

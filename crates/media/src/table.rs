@@ -4,9 +4,9 @@
 //!   curves[k] = { bps, bytes[frame], psnr_y[frame], psnr_avg[frame], ssim[frame] }      k = 0 .. rising bitrate
 //! ```
 //!
-//! Between recorded bitrates everything is interpolated over the logarithm of the bitrate; outside them the nearest
-//! recorded one counts. Tables are JSON: some ship with the crate (`shipped.rs`), [`crate::record_table`] makes more. They hold derived
-//! numbers only, no picture.
+//! Between recorded bitrates everything is interpolated over the logarithm of the bitrate; outside them the
+//! nearest recorded one counts. Tables are JSON: some ship with the crate (`shipped.rs`),
+//! [`crate::record_table`] makes more. They hold derived numbers only, no picture.
 
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -27,7 +27,8 @@ pub struct Curve {
     pub psnr_avg: Vec<u16>,
     /// SSIM in ten-thousandths.
     pub ssim: Vec<i16>,
-    /// Median size of a key frame over its budget at this bitrate; where it was not recorded, [`Fit::key_frame_ratio`] counts.
+    /// Median size of a key frame over its budget at this bitrate; where it was not recorded,
+    /// [`Fit::key_frame_ratio`] counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<f64>,
 }
@@ -62,14 +63,16 @@ impl Memory {
     /// No memory: each frame gets its budget, whatever was coded before.
     pub const NONE: Memory =
         Memory { unit: Memorised::Frames, payback: 0.0, credit: 0.0, least: 1.0, most: 1.0 };
-    /// OpenH264's, in its bitrate mode: it plans eight frames at a time (`VGOP_SIZE`), gives each 55 to 150 % of an even share
-    /// (`iMinBitsTl`, `iMaxBitsTl`), and forgets with each plan what it saved. `credit` is fitted: of 0, 1, 2, 4 and 8 frames two come nearest to
-    /// the codec's queue over the courses of [`crate::trajectory`], with a film and with a game.
+    /// OpenH264's, in its bitrate mode: it plans eight frames at a time (`VGOP_SIZE`), gives each 55 to 150 %
+    /// of an even share (`iMinBitsTl`, `iMaxBitsTl`), and forgets with each plan what it saved. `credit` is
+    /// fitted: of 0, 1, 2, 4 and 8 frames two come nearest to the codec's queue over the courses of
+    /// [`crate::trajectory`], with a film and with a game.
     pub const OPENH264: Memory =
         Memory { unit: Memorised::Frames, payback: 8.0, credit: 2.0, least: 0.55, most: 1.5 };
-    /// libvpx's at constant bitrate, as libwebrtc sets it up: half of what is missing to the optimal buffer of 0.6 s is taken off in that
-    /// time, at most half of a frame; 0.4 s may be saved, and adds 7.5 % at most (`calc_pframe_target_size`: `percent_low` and
-    /// `percent_high` over 200, with 100 and 15 % of under- and overshoot).
+    /// libvpx's at constant bitrate, as libwebrtc sets it up: half of what is missing to the optimal buffer
+    /// of 0.6 s is taken off in that time, at most half of a frame; 0.4 s may be saved, and adds 7.5 % at
+    /// most (`calc_pframe_target_size`: `percent_low` and `percent_high` over 200, with 100 and 15 % of
+    /// under- and overshoot).
     pub const LIBVPX: Memory =
         Memory { unit: Memorised::Seconds, payback: 1.2, credit: 0.4, least: 0.5, most: 1.075 };
 
@@ -97,7 +100,8 @@ impl Memory {
     }
 }
 
-/// How the recorded encoder followed a target that changed with every frame: see [`crate::ModelConfig`] for the fields.
+/// How the recorded encoder followed a target that changed with every frame: see [`crate::ModelConfig`] for
+/// the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
@@ -137,8 +141,8 @@ pub struct Table {
     pub cuts: Vec<u32>,
     /// How it followed a changing target.
     pub fit: Fit,
-    /// Constant targets in bit/s, rising, and the mean quantiser index, 0 to 127, of the pictures that VP8 coded at each: below the
-    /// curves, too, where it leaves some out. Empty where it was not recorded.
+    /// Constant targets in bit/s, rising, and the mean quantiser index, 0 to 127, of the pictures that VP8
+    /// coded at each: below the curves, too, where it leaves some out. Empty where it was not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quantisers: Vec<(u64, u8)>,
     /// What was recorded, by rising bitrate.
@@ -284,8 +288,9 @@ impl Table {
         f64::from(self.owed[low][index]) * (1.0 - share) + f64::from(self.owed[high][index]) * share
     }
 
-    /// Size of a frame relative to its budget at a constant bitrate in bit/s: its complexity weight, as the encoder
-    /// felt it. 0 if the encoder left it out; between two bitrates at one of which it did, the nearer decides.
+    /// Size of a frame relative to its budget at a constant bitrate in bit/s: its complexity weight, as the
+    /// encoder felt it. 0 if the encoder left it out; between two bitrates at one of which it did, the nearer
+    /// decides.
     pub fn weight(&self, frame: u32, bps: f64) -> f64 {
         self.weight_at(frame, bps.ln())
     }

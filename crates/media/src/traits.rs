@@ -17,24 +17,28 @@ pub struct Ask {
     pub interval: Span,
     /// Must decode without any earlier frame.
     pub key: bool,
-    /// Largest the frame should be if it is predicted from nothing (a key frame, asked for or at a scene cut); none for no limit. A codec that
-    /// has no such control does what it can.
+    /// Largest the frame should be if it is predicted from nothing (a key frame, asked for or at a scene
+    /// cut); none for no limit. A codec that has no such control does what it can.
     pub largest: Option<Bytes>,
-    /// Rows to code the picture with, no more than it has; `None` leaves it as it is. [`Resizing`](crate::Resizing) gives this to any
-    /// encoder; whoever asks for another height than before asks for a key frame, too.
+    /// Rows to code the picture with, no more than it has; `None` leaves it as it is.
+    /// [`Resizing`](crate::Resizing) gives this to any encoder; whoever asks for another height than before
+    /// asks for a key frame, too.
     pub height: Option<u16>,
-    /// What the peer has of the stream. `None` where nobody says: the encoder then keeps nothing for its sake, and each frame refers to the
-    /// one before. Where it is given, it is given with every frame from the first on.
+    /// What the peer has of the stream. `None` where nobody says: the encoder then keeps nothing for its
+    /// sake, and each frame refers to the one before. Where it is given, it is given with every frame from
+    /// the first on.
     pub peer: Option<Peer>,
 }
 
 /// What is known of the peer's decoder, so that a loss need not cost a key frame ([`Encoder::refers_back`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// The newest frame since the last key frame that is known to have been decoded, with all that it depends on.
+    /// The newest frame since the last key frame that is known to have been decoded, with all that it depends
+    /// on.
     pub known: Option<u32>,
-    /// Frames from this capture index on may be missing or undecodable at the peer: this frame must not refer to them, neither must those
-    /// after it. Given once. An encoder that keeps nothing else codes a key frame.
+    /// Frames from this capture index on may be missing or undecodable at the peer: this frame must not refer
+    /// to them, neither must those after it. Given once. An encoder that keeps nothing else codes a key
+    /// frame.
     pub broken_from: Option<u32>,
 }
 
@@ -43,26 +47,30 @@ pub struct Peer {
 pub struct Coded {
     /// The frame's capture index, as asked.
     pub frame: u32,
-    /// Size in bytes; 0 if the encoder left the frame out, as libvpx does where its buffer runs low or a scene cut would overshoot. The
-    /// next one refers to the one before it.
+    /// Size in bytes; 0 if the encoder left the frame out, as libvpx does where its buffer runs low or a
+    /// scene cut would overshoot. The next one refers to the one before it.
     pub size: u32,
     /// The bytes, unless the encoder is a model.
     pub payload: Option<bytes::Bytes>,
     /// Decodes without any earlier frame.
     pub key: bool,
-    /// The frame that it is predicted from, where the encoder says so; else that is the last one that came out. None for a key frame.
+    /// The frame that it is predicted from, where the encoder says so; else that is the last one that came
+    /// out. None for a key frame.
     pub refers_to: Option<u32>,
-    /// The frame that encoder and decoder keep from this one on, if it begins with this one: it, or an earlier one.
+    /// The frame that encoder and decoder keep from this one on, if it begins with this one: it, or an
+    /// earlier one.
     pub keeps: Option<u32>,
     /// Bitrate it was encoded at.
     pub target: Rate,
-    /// Ends of the pieces that decode alone (slices), in bytes from the start, the last equal to `size`; empty if none do.
+    /// Ends of the pieces that decode alone (slices), in bytes from the start, the last equal to `size`;
+    /// empty if none do.
     pub pieces: Vec<u32>,
     /// Quality of the coded picture against its source, where the encoder knows it.
     pub quality: Option<Quality>,
     /// What it was quantised with, where that is known.
     pub quantiser: Option<Quantiser>,
-    /// How long the encoder was busy with it, where that was measured. Not how late it comes: a pipeline is busy with several at once.
+    /// How long the encoder was busy with it, where that was measured. Not how late it comes: a pipeline is
+    /// busy with several at once.
     pub took: Option<Span>,
 }
 
@@ -135,7 +143,8 @@ pub enum CodecError {
     },
 }
 
-/// Turns pictures into coded frames. Encoding takes time in both worlds: a frame submitted now is ready later.
+/// Turns pictures into coded frames. Encoding takes time in both worlds: a frame submitted now is ready
+/// later.
 pub trait Encoder: Send {
     /// Begins a frame. `picture` is `None` only for encoders that are models.
     ///
@@ -146,14 +155,15 @@ pub trait Encoder: Send {
     fn poll(&mut self, now: Time) -> Option<Coded>;
     /// When the next frame will be ready, if one is in the making.
     fn next_ready(&self) -> Option<Time>;
-    /// Whether it can keep frames that the peer is known to have, and predict from them when told that newer ones are broken
-    /// ([`Ask::peer`]). Where it can't, only a key frame helps.
+    /// Whether it can keep frames that the peer is known to have, and predict from them when told that newer
+    /// ones are broken ([`Ask::peer`]). Where it can't, only a key frame helps.
     fn refers_back(&self) -> bool {
         false
     }
 }
 
-/// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now is ready later.
+/// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now
+/// is ready later.
 pub trait Decoder: Send {
     /// Begins a frame.
     fn submit(&mut self, now: Time, frame: u32, coded: bytes::Bytes);
@@ -178,8 +188,8 @@ pub trait Source: Send {
     fn size(&self) -> (usize, usize);
     /// Time between pictures.
     fn interval(&self) -> Span;
-    /// Whether [`next_picture`](Source::next_picture) returns at once. A sender asks one that is not ready a little later again, since whoever
-    /// waits for a picture holds up the network.
+    /// Whether [`next_picture`](Source::next_picture) returns at once. A sender asks one that is not ready a
+    /// little later again, since whoever waits for a picture holds up the network.
     fn is_ready(&mut self) -> bool {
         true
     }

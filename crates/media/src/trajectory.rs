@@ -1,5 +1,6 @@
-//! Targets that change in the ways in which controllers change them, and measures of what an encoder makes of them. Shared by the tests
-//! that hold the encoder model against real encoders, and by `examples/trajectories.rs`.
+//! Targets that change in the ways in which controllers change them, and measures of what an encoder makes of
+//! them. Shared by the tests that hold the encoder model against real encoders, and by
+//! `examples/trajectories.rs`.
 
 use units::{Rate, Span};
 
@@ -43,7 +44,8 @@ fn rate(share: f64) -> Wish {
     Wish { share, key: false }
 }
 
-/// Targets in kbit/s every tenth of a second that SQP asked for under `live` in the first ten seconds of `framewire demo --input synthetic`.
+/// Targets in kbit/s every tenth of a second that SQP asked for under `live` in the first ten seconds of
+/// `framewire demo --input synthetic`.
 const SQP: [u16; 100] = [
     2894, 2894, 2842, 857, 1561, 1663, 1753, 2098, 2457, 3054, 3321, 3321, 3349, 3349, 4037, 4037, 4266,
     4155, 3717, 2471, 1813, 1178, 642, 281, 281, 684, 955, 1073, 1491, 1558, 1773, 2285, 2431, 2993, 3389,
@@ -125,8 +127,8 @@ impl Coding {
         self.coded.iter().filter(|&&bits| bits == 0.0).count()
     }
 
-    /// For each frame the time in seconds until a link that carries just what is asked for has carried it, beyond its own interval; frame
-    /// by frame.
+    /// For each frame the time in seconds until a link that carries just what is asked for has carried it,
+    /// beyond its own interval; frame by frame.
     pub fn queue_course(&self) -> Vec<f64> {
         let mut waiting = 0f64;
         let pairs = self.asked.iter().zip(&self.coded);
@@ -145,7 +147,8 @@ impl Coding {
         queue
     }
 
-    /// How far the 95th percentiles of two courses' queues are apart, as the logarithm of their ratio; 30 ms, a frame, count as none.
+    /// How far the 95th percentiles of two courses' queues are apart, as the logarithm of their ratio; 30 ms,
+    /// a frame, count as none.
     pub fn apart(&self, other: &Coding) -> f64 {
         let at = |coding: &Coding| {
             let queue = coding.queue();

@@ -1,20 +1,21 @@
-//! VP8 by the system's libvpx, set up as WebRTC sets it up: the codec of the video calls that papers measure. Only with the
-//! feature `vpx`.
+//! VP8 by the system's libvpx, set up as WebRTC sets it up: the codec of the video calls that papers measure.
+//! Only with the feature `vpx`.
 //!
 //! ```text
 //!   Ask { bitrate, interval, key, largest } -> rc_target_bitrate, duration, FORCE_KF, MAX_INTRA_BITRATE -> vpx_codec_encode
 //! ```
 //!
-//! One pass at constant bitrate, in real time, without lookahead. libvpx steers towards the target over its buffer of 0.6 s
-//! rather than frame by frame, and so follows it in its own time; that is the codec's nature, and left as it is. The
-//! encoder's clock counts the intervals of frames that are coded, as WebRTC's does: a frame that was left out leaves no
-//! bits to the next one.
+//! One pass at constant bitrate, in real time, without lookahead. libvpx steers towards the target over its
+//! buffer of 0.6 s rather than frame by frame, and so follows it in its own time; that is the codec's nature,
+//! and left as it is. The encoder's clock counts the intervals of frames that are coded, as WebRTC's does: a
+//! frame that was left out leaves no bits to the next one.
 //!
-//! libvpx may leave a frame out, as it may in WebRTC: where its buffer has run low, and at a scene cut, whose first picture would be tens
-//! of times its budget; the next one then has the coarsest quantiser (56). With `drop` 0 whatever is submitted is coded.
+//! libvpx may leave a frame out, as it may in WebRTC: where its buffer has run low, and at a scene cut, whose
+//! first picture would be tens of times its budget; the next one then has the coarsest quantiser (56). With
+//! `drop` 0 whatever is submitted is coded.
 //!
-//! Deviation: WebRTC takes the noise out of camera pictures first, which would count against the encoder where its pictures
-//! are held against their sources. Here that is off.
+//! Deviation: WebRTC takes the noise out of camera pictures first, which would count against the encoder
+//! where its pictures are held against their sources. Here that is off.
 
 mod decoder;
 mod raw;
@@ -43,15 +44,16 @@ pub struct Vp8Config {
     pub initial: Rate,
     /// Higher asks are held to this rate, and it to 1 Gbit/s.
     pub max: Rate,
-    /// Time from submitting a frame until it is ready. In virtual time this stands for the time encoding takes; in
-    /// real time, where encoding takes its time itself, it is zero.
+    /// Time from submitting a frame until it is ready. In virtual time this stands for the time encoding
+    /// takes; in real time, where encoding takes its time itself, it is zero.
     pub latency: Span,
-    /// Speed of the search, 1 to 16: libvpx's `cpu-used`, negated. (Its positive values adapt to the machine's load, and the
-    /// same pictures would no longer give the same bytes.)
+    /// Speed of the search, 1 to 16: libvpx's `cpu-used`, negated. (Its positive values adapt to the
+    /// machine's load, and the same pictures would no longer give the same bytes.)
     pub speed: u8,
     /// Encoder threads, 1 to 16.
     pub threads: u16,
-    /// Frames are left out where libvpx's buffer is below so many percent of its optimal level, 0 to 100; never with 0.
+    /// Frames are left out where libvpx's buffer is below so many percent of its optimal level, 0 to 100;
+    /// never with 0.
     pub drop: u8,
 }
 
@@ -61,7 +63,8 @@ const MAX_KBPS: u64 = 1_000_000;
 const INTERVALS: (Span, Span) = (Span::from_micros(5_556), Span::from_secs(1));
 
 impl Vp8Config {
-    /// Defaults for pictures of this size, `interval` apart: WebRTC's speed on a desktop (6) and frame dropper (30), one thread, 4 ms latency.
+    /// Defaults for pictures of this size, `interval` apart: WebRTC's speed on a desktop (6) and frame
+    /// dropper (30), one thread, 4 ms latency.
     pub fn new(width: usize, height: usize, interval: Span) -> Vp8Config {
         Vp8Config {
             width,
@@ -203,8 +206,8 @@ impl Vp8Encoder {
     }
 }
 
-/// Bound on a key frame in percent of an average frame: WebRTC's, half of libvpx's optimal buffer of 600 ms but at least
-/// three frames, or `largest` bytes where that is less, and no more than libvpx can reckon with.
+/// Bound on a key frame in percent of an average frame: WebRTC's, half of libvpx's optimal buffer of 600 ms
+/// but at least three frames, or `largest` bytes where that is less, and no more than libvpx can reckon with.
 fn key_limit(kbps: u32, interval: Span, largest: Option<u64>) -> u32 {
     let usual = (0.3 / interval.as_secs_f64() * 100.0).max(300.0);
     let average = f64::from(kbps) * 125.0 * interval.as_secs_f64();

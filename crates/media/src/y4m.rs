@@ -6,8 +6,9 @@
 //! FRAME\n ...
 //! ```
 //!
-//! The format is described in mjpegtools' yuv4mpeg(5). Read here: 8-bit 4:2:0 with even sides, from any [`Read`], one
-//! picture at a time. The variants of `C420` differ only in where chroma is sampled, which no metric here looks at.
+//! The format is described in mjpegtools' yuv4mpeg(5). Read here: 8-bit 4:2:0 with even sides, from any
+//! [`Read`], one picture at a time. The variants of `C420` differ only in where chroma is sampled, which no
+//! metric here looks at.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -43,8 +44,8 @@ fn side(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `num:den` pictures a second as the time between pictures, rounded to the nanosecond. Rates from one picture in 100 s
-/// to 1000 a second are believed.
+/// `num:den` pictures a second as the time between pictures, rounded to the nanosecond. Rates from one
+/// picture in 100 s to 1000 a second are believed.
 fn interval(text: &str) -> Result<Option<Span>, String> {
     let refuse = || format!("a frame rate of `{text}`");
     let (num, den) = text.split_once(':').ok_or_else(refuse)?;
@@ -132,8 +133,8 @@ impl<R: Read> Y4mReader<R> {
     /// The next picture, or `None` at the end of the stream.
     ///
     /// # Errors
-    /// [`ClipError::Read`] if reading fails or the last picture is cut short, [`ClipError::Format`] if something else
-    /// than a picture follows.
+    /// [`ClipError::Read`] if reading fails or the last picture is cut short, [`ClipError::Format`] if
+    /// something else than a picture follows.
     pub fn next_frame(&mut self) -> Result<Option<RawFrame>, ClipError> {
         let line = read_line(&mut self.read).map_err(|source| self.broken(source))?;
         if line.is_empty() {

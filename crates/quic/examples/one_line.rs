@@ -1,4 +1,5 @@
-//! A plain client and server of quinn's. The line marked below is all that runs another congestion controller.
+//! A plain client and server of quinn's. The line marked below is all that runs another congestion
+//! controller.
 //!
 //! `cargo run -p framewire-quic --example one_line`
 

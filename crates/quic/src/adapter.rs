@@ -12,8 +12,9 @@ use crate::timing::Timing;
 
 /// quinn's controller, around one of ours.
 ///
-/// Copies share the state: quinn copies a controller when the peer's address changes while the path probably did not, and to
-/// show it to the application. For a new path it has [`Congestion`](crate::Congestion) build a new one.
+/// Copies share the state: quinn copies a controller when the peer's address changes while the path probably
+/// did not, and to show it to the application. For a new path it has [`Congestion`](crate::Congestion) build
+/// a new one.
 pub struct Adapter {
     timing: Timing,
     initial_window: u64,

@@ -1,7 +1,8 @@
 //! quinn's instants as our times.
 //!
-//! quinn is told the time by whoever drives it, as an opaque point of the operating system's clock. Here such points are only
-//! ever compared with one of them, the epoch: time is what has passed since. No clock is read.
+//! quinn is told the time by whoever drives it, as an opaque point of the operating system's clock. Here such
+//! points are only ever compared with one of them, the epoch: time is what has passed since. No clock is
+//! read.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,8 @@ impl Epoch {
         Epoch(zero)
     }
 
-    /// Some epoch, for virtual time: the clock only lends a value of the right type. Times are differences from it, so that
-    /// nothing depends on which it is.
+    /// Some epoch, for virtual time: the clock only lends a value of the right type. Times are differences
+    /// from it, so that nothing depends on which it is.
     #[allow(
         clippy::disallowed_methods,
         reason = "there is no other way to make a value of this type; only differences from it are ever used"

@@ -29,8 +29,8 @@ pub enum CongestionError {
     },
 }
 
-/// A congestion controller of ours for quinn's `TransportConfig::congestion_controller_factory`: each connection gets one of
-/// its own.
+/// A congestion controller of ours for quinn's `TransportConfig::congestion_controller_factory`: each
+/// connection gets one of its own.
 #[derive(Clone)]
 pub struct Congestion {
     options: Options,
@@ -42,10 +42,12 @@ pub struct Congestion {
 /// Controllers that make use of one-way delays. For all others probes would be a waste.
 const TIMED: [&str; 2] = ["quic-dc", "ledbat"];
 
-/// Controllers that take a round trip of each packet, by its arrival, and are not worth probes: the acknowledgement's arrival stands in.
+/// Controllers that take a round trip of each packet, by its arrival, and are not worth probes: the
+/// acknowledgement's arrival stands in.
 const PER_PACKET: [&str; 1] = ["copa-pantheon"];
 
-/// Controllers that learn from the rate they pace at: under quinn's own pacing they would measure something else.
+/// Controllers that learn from the rate they pace at: under quinn's own pacing they would measure something
+/// else.
 const PACED: [&str; 9] = [
     "pcc",
     "pcc-uspace",
@@ -62,8 +64,8 @@ impl Congestion {
     /// The controller that `text` names, as everywhere: `"newreno"`, `"quic-dc:threshold=20ms"`.
     ///
     /// # Errors
-    /// [`CongestionError`] if there is no such controller, it does not take the options, or it cannot run under quinn, which
-    /// limits by window and paces by window and round trip alone.
+    /// [`CongestionError`] if there is no such controller, it does not take the options, or it cannot run
+    /// under quinn, which limits by window and paces by window and round trip alone.
     pub fn new(text: &str) -> Result<Arc<Congestion>, CongestionError> {
         // QUIC's streams take what the window gives; nothing of an encoder bounds them.
         let setup = Setup { max: Rate::from_mbps(100_000), ..Setup::default() };
@@ -94,7 +96,8 @@ impl Congestion {
         Congestion { epoch: Some(epoch), tap, ..self }
     }
 
-    /// Whether the controller makes use of one-way delays, so that probes are worth sending ([`Timing`](crate::Timing)).
+    /// Whether the controller makes use of one-way delays, so that probes are worth sending
+    /// ([`Timing`](crate::Timing)).
     pub fn is_timed(&self) -> bool {
         TIMED.contains(&self.options.name.as_str())
     }

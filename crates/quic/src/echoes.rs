@@ -25,12 +25,13 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// Takes a datagram that arrived `at` this host's clock; returns the datagram to be sent back at once, if it was a probe
-    /// that has not been answered. Anything else is left to the application.
+    /// Takes a datagram that arrived `at` this host's clock; returns the datagram to be sent back at once, if
+    /// it was a probe that has not been answered. Anything else is left to the application.
     pub fn answer(&mut self, at: RemoteTime, datagram: &[u8]) -> Option<Bytes> {
         let probe = TimingProbe::decode(datagram).ok()?;
         let sequence = probe.sequence;
-        // A number that is not above all heard of is a replay, or was overtaken: the sender has newer news than this.
+        // A number that is not above all heard of is a replay, or was overtaken: the sender has newer news
+        // than this.
         if self.newest.first().is_some_and(|newest| sequence <= newest.sequence) {
             self.counters.stale += 1;
             return None;

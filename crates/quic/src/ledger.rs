@@ -1,18 +1,20 @@
 //! Which packets are on their way: what quinn knows by number, rebuilt from send times.
 //!
-//! quinn tells a controller when it has sent, and later that a packet sent at that time was acknowledged, with its size; it
-//! tells neither which packet it was nor, of losses, more than their bytes and the send time of the last. But it gives packets
-//! up in order: all that is out and was sent before the last one lost is lost too (RFC 9002 section 6.1). So send times and
-//! bytes settle every packet, up to which of those sent at one instant it was.
+//! quinn tells a controller when it has sent, and later that a packet sent at that time was acknowledged,
+//! with its size; it tells neither which packet it was nor, of losses, more than their bytes and the send
+//! time of the last. But it gives packets up in order: all that is out and was sent before the last one lost
+//! is lost too (RFC 9002 section 6.1). So send times and bytes settle every packet, up to which of those sent
+//! at one instant it was.
 
 use cc::{Acked, Lost};
 use transport::{Arrived, Carried, State};
 use units::{RemoteTime, Span, Time};
 
-/// Packets remembered at most: 1200 bytes each for half a second at 1.25 Gbit/s. Beyond, the oldest are forgotten.
+/// Packets remembered at most: 1200 bytes each for half a second at 1.25 Gbit/s. Beyond, the oldest are
+/// forgotten.
 const MOST: usize = 1 << 16;
-/// quinn gives a packet up 9/8 of a round trip after one sent later was acknowledged (RFC 9002 section 6.1.2). What is out for
-/// longer it never counted: packets that carry nothing but acknowledgements.
+/// quinn gives a packet up 9/8 of a round trip after one sent later was acknowledged (RFC 9002 section
+/// 6.1.2). What is out for longer it never counted: packets that carry nothing but acknowledgements.
 const FORGOTTEN_AFTER_ROUND_TRIPS: i64 = 2;
 
 /// The timing probe that a packet carries, if it does.
@@ -30,7 +32,8 @@ pub struct Settled {
     pub probe: Option<u64>,
 }
 
-/// The packets on their way, and what has been delivered. Bytes in flight are what quinn last said, and what was sent since.
+/// The packets on their way, and what has been delivered. Bytes in flight are what quinn last said, and what
+/// was sent since.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     packets: transport::Ledger<Probe>,
@@ -61,8 +64,8 @@ impl Ledger {
         self.packets.send(now, size, Probe(probe))
     }
 
-    /// A packet of `size` bytes, sent at `sent_at`, was acknowledged. `None` for one that quinn did not tell of when it left:
-    /// a probe of the path's MTU.
+    /// A packet of `size` bytes, sent at `sent_at`, was acknowledged. `None` for one that quinn did not tell
+    /// of when it left: a probe of the path's MTU.
     pub fn acknowledged(&mut self, now: Time, sent_at: Time, size: u32) -> Option<Settled> {
         self.newest = self.newest.max(Some(sent_at));
         let packet = self.find(sent_at, size)?;
@@ -90,7 +93,8 @@ impl Ledger {
         place
     }
 
-    /// An acknowledgement is complete: quinn counts `in_flight` bytes, and the sender had run dry before (`dry`) or not.
+    /// An acknowledgement is complete: quinn counts `in_flight` bytes, and the sender had run dry before
+    /// (`dry`) or not.
     pub fn acknowledgement_ends(&mut self, in_flight: u64, dry: bool, srtt: Span) {
         self.packets.correct(in_flight, self.packets.lost());
         if dry {

@@ -17,9 +17,9 @@
 //! # }
 //! ```
 //!
-//! [`simulated`] drives quinn's state machine as a [`wire::Endpoint`], so that the same code that runs live runs on netsim's
-//! links in virtual time, the same bytes at the same nanoseconds every time. What quinn tells a controller, and what of a
-//! [`cc::Report`] is rebuilt from it, is in `docs/quic-controllers.md`.
+//! [`simulated`] drives quinn's state machine as a [`wire::Endpoint`], so that the same code that runs live
+//! runs on netsim's links in virtual time, the same bytes at the same nanoseconds every time. What quinn
+//! tells a controller, and what of a [`cc::Report`] is rebuilt from it, is in `docs/quic-controllers.md`.
 
 mod adapter;
 mod clock;

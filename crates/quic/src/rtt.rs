@@ -6,17 +6,19 @@ use units::Span;
 /// RFC 9002 section 6.2.2: before any sample.
 const INITIAL: Span = Span::from_millis(333);
 
-/// No round trip is told to a controller as shorter: RFC 9002's kGranularity (section 6.1.2), which is tokio's timer too. Between processes of
-/// one host a round trip is 50 us, and what their threads' turns add to it is as long as a queue of many packets: a controller
-/// that keeps a few packets in the queue (Copa, Vegas) took that for congestion.
+/// No round trip is told to a controller as shorter: RFC 9002's kGranularity (section 6.1.2), which is
+/// tokio's timer too. Between processes of one host a round trip is 50 us, and what their threads' turns add
+/// to it is as long as a queue of many packets: a controller that keeps a few packets in the queue (Copa,
+/// Vegas) took that for congestion.
 ///
 /// Deviation: RFC 9002 uses it for timers only.
 const GRANULARITY: Span = Span::from_millis(1);
 
 /// The estimate, and sums over all samples.
 ///
-/// Deviation: quinn does not tell how long the peer held an acknowledgement back, so nothing is taken off a sample (its own
-/// estimate takes that off; but the one it shows a controller is that before the acknowledgement at hand).
+/// Deviation: quinn does not tell how long the peer held an acknowledgement back, so nothing is taken off a
+/// sample (its own estimate takes that off; but the one it shows a controller is that before the
+/// acknowledgement at hand).
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
     told: transport::Rtt,

@@ -12,12 +12,13 @@ use crate::ledger::{Ledger, Settled};
 use crate::rtt::Rtt;
 use crate::timing::Probes;
 
-/// An acknowledgement waits this long for the arrival time of its packet. An echo leaves the receiver with or right behind the
-/// acknowledgement; one that is later than this was lost, or the receiver's application sleeps.
+/// An acknowledgement waits this long for the arrival time of its packet. An echo leaves the receiver with or
+/// right behind the acknowledgement; one that is later than this was lost, or the receiver's application
+/// sleeps.
 const PATIENCE: Span = Span::from_millis(10);
 
-/// A receiver acknowledges every second packet at once and a lone one after up to 25 ms (RFC 9000 section 13.2): with fewer than two in
-/// flight each would wait for that timer.
+/// A receiver acknowledges every second packet at once and a lone one after up to 25 ms (RFC 9000 section
+/// 13.2): with fewer than two in flight each would wait for that timer.
 const LEAST_DATAGRAMS: u64 = 2;
 
 /// What a connection has seen so far, under its controller.
@@ -98,7 +99,8 @@ impl State {
         }
     }
 
-    /// quinn sent `bytes` in one go: one datagram, or several of a path's MTU and a last one that may be shorter.
+    /// quinn sent `bytes` in one go: one datagram, or several of a path's MTU and a last one that may be
+    /// shorter.
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         self.catch_up(now);
         let mut left = bytes;
@@ -136,7 +138,8 @@ impl State {
         }
     }
 
-    /// The acknowledgement is complete. Losses that it showed are told next, so the controller is not told yet.
+    /// The acknowledgement is complete. Losses that it showed are told next, so the controller is not told
+    /// yet.
     pub fn on_end_acks(&mut self, now: Time, in_flight: u64, app_limited: bool) {
         if self.batch.pending && self.batch.at != now {
             self.flush();
@@ -179,12 +182,13 @@ impl State {
         self.flush();
         let window = self.decision().window.map_or(u64::from(u32::MAX), Bytes::get);
         let least = LEAST_DATAGRAMS * u64::from(self.mtu);
-        // quinn sends while a full datagram more stays below the window: the window itself is reached with one byte more.
+        // quinn sends while a full datagram more stays below the window: the window itself is reached with
+        // one byte more.
         window.min(self.paced_window()).max(least).saturating_add(1)
     }
 
-    /// What is in flight when the controller's pace is kept: by Little's law, the pace times the round trip. A pace of a window a
-    /// round trip and more, which is every window-based controller's, does not limit.
+    /// What is in flight when the controller's pace is kept: by Little's law, the pace times the round trip.
+    /// A pace of a window a round trip and more, which is every window-based controller's, does not limit.
     fn paced_window(&self) -> u64 {
         match self.decision().pacing {
             Some(pacing) if self.rtt.is_known() => pacing.bytes_in(self.rtt.smoothed()).get(),

@@ -6,8 +6,9 @@
 //!  the packet's acknowledgement waits ..... echo(now, datagram):   number, arrival time -> Acked::arrived_at
 //! ```
 //!
-//! Datagrams leave before stream data and first in, first out, so a probe handed over is in the very next packet that quinn
-//! sends; that packet's send time is the probe's, however long window or pacing held it back.
+//! Datagrams leave before stream data and first in, first out, so a probe handed over is in the very next
+//! packet that quinn sends; that packet's send time is the probe's, however long window or pacing held it
+//! back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,8 +22,8 @@ use crate::adapter::Adapter;
 use crate::clock::{Epoch, Moment};
 use crate::state::{State, Totals};
 
-/// Probes leave at most this often: every second full packet of 10 Mbit/s, so that QUIC-DC's four packets in a row take no
-/// more than 8 ms. A probe and its echo take 40 bytes of payload together.
+/// Probes leave at most this often: every second full packet of 10 Mbit/s, so that QUIC-DC's four packets in
+/// a row take no more than 8 ms. A probe and its echo take 40 bytes of payload together.
 const INTERVAL: Span = Span::from_millis(2);
 /// Probes on their way at most: a second's worth. The oldest is forgotten first.
 const OUTSTANDING: usize = 512;
@@ -49,7 +50,8 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// The next probe's number, if it is time for one: nothing waits, and something has been sent since the last.
+    /// The next probe's number, if it is time for one: nothing waits, and something has been sent since the
+    /// last.
     fn due(&mut self, now: Time) -> Option<u64> {
         let waits = self.waiting.is_some_and(|(_, since)| now - since < LOST_IN_QUEUE);
         if waits || now < self.next_at || !self.sent_since {
@@ -113,8 +115,8 @@ pub struct Timing {
 pub(crate) const SESSION: u32 = 0;
 
 impl Timing {
-    /// The timing of the connection whose controller this is (quinn's `Connection::congestion_state()`); `None` if it is not
-    /// one of ours.
+    /// The timing of the connection whose controller this is (quinn's `Connection::congestion_state()`);
+    /// `None` if it is not one of ours.
     pub fn of(controller: Box<dyn Controller>) -> Option<Timing> {
         let adapter = controller.into_any().downcast::<Adapter>().ok()?;
         Some(adapter.timing())
@@ -225,7 +227,8 @@ mod tests {
                     }
                     Call::Probe => _ = timing.probe(now),
                     Call::EndAcks(in_flight) => {
-                        // quinn's estimate of round trips is not ours to make, so acknowledgements go in below it.
+                        // quinn's estimate of round trips is not ours to make, so acknowledgements go in
+                        // below it.
                         for (sent_at, bytes) in sent.drain(..) {
                             timing.state().on_ack(ms(at), ms(sent_at), bytes as u32, false);
                         }

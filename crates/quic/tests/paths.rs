@@ -1,4 +1,5 @@
-//! Every controller that runs inside quinn, on paths short and long, held against the same controller under our own transport.
+//! Every controller that runs inside quinn, on paths short and long, held against the same controller under
+//! our own transport.
 
 use std::sync::{Arc, Mutex};
 
@@ -136,12 +137,14 @@ fn run(cc: &str, path: &Path, transport: Transport) -> Figures {
 const LEAST_USED: f64 = 0.7;
 /// Of what our own transport uses.
 const SHARE: f64 = 0.9;
-/// Times our own transport's round trip, since a pace is kept over a round trip and not from packet to packet ...
+/// Times our own transport's round trip, since a pace is kept over a round trip and not from packet to packet
+/// ...
 const STRETCH: f64 = 1.25;
 /// ... and quinn's bursts of ten datagrams.
 const SLACK_MS: f64 = 5.0;
 
-/// Runs `controllers` on `paths`; returns a line for each that does not do what it does under our own transport.
+/// Runs `controllers` on `paths`; returns a line for each that does not do what it does under our own
+/// transport.
 fn misfits(paths: &[Path], controllers: &[&'static str]) -> Vec<String> {
     let mut wrong = Vec::new();
     for path in paths {
@@ -171,7 +174,8 @@ fn no_controller_starves_on_a_short_path() {
     }
 }
 
-/// quinn takes no pace from a controller; those whose pace is below a window a round trip keep it all the same.
+/// quinn takes no pace from a controller; those whose pace is below a window a round trip keep it all the
+/// same.
 #[test]
 fn a_pace_is_kept() {
     let long = Path { until: Span::from_secs(12), ..PATHS[3] };

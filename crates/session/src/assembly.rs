@@ -1,7 +1,7 @@
 //! Frames on their way in.
 //!
-//! A stream is live: where frames or bytes are too many, the oldest frames make room for the newest. A packet that finds no room even so
-//! is refused before it is acknowledged, so that its sender counts it as lost.
+//! A stream is live: where frames or bytes are too many, the oldest frames make room for the newest. A packet
+//! that finds no room even so is refused before it is acknowledged, so that its sender counts it as lost.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,9 @@ use wire::{Media, Nack};
 
 use crate::playout::Arrival;
 
-/// Frames in the making at most. A frame is complete after a round trip for each time that one of its packets is lost, and those captured
-/// meanwhile wait for it: 8 s of them at 120 frames/s, more than a viewer at any deadline waits for a repair instead of a key frame.
+/// Frames in the making at most. A frame is complete after a round trip for each time that one of its packets
+/// is lost, and those captured meanwhile wait for it: 8 s of them at 120 frames/s, more than a viewer at any
+/// deadline waits for a repair instead of a key frame.
 const FRAMES: usize = 1024;
 /// Packets a frame may claim to have: 10 MB of it.
 const MAX_PACKETS: u16 = 8192;
@@ -129,7 +130,8 @@ impl Assembling {
         }
     }
 
-    /// Asks for what is missing: up to the highest packet seen, or (`whole`) to the end. At most 65 packets at a time.
+    /// Asks for what is missing: up to the highest packet seen, or (`whole`) to the end. At most 65 packets
+    /// at a time.
     fn missing(&self, session: u32, stream: u8, whole: bool) -> Option<Nack> {
         let end = if whole { self.count } else { self.highest };
         let mut gaps = (0..end).filter(|&index| !self.has(index));
@@ -271,7 +273,8 @@ impl Assembly {
         self.frames.iter()
     }
 
-    /// Forgets every frame below `floor`, and accepts none any more. `dropped` is called with each that was not shown.
+    /// Forgets every frame below `floor`, and accepts none any more. `dropped` is called with each that was
+    /// not shown.
     pub fn raise_floor(&mut self, floor: u32, mut dropped: impl FnMut(&Assembling)) {
         while self.frames.front().is_some_and(|frame| frame.frame < floor) {
             if let Some(frame) = self.frames.pop_front() {
@@ -285,8 +288,8 @@ impl Assembly {
         self.floor = self.floor.max(floor);
     }
 
-    /// What to ask for again of the frames after `decoded`, each at most every `interval`; `push` takes the requests. True while anything is
-    /// missing that could still be shown in time.
+    /// What to ask for again of the frames after `decoded`, each at most every `interval`; `push` takes the
+    /// requests. True while anything is missing that could still be shown in time.
     pub fn nacks(
         &mut self,
         now: Time,

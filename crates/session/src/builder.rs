@@ -57,7 +57,8 @@ pub struct SenderBuilder {
 }
 
 impl SenderBuilder {
-    /// Congestion controller with options, or a preset, by name: `"gcc"`, `"copa:delta=0.5"`. Default: the preset `"default"`.
+    /// Congestion controller with options, or a preset, by name: `"gcc"`, `"copa:delta=0.5"`. Default: the
+    /// preset `"default"`.
     #[must_use]
     pub fn controller(self, controller: &str) -> SenderBuilder {
         SenderBuilder { controller: Some(controller.to_owned()), ..self }
@@ -83,7 +84,8 @@ impl SenderBuilder {
         SenderBuilder { least: builder.least.or(lowest), ..builder }
     }
 
-    /// Lowest rate, the one to start at, highest: datagram bits a second. Default: 0.3, 2 and 100 Mbit/s, of a preset its own lowest.
+    /// Lowest rate, the one to start at, highest: datagram bits a second. Default: 0.3, 2 and 100 Mbit/s, of
+    /// a preset its own lowest.
     #[must_use]
     pub fn rates(self, least: Rate, initial: Rate, most: Rate) -> SenderBuilder {
         SenderBuilder { least: Some(least), ..self }.starting_at(initial, most)
@@ -95,7 +97,8 @@ impl SenderBuilder {
         SenderBuilder { initial: Some(initial), most: Some(most), ..self }
     }
 
-    /// How long after its capture a frame is worth showing. Default: what suits the path ([`SenderConfig::deadline`]).
+    /// How long after its capture a frame is worth showing. Default: what suits the path
+    /// ([`SenderConfig::deadline`]).
     #[must_use]
     pub fn deadline(mut self, deadline: Span) -> SenderBuilder {
         self.config.deadline = Some(deadline);
@@ -109,7 +112,8 @@ impl SenderBuilder {
         self
     }
 
-    /// What the path carries at first, where that is less than [`mtu`](SenderBuilder::mtu): controllers count in it.
+    /// What the path carries at first, where that is less than [`mtu`](SenderBuilder::mtu): controllers count
+    /// in it.
     #[must_use]
     pub fn path_mtu(self, path: usize) -> SenderBuilder {
         SenderBuilder { path: Some(path), ..self }
@@ -122,21 +126,23 @@ impl SenderBuilder {
         self
     }
 
-    /// Width and height of the source in pixels, announced to the receiver; a rate policy may then have pictures coded with fewer
-    /// rows. Default: none.
+    /// Width and height of the source in pixels, announced to the receiver; a rate policy may then have
+    /// pictures coded with fewer rows. Default: none.
     #[must_use]
     pub fn picture(mut self, width: u16, height: u16) -> SenderBuilder {
         self.config.picture = (width, height);
         self
     }
 
-    /// Seed of what is random: the controller's streams and the jitter of frames. Default: the session number.
+    /// Seed of what is random: the controller's streams and the jitter of frames. Default: the session
+    /// number.
     #[must_use]
     pub fn seed(self, seed: u64) -> SenderBuilder {
         SenderBuilder { seed: Some(seed), ..self }
     }
 
-    /// Tells the receiver nothing of the controller. It must then be given the half that lives there, if the controller has one.
+    /// Tells the receiver nothing of the controller. It must then be given the half that lives there, if the
+    /// controller has one.
     #[must_use]
     pub fn silent(self) -> SenderBuilder {
         SenderBuilder { silent: true, ..self }

@@ -2,11 +2,13 @@
 
 use units::{RelativeDelay, RemoteTime, Span, Time};
 
-/// Each of two windows: long enough to meet an empty queue, short enough that 200 ppm of drift stays below 2 ms.
+/// Each of two windows: long enough to meet an empty queue, short enough that 200 ppm of drift stays below 2
+/// ms.
 const WINDOW: Span = Span::from_secs(5);
 
-/// The smallest one-way delay of the last five to ten seconds, taken as the offset between the clocks. It includes the
-/// path's own delay, which can't be told apart from the offset: times of capture come out late by it.
+/// The smallest one-way delay of the last five to ten seconds, taken as the offset between the clocks. It
+/// includes the path's own delay, which can't be told apart from the offset: times of capture come out late
+/// by it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offset {
     current: Option<RelativeDelay>,

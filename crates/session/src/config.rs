@@ -9,31 +9,36 @@ pub struct SenderConfig {
     pub session: u32,
     /// Largest datagram (UDP payload) in bytes, 128 to 1472. A driver whose path carries less is sent less.
     pub mtu: usize,
-    /// How long after its capture a frame is worth showing. Nothing is repeated that can't make it. `None`: 400 ms (ITU-T G.114's limit for
-    /// conversation), and on long paths as long as two repairs take ([`SenderConfig::REPAIR_TRIPS`]).
+    /// How long after its capture a frame is worth showing. Nothing is repeated that can't make it. `None`:
+    /// 400 ms (ITU-T G.114's limit for conversation), and on long paths as long as two repairs take
+    /// ([`SenderConfig::REPAIR_TRIPS`]).
     pub deadline: Option<Span>,
-    /// Capture is skipped while the oldest unsent packet has waited this long: what is encoded now would only wait too.
+    /// Capture is skipped while the oldest unsent packet has waited this long: what is encoded now would only
+    /// wait too.
     pub patience: Span,
     /// Packets that leave together, 1 or more ([`Pacer::in_bunches`](transport::Pacer::in_bunches)).
     pub bunch: u32,
     /// ECN bits to send with.
     pub ecn: units::Ecn,
-    /// The source's width and height in pixels, announced to the receiver; (0, 0) where there are no pictures. A rate policy may have
-    /// them coded with fewer rows, which the encoder must then be able to do ([`media::Ask::height`]).
+    /// The source's width and height in pixels, announced to the receiver; (0, 0) where there are no
+    /// pictures. A rate policy may have them coded with fewer rows, which the encoder must then be able to do
+    /// ([`media::Ask::height`]).
     pub picture: (u16, u16),
 }
 
 impl SenderConfig {
-    /// Where no deadline is given, a frame is worth showing for so long after its capture: ITU-T G.114's limit for conversation.
+    /// Where no deadline is given, a frame is worth showing for so long after its capture: ITU-T G.114's
+    /// limit for conversation.
     pub const DEADLINE: Span = Span::from_millis(400);
-    /// ... and for so many round trips after its first packet left: half a one for that packet, one for each of two repairs, and what it takes
-    /// to notice a loss. A picture that stands still until a key frame arrives, which takes a round trip as well, is worth less.
+    /// ... and for so many round trips after its first packet left: half a one for that packet, one for each
+    /// of two repairs, and what it takes to notice a loss. A picture that stands still until a key frame
+    /// arrives, which takes a round trip as well, is worth less.
     pub const REPAIR_TRIPS: i64 = 3;
 }
 
 impl Default for SenderConfig {
-    /// 1200-byte datagrams (the QUIC minimum every path carries), a deadline that suits the path, capture skipped after 100 ms of
-    /// waiting, no ECN.
+    /// 1200-byte datagrams (the QUIC minimum every path carries), a deadline that suits the path, capture
+    /// skipped after 100 ms of waiting, no ECN.
     fn default() -> SenderConfig {
         SenderConfig {
             session: 1,
@@ -63,8 +68,8 @@ pub struct ReceiverConfig {
 }
 
 impl Default for ReceiverConfig {
-    /// Feedback per frame and at most every 20 ms or 32 packets, every second packet of a backlogged flow (RFC 9000
-    /// section 13.2.2), missing packets asked for.
+    /// Feedback per frame and at most every 20 ms or 32 packets, every second packet of a backlogged flow
+    /// (RFC 9000 section 13.2.2), missing packets asked for.
     fn default() -> ReceiverConfig {
         ReceiverConfig {
             session: None,

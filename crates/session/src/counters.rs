@@ -27,8 +27,8 @@ pub struct SenderCounters {
     pub resized: u64,
     /// Frames the encoder delivered.
     pub encoded: u64,
-    /// Frames dropped unsent or half sent because they had waited too long or could not be decoded any more, the outbox was full or
-    /// the path's MTU fell.
+    /// Frames dropped unsent or half sent because they had waited too long or could not be decoded any more,
+    /// the outbox was full or the path's MTU fell.
     pub expired: u64,
     /// Times everything that waited was dropped, because the oldest of it had waited too long.
     pub resets: u64,

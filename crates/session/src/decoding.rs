@@ -8,7 +8,8 @@ use units::Time;
 
 use crate::display::Shown;
 
-/// Frames handed to the decoder and not yet back, at most: further ones wait in the assembly, where they can be given up.
+/// Frames handed to the decoder and not yet back, at most: further ones wait in the assembly, where they can
+/// be given up.
 const IN_DECODER: usize = 4;
 
 #[derive(Debug)]

@@ -114,7 +114,8 @@ impl Display {
         progress.need_key_after = Some(last);
     }
 
-    /// A frame did not decode, which breaks the chain unless a key frame has followed it already: true if that is news.
+    /// A frame did not decode, which breaks the chain unless a key frame has followed it already: true if
+    /// that is news.
     pub fn failed(&mut self, frame: u32) -> bool {
         let healed = self.key.is_some_and(|key| key > frame);
         let news = !self.broken && !healed;
@@ -126,8 +127,8 @@ impl Display {
         news
     }
 
-    /// Frames whose deadline passed before they could be decoded break the chain. The newest is spared: a path may be slower
-    /// than a deadline and still deliver everything in order.
+    /// Frames whose deadline passed before they could be decoded break the chain. The newest is spared: a
+    /// path may be slower than a deadline and still deliver everything in order.
     fn give_up_expired(&mut self, now: Time, assembly: &mut Assembly, progress: &mut Progress) {
         let newest = assembly.newest();
         let expired = |frame: &&Assembling| frame.deadline < now && frame.frame < newest;

@@ -10,8 +10,8 @@ use crate::config::ReceiverConfig;
 const WAITING: usize = 1024;
 /// Beyond this many arrivals in a report, those of the report before are not repeated.
 const REPEAT_BELOW: usize = 56;
-/// Reports remembered until the sender says it has heard them. With more on their way, newer ones are not remembered: one
-/// that follows confirms what they said, a round trip later.
+/// Reports remembered until the sender says it has heard them. With more on their way, newer ones are not
+/// remembered: one that follows confirms what they said, a round trip later.
 const UNCONFIRMED: usize = 64;
 
 /// A report that is on its way, or on whose confirmation is.
@@ -76,8 +76,8 @@ impl Reporter {
         }
     }
 
-    /// The sender has heard the report numbered `sequence`. Says how long ago the latest of those left that this is the first
-    /// word of.
+    /// The sender has heard the report numbered `sequence`. Says how long ago the latest of those left that
+    /// this is the first word of.
     #[inline]
     pub fn confirm(&mut self, now: Time, sequence: u32) -> Option<Span> {
         let mut since = None;
@@ -129,7 +129,8 @@ impl Reporter {
             std::mem::swap(&mut self.reported, &mut self.fresh);
             self.fresh.clear();
             if self.media == 0 {
-                // A backlogged flow is reported every other packet: the ranges will do where a report is lost.
+                // A backlogged flow is reported every other packet: the ranges will do where a report is
+                // lost.
                 self.reported.clear();
             }
             self.due_at = None;

@@ -9,9 +9,9 @@
 //!                                     -> Recovery -> Outbox
 //! ```
 //!
-//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Four small policies decide, each a trait whose
-//! method takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`] (`recovery/`),
-//! [`Schedule`] (`schedule/`) and, at the receiver, [`Playout`] (`playout/`).
+//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Four small policies decide, each a trait
+//! whose method takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`]
+//! (`recovery/`), [`Schedule`] (`schedule/`) and, at the receiver, [`Playout`] (`playout/`).
 
 mod arrivals;
 mod assembly;

@@ -9,7 +9,8 @@ use wire::{Class, Media};
 
 use crate::rate::Departed;
 
-/// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest deadline lets one be repaired.
+/// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest
+/// deadline lets one be repaired.
 const FRAMES: usize = 7200;
 
 /// What the session knows about a frame besides its bytes.
@@ -48,7 +49,8 @@ pub struct OutFrame {
     target: Rate,
     quantiser: Option<Quantiser>,
     payload: Option<Bytes>,
-    /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut evenly.
+    /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut
+    /// evenly.
     ends: Vec<u32>,
     packets: Vec<OutPacket>,
     /// How many are known to have arrived.
@@ -199,7 +201,8 @@ impl Outbox {
         }
     }
 
-    /// Takes a coded frame; `room` is the payload a packet carries. True if one had to go for it that had not been sent whole.
+    /// Takes a coded frame; `room` is the payload a packet carries. True if one had to go for it that had not
+    /// been sent whole.
     pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> bool {
         let dropped = self.frames.len() == FRAMES && self.drop_front();
         let frame = OutFrame::new(info, coded, now, room);
@@ -303,8 +306,8 @@ impl Outbox {
         }
     }
 
-    /// A packet worth repeating though nobody has asked for it: of the newest frame that left whole, after `since`, and has not
-    /// arrived whole yet, then of the one before. Each is named once.
+    /// A packet worth repeating though nobody has asked for it: of the newest frame that left whole, after
+    /// `since`, and has not arrived whole yet, then of the one before. Each is named once.
     pub fn next_repeat(&mut self, since: Time) -> Option<(u32, u16)> {
         let left = self.frames.range_mut(..self.sending).rev();
         let mut recent =
@@ -317,7 +320,8 @@ impl Outbox {
         })
     }
 
-    /// Forgets frames that arrived, or that nobody waits for any more. Returns how many of the latter had not been sent whole.
+    /// Forgets frames that arrived, or that nobody waits for any more. Returns how many of the latter had not
+    /// been sent whole.
     pub fn expire(&mut self, now: Time) -> u64 {
         let mut unsent = 0;
         while self.frames.front().is_some_and(|frame| frame.settled(now, self.longest)) {
@@ -348,9 +352,9 @@ impl Outbox {
         packets > 0
     }
 
-    /// From now on the path carries `room` bytes of payload in a packet. Frames that have not been begun are cut anew where they
-    /// must be; of others a packet too long can't be sent any more, and they are forgotten. Returns how many of those had not been
-    /// sent whole.
+    /// From now on the path carries `room` bytes of payload in a packet. Frames that have not been begun are
+    /// cut anew where they must be; of others a packet too long can't be sent any more, and they are
+    /// forgotten. Returns how many of those had not been sent whole.
     pub fn fit(&mut self, room: u32) -> u64 {
         let mut unsent = 0;
         self.frames.retain_mut(|frame| {

@@ -67,8 +67,9 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What a flow runs under that is told so much. Without a controller, or where it is a preset's name, the preset decides what is not
-    /// given; else the first rate policy and the first recovery policy of their registries do.
+    /// What a flow runs under that is told so much. Without a controller, or where it is a preset's name, the
+    /// preset decides what is not given; else the first rate policy and the first recovery policy of their
+    /// registries do.
     pub fn of(controller: Option<&str>, rate: Option<&str>, recovery: Option<&str>) -> Choice {
         let preset = find(controller.unwrap_or(DEFAULT.name));
         let (usual_rate, usual_recovery) = match preset {

@@ -25,7 +25,8 @@ const STREAMS: u8 = 4;
 const REQUESTS: usize = 64;
 /// A gap in packet numbers is asked about this much later: most gaps are packets passing each other.
 pub(crate) const REORDER_WAIT: Span = Span::from_millis(5);
-/// ... and asked about again this often: a round trip of most paths, and a few of them within a frame's deadline.
+/// ... and asked about again this often: a round trip of most paths, and a few of them within a frame's
+/// deadline.
 const NACK_INTERVAL: Span = Span::from_millis(80);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
@@ -81,7 +82,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that decodes with `decoder` and shows on `screen`, where there are any. One decoder serves stream 0.
+    /// A receiver that decodes with `decoder` and shows on `screen`, where there are any. One decoder serves
+    /// stream 0.
     pub fn new(
         config: ReceiverConfig,
         decoder: Option<Box<dyn Decoder>>,
@@ -121,12 +123,14 @@ impl Receiver {
         Receiver { playout, ..self }
     }
 
-    /// The same receiver, which builds that half of what the sender says of its controller in its hello, if it says anything.
+    /// The same receiver, which builds that half of what the sender says of its controller in its hello, if
+    /// it says anything.
     pub fn following(self) -> Receiver {
         Receiver { following: true, ..self }
     }
 
-    /// Why the half of the sender's controller could not be built, if it could not. Such a sender is not welcomed.
+    /// Why the half of the sender's controller could not be built, if it could not. Such a sender is not
+    /// welcomed.
     pub fn trouble(&self) -> Option<&OptionError> {
         self.trouble.as_ref()
     }
@@ -204,12 +208,14 @@ impl Receiver {
         }
     }
 
-    /// The payload of a datagram that came over a socket, where it follows the header; none where nobody would decode it.
+    /// The payload of a datagram that came over a socket, where it follows the header; none where nobody
+    /// would decode it.
     fn over_socket<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
         datagram.get(Media::LEN..).filter(|bytes| self.decoding.is_real() && !bytes.is_empty())
     }
 
-    /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it even so.
+    /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it
+    /// even so.
     fn make_room(&mut self, now: Time, media: &Media, datagram: &[u8], handle: Option<&Bytes>) -> bool {
         let bytes = handle.map(Bytes::len).or_else(|| self.over_socket(datagram).map(<[u8]>::len));
         let index = usize::from(media.stream);
@@ -327,8 +333,8 @@ impl Receiver {
         }
     }
 
-    /// Shows what is due. Of several frames of a stream that are due at once only the newest is shown: a screen could show each of the
-    /// others for no time at all.
+    /// Shows what is due. Of several frames of a stream that are due at once only the newest is shown: a
+    /// screen could show each of the others for no time at all.
     fn play(&mut self, now: Time) {
         for index in 0..self.streams.len() {
             let passed_over = &mut self.counters.passed_over;
@@ -417,7 +423,8 @@ fn half(
 impl Endpoint for Receiver {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
         match wire::peek(datagram) {
-            // Without its half at this end the sender would run blind: it had better hear that nobody answers.
+            // Without its half at this end the sender would run blind: it had better hear that nobody
+            // answers.
             Ok(_) if self.trouble.is_some() => self.refuse(now, Dropped::Foreign),
             Ok((_, session)) if self.session.is_some_and(|ours| ours != session) => {
                 self.refuse(now, Dropped::Foreign)

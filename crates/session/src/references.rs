@@ -1,4 +1,5 @@
-//! Which frames the peer is known to have decoded, so that the encoder can predict from one of them after a loss.
+//! Which frames the peer is known to have decoded, so that the encoder can predict from one of them after a
+//! loss.
 //!
 //! ```text
 //!   0 K -- 1 -- 2 -- 3 x 4 -- 5       frame 3 was lost, 4 and 5 were sent before that was known
@@ -6,14 +7,15 @@
 //!                 '------------ 6 -- 7      6 is predicted from 2, the newest frame that was known to be decoded
 //! ```
 //!
-//! Each frame refers to one other, so that the frames on which the next one builds form a chain. A frame is known to be decoded once all
-//! its packets are acknowledged and the one it refers to is known to be decoded.
+//! Each frame refers to one other, so that the frames on which the next one builds form a chain. A frame is
+//! known to be decoded once all its packets are acknowledged and the one it refers to is known to be decoded.
 
 use std::collections::VecDeque;
 
 use media::{Coded, Peer};
 
-/// Frames of the chain that are watched at most: eight seconds at 120 frames/s, in which nothing was acknowledged. Then a key frame is due.
+/// Frames of the chain that are watched at most: eight seconds at 120 frames/s, in which nothing was
+/// acknowledged. Then a key frame is due.
 const WATCHED: usize = 1024;
 
 #[derive(Clone, Debug)]
@@ -36,8 +38,8 @@ pub struct References {
     key: u32,
     /// From this frame on nothing may be referred to, until a frame has been asked for that doesn't.
     broken_from: Option<u32>,
-    /// Frames that came, or will come, out of the encoder, and that nothing new is predicted from: from the first up to the second, which
-    /// was asked for after the loss.
+    /// Frames that came, or will come, out of the encoder, and that nothing new is predicted from: from the
+    /// first up to the second, which was asked for after the loss.
     dead: (u32, u32),
     /// The frame that answered the peer's last request without being a key frame.
     answer: Option<u32>,
@@ -59,8 +61,9 @@ impl References {
         self.broken_from = Some(self.first_unknown());
     }
 
-    /// The peer can't go on after frame `after`. True if a frame that refers to an older one helps, or has been asked for already; a peer that
-    /// can't go on though everything has arrived, or after such a frame, needs a key frame.
+    /// The peer can't go on after frame `after`. True if a frame that refers to an older one helps, or has
+    /// been asked for already; a peer that can't go on though everything has arrived, or after such a frame,
+    /// needs a key frame.
     pub fn requested(&mut self, after: u32) -> bool {
         let has = |frame| self.known.is_some_and(|known| known >= frame);
         if self.dead.1 > after {

@@ -1,4 +1,5 @@
-//! What a sender gives up where its encoder takes longer for a frame than a frame lasts: rows first, then frames.
+//! What a sender gives up where its encoder takes longer for a frame than a frame lasts: rows first, then
+//! frames.
 //!
 //! ```text
 //!   usual = median of what the last nine frames of one size cost      (the lower one of two)
@@ -9,11 +10,12 @@
 //!                          the highest such rung again; where that did not hold, the next try is twice as far off
 //! ```
 //!
-//! A median, since a key frame costs more than those between: it may be coded several times until it is small enough. Until two frames of a
-//! size are out nothing is known, and the encoder is given one at a time: the first may take it seconds.
+//! A median, since a key frame costs more than those between: it may be coded several times until it is small
+//! enough. Until two frames of a size are out nothing is known, and the encoder is given one at a time: the
+//! first may take it seconds.
 //!
-//! Only an encoder that says what a frame cost it ([`media::Coded::took`]) is watched. One that gives frames back late but keeps up, as a
-//! pipeline does, is not slow; nor is a model, whose latency is a setting.
+//! Only an encoder that says what a frame cost it ([`media::Coded::took`]) is watched. One that gives frames
+//! back late but keeps up, as a pipeline does, is not slow; nor is a model, whose latency is a setting.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -61,13 +63,17 @@ impl fmt::Display for SlowEncoder {
 
 /// Above this share of the interval an encoder falls behind, ...
 const SLOW: f64 = 1.1;
-/// ... and below this one it keeps up again; between them nothing changes, so that a cost of one interval does not go back and forth.
+/// ... and below this one it keeps up again; between them nothing changes, so that a cost of one interval
+/// does not go back and forth.
 const STEADY: f64 = 0.9;
-/// Share of the interval that fewer rows are to cost: room for key frames and for what else the machine does, ...
+/// Share of the interval that fewer rows are to cost: room for key frames and for what else the machine does,
+/// ...
 const AIM: f64 = 0.6;
-/// ... and that more rows may be expected to cost for them to be tried: less, so that a try is not the next one's reason.
+/// ... and that more rows may be expected to cost for them to be tried: less, so that a try is not the next
+/// one's reason.
 const RAISE: f64 = 0.5;
-/// Frames that the usual cost is taken of: four slow ones, of a machine that was busy for as long, change nothing.
+/// Frames that the usual cost is taken of: four slow ones, of a machine that was busy for as long, change
+/// nothing.
 const FRAMES: usize = 9;
 /// Frames of a size without which nothing is known of it.
 const LEAST: usize = 2;
@@ -99,7 +105,8 @@ pub struct Shedding {
 }
 
 impl Shedding {
-    /// Nothing is given up yet, of frames `interval` apart that have `full` rows; 0 of frames whose rows can't be made fewer.
+    /// Nothing is given up yet, of frames `interval` apart that have `full` rows; 0 of frames whose rows
+    /// can't be made fewer.
     pub fn new(interval: Span, full: u16) -> Shedding {
         Shedding {
             interval,
@@ -120,9 +127,10 @@ impl Shedding {
         [planned, self.limit].into_iter().flatten().min()
     }
 
-    /// Whether an encoder that has `inside` frames may be given another, while packets of earlier ones are `waiting` to leave. One that is not
-    /// known to keep up is given one at a time, and only when what it made before has left: a frame may be so large, for a rate that nobody
-    /// knows yet, that the next would be planned with next to nothing.
+    /// Whether an encoder that has `inside` frames may be given another, while packets of earlier ones are
+    /// `waiting` to leave. One that is not known to keep up is given one at a time, and only when what it
+    /// made before has left: a frame may be so large, for a rate that nobody knows yet, that the next would
+    /// be planned with next to nothing.
     pub fn is_open(&self, inside: usize, waiting: bool) -> bool {
         let leaving_out = self.found.is_some_and(|found| found.remedy == Remedy::Frames);
         let shrinking = self.limit.is_some_and(|limit| limit < self.rows);
@@ -229,8 +237,9 @@ mod tests {
     }
 
     impl Machine {
-        /// Captures `frames` frames and gives the encoder those that it may have, a frame of 1000 rows costing it `cost`, and every 50th three
-        /// times as much. Returns how many it was given, and the rows of the last.
+        /// Captures `frames` frames and gives the encoder those that it may have, a frame of 1000 rows
+        /// costing it `cost`, and every 50th three times as much. Returns how many it was given, and the rows
+        /// of the last.
         fn run(&mut self, shedding: &mut Shedding, frames: i64, cost: Span) -> (u32, Option<u16>) {
             let (mut given, mut last) = (0, None);
             for _ in 0..frames {

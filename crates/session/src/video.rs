@@ -35,10 +35,11 @@ pub struct Video {
 
 /// The longest reference a packet can name; beyond it a key frame is due.
 const MAX_REFERENCE: u32 = 255;
-/// A key frame that is asked for within this long after the one before, which did not arrive whole then, may be half as large as that one:
-/// the path's queue may be shorter than a key frame.
+/// A key frame that is asked for within this long after the one before, which did not arrive whole then, may
+/// be half as large as that one: the path's queue may be shorter than a key frame.
 const KEY_AGAIN: Span = Span::from_secs(2);
-/// On long paths within so many round trips: one until it is missed, and two more for what stands in the queue and for a request that is lost.
+/// On long paths within so many round trips: one until it is missed, and two more for what stands in the
+/// queue and for a request that is lost.
 const KEY_TRIPS: i64 = 3;
 /// A source that has no picture yet is asked again so many times an interval.
 const AGAIN: i64 = 4;
@@ -88,8 +89,8 @@ pub struct VideoStream {
 }
 
 impl VideoStream {
-    /// A stream that starts with its first wake-up, of pictures of `rows` (0 if they can't be made fewer), whose frames may wait `longest`
-    /// after their capture.
+    /// A stream that starts with its first wake-up, of pictures of `rows` (0 if they can't be made fewer),
+    /// whose frames may wait `longest` after their capture.
     pub fn new(id: u8, video: Video, rows: u16, longest: Span) -> VideoStream {
         VideoStream {
             id,
@@ -139,7 +140,8 @@ impl VideoStream {
         self.next_capture.filter(|_| !self.paused)
     }
 
-    /// Captures nothing, or goes on. The clip waits meanwhile, and the frame after a pause follows the one before it.
+    /// Captures nothing, or goes on. The clip waits meanwhile, and the frame after a pause follows the one
+    /// before it.
     pub fn set_paused(&mut self, now: Time, paused: bool) {
         if self.paused && !paused {
             self.next_capture = self.next_capture.map(|_| now);
@@ -175,7 +177,8 @@ impl VideoStream {
         self.ended && self.in_encoder.is_empty()
     }
 
-    /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path may be longer than a deadline.
+    /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path
+    /// may be longer than a deadline.
     pub fn acked(&mut self, frame: u32, index: u16, count: u16) {
         self.outbox.acked(frame, index);
         if let Some(references) = &mut self.references {
@@ -202,8 +205,8 @@ impl VideoStream {
         }
     }
 
-    /// Frame `after` can't be shown any more, or so its receiver says; a key frame encoded since answers it, or one that refers to what is known
-    /// to have arrived.
+    /// Frame `after` can't be shown any more, or so its receiver says; a key frame encoded since answers it,
+    /// or one that refers to what is known to have arrived.
     pub fn key_requested(&mut self, after: u32) {
         let answered = self.references.as_mut().is_some_and(|references| references.requested(after));
         match answered {
@@ -238,7 +241,8 @@ impl VideoStream {
         self.cut = Some(self.cut.map_or(from, |cut| cut.min(from)));
     }
 
-    /// Whether the chain is broken in front of all that waits, and nothing has been encoded since that does without.
+    /// Whether the chain is broken in front of all that waits, and nothing has been encoded since that does
+    /// without.
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
     }
@@ -248,7 +252,8 @@ impl VideoStream {
         self.cut.is_some_and(|cut| frame >= cut)
     }
 
-    /// Whether a frame is to be captured now. Where it is, but the source has no picture yet, it is asked again a little later.
+    /// Whether a frame is to be captured now. Where it is, but the source has no picture yet, it is asked
+    /// again a little later.
     pub fn is_due(&mut self, now: Time, counters: &mut SenderCounters) -> bool {
         if self.capture_at().is_none_or(|at| at > now) {
             return false;
@@ -262,8 +267,8 @@ impl VideoStream {
         !starved
     }
 
-    /// Captures one frame and, if planned, submits it. The next one comes an interval and `wander` later (arXiv 2207.11857
-    /// section 5.2: a random walk, so that flows do not stay aligned).
+    /// Captures one frame and, if planned, submits it. The next one comes an interval and `wander` later
+    /// (arXiv 2207.11857 section 5.2: a random walk, so that flows do not stay aligned).
     pub fn capture(
         &mut self,
         now: Time,
@@ -274,7 +279,8 @@ impl VideoStream {
         tap: &Tap,
     ) {
         let scheduled = self.next_capture.unwrap_or(now);
-        // A driver that woke us a little late must not slow the clip down; one that was away for long starts afresh.
+        // A driver that woke us a little late must not slow the clip down; one that was away for long starts
+        // afresh.
         let start = if now - scheduled > self.video.interval { now } else { scheduled };
         self.next_capture = Some(start + (self.video.interval + wander).max(Span::from_micros(100)));
         self.give_up_kept(now, counters, tap);
@@ -317,7 +323,8 @@ impl VideoStream {
         }
     }
 
-    /// The frame that was left out and can be encoded now, for nothing waits any more; one that is too old is given up.
+    /// The frame that was left out and can be encoded now, for nothing waits any more; one that is too old is
+    /// given up.
     pub fn resumable(&mut self, now: Time, counters: &mut SenderCounters, tap: &Tap) -> Option<u32> {
         let kept = self.kept.as_ref().filter(|_| self.outbox.waiting_packets() == 0)?;
         if now <= kept.until {
@@ -390,15 +397,16 @@ impl VideoStream {
         self.in_encoder.push_back((now, info));
     }
 
-    /// The most bytes that a key frame may have at present, if there is a limit; an encoder may begin a scene with one of its own accord.
+    /// The most bytes that a key frame may have at present, if there is a limit; an encoder may begin a scene
+    /// with one of its own accord.
     fn largest_key(&self, now: Time, plan: Plan) -> Option<Bytes> {
         let again = self.key_out.filter(|&(until, _)| self.cut.is_some() && now < until);
         let smaller = again.map(|(_, size)| Bytes::new(u64::from((size / 2).max(LEAST_KEY))));
         [plan.largest_key, smaller].into_iter().flatten().min()
     }
 
-    /// Notes what a frame refers to. False if it is not worth sending: nothing that follows builds on it, or its reference lies too far back to
-    /// be named.
+    /// Notes what a frame refers to. False if it is not worth sending: nothing that follows builds on it, or
+    /// its reference lies too far back to be named.
     fn refer(&mut self, info: &mut FrameInfo, coded: &Coded) -> bool {
         let to = coded.refers_to.or(self.last_coded).filter(|_| !coded.key);
         let back = to.map_or(u32::from(!coded.key), |to| info.frame - to);
@@ -428,7 +436,8 @@ impl VideoStream {
             let Some(at) = self.in_encoder.iter().position(|(_, info)| info.frame == coded.frame) else {
                 continue;
             };
-            // Frames come out in order: what lies before this one failed inside the encoder, and the chain with it.
+            // Frames come out in order: what lies before this one failed inside the encoder, and the chain
+            // with it.
             self.key_wanted |= at > 0 && !coded.key;
             counters.encoder_errors += at as u64;
             self.in_encoder.drain(..at);
@@ -436,7 +445,8 @@ impl VideoStream {
             self.awaited = None;
             self.shedding.came_out(now, info.height, coded.took);
             if coded.took.is_some() {
-                // What took an encoder so long to make would be dropped for that, and the next one, a key frame, takes longer still.
+                // What took an encoder so long to make would be dropped for that, and the next one, a key
+                // frame, takes longer still.
                 let held_up = (now - submitted - self.video.interval).max(Span::ZERO);
                 info.born += held_up;
                 info.deadline += held_up;

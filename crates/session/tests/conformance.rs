@@ -1,5 +1,5 @@
-//! Every controller of the registry under every fault: no panic, never a zero rate, and back to work within five seconds of
-//! the fault's end. A new controller is tested by being registered.
+//! Every controller of the registry under every fault: no panic, never a zero rate, and back to work within
+//! five seconds of the fault's end. A new controller is tested by being registered.
 #![allow(missing_docs, reason = "tests")]
 
 mod path;

@@ -1,5 +1,5 @@
-//! A receiver whose frames in the making are too many: the oldest make room, the newest are never refused, and what is refused is not
-//! acknowledged.
+//! A receiver whose frames in the making are too many: the oldest make room, the newest are never refused,
+//! and what is refused is not acknowledged.
 
 use framewire_session::{Receiver, ReceiverConfig};
 use record::Tap;
@@ -36,7 +36,8 @@ fn deliver(receiver: &mut Receiver, now: Time, media: &Media) {
     receiver.receive(now, &datagram[..head], RxMeta { length: 1_000, ..RxMeta::default() });
 }
 
-/// Everything the receiver has to say at `now`: the packets it acknowledges, and whether it asks for a key frame.
+/// Everything the receiver has to say at `now`: the packets it acknowledges, and whether it asks for a key
+/// frame.
 fn answers(receiver: &mut Receiver, now: Time) -> (Vec<u64>, bool) {
     let (mut acknowledged, mut wants_key, mut out) = (Vec::new(), false, [0; MAX_DATAGRAM]);
     receiver.wake(now);
@@ -55,7 +56,8 @@ fn answers(receiver: &mut Receiver, now: Time) -> (Vec<u64>, bool) {
     (acknowledged, wants_key)
 }
 
-/// A receiver of `MANY` frames that each miss their second packet. They may be late by a minute, and none has been given up for its age.
+/// A receiver of `MANY` frames that each miss their second packet. They may be late by a minute, and none has
+/// been given up for its age.
 fn crowded() -> (Receiver, Time) {
     let mut receiver = Receiver::new(ReceiverConfig::default(), None, None, Tap::default());
     let mut now = Time::ZERO;
@@ -87,7 +89,8 @@ fn the_newest_frame_is_taken_and_a_key_frame_asked_for() {
 #[test]
 fn a_packet_that_finds_no_room_is_counted_and_not_acknowledged() {
     let mut receiver = Receiver::new(ReceiverConfig::default(), None, None, Tap::default());
-    // Frame 1 is in use, and all that follow it; there is no room for frame 0, which is older than all of them.
+    // Frame 1 is in use, and all that follow it; there is no room for frame 0, which is older than all of
+    // them.
     for frame in 1..=1_024 {
         deliver(&mut receiver, Time::from_millis(1), &packet(u64::from(frame), frame, 0));
     }

@@ -103,7 +103,8 @@ fn carry(
     }
 }
 
-/// Drives both in steps of a millisecond until `end`, losing the datagrams (by count at the sender) in `lost`.
+/// Drives both in steps of a millisecond until `end`, losing the datagrams (by count at the sender) in
+/// `lost`.
 fn drive(sender: &mut Sender, receiver: &mut Receiver, end: Time, lost: &[usize]) {
     drive_on(sender, receiver, Time::ZERO, end, lost);
 }

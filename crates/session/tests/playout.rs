@@ -71,7 +71,8 @@ fn two_percent_of_loss_cost_adaptive_no_frames() {
     assert!(share >= 0.98 && spacing <= 1.5, "adaptive: {share} shown, spacing {spacing}");
 }
 
-/// Of two streams whose frames are complete at the same instant both are shown: each stream has a queue of its own.
+/// Of two streams whose frames are complete at the same instant both are shown: each stream has a queue of
+/// its own.
 #[test]
 fn streams_do_not_pass_each_other_over() {
     for entry in REGISTRY {

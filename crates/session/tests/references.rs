@@ -1,5 +1,6 @@
-//! Recovery `newest-acked` over networks that lose, reorder and duplicate, with a real codec and with a model: nothing older is shown after
-//! something newer, nothing is decoded whose reference is missing, and the picture comes back.
+//! Recovery `newest-acked` over networks that lose, reorder and duplicate, with a real codec and with a
+//! model: nothing older is shown after something newer, nothing is decoded whose reference is missing, and
+//! the picture comes back.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! An encoder that is too slow for its pictures, and a source that is: something is shown all the same, in virtual time.
+//! An encoder that is too slow for its pictures, and a source that is: something is shown all the same, in
+//! virtual time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ const ROWS: u16 = 2160;
 /// When the machine becomes a hundred times as fast.
 const FAST: Time = Time::from_secs(20);
 
-/// Codes one frame at a time: of 2160 rows in `cost` seconds, a key frame in three times as much, and less in proportion to the picture's area.
+/// Codes one frame at a time: of 2160 rows in `cost` seconds, a key frame in three times as much, and less in
+/// proportion to the picture's area.
 struct Slow {
     cost: f64,
     free: Time,

@@ -1,5 +1,6 @@
-//! SQP on simulated links against the paper's figures (arXiv 2207.11857); `S0-..` are the rows of the reproduction table.
-//! Each test prints what it measured (`cargo test -p framewire-session --test sqp -- --nocapture`).
+//! SQP on simulated links against the paper's figures (arXiv 2207.11857); `S0-..` are the rows of the
+//! reproduction table. Each test prints what it measured (`cargo test -p framewire-session --test sqp --
+//! --nocapture`).
 #![allow(missing_docs, reason = "tests")]
 
 mod path;
@@ -59,7 +60,8 @@ fn s0_1_s0_14_s0_18_alone_on_20_mbit() {
     assert_eq!(path.sender(0).counters().lost, 0);
 }
 
-/// One-way delays of the first packet of each frame: nothing is lost here, so the n-th sent is the n-th delivered.
+/// One-way delays of the first packet of each frame: nothing is lost here, so the n-th sent is the n-th
+/// delivered.
 fn firsts_of_frames(path: &Path) -> Vec<(f64, f64)> {
     let delivered = path.delivered(0);
     let hello = delivered.len().min(1);
@@ -116,7 +118,8 @@ fn s0_16_s0_17_shallow_buffers() {
         if packets >= 15 {
             assert_eq!(lost.len(), 0);
         } else {
-            // The burst fills a queue of q packets that was empty when it began after q m B / (m B - C) packets.
+            // The burst fills a queue of q packets that was empty when it began after q m B / (m B - C)
+            // packets.
             let full_after = f64::from(packets) * 2.0 * rate / (2.0 * rate - 20.0);
             assert!(
                 first.is_none_or(|index| f64::from(index) >= full_after - 2.0),
@@ -161,9 +164,9 @@ fn s0_27_the_estimate_outlives_a_capped_encoder() {
     assert!(low >= 0.8 && high <= 1.1);
 }
 
-/// A link of 20 Mbit/s whose delay jitters by 2 ms, an encoder that fills half of what it may, and a start at 1 Mbit/s:
-/// the "noisy links, low estimate and encoder undershoot" that section 7 suspects in its stuck sessions. (A start at 2
-/// Mbit/s escapes even without eq. 2: the two modes of the paper's sessions.)
+/// A link of 20 Mbit/s whose delay jitters by 2 ms, an encoder that fills half of what it may, and a start at
+/// 1 Mbit/s: the "noisy links, low estimate and encoder undershoot" that section 7 suspects in its stuck
+/// sessions. (A start at 2 Mbit/s escapes even without eq. 2: the two modes of the paper's sessions.)
 #[test]
 fn s0_75_small_frames_on_a_jittery_link() {
     let estimate_at_end = |cc| {

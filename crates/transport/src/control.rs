@@ -136,7 +136,8 @@ impl CongestionControl {
         }
     }
 
-    /// Tells the controller what was settled, and takes its new decision; [`record`](CongestionControl::record) records both.
+    /// Tells the controller what was settled, and takes its new decision;
+    /// [`record`](CongestionControl::record) records both.
     #[inline]
     pub fn report<T: Carried>(&mut self, now: Time, news: &News<'_>, ledger: &Ledger<T>, rtt: &RoundTrips) {
         let limited = std::mem::take(&mut self.limited);

@@ -15,7 +15,8 @@ use crate::rtt::Rtt;
 const CAPACITY: usize = 1 << 16;
 /// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
 const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
-/// Probe timeouts in a row double the wait at most so often (RFC 9002 section 6.2.1), before [`Config::probe_within`] bounds it.
+/// Probe timeouts in a row double the wait at most so often (RFC 9002 section 6.2.1), before
+/// [`Config::probe_within`] bounds it.
 const MAX_BACKOFF: u32 = 6;
 
 /// What the packets leave by, of a [`Decision`].
@@ -42,11 +43,11 @@ pub struct Config {
     pub least: Rate,
     /// The lowest rate that is made of a window there ([`cc_rate`]).
     pub floor: Rate,
-    /// [`Core::cc_rate`] is by the latest round trip where that is shorter than the smoothed one, which stays long for seconds after
-    /// an outage.
+    /// [`Core::cc_rate`] is by the latest round trip where that is shorter than the smoothed one, which stays
+    /// long for seconds after an outage.
     pub fresh: bool,
-    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's `PacingController::Congested`);
-    /// else it must fit (RFC 9002 section 7).
+    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's
+    /// `PacingController::Congested`); else it must fit (RFC 9002 section 7).
     pub spill: bool,
     /// While nothing is acknowledged, probes for an answer leave at least this often.
     pub probe_within: Span,
@@ -115,8 +116,9 @@ pub struct Counts {
     pub timeouts: u64,
 }
 
-/// Packets in flight, round trips, losses, pacing, window, probes and MTU of one sender, under one controller. What packets mean is the
-/// host's matter: it says what each carries (`T`), and looks at [`settled`](Core::settled) when something was.
+/// Packets in flight, round trips, losses, pacing, window, probes and MTU of one sender, under one
+/// controller. What packets mean is the host's matter: it says what each carries (`T`), and looks at
+/// [`settled`](Core::settled) when something was.
 ///
 /// The crate's page shows a host around it.
 pub struct Core<T> {
@@ -140,7 +142,8 @@ pub struct Core<T> {
 }
 
 impl<T: Carried> Core<T> {
-    /// A core under `controller`, which must have been built for datagrams of [`Config::mtu`] bytes; `tap` records what happens.
+    /// A core under `controller`, which must have been built for datagrams of [`Config::mtu`] bytes; `tap`
+    /// records what happens.
     pub fn new(config: Config, controller: Box<dyn Controller>, tap: Tap) -> Core<T> {
         let mut core = Core {
             config,
@@ -221,7 +224,8 @@ impl<T: Carried> Core<T> {
         cc_rate(self.decision(), rtt, self.config.least, self.config.floor)
     }
 
-    /// The driver takes datagrams of `room` bytes at present ([`PathMtu::fit`]): true if they must be shorter than before.
+    /// The driver takes datagrams of `room` bytes at present ([`PathMtu::fit`]): true if they must be shorter
+    /// than before.
     #[inline]
     pub fn fit(&mut self, now: Time, room: usize, known: bool) -> bool {
         let waiting = self.ledger.in_flight() > Bytes::ZERO;
@@ -243,8 +247,8 @@ impl<T: Carried> Core<T> {
         self.window_allows(if self.config.spill { 1 } else { self.mtu() })
     }
 
-    /// Where the window has opened, the pacer starts anew, if the controller wants that ([`Decision::whole_interval`]). Call it when
-    /// something is to be sent.
+    /// Where the window has opened, the pacer starts anew, if the controller wants that
+    /// ([`Decision::whole_interval`]). Call it when something is to be sent.
     #[inline]
     pub fn watch_window(&mut self, now: Time) {
         if !self.decision().whole_interval {
@@ -281,7 +285,8 @@ impl<T: Carried> Core<T> {
         self.pacer.pause();
     }
 
-    /// Enters a packet of `size` bytes that leaves now, and returns its number. `app_limited`: nothing more is there to be sent.
+    /// Enters a packet of `size` bytes that leaves now, and returns its number. `app_limited`: nothing more
+    /// is there to be sent.
     #[inline]
     pub fn sent(&mut self, now: Time, size: u32, carried: T, app_limited: bool) -> u64 {
         if self.ledger.is_full() {
@@ -292,8 +297,8 @@ impl<T: Carried> Core<T> {
             self.ledger.begin_sample(now);
         }
         if app_limited {
-            // What is sent from here on, until all of this is delivered, samples the application as well as the path
-            // (draft-ietf-ccwg-bbr section 4.1.2).
+            // What is sent from here on, until all of this is delivered, samples the application as well as
+            // the path (draft-ietf-ccwg-bbr section 4.1.2).
             let until = self.ledger.delivered() + self.ledger.in_flight().get() + u64::from(size);
             self.ledger.limit_by_application(until);
         }
@@ -341,8 +346,8 @@ impl<T: Carried> Core<T> {
 
 /// Hearing, and time.
 impl<T: Carried> Core<T> {
-    /// Settles what a feedback packet says, looks for losses, tells the controller and takes its decision. Afterwards
-    /// [`settled`](Core::settled) says what there is to do for the host.
+    /// Settles what a feedback packet says, looks for losses, tells the controller and takes its decision.
+    /// Afterwards [`settled`](Core::settled) says what there is to do for the host.
     ///
     /// # Errors
     /// [`NeverSent`] if it names a packet that was never sent; nothing is changed then.
@@ -444,7 +449,8 @@ impl<T: Carried> Core<T> {
         timers.into_iter().flatten().min()
     }
 
-    /// Gives up what is overdue and tells the controller; true if [`settled`](Core::settled) has something for the host.
+    /// Gives up what is overdue and tells the controller; true if [`settled`](Core::settled) has something
+    /// for the host.
     pub fn find_losses(&mut self, now: Time) -> bool {
         if self.losses.loss_at().is_none_or(|at| at > now) {
             return false;
@@ -458,7 +464,8 @@ impl<T: Carried> Core<T> {
         news
     }
 
-    /// Runs the other timers: a probe for an answer becomes due, the controller's own. After [`find_losses`](Core::find_losses).
+    /// Runs the other timers: a probe for an answer becomes due, the controller's own. After
+    /// [`find_losses`](Core::find_losses).
     pub fn wake(&mut self, now: Time) {
         if self.probe_timeout_at().is_some_and(|at| at <= now) {
             self.probe_due = true;
@@ -472,10 +479,11 @@ impl<T: Carried> Core<T> {
     }
 }
 
-/// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives any (a rate-based
-/// controller), else its window over the round trip, else its pacing. Not below `least`, and of a window not below `floor`: after an
-/// outage the smoothed round trip is seconds long, and a packet paced by it would wait as long again. What a rate-based controller
-/// advises knows no round trip: raised to a floor above the link's rate it would keep the queue full for good.
+/// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives
+/// any (a rate-based controller), else its window over the round trip, else its pacing. Not below `least`,
+/// and of a window not below `floor`: after an outage the smoothed round trip is seconds long, and a packet
+/// paced by it would wait as long again. What a rate-based controller advises knows no round trip: raised to
+/// a floor above the link's rate it would keep the queue full for good.
 pub fn cc_rate(decision: &Decision, rtt: Span, least: Rate, floor: Rate) -> Option<Rate> {
     let of_window = |window| Rate::average(window, rtt.max(Span::from_millis(1))).max(floor);
     let rate = decision.media.or(decision.window.map(of_window)).or(decision.pacing);

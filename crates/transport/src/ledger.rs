@@ -1,7 +1,8 @@
 //! Every packet sent, until nothing more can be learnt about it.
 //!
-//! The ledger counts; it does not judge. Which packets have arrived or are lost is for those who call it: RFC 9002's rules
-//! ([`LossDetection`](crate::LossDetection)), TCP's scoreboard (crate `bulk`), or a transport that has its own (crate `quic`).
+//! The ledger counts; it does not judge. Which packets have arrived or are lost is for those who call it: RFC
+//! 9002's rules ([`LossDetection`](crate::LossDetection)), TCP's scoreboard (crate `bulk`), or a transport
+//! that has its own (crate `quic`).
 
 use std::collections::VecDeque;
 
@@ -170,7 +171,8 @@ impl<T: Carried> Ledger<T> {
         (self.first_sent_at, self.delivered_at) = (now, now);
     }
 
-    /// Samples of packets that leave before more than `until` bytes are delivered tell as much about the application as about the path.
+    /// Samples of packets that leave before more than `until` bytes are delivered tell as much about the
+    /// application as about the path.
     #[inline]
     pub fn limit_by_application(&mut self, until: u64) {
         self.app_limited_until = until;
@@ -216,7 +218,8 @@ impl<T: Carried> Ledger<T> {
         Acked { packet, sent_at, arrived_at, size, ecn, frame: carried.frame(), delivery }
     }
 
-    /// The next samples reach back to a packet that was sent at `sent_at`: of those just acknowledged, the newest.
+    /// The next samples reach back to a packet that was sent at `sent_at`: of those just acknowledged, the
+    /// newest.
     #[inline]
     pub fn sample_from(&mut self, sent_at: Time) {
         self.first_sent_at = sent_at;
@@ -268,8 +271,8 @@ impl<T: Carried> Ledger<T> {
         sent
     }
 
-    /// Takes over what another transport counts, where it and not the ledger decides what is in flight: bytes in flight, and bytes
-    /// given up over the connection's life.
+    /// Takes over what another transport counts, where it and not the ledger decides what is in flight: bytes
+    /// in flight, and bytes given up over the connection's life.
     pub fn correct(&mut self, in_flight: u64, lost: u64) {
         (self.in_flight, self.lost) = (in_flight, lost);
     }

@@ -1,5 +1,5 @@
-//! What every sender under a congestion controller keeps, whatever it sends: packets in flight, round trips, losses, pacing, window,
-//! probes for an answer, the MTU. No media, no wire format, no clock and no socket.
+//! What every sender under a congestion controller keeps, whatever it sends: packets in flight, round trips,
+//! losses, pacing, window, probes for an answer, the MTU. No media, no wire format, no clock and no socket.
 //!
 //! ```text
 //!  host: "this leaves"   -> Core::sent  -> Ledger, Pacer -> Controller::on_sent
@@ -7,9 +7,9 @@
 //!                                       -> Decision -> Pacer, window -> Core::next_send -> host
 //! ```
 //!
-//! [`Core`] is the whole of it, for a sender whose receiver reports every packet's arrival (as this project's own, RFC 8888 and
-//! transport-wide feedback do). Senders that know of arrivals in another way build on its parts: [`Ledger`] (counts, and judges
-//! nothing) and [`CongestionControl`] (makes [`cc::Report`]s).
+//! [`Core`] is the whole of it, for a sender whose receiver reports every packet's arrival (as this project's
+//! own, RFC 8888 and transport-wide feedback do). Senders that know of arrivals in another way build on its
+//! parts: [`Ledger`] (counts, and judges nothing) and [`CongestionControl`] (makes [`cc::Report`]s).
 //!
 //! A controller inside a transport of one's own:
 //!

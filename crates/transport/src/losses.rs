@@ -15,7 +15,8 @@ const PERSISTENT: i64 = 3;
 /// What was given up is remembered for two round trips and so long, to recognise it should it arrive.
 const LATE: Span = Span::from_millis(100);
 
-/// What one report, or one look at the clock, settled. Kept and cleared by its owner, so that no report allocates.
+/// What one report, or one look at the clock, settled. Kept and cleared by its owner, so that no report
+/// allocates.
 #[derive(Debug, Default)]
 pub struct Settled {
     /// Newly acknowledged, by number.
@@ -46,8 +47,8 @@ impl Settled {
     }
 }
 
-/// Judges a ledger's packets by what has arrived: too many sent later, or too long ago. Both thresholds widen when a loss turns out
-/// to have been reordering.
+/// Judges a ledger's packets by what has arrived: too many sent later, or too long ago. Both thresholds widen
+/// when a loss turns out to have been reordering.
 #[derive(Clone, Debug)]
 pub struct LossDetection {
     /// Everything below is settled (but may be remembered, to tell spurious losses).
@@ -77,7 +78,8 @@ impl LossDetection {
         self.loss_at
     }
 
-    /// Packet `packet` is reported to have arrived: enters it into `out` and returns true if that is news of a packet in flight.
+    /// Packet `packet` is reported to have arrived: enters it into `out` and returns true if that is news of
+    /// a packet in flight.
     #[inline]
     pub fn arrived<T: Carried>(
         &mut self,
@@ -139,7 +141,8 @@ impl LossDetection {
         out.persistent_congestion = is_persistent(&out.lost, rtt);
     }
 
-    /// Forgets what is settled, but remembers losses for two round trips and a little: they may turn out to be reordering.
+    /// Forgets what is settled, but remembers losses for two round trips and a little: they may turn out to
+    /// be reordering.
     pub fn trim<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
         let keep_lost = rtt.smoothed() * 2 + LATE;
         ledger.forget_while(|_, sent| match sent.state {

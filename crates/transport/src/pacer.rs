@@ -5,8 +5,8 @@ use units::{Bytes, Rate, Span, Time};
 /// A driver that wakes late may catch up on at most this much: more would be a burst of our own making.
 const CATCH_UP: Span = Span::from_millis(1);
 
-/// Spaces packets at a rate. An idle pacer saves nothing up, so that a frame's burst is always paced from its first
-/// packet on; `burst` bytes may run ahead of the rate.
+/// Spaces packets at a rate. An idle pacer saves nothing up, so that a frame's burst is always paced from its
+/// first packet on; `burst` bytes may run ahead of the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     /// When everything sent so far would have left at the rate.
@@ -26,14 +26,16 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Lets `bunch` packets (1 or more) leave together and then waits for as long as all of them take at the rate: what a pacer with a
-    /// coarse timer does, and segmentation offload. Where a decision has a tick, that rules.
+    /// Lets `bunch` packets (1 or more) leave together and then waits for as long as all of them take at the
+    /// rate: what a pacer with a coarse timer does, and segmentation offload. Where a decision has a tick,
+    /// that rules.
     pub fn in_bunches(bunch: u32) -> Pacer {
         Pacer { bunch, ..Pacer::default() }
     }
 
-    /// Sets the rate (`None`: unpaced), and that up to `bunch` packets (1 or more) leave together and take as long at the rate as they
-    /// are many: segmentation offload, where what the window cuts short owes nothing.
+    /// Sets the rate (`None`: unpaced), and that up to `bunch` packets (1 or more) leave together and take as
+    /// long at the rate as they are many: segmentation offload, where what the window cuts short owes
+    /// nothing.
     pub fn apply_in_bunches(&mut self, rate: Option<Rate>, bunch: u32) {
         (self.bunch, self.each) = (bunch, true);
         self.apply(rate, Bytes::ZERO, Span::ZERO);
@@ -56,7 +58,8 @@ impl Pacer {
         }
     }
 
-    /// A tick may send what the rate carries until the next one; of the packet that exceeds it, the rest is taken off the next.
+    /// A tick may send what the rate carries until the next one; of the packet that exceeds it, the rest is
+    /// taken off the next.
     fn next_tick(&self) -> Time {
         let spent_until = self.clear_at - self.tick;
         if spent_until < self.tick_at {
@@ -74,7 +77,8 @@ impl Pacer {
             if self.tick.is_positive() {
                 return self.sent_in_tick(now, cost);
             }
-            // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a lower rate.
+            // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a
+            // lower rate.
             if self.left > 0 {
                 self.left -= 1;
                 self.clear_at += if self.each { cost } else { Span::ZERO };
@@ -87,7 +91,8 @@ impl Pacer {
         }
     }
 
-    /// Nothing follows at once: the rest of a bunch is not owed, and the next one leaves when its time has come.
+    /// Nothing follows at once: the rest of a bunch is not owed, and the next one leaves when its time has
+    /// come.
     #[inline]
     pub fn pause(&mut self) {
         self.left = 0;

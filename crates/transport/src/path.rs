@@ -1,10 +1,13 @@
-//! How long a datagram may be: what is configured, what the driver's path carries, and a guard against black holes.
+//! How long a datagram may be: what is configured, what the driver's path carries, and a guard against black
+//! holes.
 
 use units::{Span, Time};
 
-/// Every path carries datagrams of this size, in bytes: QUIC's 1200 (RFC 9000 section 14) less what a transport around them adds.
+/// Every path carries datagrams of this size, in bytes: QUIC's 1200 (RFC 9000 section 14) less what a
+/// transport around them adds.
 pub const LEAST_PATH: usize = 1150;
-/// With nothing acknowledged for so long, as long as a probe for an answer waits at most, long datagrams are under suspicion, ...
+/// With nothing acknowledged for so long, as long as a probe for an answer waits at most, long datagrams are
+/// under suspicion, ...
 const UNHEARD: Span = Span::from_millis(500);
 /// ... for as long as a black hole of quinn's keeps it from searching again.
 const NARROW_FOR: Span = Span::from_secs(60);
@@ -14,7 +17,8 @@ const NARROW_FOR: Span = Span::from_secs(60);
 pub struct PathMtu {
     configured: usize,
     path: usize,
-    /// Until this time datagrams are at most [`LEAST_PATH`] bytes: the path may be a black hole for longer ones (RFC 8899 section 4.3).
+    /// Until this time datagrams are at most [`LEAST_PATH`] bytes: the path may be a black hole for longer
+    /// ones (RFC 8899 section 4.3).
     narrow_until: Time,
     /// Since when something has been in flight, and nothing was acknowledged.
     unheard_since: Time,
@@ -38,8 +42,9 @@ impl PathMtu {
         self.unheard_since = now;
     }
 
-    /// The driver takes datagrams of `room` bytes; `known`: because its path does, not because that is all that it could ever take.
-    /// `waiting`: something is in flight. Returns true if datagrams must be shorter than before.
+    /// The driver takes datagrams of `room` bytes; `known`: because its path does, not because that is all
+    /// that it could ever take. `waiting`: something is in flight. Returns true if datagrams must be shorter
+    /// than before.
     #[inline]
     pub fn fit(&mut self, now: Time, room: usize, known: bool, waiting: bool) -> bool {
         let narrow = known && self.is_narrow(now, waiting);
@@ -48,8 +53,8 @@ impl PathMtu {
         before > self.path
     }
 
-    /// A path on which nothing arrives any more may carry less than it did. A transport that finds its MTU needs acknowledgements
-    /// to notice, and there are none while all packets are too long.
+    /// A path on which nothing arrives any more may carry less than it did. A transport that finds its MTU
+    /// needs acknowledgements to notice, and there are none while all packets are too long.
     fn is_narrow(&mut self, now: Time, waiting: bool) -> bool {
         if waiting && now - self.unheard_since > UNHEARD {
             self.narrow_until = now + NARROW_FOR;

@@ -2,7 +2,8 @@
 
 use units::Span;
 
-/// Before any sample: shorter than RFC 9002's 333 ms, because a sender of live video is judged by its first second.
+/// Before any sample: shorter than RFC 9002's 333 ms, because a sender of live video is judged by its first
+/// second.
 const INITIAL: Span = Span::from_millis(100);
 /// RFC 9002 section 6.1.2: timers have at least this granularity.
 const GRANULARITY: Span = Span::from_millis(1);

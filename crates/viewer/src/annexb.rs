@@ -1,5 +1,5 @@
-//! What a decoder wants to know of a coded frame before it takes it: an H.264 byte stream (ITU-T H.264 annex B), looked at
-//! no further than its units' types.
+//! What a decoder wants to know of a coded frame before it takes it: an H.264 byte stream (ITU-T H.264 annex
+//! B), looked at no further than its units' types.
 
 /// Unit types (ITU-T H.264 table 7-1).
 const IDR_SLICE: u8 = 5;
@@ -31,8 +31,8 @@ pub fn is_key(frame: &[u8]) -> bool {
         == Some(IDR_SLICE)
 }
 
-/// The codec as WebCodecs names it (RFC 6381 section 3.3: profile, constraints and level in hexadecimal digits), if the frame
-/// brings its sequence's parameters.
+/// The codec as WebCodecs names it (RFC 6381 section 3.3: profile, constraints and level in hexadecimal
+/// digits), if the frame brings its sequence's parameters.
 pub fn codec(frame: &[u8]) -> Option<String> {
     let parameters = units(frame).find(|unit| unit_type(unit) == Some(SEQUENCE_PARAMETERS))?;
     let [profile, constraints, level] = *parameters.get(1..4)? else { return None };

@@ -5,9 +5,9 @@
 //!   sender                           '--> t1  ............  t2 --'
 //! ```
 //!
-//! The clocks' difference (page less sender) lies between `t0 - t1` and `t3 - t2`, however long each way took: their middle is the
-//! estimate and half of what lies between them bounds its error (RFC 5905 section 8). Of the answers of the last minute
-//! the one with the tightest bound counts: it met the emptiest queues.
+//! The clocks' difference (page less sender) lies between `t0 - t1` and `t3 - t2`, however long each way
+//! took: their middle is the estimate and half of what lies between them bounds its error (RFC 5905 section
+//! 8). Of the answers of the last minute the one with the tightest bound counts: it met the emptiest queues.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,8 @@ use units::{RelativeDelay, RemoteTime, Span, Time};
 const MEMORY: Span = Span::from_secs(60);
 /// ... and this many of them: one a second, and a few more at the start.
 const ANSWERS: usize = 80;
-/// Two computers' quartz clocks drift apart by at most this share: 50 ppm each, what such crystals are sold with.
+/// Two computers' quartz clocks drift apart by at most this share: 50 ppm each, what such crystals are sold
+/// with.
 const DRIFT: f64 = 100e-6;
 
 /// What one answer says.

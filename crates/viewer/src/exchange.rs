@@ -31,8 +31,8 @@ pub struct Due {
 
 /// Frames to show that the page has not asked for yet, at most; it asks after every call.
 const DUE: usize = 64;
-/// The queue's delay is measured from the smallest one-way delay of the last one to two of these: long enough to meet an empty
-/// queue, short enough that 200 ppm of drift between the clocks stays below 4 ms.
+/// The queue's delay is measured from the smallest one-way delay of the last one to two of these: long enough
+/// to meet an empty queue, short enough that 200 ppm of drift between the clocks stays below 4 ms.
 const WINDOW: Span = Span::from_secs(10);
 
 #[derive(Default)]
@@ -121,7 +121,8 @@ impl Exchange {
         self.state().numbers.expected()
     }
 
-    /// The browser's decoder gave `frame` back. Decoders keep the order: earlier ones it has not given back are lost.
+    /// The browser's decoder gave `frame` back. Decoders keep the order: earlier ones it has not given back
+    /// are lost.
     pub fn decoded(&self, frame: u32) {
         let mut state = self.state();
         let Some(at) = state.inside.iter().position(|(inside, _)| *inside == frame) else { return };

@@ -6,11 +6,11 @@
 //!   control stream <-------> stream(), event(), open(), wish(), ask_clock(), seen()
 //! ```
 //!
-//! The page's code (`web/src/viewer.ts`) knows nothing of the wire: it carries bytes in and out. Everything crosses as numbers and
-//! through three blocks of memory, so that no tool has to generate a line of either side: bytes for us are written at
-//! [`input`], bytes and texts for the page stand at [`output`], and a call that answers with more than one number leaves
-//! them at [`numbers`] in the order its comment says. A module is one viewer. Times are the page's milliseconds
-//! (`performance.now()`).
+//! The page's code (`web/src/viewer.ts`) knows nothing of the wire: it carries bytes in and out. Everything
+//! crosses as numbers and through three blocks of memory, so that no tool has to generate a line of either
+//! side: bytes for us are written at [`input`], bytes and texts for the page stand at [`output`], and a call
+//! that answers with more than one number leaves them at [`numbers`] in the order its comment says. A module
+//! is one viewer. Times are the page's milliseconds (`performance.now()`).
 
 mod annexb;
 mod clock;
@@ -138,8 +138,8 @@ pub extern "C" fn datagram(now: f64, length: usize) {
     });
 }
 
-/// From the next session on, frames are shown when the policy says whose name, of `length` bytes, stands at the input: 1, or 0 if
-/// there is no such policy.
+/// From the next session on, frames are shown when the policy says whose name, of `length` bytes, stands at
+/// the input: 1, or 0 if there is no such policy.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn playout(length: usize) -> u32 {
     page(|page| {
@@ -166,8 +166,8 @@ pub extern "C" fn transmit(now: f64) -> usize {
     page(|Page { viewer, output, .. }| viewer.transmit(time(now), &mut output[..]).unwrap_or(0))
 }
 
-/// The next frame to decode: the length of its bytes, which stand at [`coded_at`] until the next call of this, or 0 if there
-/// is none. Numbers: the frame's number, its session, 1 if it is a key frame.
+/// The next frame to decode: the length of its bytes, which stand at [`coded_at`] until the next call of
+/// this, or 0 if there is none. Numbers: the frame's number, its session, 1 if it is a key frame.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn coded() -> usize {
     page(|page| {
@@ -186,7 +186,8 @@ pub extern "C" fn coded_at() -> *const u8 {
     page(|page| page.coded.as_ref().map_or(std::ptr::null(), |coded| coded.bytes.as_ptr()))
 }
 
-/// The name of the codec of [`coded`]'s frame, as WebCodecs takes it: its length, or 0 if the frame does not say.
+/// The name of the codec of [`coded`]'s frame, as WebCodecs takes it: its length, or 0 if the frame does not
+/// say.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn codec() -> usize {
     page(|page| {
@@ -213,8 +214,8 @@ pub extern "C" fn decoder_failed(now: f64) {
     });
 }
 
-/// The next frame to show: 1, or 0 if there is none. Numbers: the frame's number, when it was captured on the sender's clock
-/// in microseconds, 1 if it is past its deadline.
+/// The next frame to show: 1, or 0 if there is none. Numbers: the frame's number, when it was captured on the
+/// sender's clock in microseconds, 1 if it is past its deadline.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn shown() -> u32 {
     page(|page| {
@@ -225,15 +226,16 @@ pub extern "C" fn shown() -> u32 {
     })
 }
 
-/// Milliseconds since the sender captured what it captured at `captured_us`, by the clocks' estimate; NaN before there is
-/// one.
+/// Milliseconds since the sender captured what it captured at `captured_us`, by the clocks' estimate; NaN
+/// before there is one.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn age(now: f64, captured_us: f64) -> f64 {
     let captured = RemoteTime::from_nanos((captured_us * 1e3) as i64);
     page(|page| page.viewer.age(captured, time(now)).map_or(f64::NAN, Span::as_millis_f64))
 }
 
-/// The number burnt into the picture whose top left corner (96 x 32 pixels, RGBA) stands at the input; -1 if there is none.
+/// The number burnt into the picture whose top left corner (96 x 32 pixels, RGBA) stands at the input; -1 if
+/// there is none.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn barcode() -> f64 {
     page(|page| {
@@ -253,10 +255,11 @@ pub extern "C" fn stream(length: usize) {
     page(|Page { viewer, input, .. }| viewer.take_stream(input.get(..length).unwrap_or_default()));
 }
 
-/// The next message of the control stream: 0 none, 1 ready, 2 refused (numbers: the length of its text, the refusal's number),
-/// 3 bye (the length of its text), 4 reload, 5 the clock is known better, 6 the sender's figures (length of its controller's
-/// name, length of its trouble, session, paused, cap in bit/s, estimate in bit/s, round trip in ms, packets sent, lost,
-/// frames captured, skipped), 7 the stream makes no sense. Texts stand at the output, one after another.
+/// The next message of the control stream: 0 none, 1 ready, 2 refused (numbers: the length of its text, the
+/// refusal's number), 3 bye (the length of its text), 4 reload, 5 the clock is known better, 6 the sender's
+/// figures (length of its controller's name, length of its trouble, session, paused, cap in bit/s, estimate
+/// in bit/s, round trip in ms, packets sent, lost, frames captured, skipped), 7 the stream makes no sense.
+/// Texts stand at the output, one after another.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn event(now: f64) -> u32 {
     page(|page| match page.viewer.news(time(now)) {
@@ -316,8 +319,8 @@ pub extern "C" fn ask_clock(now: f64) -> usize {
     page(|page| Viewing::ClockAsk { asked: time(now).as_micros() }.encode(&mut page.output[..]))
 }
 
-/// Writes what the person wants: pause, a cap of the bitrate in bit/s (0: none), a controller (`length` bytes at the input;
-/// none: as it is).
+/// Writes what the person wants: pause, a cap of the bitrate in bit/s (0: none), a controller (`length` bytes
+/// at the input; none: as it is).
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn wish(paused: u32, max_bps: f64, length: usize) -> usize {
     page(|page| {
@@ -327,7 +330,8 @@ pub extern "C" fn wish(paused: u32, max_bps: f64, length: usize) -> usize {
     })
 }
 
-/// Notes a frame that was shown: the number burnt into it (-1: none), milliseconds since 1970, its delay in milliseconds.
+/// Notes a frame that was shown: the number burnt into it (-1: none), milliseconds since 1970, its delay in
+/// milliseconds.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn saw(frame: u32, picture: f64, shown: f64, delay: f64) {
     let picture = if picture < 0.0 { u32::MAX } else { picture as u32 };
@@ -341,8 +345,8 @@ pub extern "C" fn seen() -> usize {
     page(|Page { viewer, output, .. }| viewer.write_seen(&mut output[..]))
 }
 
-/// Leaves what was counted at the numbers; [`figure_names`] has their names. The mean queueing delay is that since the last call,
-/// NaN if nothing came; the frame interval is NaN before the sender has said it.
+/// Leaves what was counted at the numbers; [`figure_names`] has their names. The mean queueing delay is that
+/// since the last call, NaN if nothing came; the frame interval is NaN before the sender has said it.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn figures(now: f64) {
     page(|page| {

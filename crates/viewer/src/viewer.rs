@@ -12,8 +12,8 @@ use wire::{Control, Endpoint, Kind, Message, RxMeta, Seen, SeenFrame, Status, Vi
 use crate::clock::Clock;
 use crate::exchange::Exchange;
 
-/// A viewer of one connection. Sessions follow one another on it: the sender begins a new one (a `Hello` of another number)
-/// when the person at the screen chooses another controller.
+/// A viewer of one connection. Sessions follow one another on it: the sender begins a new one (a `Hello` of
+/// another number) when the person at the screen chooses another controller.
 pub struct Viewer {
     receiver: Receiver,
     /// What the receiver, the browser's decoder and its screen share.
@@ -96,7 +96,8 @@ fn policy(playout: &str) -> Option<Box<dyn Playout>> {
 }
 
 impl Viewer {
-    /// From the next session on, frames are shown when `playout` says (`adaptive`); false if there is no such policy.
+    /// From the next session on, frames are shown when `playout` says (`adaptive`); false if there is no such
+    /// policy.
     pub fn set_playout(&mut self, playout: &str) -> bool {
         let known = policy(playout).is_some();
         if known {
@@ -112,8 +113,8 @@ impl Viewer {
         self.receiver.receive(now, datagram, meta);
     }
 
-    /// Begins with the first session heard, and anew with each that says hello. Whoever sends here has been let in: the
-    /// connection is encrypted, and its peer known.
+    /// Begins with the first session heard, and anew with each that says hello. Whoever sends here has been
+    /// let in: the connection is encrypted, and its peer known.
     fn follow(&mut self, datagram: &[u8]) {
         let Ok((kind, session)) = wire::peek(datagram) else { return };
         let first = self.session.is_none() && kind == Kind::Media;
@@ -173,13 +174,14 @@ impl Viewer {
         self.receiver.is_finished()
     }
 
-    /// How long ago, by the clocks' estimate, what the sender captured at `captured` was; `None` before there is one.
+    /// How long ago, by the clocks' estimate, what the sender captured at `captured` was; `None` before there
+    /// is one.
     pub fn age(&self, captured: RemoteTime, now: Time) -> Option<Span> {
         self.clock.localise(captured, now).map(|at| now - at)
     }
 
-    /// Bytes of the control stream arrived; [`news`](Viewer::news) says what they mean. What is no message yet is kept, and is never
-    /// longer than the longest message and the bytes just taken.
+    /// Bytes of the control stream arrived; [`news`](Viewer::news) says what they mean. What is no message
+    /// yet is kept, and is never longer than the longest message and the bytes just taken.
     pub fn take_stream(&mut self, bytes: &[u8]) {
         self.stream.extend_from_slice(bytes);
     }
@@ -241,7 +243,8 @@ impl Viewer {
         }
     }
 
-    /// Notes a frame that was shown, for [`write_seen`](Viewer::write_seen). If nobody asks, the oldest are forgotten.
+    /// Notes a frame that was shown, for [`write_seen`](Viewer::write_seen). If nobody asks, the oldest are
+    /// forgotten.
     pub fn saw(&mut self, frame: SeenFrame) {
         if self.seen.len() == Seen::MOST {
             self.seen.remove(0);
@@ -249,7 +252,8 @@ impl Viewer {
         self.seen.push(frame);
     }
 
-    /// Writes what was shown since the last time to `out`, as a message of the control stream: its length, 0 if there was nothing.
+    /// Writes what was shown since the last time to `out`, as a message of the control stream: its length, 0
+    /// if there was nothing.
     pub fn write_seen(&mut self, out: &mut [u8]) -> usize {
         let Some(session) = self.session.filter(|_| !self.seen.is_empty()) else { return 0 };
         let length = Viewing::encode_seen(session, &self.seen, out);
@@ -307,8 +311,8 @@ mod tests {
         Sender::new(config, &setup, controller, Policies::default(), supplies, rng, Tap::default())
     }
 
-    /// Carries datagrams both ways from `from` ms on for `ms`, with `lose` deciding which of the sender's are lost; the browser
-    /// decodes at once. Returns what was shown.
+    /// Carries datagrams both ways from `from` ms on for `ms`, with `lose` deciding which of the sender's are
+    /// lost; the browser decodes at once. Returns what was shown.
     fn converse(
         sender: &mut Sender,
         viewer: &mut Viewer,

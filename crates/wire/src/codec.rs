@@ -7,8 +7,8 @@
 //! +-------+-------+---------------+------- ...
 //! ```
 //!
-//! Numbers are big-endian. A variable-length integer is QUIC's (RFC 9000 section 16): the first byte's two high bits say
-//! whether it takes 1, 2, 4 or 8 bytes.
+//! Numbers are big-endian. A variable-length integer is QUIC's (RFC 9000 section 16): the first byte's two
+//! high bits say whether it takes 1, 2, 4 or 8 bytes.
 
 /// The wire format's version, in the high four bits of the first byte. A receiver drops every other version.
 pub const VERSION: u8 = 1;
@@ -110,8 +110,8 @@ impl<'a> Reader<'a> {
         Ok((Reader(&datagram[HEAD..]), datagram[1], session))
     }
 
-    /// [`open`](Reader::open) for kinds that define no flags. Unknown flags are refused: they may change what the rest
-    /// means.
+    /// [`open`](Reader::open) for kinds that define no flags. Unknown flags are refused: they may change what
+    /// the rest means.
     pub fn open_plain(datagram: &'a [u8], want: Kind) -> Result<(Reader<'a>, u32), WireError> {
         match Reader::open(datagram, want)? {
             (reader, 0, session) => Ok((reader, session)),
@@ -170,7 +170,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes big-endian fields to the front of a slice; panics where the slice is too short, which is the caller's bug.
+/// Writes big-endian fields to the front of a slice; panics where the slice is too short, which is the
+/// caller's bug.
 pub(crate) struct Writer<'a> {
     out: &'a mut [u8],
     at: usize,
@@ -230,7 +231,8 @@ impl<'a> Writer<'a> {
         self.u16(0x4000);
         self.at - 2
     }
-    /// Writes a count of at most [`MAX_COUNT`] where [`reserve_count`](Writer::reserve_count) left room for it.
+    /// Writes a count of at most [`MAX_COUNT`] where [`reserve_count`](Writer::reserve_count) left room for
+    /// it.
     pub fn fill_count(&mut self, at: usize, count: usize) {
         debug_assert!(count <= MAX_COUNT);
         self.out[at..at + 2].copy_from_slice(&(0x4000 | count as u16).to_be_bytes());

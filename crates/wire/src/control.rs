@@ -176,7 +176,8 @@ impl<'a> Control<'a> {
     }
 }
 
-/// What follows a hello's first fields, if anything does: senders of an earlier program say nothing of their controller.
+/// What follows a hello's first fields, if anything does: senders of an earlier program say nothing of their
+/// controller.
 fn read_announcement<'a>(r: &mut Reader<'a>) -> Result<Option<Announcement<'a>>, WireError> {
     if r.0.is_empty() {
         return Ok(None);

@@ -9,8 +9,8 @@ pub const MAX_DATAGRAM: usize = 1500;
 /// A sender or receiver without clock, socket or randomness of its own.
 ///
 /// The driver calls [`receive`](Endpoint::receive) for each datagram and [`wake`](Endpoint::wake) when
-/// [`next_wake`](Endpoint::next_wake) has come, and after either drains [`transmit`](Endpoint::transmit) until it returns
-/// `None`. `now` never decreases. All times are on this host's own clock.
+/// [`next_wake`](Endpoint::next_wake) has come, and after either drains [`transmit`](Endpoint::transmit)
+/// until it returns `None`. `now` never decreases. All times are on this host's own clock.
 pub trait Endpoint: Send {
     /// A datagram arrived. `datagram` holds at least its header bytes; see [`RxMeta`].
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta);
@@ -18,10 +18,10 @@ pub trait Endpoint: Send {
     fn wake(&mut self, now: Time);
     /// When [`wake`](Endpoint::wake) is wanted next. May lie in the past: then at once.
     fn next_wake(&self) -> Option<Time>;
-    /// Writes the next datagram's header into `out`, or returns `None` if there is nothing to send at `now`. `out` is as
-    /// long as a datagram may be at present: at least 1150 bytes, what is left of the 1200 that every QUIC path carries, and
-    /// more or less as the path's MTU is found or falls. A packet whose length its writer can choose, such as feedback, fits
-    /// into it; media packed for a longer one is lost.
+    /// Writes the next datagram's header into `out`, or returns `None` if there is nothing to send at `now`.
+    /// `out` is as long as a datagram may be at present: at least 1150 bytes, what is left of the 1200 that
+    /// every QUIC path carries, and more or less as the path's MTU is found or falls. A packet whose length
+    /// its writer can choose, such as feedback, fits into it; media packed for a longer one is lost.
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta>;
 }
 
@@ -30,7 +30,8 @@ pub trait Endpoint: Send {
 pub struct TxMeta {
     /// Bytes written to `out`.
     pub head: usize,
-    /// The datagram's full length (UDP payload). Beyond the head come `payload`'s bytes, and zeros after those.
+    /// The datagram's full length (UDP payload). Beyond the head come `payload`'s bytes, and zeros after
+    /// those.
     pub length: usize,
     /// The bytes after the head, if they are real; a modelled encoder has none, only a length.
     pub payload: Option<Bytes>,
@@ -39,8 +40,8 @@ pub struct TxMeta {
 }
 
 impl TxMeta {
-    /// The whole datagram, as a socket takes it: the head that [`Endpoint::transmit`] wrote to the front of `out`, the payload and
-    /// zeros behind it.
+    /// The whole datagram, as a socket takes it: the head that [`Endpoint::transmit`] wrote to the front of
+    /// `out`, the payload and zeros behind it.
     ///
     /// # Panics
     /// If `out` is shorter than [`length`](TxMeta::length), which is never above [`MAX_DATAGRAM`].
@@ -58,8 +59,8 @@ impl TxMeta {
 pub struct RxMeta {
     /// The datagram's full length (UDP payload).
     pub length: usize,
-    /// In virtual time, the handle the sender attached: the bytes after the head. Over a real socket this is `None` and
-    /// the payload follows the header in `datagram` itself.
+    /// In virtual time, the handle the sender attached: the bytes after the head. Over a real socket this is
+    /// `None` and the payload follows the header in `datagram` itself.
     pub payload: Option<Bytes>,
     /// The ECN bits it arrived with.
     pub ecn: Ecn,

@@ -2,13 +2,14 @@
 //!
 //! A feedback packet has two independent parts:
 //!
-//! * **arrivals**: for packets newly arrived (and, for safety, those of the report before), each packet's number, receive
-//!   time and ECN mark, in order of number;
-//! * **ranges**: which numbers arrived at all, from the largest down, without times, as far back as the sender has not yet
-//!   confirmed hearing. A packet whose timed report was lost is still known to have arrived.
+//! * **arrivals**: for packets newly arrived (and, for safety, those of the report before), each packet's
+//!   number, receive time and ECN mark, in order of number;
+//! * **ranges**: which numbers arrived at all, from the largest down, without times, as far back as the
+//!   sender has not yet confirmed hearing. A packet whose timed report was lost is still known to have
+//!   arrived.
 //!
-//! Both are idempotent: hearing the same twice changes nothing. Neither names more than [`Feedback::MAX_ITEMS`], so that
-//! what a packet can make a sender do is bounded by its length.
+//! Both are idempotent: hearing the same twice changes nothing. Neither names more than
+//! [`Feedback::MAX_ITEMS`], so that what a packet can make a sender do is bounded by its length.
 //!
 //! ```text
 //! arrivals:   ... 17   18   19  [20 21 missing]  22 ...      one variable-length integer each, two if numbers are missing
@@ -80,8 +81,8 @@ impl<'a> Feedback<'a> {
     /// Most arrivals, and most ranges, in one packet.
     pub const MAX_ITEMS: usize = MAX_COUNT;
 
-    /// Reads a feedback packet; every list is walked here, so that iterating can't fail. Bytes beyond the last range are
-    /// ignored.
+    /// Reads a feedback packet; every list is walked here, so that iterating can't fail. Bytes beyond the
+    /// last range are ignored.
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no feedback packet of this version.
@@ -199,8 +200,8 @@ impl<'a> Ranges<'a> {
     /// Reads one range: the numbers missing above it less one (not for the first), and its length less one.
     #[inline]
     fn step(&mut self) -> Result<(u64, u64), WireError> {
-        // Ranges that touch would be one: at least one number is missing between two, so the lowest number of the one
-        // above, less two, is the highest this one can reach.
+        // Ranges that touch would be one: at least one number is missing between two, so the lowest number of
+        // the one above, less two, is the highest this one can reach.
         let down = if self.first { 0 } else { self.reader.varint()? + 2 };
         let high = self.below.checked_sub(down).ok_or(WireError::Field("range"))?;
         let low = high.checked_sub(self.reader.varint()?).ok_or(WireError::Field("range"))?;
@@ -223,7 +224,8 @@ impl Iterator for Ranges<'_> {
 }
 impl ExactSizeIterator for Ranges<'_> {}
 
-/// Builds one feedback packet into a caller's buffer: arrivals in order of number, then ranges from the largest down.
+/// Builds one feedback packet into a caller's buffer: arrivals in order of number, then ranges from the
+/// largest down.
 pub struct FeedbackWriter;
 
 /// Most bytes of one arrival or range: two variable-length integers.
@@ -232,16 +234,18 @@ const ITEM_MAX: usize = 16;
 const RANGES_RESERVE: usize = 2 + 8 + 8 * ITEM_MAX;
 
 impl FeedbackWriter {
-    /// Bytes with which [`write`](FeedbackWriter::write) always succeeds: the longest fixed part, one arrival, eight ranges.
+    /// Bytes with which [`write`](FeedbackWriter::write) always succeeds: the longest fixed part, one
+    /// arrival, eight ranges.
     pub const MIN_ROOM: usize = 21 + Feedback::MAX_BLOB + 10 + ITEM_MAX + RANGES_RESERVE;
 
-    /// Writes a feedback packet to `out`. Arrivals must be in strictly increasing order of number; `ranges` are
-    /// `(low, high)`, both inclusive, strictly decreasing and not adjacent. Of a blob, the first
+    /// Writes a feedback packet to `out`. Arrivals must be in strictly increasing order of number; `ranges`
+    /// are `(low, high)`, both inclusive, strictly decreasing and not adjacent. Of a blob, the first
     /// [`Feedback::MAX_BLOB`] bytes are sent.
     ///
-    /// Where `out` is too short for everything, the arrivals of the lowest numbers are written and their count is returned,
-    /// so that the caller sends the others in a packet of their own; of the ranges the largest are written, at least eight,
-    /// and the lowest left off (the oldest news, which earlier packets carried too).
+    /// Where `out` is too short for everything, the arrivals of the lowest numbers are written and their
+    /// count is returned, so that the caller sends the others in a packet of their own; of the ranges the
+    /// largest are written, at least eight, and the lowest left off (the oldest news, which earlier packets
+    /// carried too).
     ///
     /// Returns the packet's length and how many arrivals were written.
     ///
@@ -434,7 +438,8 @@ mod tests {
             )
             .0
         };
-        // 21 bytes of head, 2 + 2 for count and first number, 4 for the first arrival, 2 + 2 + 2 for one range.
+        // 21 bytes of head, 2 + 2 for count and first number, 4 for the first arrival, 2 + 2 + 2 for one
+        // range.
         assert_eq!(write(&mut out, 1), 35);
         assert_eq!(write(&mut out, 64), 35 + 63 * 2);
     }

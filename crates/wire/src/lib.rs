@@ -1,11 +1,11 @@
 //! What travels between sender and receiver, and the [`Endpoint`] trait that both worlds drive.
 //!
 //! Nine kinds of packet: [`Media`] (frames and padding), [`Feedback`] (what arrived, and when), [`Nack`],
-//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable byte stream,
-//! [`TimingProbe`] and [`TimingEcho`] for one-way delays within QUIC;
-//! and beside them the [`Message`]s of a connection's control stream. `docs/wire.md` draws them byte by byte and says how the feedback differs from
-//! RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics, never allocates and refuses whatever is
-//! truncated, over-long or of another version with a [`WireError`].
+//! [`KeyFrameRequest`] and [`Control`] for interactive video, [`Segment`] and [`SegmentAck`] for a reliable
+//! byte stream, [`TimingProbe`] and [`TimingEcho`] for one-way delays within QUIC; and beside them the
+//! [`Message`]s of a connection's control stream. `docs/wire.md` draws them byte by byte and says how the
+//! feedback differs from RFC 8888 and the QUIC receive-timestamps draft, and why. Decoding never panics,
+//! never allocates and refuses whatever is truncated, over-long or of another version with a [`WireError`].
 
 mod codec;
 mod control;

@@ -1,8 +1,9 @@
 //! Media and padding packets.
 //!
-//! One fixed header for every class, so that the hot path is straight-line code and padding costs what media costs: a
-//! packet of [`Class::Padding`] has a number, a send time and a size like any other and is acknowledged like any other, but
-//! belongs to no frame. Its `frame`, `version`, `captured` and `deadline` mean nothing; `index` is 0 and `count` 1.
+//! One fixed header for every class, so that the hot path is straight-line code and padding costs what media
+//! costs: a packet of [`Class::Padding`] has a number, a send time and a size like any other and is
+//! acknowledged like any other, but belongs to no frame. Its `frame`, `version`, `captured` and `deadline`
+//! mean nothing; `index` is 0 and `count` 1.
 
 use units::{RemoteTime, Span};
 
@@ -57,12 +58,13 @@ pub struct Media {
     pub index: u16,
     /// Packets in the frame; at least 1.
     pub count: u16,
-    /// When the frame was captured, on the sender's clock, to 1 us; at most 2^40 us (12.7 days) before `sent`.
+    /// When the frame was captured, on the sender's clock, to 1 us; at most 2^40 us (12.7 days) before
+    /// `sent`.
     pub captured: RemoteTime,
     /// How long after its capture the frame is worth showing, to 1 ms, at most 65.5 s.
     pub deadline: Span,
-    /// How many frames back the frame lies that this one is predicted from; 0 for none (a key frame). The sender skips
-    /// frames when it is behind: this tells a skipped frame from a lost one.
+    /// How many frames back the frame lies that this one is predicted from; 0 for none (a key frame). The
+    /// sender skips frames when it is behind: this tells a skipped frame from a lost one.
     pub reference: u8,
     /// Part of a frame that decodes without any other.
     pub key: bool,
@@ -87,7 +89,8 @@ mod at {
     pub const REFERENCE: usize = 39;
 }
 
-/// The big-endian number in the `N` bytes from `at` on. Written for constants: it becomes one load and one swap.
+/// The big-endian number in the `N` bytes from `at` on. Written for constants: it becomes one load and one
+/// swap.
 #[inline(always)]
 fn get<const N: usize>(head: &[u8; Media::LEN], at: usize) -> u64 {
     let mut word = [0; 8];
@@ -137,7 +140,8 @@ impl Media {
             | u8::from(self.alone) << 4
     }
 
-    /// Writes the header to the front of `out` and returns its length. Times are rounded down to their resolution.
+    /// Writes the header to the front of `out` and returns its length. Times are rounded down to their
+    /// resolution.
     ///
     /// # Panics
     /// If `out` is shorter than [`Media::LEN`].
@@ -146,8 +150,9 @@ impl Media {
         debug_assert!(self.index < self.count && self.packet <= MASK_48);
         let head = out.first_chunk_mut::<{ Media::LEN }>().expect("room for a media header");
         let sent = micros(self.sent.as_nanos());
-        // The capture time travels as an age: it is seldom more than a second old, and never newer than the packet.
-        // Both times are rounded before they are subtracted, so that every packet of a frame names the same one.
+        // The capture time travels as an age: it is seldom more than a second old, and never newer than the
+        // packet. Both times are rounded before they are subtracted, so that every packet of a frame names
+        // the same one.
         let age = (sent - micros(self.captured.as_nanos())).clamp(0, Media::MAX_AGE_US);
         let deadline = (self.deadline.as_nanos() / 1_000_000).clamp(0, 0xffff);
         head[0] = first_byte(Kind::Media);

@@ -1,7 +1,7 @@
 //! Messages of the control stream: who comes, what for, and how it ends.
 //!
-//! Media travels in datagrams; whoever opens a connection first says on a reliable stream who they are and what they want,
-//! and is answered. One message after another, each with its length before it:
+//! Media travels in datagrams; whoever opens a connection first says on a reliable stream who they are and
+//! what they want, and is answered. One message after another, each with its length before it:
 //!
 //! ```text
 //!  0               2       3
@@ -15,8 +15,8 @@
 //!     Bye or Reload, either way
 //! ```
 //!
-//! `length` counts what follows it, kind included. A text is a byte for its length, then UTF-8. Bytes beyond a kind's
-//! fields are ignored and kinds not known are passed over, so that later versions may add both.
+//! `length` counts what follows it, kind included. A text is a byte for its length, then UTF-8. Bytes beyond
+//! a kind's fields are ignored and kinds not known are passed over, so that later versions may add both.
 
 use crate::VERSION;
 use crate::codec::{Reader, WireError, Writer};
@@ -36,7 +36,8 @@ pub enum Role {
 pub struct Offer<'a> {
     /// The codec of stream 0 as WebCodecs names it, such as `avc1.42E01F`.
     pub codec: &'a str,
-    /// The congestion controller with its options, so that the receiver can build the half that lives with it.
+    /// The congestion controller with its options, so that the receiver can build the half that lives with
+    /// it.
     pub controller: &'a str,
 }
 
@@ -115,7 +116,8 @@ pub enum Message<'a> {
     },
     /// Connect anew: the server is about to be replaced by another.
     Reload,
-    /// What the receiver of a file has of it already, from an earlier attempt: the sender goes on from there if its file begins so.
+    /// What the receiver of a file has of it already, from an earlier attempt: the sender goes on from there
+    /// if its file begins so.
     Have {
         /// Bytes from the file's start; 0 for nothing.
         bytes: u64,
@@ -139,7 +141,8 @@ const HEAD: usize = 3;
 const TEXT: usize = 255;
 
 impl<'a> Message<'a> {
-    /// The longest message, in bytes: an `Open` of four texts. Longer ones are refused unread, whatever their kind.
+    /// The longest message, in bytes: an `Open` of four texts. Longer ones are refused unread, whatever their
+    /// kind.
     pub const MAX_LEN: usize = HEAD + 2 + 4 * (1 + TEXT);
 
     /// Writes the message to `out` and returns its length. Texts beyond 255 bytes are cut.
@@ -196,7 +199,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Reads the first message of `stream` and says how many bytes it took; `None` where more bytes are needed.
+    /// Reads the first message of `stream` and says how many bytes it took; `None` where more bytes are
+    /// needed.
     ///
     /// # Errors
     /// [`WireError`] where the bytes can't become a message. Nothing after them can be made sense of either.

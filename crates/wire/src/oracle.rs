@@ -1,7 +1,9 @@
-//! What must hold of every input, however hostile: the bodies of the fuzz targets, and of a test that runs them on stable.
+//! What must hold of every input, however hostile: the bodies of the fuzz targets, and of a test that runs
+//! them on stable.
 //!
-//! Each function takes arbitrary bytes. Bytes that decode must encode again, and what was encoded must decode to the same
-//! packet; bytes that do not decode must be refused without a panic. A broken property panics, which is how a fuzzer sees it.
+//! Each function takes arbitrary bytes. Bytes that decode must encode again, and what was encoded must decode
+//! to the same packet; bytes that do not decode must be refused without a panic. A broken property panics,
+//! which is how a fuzzer sees it.
 
 use units::Time;
 
@@ -52,7 +54,8 @@ pub fn feedback(bytes: &[u8]) {
     assert!(arrivals.windows(2).all(|pair| pair[0].packet < pair[1].packet), "arrivals increase");
     assert!(ranges.windows(2).all(|pair| pair[1].1 + 1 < pair[0].0), "ranges decrease and do not touch");
     assert!(ranges.iter().all(|(low, high)| low <= high));
-    // Twice the bytes are enough however wastefully the integers were written: none of ours is longer than theirs.
+    // Twice the bytes are enough however wastefully the integers were written: none of ours is longer than
+    // theirs.
     let mut out = vec![0; bytes.len() + FeedbackWriter::MIN_ROOM];
     let sent = Time::from_nanos(feedback.sent.as_nanos() as u64);
     let Feedback { session, sequence, refused, blob, .. } = feedback;
@@ -169,7 +172,8 @@ pub fn message(bytes: &[u8]) {
 /// If it is not.
 pub fn viewing(bytes: &[u8]) {
     let Ok(Some(viewing)) = Viewing::decode(bytes) else { return };
-    // A count beyond what is ever written would not fit the control stream, which such a message can't have come from.
+    // A count beyond what is ever written would not fit the control stream, which such a message can't have
+    // come from.
     let mut again = vec![0; bytes.len().max(Viewing::MAX_LEN)];
     let length = viewing.encode(&mut again);
     assert!(length <= bytes.len(), "fields of a later version may be missing, nothing else");

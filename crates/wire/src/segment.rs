@@ -1,9 +1,10 @@
 //! A reliable byte stream's segments and their acknowledgements: TCP's, in datagrams.
 //!
-//! A [`Segment`]'s header and a pure [`SegmentAck`] take 24 bytes, so that with 28 bytes of IPv4 and UDP a datagram is as
-//! large as TCP's IP packet with the timestamp option (20 + 20 + 12 bytes, RFC 9293 and RFC 7323). Other than TCP's header,
-//! a segment carries the number of its transmission, and an acknowledgement names the transmissions that brought it about
-//! and when they arrived: a sender may use that (as QUIC does) or look away (as TCP must).
+//! A [`Segment`]'s header and a pure [`SegmentAck`] take 24 bytes, so that with 28 bytes of IPv4 and UDP a
+//! datagram is as large as TCP's IP packet with the timestamp option (20 + 20 + 12 bytes, RFC 9293 and RFC
+//! 7323). Other than TCP's header, a segment carries the number of its transmission, and an acknowledgement
+//! names the transmissions that brought it about and when they arrived: a sender may use that (as QUIC does)
+//! or look away (as TCP must).
 //!
 //! ```text
 //! segment:  head 6 | sequence 6 | packet 6 | sent 6 | payload ...
@@ -45,7 +46,8 @@ pub struct SegmentAck {
     pub session: u32,
     /// Everything below has arrived; below 2^48.
     pub ack: u64,
-    /// The newest arrival was congestion-marked. Marked segments are acknowledged at once, so no earlier one was.
+    /// The newest arrival was congestion-marked. Marked segments are acknowledged at once, so no earlier one
+    /// was.
     pub ce: bool,
     arrivals: [SegmentArrival; SegmentAck::MAX_ARRIVALS],
     arrival_count: u8,
@@ -57,7 +59,8 @@ impl Segment {
     /// Bytes of the header.
     pub const LEN: usize = 24;
 
-    /// Writes the header to the front of `out` and returns its length. The time is rounded down to its resolution.
+    /// Writes the header to the front of `out` and returns its length. The time is rounded down to its
+    /// resolution.
     ///
     /// # Panics
     /// If `out` is shorter than [`Segment::LEN`].
@@ -87,7 +90,8 @@ impl Segment {
     }
 }
 
-/// Where the number of arrivals and the congestion mark stand in an acknowledgement's flags; the low four bits count blocks.
+/// Where the number of arrivals and the congestion mark stand in an acknowledgement's flags; the low four
+/// bits count blocks.
 const ARRIVALS: u8 = 4;
 const CE: u8 = 0x80;
 
@@ -100,9 +104,10 @@ impl SegmentAck {
     pub const MAX_LEN: usize =
         6 + 6 + 8 + 6 + 16 * (SegmentAck::MAX_ARRIVALS - 1) + 16 * SegmentAck::MAX_BLOCKS;
 
-    /// An acknowledgement of everything below `ack`. `arrivals` are those since the one before, oldest first; of more than
-    /// [`MAX_ARRIVALS`](SegmentAck::MAX_ARRIVALS) the oldest are left out. `blocks` are SACK blocks, from (included) to
-    /// (excluded), in the order of RFC 2018 section 4; those beyond [`MAX_BLOCKS`](SegmentAck::MAX_BLOCKS) are left out.
+    /// An acknowledgement of everything below `ack`. `arrivals` are those since the one before, oldest first;
+    /// of more than [`MAX_ARRIVALS`](SegmentAck::MAX_ARRIVALS) the oldest are left out. `blocks` are SACK
+    /// blocks, from (included) to (excluded), in the order of RFC 2018 section 4; those beyond
+    /// [`MAX_BLOCKS`](SegmentAck::MAX_BLOCKS) are left out.
     pub fn new(
         session: u32,
         ack: u64,
@@ -132,8 +137,8 @@ impl SegmentAck {
         &self.arrivals[..usize::from(self.arrival_count)]
     }
 
-    /// SACK blocks, from (included) to (excluded), the most recent first. One below `ack`, or within the block after it,
-    /// reports a duplicate (RFC 2883).
+    /// SACK blocks, from (included) to (excluded), the most recent first. One below `ack`, or within the
+    /// block after it, reports a duplicate (RFC 2883).
     #[inline]
     pub fn blocks(&self) -> &[(u64, u64)] {
         &self.blocks[..usize::from(self.block_count)]

@@ -1,7 +1,8 @@
 //! One-way delays within a QUIC connection: a probe in a datagram, an echo that says when it arrived.
 //!
-//! QUIC's acknowledgements carry no arrival times. A probe carries nothing but its number: the sender remembers which packet
-//! took it and when that one left, so that waiting in the sender's own queue is not taken for waiting on the path.
+//! QUIC's acknowledgements carry no arrival times. A probe carries nothing but its number: the sender
+//! remembers which packet took it and when that one left, so that waiting in the sender's own queue is not
+//! taken for waiting on the path.
 
 use units::RemoteTime;
 
@@ -25,7 +26,8 @@ pub struct TimedArrival {
     pub at: RemoteTime,
 }
 
-/// When the newest probes arrived. Each arrival is told several times, so that a lost echo takes nothing with it.
+/// When the newest probes arrived. Each arrival is told several times, so that a lost echo takes nothing with
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimingEcho {
     /// The probes' session.
@@ -64,8 +66,8 @@ impl TimingEcho {
     /// Room that any echo fits in.
     pub const MAX_LEN: usize = 6 + (8 + 6) + (TimingEcho::MAX_ARRIVALS - 1) * (8 + 8);
 
-    /// An echo of `arrivals`, the highest number first; those beyond [`MAX_ARRIVALS`](TimingEcho::MAX_ARRIVALS), or out of
-    /// that order, are left out.
+    /// An echo of `arrivals`, the highest number first; those beyond
+    /// [`MAX_ARRIVALS`](TimingEcho::MAX_ARRIVALS), or out of that order, are left out.
     pub fn new(session: u32, arrivals: &[TimedArrival]) -> TimingEcho {
         let mut echo =
             TimingEcho { session, arrivals: [TimedArrival::default(); TimingEcho::MAX_ARRIVALS], count: 0 };
@@ -84,7 +86,8 @@ impl TimingEcho {
         &self.arrivals[..usize::from(self.count)]
     }
 
-    /// Writes the echo to the front of `out` and returns its length. Times are rounded down to their resolution.
+    /// Writes the echo to the front of `out` and returns its length. Times are rounded down to their
+    /// resolution.
     ///
     /// # Panics
     /// If `out` is shorter than [`TimingEcho::MAX_LEN`].

@@ -1,7 +1,7 @@
 //! What a viewer and whoever sends to it tell each other beside the media, on the control stream.
 //!
-//! The frame is [`Message`](crate::Message)'s: a length, a kind, fields. Kinds from 32 on are these; a side that does not
-//! know them passes them over.
+//! The frame is [`Message`](crate::Message)'s: a length, a kind, fields. Kinds from 32 on are these; a side
+//! that does not know them passes them over.
 //!
 //! ```text
 //!   viewer                          sender
@@ -130,10 +130,12 @@ pub enum Viewing<'a> {
 }
 
 impl<'a> Viewing<'a> {
-    /// The longest of these messages, in bytes; it is no longer than [`Message::MAX_LEN`](crate::Message::MAX_LEN).
+    /// The longest of these messages, in bytes; it is no longer than
+    /// [`Message::MAX_LEN`](crate::Message::MAX_LEN).
     pub const MAX_LEN: usize = HEAD + 5 + Seen::MOST * SEEN_FRAME;
 
-    /// Writes the message, its length before it, to `out` and returns how many bytes it took. Texts beyond 255 bytes are cut.
+    /// Writes the message, its length before it, to `out` and returns how many bytes it took. Texts beyond
+    /// 255 bytes are cut.
     ///
     /// # Panics
     /// If `out` is too short; [`MAX_LEN`](Viewing::MAX_LEN) bytes never are.
@@ -168,7 +170,8 @@ impl<'a> Viewing<'a> {
         length
     }
 
-    /// Writes a [`Seen`] of `frames` (at most [`Seen::MOST`]; more are left out) to `out` and returns how many bytes it took.
+    /// Writes a [`Seen`] of `frames` (at most [`Seen::MOST`]; more are left out) to `out` and returns how
+    /// many bytes it took.
     ///
     /// # Panics
     /// As [`encode`](Viewing::encode).
@@ -185,8 +188,8 @@ impl<'a> Viewing<'a> {
         Viewing::Seen(Seen { session, frames: &bytes[..length] }).encode(out)
     }
 
-    /// Reads a whole message, its length before it, as [`Message::decode`](crate::Message::decode) has found one of a kind it does
-    /// not know; `None` if it is of no kind known here either.
+    /// Reads a whole message, its length before it, as [`Message::decode`](crate::Message::decode) has found
+    /// one of a kind it does not know; `None` if it is of no kind known here either.
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no such message.

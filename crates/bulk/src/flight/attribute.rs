@@ -87,9 +87,9 @@ impl Flight {
         out.acked.push(self.ledger.acknowledge(now, packet, arrived));
     }
 
-    /// What the arrival says about round trips. `sure`: it was this very transmission. If not, the segment gives no sample
-    /// (Karn's rule), and RACK takes it only if it is not too fast and nothing older brought the acknowledgement about
-    /// (RFC 8985 section 6.2, step 2).
+    /// What the arrival says about round trips. `sure`: it was this very transmission. If not, the segment
+    /// gives no sample (Karn's rule), and RACK takes it only if it is not too fast and nothing older brought
+    /// the acknowledgement about (RFC 8985 section 6.2, step 2).
     fn take_times(
         &self,
         now: Time,
@@ -113,8 +113,8 @@ impl Flight {
         }
     }
 
-    /// Transmissions named whose segments arrived by another one: with a snapshot for each, they are acknowledged like any
-    /// other, and what was given up is known to have been given up for nothing.
+    /// Transmissions named whose segments arrived by another one: with a snapshot for each, they are
+    /// acknowledged like any other, and what was given up is known to have been given up for nothing.
     pub(super) fn settle_duplicates(&mut self, now: Time, ack: &SegmentAck, out: &mut Settled) {
         if self.attribution == Attribution::Segment {
             return;
@@ -153,9 +153,9 @@ impl Flight {
         }
     }
 
-    /// A tail loss probe is out: whether its segment's earlier transmission `doubled` must have been lost. `None` while that
-    /// is not known. Where arrivals are attributed, the probe's says so; where not, an acknowledgement beyond `end` without
-    /// a report of a duplicate does (RFC 8985 section 7.4).
+    /// A tail loss probe is out: whether its segment's earlier transmission `doubled` must have been lost.
+    /// `None` while that is not known. Where arrivals are attributed, the probe's says so; where not, an
+    /// acknowledgement beyond `end` without a report of a duplicate does (RFC 8985 section 7.4).
     pub(crate) fn was_needed(&self, doubled: u64, end: u64, duplicate: bool) -> Option<bool> {
         if duplicate && self.una >= end {
             return Some(false);

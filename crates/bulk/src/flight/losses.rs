@@ -8,7 +8,8 @@ use super::{Flight, NONE, Settled, Standing};
 use crate::rack::DUP_THRESH;
 
 impl Flight {
-    /// Bytes selectively acknowledged make it pressing to repair: [`DUP_THRESH`] segments' worth (RFC 8985 section 6.2.4).
+    /// Bytes selectively acknowledged make it pressing to repair: [`DUP_THRESH`] segments' worth (RFC 8985
+    /// section 6.2.4).
     pub fn is_pressing(&self, mss: u32) -> bool {
         let (mut bytes, enough) = (0, DUP_THRESH * u64::from(mss));
         self.sacked.descending().any(|(from, to)| {
@@ -17,8 +18,8 @@ impl Flight {
         })
     }
 
-    /// RFC 6675 section 4, IsLost: three ranges, or more than two segments' bytes, have arrived above. Applies to first
-    /// transmissions only: section 5 leaves lost retransmissions to the timeout.
+    /// RFC 6675 section 4, IsLost: three ranges, or more than two segments' bytes, have arrived above.
+    /// Applies to first transmissions only: section 5 leaves lost retransmissions to the timeout.
     pub fn find_lost_by_sack(&mut self, mss: u32, out: &mut Settled) {
         let (mut bytes, mut ranges) = (0, 0);
         let edge = self.sacked.descending().find(|(from, to)| {
@@ -41,8 +42,8 @@ impl Flight {
         self.judged_below = segment;
     }
 
-    /// RFC 8985 section 6.2, step 5: sent before transmission `newest`, which arrived, and at least `patience` ago. Returns
-    /// when the next one would have to be given up.
+    /// RFC 8985 section 6.2, step 5: sent before transmission `newest`, which arrived, and at least
+    /// `patience` ago. Returns when the next one would have to be given up.
     pub fn find_lost_by_time(
         &mut self,
         now: Time,
@@ -66,8 +67,8 @@ impl Flight {
         due
     }
 
-    /// The retransmission timeout: the first segment is lost, and with it all that was sent at least `patience` ago (RFC 8985
-    /// section 6.3), or everything without one (RFC 6675 section 5.1).
+    /// The retransmission timeout: the first segment is lost, and with it all that was sent at least
+    /// `patience` ago (RFC 8985 section 6.3), or everything without one (RFC 6675 section 5.1).
     pub fn time_out(&mut self, now: Time, patience: Option<Span>, out: &mut Settled) {
         out.clear();
         let head = self.segments.front().map_or(NONE, |slot| slot.packet);
@@ -89,8 +90,8 @@ impl Flight {
         self.judged_below = self.judged_below.max(self.first + self.segments.len() as u64);
     }
 
-    /// The first segment can't have arrived: where it is said to have, the receiver has thrown away what it acknowledged
-    /// selectively, and nothing it said of that holds (RFC 2018 section 8).
+    /// The first segment can't have arrived: where it is said to have, the receiver has thrown away what it
+    /// acknowledged selectively, and nothing it said of that holds (RFC 2018 section 8).
     fn distrust_sack(&mut self) {
         if self.segments.front().is_none_or(|slot| slot.standing != Standing::Arrived) {
             return;

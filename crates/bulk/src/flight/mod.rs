@@ -1,4 +1,5 @@
-//! The scoreboard: every segment from the first that is not acknowledged on, and every transmission of theirs.
+//! The scoreboard: every segment from the first that is not acknowledged on, and every transmission of
+//! theirs.
 //!
 //! ```text
 //! segments       [una ........ sacked ... lost ... sacked ........ next)     in order of the stream, a ring
@@ -7,8 +8,8 @@
 //!                        ^-------------previous
 //! ```
 //!
-//! A segment's bytes count as in flight once for each transmission that is neither given up nor known to have arrived:
-//! RFC 6675's pipe.
+//! A segment's bytes count as in flight once for each transmission that is neither given up nor known to have
+//! arrived: RFC 6675's pipe.
 
 mod attribute;
 mod losses;
@@ -74,7 +75,8 @@ pub(crate) struct Outgoing {
     pub head: bool,
 }
 
-/// What one acknowledgement, or one search for losses, found. Kept and cleared by the owner, so that nothing allocates.
+/// What one acknowledgement, or one search for losses, found. Kept and cleared by the owner, so that nothing
+/// allocates.
 #[derive(Debug)]
 pub(crate) struct Settled {
     /// Newly arrived, by number of transmission.
@@ -221,7 +223,8 @@ impl Flight {
     pub fn has_waiting(&self) -> bool {
         self.waiting > 0
     }
-    /// The application has nothing more to send, though it may: samples say as much about it as about the path.
+    /// The application has nothing more to send, though it may: samples say as much about it as about the
+    /// path.
     pub fn limit_by_application(&mut self) {
         // Until more than this is delivered (draft-ietf-ccwg-bbr section 4.1.2).
         self.ledger.limit_by_application(self.ledger.delivered() + self.ledger.in_flight().get() + 1);
@@ -260,8 +263,8 @@ impl Flight {
         self.dispatch(now, self.resend_from)
     }
 
-    /// Sends the last segment again that has not arrived, though it may still be in flight (RFC 8985 section 7.3); returns
-    /// the transmission it doubles, too.
+    /// Sends the last segment again that has not arrived, though it may still be in flight (RFC 8985 section
+    /// 7.3); returns the transmission it doubles, too.
     pub fn probe(&mut self, now: Time) -> Option<(Outgoing, u64)> {
         let arrived = |slot: &Slot| slot.standing == Standing::Arrived;
         let index = self.segments.iter().rposition(|slot| !arrived(slot))?;
@@ -290,7 +293,8 @@ impl Flight {
         Outgoing { packet, start, size, last, head }
     }
 
-    /// Settles what `ack` says; losses are looked for separately. `least`: an answer that comes faster is none.
+    /// Settles what `ack` says; losses are looked for separately. `least`: an answer that comes faster is
+    /// none.
     ///
     /// # Errors
     /// [`NeverSent`] if it names what was never sent; nothing is changed then.
@@ -393,7 +397,8 @@ fn size(slot: &Slot) -> u32 {
     (slot.end - slot.start) as u32 + Segment::LEN as u32
 }
 
-/// The first block reports a duplicate: it lies below the acknowledgement or within the second one (RFC 2883 section 4).
+/// The first block reports a duplicate: it lies below the acknowledgement or within the second one (RFC 2883
+/// section 4).
 fn is_duplicate(ack: &SegmentAck) -> bool {
     match *ack.blocks() {
         [(_, to), ..] if to <= ack.ack => true,

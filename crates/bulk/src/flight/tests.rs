@@ -124,8 +124,8 @@ fn rack_gives_up_what_was_sent_before_and_long_enough_ago() {
     assert_eq!(flight.in_flight(), Bytes::ZERO);
 }
 
-/// Segment 0 is lost, and its retransmission too; on the timeout everything is given up and 0 and 1 are sent again; then the
-/// first transmission of 1 turns out to have arrived.
+/// Segment 0 is lost, and its retransmission too; on the timeout everything is given up and 0 and 1 are sent
+/// again; then the first transmission of 1 turns out to have arrived.
 fn late_original(attribution: Attribution) -> (Flight, Settled) {
     let mut flight = sent(attribution, 3);
     let mut out = Settled::default();

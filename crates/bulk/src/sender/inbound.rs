@@ -108,7 +108,8 @@ impl Sender {
         }
     }
 
-    /// Begins a recovery with the first loss, and ends it when all that had been sent by then is acknowledged.
+    /// Begins a recovery with the first loss, and ends it when all that had been sent by then is
+    /// acknowledged.
     pub(super) fn follow_recovery(&mut self) {
         if self.recovery_point.is_some_and(|point| self.flight.una() >= point) {
             self.recovery_point = None;
@@ -124,7 +125,8 @@ impl Sender {
         }
     }
 
-    /// Tells the controller and the records what was just settled. `timeout`: the retransmission timeout settled it.
+    /// Tells the controller and the records what was just settled. `timeout`: the retransmission timeout
+    /// settled it.
     pub(super) fn report(&mut self, now: Time, sampled: bool, timeout: bool) {
         let Settled { acked, lost, spurious, in_order, .. } = &self.settled;
         let news = News {

@@ -43,12 +43,13 @@ pub struct Sender {
     rtt: Rtt,
     rack: Rack,
     pacer: Pacer,
-    /// A loss was found: a new one before everything sent by then is acknowledged belongs to the same recovery.
+    /// A loss was found: a new one before everything sent by then is acknowledged belongs to the same
+    /// recovery.
     recovery_point: Option<u64>,
     /// The recovery is one from a timeout.
     timed_out: bool,
-    /// One segment may be repaired whatever the window: the first of a recovery (RFC 6675 section 5, step 4.3), or of a
-    /// timeout.
+    /// One segment may be repaired whatever the window: the first of a recovery (RFC 6675 section 5, step
+    /// 4.3), or of a timeout.
     repair_at_once: bool,
     timeout_at: Option<Time>,
     probe_at: Option<Time>,
@@ -97,8 +98,8 @@ impl Sender {
         sender
     }
 
-    /// Each transfer after the first is a connection of its own: it starts with a controller that `make` makes, and knows
-    /// nothing of the path. (Without this, transfers follow each other on one connection.)
+    /// Each transfer after the first is a connection of its own: it starts with a controller that `make`
+    /// makes, and knows nothing of the path. (Without this, transfers follow each other on one connection.)
     pub fn with_fresh_connections(mut self, make: MakeController) -> Sender {
         self.fresh = Some(make);
         self

@@ -1,9 +1,11 @@
 //! The handshake: an empty segment goes out, and nothing else until it is answered.
 //!
-//! What it is for here is what it tells: the round trip a connection begins with is that of a small packet a round trip before the first
-//! data, so that a flow that joins others knows of a shorter one than its own data will ever meet.
+//! What it is for here is what it tells: the round trip a connection begins with is that of a small packet a
+//! round trip before the first data, so that a flow that joins others knows of a shorter one than its own
+//! data will ever meet.
 //!
-//! Deviation: one empty segment of 52 bytes and an acknowledgement stand for TCP's SYN and SYN-ACK of 60 (RFC 9293 section 3.5).
+//! Deviation: one empty segment of 52 bytes and an acknowledgement stand for TCP's SYN and SYN-ACK of 60 (RFC
+//! 9293 section 3.5).
 
 use units::{Span, Time};
 use wire::{Segment, SegmentAck, TxMeta};

@@ -1,4 +1,5 @@
-//! Timers and windows, against a peer that says what the test wants. Segments of 1448 bytes, acknowledged 40 ms later.
+//! Timers and windows, against a peer that says what the test wants. Segments of 1448 bytes, acknowledged 40
+//! ms later.
 
 use super::*;
 use cc::{Report, Sent};

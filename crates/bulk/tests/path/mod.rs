@@ -93,7 +93,8 @@ impl Path {
     pub fn receiver(&self, flow: usize) -> &Receiver {
         self.world.endpoint(self.hosts[flow].1)
     }
-    /// Stream bytes flow `flow` delivers in `seconds` from `from` on, as a share of `mbps` with headers counted.
+    /// Stream bytes flow `flow` delivers in `seconds` from `from` on, as a share of `mbps` with headers
+    /// counted.
     pub fn utilisation(&mut self, flow: usize, from: u64, to: u64, mbps: u64) -> f64 {
         self.world.run_until(Time::from_secs(from));
         let before = self.receiver(flow).counters().delivered;

@@ -20,8 +20,8 @@ const KEY_SLICE: [u8; 1] = [5];
 
 /// Decodes H.264 in Annex B form, one access unit a call.
 ///
-/// Error concealment is off: a frame whose slices or references are missing is an error, and so is every frame after it
-/// until the next key frame.
+/// Error concealment is off: a frame whose slices or references are missing is an error, and so is every
+/// frame after it until the next key frame.
 pub struct H264Decoder {
     inner: Inner,
     /// No picture since the start or the last error: only a key frame can be decoded.

@@ -1,7 +1,7 @@
 //! The unsafe edge: OpenH264's C++ encoder object behind a small safe handle.
 //!
-//! The `openh264` crate's own encoder hides the maximum bitrate, the key frame ratio and the start-up call, so the
-//! object's table of functions is called directly.
+//! The `openh264` crate's own encoder hides the maximum bitrate, the key frame ratio and the start-up call,
+//! so the object's table of functions is called directly.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -22,22 +22,23 @@ use super::Complexity;
 use super::references::Feedback;
 use crate::RawFrame;
 
-/// Level 5.2's own maximum in bit/s (H.264 table A-1: 240,000 units of 1,200 bits): asking for it at start-up is what
-/// allows every lower rate later.
+/// Level 5.2's own maximum in bit/s (H.264 table A-1: 240,000 units of 1,200 bits): asking for it at start-up
+/// is what allows every lower rate later.
 const LEVEL_MAX_BITRATE: c_int = 288_000_000;
 /// Finest quantiser of the rate control (`GOM_MIN_QP_MODE`).
 const FINEST: c_int = 12;
-/// Coarsest: H.264's, for whole pictures. With OpenH264's own choice, the second, 720p25 of a racing game takes 3.4 times as much as was asked
-/// for at 0.44 Mbit/s, and fills any queue. With slices of bounded size that stays: left more, the rate control goes to the end of
-/// it after each key frame (720p at 2 Mbit/s: from 31.6 to 24.4 dB, with a third of the bits that were asked for).
+/// Coarsest: H.264's, for whole pictures. With OpenH264's own choice, the second, 720p25 of a racing game
+/// takes 3.4 times as much as was asked for at 0.44 Mbit/s, and fills any queue. With slices of bounded size
+/// that stays: left more, the rate control goes to the end of it after each key frame (720p at 2 Mbit/s: from
+/// 31.6 to 24.4 dB, with a third of the bits that were asked for).
 const COARSEST: (c_int, c_int) = (51, 42);
 /// Slots for long-term references: OpenH264 has two, whatever it is asked for (`LONG_TERM_REF_NUM`).
 const LONG_TERM: c_int = 2;
-/// Pictures between one that is marked and the next, at least. 0 would be 30; what lets the next one wait is that it must be known
-/// what became of the one before.
+/// Pictures between one that is marked and the next, at least. 0 would be 30; what lets the next one wait is
+/// that it must be known what became of the one before.
 const MARKING_PERIOD: c_uint = 1;
-/// Room left in every slice for the parameter sets that precede a key frame's first one (about 30 bytes), so that
-/// they can travel with it.
+/// Room left in every slice for the parameter sets that precede a key frame's first one (about 30 bytes), so
+/// that they can travel with it.
 const PARAMETER_SETS: usize = 40;
 
 /// What the encoder is opened with; ranges are checked by the caller.
@@ -76,7 +77,8 @@ pub(super) struct Handle {
     height: usize,
 }
 
-// SAFETY: the object has no ties to the thread that made it; `&mut self` on every call keeps it to one at a time.
+// SAFETY: the object has no ties to the thread that made it; `&mut self` on every call keeps it to one at a
+// time.
 unsafe impl Send for Handle {}
 
 fn slicing(settings: &Settings) -> SSliceArgument {
@@ -117,8 +119,8 @@ fn fill(params: &mut SEncParamExt, settings: &Settings) {
     params.uiIntraPeriod = 0;
     params.bEnableSceneChangeDetect = false;
     params.bEnableFrameSkip = false;
-    // Skipping what looks like background makes sizes jump: on Big Buck Bunny with random targets the 5th percentile of
-    // size over target is 0.11 with it and 0.21 without, the 95th 1.57 and 1.39.
+    // Skipping what looks like background makes sizes jump: on Big Buck Bunny with random targets the 5th
+    // percentile of size over target is 0.11 with it and 0.21 without, the 95th 1.57 and 1.39.
     params.bEnableBackgroundDetection = false;
     params.eSpsPpsIdStrategy = CONSTANT_ID;
     params.iIdrBitrateRatio = settings.key_percent;
@@ -205,7 +207,8 @@ impl Handle {
         ok(unsafe { force(self.encoder, true) })
     }
 
-    /// Tells what became of the picture that was marked as a long-term reference; heeded once the next picture is coded.
+    /// Tells what became of the picture that was marked as a long-term reference; heeded once the next
+    /// picture is coded.
     pub fn tell(&mut self, feedback: Feedback) -> Result<(), c_int> {
         let kind = if feedback.success { LTR_MARKING_SUCCESS } else { LTR_MARKING_FAILED };
         let mut told = SLTRMarkingFeedback {
@@ -217,22 +220,23 @@ impl Handle {
         self.set(ENCODER_LTR_MARKING_FEEDBACK, &mut told)
     }
 
-    /// Predicts the next picture from the newest long-term reference that was received, whose `frame_num` this is, after the key picture
-    /// with this `idr_pic_id`.
+    /// Predicts the next picture from the newest long-term reference that was received, whose `frame_num`
+    /// this is, after the key picture with this `idr_pic_id`.
     pub fn recover(&mut self, (idr, frame_num): (u32, u32)) -> Result<(), c_int> {
         let mut request = SLTRRecoverRequest {
             uiFeedbackType: LTR_RECOVERY_REQUEST as c_uint,
             uiIDRPicId: idr,
             iLastCorrectFrameNum: frame_num as c_int,
-            // Nothing newer is known: OpenH264 then forgets none of what it marked, which is told it picture by picture.
+            // Nothing newer is known: OpenH264 then forgets none of what it marked, which is told it picture
+            // by picture.
             iCurrentFrameNum: -1,
             iLayerId: 0,
         };
         self.set(ENCODER_LTR_RECOVERY_REQUEST, &mut request)
     }
 
-    /// Codes with this quantiser (0 to 51), whatever the rate, until told `None`. Setting all parameters anew is the only way to
-    /// change the quantiser; with nothing else changed the codec goes on where it is.
+    /// Codes with this quantiser (0 to 51), whatever the rate, until told `None`. Setting all parameters anew
+    /// is the only way to change the quantiser; with nothing else changed the codec goes on where it is.
     pub fn fix_quantiser(&mut self, quantiser: Option<c_int>) -> Result<(), c_int> {
         let mode = if quantiser.is_some() { RC_OFF_MODE } else { RC_BITRATE_MODE };
         if let Some(quantiser) = quantiser {
@@ -298,8 +302,8 @@ impl Handle {
         if layer.pBsBuf.is_null() || layer.pNalLengthInByte.is_null() || layer.iNalCount <= 0 {
             return;
         }
-        // SAFETY: the codec filled in `iNalCount` lengths, and as many bytes as they add up to lie at `pBsBuf`; both
-        // stay until the next call.
+        // SAFETY: the codec filled in `iNalCount` lengths, and as many bytes as they add up to lie at
+        // `pBsBuf`; both stay until the next call.
         let lengths = unsafe { std::slice::from_raw_parts(layer.pNalLengthInByte, layer.iNalCount as usize) };
         let total = lengths.iter().map(|&n| n.max(0) as usize).sum();
         let bytes = unsafe { std::slice::from_raw_parts(layer.pBsBuf, total) };

@@ -7,8 +7,9 @@
 //!   recovery asked for --> the next picture is predicted from the confirmed one
 //! ```
 //!
-//! There are two slots. OpenH264 marks a picture of its own choice and no other until it has heard what became of that one. It marks the
-//! one before the picture that says so, or that picture itself: either way the peer keeps it once it has decoded the one that says so.
+//! There are two slots. OpenH264 marks a picture of its own choice and no other until it has heard what
+//! became of that one. It marks the one before the picture that says so, or that picture itself: either way
+//! the peer keeps it once it has decoded the one that says so.
 
 use super::slice::{Marking, Reference, SliceError, SliceHeader, SliceReader};
 use crate::Peer;
@@ -69,7 +70,8 @@ impl References {
         self.told.map(|success| Feedback { idr, frame_num, success })
     }
 
-    /// `idr_pic_id` and `frame_num` of the picture that the next one can be predicted from, if the peer has one.
+    /// `idr_pic_id` and `frame_num` of the picture that the next one can be predicted from, if the peer has
+    /// one.
     pub fn recovery(&self, peer: &Peer) -> Option<(u32, u32)> {
         let kept = self.slots[self.confirmed]?;
         let decoded = peer.known.is_some_and(|known| known >= kept.since);
@@ -115,7 +117,8 @@ impl References {
         kept.ok_or(SliceError::Missing("the long-term reference it is predicted from"))
     }
 
-    /// Follows what the header does to the slots; the frame that is kept from now on, if it begins with this one.
+    /// Follows what the header does to the slots; the frame that is kept from now on, if it begins with this
+    /// one.
     fn mark(&mut self, frame: u32, header: &SliceHeader) -> Result<Option<u32>, SliceError> {
         let mut keeps = None;
         for &marking in &header.marking {

@@ -1,10 +1,11 @@
-//! Reads what a coded picture says of its references: the beginning of its first slice's header (ITU-T H.264 section 7.3.3), with
-//! the parameter sets before it.
+//! Reads what a coded picture says of its references: the beginning of its first slice's header (ITU-T H.264
+//! section 7.3.3), with the parameter sets before it.
 //!
-//! OpenH264 wants `idr_pic_id` and `frame_num` in what it is told of its long-term references, and tells neither; which picture it
-//! predicted from and which it keeps is written in the same header.
+//! OpenH264 wants `idr_pic_id` and `frame_num` in what it is told of its long-term references, and tells
+//! neither; which picture it predicted from and which it keeps is written in the same header.
 
-/// Operations on references in one header at most: as many as there can be references (16, twice for fields), and what ends them.
+/// Operations on references in one header at most: as many as there can be references (16, twice for fields),
+/// and what ends them.
 const OPERATIONS: usize = 34;
 
 /// Why a header could not be read.
@@ -13,7 +14,8 @@ pub enum SliceError {
     /// The bytes end too early, or hold a number that the standard rules out.
     #[error("the header is cut short or damaged")]
     Malformed,
-    /// Fields, B slices, weighted prediction, slice groups: nothing that a live encoder of the constrained baseline profile writes.
+    /// Fields, B slices, weighted prediction, slice groups: nothing that a live encoder of the constrained
+    /// baseline profile writes.
     #[error("the header uses {0}, which is not read here")]
     Unsupported(&'static str),
     /// No parameter set, or no slice at all.
@@ -21,7 +23,8 @@ pub enum SliceError {
     Missing(&'static str),
 }
 
-/// Bits of a network abstraction layer unit, without the bytes that keep start codes out of it (section 7.4.1.1).
+/// Bits of a network abstraction layer unit, without the bytes that keep start codes out of it (section
+/// 7.4.1.1).
 struct Bits<'a> {
     bytes: &'a [u8],
     /// Bits of the first byte that are used up.
@@ -248,7 +251,8 @@ impl SliceReader {
     }
 }
 
-/// `back` pictures before `frame_num` (section 8.2.4.1: for frames `PicNum` is that number, modulo `modulus`).
+/// `back` pictures before `frame_num` (section 8.2.4.1: for frames `PicNum` is that number, modulo
+/// `modulus`).
 fn before(frame_num: u32, back: u32, modulus: u32) -> Result<u32, SliceError> {
     if back >= modulus { Err(SliceError::Malformed) } else { Ok((frame_num + modulus - back) % modulus) }
 }

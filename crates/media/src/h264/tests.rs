@@ -82,7 +82,8 @@ fn the_rate_follows_every_frame_without_key_frames() {
 
 #[test]
 fn a_low_target_gets_the_coarsest_quantiser_there_is() {
-    // Two hundred bytes a frame, which no quantiser gives this clip: what comes out is all that the coarsest one can do.
+    // Two hundred bytes a frame, which no quantiser gives this clip: what comes out is all that the coarsest
+    // one can do.
     let coded = stream(H264Config::new(640, 360, INTERVAL), 120, |i| ask(i, 0.048));
     let mean = coded[60..].iter().map(|c| f64::from(c.size)).sum::<f64>() / 60.0;
     println!("{mean:.0} bytes a frame");

@@ -11,9 +11,9 @@ use crate::{CodecError, Decoded, Decoder, RawFrame};
 
 /// Decodes VP8, one frame a call.
 ///
-/// A frame of VP8 doesn't say which frame it is predicted from: that none is missing is the caller's to see to, as the
-/// session does with the reference every packet names. What is damaged within is an error, and so is every frame after it until
-/// the next key frame.
+/// A frame of VP8 doesn't say which frame it is predicted from: that none is missing is the caller's to see
+/// to, as the session does with the reference every packet names. What is damaged within is an error, and so
+/// is every frame after it until the next key frame.
 pub struct Vp8Decoder {
     inner: DecoderHandle,
     /// No picture since the start or the last error: only a key frame can be decoded.
@@ -21,7 +21,8 @@ pub struct Vp8Decoder {
     ready: VecDeque<Decoded>,
 }
 
-/// Width and height of a key frame's picture, by its header (RFC 6386 section 9.1); `None` of a frame that is no key frame.
+/// Width and height of a key frame's picture, by its header (RFC 6386 section 9.1); `None` of a frame that is
+/// no key frame.
 ///
 /// # Errors
 /// If it claims to be one and isn't.
@@ -50,7 +51,8 @@ impl Vp8Decoder {
     /// Decodes one frame.
     ///
     /// # Errors
-    /// [`CodecError`] if it can't be decoded, or isn't one to be shown; decoding resumes at the next key frame.
+    /// [`CodecError`] if it can't be decoded, or isn't one to be shown; decoding resumes at the next key
+    /// frame.
     pub fn decode(&mut self, coded: &[u8]) -> Result<RawFrame, CodecError> {
         let decoded = self.decode_frame(coded);
         self.waiting = decoded.is_err();

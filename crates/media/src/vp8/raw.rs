@@ -1,7 +1,7 @@
 //! The unsafe edge: libvpx's VP8 encoder and decoder behind two small safe handles.
 //!
-//! `libvpx.c` stands between the two: it is compiled against the headers that are installed, so that none of libvpx's
-//! structures is spelt out here.
+//! `libvpx.c` stands between the two: it is compiled against the headers that are installed, so that none of
+//! libvpx's structures is spelt out here.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
@@ -102,14 +102,16 @@ pub(super) struct EncoderHandle {
     height: usize,
 }
 
-// SAFETY: the object has no ties to the thread that made it; `&mut self` on every call keeps it to one at a time.
+// SAFETY: the object has no ties to the thread that made it; `&mut self` on every call keeps it to one at a
+// time.
 unsafe impl Send for EncoderHandle {}
 
 impl EncoderHandle {
     pub fn open(settings: &Settings) -> Result<EncoderHandle, String> {
         let mut object = null_mut();
         let (width, height) = (settings.width, settings.height);
-        // SAFETY: the pointer is valid for writing the object's address, which is written if and only if all went well.
+        // SAFETY: the pointer is valid for writing the object's address, which is written if and only if all
+        // went well.
         check(unsafe {
             framewire_vp8_encoder_open(
                 &raw mut object,
@@ -137,8 +139,8 @@ impl EncoderHandle {
         check(unsafe { framewire_vp8_encoder_key_limit(self.object, percent) })
     }
 
-    /// Encodes one picture of the configured size that is shown from tick `at` on for `ticks`; `None` if it was left out. `at`
-    /// must grow from call to call.
+    /// Encodes one picture of the configured size that is shown from tick `at` on for `ticks`; `None` if it
+    /// was left out. `at` must grow from call to call.
     ///
     /// # Panics
     /// If the picture has another size: the codec would read beyond it.
@@ -154,7 +156,8 @@ impl EncoderHandle {
         assert!(picture.u.len() == width * height / 4 && picture.v.len() == width * height / 4);
         let planes = [picture.y.as_ptr(), picture.u.as_ptr(), picture.v.as_ptr()];
         let mut frame = Frame { bytes: null_mut(), length: 0, key: 0, quantiser: 0 };
-        // SAFETY: the planes have the sizes checked above and are only read, during the call; `frame` is ours to write.
+        // SAFETY: the planes have the sizes checked above and are only read, during the call; `frame` is ours
+        // to write.
         check(unsafe {
             framewire_vp8_encode(
                 self.object,
@@ -191,7 +194,8 @@ unsafe impl Send for DecoderHandle {}
 impl DecoderHandle {
     pub fn open() -> Result<DecoderHandle, String> {
         let mut object = null_mut();
-        // SAFETY: the pointer is valid for writing the object's address, which is written if and only if all went well.
+        // SAFETY: the pointer is valid for writing the object's address, which is written if and only if all
+        // went well.
         check(unsafe { framewire_vp8_decoder_open(&raw mut object) })?;
         Ok(DecoderHandle(object))
     }
@@ -208,8 +212,8 @@ impl DecoderHandle {
             return Ok(None);
         }
         let plane = |index: usize, width, height| {
-            // SAFETY: an I420 image of libvpx's has planes of at least these sizes, with rows `stride` apart, and keeps them
-            // until the next call.
+            // SAFETY: an I420 image of libvpx's has planes of at least these sizes, with rows `stride` apart,
+            // and keeps them until the next call.
             unsafe { copy(picture.planes[index], picture.strides[index], width, height) }
         };
         let y = plane(0, width, height);

@@ -10,8 +10,8 @@ use super::{null, seeded, tls};
 /// How packets are protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Crypto {
-    /// Not at all, but for a checksum in the place of the authentication tag: packets are as long as protected ones, and the
-    /// same in every run.
+    /// Not at all, but for a checksum in the place of the authentication tag: packets are as long as
+    /// protected ones, and the same in every run.
     #[default]
     Null,
     /// TLS 1.3 with a certificate that comes with the program.

@@ -135,7 +135,8 @@ impl Core {
         Some(TxMeta { head: length, length, payload: None, ecn })
     }
 
-    /// Passes on what connection and endpoint have to tell each other, and notes when the connection wants to be woken.
+    /// Passes on what connection and endpoint have to tell each other, and notes when the connection wants to
+    /// be woken.
     fn settle(&mut self) {
         let Some((handle, connection)) = &mut self.connection else { return };
         while let Some(event) = connection.poll_endpoint_events() {

@@ -1,7 +1,8 @@
 //! Which datagram is which, for records alone.
 //!
-//! A receiver of QUIC cannot see the number that the sender's records give a datagram. Its last 16 bytes are an authentication
-//! tag, different for each, so they name it: as a capture at both ends of a path is matched. No endpoint acts on this.
+//! A receiver of QUIC cannot see the number that the sender's records give a datagram. Its last 16 bytes are
+//! an authentication tag, different for each, so they name it: as a capture at both ends of a path is
+//! matched. No endpoint acts on this.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

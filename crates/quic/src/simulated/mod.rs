@@ -5,9 +5,10 @@
 //!  Receiver (server): quinn_proto::Connection -> the stream's bytes, counted; echoes of timing probes
 //! ```
 //!
-//! The same seed gives the same run: quinn's random numbers are seeded, connection ids and tokens are ours, the time is what
-//! the driver says. With [`Crypto::Null`] a run repeats to the byte. With [`Crypto::Tls`] keys are fresh in each run, so the
-//! bytes differ; sizes and times repeat, because every part of the handshake has a fixed size (X25519, Ed25519, no tickets).
+//! The same seed gives the same run: quinn's random numbers are seeded, connection ids and tokens are ours,
+//! the time is what the driver says. With [`Crypto::Null`] a run repeats to the byte. With [`Crypto::Tls`]
+//! keys are fresh in each run, so the bytes differ; sizes and times repeat, because every part of the
+//! handshake has a fixed size (X25519, Ed25519, no tickets).
 
 mod config;
 mod core;
@@ -32,8 +33,8 @@ use crate::Congestion;
 use labels::Labels;
 use sender::Controller;
 
-/// Both ends of a connection in virtual time, the sender under `congestion`. What it does is recorded by `tap`; the receiver's
-/// records begin with [`Receiver::recorded`].
+/// Both ends of a connection in virtual time, the sender under `congestion`. What it does is recorded by
+/// `tap`; the receiver's records begin with [`Receiver::recorded`].
 pub fn pair(config: &SimulatedConfig, congestion: Congestion, tap: Tap) -> (Sender, Receiver) {
     let labels = tap.is_on().then(Labels::shared);
     let sender = Sender::new(config, Controller::Ours(congestion), tap, labels.clone());

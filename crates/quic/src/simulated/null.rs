@@ -7,9 +7,9 @@
 //!  Handshake:  done -->
 //! ```
 //!
-//! The flights and packet spaces are those of TLS 1.3, and so is the tag's length, so that packets have the sizes that
-//! protected ones have. What the tag holds is the packet's number and a checksum: a packet changed on its way is dropped, as
-//! decryption would.
+//! The flights and packet spaces are those of TLS 1.3, and so is the tag's length, so that packets have the
+//! sizes that protected ones have. What the tag holds is the packet's number and a checksum: a packet changed
+//! on its way is dropped, as decryption would.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -123,7 +123,8 @@ enum Step {
     Start,
     /// Server: hello, then the keys of the next space. Client: those keys.
     Greeted,
-    /// Server: parameters, then the keys of the last space. Client, once it has heard them: done, and those keys.
+    /// Server: parameters, then the keys of the last space. Client, once it has heard them: done, and those
+    /// keys.
     Answered,
     /// Server: waits for the client's last word.
     Waiting,

@@ -27,7 +27,8 @@ pub const QUINNS: [&str; 3] = ["newreno", "cubic", "bbr"];
 
 /// The controller of quinn's called `name`, with its own settings.
 ///
-/// quinn's BBR draws the phase its cycle begins with from the operating system's randomness, so that runs under it differ.
+/// quinn's BBR draws the phase its cycle begins with from the operating system's randomness, so that runs
+/// under it differ.
 pub fn quinns(name: &str) -> Option<Factory> {
     match name {
         "newreno" => Some(Arc::new(NewRenoConfig::default())),

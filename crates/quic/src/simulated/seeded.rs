@@ -1,5 +1,5 @@
-//! Connection ids and keys for tokens that are the same in every run. Nothing here is secret: these connections never leave
-//! the simulator.
+//! Connection ids and keys for tokens that are the same in every run. Nothing here is secret: these
+//! connections never leave the simulator.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use quinn_proto::crypto::{AeadKey, CryptoError, HandshakeTokenKey, HmacKey};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, ValidationTokenConfig};
 use units::Rng;
 
-/// Length of every connection id: quinn's default, and the least that RFC 9000 section 7.2 allows for a client's first.
+/// Length of every connection id: quinn's default, and the least that RFC 9000 section 7.2 allows for a
+/// client's first.
 const ID_LENGTH: usize = 8;
 
 /// Connection ids from a named stream of random numbers.

@@ -63,7 +63,8 @@ fn ten_megabytes_arrive_whole_under_either_crypto() {
         let run = run("newreno", transfer(crypto), "droptail:120ms", Span::from_secs(10), None);
         assert_eq!(run.receiver().bytes(), TEN_MEGABYTES, "{crypto:?}");
         let seconds = run.sender().finished_at().unwrap().as_secs_f64();
-        // 10 MB take 6.67 s at 12 Mbit/s; headers of IP, UDP, QUIC and frames take 5 %, the handshake and slow start the rest.
+        // 10 MB take 6.67 s at 12 Mbit/s; headers of IP, UDP, QUIC and frames take 5 %, the handshake and
+        // slow start the rest.
         assert!((6.9..7.6).contains(&seconds), "{crypto:?}: {seconds} s");
     }
 }
@@ -96,7 +97,8 @@ impl<E: Endpoint> Endpoint for Witnessed<E> {
     }
 }
 
-/// Everything that eight seconds of a transfer leave behind: the recorded events, in order, and the datagrams.
+/// Everything that eight seconds of a transfer leave behind: the recorded events, in order, and the
+/// datagrams.
 fn everything(cc: &str, config: &SimulatedConfig) -> (Vec<(Time, record::NodeId, Event)>, Datagrams) {
     let memory = Arc::new(Mutex::new(Memory::default()));
     let world = World::new(config.seed, Some(memory.clone()));
@@ -144,8 +146,9 @@ fn the_same_seed_gives_the_same_events_and_bytes_and_another_seed_others() {
     }
 }
 
-/// Under TLS the events repeat, and every datagram in its time and length. Its bytes do not, from the first on: ring draws the
-/// key shares from the operating system, whatever seed anybody has, and every key follows from them.
+/// Under TLS the events repeat, and every datagram in its time and length. Its bytes do not, from the first
+/// on: ring draws the key shares from the operating system, whatever seed anybody has, and every key follows
+/// from them.
 #[test]
 fn under_tls_all_repeats_but_the_bytes() {
     let config = transfer(Crypto::Tls);

@@ -1,7 +1,8 @@
 //! TLS 1.3 whose every message has the same size in every run.
 //!
-//! Ed25519 signatures and X25519 shares have fixed lengths, where ECDSA's do not; there are no session tickets. Certificate and
-//! key come with the program, so they prove nothing: they are for the simulator alone, where nobody listens.
+//! Ed25519 signatures and X25519 shares have fixed lengths, where ECDSA's do not; there are no session
+//! tickets. Certificate and key come with the program, so they prove nothing: they are for the simulator
+//! alone, where nobody listens.
 
 use std::sync::Arc;
 

@@ -1,26 +1,31 @@
 //! A delay that covers the path's jitter, and repairs while there are any.
 //!
-//! What libwebrtc's receiver does, from its source (`jbg/libwebrtc`, a public mirror of `webrtc.googlesource.com/src`):
+//! What libwebrtc's receiver does, from its source (`jbg/libwebrtc`, a public mirror of
+//! `webrtc.googlesource.com/src`):
 //!
-//! * *A delay above the smallest* (`modules/video_coding/timing/timing.cc` at 1c15e6c2): a frame is shown at its capture on our clock
-//!   plus `current_delay_`, which nears a target by at most 100 ms a second (`kDelayMaxChangeMsPerS`), so that it is played a tenth slower or
-//!   faster meanwhile. A frame later than that raises `current_delay_` at once, up to the target: the picture has stood still already.
-//! * *Jitter* (`modules/video_coding/timing/jitter_estimator.cc` at 100c4931) is learnt only of frames that no retransmission held up
-//!   (`OnFrameReady` in `video/video_stream_buffer_controller.cc` at 1254fa8f), over 400 frames of 30 a second (`kAlphaCountMax`).
+//! * *A delay above the smallest* (`modules/video_coding/timing/timing.cc` at 1c15e6c2): a frame is shown at
+//!   its capture on our clock plus `current_delay_`, which nears a target by at most 100 ms a second
+//!   (`kDelayMaxChangeMsPerS`), so that it is played a tenth slower or faster meanwhile. A frame later than
+//!   that raises `current_delay_` at once, up to the target: the picture has stood still already.
+//! * *Jitter* (`modules/video_coding/timing/jitter_estimator.cc` at 100c4931) is learnt only of frames that
+//!   no retransmission held up (`OnFrameReady` in `video/video_stream_buffer_controller.cc` at 1254fa8f),
+//!   over 400 frames of 30 a second (`kAlphaCountMax`).
 //! * *Repairs*: after three frames that were asked for again (`kNackLimit`), a round trip is added.
 //!
 //! Where this differs:
 //!
-//! * `Deviation:` The jitter is a percentile of what was observed, as in libwebrtc's jitter buffer of audio, not a Kalman filter's
-//!   line through frame sizes and 2.33 standard deviations less 30 ms: a percentile has no shape to assume, and 30 ms of freezes
-//!   allowed are more than a viewer who plays should see. The 10 ms for an operating system's own jitter are not added.
-//! * `Deviation:` A round trip is added while more than 2 % of frames are held up, not for 60 s after the third: a repair each 20 s is
-//!   not worth a round trip of delay on every frame. It is measured, not taken from reports: from the request until the
-//!   frame was complete.
-//! * `Deviation:` A frame that is late is shown, and those held up behind it follow faster than they were captured, but apart;
-//!   libwebrtc drops what is more than 5 ms late if a newer frame is there (`video/frame_decode_timing.cc` at 33b257ec).
-//! * `Deviation:` The clock's offset and drift are followed by the window of the samples, not by a fitted line: all delays are
-//!   differences between two clocks, and only their differences count.
+//! * `Deviation:` The jitter is a percentile of what was observed, as in libwebrtc's jitter buffer of audio,
+//!   not a Kalman filter's line through frame sizes and 2.33 standard deviations less 30 ms: a percentile has
+//!   no shape to assume, and 30 ms of freezes allowed are more than a viewer who plays should see. The 10 ms
+//!   for an operating system's own jitter are not added.
+//! * `Deviation:` A round trip is added while more than 2 % of frames are held up, not for 60 s after the
+//!   third: a repair each 20 s is not worth a round trip of delay on every frame. It is measured, not taken
+//!   from reports: from the request until the frame was complete.
+//! * `Deviation:` A frame that is late is shown, and those held up behind it follow faster than they were
+//!   captured, but apart; libwebrtc drops what is more than 5 ms late if a newer frame is there
+//!   (`video/frame_decode_timing.cc` at 33b257ec).
+//! * `Deviation:` The clock's offset and drift are followed by the window of the samples, not by a fitted
+//!   line: all delays are differences between two clocks, and only their differences count.
 
 use std::collections::VecDeque;
 
@@ -38,31 +43,38 @@ pub const ENTRY: Entry = Entry {
     build: |options| Ok(Box::new(Adaptive::build(options)?)),
 };
 
-/// No frame waits longer: ITU-T G.114's limit for conversation, after which the sender holds a frame for worthless, too.
+/// No frame waits longer: ITU-T G.114's limit for conversation, after which the sender holds a frame for
+/// worthless, too.
 const LONGEST: Span = crate::SenderConfig::DEADLINE;
-/// Share of frames that are to be ready when their time comes, jitter's and repairs' alike: `kLimitProbability` is 1/20 in
-/// `modules/audio_coding/neteq/delay_manager.cc` at 1537bcc6.
+/// Share of frames that are to be ready when their time comes, jitter's and repairs' alike:
+/// `kLimitProbability` is 1/20 in `modules/audio_coding/neteq/delay_manager.cc` at 1537bcc6.
 const IN_TIME: (usize, usize) = (19, 20);
 /// What is older is forgotten: `kAlphaCountMax`, 400 frames, of 30 a second.
 const WINDOW: Span = Span::from_millis(400 * 1_000 / 30);
-/// What is usual is the median of so many frames' delays, half a second of 30 a second: short enough to follow a queue, which is no
-/// jitter; libwebrtc's `timestamp_extrapolator.cc` (at d1c48173) takes a change of delay for lasting after some ten frames, too.
+/// What is usual is the median of so many frames' delays, half a second of 30 a second: short enough to
+/// follow a queue, which is no jitter; libwebrtc's `timestamp_extrapolator.cc` (at d1c48173) takes a change
+/// of delay for lasting after some ten frames, too.
 const USUAL: usize = 15;
 /// Frames remembered at most: the window at 77 frames a second; of faster streams the last 1024.
 const SAMPLES: usize = 1024;
-/// Repairs count once there were some in so many different seconds: `kNackLimit`, and seconds instead of frames, because an outage that
-/// costs many frames at once is no reason to wait after it.
+/// Repairs count once there were some in so many different seconds: `kNackLimit`, and seconds instead of
+/// frames, because an outage that costs many frames at once is no reason to wait after it.
 const REPAIRS: usize = 3;
-/// ... and while so many of a hundred frames are held up, by repairs of their own or of those before them: what `at-once` may lose.
+/// ... and while so many of a hundred frames are held up, by repairs of their own or of those before them:
+/// what `at-once` may lose.
 const HELD_UP_PERCENT: usize = 2;
-/// The delay changes by so many ms each second: `kDelayMaxChangeMsPerS` of `modules/video_coding/timing/timing.h`.
+/// The delay changes by so many ms each second: `kDelayMaxChangeMsPerS` of
+/// `modules/video_coding/timing/timing.h`.
 const CHANGE_MS_PER_S: i64 = 100;
-/// Frames behind a late one wait no longer than a [`STALL`] to come apart, and follow at most so much faster than they were captured, 3/2: what dash.js's live catch-up allows at most
+/// Frames behind a late one wait no longer than a [`STALL`] to come apart, and follow at most so much faster
+/// than they were captured, 3/2: what dash.js's live catch-up allows at most
 /// (`streaming.liveCatchup.playbackRate.max` = 0.5).
 const CATCH_UP: (i64, i64) = (3, 2);
-/// A stall, as everywhere here: nothing new for three intervals, and for so much more than one (W3C webrtc-stats, `freezeCount`).
+/// A stall, as everywhere here: nothing new for three intervals, and for so much more than one (W3C
+/// webrtc-stats, `freezeCount`).
 const STALL: Span = Span::from_millis(150);
-/// A frame so far off the current delay is of another clock: `kMaxVideoDelay`, 10 s, of `modules/video_coding/frame_helpers.cc`.
+/// A frame so far off the current delay is of another clock: `kMaxVideoDelay`, 10 s, of
+/// `modules/video_coding/frame_helpers.cc`.
 const OTHER_CLOCK: Span = Span::from_secs(10);
 
 /// What a frame says about the path.
@@ -200,7 +212,8 @@ impl Adaptive {
         seconds > 0 && (self.repairing || frequent)
     }
 
-    /// How late nearly all are of the frames that were repaired, or of the others. What nobody would wait for does not count.
+    /// How late nearly all are of the frames that were repaired, or of the others. What nobody would wait for
+    /// does not count.
     fn lateness(&mut self, repaired: bool) -> Option<Span> {
         let of =
             |sample: &&Sample| (sample.kind == Kind::Repaired) == repaired && sample.late <= self.longest;
@@ -221,7 +234,8 @@ impl Adaptive {
         let jitter = self.lateness(false).unwrap_or_default();
         let repairs = self.lateness(true).filter(|_| self.repairing).unwrap_or(jitter);
         let trip = rank(&mut self.sorted, self.samples.iter().filter_map(|sample| sample.repair), (1, 2));
-        // One repair is waited for, not a second one of the same frame. A frame's last packet is missed only when the next frame's come.
+        // One repair is waited for, not a second one of the same frame. A frame's last packet is missed only
+        // when the next frame's come.
         let one = trip.map_or(repairs, |trip| jitter + self.interval() + REORDER_WAIT + trip);
         repairs.min(one).max(jitter)
     }
@@ -236,7 +250,8 @@ impl Adaptive {
         self.recent.iter().copied().min().unwrap_or(self.base) + self.longest
     }
 
-    /// After a stall the delay is what it should be at once: the picture stood still already, and what was usual before is over.
+    /// After a stall the delay is what it should be at once: the picture stood still already, and what was
+    /// usual before is over.
     fn restart(&mut self, delay: Span) {
         if self.samples.back().is_some_and(|frame| frame.kind == Kind::Plain) {
             self.recent.clear();
@@ -246,7 +261,8 @@ impl Adaptive {
         (self.base, self.margin) = (self.usual, self.wanted_margin());
     }
 
-    /// Moves the delay towards what it should be, by a frame captured `step` after the last and ready `delay` after its capture.
+    /// Moves the delay towards what it should be, by a frame captured `step` after the last and ready `delay`
+    /// after its capture.
     fn follow(&mut self, delay: Span, step: Span) {
         let wanted = self.wanted_margin();
         let change = step * CHANGE_MS_PER_S / 1_000;

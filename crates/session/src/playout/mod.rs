@@ -1,8 +1,9 @@
 //! When a frame that is ready is shown.
 //!
-//! Frames become ready unevenly: packets wait in queues, and a frame with a lost packet is complete a round trip later than
-//! the ones that its repair holds up behind it. A policy gives each frame its time; what is due is shown, and of several frames
-//! that are due at once only the newest. `docs/playout.md` compares the policies.
+//! Frames become ready unevenly: packets wait in queues, and a frame with a lost packet is complete a round
+//! trip later than the ones that its repair holds up behind it. A policy gives each frame its time; what is
+//! due is shown, and of several frames that are due at once only the newest. `docs/playout.md` compares the
+//! policies.
 
 mod adaptive;
 mod at_once;
@@ -27,7 +28,8 @@ pub struct Arrival {
     pub completed: Time,
     /// A packet of it arrived as a retransmission.
     pub repaired: bool,
-    /// From the first request for what was missing until the frame was complete; none where nothing was asked for.
+    /// From the first request for what was missing until the frame was complete; none where nothing was asked
+    /// for.
     pub repair: Option<Span>,
 }
 
@@ -46,9 +48,9 @@ pub struct Ready {
 
 /// Gives each frame of one stream the time at which it is shown.
 ///
-/// The receiver asks once a frame, in the order of capture, when the frame is ready. A policy owns no clock and shows nothing: it
-/// may look at what it was told before, and returns a time. A time in the past means now. A frame whose time comes at once with a
-/// newer one's is never shown.
+/// The receiver asks once a frame, in the order of capture, when the frame is ready. A policy owns no clock
+/// and shows nothing: it may look at what it was told before, and returns a time. A time in the past means
+/// now. A frame whose time comes at once with a newer one's is never shown.
 ///
 /// ```
 /// use framewire_session::playout::{self, Arrival, Ready};

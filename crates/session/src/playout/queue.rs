@@ -10,7 +10,8 @@ use crate::display::Shown;
 /// Frames waiting at most: half a second of 120 a second. Each holds a picture, 3 MB of it at 1920x1080.
 pub const WAITING: usize = 64;
 
-/// The selector of one stream: it shows what is due, the newest of it, and never an older frame after a newer one.
+/// The selector of one stream: it shows what is due, the newest of it, and never an older frame after a newer
+/// one.
 #[derive(Debug)]
 pub struct Queue {
     policy: Box<dyn Playout>,
@@ -40,7 +41,8 @@ impl Queue {
         }
     }
 
-    /// The frame to show now, if one is due. Those before it will never be shown; `passed` is called for each.
+    /// The frame to show now, if one is due. Those before it will never be shown; `passed` is called for
+    /// each.
     pub fn take(&mut self, now: Time, mut passed: impl FnMut(&Shown)) -> Option<Shown> {
         let at = self.waiting.iter().rposition(|(due, _)| *due <= now)?;
         self.waiting.drain(..at).for_each(|(_, shown)| passed(&shown));

@@ -72,7 +72,8 @@ fn play(policy: &str, frames: &[Frame]) -> Vec<Display> {
     shown
 }
 
-/// Frames captured at even times, of which `delay` says how long each took and whether a repair was part of it.
+/// Frames captured at even times, of which `delay` says how long each took and whether a repair was part of
+/// it.
 fn steady(count: u32, delay: impl Fn(u32) -> (Span, bool)) -> Vec<Frame> {
     let frame = |number: u32| {
         let captured = INTERVAL * i64::from(number);
@@ -155,7 +156,8 @@ fn a_rare_repair_costs_no_delay() {
 
 #[test]
 fn a_stall_costs_no_delay_once_it_is_over() {
-    // For two seconds nothing passes, then all that waited comes at once. A second and a third later nothing waits any more.
+    // For two seconds nothing passes, then all that waited comes at once. A second and a third later nothing
+    // waits any more.
     let outage = |frame: u32| (300..360).contains(&frame).then(|| INTERVAL * i64::from(360 - frame));
     let frames = steady(900, |frame| (outage(frame).unwrap_or_default() + Span::from_millis(30), false));
     let shown = play("adaptive", &frames);
@@ -187,8 +189,8 @@ fn policies() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    /// Whatever arrives when: nothing older is shown after something newer, no frame twice, memory stays bounded (`play` asserts
-    /// that), and `adaptive` holds no frame longer than its bound.
+    /// Whatever arrives when: nothing older is shown after something newer, no frame twice, memory stays
+    /// bounded (`play` asserts that), and `adaptive` holds no frame longer than its bound.
     #[test]
     fn order_and_bounds_hold(
         policy in policies(),
@@ -211,7 +213,8 @@ proptest! {
         }
     }
 
-    /// Over a grid of round trips, losses and jitter that stay as they are, nearly every frame is shown, and evenly.
+    /// Over a grid of round trips, losses and jitter that stay as they are, nearly every frame is shown, and
+    /// evenly.
     #[test]
     fn a_steady_pattern_is_shown_evenly(
         round_trip in prop::sample::select(vec![20i64, 50, 100, 200]),

@@ -5,8 +5,8 @@
 //! | learns from frames' bursts ([`cc::registry::Entry::needs_frames`]) | paces packets evenly ([`Manner::even`](super::Manner::even)) | the controller sees its own pacing, and finds less of the link than there is |
 //! | gives the encoder no rate ([`cc::Decision::media`]) | leaves frames out after a short wait ([`Plan::encode`](super::Plan::encode)) | frames are left out on a steady link too |
 //!
-//! A controller that gives no rate fills its window, so something always waits; one that does keeps the encoder below what the link
-//! carries. docs/scenario.md has the figures.
+//! A controller that gives no rate fills its window, so something always waits; one that does keeps the
+//! encoder below what the link carries. docs/scenario.md has the figures.
 
 use cc::{Options, Setup};
 use units::{Bytes, Rate, Span, Time};
@@ -17,8 +17,8 @@ use crate::config::SenderConfig;
 /// How finely a policy's patience is looked for.
 const STEP: Span = Span::from_millis(1);
 
-/// What to know before `controller` is used under `policy`, as a sentence; `None` if they go together, or are no controller and no
-/// policy.
+/// What to know before `controller` is used under `policy`, as a sentence; `None` if they go together, or are
+/// no controller and no policy.
 ///
 /// ```
 /// # use framewire_session as session;
@@ -49,8 +49,8 @@ pub fn advice(controller: &Options, policy: &Options) -> Option<String> {
     ))
 }
 
-/// The longest that the oldest packet may have waited for the policy still to have a frame encoded, if that is less than the session's
-/// patience.
+/// The longest that the oldest packet may have waited for the policy still to have a frame encoded, if that
+/// is less than the session's patience.
 fn longest_wait(policy: &mut dyn RateControl, setup: &Setup) -> Option<Span> {
     let patience = SenderConfig::default().patience;
     let mut encodes = |frame: u32, waited: Span| {

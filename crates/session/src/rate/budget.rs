@@ -1,5 +1,5 @@
-//! The live policy with an account: what the encoder codes beyond its rate is paid back, by smaller frames first, then by frames left out, then
-//! by pictures with fewer rows.
+//! The live policy with an account: what the encoder codes beyond its rate is paid back, by smaller frames
+//! first, then by frames left out, then by pictures with fewer rows.
 //!
 //! ```text
 //!  controller's rate -> Live (hysteresis, less what waits) -> nominal rate
@@ -10,9 +10,10 @@
 //!  for 4 s the rate above twice what the next rung needs, and above twice that of the last step down -> one rung up
 //! ```
 //!
-//! Controllers whose bursts leave faster than their rate (SQP's at twice of it) empty the sender's own queue whatever the encoder codes; what is
-//! too much stands in the network's queue, where [`Live`] does not see it. The account sees it. It is kept in time, not in bytes: what was
-//! sent at a high rate is no debt at a low one. What is not in flight any more is none either.
+//! Controllers whose bursts leave faster than their rate (SQP's at twice of it) empty the sender's own queue
+//! whatever the encoder codes; what is too much stands in the network's queue, where [`Live`] does not see
+//! it. The account sees it. It is kept in time, not in bytes: what was sent at a high rate is no debt at a
+//! low one. What is not in flight any more is none either.
 
 use std::collections::VecDeque;
 
@@ -28,30 +29,36 @@ pub const ENTRY: Entry = Entry {
     build: |_| Ok(Box::new(Budget::default())),
 };
 
-/// Debt is worked off over this long: slower than what waits at the sender (200 ms), since encoders pay back by themselves as well.
+/// Debt is worked off over this long: slower than what waits at the sender (200 ms), since encoders pay back
+/// by themselves as well.
 const PAY_OVER: Span = Span::from_millis(500);
 /// With more debt than this, frames are left out.
 const MOST_DEBT: Span = Span::from_millis(250);
-/// What begins a scene, a key frame too, takes at most so long at the nominal rate, and what is left up to [`MOST_DEBT`]. It costs no frame
-/// even where the rate is half as high again as the link's.
+/// What begins a scene, a key frame too, takes at most so long at the nominal rate, and what is left up to
+/// [`MOST_DEBT`]. It costs no frame even where the rate is half as high again as the link's.
 const MOST_KEY: Span = Span::from_millis(150);
-/// Packets that waited longer at the sender cost frames ([`Live`]): a key frame does not, nor does the second of two packets at a low rate.
+/// Packets that waited longer at the sender cost frames ([`Live`]): a key frame does not, nor does the second
+/// of two packets at a low rate.
 const PATIENCE: Span = Span::from_millis(200);
-/// A key frame may take so much even where nearly as much is owed: with less there is no picture worth the name.
+/// A key frame may take so much even where nearly as much is owed: with less there is no picture worth the
+/// name.
 const LEAST_ROOM: Span = Span::from_millis(100);
 /// Frame intervals that may be saved up: encoders vary from frame to frame.
 const CREDIT: f64 = 2.0;
-/// At the lowest rates a single packet takes longer than [`MOST_DEBT`]: so many bytes may always be owed, and wait, two of them.
+/// At the lowest rates a single packet takes longer than [`MOST_DEBT`]: so many bytes may always be owed, and
+/// wait, two of them.
 const LEAST_DEBT: Bytes = Bytes::new(2_400);
 /// Frames between encoder and network whose rates are remembered: more than any encoder keeps.
 const PLANNED: usize = 64;
 
-/// Coded bits that each element of a picture needs even where little moves: OpenH264 holds 180 kbit/s with a talking head of 720 rows and 30
-/// frames/s, and no less (docs/encoders.md). What moves more shows as debt.
+/// Coded bits that each element of a picture needs even where little moves: OpenH264 holds 180 kbit/s with a
+/// talking head of 720 rows and 30 frames/s, and no less (docs/encoders.md). What moves more shows as debt.
 const LEAST_BITS: f64 = 0.0065;
-/// An encoder that owes so much all the time can't code so little: a tenth of a second is more than it owes between key frames.
+/// An encoder that owes so much all the time can't code so little: a tenth of a second is more than it owes
+/// between key frames.
 const STRAINED: f64 = 0.1;
-/// A larger picture is taken where its rate is exceeded this many times: the way back down would cost two key frames.
+/// A larger picture is taken where its rate is exceeded this many times: the way back down would cost two key
+/// frames.
 const ROOM_TO_GROW: f64 = 2.0;
 /// How long the rate must be too low for the rows, ...
 const SHRINK_AFTER: Span = Span::from_secs(1);
@@ -144,7 +151,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// The rows of the next frame, by an encoder that is `strained` if it can't code so little; none where the source can't be scaled.
+    /// The rows of the next frame, by an encoder that is `strained` if it can't code so little; none where
+    /// the source can't be scaled.
     fn choose(&mut self, view: &View<'_>, rate: Rate, strained: bool) -> Option<u16> {
         if view.height == 0 {
             return None;
@@ -231,7 +239,8 @@ mod tests {
         }
     }
 
-    /// Runs the policy over an encoder that codes `size(asked)` bytes; returns bytes sent and frames left out.
+    /// Runs the policy over an encoder that codes `size(asked)` bytes; returns bytes sent and frames left
+    /// out.
     fn run(ticks: u64, rate: Rate, size: impl Fn(u64, f64) -> u64) -> (u64, u64) {
         let mut policy = Budget::default();
         let (mut sent, mut skipped, mut last) = (0, 0, Vec::new());

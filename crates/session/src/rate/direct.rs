@@ -1,13 +1,16 @@
 //! The controller's rate as it is: what a video call does that knows nothing better.
 //!
-//! No hysteresis, nothing dropped but by the outbox's own limit: the baselines "GCC" and "Copa" of Vidaptive's paper, in which only the
-//! congestion controller is exchanged.
+//! No hysteresis, nothing dropped but by the outbox's own limit: the baselines "GCC" and "Copa" of
+//! Vidaptive's paper, in which only the congestion controller is exchanged.
 //!
-//! A queue at the sender is bounded as libwebrtc bounds its pacer's, to two seconds (`PacingController::kMaxExpectedQueueLength`): what waits is
-//! taken off the encoder's rate over that time, and while the oldest packet has waited longer no frame is encoded (`EncoderPaused` of
-//! libwebrtc until 2019). `queue=off` takes the bound away: Vidaptive's paper reports baselines whose own queue makes them seconds late.
+//! A queue at the sender is bounded as libwebrtc bounds its pacer's, to two seconds
+//! (`PacingController::kMaxExpectedQueueLength`): what waits is taken off the encoder's rate over that time,
+//! and while the oldest packet has waited longer no frame is encoded (`EncoderPaused` of libwebrtc until
+//! 2019). `queue=off` takes the bound away: Vidaptive's paper reports baselines whose own queue makes them
+//! seconds late.
 //!
-//! Deviation: libwebrtc sends what waits faster than the estimate, which no controller with a window allows; here the encoder pays.
+//! Deviation: libwebrtc sends what waits faster than the estimate, which no controller with a window allows;
+//! here the encoder pays.
 
 use cc::{OptionError, Options};
 use units::{Rate, Span};

@@ -1,7 +1,9 @@
-//! The live policy: advice through a hysteresis filter, less what still waits (arXiv 2207.11857 sections 4.1 and 7).
+//! The live policy: advice through a hysteresis filter, less what still waits (arXiv 2207.11857 sections 4.1
+//! and 7).
 //!
-//! What follows a frame that was given up is ours, for the paper says nothing of it: frames that can't be decoded any more make way, and the
-//! key frame is coded when the window has room, no larger than what leaves within D. A viewer sees nothing until it is there.
+//! What follows a frame that was given up is ours, for the paper says nothing of it: frames that can't be
+//! decoded any more make way, and the key frame is coded when the window has room, no larger than what leaves
+//! within D. A viewer sees nothing until it is there.
 
 use units::{Rate, Span, Time};
 
@@ -11,11 +13,12 @@ use super::{Entry, Manner, Plan, RateControl, View};
 const LOWER: f64 = 0.98;
 /// ... and above this one; ...
 const RAISE: f64 = 1.05;
-/// ... in between it is raised this long after the last change. The paper says "a simple hysteresis filter" and no more. With
-/// 200 ms the encoder climbs back before a queue has drained wherever frames have few packets (docs/reproduction.md); anything
-/// from 400 ms to a second gives the same delays.
+/// ... in between it is raised this long after the last change. The paper says "a simple hysteresis filter"
+/// and no more. With 200 ms the encoder climbs back before a queue has drained wherever frames have few
+/// packets (docs/reproduction.md); anything from 400 ms to a second gives the same delays.
 const SETTLE: Span = Span::from_millis(400);
-/// D of section 7: a queue at the sender is worked off over this long. A key frame is a queue by itself, so none is larger.
+/// D of section 7: a queue at the sender is worked off over this long. A key frame is a queue by itself, so
+/// none is larger.
 const DRAIN_OVER: Span = Span::from_millis(200);
 
 /// The registry's row.
@@ -26,7 +29,8 @@ pub const ENTRY: Entry = Entry {
     build: |_| Ok(Box::new(Live::default())),
 };
 
-/// SQP's way from estimate to encoder; with window-based controllers the window over the round trip (section 7's adapter).
+/// SQP's way from estimate to encoder; with window-based controllers the window over the round trip (section
+/// 7's adapter).
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     bitrate: Option<Rate>,

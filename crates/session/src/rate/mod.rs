@@ -42,7 +42,8 @@ pub struct View<'a> {
     pub in_flight: Bytes,
     /// How long the oldest of those has waited.
     pub waited: Span,
-    /// A frame has been given up that what follows is predicted from: nothing can be shown before this one, a key frame, arrives.
+    /// A frame has been given up that what follows is predicted from: nothing can be shown before this one, a
+    /// key frame, arrives.
     pub cut: bool,
     /// The controller's window has room for a packet.
     pub open: bool,
@@ -84,12 +85,13 @@ pub struct Plan {
     pub bitrate: Rate,
     /// Encode it, or leave it out.
     pub encode: bool,
-    /// A frame that is left out may still be encoded when everything that waits has left, should that be within this long
-    /// after its capture and no newer one have come.
+    /// A frame that is left out may still be encoded when everything that waits has left, should that be
+    /// within this long after its capture and no newer one have come.
     pub keep: Span,
     /// Largest a key frame should be, if there is a limit.
     pub largest_key: Option<Bytes>,
-    /// Rows to code it with, 16 to [`View::height`]; `None` for all. Where it differs from the frame before it is a key frame.
+    /// Rows to code it with, 16 to [`View::height`]; `None` for all. Where it differs from the frame before
+    /// it is a key frame.
     pub height: Option<u16>,
 }
 
@@ -105,21 +107,24 @@ impl Plan {
 pub struct Manner {
     /// A window over the round trip is not taken for less than this ([`cc_rate`]).
     pub floor: Rate,
-    /// The CC-Rate is by the latest round trip where that is shorter than the smoothed one, which stays long for seconds after an
-    /// outage.
+    /// The CC-Rate is by the latest round trip where that is shorter than the smoothed one, which stays long
+    /// for seconds after an outage.
     pub fresh: bool,
-    /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for bursts.
+    /// Packets leave at [`cc_rate`], evenly, instead of the controller's own pacing, which leaves room for
+    /// bursts.
     pub even: bool,
-    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's `PacingController::Congested`,
-    /// Vidaptive section 3.2); else it must fit (RFC 9002 section 7). Dummies must, either way.
+    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's
+    /// `PacingController::Congested`, Vidaptive section 3.2); else it must fit (RFC 9002 section 7). Dummies
+    /// must, either way.
     pub spill: bool,
-    /// While nothing is acknowledged, probes for an answer leave at least this often and take along a packet of a frame that waits,
-    /// whatever the window (RFC 9002 section 6.2.4): when the path comes back, something fresh is in its queue already.
+    /// While nothing is acknowledged, probes for an answer leave at least this often and take along a packet
+    /// of a frame that waits, whatever the window (RFC 9002 section 6.2.4): when the path comes back,
+    /// something fresh is in its queue already.
     pub probe: Option<Span>,
     /// How long what waits may wait, and since when.
     pub limit: WaitLimit,
-    /// What can't be decoded any more, because a frame before it was given up, is dropped when the key frame is due that mends the
-    /// chain, and not repaired (libwebrtc's pacer: `keyframe_flushing`).
+    /// What can't be decoded any more, because a frame before it was given up, is dropped when the key frame
+    /// is due that mends the chain, and not repaired (libwebrtc's pacer: `keyframe_flushing`).
     pub flush: bool,
     /// What is sent while there is nothing to send.
     pub dummies: Option<Dummies>,
@@ -141,8 +146,9 @@ impl Default for Manner {
     }
 }
 
-/// A frame that could not be sent whole within this long after its capture is dropped. Dropping it at its deadline would
-/// save less than it costs: the chain breaks, and the key frame that mends it is larger than what waits.
+/// A frame that could not be sent whole within this long after its capture is dropped. Dropping it at its
+/// deadline would save less than it costs: the chain breaks, and the key frame that mends it is larger than
+/// what waits.
 pub const LONGEST_WAIT: Span = Span::from_secs(1);
 
 /// When waiting packets are dropped, and a key frame asked for.
@@ -154,7 +160,8 @@ pub enum WaitLimit {
     OfOldest(Span),
 }
 
-/// Packets without content that keep the flow at the controller's rate, so that it learns what the link carries.
+/// Packets without content that keep the flow at the controller's rate, so that it learns what the link
+/// carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dummies {
     /// Datagram bytes of each.

@@ -1,5 +1,5 @@
-//! The controller's rate as it is, and pictures that shrink when they look bad: libwebrtc's quality scaler, the baseline of Vidaptive's
-//! paper.
+//! The controller's rate as it is, and pictures that shrink when they look bad: libwebrtc's quality scaler,
+//! the baseline of Vidaptive's paper.
 //!
 //! ```text
 //!  every 2 s, from the first step down on every 5 s, mean of the quantiser over the last 150 frames, at least 60:
@@ -7,17 +7,20 @@
 //!      H.264: above 37 of 51                        at most 24
 //! ```
 //!
-//! The first picture is the largest that is at most 320x240 below 300 kbit/s and at most 640x480 below 500, four rungs down at most.
+//! The first picture is the largest that is at most 320x240 below 300 kbit/s and at most 640x480 below 500,
+//! four rungs down at most.
 //!
-//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc`, `libvpx_vp8_encoder.cc`,
-//! `h264_encoder_impl.cc` and `DropDueToSize` of `video/video_stream_encoder.cc`; its steps of 3/5 in picture elements are those of the ladder.
+//! Constants and rules: libwebrtc of 2023, `modules/video_coding/utility/quality_scaler.cc`,
+//! `libvpx_vp8_encoder.cc`, `h264_encoder_impl.cc` and `DropDueToSize` of `video/video_stream_encoder.cc`;
+//! its steps of 3/5 in picture elements are those of the ladder.
 //!
-//! An encoder that does not tell its quantiser keeps the source's size: libwebrtc begins small only where it can scale (`InitialFrameDropper`).
+//! An encoder that does not tell its quantiser keeps the source's size: libwebrtc begins small only where it
+//! can scale (`InitialFrameDropper`).
 //!
-//! Deviation: libwebrtc drops a frame for each of the first rungs; here the first frame has its size at once. And it knows beforehand whether
-//! the encoder tells, here a first frame says so. H.264's quantiser is the mean of a picture's macroblocks here, there the one that the
-//! last slice begins with. Not here: what an overloaded processor does, and that pictures shrink
-//! where the encoder leaves out 60 % of them.
+//! Deviation: libwebrtc drops a frame for each of the first rungs; here the first frame has its size at once.
+//! And it knows beforehand whether the encoder tells, here a first frame says so. H.264's quantiser is the
+//! mean of a picture's macroblocks here, there the one that the last slice begins with. Not here: what an
+//! overloaded processor does, and that pictures shrink where the encoder leaves out 60 % of them.
 
 use std::collections::VecDeque;
 
@@ -44,7 +47,8 @@ const H264: (u32, u32) = (24, 37);
 /// Time between looks until the first step down, and then.
 const PERIODS: (Span, Span) = (Span::from_secs(2), Span::from_secs(5));
 
-/// A key frame takes so long at the encoder's rate at most: half of libvpx's optimal buffer of 600 ms (`LibvpxVp8Encoder::MaxIntraTarget`).
+/// A key frame takes so long at the encoder's rate at most: half of libvpx's optimal buffer of 600 ms
+/// (`LibvpxVp8Encoder::MaxIntraTarget`).
 const LARGEST_KEY: Span = Span::from_millis(300);
 
 /// Below this rate a first picture has at most so many elements.

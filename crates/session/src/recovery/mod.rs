@@ -46,7 +46,8 @@ pub enum Repair {
     Resend,
     /// Too late: break the chain with a key frame.
     KeyFrame,
-    /// Leave it lost, and predict the next frame from the newest one that is known to have arrived with all it builds on.
+    /// Leave it lost, and predict the next frame from the newest one that is known to have arrived with all
+    /// it builds on.
     Refer,
     /// Nothing (it is on its way, or not worth it).
     Leave,

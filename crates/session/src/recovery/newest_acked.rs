@@ -4,9 +4,10 @@ use wire::Class;
 
 use super::{Missing, Recovery, Repair, View};
 
-/// Instead of a repair or a key frame, a frame that refers further back. The stream goes on after one round trip, as after a repair, and
-/// nothing is sent twice; the frames between the loss and that one are not shown. WiVRn streams to headsets this way
-/// (github.com/WiVRn/WiVRn: each frame refers to one that the headset has acknowledged).
+/// Instead of a repair or a key frame, a frame that refers further back. The stream goes on after one round
+/// trip, as after a repair, and nothing is sent twice; the frames between the loss and that one are not
+/// shown. WiVRn streams to headsets this way (github.com/WiVRn/WiVRn: each frame refers to one that the
+/// headset has acknowledged).
 ///
 /// Where the encoder can't refer back, a key frame is coded.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +27,8 @@ impl Recovery for NewestAcked {
     }
 }
 
-/// A key frame at once for each loss that breaks the chain: what [`NewestAcked`] saves, and what it does where the encoder can't refer back.
+/// A key frame at once for each loss that breaks the chain: what [`NewestAcked`] saves, and what it does
+/// where the encoder can't refer back.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyFrames;
 

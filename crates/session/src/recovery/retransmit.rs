@@ -5,8 +5,8 @@ use wire::Class;
 
 use super::{Missing, Recovery, Repair, View};
 
-/// A packet sent this much less than a round trip ago is still on its way: hearing of its loss twice (from the ledger and
-/// from a NACK) sends it once.
+/// A packet sent this much less than a round trip ago is still on its way: hearing of its loss twice (from
+/// the ledger and from a NACK) sends it once.
 const ON_ITS_WAY: f64 = 0.9;
 
 /// Retransmission under a deadline.

@@ -5,7 +5,8 @@
 pub struct View<'a> {
     /// Packets waiting to be sent again.
     pub repairs: usize,
-    /// Per stream, packets of frames waiting to be sent for the first time; a backlogged stream always has some.
+    /// Per stream, packets of frames waiting to be sent for the first time; a backlogged stream always has
+    /// some.
     pub fresh: &'a [usize],
     /// Bytes of probe padding still wanted.
     pub padding: u64,

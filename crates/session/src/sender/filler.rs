@@ -42,8 +42,9 @@ impl Filler {
         self.clear_at.max(self.held_until)
     }
 
-    /// Whether a dummy may leave now, by a stream whose next frame is captured at `next` and whose last one was at `awaited`, if
-    /// it has not come out of the encoder yet. If not, [`next`](Filler::next) says when to ask again.
+    /// Whether a dummy may leave now, by a stream whose next frame is captured at `next` and whose last one
+    /// was at `awaited`, if it has not come out of the encoder yet. If not, [`next`](Filler::next) says when
+    /// to ask again.
     pub fn may(&mut self, now: Time, next: Time, awaited: Option<Time>) -> bool {
         let Dummies { before, after, .. } = self.dummies;
         let quiet_until = awaited.map_or(Time::ZERO, |captured| captured + after);

@@ -78,8 +78,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender of `supplies` (each a stream, numbered in order) under `controller`. `setup` must be what the controller
-    /// was built with; `rng` jitters frame starts.
+    /// A sender of `supplies` (each a stream, numbered in order) under `controller`. `setup` must be what the
+    /// controller was built with; `rng` jitters frame starts.
     pub fn new(
         config: SenderConfig,
         setup: &Setup,
@@ -133,8 +133,8 @@ impl Sender {
         }
     }
 
-    /// The same sender, telling its receiver in each hello that it sends under `controller` (its name and options), so that
-    /// the receiver can build the half that lives there.
+    /// The same sender, telling its receiver in each hello that it sends under `controller` (its name and
+    /// options), so that the receiver can build the half that lives there.
     pub fn announcing(self, controller: &str, setup: &Setup) -> Sender {
         Sender { announced: Some((controller.to_owned(), *setup)), ..self }
     }
@@ -160,7 +160,8 @@ impl Sender {
         self.core.rtt().latest().map(|_| self.srtt())
     }
 
-    /// How far the smoothed round trip lies above the smallest of the session: what waits in queues, or a path that has grown.
+    /// How far the smoothed round trip lies above the smallest of the session: what waits in queues, or a
+    /// path that has grown.
     pub fn queue_delay(&self) -> Span {
         (self.srtt() - self.core.rtt().min()).max(Span::ZERO)
     }
@@ -170,12 +171,14 @@ impl Sender {
         self.target
     }
 
-    /// Rows of the first stream's latest picture, as it was given to the encoder; the source's, where it keeps its size.
+    /// Rows of the first stream's latest picture, as it was given to the encoder; the source's, where it
+    /// keeps its size.
     pub fn height(&self) -> u16 {
         self.videos.first().and_then(VideoStream::height).unwrap_or(self.config.picture.1)
     }
 
-    /// The first stream's encoder, while it is too slow for the source's pictures: what the sender gives up for it.
+    /// The first stream's encoder, while it is too slow for the source's pictures: what the sender gives up
+    /// for it.
     pub fn slow_encoder(&self) -> Option<SlowEncoder> {
         self.videos.first().and_then(VideoStream::slow_encoder)
     }
@@ -205,13 +208,14 @@ impl Sender {
         self.videos.iter_mut().for_each(VideoStream::end);
     }
 
-    /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest rate.
+    /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest
+    /// rate.
     pub fn set_max(&mut self, max: Rate) {
         self.limits.1 = max.max(self.limits.0);
     }
 
-    /// The driver can send datagrams of this length at present: what is packed later keeps to it, and what waits already is packed
-    /// anew or, where that has begun, given up.
+    /// The driver can send datagrams of this length at present: what is packed later keeps to it, and what
+    /// waits already is packed anew or, where that has begun, given up.
     #[inline]
     fn fit(&mut self, now: Time, room: usize) {
         // A driver that offers all there is knows nothing of its path.

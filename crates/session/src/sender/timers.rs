@@ -9,8 +9,8 @@ use crate::config::SenderConfig;
 use crate::rate::{self, Plan, WaitLimit};
 use crate::video::VideoStream;
 
-/// With a frame in the encoder and nothing sent for so long, a probe says that we are still there: a receiver gives up after ten seconds of
-/// silence, and three of these may be lost before that.
+/// With a frame in the encoder and nothing sent for so long, a probe says that we are still there: a receiver
+/// gives up after ten seconds of silence, and three of these may be lost before that.
 const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
 impl Sender {
@@ -120,7 +120,8 @@ impl Sender {
         }
     }
 
-    /// When the receiver must hear something, though the encoder has been at a frame for so long that nothing was sent.
+    /// When the receiver must hear something, though the encoder has been at a frame for so long that nothing
+    /// was sent.
     pub(super) fn sign_at(&self) -> Option<Time> {
         let waits = self.heard && !self.core.probe_is_due();
         let since = self.videos.iter().filter_map(VideoStream::coding_since).min().filter(|_| waits);

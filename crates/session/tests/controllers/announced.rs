@@ -9,7 +9,8 @@ use wire::{Announcement, Control, Endpoint, Media, RxMeta};
 
 use crate::path::{self, Flow, Half};
 
-/// What the flow sends in five seconds where nothing limits it but its controller: the hello's size makes no difference there.
+/// What the flow sends in five seconds where nothing limits it but its controller: the hello's size makes no
+/// difference there.
 fn sent(cc: &'static str, half: Half) -> Vec<(f64, u32, u16, u32)> {
     let (initial, interval) = (Rate::from_mbps(5), Span::from_millis(40));
     let flow = Flow { half, initial, interval, ..Flow::video(cc) };

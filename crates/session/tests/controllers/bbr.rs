@@ -52,8 +52,8 @@ pub fn drop_and_rise() -> LinkConfig {
     LinkConfig { rate: RateProcess::steps(steps.to_vec()).unwrap(), ..path::s20() }
 }
 
-/// Seconds from the drop until one-way delay stays below twice what it settles at, and from the rise to 80 % of 20
-/// Mbit/s.
+/// Seconds from the drop until one-way delay stays below twice what it settles at, and from the rise to 80 %
+/// of 20 Mbit/s.
 pub fn spike_and_rise(cc: &'static str) -> (f64, f64) {
     let path = run(drop_and_rise(), vec![backlogged(cc)], 32);
     let settled = path::quantile(&path.delays(0, 20.0, 25.0), 0.5);
@@ -71,8 +71,8 @@ pub fn spike_and_rise(cc: &'static str) -> (f64, f64) {
 fn two_numbers_fill_s20_with_little_queue() {
     let seen = alone("bbr", 3, 33);
     assert!((0.95..=0.99).contains(&seen.utilisation), "{seen:?}");
-    // The sheet has the median at 3 ms at most. The slow phase ends with the hosts' three quanta still in flight (six
-    // packets, 3.6 ms), as in Linux.
+    // The sheet has the median at 3 ms at most. The slow phase ends with the hosts' three quanta still in
+    // flight (six packets, 3.6 ms), as in Linux.
     assert!(seen.queue_p50 <= 3.6 && seen.queue_p90 <= 12.0 && seen.loss == 0.0, "{seen:?}");
 }
 
@@ -91,8 +91,9 @@ fn startup_fills_the_pipe_and_finds_the_bandwidth() {
         "STARTUP ends at {end:.3} s, {flat_rounds} rounds after the plateau; peak {peak:.1} ms, error {error:.4}"
     );
     assert!((3.0..=4.0).contains(&flat_rounds));
-    // The sheet: 36 to 76 ms (1.9 bandwidth-delay products). Three quanta of four packets, at 57 Mbit/s, are another
-    // 7.2 ms, and the receiver's wait for a second packet makes the smallest round trip 41.2 ms instead of 40.
+    // The sheet: 36 to 76 ms (1.9 bandwidth-delay products). Three quanta of four packets, at 57 Mbit/s, are
+    // another 7.2 ms, and the receiver's wait for a second packet makes the smallest round trip 41.2 ms
+    // instead of 40.
     assert!((36.0..=76.0 + 7.2 + 2.3).contains(&peak));
     assert!(error.abs() <= 0.03);
     // Two bandwidth-delay products and the hosts' share at most: 40 ms.

@@ -57,8 +57,8 @@ fn a_shallow_buffer_is_learnt() {
     let first = loss("bbr");
     for cc in ["bbr2", "bbr2-mvfst", "bbr3"] {
         let second = loss(cc);
-        // The sheet expects 5 % or more of version 1; it loses 1.5 %: a quarter more than the bandwidth-delay product
-        // nearly fits this buffer.
+        // The sheet expects 5 % or more of version 1; it loses 1.5 %: a quarter more than the bandwidth-delay
+        // product nearly fits this buffer.
         assert!(second <= 0.025 && second <= first / 5.0, "{cc}: {second} against {first}");
     }
 }
@@ -69,8 +69,8 @@ fn shares_with_newreno_and_drops() {
         let shares = shares(&[cc, "newreno"], 40);
         println!("{cc} and NewReno: {shares:.1?} Mbit/s");
         assert!((5.0..=15.0).contains(&shares[0]));
-        // The sheet says nothing of drops: the bandwidth's maximum lives for two probes, so that the queue stays for
-        // longer than version 1's.
+        // The sheet says nothing of drops: the bandwidth's maximum lives for two probes, so that the queue
+        // stays for longer than version 1's.
         let (_, rise) = spike_and_rise(cc);
         assert!(rise <= 5.0);
     }

@@ -28,7 +28,8 @@ fn equal_flows_share_fairly() {
     assert!(jain(&rates) >= 0.95 && (3.6..=8.4).contains(&queue), "{rates:?} {queue}");
 }
 
-/// Share of the reports between two times with the controller in competitive mode; none where it has no such mode.
+/// Share of the reports between two times with the controller in competitive mode; none where it has no such
+/// mode.
 fn competitive(path: &Path, flow: usize, from: f64, to: f64) -> f64 {
     let seen: Vec<f64> = path
         .observed(flow, "competitive")
@@ -72,8 +73,8 @@ fn generic_form_swings_from_twenty_to_forty_ms() {
     let delays = path.delays(0, 10.0, 30.0);
     let (low, high) = (quantile(&delays, 0.02), quantile(&delays, 0.98));
     println!("{PANTHEON}: {low:.1} to {high:.1} ms");
-    // Where every second packet is acknowledged, as here, genericCC's own code goes from 20.2 to 40.6 ms; with every one
-    // of them, as in the experiment of targets.md S0-12, to 59.8.
+    // Where every second packet is acknowledged, as here, genericCC's own code goes from 20.2 to 40.6 ms;
+    // with every one of them, as in the experiment of targets.md S0-12, to 59.8.
     assert!(low < 22.0 && (35.0..=45.0).contains(&high), "{low} {high}");
 }
 

@@ -27,13 +27,13 @@ fn on_s20(cc: &'static str) -> (Path, Steady) {
 
 #[test]
 fn the_sawtooth_of_s20() {
-    // The sheet's model has no fast convergence: K = 5.85 s and a little more between cuts, from 266.7 packets to
-    // 186.7.
+    // The sheet's model has no fast convergence: K = 5.85 s and a little more between cuts, from 266.7
+    // packets to 186.7.
     let (path, seen) = on_s20("cubic:fast_convergence=off");
     assert!(seen.utilisation >= 0.99, "{seen:?}");
     assert!((102.0..=118.0).contains(&seen.queue_mean) && seen.queue_p90 >= 115.0, "{seen:?}");
-    // The sheet: 72 ms. For a round trip after the cut, round trips are still those of the full queue: pacing at 1.2 *
-    // 187 / 160 ms is 260 packets/s below the link, which takes 17 ms more out of the queue.
+    // The sheet: 72 ms. For a round trip after the cut, round trips are still those of the full queue: pacing
+    // at 1.2 * 187 / 160 ms is 260 packets/s below the link, which takes 17 ms more out of the queue.
     let least = path.delays(0, 40.0, 112.0)[0] - 20.6;
     assert!((52.0..=74.0).contains(&least), "{least}");
     assert!((5.5..=7.9).contains(&period(&path)), "{}", period(&path));
@@ -44,9 +44,9 @@ fn the_sawtooth_of_s20() {
 
 #[test]
 fn fast_convergence_makes_every_other_plateau_lower() {
-    // The loss is heard of a round trip late, so one plateau lies above what the path holds. The next loss comes below
-    // it, and the plateau after that is at 0.85 of the window: passed early and fast, which overshoots again. The queue
-    // is shorter for it.
+    // The loss is heard of a round trip late, so one plateau lies above what the path holds. The next loss
+    // comes below it, and the plateau after that is at 0.85 of the window: passed early and fast, which
+    // overshoots again. The queue is shorter for it.
     let (_, seen) = on_s20("cubic");
     assert!(seen.utilisation >= 0.99 && (90.0..=106.0).contains(&seen.queue_mean), "{seen:?}");
 }

@@ -1,5 +1,5 @@
-//! gcc.md section 7, and rows S2-1 and S2-2 of the reproduction table. GCC's own load is video; frames are of equal
-//! size here.
+//! gcc.md section 7, and rows S2-1 and S2-2 of the reproduction table. GCC's own load is video; frames are of
+//! equal size here.
 
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{Rate, Span, Time};
@@ -18,7 +18,8 @@ fn reached(path: &Path, mbps: f64, seconds: u64) -> Option<f64> {
     windows.map(|from| (from, path.throughput(0, from, from + 0.5))).find(|w| w.1 >= mbps).map(|w| w.0 + 0.5)
 }
 
-/// Queue above the empty path's delay of `base` ms (95th percentile), utilisation of `mbps`, and share of packets lost.
+/// Queue above the empty path's delay of `base` ms (95th percentile), utilisation of `mbps`, and share of
+/// packets lost.
 fn seen(path: &Path, mbps: f64, base: f64, from: f64, to: f64) -> (f64, f64, f64) {
     let delays = path.delays(0, from, to);
     let lost = path.losses(0).iter().filter(|at| (from..to).contains(*at)).count();
@@ -58,8 +59,9 @@ fn alone_on_s20() {
     let path = steady::run(path::s20(), vec![video("gcc", 2000)], 105);
     let (p95, utilisation, loss) = seen(&path, 20.0, 20.6, 60.0, 105.0);
     println!("gcc: utilisation {utilisation:.3}, P95 queue {p95:.1} ms, loss {loss}");
-    // The sheet's 0.80 to 0.97 and 50 ms. They hold until the rate has crept past the link's (at 34 kbit/s a second,
-    // 110 s after the start): a slope below 2.5 % is under the threshold, and the queue is full before that.
+    // The sheet's 0.80 to 0.97 and 50 ms. They hold until the rate has crept past the link's (at 34 kbit/s a
+    // second, 110 s after the start): a slope below 2.5 % is under the threshold, and the queue is full
+    // before that.
     assert!((0.80..=0.97).contains(&utilisation) && p95 <= 50.0 && loss == 0.0);
 }
 
@@ -86,7 +88,8 @@ fn s2_1_s2_2_one_flow_on_1_and_2_mbit() {
 
 #[test]
 fn the_draft_s_detector_leaves_a_slow_ramp_to_the_loss_controller() {
-    // gcc.md section 7.1: below 6 ms a group there is no over-use. Equation 2 then holds at a loss of 2 to 10 %.
+    // gcc.md section 7.1: below 6 ms a group there is no over-use. Equation 2 then holds at a loss of 2 to 10
+    // %.
     let link = LinkConfig { rate: RateProcess::Constant(Rate::from_mbps(2)), ..path::s20() };
     let path = steady::run(link, vec![video("gcc-rmcat-02", 1000)], 60);
     let (p95, utilisation, loss) = seen(&path, 2.0, 26.0, 30.0, 60.0);

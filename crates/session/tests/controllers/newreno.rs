@@ -11,6 +11,7 @@ fn the_sawtooth_of_s20() {
         (76.0..=92.0).contains(&seen.queue_mean) && (104.0..=120.5).contains(&seen.queue_p90),
         "{seen:?}"
     );
-    // The sheet: one packet a cycle, 3.75e-5; paced at 1.25 windows a round trip the burst at the edge may cost a few.
+    // The sheet: one packet a cycle, 3.75e-5; paced at 1.25 windows a round trip the burst at the edge may
+    // cost a few.
     assert!((2e-5..1.5e-4).contains(&seen.loss), "{seen:?}");
 }

@@ -1,5 +1,5 @@
-//! pcc_allegro.md and pcc_vivace.md, section 7: steady state, random loss, the step from 20 to 5 Mbit/s, a loss-based
-//! rival.
+//! pcc_allegro.md and pcc_vivace.md, section 7: steady state, random loss, the step from 20 to 5 Mbit/s, a
+//! loss-based rival.
 
 use netsim::{Impairments, LinkConfig, RateProcess};
 use units::{Rate, Span, Time};
@@ -40,8 +40,9 @@ fn lossy(cc: &'static str, percent: u32) -> f64 {
 fn random_loss_costs_little() {
     assert!(lossy("pcc", 3) >= 0.9);
     assert!(lossy("vivace-uspace", 2) >= 0.85);
-    // The sheet's 0.85 is the later code's. The paper's rule takes each pair at its word: of the 65 packets of an
-    // interval 1.3 are lost, give or take 1.1, and that moves the gradient by 2.8 where the rate's worth is 0.7.
+    // The sheet's 0.85 is the later code's. The paper's rule takes each pair at its word: of the 65 packets
+    // of an interval 1.3 are lost, give or take 1.1, and that moves the gradient by 2.8 where the rate's
+    // worth is 0.7.
     assert!(lossy("vivace", 2) >= 0.6);
     assert!(lossy("newreno", 3) < 0.2);
 }

@@ -35,7 +35,8 @@ fn clock_drift_and_the_return_path_do_not_matter() {
         let seen = steady(&run(back(), ppm), 20.0, 60.0);
         assert!(seen.utilisation >= 0.95 && (8.0..=17.0).contains(&seen.queue_mean), "{ppm} ppm: {seen:?}");
     }
-    // Reports that take 20 to 70 ms: whatever is cut is cut above the threshold, and the queue stays as short.
+    // Reports that take 20 to 70 ms: whatever is cut is cut above the threshold, and the queue stays as
+    // short.
     let path = run(LinkConfig { jitter: Span::from_millis(17), ..back() }, 0.0);
     let seen = steady(&path, 20.0, 60.0);
     println!("jitter of the return path: {seen:.4?}");
@@ -48,7 +49,8 @@ fn clock_drift_and_the_return_path_do_not_matter() {
     assert!(seen.queue_p90 <= 30.0 && seen.loss == 0.0, "{seen:?}");
 }
 
-/// Round trips in ms, sorted, and packets lost after the start, of a flow over a buffer of `buffer` times 62.5 kB.
+/// Round trips in ms, sorted, and packets lost after the start, of a flow over a buffer of `buffer` times
+/// 62.5 kB.
 fn paper(cc: &'static str, buffer: u64, seconds: u64) -> (Path, Vec<f64>, usize) {
     let queue: QueueSpec = format!("droptail:{}b", buffer * 62_500).parse().unwrap();
     let rate = RateProcess::Constant(Rate::from_mbps(10));
@@ -63,8 +65,8 @@ fn paper(cc: &'static str, buffer: u64, seconds: u64) -> (Path, Vec<f64>, usize)
 
 #[test]
 fn the_papers_round_trips_shift_with_the_threshold() {
-    // S1-T1, 4 BDP: the paper's mean and the sawtooth's; at least 0.9 of the one, at most 1.1 of the other (RTT of the
-    // paper is lower than the sawtooth's, as its window falls below the bandwidth-delay product).
+    // S1-T1, 4 BDP: the paper's mean and the sawtooth's; at least 0.9 of the one, at most 1.1 of the other
+    // (RTT of the paper is lower than the sawtooth's, as its window falls below the bandwidth-delay product).
     let rows = [
         ("quic-dc:share=0.1,buffer=200ms", 55.75, 60.6),
         ("quic-dc:share=0.2,buffer=200ms", 63.83, 71.9),

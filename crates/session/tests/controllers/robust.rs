@@ -1,4 +1,5 @@
-//! `sqp-robust` where the paper's form of SQP fails: a thin grid. Each row fails under `sqp` (docs/sqp.md has the figures of both).
+//! `sqp-robust` where the paper's form of SQP fails: a thin grid. Each row fails under `sqp` (docs/sqp.md has
+//! the figures of both).
 
 use netsim::{CrossTraffic, LinkConfig, Pattern, RateProcess};
 use units::{Rate, Span, Time};
@@ -32,7 +33,8 @@ fn run(link: LinkConfig, flows: Vec<Flow>, cross: Option<Rate>, seconds: u64) ->
     path
 }
 
-/// How long packets that arrived between two seconds waited at least: delay above the smallest of the run, in ms, in order.
+/// How long packets that arrived between two seconds waited at least: delay above the smallest of the run, in
+/// ms, in order.
 fn waits(path: &Path, from: f64, to: f64) -> Vec<f64> {
     let least = path.delays(0, 0.0, f64::MAX).into_iter().fold(f64::MAX, f64::min);
     path.delays(0, from, to).iter().map(|ms| ms - least).collect()

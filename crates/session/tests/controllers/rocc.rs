@@ -36,8 +36,9 @@ fn a_falling_rate_is_followed_within_a_second() {
 
 #[test]
 fn two_flows_that_saw_the_empty_path_share() {
-    // The window of the second must not have been measured over the first's queue. With gamma 1 the two packets even
-    // the shares out; paced at the window over srtt they stay what they were when the pipe filled.
+    // The window of the second must not have been measured over the first's queue. With gamma 1 the two
+    // packets even the shares out; paced at the window over srtt they stay what they were when the pipe
+    // filled.
     for (cc, apart) in [("rocc", 20), ("rocc-kernel", 200)] {
         let flows = vec![backlogged(cc), Flow { start: Time::from_millis(apart), ..backlogged(cc) }];
         let path = run(s20(), flows, 50);

@@ -1,5 +1,5 @@
-//! What the draft's own equations say of SCReAM v2 on S20 (there is no sheet): below half the delay target (30 ms)
-//! the window grows, above it shrinks, so that is where the queue stands.
+//! What the draft's own equations say of SCReAM v2 on S20 (there is no sheet): below half the delay target
+//! (30 ms) the window grows, above it shrinks, so that is where the queue stands.
 
 use netsim::{LinkConfig, RateProcess};
 use units::{Rate, Time};

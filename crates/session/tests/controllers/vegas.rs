@@ -29,7 +29,8 @@ fn slow_start_ends_soon_and_the_rest_goes_a_packet_a_round_trip() {
         ended - when(66.0)
     );
     assert!(ended - when(66.0) <= 2.0 * 0.0406, "{ended}");
-    // What slow start left in the queue goes at a packet a round trip, of 0.6 ms for each packet in the window.
+    // What slow start left in the queue goes at a packet a round trip, of 0.6 ms for each packet in the
+    // window.
     let at = |second: f64| windows.iter().rev().find(|w| w.0 <= second).unwrap().1;
     let (gone, round_trips) = (at(1.0) - at(3.0), 2.0 / (0.6e-3 * (at(1.0) + at(3.0)) / 2.0));
     println!("vegas: {gone:.0} packets in {round_trips:.1} round trips");

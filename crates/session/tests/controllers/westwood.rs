@@ -34,7 +34,8 @@ fn sawtooth(cc: &'static str) -> Vec<(f64, f64)> {
 #[test]
 fn the_sawtooth_of_s20() {
     let (linux, quic) = (sawtooth("westwood-plus"), sawtooth("westwood-plus-quic"));
-    // After slow start the slow filter has not learnt the rate yet: a quarter of what the path holds. The fast one has.
+    // After slow start the slow filter has not learnt the rate yet: a quarter of what the path holds. The
+    // fast one has.
     assert!(linux[0].1 < 0.5 * 66.7 && (quic[0].1 / 66.7 - 1.0).abs() < 0.05);
 }
 #[test]

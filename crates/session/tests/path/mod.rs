@@ -11,7 +11,8 @@ use netsim::{HostConfig, HostId, LinkConfig, LinkId, QueueSpec, RateProcess, Wor
 use record::{Event, Memory};
 use units::{HostClock, Rate, Rng, Span, Time};
 
-/// Delivers `share` of what it was asked for (1: exactly that), at once, but no more than a cap while one is set.
+/// Delivers `share` of what it was asked for (1: exactly that), at once, but no more than a cap while one is
+/// set.
 pub struct Exact {
     pub share: f64,
     /// Frames are up to this share larger or smaller than that, each in its own way.

@@ -1,4 +1,5 @@
-//! Which share of the CC-Rate the encoder should have got over the last second (Vidaptive, section 3.4 and appendix A.1).
+//! Which share of the CC-Rate the encoder should have got over the last second (Vidaptive, section 3.4 and
+//! appendix A.1).
 //!
 //! ```text
 //!  k_i  = d_i / alpha_i                      a frame's delay in the pacer, had it had the whole CC-Rate
@@ -9,9 +10,9 @@
 //!
 //! F falls in steps at tau/k_i and B rises, so that the largest value is at one of these or at alpha_max.
 //!
-//! Deviation: Algorithm 1 as printed tests `K[i] <= tau` and adds `K[i]/N` whatever alpha is tried, leaves out the interval and
-//! returns the old alpha; here it does what the text derives. Where even alpha_min would make every frame late it finds no
-//! candidate and returns alpha_max; here that counts as an outage.
+//! Deviation: Algorithm 1 as printed tests `K[i] <= tau` and adds `K[i]/N` whatever alpha is tried, leaves
+//! out the interval and returns the old alpha; here it does what the text derives. Where even alpha_min would
+//! make every frame late it finds no candidate and returns alpha_max; here that counts as an outage.
 
 /// What the search trades off, and between which bounds. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,8 +39,9 @@ pub struct Score {
 }
 
 impl Search {
-    /// The best share for frames with these `delays` (`k_i`, ascending, at least one) that come every `interval`; of equally good
-    /// ones the smallest. `None` if every frame would have been late with any share.
+    /// The best share for frames with these `delays` (`k_i`, ascending, at least one) that come every
+    /// `interval`; of equally good ones the smallest. `None` if every frame would have been late with any
+    /// share.
     pub fn best(&self, delays: &[f64], interval: f64) -> Option<Score> {
         let late = self.tau / self.least;
         if delays.first().is_none_or(|&k| k > late) {

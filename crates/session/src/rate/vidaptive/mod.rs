@@ -9,11 +9,13 @@
 //!               '- resolution.rs: how many they were, and what the encoder made of its target
 //! ```
 //!
-//! This file says what is wanted: a [`Plan`] for each frame and a [`Manner`] between frames, which `sender/` carries out.
+//! This file says what is wanted: a [`Plan`] for each frame and a [`Manner`] between frames, which `sender/`
+//! carries out.
 //!
-//! Deviation: in the first T alpha stays 1 until there are frames to go by; the outage rule would take 0.8 off it before the
-//! first frame has left. Nor is a silence of the source longer than T an outage, nor a source that has few frames: at least half of
-//! those that it had within T must be missing, too. The paper's 5 frames a second are of a source that has 30.
+//! Deviation: in the first T alpha stays 1 until there are frames to go by; the outage rule would take 0.8
+//! off it before the first frame has left. Nor is a silence of the source longer than T an outage, nor a
+//! source that has few frames: at least half of those that it had within T must be missing, too. The paper's
+//! 5 frames a second are of a source that has 30.
 
 mod alpha;
 mod params;
@@ -50,7 +52,8 @@ pub const ENTRY: Entry = Entry {
 /// Frames planned and not yet sent whole that are remembered at most: as many as an outbox holds.
 const PLANNED: usize = 1800;
 
-/// More than this share of the source's frames is no outage, however few they are: what our constants' 15 frames a second are of 30.
+/// More than this share of the source's frames is no outage, however few they are: what our constants' 15
+/// frames a second are of 30.
 const LEFT: f64 = 0.5;
 
 /// A frame that has left.

@@ -107,10 +107,10 @@ pub struct Parts {
 }
 
 impl Params {
-    /// The paper's constants (sections 3.2 to 5.1). It sends no dummies "within a few milliseconds of reading frames"; before them is
-    /// meant, as its second version says (arXiv 2309.16869v2 section 3.2). Two are ours: half a second for a key frame, for a larger
-    /// one could not leave before it is dropped; and the floor, without which the first packet after an outage would be paced by a
-    /// round trip of seconds.
+    /// The paper's constants (sections 3.2 to 5.1). It sends no dummies "within a few milliseconds of reading
+    /// frames"; before them is meant, as its second version says (arXiv 2309.16869v2 section 3.2). Two are
+    /// ours: half a second for a key frame, for a larger one could not leave before it is dropped; and the
+    /// floor, without which the first packet after an outage would be paced by a round trip of seconds.
     pub fn paper() -> Params {
         Params {
             search: Search { lambda: 0.5, tau: 0.033, least: 0.05, most: 1.0 },
@@ -136,16 +136,18 @@ impl Params {
         }
     }
 
-    /// Ours, for a Copa with a delta of 0.58: less delay for the same bitrate. Found on eight cellular downlinks with two clips, frozen,
-    /// and then held against eight uplinks (docs/vidaptive.md, "A preset of our own", has what each change is worth).
+    /// Ours, for a Copa with a delta of 0.58: less delay for the same bitrate. Found on eight cellular
+    /// downlinks with two clips, frozen, and then held against eight uplinks (docs/vidaptive.md, "A preset of
+    /// our own", has what each change is worth).
     ///
-    /// Late frames are those of outages, and what is in flight when the link dies leaves first when it comes back. So nothing is in
-    /// flight that is not video: no dummies, and a controller that keeps two packets in the queue instead of one makes up for them.
-    /// While nothing is acknowledged a packet of the frame that waits leaves every 200 ms, so that it is there when the link is. What
-    /// waits is dropped after 400 ms instead of a second, pictures lose rows after 8 frames of an outage instead of 15, and key frames
-    /// are smaller, since each one opens after an outage; 15 frames a second are one already, and alpha may fall to 0.02 in it. The rest
-    /// pays with a little of the frame rate for the bitrate: a frame's wait behind others is not held against it, tau is 45 ms and lambda
-    /// 0.3.
+    /// Late frames are those of outages, and what is in flight when the link dies leaves first when it comes
+    /// back. So nothing is in flight that is not video: no dummies, and a controller that keeps two packets
+    /// in the queue instead of one makes up for them. While nothing is acknowledged a packet of the frame
+    /// that waits leaves every 200 ms, so that it is there when the link is. What waits is dropped after 400
+    /// ms instead of a second, pictures lose rows after 8 frames of an outage instead of 15, and key frames
+    /// are smaller, since each one opens after an outage; 15 frames a second are one already, and alpha may
+    /// fall to 0.02 in it. The rest pays with a little of the frame rate for the bitrate: a frame's wait
+    /// behind others is not held against it, tau is 45 ms and lambda 0.3.
     pub fn ours() -> Params {
         let paper = Params::paper();
         Params {

@@ -6,11 +6,12 @@
 //!                else                                               -> hold          at most one change within T
 //! ```
 //!
-//! The ladder begins with the source's own height. Output over target is taken over the frames that left within T: what the encoder
-//! made of those it was given, not what became of frames that it was not. After a change it begins anew, since it tells of another size.
+//! The ladder begins with the source's own height. Output over target is taken over the frames that left
+//! within T: what the encoder made of those it was given, not what became of frames that it was not. After a
+//! change it begins anew, since it tells of another size.
 //!
-//! Deviation: Algorithm 2 as printed leaves the signal undefined where it should hold, compares seconds with milliseconds, and needs 17
-//! and 32 frames where the text says 15 and 30.
+//! Deviation: Algorithm 2 as printed leaves the signal undefined where it should hold, compares seconds with
+//! milliseconds, and needs 17 and 32 frames where the text says 15 and 30.
 
 use std::collections::VecDeque;
 
@@ -276,8 +277,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, a change is one rung, not within T of the last, not above the source, and only after as many frames
-        /// that call for it.
+        /// Whatever happens, a change is one rung, not within T of the last, not above the source, and only
+        /// after as many frames that call for it.
         #[test]
         fn no_network_makes_it_jump(
             runs in prop::collection::vec((any_step(), 1u32..60), 1..30), source in 16u16..2_200
