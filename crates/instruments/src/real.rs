@@ -3,7 +3,7 @@
 //!
 //! What is measured, and what is wanted:
 //!
-//! * *late frames* (none): frames not shown, or shown more than [`ON_TIME`] after their capture. The modelled
+//! * *late frames* (none): frames not shown, or shown more than `ON_TIME` after their capture. The modelled
 //!   encoder takes 4 ms of that, pacing at twice the rate half an interval.
 //! * *CPU of the sender* (below 15 % of a core): what its driver's thread and its QUIC thread used, over the
 //!   run. The encoder is a model that makes sizes, no pictures, so it is not in it; encryption, system calls
