@@ -1,4 +1,4 @@
-//! bbr.md section 7, and what the papers' target table says of BBR.
+//! BBR over simulated paths, and what docs/reproduction.md asks of it.
 
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{Rate, Span, Time};

@@ -1,4 +1,4 @@
-//! copa.md section 7.
+//! Copa (NSDI 2018) over simulated paths: throughput, queue, fairness, losses.
 
 use netsim::{LinkConfig, RateProcess};
 use units::{Rate, Time};
@@ -74,7 +74,7 @@ fn generic_form_swings_from_twenty_to_forty_ms() {
     let (low, high) = (quantile(&delays, 0.02), quantile(&delays, 0.98));
     println!("{PANTHEON}: {low:.1} to {high:.1} ms");
     // Where every second packet is acknowledged, as here, genericCC's own code goes from 20.2 to 40.6 ms;
-    // with every one of them, as in the experiment of targets.md S0-12, to 59.8.
+    // with every one of them, as in the experiment of claim S0-12, to 59.8.
     assert!(low < 22.0 && (35.0..=45.0).contains(&high), "{low} {high}");
 }
 
@@ -92,7 +92,7 @@ fn auto_takes_its_own_queue_for_a_competitors_when_the_rate_falls() {
         );
         delay
     };
-    // targets.md S0-6: at least twice Copa-0.1's.
+    // Claim S0-6: at least twice Copa-0.1's.
     let plain = mean_delay("copa-0.1");
     for cc in ["copa-auto", "copa-auto-4", PANTHEON] {
         assert!(mean_delay(cc) >= 2.0 * plain, "{cc}");

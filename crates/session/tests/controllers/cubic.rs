@@ -1,4 +1,4 @@
-//! cubic.md section 7.
+//! CUBIC (RFC 9438) over simulated paths: sawtooth, fast convergence, HyStart.
 
 use crate::path::{Path, s20};
 use crate::steady::{Steady, backlogged, run, steady};

@@ -1,5 +1,5 @@
-//! gcc.md section 7, and rows S2-1 and S2-2 of the reproduction table. GCC's own load is video; frames are of
-//! equal size here.
+//! GCC over simulated paths, and claims S2-1 and S2-2 of docs/reproduction.md. GCC's own load is video;
+//! frames are of equal size here.
 
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{Rate, Span, Time};
@@ -88,8 +88,7 @@ fn s2_1_s2_2_one_flow_on_1_and_2_mbit() {
 
 #[test]
 fn the_draft_s_detector_leaves_a_slow_ramp_to_the_loss_controller() {
-    // gcc.md section 7.1: below 6 ms a group there is no over-use. Equation 2 then holds at a loss of 2 to 10
-    // %.
+    // Below 6 ms a group there is no over-use. Equation 2 then holds at a loss of 2 to 10 %.
     let link = LinkConfig { rate: RateProcess::Constant(Rate::from_mbps(2)), ..path::s20() };
     let path = steady::run(link, vec![video("gcc-rmcat-02", 1000)], 60);
     let (p95, utilisation, loss) = seen(&path, 2.0, 26.0, 30.0, 60.0);

@@ -1,4 +1,4 @@
-//! ledbat.md section 7.
+//! LEDBAT (RFC 6817) over simulated paths: target, growth, latecomers.
 
 use units::Time;
 

@@ -1,4 +1,4 @@
-//! newreno.md section 7.
+//! NewReno over a simulated path: its sawtooth.
 
 use crate::steady::alone;
 

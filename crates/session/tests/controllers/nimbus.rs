@@ -1,4 +1,4 @@
-//! nimbus.md section 7: alone, beside an elastic flow, beside a constant rate.
+//! Nimbus (arXiv 1802.08730) alone, beside an elastic flow, beside a constant rate.
 
 use units::{Rate, Time};
 

@@ -1,5 +1,5 @@
-//! pcc_allegro.md and pcc_vivace.md, section 7: steady state, random loss, the step from 20 to 5 Mbit/s, a
-//! loss-based rival.
+//! PCC Allegro (NSDI 2015) and Vivace (NSDI 2018) over simulated paths: steady state, random loss, the step
+//! from 20 to 5 Mbit/s, a loss-based rival.
 
 use netsim::{Impairments, LinkConfig, RateProcess};
 use units::{Rate, Span, Time};

@@ -1,4 +1,5 @@
-//! quic_dc.md section 7, and what targets.md asks of one flow of the paper's (10 Mbit/s, 25 ms each way).
+//! QUIC-DC over simulated paths, and what docs/reproduction.md asks of one flow of the paper's (10 Mbit/s, 25
+//! ms each way).
 
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{HostClock, Rate, Span, Time};

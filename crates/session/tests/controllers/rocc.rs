@@ -1,4 +1,4 @@
-//! rocc.md section 7.
+//! RoCC (arXiv 2309.16869 section 4) over simulated paths: queue, a falling rate, two flows.
 
 use netsim::{LinkConfig, RateProcess};
 use units::{Rate, Time};

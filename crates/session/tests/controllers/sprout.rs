@@ -1,4 +1,4 @@
-//! sprout.md section 7.
+//! Sprout (NSDI 2013) over simulated paths: throughput, delay, falls of the rate.
 
 use netsim::{LinkConfig, RateProcess};
 use units::{Rate, Span, Time};

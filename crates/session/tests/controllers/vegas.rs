@@ -1,4 +1,4 @@
-//! vegas.md section 7.
+//! Vegas over simulated paths: queue, slow start, beside a flow that fills the queue.
 
 use units::Time;
 

@@ -1,4 +1,4 @@
-//! westwood_plus.md section 7.
+//! Westwood+ over simulated paths.
 
 use netsim::{Impairments, LinkConfig};
 
