@@ -137,7 +137,8 @@ impl CongestionControl {
     }
 
     /// Tells the controller what was settled, and takes its new decision;
-    /// [`record`](CongestionControl::record) records both.
+    /// [`record_settled`](CongestionControl::record_settled) and
+    /// [`record_decision`](CongestionControl::record_decision) record both.
     #[inline]
     pub fn report<T: Carried>(&mut self, now: Time, news: &News<'_>, ledger: &Ledger<T>, rtt: &RoundTrips) {
         let limited = std::mem::take(&mut self.limited);
