@@ -146,7 +146,10 @@ impl Receiver {
         if self.tap.is_on() {
             let owd = RelativeDelay::between(segment.sent, now);
             let packet = segment.packet;
-            self.tap.record(now, Event::PacketReceived { packet, size, stream: 0, frame: u32::MAX, owd });
+            self.tap.record(
+                now,
+                Event::PacketReceived { packet, size, stream: 0, frame: u32::MAX, version: 0, owd },
+            );
         }
     }
 

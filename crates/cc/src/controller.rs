@@ -63,6 +63,8 @@ pub struct FrameTag {
     pub stream: u8,
     /// The frame's capture index.
     pub frame: u32,
+    /// Which coding of the frame, 0 the first.
+    pub version: u8,
     /// The packet's index in the frame.
     pub index: u16,
     /// Packets in the frame.

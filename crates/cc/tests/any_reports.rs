@@ -32,7 +32,7 @@ prop_compose! {
 
 fn tag(step: &Step) -> Option<FrameTag> {
     let (frame, index, count) = step.frame?;
-    Some(FrameTag { stream: 0, frame, index, count, retransmission: step.what & 64 != 0 })
+    Some(FrameTag { stream: 0, frame, version: 0, index, count, retransmission: step.what & 64 != 0 })
 }
 
 fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {

@@ -168,13 +168,25 @@ mod tests {
         let at = |us| Time::ZERO + Span::from_micros(us);
         let sent = |us, packet, frame| {
             let (size, index, in_flight) = (1_000, 0, 0);
-            let event =
-                Event::PacketSent { packet, size, stream: 0, frame, index, retransmission: false, in_flight };
+            let event = Event::PacketSent {
+                packet,
+                size,
+                stream: 0,
+                frame,
+                version: 0,
+                index,
+                retransmission: false,
+                in_flight,
+            };
             (at(us), SENDER, event)
         };
         let received = |us, packet, frame| {
             let owd = RelativeDelay::between(Time::ZERO.on_wire(), at(us));
-            (at(us), RECEIVER, Event::PacketReceived { packet, size: 1_000, stream: 0, frame, owd })
+            (
+                at(us),
+                RECEIVER,
+                Event::PacketReceived { packet, size: 1_000, stream: 0, frame, version: 0, owd },
+            )
         };
         // 1000 bytes take 200 us at 40 Mbit/s.
         let events = vec![

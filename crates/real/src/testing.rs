@@ -73,8 +73,8 @@ impl Endpoint for Metronome {
             count: 1,
             captured: sent,
             deadline: Span::ZERO,
-            reference: 0,
-            key: true,
+            part: 0,
+            reference: None,
             retransmission: false,
             alone: true,
         };

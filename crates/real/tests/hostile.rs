@@ -309,8 +309,11 @@ impl Twisted {
         let mut out = vec![0; STEADY_DATAGRAM];
         let sent = Time::from_nanos(rng.below(1 << 40));
         let Feedback { session, sequence, refused, blob, .. } = feedback;
-        let (length, _) =
-            FeedbackWriter::write(&mut out, session, sequence, sent, refused, blob, &arrivals, ranges.iter());
+        let (length, _) = FeedbackWriter::write(
+            &mut out,
+            &Draft { session, sequence, sent, refused, blob, arrivals: &arrivals },
+            ranges.iter(),
+        );
         out.truncate(length);
         Some(out)
     }

@@ -46,7 +46,7 @@ pub enum Dropped {
 }
 
 /// One thing that happened. Sizes are bytes, `packet` is the sender's packet number, `frame` the capture
-/// index.
+/// index and `version` which coding of it, 0 the first.
 #[derive(Clone, Copy, Debug, PartialEq, Hash)]
 #[allow(missing_docs, reason = "fields are named by the vocabulary above and explained per variant")]
 pub enum Event {
@@ -66,12 +66,13 @@ pub enum Event {
         size: u32,
         stream: u8,
         frame: u32,
+        version: u8,
         index: u16,
         retransmission: bool,
         in_flight: u32,
     },
     /// The receiver accepted a media or padding packet.
-    PacketReceived { packet: u64, size: u32, stream: u8, frame: u32, owd: RelativeDelay },
+    PacketReceived { packet: u64, size: u32, stream: u8, frame: u32, version: u8, owd: RelativeDelay },
     /// The sender learnt that a packet arrived.
     PacketAcked { packet: u64, size: u32 },
     /// The sender gave a packet up.
@@ -96,6 +97,7 @@ pub enum Event {
     FrameEncoded {
         stream: u8,
         frame: u32,
+        version: u8,
         size: u32,
         key: bool,
         target: Rate,
@@ -104,15 +106,15 @@ pub enum Event {
         ssim: Real,
     },
     /// The last packet of a frame left for the first time.
-    FrameSent { stream: u8, frame: u32, packets: u16 },
+    FrameSent { stream: u8, frame: u32, version: u8, packets: u16 },
     /// Every packet of a frame has arrived.
-    FrameAssembled { stream: u8, frame: u32, size: u32 },
+    FrameAssembled { stream: u8, frame: u32, version: u8, size: u32 },
     /// A frame was shown. `late`: after its deadline, as the receiver judges it.
     FrameDisplayed { stream: u8, frame: u32, version: u8, captured_local: Time, late: bool },
     /// The receiver stopped waiting for a frame.
-    FrameAbandoned { stream: u8, frame: u32 },
+    FrameAbandoned { stream: u8, frame: u32, version: u8 },
     /// Picture quality of a displayed frame against its own source, measured outside the receiver.
-    FrameQuality { stream: u8, frame: u32, psnr: Real, ssim: Real },
+    FrameQuality { stream: u8, frame: u32, version: u8, psnr: Real, ssim: Real },
     /// The receiver asked for `count` packets again.
     NackSent { count: u16 },
     /// The receiver asked for a key frame.

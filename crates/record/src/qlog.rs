@@ -251,32 +251,34 @@ impl<W: Write> Qlog<W> {
 
     fn write_event(&mut self, at: Time, event: &Event) {
         match *event {
-            Event::PacketSent { packet, size, stream, frame, index, retransmission, in_flight } => {
+            Event::PacketSent { packet, size, stream, frame, version, index, retransmission, in_flight } => {
+                let id = Id { stream, frame, version };
                 match self.traffic {
                     Traffic::Media => self.event(
                         at,
                         "framewire:packet_sent",
                         format_args!(
-                            "\"packet_number\":{packet},\"length\":{size},\"stream\":{stream},\"frame\":{frame},\
+                            "\"packet_number\":{packet},\"length\":{size},{id},\
                              \"index\":{index},\"retransmission\":{retransmission}"
                         ),
                     ),
                     Traffic::Quic => self.event(
                         at,
                         "quic:udp_datagrams_sent",
-                        format_args!("\"count\":1,\"raw\":[{{\"length\":{size}}}],\"framewire_number\":{packet}"),
+                        format_args!(
+                            "\"count\":1,\"raw\":[{{\"length\":{size}}}],\"framewire_number\":{packet}"
+                        ),
                     ),
                 }
                 self.event(at, self.metrics(), format_args!("\"bytes_in_flight\":{in_flight}"));
             }
-            Event::PacketReceived { packet, size, stream, frame, .. } => {
+            Event::PacketReceived { packet, size, stream, frame, version, .. } => {
+                let id = Id { stream, frame, version };
                 self.arrived(packet);
                 self.event(
                     at,
                     "framewire:packet_received",
-                    format_args!(
-                        "\"packet_number\":{packet},\"length\":{size},\"stream\":{stream},\"frame\":{frame}"
-                    ),
+                    format_args!("\"packet_number\":{packet},\"length\":{size},{id}"),
                 );
             }
             Event::FeedbackSent { sequence, size } => self.feedback(at, sequence, size),
@@ -341,25 +343,33 @@ impl<W: Write> Qlog<W> {
             Event::HostDropped { cause } => {
                 self.event(at, "framewire:dropped", format_args!("\"cause\":\"{cause:?}\""));
             }
-            Event::FrameCaptured { frame, .. } => self.frame(at, "framewire:frame_captured", frame),
-            Event::FrameSkipped { frame, .. } => self.frame(at, "framewire:frame_skipped", frame),
-            Event::FrameSent { frame, .. } => self.frame(at, "framewire:frame_sent", frame),
-            Event::FrameAssembled { frame, .. } => self.frame(at, "framewire:frame_assembled", frame),
-            Event::FrameAbandoned { frame, .. } => self.frame(at, "framewire:frame_abandoned", frame),
-            Event::FrameEncoded { frame, size, key, target, height, .. } => self.event(
+            Event::FrameCaptured { stream, frame } => {
+                self.frame(at, "framewire:frame_captured", Id { stream, frame, version: 0 });
+            }
+            Event::FrameSkipped { stream, frame } => {
+                self.frame(at, "framewire:frame_skipped", Id { stream, frame, version: 0 });
+            }
+            Event::FrameSent { stream, frame, version, .. } => {
+                self.frame(at, "framewire:frame_sent", Id { stream, frame, version });
+            }
+            Event::FrameAssembled { stream, frame, version, .. } => {
+                self.frame(at, "framewire:frame_assembled", Id { stream, frame, version });
+            }
+            Event::FrameAbandoned { stream, frame, version } => {
+                self.frame(at, "framewire:frame_abandoned", Id { stream, frame, version });
+            }
+            Event::FrameEncoded { stream, frame, version, size, key, target, height, .. } => self.event(
                 at,
                 "framewire:frame_encoded",
                 format_args!(
-                    "\"frame\":{frame},\"size\":{size},\"key\":{key},\"height\":{height},\"target\":{}",
+                    "{},\"size\":{size},\"key\":{key},\"height\":{height},\"target\":{}",
+                    Id { stream, frame, version },
                     target.as_bps()
                 ),
             ),
-            Event::FrameDisplayed { frame, late, .. } => {
-                self.event(
-                    at,
-                    "framewire:frame_displayed",
-                    format_args!("\"frame\":{frame},\"late\":{late}"),
-                );
+            Event::FrameDisplayed { stream, frame, version, late, .. } => {
+                let id = Id { stream, frame, version };
+                self.event(at, "framewire:frame_displayed", format_args!("{id},\"late\":{late}"));
             }
             Event::NackSent { count } => {
                 self.event(at, "framewire:nack_sent", format_args!("\"count\":{count}"))
@@ -375,8 +385,22 @@ impl<W: Write> Qlog<W> {
         }
     }
 
-    fn frame(&mut self, at: Time, name: &str, frame: u32) {
-        self.event(at, name, format_args!("\"frame\":{frame}"));
+    fn frame(&mut self, at: Time, name: &str, id: Id) {
+        self.event(at, name, format_args!("{id}"));
+    }
+}
+
+/// The fields that name a frame. The first coding of one names no version.
+struct Id {
+    stream: u8,
+    frame: u32,
+    version: u8,
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"stream\":{},\"frame\":{}", self.stream, self.frame)?;
+        if self.version > 0 { write!(f, ",\"version\":{}", self.version) } else { Ok(()) }
     }
 }
 
@@ -441,7 +465,16 @@ mod tests {
 
     fn sent(packet: u64) -> Event {
         let (size, in_flight) = (1_200, 1_200 * (packet as u32 + 1));
-        Event::PacketSent { packet, size, stream: 0, frame: 7, index: 0, retransmission: false, in_flight }
+        Event::PacketSent {
+            packet,
+            size,
+            stream: 0,
+            frame: 7,
+            version: 0,
+            index: 0,
+            retransmission: false,
+            in_flight,
+        }
     }
 
     fn log(events: &[(i64, Event)], most: u64) -> (Vec<String>, u64) {
@@ -488,7 +521,7 @@ mod tests {
             "{\"time\":1.500000,\"name\":\"framewire:packet_lost\",\"data\":{\"packet_number\":5}}",
             "{\"time\":1.500000,\"name\":\"framewire:metrics_updated\",\"data\":{\"latest_rtt\":21,\"smoothed_rtt\":20.5}}",
             "{\"time\":1.500000,\"name\":\"framewire:metrics_updated\",\"data\":{\"pacing_rate\":8000000}}",
-            "{\"time\":2.000000,\"name\":\"framewire:frame_skipped\",\"data\":{\"frame\":8}}",
+            "{\"time\":2.000000,\"name\":\"framewire:frame_skipped\",\"data\":{\"stream\":0,\"frame\":8}}",
         ];
         assert_eq!(records, expected);
         assert_eq!(left_out, 0);

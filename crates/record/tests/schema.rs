@@ -23,12 +23,21 @@ fn file(vantage: Vantage, traffic: Traffic, events: &[(u64, Event)]) -> String {
 
 fn packet(packet: u64, frame: u32) -> Event {
     let (size, in_flight) = (1_150, 1_150 * (packet as u32 + 1));
-    Event::PacketSent { packet, size, stream: 0, frame, index: 0, retransmission: packet == 2, in_flight }
+    Event::PacketSent {
+        packet,
+        size,
+        stream: 0,
+        frame,
+        version: 0,
+        index: 0,
+        retransmission: packet == 2,
+        in_flight,
+    }
 }
 
 fn arrival(packet: u64) -> Event {
     let owd = RelativeDelay::between(Time::ZERO.on_wire(), Time::from_millis(20));
-    Event::PacketReceived { packet, size: 1_150, stream: 0, frame: 0, owd }
+    Event::PacketReceived { packet, size: 1_150, stream: 0, frame: 0, version: 0, owd }
 }
 
 fn of_a_sender() -> Vec<(u64, Event)> {
@@ -40,6 +49,7 @@ fn of_a_sender() -> Vec<(u64, Event)> {
             Event::FrameEncoded {
                 stream,
                 frame,
+                version: 0,
                 size: 3_000,
                 key: true,
                 target: Rate::from_mbps(2),
@@ -51,7 +61,7 @@ fn of_a_sender() -> Vec<(u64, Event)> {
         (5_010, packet(0, 0)),
         (5_020, packet(1, 0)),
         (5_030, packet(2, u32::MAX)),
-        (5_030, Event::FrameSent { stream, frame, packets: 2 }),
+        (5_030, Event::FrameSent { stream, frame, version: 0, packets: 2 }),
         (38_000, Event::FrameSkipped { stream, frame: 1 }),
         (45_000, Event::PacketAcked { packet: 0, size: 1_150 }),
         (45_000, Event::PacketAcked { packet: 2, size: 1_150 }),
@@ -76,11 +86,11 @@ fn of_a_receiver() -> Vec<(u64, Event)> {
         (20, Event::FeedbackSent { sequence: 1, size: 60 }),
         (900, Event::FeedbackSent { sequence: 2, size: 40 }),
         (1_000, arrival(3)),
-        (1_000, Event::FrameAssembled { stream, frame, size: 3_000 }),
-        (1_100, Event::FrameAbandoned { stream, frame: 1 }),
+        (1_000, Event::FrameAssembled { stream, frame, version: 0, size: 3_000 }),
+        (1_100, Event::FrameAbandoned { stream, frame: 1, version: 0 }),
         (1_100, Event::KeyFrameRequested { stream }),
         (4_000, Event::FrameDisplayed { stream, frame, version: 0, captured_local: Time::ZERO, late: true }),
-        (4_001, Event::FrameQuality { stream, frame, psnr: Real(40.0), ssim: Real(0.9) }),
+        (4_001, Event::FrameQuality { stream, frame, version: 0, psnr: Real(40.0), ssim: Real(0.9) }),
         (4_002, Event::LinkDropped { flow: 0, size: 1_178, cause: Dropped::QueueFull }),
     ]
 }

@@ -1,13 +1,15 @@
 //! Frames on their way in.
 //!
-//! A stream is live: where frames or bytes are too many, the oldest frames make room for the newest. A packet
-//! that finds no room even so is refused before it is acknowledged, so that its sender counts it as lost.
+//! A live stream's oldest frames make room for the newest, where frames or bytes are too many. A reliable
+//! stream's make room for none: of its packets those of a frame that can be decoded next always find room,
+//! and others only while enough is left for that one. A packet that finds no room is refused before it is
+//! acknowledged, so that its sender counts it as lost.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use units::{RemoteTime, Time};
-use wire::{Media, Nack};
+use wire::{Class, FrameId, Media, Nack};
 
 use crate::playout::Arrival;
 
@@ -21,24 +23,26 @@ const MAX_PACKETS: u16 = 8192;
 const MAX_BYTES: usize = 64 << 20;
 /// Emptied frames kept for their buffers.
 const SPARE: usize = 32;
+/// Room that a reliable stream keeps free for the frame to be decoded next: the largest there may be, and
+/// what keeps account of it.
+const NEXT: usize = MAX_PACKETS as usize * (wire::MAX_DATAGRAM + size_of::<Bytes>());
+/// Frames of a reliable stream that were finished, whose packets may come twice. Packets are told apart by
+/// number already; what is sent again under another number is on its way for a few round trips at most.
+const FINISHED: usize = 4096;
 /// Frame numbers this far beyond the newest can only be wrong: ten minutes at 60 frames/s.
 const PLAUSIBLE: u32 = 36_000;
 
 /// One frame in the making.
 #[derive(Debug, Default)]
 pub struct Assembling {
-    /// Capture index.
-    pub frame: u32,
-    /// Version.
-    pub version: u8,
+    /// Which frame of its stream.
+    pub id: FrameId,
     /// Packets it has.
     pub count: u16,
     /// Packets that arrived.
     pub have: u16,
-    /// Decodes alone.
-    pub key: bool,
-    /// How many frames back its reference lies.
-    pub reference: u8,
+    /// What it is predicted from; `None`: a key frame.
+    pub reference: Option<FrameId>,
     /// When it was captured, on the sender's clock.
     pub captured: RemoteTime,
     /// When it stops being worth showing, on our clock.
@@ -68,10 +72,8 @@ impl Assembling {
         arrived.resize(usize::from(media.count).div_ceil(64), 0);
         parts.clear();
         *self = Assembling {
-            frame: media.frame,
-            version: media.version,
+            id: media.id(),
             count: media.count,
-            key: media.key,
             reference: media.reference,
             captured: media.captured,
             deadline,
@@ -139,7 +141,8 @@ impl Assembling {
         let more = gaps
             .filter(|index| index - first <= 64)
             .fold(0, |bits, index| bits | 1u64 << (index - first - 1));
-        Some(Nack { session, stream, frame: self.frame, first, more })
+        let FrameId { frame, version } = self.id;
+        Some(Nack { session, stream, frame, version, first, more })
     }
 }
 
@@ -169,24 +172,53 @@ pub enum Room {
     None,
 }
 
-/// One stream's frames in the making, by capture index.
-#[derive(Debug, Default)]
+/// One stream's frames in the making, by capture index and version.
+#[derive(Debug)]
 pub struct Assembly {
+    class: Class,
     frames: VecDeque<Assembling>,
     /// Emptied frames, kept for their buffers.
     spare: Vec<Assembling>,
     /// Frames below are no longer wanted.
     floor: u32,
-    newest: u32,
+    /// Frames of a reliable stream that are no longer wanted, and the order in which that came about.
+    finished: (BTreeSet<FrameId>, VecDeque<FrameId>),
+    newest: Option<u32>,
     held: usize,
 }
 
 impl Assembly {
-    /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it.
-    pub fn room_for(&self, media: &Media, bytes: usize) -> Room {
-        let known = self.find(media.frame).is_some();
-        if media.frame < self.floor || !known && self.is_implausible(media) {
+    /// Nothing yet of a stream of `class`.
+    pub fn new(class: Class) -> Assembly {
+        Assembly {
+            class,
+            frames: VecDeque::new(),
+            spare: Vec::new(),
+            floor: 0,
+            finished: Default::default(),
+            newest: None,
+            held: 0,
+        }
+    }
+
+    /// The stream's class.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it. `next`: its
+    /// frame can be decoded once it is complete.
+    pub fn room_for(&self, media: &Media, bytes: usize, next: bool) -> Room {
+        let known = self.find(media.id()).is_some();
+        if self.is_stale(media) || !known && self.is_implausible(media) {
             return Room::Free;
+        }
+        if self.class == Class::Reliable {
+            let (frames, reserve) = if next { (FRAMES, 0) } else { (FRAMES - 1, NEXT) };
+            let account = if known { 0 } else { Assembling::account(media) };
+            let fits =
+                (known || self.frames.len() < frames) && self.held + account + bytes + reserve <= MAX_BYTES;
+            return if fits { Room::Free } else { Room::None };
         }
         let (mut frames, mut held) = (self.frames.len(), self.held + bytes);
         if !known {
@@ -198,12 +230,12 @@ impl Assembly {
             if frames <= FRAMES && held <= MAX_BYTES {
                 break;
             }
-            if oldest.frame >= media.frame {
+            if oldest.id.frame >= media.frame {
                 return Room::None;
             }
             frames -= 1;
             held -= oldest.weight;
-            beyond = Some(oldest.frame);
+            beyond = Some(oldest.id.frame);
         }
         match beyond {
             _ if frames > FRAMES || held > MAX_BYTES => Room::None,
@@ -213,25 +245,38 @@ impl Assembly {
     }
 
     fn is_implausible(&self, media: &Media) -> bool {
-        media.count > MAX_PACKETS || media.frame > self.newest.saturating_add(PLAUSIBLE)
+        let furthest = self.newest.map_or(u32::MAX, |newest| newest.saturating_add(PLAUSIBLE));
+        media.count > MAX_PACKETS || media.frame > furthest
     }
 
-    fn find(&self, frame: u32) -> Option<usize> {
-        self.frames.binary_search_by_key(&frame, |f| f.frame).ok()
+    /// Whether the packet's frame is no longer wanted.
+    fn is_stale(&self, media: &Media) -> bool {
+        media.frame < self.floor || self.finished.0.contains(&media.id())
+    }
+
+    fn find(&self, id: FrameId) -> Option<usize> {
+        self.frames.binary_search_by_key(&id, |f| f.id).ok()
     }
 
     /// Takes a packet of `length` payload bytes, for which there is room ([`room_for`](Assembly::room_for)).
     pub fn insert(&mut self, media: &Media, length: usize, payload: Option<Bytes>, deadline: Time) -> Stored {
-        if media.frame < self.floor {
+        if self.is_stale(media) {
             return Stored::Stale;
         }
-        if self.is_implausible(media) {
+        if self.is_implausible(media) || media.class != self.class {
             return Stored::Implausible;
         }
         let at = self.locate(media, deadline);
         let frame = &mut self.frames[at];
-        if frame.count != media.count || frame.version != media.version {
-            return Stored::Implausible;
+        if frame.count != media.count {
+            // Where a path's MTU falls, a reliable frame is cut anew, into more packets, and sent again.
+            let again = self.class == Class::Reliable;
+            if !again || media.count < frame.count {
+                return if again { Stored::Stale } else { Stored::Implausible };
+            }
+            self.held -= frame.weight;
+            frame.restart(media, deadline);
+            self.held += frame.weight;
         }
         if frame.has(media.index) {
             return Stored::Duplicate;
@@ -240,21 +285,21 @@ impl Assembly {
         let before = frame.weight;
         frame.store(media.index, length, payload);
         self.held += frame.weight - before;
-        self.newest = self.newest.max(media.frame);
+        self.newest = self.newest.max(Some(media.frame));
         if frame.is_complete() { Stored::Complete } else { Stored::Kept }
     }
 
     /// Every packet of a frame has arrived, the last of them `now`: the frame's size in bytes.
-    pub fn completed(&mut self, frame: u32, now: Time) -> u32 {
-        let Some(at) = self.find(frame) else { return 0 };
+    pub fn completed(&mut self, id: FrameId, now: Time) -> u32 {
+        let Some(at) = self.find(id) else { return 0 };
         self.frames[at].completed = now;
         self.frames[at].size
     }
 
     /// Position of the packet's frame, begun if need be.
     fn locate(&mut self, media: &Media, deadline: Time) -> usize {
-        let at = self.frames.partition_point(|f| f.frame < media.frame);
-        if self.frames.get(at).is_none_or(|f| f.frame != media.frame) {
+        let at = self.frames.partition_point(|f| f.id < media.id());
+        if self.frames.get(at).is_none_or(|f| f.id != media.id()) {
             let mut frame = self.spare.pop().unwrap_or_default();
             frame.restart(media, deadline);
             self.held += frame.weight;
@@ -265,7 +310,7 @@ impl Assembly {
 
     /// The newest frame heard of.
     pub fn newest(&self) -> u32 {
-        self.newest
+        self.newest.unwrap_or(0)
     }
 
     /// The frames in the making, oldest first.
@@ -276,30 +321,51 @@ impl Assembly {
     /// Forgets every frame below `floor`, and accepts none any more. `dropped` is called with each that was
     /// not shown.
     pub fn raise_floor(&mut self, floor: u32, mut dropped: impl FnMut(&Assembling)) {
-        while self.frames.front().is_some_and(|frame| frame.frame < floor) {
+        while self.frames.front().is_some_and(|frame| frame.id.frame < floor) {
             if let Some(frame) = self.frames.pop_front() {
                 dropped(&frame);
-                self.held -= frame.weight;
-                if self.spare.len() < SPARE {
-                    self.spare.push(frame);
-                }
+                self.retire(frame);
             }
         }
         self.floor = self.floor.max(floor);
     }
 
+    /// Forgets one frame, which was decoded; those before it may still come.
+    pub fn finish(&mut self, id: FrameId) {
+        let frame = self.find(id).and_then(|at| self.frames.remove(at));
+        frame.into_iter().for_each(|frame| self.retire(frame));
+        let (finished, order) = &mut self.finished;
+        finished.insert(id);
+        order.push_back(id);
+        if finished.len() > FINISHED
+            && let Some(oldest) = order.pop_front()
+        {
+            finished.remove(&oldest);
+        }
+    }
+
+    fn retire(&mut self, frame: Assembling) {
+        self.held -= frame.weight;
+        if self.spare.len() < SPARE {
+            self.spare.push(frame);
+        }
+    }
+
     /// What to ask for again of the frames after `decoded`, each at most every `interval`; `push` takes the
-    /// requests. True while anything is missing that could still be shown in time.
+    /// requests: nothing of a stream that repeats nothing. True while anything is missing that could still be shown in time.
     pub fn nacks(
         &mut self,
         now: Time,
         interval: units::Span,
         session: u32,
         stream: u8,
-        decoded: Option<u32>,
+        decoded: Option<FrameId>,
         mut push: impl FnMut(Nack),
     ) -> bool {
-        let newest = self.newest;
+        if self.class == Class::OneShot {
+            return false;
+        }
+        let newest = self.newest();
         let mut previous = decoded;
         let mut missing = false;
         for frame in &mut self.frames {
@@ -307,21 +373,23 @@ impl Assembly {
             let wanted = !frame.is_complete() && frame.deadline > now;
             missing |= wanted;
             let nack =
-                (due && wanted).then(|| frame.missing(session, stream, frame.frame < newest)).flatten();
+                (due && wanted).then(|| frame.missing(session, stream, frame.id.frame < newest)).flatten();
             if let Some(nack) = nack {
                 frame.asked_at = Some(now);
                 frame.requested.get_or_insert(now);
                 push(nack);
             }
-            // The frame it is predicted from has not been heard of at all: ask for its first 65 packets.
-            let needed = frame.frame - u32::from(frame.reference).min(frame.frame);
-            let unheard = frame.reference > 0 && previous.is_some_and(|previous| previous < needed);
-            missing |= unheard && frame.deadline > now;
-            if unheard && due {
+            // The frame it is predicted from has not been heard of at all: ask for its first 65 packets. Of a
+            // reliable stream, whose frames need not come in order, its sender finds out.
+            let unheard = frame.reference.filter(|&needed| {
+                self.class != Class::Reliable && previous.is_some_and(|previous| previous < needed)
+            });
+            missing |= unheard.is_some() && frame.deadline > now;
+            if let Some(FrameId { frame: needed, version }) = unheard.filter(|_| due) {
                 frame.asked_at = Some(now);
-                push(Nack { session, stream, frame: needed, first: 0, more: u64::MAX });
+                push(Nack { session, stream, frame: needed, version, first: 0, more: u64::MAX });
             }
-            previous = Some(frame.frame);
+            previous = Some(frame.id);
         }
         missing
     }
@@ -332,7 +400,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use units::Span;
-    use wire::Class;
 
     fn media(frame: u32, index: u16, count: u16) -> Media {
         Media {
@@ -346,10 +413,10 @@ mod tests {
             version: 0,
             index,
             count,
+            part: 0,
             captured: RemoteTime::from_nanos(0),
             deadline: Span::from_millis(400),
-            reference: 1,
-            key: false,
+            reference: frame.checked_sub(1).map(FrameId::first),
             retransmission: false,
             alone: false,
         }
@@ -359,7 +426,7 @@ mod tests {
 
     /// Takes a packet as a receiver does; false if it was refused.
     fn take(assembly: &mut Assembly, media: &Media) -> bool {
-        match assembly.room_for(media, 1000) {
+        match assembly.room_for(media, 1000, false) {
             Room::Free => {}
             Room::Beyond(frame) => assembly.raise_floor(frame + 1, |_| ()),
             Room::None => return false,
@@ -370,16 +437,20 @@ mod tests {
 
     #[test]
     fn an_old_frame_is_refused_where_only_newer_ones_could_make_room() {
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new(Class::Deadline);
         (1..=FRAMES as u32).for_each(|frame| assert!(take(&mut assembly, &media(frame, 0, 2))));
-        assert_eq!(assembly.room_for(&media(0, 0, 2), 1000), Room::None);
-        assert_eq!(assembly.room_for(&media(1, 1, 2), 1000), Room::Free, "its frame has its place already");
-        assert_eq!(assembly.room_for(&media(5_000, 0, 2), 1000), Room::Beyond(1));
+        assert_eq!(assembly.room_for(&media(0, 0, 2), 1000, false), Room::None);
+        assert_eq!(
+            assembly.room_for(&media(1, 1, 2), 1000, false),
+            Room::Free,
+            "its frame has its place already"
+        );
+        assert_eq!(assembly.room_for(&media(5_000, 0, 2), 1000, false), Room::Beyond(1));
     }
 
     #[test]
     fn a_frame_completes_in_any_order_and_once() {
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new(Class::Deadline);
         let part = |b: u8| Some(Bytes::from(vec![b; 2]));
         assert_eq!(assembly.insert(&media(3, 2, 3), 2, part(3), LATER), Stored::Kept);
         assert_eq!(assembly.insert(&media(3, 0, 3), 2, part(1), LATER), Stored::Kept);
@@ -393,23 +464,26 @@ mod tests {
 
     #[test]
     fn nacks_name_gaps_and_unheard_frames() {
-        let mut assembly = Assembly::default();
+        let mut assembly = Assembly::new(Class::Deadline);
         for (frame, index) in [(5, 0), (5, 2), (5, 3), (7, 0)] {
             assembly.insert(&media(frame, index, 5), 100, None, LATER);
         }
         let mut asked = Vec::new();
-        assembly.nacks(Time::ZERO, Span::from_millis(50), 1, 0, Some(4), |nack| asked.push(nack));
+        assembly
+            .nacks(Time::ZERO, Span::from_millis(50), 1, 0, Some(FrameId::first(4)), |nack| asked.push(nack));
         assert_eq!((asked[0].frame, asked[0].wanted().collect::<Vec<_>>()), (5, vec![1, 4]));
         assert_eq!((asked[1].frame, asked[1].first, asked[1].more), (6, 0, u64::MAX));
         asked.clear();
-        assembly.nacks(Time::from_millis(49), Span::from_millis(50), 1, 0, Some(4), |nack| asked.push(nack));
+        assembly.nacks(Time::from_millis(49), Span::from_millis(50), 1, 0, Some(FrameId::first(4)), |nack| {
+            asked.push(nack)
+        });
         assert!(asked.is_empty());
     }
 
     proptest! {
         #[test]
         fn hostile_packets_stay_within_bounds(packets in prop::collection::vec((any::<u32>(), any::<u16>(), 1u16..), 0..500)) {
-            let mut assembly = Assembly::default();
+            let mut assembly = Assembly::new(Class::Deadline);
             for (frame, index, count) in packets {
                 take(&mut assembly, &media(frame, index % count, count));
                 prop_assert!(assembly.frames.len() <= FRAMES && assembly.held <= MAX_BYTES);
@@ -420,7 +494,7 @@ mod tests {
         /// A live stream goes on whatever is missing of it: the newest frame always finds room.
         #[test]
         fn a_newer_frame_is_never_refused(missing in prop::collection::vec(any::<bool>(), FRAMES..FRAMES + 200)) {
-            let mut assembly = Assembly::default();
+            let mut assembly = Assembly::new(Class::Deadline);
             for (frame, &missing) in (0..).zip(&missing) {
                 prop_assert!(take(&mut assembly, &media(frame, 0, 2)));
                 prop_assert!(missing || take(&mut assembly, &media(frame, 1, 2)));

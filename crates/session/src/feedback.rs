@@ -1,7 +1,7 @@
 //! What the receiver reports, and when.
 
 use units::{Ecn, Span, Time};
-use wire::{Arrival, FeedbackWriter};
+use wire::{Arrival, Dialect, Draft};
 
 use crate::arrivals::ArrivalLog;
 use crate::config::ReceiverConfig;
@@ -91,19 +91,22 @@ impl Reporter {
         since
     }
 
+    /// The last report's number; 0 before the first.
+    pub fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
     /// When the next report is due.
     pub fn due_at(&self) -> Option<Time> {
         self.due_at
     }
 
-    /// Writes a report; returns its sequence and length.
+    /// Writes a report with what `draft` says besides number and arrivals; returns its sequence and length.
     pub fn write(
         &mut self,
-        now: Time,
-        session: u32,
-        refused: u32,
-        blob: &[u8],
+        draft: &Draft<'_>,
         log: &ArrivalLog,
+        dialect: &mut dyn Dialect,
         out: &mut [u8],
     ) -> (u32, usize) {
         self.sequence += 1;
@@ -116,10 +119,9 @@ impl Reporter {
         if !self.merged.is_sorted_by_key(|a| a.packet) {
             self.merged.sort_unstable_by_key(|a| a.packet);
         }
-        let ranges = log.down_to(self.confirmed);
-        let (length, written) =
-            FeedbackWriter::write(out, session, self.sequence, now, refused, blob, &self.merged, ranges);
-        self.turn(now, written, log.largest().unwrap_or(0));
+        let draft = Draft { sequence: self.sequence, arrivals: &self.merged, ..*draft };
+        let (length, written) = dialect.write_feedback(&draft, &mut log.down_to(self.confirmed), out);
+        self.turn(draft.sent, written, log.largest().unwrap_or(0));
         (self.sequence, length)
     }
 
@@ -160,7 +162,9 @@ mod tests {
 
     fn written(reporter: &mut Reporter, log: &ArrivalLog, ms: u64) -> (Vec<u64>, Vec<(u64, u64)>) {
         let mut out = [0; 1200];
-        let (_, length) = reporter.write(Time::from_millis(ms), 1, 0, &[], log, &mut out);
+        let sent = Time::from_millis(ms);
+        let draft = Draft { session: 1, sequence: 0, sent, refused: 0, blob: &[], arrivals: &[] };
+        let (_, length) = reporter.write(&draft, log, &mut wire::Native, &mut out);
         let feedback = Feedback::decode(&out[..length]).unwrap();
         (feedback.arrivals().map(|a| a.packet).collect(), feedback.ranges().collect())
     }

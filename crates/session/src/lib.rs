@@ -16,6 +16,7 @@
 mod arrivals;
 mod assembly;
 mod builder;
+mod chain;
 mod clock;
 mod config;
 mod counters;

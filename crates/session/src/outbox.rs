@@ -1,31 +1,34 @@
 //! Coded frames on their way out: cut into packets, kept until they arrived or stopped mattering.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use media::{Coded, Quantiser};
 use units::{Bytes as Size, Rate, Span, Time};
-use wire::{Class, Media};
+use wire::{Class, FrameId};
 
 use crate::rate::Departed;
 
 /// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest
 /// deadline lets one be repaired.
 const FRAMES: usize = 7200;
+/// Payload bytes that a reliable stream may have on its way; while it has more, no further frame is coded:
+/// ten seconds at 50 Mbit/s, as much as its receiver keeps of frames in the making.
+const MAX_HELD: u64 = 64 << 20;
 
 /// What the session knows about a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameInfo {
-    /// Capture index.
-    pub frame: u32,
+    /// Which frame of its stream.
+    pub id: FrameId,
     /// When it was captured.
     pub captured: Time,
     /// When its lifetime begins: with its capture, later by what a slow encoder held it up.
     pub born: Time,
     /// When it stops being worth showing.
     pub deadline: Time,
-    /// How many frames back its reference lies.
-    pub reference: u8,
+    /// What it is predicted from; `None`: a key frame.
+    pub reference: Option<FrameId>,
     /// Rows it is coded with; 0 if they are not known.
     pub height: u16,
 }
@@ -35,8 +38,6 @@ pub struct FrameInfo {
 pub struct OutFrame {
     /// What is known of it.
     pub info: FrameInfo,
-    /// Decodes alone.
-    pub key: bool,
     /// When it came from the encoder.
     pub ready_at: Time,
     /// Packets it has.
@@ -45,10 +46,14 @@ pub struct OutFrame {
     pub next: u16,
     /// Its packets are useful alone.
     pub alone: bool,
+    /// Its place in the order of sending.
+    order: u64,
     size: u32,
     target: Rate,
     quantiser: Option<Quantiser>,
     payload: Option<Bytes>,
+    /// Ends of the encoder's pieces, where it names any.
+    pieces: Vec<u32>,
     /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut
     /// evenly.
     ends: Vec<u32>,
@@ -69,21 +74,22 @@ struct OutPacket {
 }
 
 impl OutFrame {
-    fn new(info: FrameInfo, coded: Coded, ready_at: Time, room: u32) -> OutFrame {
+    fn new(info: FrameInfo, coded: Coded, order: u64, ready_at: Time, room: u32) -> OutFrame {
         let size = coded.size.max(1);
         let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room) };
         let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
         OutFrame {
             info,
-            key: coded.key,
             ready_at,
             count,
             next: 0,
             alone: !ends.is_empty(),
+            order,
             size,
             target: coded.target,
             quantiser: coded.quantiser,
             payload: coded.payload,
+            pieces: coded.pieces,
             ends,
             packets: vec![OutPacket::default(); usize::from(count)],
             acked: 0,
@@ -94,6 +100,7 @@ impl OutFrame {
     /// Cuts it into packets of at most `room` bytes, whatever the encoder's pieces.
     fn cut(&mut self, room: u32) {
         self.count = even(self.size, room);
+        (self.next, self.acked, self.repeated) = (0, 0, 0);
         (self.alone, self.ends) = (false, Vec::new());
         self.packets = vec![OutPacket::default(); usize::from(self.count)];
     }
@@ -107,10 +114,16 @@ impl OutFrame {
         }
     }
 
-    /// What is left to send for the first time: packets, and their bytes.
-    fn left(&self) -> (usize, u64) {
-        let bytes = |index: u16| u64::from(self.span(index).1 - self.span(index).0) + Media::LEN as u64;
+    /// What is left to send for the first time: packets, and their bytes, each with a header of `header`.
+    fn left(&self, header: u64) -> (usize, u64) {
+        let bytes = |index: u16| u64::from(self.span(index).1 - self.span(index).0) + header;
         (usize::from(self.count - self.next), (self.next..self.count).map(bytes).sum())
+    }
+
+    /// Which of the encoder's pieces a packet's payload begins in ([`wire::Media::part`]).
+    pub fn piece(&self, index: u16) -> u8 {
+        let start = self.span(index).0;
+        self.pieces.partition_point(|&end| end <= start).min(255) as u8
     }
 
     /// Packets of nearly equal size: a short last packet would make the burst's end say less about the link.
@@ -131,14 +144,9 @@ impl OutFrame {
         ((end - start) as usize, bytes)
     }
 
-    /// Arrived, or of no use any more; unsent it may wait `longest`.
-    fn settled(&self, now: Time, longest: Span) -> bool {
-        self.acked >= self.count || self.useless_after(longest) < now
-    }
-
-    /// When the frame stops mattering, whatever becomes of it.
-    fn useless_after(&self, longest: Span) -> Time {
-        if self.next == self.count { self.info.deadline } else { self.info.born + longest }
+    /// All of it is known to have arrived.
+    fn arrived(&self) -> bool {
+        self.acked >= self.count
     }
 }
 
@@ -177,7 +185,16 @@ pub struct Outbox {
     pub departed: Vec<Departed>,
     /// How long after its lifetime began a frame that has not been sent whole is dropped.
     longest: Span,
+    /// Bytes of a packet before its payload.
+    header: u64,
+    /// In the order of sending, which need not be that of capture.
     frames: VecDeque<OutFrame>,
+    /// Each frame's place in that order.
+    places: BTreeMap<FrameId, u64>,
+    /// The next frame's place.
+    next_place: u64,
+    /// Payload bytes of all frames.
+    held: u64,
     /// Position of the first frame that has packets left to send for the first time.
     sending: usize,
     waiting_packets: usize,
@@ -187,13 +204,18 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An empty outbox of a stream, whose frames may wait `longest` after their lifetime began.
-    pub fn new(class: Class, longest: Span) -> Outbox {
+    /// An empty outbox of a stream, whose frames may wait `longest` after their lifetime began, and whose
+    /// packets have `header` bytes before their payload.
+    pub fn new(class: Class, longest: Span, header: usize) -> Outbox {
         Outbox {
             class,
             departed: Vec::new(),
             longest,
+            header: header as u64,
             frames: VecDeque::new(),
+            places: BTreeMap::new(),
+            next_place: 0,
+            held: 0,
             sending: 0,
             waiting_packets: 0,
             waiting_bytes: 0,
@@ -202,14 +224,27 @@ impl Outbox {
     }
 
     /// Takes a coded frame; `room` is the payload a packet carries. True if one had to go for it that had not
-    /// been sent whole.
+    /// been sent whole: what is reliable never goes ([`is_full`](Outbox::is_full)).
+    ///
+    /// # Panics
+    /// If the frame is in it already.
     pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> bool {
-        let dropped = self.frames.len() == FRAMES && self.drop_front();
-        let frame = OutFrame::new(info, coded, now, room);
+        let crowded = self.frames.len() >= FRAMES && self.class != Class::Reliable;
+        let dropped = crowded && self.drop_at(0);
+        let frame = OutFrame::new(info, coded, self.next_place, now, room);
+        let before = self.places.insert(info.id, self.next_place);
+        assert!(before.is_none(), "{:?} is in the outbox already", info.id);
+        self.next_place += 1;
         self.waiting_packets += usize::from(frame.count);
-        self.waiting_bytes += u64::from(frame.size) + u64::from(frame.count) * Media::LEN as u64;
+        self.waiting_bytes += u64::from(frame.size) + u64::from(frame.count) * self.header;
+        self.held += u64::from(frame.size);
         self.frames.push_back(frame);
         dropped
+    }
+
+    /// No further frame should be coded: a reliable stream drops none that it has.
+    pub fn is_full(&self) -> bool {
+        self.class == Class::Reliable && (self.frames.len() >= FRAMES || self.held >= MAX_HELD)
     }
 
     /// Packets not yet sent for the first time.
@@ -247,15 +282,15 @@ impl Outbox {
         frame.next += 1;
         let done = frame.next == frame.count;
         self.waiting_packets -= 1;
-        self.waiting_bytes -= u64::from(end - start) + Media::LEN as u64;
+        self.waiting_bytes -= u64::from(end - start) + self.header;
         if done {
             self.departed.push(Departed {
-                frame: frame.info.frame,
+                frame: frame.info.id.frame,
                 at: now,
                 queued: now - frame.ready_at,
                 served: now - frame.ready_at.max(self.idle_since),
                 size: Size::new(u64::from(frame.size)),
-                sent: Size::new(u64::from(frame.size) + u64::from(frame.count) * Media::LEN as u64),
+                sent: Size::new(u64::from(frame.size) + u64::from(frame.count) * self.header),
                 target: frame.target,
                 quantiser: frame.quantiser,
             });
@@ -265,42 +300,51 @@ impl Outbox {
         done
     }
 
-    /// Drops every frame that has packets left to send. Returns how many.
+    /// Drops every frame that has packets left to send. Returns how many. Of a reliable stream none is.
     pub fn drop_waiting(&mut self) -> u64 {
-        let dropped = self.frames.len() - self.sending;
-        self.frames.truncate(self.sending);
-        (self.waiting_packets, self.waiting_bytes) = (0, 0);
-        dropped as u64
+        if self.class == Class::Reliable {
+            return 0;
+        }
+        let before = self.frames.len();
+        while self.frames.len() > self.sending {
+            self.drop_at(self.frames.len() - 1);
+        }
+        (before - self.frames.len()) as u64
+    }
+
+    fn position(&self, id: FrameId) -> Option<usize> {
+        let place = self.places.get(&id)?;
+        self.frames.binary_search_by_key(place, |frame| frame.order).ok()
     }
 
     /// A frame still kept.
-    pub fn frame(&self, frame: u32) -> Option<&OutFrame> {
-        let index = self.frames.binary_search_by_key(&frame, |f| f.info.frame).ok()?;
-        self.frames.get(index)
+    pub fn frame(&self, id: FrameId) -> Option<&OutFrame> {
+        self.frames.get(self.position(id)?)
     }
 
-    fn frame_mut(&mut self, frame: u32) -> Option<&mut OutFrame> {
-        let index = self.frames.binary_search_by_key(&frame, |f| f.info.frame).ok()?;
-        self.frames.get_mut(index)
+    fn frame_mut(&mut self, id: FrameId) -> Option<&mut OutFrame> {
+        let position = self.position(id)?;
+        self.frames.get_mut(position)
     }
 
     /// When a packet last left, if it has left and its frame is still kept.
-    pub fn last_sent(&self, frame: u32, index: u16) -> Option<Time> {
-        let frame = self.frame(frame)?;
+    pub fn last_sent(&self, id: FrameId, index: u16) -> Option<Time> {
+        let frame = self.frame(id)?;
         let packet = frame.packets.get(usize::from(index)).filter(|_| index < frame.next)?;
         Some(packet.last_sent)
     }
 
     /// A packet was sent again.
-    pub fn resent(&mut self, now: Time, frame: u32, index: u16) {
-        if let Some(packet) = self.frame_mut(frame).and_then(|f| f.packets.get_mut(usize::from(index))) {
+    pub fn resent(&mut self, now: Time, id: FrameId, index: u16) {
+        if let Some(packet) = self.frame_mut(id).and_then(|f| f.packets.get_mut(usize::from(index))) {
             packet.last_sent = now;
         }
     }
 
-    /// A packet of a frame arrived, perhaps not for the first time.
-    pub fn acked(&mut self, frame: u32, index: u16) {
-        let Some(frame) = self.frame_mut(frame) else { return };
+    /// Packet `index` of the `count` of a frame arrived, perhaps not for the first time. What was sent before
+    /// a frame was cut anew says nothing of it.
+    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) {
+        let Some(frame) = self.frame_mut(id).filter(|frame| frame.count == count) else { return };
         if let Some(packet) = frame.packets.get_mut(usize::from(index)) {
             frame.acked += u16::from(!std::mem::replace(&mut packet.arrived, true));
         }
@@ -308,7 +352,7 @@ impl Outbox {
 
     /// A packet worth repeating though nobody has asked for it: of the newest frame that left whole, after
     /// `since`, and has not arrived whole yet, then of the one before. Each is named once.
-    pub fn next_repeat(&mut self, since: Time) -> Option<(u32, u16)> {
+    pub fn next_repeat(&mut self, since: Time) -> Option<(FrameId, u16)> {
         let left = self.frames.range_mut(..self.sending).rev();
         let mut recent =
             left.take_while(|frame| frame.packets.last().is_some_and(|last| last.last_sent >= since));
@@ -316,7 +360,7 @@ impl Outbox {
             let index =
                 (frame.repeated..frame.count).find(|&index| !frame.packets[usize::from(index)].arrived)?;
             frame.repeated = index + 1;
-            Some((frame.info.frame, index))
+            Some((frame.info.id, index))
         })
     }
 
@@ -324,52 +368,66 @@ impl Outbox {
     /// been sent whole.
     pub fn expire(&mut self, now: Time) -> u64 {
         let mut unsent = 0;
-        while self.frames.front().is_some_and(|frame| frame.settled(now, self.longest)) {
-            unsent += u64::from(self.drop_front());
+        while self.frames.front().is_some_and(|frame| self.settled(frame, now)) {
+            unsent += u64::from(self.drop_at(0));
         }
         // What waits does so no longer because frames before it may still be repaired.
-        while self.current().is_some_and(|frame| frame.settled(now, self.longest)) {
-            unsent += u64::from(self.drop_current());
+        while self.current().is_some_and(|frame| self.settled(frame, now)) {
+            unsent += u64::from(self.drop_at(self.sending));
         }
         unsent
     }
 
-    /// True if the frame had packets left to send.
-    fn drop_front(&mut self) -> bool {
-        let Some(frame) = self.frames.pop_front() else { return false };
-        let (packets, bytes) = frame.left();
+    /// Whether a frame arrived, or is of no use any more.
+    fn settled(&self, frame: &OutFrame, now: Time) -> bool {
+        frame.arrived() || self.useless_after(frame).is_some_and(|after| after < now)
+    }
+
+    /// When a frame stops mattering, whatever becomes of it; a reliable stream's never does.
+    fn useless_after(&self, frame: &OutFrame) -> Option<Time> {
+        match self.class {
+            Class::Reliable => None,
+            _ if frame.next == frame.count => Some(frame.info.deadline),
+            _ => Some(frame.info.born + self.longest),
+        }
+    }
+
+    /// Forgets the frame at `position`. True if it had packets left to send.
+    fn drop_at(&mut self, position: usize) -> bool {
+        let Some(frame) = self.frames.remove(position) else { return false };
+        self.forget(&frame);
+        let (packets, bytes) = frame.left(self.header);
         self.waiting_packets -= packets;
         self.waiting_bytes -= bytes;
-        self.sending = self.sending.saturating_sub(1);
+        self.sending -= usize::from(position < self.sending);
         packets > 0
     }
 
-    fn drop_current(&mut self) -> bool {
-        let Some(frame) = self.frames.remove(self.sending) else { return false };
-        let (packets, bytes) = frame.left();
-        self.waiting_packets -= packets;
-        self.waiting_bytes -= bytes;
-        packets > 0
+    fn forget(&mut self, frame: &OutFrame) {
+        self.places.remove(&frame.info.id);
+        self.held -= u64::from(frame.size);
     }
 
     /// From now on the path carries `room` bytes of payload in a packet. Frames that have not been begun are
     /// cut anew where they must be; of others a packet too long can't be sent any more, and they are
-    /// forgotten. Returns how many of those had not been sent whole.
+    /// forgotten; a reliable stream sends them anew from the start. Returns how many of those that were
+    /// forgotten had not been sent whole.
     pub fn fit(&mut self, room: u32) -> u64 {
         let mut unsent = 0;
-        self.frames.retain_mut(|frame| {
-            if frame.longest() <= room {
-                return true;
+        for mut frame in std::mem::take(&mut self.frames) {
+            let (fits, begun) = (frame.longest() <= room, frame.next > 0);
+            if !fits && begun && self.class != Class::Reliable {
+                unsent += u64::from(frame.next < frame.count);
+                self.forget(&frame);
+                continue;
             }
-            let begun = frame.next > 0;
-            match begun {
-                true => unsent += u64::from(frame.next < frame.count),
-                false => frame.cut(room),
+            if !fits {
+                frame.cut(room);
             }
-            !begun
-        });
+            self.frames.push_back(frame);
+        }
         self.sending = self.frames.iter().take_while(|frame| frame.next == frame.count).count();
-        let left = self.frames.iter().map(OutFrame::left);
+        let left = self.frames.iter().map(|frame| frame.left(self.header));
         (self.waiting_packets, self.waiting_bytes) =
             left.fold((0, 0), |sum, frame| (sum.0 + frame.0, sum.1 + frame.1));
         unsent
@@ -377,11 +435,11 @@ impl Outbox {
 
     /// When [`expire`](Outbox::expire) will next find something to forget, if nothing more arrives.
     pub fn next_expiry(&self) -> Option<Time> {
-        let expiry = |frame: &OutFrame| {
-            let settled = frame.settled(Time::ZERO, self.longest);
-            if settled { Time::ZERO } else { frame.useless_after(self.longest) + Span::from_nanos(1) }
+        let expiry = |frame: &OutFrame| match frame.arrived() {
+            true => Some(Time::ZERO),
+            false => self.useless_after(frame).map(|after| after + Span::from_nanos(1)),
         };
-        self.frames.front().into_iter().chain(self.current()).map(expiry).min()
+        self.frames.front().into_iter().chain(self.current()).filter_map(expiry).min()
     }
 
     /// Nothing is left to send or to repair.
@@ -395,6 +453,7 @@ mod tests {
     use super::*;
     use crate::rate::LONGEST_WAIT;
     use proptest::prelude::*;
+    use wire::Media;
 
     fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
         let payload = Some((0..size).map(|b| b as u8).collect());
@@ -414,11 +473,11 @@ mod tests {
     }
     fn info(frame: u32) -> FrameInfo {
         FrameInfo {
-            frame,
+            id: FrameId::first(frame),
             captured: Time::ZERO,
             born: Time::ZERO,
             deadline: Time::from_millis(400),
-            reference: 1,
+            reference: frame.checked_sub(1).map(FrameId::first),
             height: 0,
         }
     }
@@ -432,7 +491,7 @@ mod tests {
             if !pieces.is_empty() {
                 pieces.push(size);
             }
-            let frame = OutFrame::new(info(1), coded(1, size, pieces), Time::ZERO, room);
+            let frame = OutFrame::new(info(1), coded(1, size, pieces), 0, Time::ZERO, room);
             let parts: Vec<_> = (0..frame.count).map(|index| frame.part(index)).collect();
             prop_assert!(parts.iter().all(|(length, _)| (1..=room as usize).contains(length)));
             let bytes: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone().unwrap()).collect();
@@ -441,7 +500,7 @@ mod tests {
 
         #[test]
         fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool, drop: bool) {
-            let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+            let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
             (0..4).for_each(|f| { outbox.push(info(f), coded(f, 5000, vec![]), Time::ZERO, 1000); });
             (0..sends).for_each(|_| { outbox.advance(Time::ZERO); });
             if drop {
@@ -464,7 +523,7 @@ mod tests {
         fn a_path_that_shrinks_is_never_sent_too_much(
             sizes in prop::collection::vec(1u32..6_000, 1..8), sends in 0usize..20, room in 100u32..1_400, sliced: bool
         ) {
-            let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+            let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
             for (frame, &size) in (0..).zip(&sizes) {
                 let pieces = if sliced { vec![size.div_ceil(3), size.div_ceil(2), size] } else { Vec::new() };
                 outbox.push(info(frame), coded(frame, size, pieces), Time::ZERO, 1_400);
@@ -493,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_left_says_how_long_it_took() {
-        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
         (0..2).for_each(|f| {
             outbox.push(info(f), coded(f, 2000, vec![]), Time::from_millis(10), 1000);
         });
@@ -507,7 +566,7 @@ mod tests {
 
     #[test]
     fn what_may_be_missing_is_repeated_once_newest_frame_first() {
-        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
         (0..3).for_each(|f| {
             outbox.push(info(f), coded(f, 2000, vec![]), Time::ZERO, 1000);
         });
@@ -515,10 +574,11 @@ mod tests {
         (0..5).for_each(|n| {
             outbox.advance(Time::from_millis(10 * n));
         });
-        outbox.acked(1, 0);
-        outbox.acked(1, 0);
+        outbox.acked(FrameId::first(1), 0, 2);
+        outbox.acked(FrameId::first(1), 0, 2);
         let repeats = |outbox: &mut Outbox, ms| {
-            std::iter::from_fn(|| outbox.next_repeat(Time::from_millis(ms))).collect::<Vec<_>>()
+            let repeats = std::iter::from_fn(|| outbox.next_repeat(Time::from_millis(ms)));
+            repeats.map(|(id, index)| (id.frame, index)).collect::<Vec<_>>()
         };
         assert_eq!(repeats(&mut outbox, 20), [(1, 1)], "frame 0 left too long ago");
         assert_eq!(repeats(&mut outbox, 0), [(0, 0), (0, 1)]);
@@ -526,7 +586,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_dropped_in_time_behind_a_frame_that_may_be_repaired_for_a_minute() {
-        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT);
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
         (0..3).for_each(|f| {
             let info = FrameInfo { deadline: Time::from_secs(60), ..info(f) };
             outbox.push(info, coded(f, 1000, vec![]), Time::ZERO, 1000);
@@ -535,7 +595,7 @@ mod tests {
         assert_eq!(outbox.next_expiry(), Some(Time::ZERO + LONGEST_WAIT + Span::from_nanos(1)));
         assert_eq!(outbox.expire(Time::from_millis(1001)), 2);
         assert_eq!((outbox.waiting_packets(), outbox.waiting_bytes()), (0, 0));
-        assert!(outbox.frame(0).is_some() && outbox.current().is_none());
+        assert!(outbox.frame(FrameId::first(0)).is_some() && outbox.current().is_none());
         assert_eq!(outbox.next_expiry(), Some(Time::from_secs(60) + Span::from_nanos(1)));
     }
 

@@ -1,26 +1,27 @@
 //! The receiving side.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
 use record::{Dropped, Event, Tap};
 use units::{Rate, RelativeDelay, Span, Time};
-use wire::{Announcement, Class, Control, Endpoint, KeyFrameRequest, Kind, Media, Nack, RxMeta, TxMeta};
+use wire::{
+    Announcement, Class, Context, Control, Dialect, Draft, Endpoint, FrameId, KeyFrameRequest, Media, Nack,
+    Native, Near, Outgoing, Packet, RxMeta, TxMeta,
+};
 
 use crate::arrivals::{ArrivalLog, Novelty};
-use crate::assembly::{Assembly, Room, Stored};
+use crate::assembly::{Room, Stored};
+use crate::chain::{self, Chain};
 use crate::clock::Offset;
 use crate::config::ReceiverConfig;
 use crate::counters::ReceiverCounters;
-use crate::decoding::Decoding;
-use crate::display::{Display, Progress, Screen, Shown};
+use crate::display::{Progress, Screen, Shown};
 use crate::feedback::Reporter;
 use crate::playout::{self, AtOnce, Playout, Ready};
 
-/// Streams a session may carry: stream numbers beyond are malformed. Each costs its buffers.
-const STREAMS: u8 = 4;
 /// Requests waiting to be sent at most.
 const REQUESTS: usize = 64;
 /// A gap in packet numbers is asked about this much later: most gaps are packets passing each other.
@@ -31,32 +32,12 @@ const NACK_INTERVAL: Span = Span::from_millis(80);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
 
-#[derive(Debug)]
-struct InStream {
-    assembly: Assembly,
-    display: Display,
-    /// What is ready and waits to be shown.
-    queue: playout::Queue,
-    key_sequence: u16,
-    /// A key frame is wanted: after this frame, asked for next at this time.
-    key_wanted: Option<(u32, Time)>,
-}
-
-impl InStream {
-    fn new(playout: Box<dyn Playout>) -> InStream {
-        InStream {
-            assembly: Assembly::default(),
-            display: Display::default(),
-            queue: playout::Queue::new(playout),
-            key_sequence: 0,
-            key_wanted: None,
-        }
-    }
-}
-
 /// The receiving endpoint.
 pub struct Receiver {
     config: ReceiverConfig,
+    dialect: Box<dyn Dialect>,
+    /// The largest numbers heard.
+    near: Near,
     session: Option<u32>,
     half: Option<Box<dyn ReceiverHalf>>,
     /// What the sender says of its controller is followed, and was not heard yet.
@@ -64,17 +45,21 @@ pub struct Receiver {
     /// Why its half could not be built.
     trouble: Option<OptionError>,
     blob: Vec<u8>,
-    decoding: Decoding,
+    /// Decoders of streams that were not heard of yet.
+    decoders: BTreeMap<u8, Box<dyn Decoder>>,
     screen: Option<Box<dyn Screen>>,
     tap: Tap,
     log: ArrivalLog,
     reporter: Reporter,
     offset: Offset,
-    streams: Vec<InStream>,
+    /// By number of stream.
+    chains: Vec<Chain>,
+    /// What is ready of each capture and waits to be shown.
+    queues: BTreeMap<u8, playout::Queue>,
     nacks: VecDeque<Nack>,
     /// When gaps are next asked about, while there are any.
     gaps: Option<Time>,
-    /// Each stream has one of the kind.
+    /// Each capture has one of the kind.
     playout: Box<dyn Playout>,
     welcome_due: bool,
     ended: bool,
@@ -92,18 +77,21 @@ impl Receiver {
     ) -> Receiver {
         Receiver {
             config,
+            dialect: Box::new(Native),
+            near: Near::default(),
             session: config.session,
             half: None,
             following: false,
             trouble: None,
             blob: Vec::new(),
-            decoding: Decoding::new(decoder),
+            decoders: decoder.into_iter().map(|decoder| (0, decoder)).collect(),
             screen,
             tap,
             log: ArrivalLog::default(),
             reporter: Reporter::default(),
             offset: Offset::default(),
-            streams: Vec::new(),
+            chains: Vec::new(),
+            queues: BTreeMap::new(),
             nacks: VecDeque::new(),
             gaps: None,
             playout: Box::new(AtOnce),
@@ -111,6 +99,18 @@ impl Receiver {
             ended: false,
             counters: ReceiverCounters::default(),
         }
+    }
+
+    /// The same receiver, which decodes track `track` of capture `capture` with `decoder`. Without one its
+    /// frames are shown without pictures.
+    ///
+    /// # Panics
+    /// If a session has no such track: there are four of each.
+    pub fn with_decoder(mut self, capture: u8, track: u8, decoder: Box<dyn Decoder>) -> Receiver {
+        let stream = chain::stream_of(capture, track);
+        assert!(track < 16 && chain::is_allowed(stream), "capture {capture} has no track {track}");
+        self.decoders.insert(stream, decoder);
+        self
     }
 
     /// The same receiver with the half of a controller that lives on this side.
@@ -147,7 +147,7 @@ impl Receiver {
 
     /// The sender said that nothing more will come, and what came has been shown.
     pub fn is_finished(&self) -> bool {
-        self.ended && self.streams.iter().all(|stream| stream.queue.next_due().is_none())
+        self.ended && self.queues.values().all(|queue| queue.next_due().is_none())
     }
 
     fn refuse(&mut self, now: Time, cause: Dropped) {
@@ -163,14 +163,14 @@ impl Receiver {
         self.tap.record(now, Event::HostDropped { cause });
     }
 
-    fn on_media(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        let Ok(media) = Media::decode(datagram) else { return self.refuse(now, Dropped::Malformed) };
-        if media.stream >= STREAMS {
+    /// A packet of frames or padding, with what follows its header.
+    fn on_media(&mut self, now: Time, media: Media, rest: &[u8], mut meta: RxMeta) {
+        let padding = media.class == Class::Padding;
+        if !padding && !chain::is_allowed(media.stream) {
             return self.refuse(now, Dropped::Malformed);
         }
-        let padding = media.class == Class::Padding;
         // Before the packet counts as arrived: what is acknowledged is not sent again.
-        if !padding && !self.make_room(now, &media, datagram, meta.payload.as_ref()) {
+        if !padding && !self.make_room(now, &media, rest, meta.payload.as_ref()) {
             return self.refuse(now, Dropped::BufferFull);
         }
         let novelty = self.log.insert(media.packet);
@@ -180,8 +180,9 @@ impl Receiver {
             Novelty::FarFuture => return self.refuse(now, Dropped::FarFuture),
             Novelty::Next | Novelty::AfterGap | Novelty::Filling => {}
         }
+        self.near.heard(&media);
         self.accept(now, &media, &meta);
-        let complete = !padding && self.assemble(now, &media, datagram, meta.payload, meta.length);
+        let complete = !padding && self.assemble(now, &media, rest, meta.payload.take(), meta.length);
         if novelty == Novelty::AfterGap && self.config.nack && !padding {
             self.gaps = Some(now + REORDER_WAIT);
         }
@@ -203,28 +204,51 @@ impl Receiver {
         if self.tap.is_on() {
             let owd = RelativeDelay::between(media.sent, now);
             let frame = if media.class == Class::Padding { u32::MAX } else { media.frame };
-            let (packet, size, stream) = (media.packet, meta.length as u32, media.stream);
-            self.tap.record(now, Event::PacketReceived { packet, size, stream, frame, owd });
+            let (packet, size) = (media.packet, meta.length as u32);
+            let (stream, version) = (media.stream, media.version);
+            self.tap.record(now, Event::PacketReceived { packet, size, stream, frame, version, owd });
         }
     }
 
     /// The payload of a datagram that came over a socket, where it follows the header; none where nobody
     /// would decode it.
-    fn over_socket<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
-        datagram.get(Media::LEN..).filter(|bytes| self.decoding.is_real() && !bytes.is_empty())
+    fn over_socket<'a>(&self, stream: u8, rest: &'a [u8]) -> Option<&'a [u8]> {
+        let real = match self.position(stream) {
+            Some(index) => self.chains[index].decoding.is_real(),
+            None => self.decoders.contains_key(&stream),
+        };
+        Some(rest).filter(|bytes| real && !bytes.is_empty())
+    }
+
+    /// Where a stream's chain stands among the chains, once something of it has been heard.
+    #[inline]
+    fn position(&self, stream: u8) -> Option<usize> {
+        self.chains.iter().position(|chain| chain.stream == stream)
+    }
+
+    /// The same, of a chain that is begun if need be.
+    fn begin(&mut self, media: &Media) -> usize {
+        self.position(media.stream).unwrap_or_else(|| {
+            let stream = media.stream;
+            let at = self.chains.partition_point(|chain| chain.stream < stream);
+            self.chains.insert(at, Chain::new(stream, media.class, self.decoders.remove(&stream)));
+            let queue = || playout::Queue::new(self.playout.fresh());
+            self.queues.entry(chain::capture_of(stream)).or_insert_with(queue);
+            at
+        })
     }
 
     /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it
     /// even so.
-    fn make_room(&mut self, now: Time, media: &Media, datagram: &[u8], handle: Option<&Bytes>) -> bool {
-        let bytes = handle.map(Bytes::len).or_else(|| self.over_socket(datagram).map(<[u8]>::len));
-        let index = usize::from(media.stream);
-        let Some(stream) = self.streams.get_mut(index) else { return true };
-        match stream.assembly.room_for(media, bytes.unwrap_or(0)) {
+    fn make_room(&mut self, now: Time, media: &Media, rest: &[u8], handle: Option<&Bytes>) -> bool {
+        let Some(index) = self.position(media.stream) else { return true };
+        let bytes = handle.map(Bytes::len).or_else(|| self.over_socket(media.stream, rest).map(<[u8]>::len));
+        let Chain { assembly, display, .. } = &mut self.chains[index];
+        match assembly.room_for(media, bytes.unwrap_or(0), display.may_decode(media.reference)) {
             Room::Free => true,
             Room::Beyond(frame) => {
                 let mut progress = Progress::default();
-                stream.display.give_up(frame, &mut stream.assembly, &mut progress);
+                display.give_up(frame, assembly, &mut progress);
                 self.counters.crowded_out += progress.abandoned.len() as u64;
                 self.follow(now, index, progress);
                 true
@@ -238,25 +262,26 @@ impl Receiver {
         &mut self,
         now: Time,
         media: &Media,
-        datagram: &[u8],
+        rest: &[u8],
         handle: Option<Bytes>,
         length: usize,
     ) -> bool {
-        let deadline = self.offset.localise(media.captured).unwrap_or(now) + media.deadline;
-        while self.streams.len() <= usize::from(media.stream) {
-            self.streams.push(InStream::new(self.playout.fresh()));
-        }
-        let payload = handle.or_else(|| self.over_socket(datagram).map(Bytes::copy_from_slice));
-        let payload_length = length.saturating_sub(Media::LEN);
-        let stream = &mut self.streams[usize::from(media.stream)];
-        match stream.assembly.insert(media, payload_length, payload, deadline) {
+        let deadline = match media.class {
+            Class::Reliable => Time::MAX,
+            _ => self.offset.localise(media.captured).unwrap_or(now) + media.deadline,
+        };
+        let index = self.begin(media);
+        let payload = handle.or_else(|| self.over_socket(media.stream, rest).map(Bytes::copy_from_slice));
+        let payload_length = length.saturating_sub(self.dialect.header());
+        let chain = &mut self.chains[index];
+        match chain.assembly.insert(media, payload_length, payload, deadline) {
             Stored::Kept => false,
             Stored::Complete => {
                 self.counters.assembled += 1;
-                let size = stream.assembly.completed(media.frame, now);
-                let (stream, frame) = (media.stream, media.frame);
-                self.tap.record(now, Event::FrameAssembled { stream, frame, size });
-                self.advance(now, usize::from(stream));
+                let size = chain.assembly.completed(media.id(), now);
+                let Media { stream, frame, version, .. } = *media;
+                self.tap.record(now, Event::FrameAssembled { stream, frame, version, size });
+                self.advance(now, index);
                 true
             }
             Stored::Duplicate => {
@@ -276,8 +301,7 @@ impl Receiver {
 
     /// Decodes, shows and gives up what is due in a stream.
     fn advance(&mut self, now: Time, index: usize) {
-        let stream = &mut self.streams[index];
-        let progress = stream.display.advance(now, index as u8, &mut stream.assembly, &mut self.decoding);
+        let progress = self.chains[index].advance(now);
         self.follow(now, index, progress);
         self.collect(now);
     }
@@ -285,40 +309,48 @@ impl Receiver {
     /// Asks for a key frame where one is needed, and counts what was given up.
     fn follow(&mut self, now: Time, index: usize, progress: Progress) {
         let Progress { abandoned, need_key_after } = progress;
-        let stream = &mut self.streams[index];
+        let chain = &mut self.chains[index];
         if let Some(after) = need_key_after {
-            stream.key_wanted = Some((after, now));
-        } else if !stream.display.is_broken() {
-            stream.key_wanted = None;
+            chain.want_key(after, now);
+        } else if !chain.display.is_broken() {
+            chain.key_wanted = None;
         }
-        for frame in abandoned {
+        let stream = chain.stream;
+        for FrameId { frame, version } in abandoned {
             self.counters.abandoned += 1;
-            self.tap.record(now, Event::FrameAbandoned { stream: index as u8, frame });
+            self.tap.record(now, Event::FrameAbandoned { stream, frame, version });
         }
     }
 
-    /// Takes back what the decoder has done, and shows what is due.
+    /// Takes back what the decoders have done, and shows what is due.
     fn collect(&mut self, now: Time) {
-        while let Some(result) = self.decoding.poll(now) {
-            match result {
-                Ok(shown) => {
-                    let Shown { captured, arrival, stream, .. } = shown;
-                    let captured_local = self.offset.localise(captured).unwrap_or(now);
-                    let ready = Ready { now, captured, captured_local, arrival };
-                    self.streams[usize::from(stream)].queue.push(shown, &ready);
+        for index in 0..self.chains.len() {
+            while let Some(result) = self.chains[index].decoding.poll(now) {
+                match result {
+                    Ok(shown) => self.queue(now, shown),
+                    Err(failed) => self.miss(now, index, failed.frame),
                 }
-                Err(failed) => self.miss(now, &failed),
             }
         }
         self.play(now);
     }
 
+    /// A frame is ready; it is shown in its turn.
+    fn queue(&mut self, now: Time, shown: Shown) {
+        let Shown { captured, arrival, stream, .. } = shown;
+        let captured_local = self.offset.localise(captured).unwrap_or(now);
+        let ready = Ready { now, captured, captured_local, arrival };
+        if let Some(queue) = self.queues.get_mut(&chain::capture_of(stream)) {
+            queue.push(shown, &ready);
+        }
+    }
+
     /// A frame would not decode.
-    fn miss(&mut self, now: Time, failed: &Shown) {
+    fn miss(&mut self, now: Time, index: usize, frame: u32) {
         self.counters.decode_errors += 1;
-        let stream = &mut self.streams[usize::from(failed.stream)];
-        if stream.display.failed(failed.frame) {
-            stream.key_wanted = Some((failed.frame, now));
+        let chain = &mut self.chains[index];
+        if chain.display.failed(frame) {
+            chain.want_key(frame, now);
         }
     }
 
@@ -333,12 +365,13 @@ impl Receiver {
         }
     }
 
-    /// Shows what is due. Of several frames of a stream that are due at once only the newest is shown: a
+    /// Shows what is due. Of several frames of a capture that are due at once only the newest is shown: a
     /// screen could show each of the others for no time at all.
     fn play(&mut self, now: Time) {
-        for index in 0..self.streams.len() {
+        for capture in 0..chain::CAPTURES {
             let passed_over = &mut self.counters.passed_over;
-            if let Some(shown) = self.streams[index].queue.take(now, |_| *passed_over += 1) {
+            let queue = self.queues.get_mut(&capture);
+            if let Some(shown) = queue.and_then(|queue| queue.take(now, |_| *passed_over += 1)) {
                 self.show(now, shown);
             }
         }
@@ -348,9 +381,9 @@ impl Receiver {
         let Some(at) = self.gaps.filter(|at| *at <= now) else { return };
         let mut missing = false;
         let session = self.session.unwrap_or(0);
-        for (index, stream) in self.streams.iter_mut().enumerate() {
-            let decoded = stream.display.decoded();
-            missing |= stream.assembly.nacks(now, NACK_INTERVAL, session, index as u8, decoded, |nack| {
+        for chain in &mut self.chains {
+            let (stream, decoded) = (chain.stream, chain.display.decoded());
+            missing |= chain.assembly.nacks(now, NACK_INTERVAL, session, stream, decoded, |nack| {
                 if self.nacks.len() < REQUESTS {
                     self.nacks.push_back(nack);
                 }
@@ -359,9 +392,9 @@ impl Receiver {
         self.gaps = missing.then(|| at.max(now) + NACK_INTERVAL);
     }
 
-    fn on_control(&mut self, now: Time, datagram: &[u8]) {
-        match Control::decode(datagram) {
-            Ok(Control::Hello { session, interval_us, announcement, .. }) => {
+    fn on_control(&mut self, now: Time, control: &Control<'_>) {
+        match *control {
+            Control::Hello { session, interval_us, announcement, .. } => {
                 self.session.get_or_insert(session);
                 if let Some(announcement) = announcement.filter(|_| std::mem::take(&mut self.following)) {
                     match half(&announcement, interval_us) {
@@ -371,9 +404,8 @@ impl Receiver {
                 }
                 self.welcome_due = self.trouble.is_none();
             }
-            Ok(Control::Bye { .. }) => self.ended = true,
-            Ok(Control::Welcome { .. }) => self.refuse(now, Dropped::Foreign),
-            Err(_) => self.refuse(now, Dropped::Malformed),
+            Control::Bye { .. } => self.ended = true,
+            Control::Welcome { .. } => self.refuse(now, Dropped::Foreign),
         }
     }
 
@@ -388,19 +420,20 @@ impl Receiver {
         if let Some(nack) = self.nacks.pop_front() {
             self.counters.nacks += 1;
             self.tap.record(now, Event::NackSent { count: nack.wanted().count() as u16 });
-            return Some(nack.encode(out));
+            return Some(self.dialect.write(Outgoing::Nack(&nack), out));
         }
-        for (index, stream) in self.streams.iter_mut().enumerate() {
-            let Some((after, _)) = stream.key_wanted.filter(|(_, at)| *at <= now) else { continue };
-            stream.key_wanted = Some((after, now + KEY_INTERVAL));
-            stream.key_sequence = stream.key_sequence.wrapping_add(1);
+        for chain in &mut self.chains {
+            let Some((after, _)) = chain.key_wanted.filter(|(_, at)| *at <= now) else { continue };
+            chain.key_wanted = Some((after, now + KEY_INTERVAL));
+            chain.key_sequence = chain.key_sequence.wrapping_add(1);
             self.counters.key_requests += 1;
-            self.tap.record(now, Event::KeyFrameRequested { stream: index as u8 });
-            let request =
-                KeyFrameRequest { session, stream: index as u8, sequence: stream.key_sequence, after };
-            return Some(request.encode(out));
+            let (stream, sequence) = (chain.stream, chain.key_sequence);
+            self.tap.record(now, Event::KeyFrameRequested { stream });
+            let request = KeyFrameRequest { session, stream, sequence, after };
+            return Some(self.dialect.write(Outgoing::KeyFrameRequest(&request), out));
         }
-        std::mem::take(&mut self.welcome_due).then(|| Control::Welcome { session }.encode(out))
+        let welcome = std::mem::take(&mut self.welcome_due).then_some(Control::Welcome { session });
+        welcome.map(|welcome| self.dialect.write(Outgoing::Control(&welcome), out))
     }
 }
 
@@ -422,27 +455,29 @@ fn half(
 
 impl Endpoint for Receiver {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        match wire::peek(datagram) {
-            // Without its half at this end the sender would run blind: it had better hear that nobody
-            // answers.
-            Ok(_) if self.trouble.is_some() => self.refuse(now, Dropped::Foreign),
-            Ok((_, session)) if self.session.is_some_and(|ours| ours != session) => {
-                self.refuse(now, Dropped::Foreign)
+        let Ok(session) = self.dialect.session(datagram) else { return self.refuse(now, Dropped::Malformed) };
+        // Without its half at this end the sender would run blind: it had better hear that nobody answers.
+        if self.trouble.is_some() || self.session.is_some_and(|ours| ours != session) {
+            return self.refuse(now, Dropped::Foreign);
+        }
+        let context = Context { near: self.near, reported: self.reporter.sequence() };
+        match self.dialect.read(datagram, &context) {
+            Ok(Packet::Media(media, head)) => {
+                self.on_media(now, media, datagram.get(head..).unwrap_or_default(), meta)
             }
-            Ok((Kind::Media, _)) => self.on_media(now, datagram, meta),
-            Ok((Kind::Control, _)) => self.on_control(now, datagram),
+            Ok(Packet::Control(control)) => self.on_control(now, &control),
             Ok(_) => self.refuse(now, Dropped::Foreign),
             Err(_) => self.refuse(now, Dropped::Malformed),
         }
     }
 
     fn wake(&mut self, now: Time) {
-        let waited = self.decoding.is_full();
+        self.chains.iter_mut().for_each(|chain| chain.waited = chain.decoding.is_full());
         self.collect(now);
-        let resumed = waited && !self.decoding.is_full();
-        for index in 0..self.streams.len() {
-            let stream = &self.streams[index];
-            if resumed || stream.display.next_expiry(&stream.assembly).is_some_and(|at| at <= now) {
+        for index in 0..self.chains.len() {
+            let chain = &self.chains[index];
+            let resumed = chain.waited && !chain.decoding.is_full();
+            if resumed || chain.next_expiry().is_some_and(|at| at <= now) {
                 self.advance(now, index);
             }
         }
@@ -454,12 +489,13 @@ impl Endpoint for Receiver {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        let streams = self.streams.iter().flat_map(|stream| {
-            let key = stream.key_wanted.map(|(_, at)| at);
-            [stream.display.next_expiry(&stream.assembly), key, stream.queue.next_due()]
+        let chains = self.chains.iter().flat_map(|chain| {
+            let key = chain.key_wanted.map(|(_, at)| at);
+            [chain.next_expiry(), key, chain.decoding.next_ready()]
         });
+        let queues = self.queues.values().map(playout::Queue::next_due);
         let half = self.half.as_ref().and_then(|half| half.next_timer());
-        streams.chain([self.report_due(), self.gaps, self.decoding.next_ready(), half]).flatten().min()
+        chains.chain(queues).chain([self.report_due(), self.gaps, half]).flatten().min()
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
@@ -472,8 +508,9 @@ impl Endpoint for Receiver {
                 if let Some(half) = &mut self.half {
                     half.write(now, &mut self.blob);
                 }
-                let (sequence, length) =
-                    self.reporter.write(now, session, refused, &self.blob, &self.log, out);
+                let draft =
+                    Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
+                let (sequence, length) = self.reporter.write(&draft, &self.log, &mut *self.dialect, out);
                 self.counters.feedback += 1;
                 self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
                 length

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use media::{Ask, Coded, Encoder, RawFrame, Source};
 use record::{Event, Real, Tap};
 use units::{Bytes, Rate, Span, Time};
-use wire::{Class, Media};
+use wire::{Class, FrameId, Media};
 
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
@@ -33,7 +33,8 @@ pub struct Video {
     pub interval: Span,
 }
 
-/// The longest reference a packet can name; beyond it a key frame is due.
+/// The longest reference, in captured frames: as many decoded ones as a receiver keeps account of. Beyond it
+/// a key frame is due.
 const MAX_REFERENCE: u32 = 255;
 /// A key frame that is asked for within this long after the one before, which did not arrive whole then, may
 /// be half as large as that one: the path's queue may be shorter than a key frame.
@@ -96,7 +97,7 @@ impl VideoStream {
             id,
             shedding: Shedding::new(video.interval, rows),
             video,
-            outbox: Outbox::new(Class::Deadline, longest),
+            outbox: Outbox::new(Class::Deadline, longest, Media::LEN),
             next_frame: 0,
             next_capture: Some(Time::ZERO),
             awaited: None,
@@ -179,23 +180,23 @@ impl VideoStream {
 
     /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path
     /// may be longer than a deadline.
-    pub fn acked(&mut self, frame: u32, index: u16, count: u16) {
-        self.outbox.acked(frame, index);
+    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) {
+        self.outbox.acked(id, index, count);
         if let Some(references) = &mut self.references {
-            references.acked(frame, index, count);
+            references.acked(id.frame, index, count);
         }
     }
 
     /// A packet of a frame is missing that can't be sent again, since the outbox has forgotten it.
-    pub fn missing(&mut self, frame: u32) {
-        if self.references.is_some() && self.outbox.frame(frame).is_none() {
-            self.refer_back(frame);
+    pub fn missing(&mut self, id: FrameId) {
+        if self.references.is_some() && self.outbox.frame(id).is_none() {
+            self.refer_back(id.frame);
         }
     }
 
     /// A frame was given up that what waits is predicted from: the next one must not be.
     pub fn want_key(&mut self) {
-        let from = self.outbox.current().map_or(self.next_frame, |frame| frame.info.frame);
+        let from = self.outbox.current().map_or(self.next_frame, |frame| frame.info.id.frame);
         match &mut self.references {
             Some(references) => {
                 references.given_up();
@@ -363,7 +364,7 @@ impl VideoStream {
         let (frame, interval) = (raw.frame, self.video.interval);
         let plan = Plan { height: self.shedding.rows(plan.height), ..plan };
         // The first key frame may still be in the making.
-        let before = self.last_coded.or(self.in_encoder.front().map(|(_, info)| info.frame));
+        let before = self.last_coded.or(self.in_encoder.front().map(|(_, info)| info.id.frame));
         let back = before.map_or(u32::MAX, |before| frame - before);
         let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = self.largest_key(now, plan);
@@ -393,7 +394,8 @@ impl VideoStream {
         let (captured, worth) = (raw.captured, config.deadline.unwrap_or(SenderConfig::DEADLINE));
         let deadline = captured + worth;
         let height = plan.height.unwrap_or(config.picture.1);
-        let info = FrameInfo { frame, captured, born: captured, deadline, reference: 0, height };
+        let id = FrameId::first(frame);
+        let info = FrameInfo { id, captured, born: captured, deadline, reference: None, height };
         self.in_encoder.push_back((now, info));
     }
 
@@ -408,19 +410,16 @@ impl VideoStream {
     /// Notes what a frame refers to. False if it is not worth sending: nothing that follows builds on it, or
     /// its reference lies too far back to be named.
     fn refer(&mut self, info: &mut FrameInfo, coded: &Coded) -> bool {
+        let frame = info.id.frame;
         let to = coded.refers_to.or(self.last_coded).filter(|_| !coded.key);
-        let back = to.map_or(u32::from(!coded.key), |to| info.frame - to);
-        let Some(references) = &mut self.references else {
-            info.reference = back as u8;
-            return true;
-        };
-        let dead = !coded.key && references.is_dead(info.frame);
-        if dead || back > MAX_REFERENCE {
+        info.reference = to.map(FrameId::first);
+        let Some(references) = &mut self.references else { return true };
+        let dead = !coded.key && references.is_dead(frame);
+        if dead || to.is_some_and(|to| frame - to > MAX_REFERENCE) {
             self.key_wanted |= !dead;
             return false;
         }
         self.key_wanted |= references.coded(coded);
-        info.reference = back as u8;
         true
     }
 
@@ -433,7 +432,7 @@ impl VideoStream {
     /// Moves finished frames from the encoder to the outbox; `rtt` is the path's least round trip.
     pub fn collect(&mut self, now: Time, room: u32, rtt: Span, counters: &mut SenderCounters, tap: &Tap) {
         while let Some(coded) = self.video.encoder.poll(now) {
-            let Some(at) = self.in_encoder.iter().position(|(_, info)| info.frame == coded.frame) else {
+            let Some(at) = self.in_encoder.iter().position(|(_, info)| info.id.frame == coded.frame) else {
                 continue;
             };
             // Frames come out in order: what lies before this one failed inside the encoder, and the chain
@@ -465,10 +464,10 @@ impl VideoStream {
             }
             if coded.key {
                 // An encoder may decide for a key frame by itself (a scene cut).
-                self.last_key = self.last_key.max(Some(info.frame));
+                self.last_key = self.last_key.max(Some(info.id.frame));
                 self.key_out = Some((now + KEY_AGAIN.max(rtt * KEY_TRIPS), coded.size));
             }
-            self.last_coded = Some(info.frame);
+            self.last_coded = Some(info.id.frame);
             counters.encoded += 1;
             let quality = coded.quality.map_or((f64::NAN, f64::NAN), |q| (q.psnr_y, q.ssim));
             tap.record(
@@ -476,6 +475,7 @@ impl VideoStream {
                 Event::FrameEncoded {
                     stream: self.id,
                     frame: coded.frame,
+                    version: info.id.version,
                     size: coded.size,
                     key: coded.key,
                     target: coded.target,

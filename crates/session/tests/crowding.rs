@@ -4,7 +4,7 @@
 use framewire_session::{Receiver, ReceiverConfig};
 use record::Tap;
 use units::{RemoteTime, Span, Time};
-use wire::{Class, Endpoint, Feedback, KeyFrameRequest, Kind, MAX_DATAGRAM, Media, RxMeta};
+use wire::{Class, Endpoint, Feedback, FrameId, KeyFrameRequest, Kind, MAX_DATAGRAM, Media, RxMeta};
 
 /// More frames than a receiver holds.
 const MANY: u32 = 1_100;
@@ -21,10 +21,10 @@ fn packet(number: u64, frame: u32, index: u16) -> Media {
         version: 0,
         index,
         count: 2,
+        part: 0,
         captured: RemoteTime::from_nanos(0),
         deadline: Span::from_secs(60),
-        reference: u8::from(frame > 0),
-        key: frame == 0,
+        reference: frame.checked_sub(1).map(FrameId::first),
         retransmission: false,
         alone: false,
     }
@@ -79,8 +79,7 @@ fn the_newest_frame_is_taken_and_a_key_frame_asked_for() {
     // A whole key frame is shown at once, however much is missing before it.
     let shown = receiver.counters().displayed;
     for index in 0..2 {
-        let key =
-            Media { key: true, reference: 0, ..packet(u64::from(MANY) + u64::from(index), MANY, index) };
+        let key = Media { reference: None, ..packet(u64::from(MANY) + u64::from(index), MANY, index) };
         deliver(&mut receiver, now + Span::from_millis(60), &key);
     }
     assert_eq!(receiver.counters().displayed, shown + 1);

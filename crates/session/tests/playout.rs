@@ -11,7 +11,7 @@ use netsim::{Impairments, LinkConfig, QueueSpec, RateProcess, Reorder};
 use path::{Flow, Path};
 use record::{Event, Memory, NodeId, Tap};
 use units::{HostClock, Rate, Span, Time};
-use wire::{Class, Endpoint, MAX_DATAGRAM, Media, RxMeta};
+use wire::{Class, Endpoint, FrameId, MAX_DATAGRAM, Media, RxMeta};
 
 const INTERVAL: Span = Span::from_micros(33_333);
 
@@ -95,10 +95,10 @@ fn streams_do_not_pass_each_other_over() {
                     version: 0,
                     index: 0,
                     count: 1,
+                    part: 0,
                     captured: captured.on_wire(),
                     deadline: Span::from_millis(400),
-                    reference: u8::from(frame > 0),
-                    key: frame == 0,
+                    reference: frame.checked_sub(1).map(FrameId::first),
                     retransmission: false,
                     alone: false,
                 };

@@ -99,10 +99,19 @@ impl Books {
         self.flight.append(&mut rest);
         self.flight.insert(from, transmission);
         let in_flight = (self.frontier - self.acknowledged).min(u64::from(u32::MAX)) as u32;
-        let (stream, frame, index) = (0, u32::MAX, 0);
+        let (stream, frame, version, index) = (0, u32::MAX, 0, 0);
         self.tap.record(
             now,
-            Event::PacketSent { packet, size, stream, frame, index, retransmission: again, in_flight },
+            Event::PacketSent {
+                packet,
+                size,
+                stream,
+                frame,
+                version,
+                index,
+                retransmission: again,
+                in_flight,
+            },
         );
     }
 

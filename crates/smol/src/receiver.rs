@@ -61,7 +61,10 @@ impl Receiver {
         if let Some(Stamp { packet, sent }) = arrival.stamp().filter(|_| self.tap.is_on()) {
             let owd = RelativeDelay::between(sent.on_wire(), now);
             let size = length as u32;
-            self.tap.record(now, Event::PacketReceived { packet, size, stream: 0, frame: u32::MAX, owd });
+            self.tap.record(
+                now,
+                Event::PacketReceived { packet, size, stream: 0, frame: u32::MAX, version: 0, owd },
+            );
         }
     }
 }

@@ -127,11 +127,11 @@ impl CongestionControl {
         self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
         if self.tap.is_on() {
             let in_flight = in_flight.get().min(u64::from(u32::MAX)) as u32;
-            let (stream, frame, index) =
-                frame.map_or((0, u32::MAX, 0), |tag| (tag.stream, tag.frame, tag.index));
+            let (stream, frame, version, index) =
+                frame.map_or((0, u32::MAX, 0, 0), |tag| (tag.stream, tag.frame, tag.version, tag.index));
             self.tap.record(
                 now,
-                Event::PacketSent { packet, size, stream, frame, index, retransmission, in_flight },
+                Event::PacketSent { packet, size, stream, frame, version, index, retransmission, in_flight },
             );
         }
     }

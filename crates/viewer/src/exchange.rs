@@ -233,7 +233,7 @@ mod tests {
         let mut exchange = Exchange::default();
         let mut packet = |at: Time, ms: i64| {
             let owd = RelativeDelay::between(RemoteTime::from_nanos(-ms * 1_000_000), Time::ZERO);
-            let event = Event::PacketReceived { packet: 0, size: 1, stream: 0, frame: 0, owd };
+            let event = Event::PacketReceived { packet: 0, size: 1, stream: 0, frame: 0, version: 0, owd };
             exchange.record(at, NodeId(0), &event);
             exchange.take_queue().map(|span| span.as_millis_f64())
         };

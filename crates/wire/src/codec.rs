@@ -11,7 +11,7 @@
 //! high bits say whether it takes 1, 2, 4 or 8 bytes.
 
 /// The wire format's version, in the high four bits of the first byte. A receiver drops every other version.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// What a packet is, in the low four bits of the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,9 +286,9 @@ mod tests {
 
     #[test]
     fn other_versions_and_kinds_are_named() {
-        assert_eq!(peek(&[0x21, 0, 0, 0, 0, 1]), Err(WireError::Version(2)));
-        assert_eq!(peek(&[0x1f, 0, 0, 0, 0, 1]), Err(WireError::Kind(15)));
-        assert_eq!(peek(&[0x11, 0, 0, 0, 0]), Err(WireError::Truncated));
-        assert_eq!(peek(&[0x12, 0, 1, 2, 3, 4]), Ok((Kind::Feedback, 0x0102_0304)));
+        assert_eq!(peek(&[0x11, 0, 0, 0, 0, 1]), Err(WireError::Version(1)));
+        assert_eq!(peek(&[0x2f, 0, 0, 0, 0, 1]), Err(WireError::Kind(15)));
+        assert_eq!(peek(&[0x21, 0, 0, 0, 0]), Err(WireError::Truncated));
+        assert_eq!(peek(&[0x22, 0, 1, 2, 3, 4]), Ok((Kind::Feedback, 0x0102_0304)));
     }
 }

@@ -3,6 +3,7 @@
 //! Bytes beyond a packet's fields are ignored.
 
 use crate::codec::{Kind, Reader, WireError, Writer};
+use crate::media::FrameId;
 use crate::message::{read_text, write_text};
 
 /// Packets of one frame the receiver still wants.
@@ -12,8 +13,10 @@ pub struct Nack {
     pub session: u32,
     /// The frame's stream.
     pub stream: u8,
-    /// The frame.
+    /// The frame's capture index.
     pub frame: u32,
+    /// Which coding of the frame.
+    pub version: u8,
     /// Index of the first packet wanted.
     pub first: u16,
     /// Bit k set: packet `first + 1 + k` is wanted too (RFC 4585's generic NACK, with room for 64).
@@ -78,11 +81,12 @@ impl Nack {
     /// Writes the packet to `out` and returns its length.
     ///
     /// # Panics
-    /// If `out` is shorter than 21 bytes.
+    /// If `out` is shorter than 22 bytes.
     pub fn encode(&self, out: &mut [u8]) -> usize {
         let mut w = Writer::open(out, Kind::Nack, 0, self.session);
         w.u8(self.stream);
         w.u32(self.frame);
+        w.u8(self.version);
         w.u16(self.first);
         w.u64(self.more);
         w.len()
@@ -94,7 +98,13 @@ impl Nack {
     /// [`WireError`] where the bytes are no such packet.
     pub fn decode(datagram: &[u8]) -> Result<Nack, WireError> {
         let (mut r, session) = Reader::open_plain(datagram, Kind::Nack)?;
-        Ok(Nack { session, stream: r.u8()?, frame: r.u32()?, first: r.u16()?, more: r.u64()? })
+        let (stream, frame, version) = (r.u8()?, r.u32()?, r.u8()?);
+        Ok(Nack { session, stream, frame, version, first: r.u16()?, more: r.u64()? })
+    }
+
+    /// The frame it asks for.
+    pub fn id(&self) -> FrameId {
+        FrameId { frame: self.frame, version: self.version }
     }
 
     /// The packet indices wanted, in increasing order.
@@ -196,9 +206,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_nack_round_trips_and_lists_what_it_wants(
-            session: u32, stream: u8, frame: u32, first: u16, more: u64
+            session: u32, stream: u8, frame: u32, version: u8, first: u16, more: u64
         ) {
-            let nack = Nack { session, stream, frame, first, more };
+            let nack = Nack { session, stream, frame, version, first, more };
             let mut out = [0; 32];
             let length = nack.encode(&mut out);
             prop_assert_eq!(Nack::decode(&out[..length]), Ok(nack));
@@ -259,7 +269,7 @@ mod tests {
         let length = Control::Bye { session: 1 }.encode(&mut out);
         out[1] = 3;
         assert_eq!(Control::decode(&out[..length]), Err(WireError::Field("control")));
-        let length = Nack { session: 1, stream: 0, frame: 0, first: 0, more: 0 }.encode(&mut out);
+        let length = Nack { session: 1, stream: 0, frame: 0, version: 0, first: 0, more: 0 }.encode(&mut out);
         out[1] = 1;
         assert_eq!(Nack::decode(&out[..length]), Err(WireError::Field("flags")));
     }

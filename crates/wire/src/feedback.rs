@@ -16,8 +16,9 @@
 //!                 |--dt--|--dt--|-------dt-------|           dt in us from the arrival before, the first from `sent`
 //! ```
 
-use units::{Ecn, RemoteTime, Time};
+use units::{Ecn, RemoteTime};
 
+use crate::Draft;
 use crate::codec::{Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros, unzigzag, zigzag};
 
 /// One packet's arrival.
@@ -251,20 +252,12 @@ impl FeedbackWriter {
     ///
     /// # Panics
     /// If `out` is shorter than the fixed part; [`FeedbackWriter::MIN_ROOM`] is always enough.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the packet's fields, each of them once, in their order on the wire"
-    )]
     pub fn write<'r>(
         out: &mut [u8],
-        session: u32,
-        sequence: u32,
-        sent: Time,
-        refused: u32,
-        blob: &[u8],
-        arrivals: &[Arrival],
+        draft: &Draft<'_>,
         ranges: impl Iterator<Item = &'r (u64, u64)>,
     ) -> (usize, usize) {
+        let &Draft { session, sequence, sent, refused, blob, arrivals } = draft;
         let mut w = Writer::open(out, Kind::Feedback, 0, session);
         let sent_us = micros(sent.on_wire().as_nanos()) as u64 & MASK_48;
         let blob = &blob[..blob.len().min(Feedback::MAX_BLOB)];
@@ -336,6 +329,7 @@ mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use units::Time;
 
     /// Arrivals of increasing numbers at times that jump about: `(gap, ns since the one before, ecn)` each.
     fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
@@ -378,7 +372,7 @@ mod tests {
             let mut out = vec![0; 8_000];
             let sent = Time::from_nanos(sent_us * 1_000 + 999);
             let (length, written) =
-                FeedbackWriter::write(&mut out, session, sequence, sent, refused, &blob, &arrivals, ranges.iter());
+                FeedbackWriter::write(&mut out, &Draft { session, sequence, sent, refused, blob: &blob, arrivals: &arrivals }, ranges.iter());
             prop_assert_eq!(written, arrivals.len());
             let feedback = Feedback::decode(&out[..length]).unwrap();
             prop_assert_eq!((feedback.session, feedback.sequence, feedback.refused), (session, sequence, refused));
@@ -393,7 +387,7 @@ mod tests {
         fn every_truncation_is_an_error(arrivals in arrivals(), ranges in ranges()) {
             let mut out = vec![0; 8_000];
             let (length, _) =
-                FeedbackWriter::write(&mut out, 1, 2, Time::ZERO, 3, b"blob", &arrivals, ranges.iter());
+                FeedbackWriter::write(&mut out, &Draft { session: 1, sequence: 2, sent: Time::ZERO, refused: 3, blob: b"blob", arrivals: &arrivals }, ranges.iter());
             for cut in 0..length {
                 prop_assert!(Feedback::decode(&out[..cut]).is_err(), "{} of {} bytes decode", cut, length);
             }
@@ -406,7 +400,7 @@ mod tests {
         ) {
             let mut out = vec![0; room];
             let (length, written) =
-                FeedbackWriter::write(&mut out, 1, 2, Time::ZERO, 3, &blob, &arrivals, ranges.iter());
+                FeedbackWriter::write(&mut out, &Draft { session: 1, sequence: 2, sent: Time::ZERO, refused: 3, blob: &blob, arrivals: &arrivals }, ranges.iter());
             let feedback = Feedback::decode(&out[..length]).unwrap();
             prop_assert!(written >= arrivals.len().min(1));
             prop_assert!(feedback.arrivals().eq(arrivals[..written].iter().map(rounded)));
@@ -428,12 +422,14 @@ mod tests {
         let write = |out: &mut [u8], n: usize| {
             FeedbackWriter::write(
                 out,
-                1,
-                1,
-                Time::from_millis(50),
-                0,
-                &[],
-                &arrivals[..n],
+                &Draft {
+                    session: 1,
+                    sequence: 1,
+                    sent: Time::from_millis(50),
+                    refused: 0,
+                    blob: &[],
+                    arrivals: &arrivals[..n],
+                },
                 [(0, 1063)].iter(),
             )
             .0

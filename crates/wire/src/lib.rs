@@ -9,6 +9,7 @@
 
 mod codec;
 mod control;
+mod dialect;
 mod endpoint;
 mod feedback;
 mod media;
@@ -20,9 +21,10 @@ mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Announcement, Control, KeyFrameRequest, Nack};
+pub use dialect::{Context, Dialect, Draft, Native, Outgoing, Packet};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
-pub use media::{Class, Media};
+pub use media::{Class, FrameId, Media, Near};
 pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
 pub use timing::{TimedArrival, TimingEcho, TimingProbe};

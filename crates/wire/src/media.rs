@@ -1,13 +1,16 @@
 //! Media and padding packets.
 //!
-//! One fixed header for every class, so that the hot path is straight-line code and padding costs what media
-//! costs: a packet of [`Class::Padding`] has a number, a send time and a size like any other and is
-//! acknowledged like any other, but belongs to no frame. Its `frame`, `version`, `captured` and `deadline`
-//! mean nothing; `index` is 0 and `count` 1.
+//! One fixed header for every frame's packets, so that the hot path is straight-line code. Padding ends after
+//! the fields that every transmission has: a packet of [`Class::Padding`] has a number, a send time and a
+//! size like any other and is acknowledged like any other, but belongs to no frame. Its `frame`, `version`,
+//! `captured` and `deadline` mean nothing; `index` is 0 and `count` 1.
+//!
+//! Three numbers travel as their low bits, as packet numbers do in QUIC (RFC 9000 section 17.1): `packet` and
+//! `sent` with 32, `feedback_seen` with 24. [`Near`] tells a receiver the rest.
 
 use units::{RemoteTime, Span};
 
-use crate::codec::{Kind, MASK_48, WireError, first_byte, micros, peek};
+use crate::codec::{Kind, WireError, first_byte, micros, peek};
 
 /// How hard the session tries to deliver a stream's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,16 +38,37 @@ impl Class {
     }
 }
 
+/// One coding of one captured frame. Within a stream this names the frame for everybody: who keeps it, asks
+/// for it, predicts from it or records it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId {
+    /// The frame's capture index.
+    pub frame: u32,
+    /// Which coding of it: 0 the first, higher ones later and better.
+    pub version: u8,
+}
+
+impl FrameId {
+    /// The first coding of a frame.
+    #[must_use]
+    pub const fn first(frame: u32) -> FrameId {
+        FrameId { frame, version: 0 }
+    }
+}
+
 /// A media packet's header; its payload is the rest of the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media {
     /// The session both sides agreed on; packets of another are foreign.
     pub session: u32,
-    /// Number of this transmission, unique and increasing; below 2^48.
+    /// Number of this transmission, unique and increasing; below 2^48. As read from a header, its low 32 bits
+    /// ([`Near::widen`]).
     pub packet: u64,
-    /// When it was handed to the network, on the sender's clock, to 1 us, modulo 2^48 us (8.9 years).
+    /// When it was handed to the network, on the sender's clock, to 1 us. As read from a header, modulo 2^32
+    /// us (71.6 minutes).
     pub sent: RemoteTime,
-    /// The largest feedback sequence the sender has seen; the receiver forgets what it acknowledged there.
+    /// The largest feedback sequence the sender has seen; the receiver forgets what it acknowledged there. As
+    /// read from a header, its low 24 bits.
     pub feedback_seen: u32,
     /// Which stream: a session may carry several encoders' output.
     pub stream: u8,
@@ -52,47 +76,90 @@ pub struct Media {
     pub class: Class,
     /// The frame's capture index.
     pub frame: u32,
-    /// Which version of the frame: an archive may send a better one later.
+    /// Which coding of the frame ([`FrameId`]).
     pub version: u8,
     /// This packet's index in the frame; below `count`.
     pub index: u16,
     /// Packets in the frame; at least 1.
     pub count: u16,
-    /// When the frame was captured, on the sender's clock, to 1 us; at most 2^40 us (12.7 days) before
-    /// `sent`.
+    /// Which of the encoder's pieces of the frame its payload begins in; pieces from number 255 on share it.
+    pub part: u8,
+    /// When the frame was captured, on the sender's clock, to 1 us; at most 2^32 us (71.6 minutes) before
+    /// `sent`, and said to be that old if it is older.
     pub captured: RemoteTime,
-    /// How long after its capture the frame is worth showing, to 1 ms, at most 65.5 s.
+    /// How long after its capture the frame is worth showing, to 1 ms, at most 65.5 s. A
+    /// [`Class::Reliable`] one is worth it for good.
     pub deadline: Span,
-    /// How many frames back the frame lies that this one is predicted from; 0 for none (a key frame). The
-    /// sender skips frames when it is behind: this tells a skipped frame from a lost one.
-    pub reference: u8,
-    /// Part of a frame that decodes without any other.
-    pub key: bool,
+    /// The frame that this one is predicted from; `None`: from no other (a key frame). The sender skips
+    /// frames when it is behind: this tells a skipped frame from a lost one. Captured at most 32767 frames
+    /// before or after this one.
+    pub reference: Option<FrameId>,
     /// Sent before under another number.
     pub retransmission: bool,
-    /// Useful without the frame's other packets (a slice, a descriptor).
+    /// Its payload is useful without the frame's other packets: it is made of whole pieces (slices,
+    /// descriptors).
     pub alone: bool,
+}
+
+/// The largest numbers that a receiver has heard of a session's media packets: what the low bits in a header
+/// are told apart by.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Near {
+    /// The largest packet number and the send time of its packet in microseconds, once there is one.
+    heard: Option<(u64, i64)>,
+}
+
+impl Near {
+    /// A packet was accepted, its numbers widened already.
+    #[inline]
+    pub fn heard(&mut self, media: &Media) {
+        if self.heard.is_none_or(|(packet, _)| media.packet > packet) {
+            self.heard = Some((media.packet, micros(media.sent.as_nanos())));
+        }
+    }
+
+    /// The packet with whole numbers: those nearest to the ones heard before. `reported` is the receiver's
+    /// own last feedback sequence, which no sender can have seen beyond.
+    #[inline]
+    pub fn widen(&self, media: Media, reported: u32) -> Media {
+        let behind = reported.wrapping_sub(media.feedback_seen) & Media::MASK_FEEDBACK;
+        let feedback_seen = reported.saturating_sub(behind);
+        let Some((packet, sent_us)) = self.heard else { return Media { feedback_seen, ..media } };
+        // How far the low 32 bits lie ahead of, or behind, those heard before.
+        let ahead = (media.packet as u32).wrapping_sub(packet as u32) as i32;
+        let later = (micros(media.sent.as_nanos()) as u32).wrapping_sub(sent_us as u32) as i32;
+        let sent = RemoteTime::from_nanos((sent_us + i64::from(later)) * 1_000);
+        Media {
+            packet: packet.saturating_add_signed(i64::from(ahead)),
+            captured: sent + (media.captured - media.sent),
+            sent,
+            feedback_seen,
+            ..media
+        }
+    }
 }
 
 /// Where the header's fields begin; `docs/wire.md` draws them.
 mod at {
     pub const PACKET: usize = 6;
-    pub const SENT: usize = 12;
-    pub const FEEDBACK_SEEN: usize = 18;
-    pub const STREAM: usize = 22;
-    pub const VERSION: usize = 23;
-    pub const FRAME: usize = 24;
-    pub const INDEX: usize = 28;
-    pub const COUNT: usize = 30;
-    pub const AGE: usize = 32;
-    pub const DEADLINE: usize = 37;
-    pub const REFERENCE: usize = 39;
+    pub const SENT: usize = 10;
+    pub const FEEDBACK_SEEN: usize = 14;
+    pub const STREAM: usize = 17;
+    pub const VERSION: usize = 18;
+    pub const FRAME: usize = 19;
+    pub const INDEX: usize = 23;
+    pub const COUNT: usize = 25;
+    pub const PART: usize = 27;
+    pub const AGE: usize = 28;
+    pub const DEADLINE: usize = 32;
+    pub const BACK: usize = 34;
+    pub const REFERENCE_VERSION: usize = 36;
 }
 
 /// The big-endian number in the `N` bytes from `at` on. Written for constants: it becomes one load and one
 /// swap.
 #[inline(always)]
-fn get<const N: usize>(head: &[u8; Media::LEN], at: usize) -> u64 {
+fn get<const N: usize>(head: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word[8 - N..].copy_from_slice(&head[at..at + N]);
     u64::from_be_bytes(word)
@@ -100,15 +167,25 @@ fn get<const N: usize>(head: &[u8; Media::LEN], at: usize) -> u64 {
 
 /// Writes the low `N` bytes of `value` from `at` on.
 #[inline(always)]
-fn put<const N: usize>(head: &mut [u8; Media::LEN], at: usize, value: u64) {
+fn put<const N: usize>(head: &mut [u8], at: usize, value: u64) {
     head[at..at + N].copy_from_slice(&value.to_be_bytes()[8 - N..]);
 }
 
+/// The flag of a frame that is predicted from no other.
+const KEY: u8 = 4;
+const RETRANSMISSION: u8 = 8;
+const ALONE: u8 = 16;
+
 impl Media {
-    /// Bytes of the header.
-    pub const LEN: usize = 40;
-    /// The oldest a frame can be when sent, 2^40 us (12.7 days); an older one is said to be this old.
-    const MAX_AGE_US: i64 = (1 << 40) - 1;
+    /// Bytes of a frame's packet before its payload.
+    pub const LEN: usize = 37;
+    /// Bytes of the shortest packet of padding.
+    pub const PADDING_LEN: usize = at::STREAM;
+    /// How far away in order of capture a reference may lie.
+    pub const MAX_BACK: u32 = i16::MAX as u32;
+    /// The oldest a frame can be when sent; an older one is said to be this old.
+    const MAX_AGE_US: i64 = u32::MAX as i64;
+    const MASK_FEEDBACK: u32 = (1 << 24) - 1;
 
     /// The header of a packet of padding.
     #[inline]
@@ -124,55 +201,87 @@ impl Media {
             version: 0,
             index: 0,
             count: 1,
+            part: 0,
             captured: sent,
             deadline: Span::ZERO,
-            reference: 0,
-            key: false,
+            reference: None,
             retransmission: false,
             alone: false,
         }
     }
 
+    /// The frame it belongs to.
+    pub fn id(&self) -> FrameId {
+        FrameId { frame: self.frame, version: self.version }
+    }
+
+    /// Part of a frame that decodes without any other.
+    pub fn is_key(&self) -> bool {
+        self.reference.is_none() && self.class != Class::Padding
+    }
+
+    /// Bytes of its header.
+    #[inline]
+    pub fn header(&self) -> usize {
+        if self.class == Class::Padding { Media::PADDING_LEN } else { Media::LEN }
+    }
+
     fn flags(&self) -> u8 {
+        let set = |on: bool, flag: u8| if on { flag } else { 0 };
         self.class as u8
-            | u8::from(self.key) << 2
-            | u8::from(self.retransmission) << 3
-            | u8::from(self.alone) << 4
+            | set(self.is_key(), KEY)
+            | set(self.retransmission, RETRANSMISSION)
+            | set(self.alone, ALONE)
     }
 
     /// Writes the header to the front of `out` and returns its length. Times are rounded down to their
     /// resolution.
     ///
     /// # Panics
-    /// If `out` is shorter than [`Media::LEN`].
+    /// If `out` is shorter than [`Media::LEN`], or [`Media::PADDING_LEN`] for padding.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) -> usize {
-        debug_assert!(self.index < self.count && self.packet <= MASK_48);
-        let head = out.first_chunk_mut::<{ Media::LEN }>().expect("room for a media header");
+        debug_assert!(self.index < self.count);
         let sent = micros(self.sent.as_nanos());
+        let head = out.first_chunk_mut::<{ Media::PADDING_LEN }>().expect("room for a header");
+        head[0] = first_byte(Kind::Media);
+        head[1] = self.flags();
+        put::<4>(head, 2, u64::from(self.session));
+        put::<4>(head, at::PACKET, self.packet);
+        put::<4>(head, at::SENT, sent as u64);
+        put::<3>(head, at::FEEDBACK_SEEN, u64::from(self.feedback_seen));
+        if self.class == Class::Padding { Media::PADDING_LEN } else { self.encode_frame(sent, out) }
+    }
+
+    /// Writes what is a frame's.
+    #[inline]
+    fn encode_frame(&self, sent: i64, out: &mut [u8]) -> usize {
+        let head = out.first_chunk_mut::<{ Media::LEN }>().expect("room for a media header");
         // The capture time travels as an age: it is seldom more than a second old, and never newer than the
         // packet. Both times are rounded before they are subtracted, so that every packet of a frame names
         // the same one.
         let age = (sent - micros(self.captured.as_nanos())).clamp(0, Media::MAX_AGE_US);
         let deadline = (self.deadline.as_nanos() / 1_000_000).clamp(0, 0xffff);
-        head[0] = first_byte(Kind::Media);
-        head[1] = self.flags();
-        put::<4>(head, 2, u64::from(self.session));
-        put::<6>(head, at::PACKET, self.packet);
-        put::<6>(head, at::SENT, sent as u64);
-        put::<4>(head, at::FEEDBACK_SEEN, u64::from(self.feedback_seen));
+        let (back, version) = self.reference.map_or((0, 0), |reference| {
+            let back = i64::from(self.frame) - i64::from(reference.frame);
+            debug_assert!(back.unsigned_abs() <= u64::from(Media::MAX_BACK), "{self:?}");
+            (back, reference.version)
+        });
         head[at::STREAM] = self.stream;
         head[at::VERSION] = self.version;
         put::<4>(head, at::FRAME, u64::from(self.frame));
         put::<2>(head, at::INDEX, u64::from(self.index));
         put::<2>(head, at::COUNT, u64::from(self.count));
-        put::<5>(head, at::AGE, age as u64);
+        head[at::PART] = self.part;
+        put::<4>(head, at::AGE, age as u64);
         put::<2>(head, at::DEADLINE, deadline as u64);
-        head[at::REFERENCE] = self.reference;
+        put::<2>(head, at::BACK, back as u64);
+        head[at::REFERENCE_VERSION] = version;
         Media::LEN
     }
 
-    /// Reads a header from the front of `datagram`.
+    /// Reads a header from the front of `datagram`. Its numbers are the low bits that travelled:
+    /// [`Near::widen`] makes them whole.
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no media packet of this version.
@@ -182,6 +291,21 @@ impl Media {
         if kind != Kind::Media {
             return Err(WireError::Kind(kind as u8));
         }
+        let head = datagram.first_chunk::<{ Media::PADDING_LEN }>().ok_or(WireError::Truncated)?;
+        let flags = head[1];
+        let sent = RemoteTime::from_nanos(get::<4>(head, at::SENT) as i64 * 1_000);
+        let feedback_seen = get::<3>(head, at::FEEDBACK_SEEN) as u32;
+        let padding = Media::padding(session, get::<4>(head, at::PACKET), sent, feedback_seen);
+        match Class::from_bits(flags) {
+            Class::Padding if flags == Class::Padding as u8 => Ok(padding),
+            Class::Padding => Err(WireError::Field("flags")),
+            class => padding.decode_frame(class, datagram),
+        }
+    }
+
+    /// Reads what is a frame's.
+    #[inline]
+    fn decode_frame(self, class: Class, datagram: &[u8]) -> Result<Media, WireError> {
         let head = datagram.first_chunk::<{ Media::LEN }>().ok_or(WireError::Truncated)?;
         let flags = head[1];
         if flags >> 5 != 0 {
@@ -191,26 +315,40 @@ impl Media {
         if index >= count {
             return Err(WireError::Field("index"));
         }
-        let sent = RemoteTime::from_nanos(get::<6>(head, at::SENT) as i64 * 1_000);
+        let id = FrameId { frame: get::<4>(head, at::FRAME) as u32, version: head[at::VERSION] };
         Ok(Media {
-            session,
-            packet: get::<6>(head, at::PACKET),
-            sent,
-            feedback_seen: get::<4>(head, at::FEEDBACK_SEEN) as u32,
             stream: head[at::STREAM],
-            class: Class::from_bits(flags),
-            frame: get::<4>(head, at::FRAME) as u32,
-            version: head[at::VERSION],
+            class,
+            frame: id.frame,
+            version: id.version,
             index,
             count,
-            captured: sent + Span::from_micros(-(get::<5>(head, at::AGE) as i64)),
+            part: head[at::PART],
+            captured: self.sent + Span::from_micros(-(get::<4>(head, at::AGE) as i64)),
             deadline: Span::from_millis(get::<2>(head, at::DEADLINE) as i64),
-            reference: head[at::REFERENCE],
-            key: flags & 4 != 0,
-            retransmission: flags & 8 != 0,
-            alone: flags & 16 != 0,
+            reference: reference(head, id)?,
+            retransmission: flags & RETRANSMISSION != 0,
+            alone: flags & ALONE != 0,
+            ..self
         })
     }
+}
+
+/// What the frame `id` is predicted from.
+#[inline]
+fn reference(head: &[u8; Media::LEN], id: FrameId) -> Result<Option<FrameId>, WireError> {
+    let back = i32::from(get::<2>(head, at::BACK) as u16 as i16);
+    let version = head[at::REFERENCE_VERSION];
+    if head[1] & KEY != 0 {
+        return if (back, version) == (0, 0) { Ok(None) } else { Err(WireError::Field("reference")) };
+    }
+    let frame = i64::from(id.frame) - i64::from(back);
+    let reference = u32::try_from(frame).ok().map(|frame| FrameId { frame, version });
+    // No frame is predicted from itself.
+    reference
+        .filter(|&other| other != id && back != i32::from(i16::MIN))
+        .map(Some)
+        .ok_or(WireError::Field("reference"))
 }
 
 #[cfg(test)]
@@ -221,23 +359,28 @@ mod tests {
     prop_compose! {
         fn media()(
             (session, feedback_seen, frame) in any::<(u32, u32, u32)>(),
-            (stream, version, class, flags, reference) in any::<(u8, u8, u8, u8, u8)>(),
-            packet in 0..=MASK_48,
-            sent_ns in 0i64..1 << 57,
-            age_ns in 0i64..1 << 49,
+            (stream, version, class, flags, part) in any::<(u8, u8, u8, u8, u8)>(),
+            packet in 0..1u64 << 48,
+            sent_ns in 1i64 << 50..1 << 57,
+            age_ns in 0i64..1 << 41,
             deadline_ns in 0i64..65_536_000_000,
             count in 1u16..,
             index in any::<prop::sample::Index>(),
+            (back, reference_version) in (-32_767i64..32_768, any::<u8>()),
         ) -> Media {
+            let sent = RemoteTime::from_nanos(sent_ns);
+            let class = Class::from_bits(class);
+            if class == Class::Padding {
+                return Media::padding(session, packet, sent, feedback_seen);
+            }
+            let other = u32::try_from(i64::from(frame) - back).ok();
+            let reference = other.map(|frame| FrameId { frame, version: reference_version });
             Media {
-                session, packet, feedback_seen, stream, frame, version, count,
-                reference,
-                sent: RemoteTime::from_nanos(sent_ns),
-                class: Class::from_bits(class),
+                session, packet, sent, feedback_seen, stream, class, frame, version, count, part,
                 index: index.index(usize::from(count)) as u16,
                 captured: RemoteTime::from_nanos(sent_ns - age_ns),
                 deadline: Span::from_nanos(deadline_ns),
-                key: flags & 1 != 0,
+                reference: reference.filter(|&other| other != FrameId { frame, version }),
                 retransmission: flags & 2 != 0,
                 alone: flags & 4 != 0,
             }
@@ -251,12 +394,22 @@ mod tests {
     }
 
     proptest! {
+        /// What was heard last may be older or newer by some 2^31 packets and microseconds.
         #[test]
-        fn round_trips_at_its_resolution(media in media(), rest in 0usize..40) {
+        fn round_trips_at_its_resolution(
+            media in media(), rest in 0usize..40, ahead in -(1i64 << 31) + 1..1 << 31, later_us in -(1i64 << 31) + 1..1 << 31,
+            unheard in 0u32..1 << 24
+        ) {
             let mut out = [0xaa; 80];
-            prop_assert_eq!(media.encode(&mut out), Media::LEN);
-            prop_assert_eq!(Media::decode(&out[..Media::LEN + rest]), Ok(rounded(media)));
-            for length in 0..Media::LEN {
+            let length = media.encode(&mut out);
+            prop_assert_eq!(length, if media.class == Class::Padding { Media::PADDING_LEN } else { Media::LEN });
+            let decoded = Media::decode(&out[..length + rest]).unwrap();
+            let mut near = Near::default();
+            let before = media.packet.saturating_add_signed(ahead);
+            near.heard(&Media { packet: before, sent: media.sent + Span::from_micros(later_us), ..media });
+            let widened = near.widen(decoded, media.feedback_seen.saturating_add(unheard));
+            prop_assert_eq!(widened, rounded(media));
+            for length in 0..length {
                 prop_assert_eq!(Media::decode(&out[..length]), Err(WireError::Truncated));
             }
         }
@@ -265,19 +418,19 @@ mod tests {
     fn example() -> Media {
         Media {
             session: 0x0102_0304,
-            packet: 0x0506_0708_090a,
-            sent: RemoteTime::from_nanos(0x0b0c_0d0e_0f10 * 1_000),
-            feedback_seen: 0x1112_1314,
-            stream: 0x15,
+            packet: 0x0506_0708,
+            sent: RemoteTime::from_nanos(0x090a_0b0c * 1_000),
+            feedback_seen: 0x0d_0e0f,
+            stream: 0x10,
+            version: 0x11,
             class: Class::Reliable,
-            frame: 0x1718_191a,
-            version: 0x16,
-            index: 0x1b1c,
-            count: 0x1d1e,
-            captured: RemoteTime::from_nanos((0x0b0c_0d0e_0f10 - 0x1f_2021_2223) * 1_000),
-            deadline: Span::from_millis(0x2425),
-            reference: 0x26,
-            key: true,
+            frame: 0x1213_1415,
+            index: 0x1617,
+            count: 0x1819,
+            part: 0x1a,
+            captured: RemoteTime::from_nanos((0x090a_0b0c - 0x1b1c_1d1e) * 1_000),
+            deadline: Span::from_millis(0x1f20),
+            reference: Some(FrameId { frame: 0x1213_1415 - 0x2122, version: 0x23 }),
             retransmission: false,
             alone: true,
         }
@@ -287,8 +440,8 @@ mod tests {
     fn every_byte_has_its_place() {
         let mut out = [0; Media::LEN];
         example().encode(&mut out);
-        assert_eq!(out[..2], [0x11, 0b1_0110]);
-        let rest: Vec<u8> = (1..=0x26).collect();
+        assert_eq!(out[..2], [0x21, 0b1_0010]);
+        let rest: Vec<u8> = (1..=0x23).collect();
         assert_eq!(out[2..], rest);
     }
 
@@ -306,17 +459,42 @@ mod tests {
     }
 
     #[test]
-    fn unknown_flags_and_impossible_indices_are_refused() {
+    fn numbers_go_on_where_their_low_bits_begin_again() {
+        let mut near = Near::default();
+        for packet in [(1u64 << 32) - 2, (1 << 32) - 1, 1 << 32, (1 << 32) + 1] {
+            let sent = RemoteTime::from_nanos(packet as i64 * 1_000);
+            let mut out = [0; Media::PADDING_LEN];
+            Media::padding(1, packet, sent, 0x0100_0003).encode(&mut out);
+            let media = near.widen(Media::decode(&out).unwrap(), 0x0100_0005);
+            assert_eq!((media.packet, media.sent, media.feedback_seen), (packet, sent, 0x0100_0003));
+            near.heard(&media);
+        }
+        let out = &mut [0; Media::PADDING_LEN];
+        Media::padding(1, 5, RemoteTime::from_nanos(0), 9).encode(out);
+        let seen = Near::default().widen(Media::decode(out).unwrap(), 3).feedback_seen;
+        assert_eq!(seen, 0, "a report that was never written can't have been seen");
+    }
+
+    #[test]
+    fn unknown_flags_and_impossible_fields_are_refused() {
         let mut out = [0; Media::LEN];
         example().encode(&mut out);
-        let refused = |at: usize, value: u8| {
+        let refused = |changes: &[(usize, u8)]| {
             let mut bytes = out;
-            bytes[at] = value;
+            changes.iter().for_each(|&(at, value)| bytes[at] = value);
             Media::decode(&bytes).unwrap_err()
         };
-        assert_eq!(refused(1, 0x20), WireError::Field("flags"));
-        assert_eq!(refused(28, 0x1e), WireError::Field("index"));
-        assert_eq!(refused(0, 0x13), WireError::Kind(3));
-        assert_eq!(refused(0, 0x01), WireError::Version(0));
+        assert_eq!(refused(&[(1, 0x20)]), WireError::Field("flags"));
+        assert_eq!(refused(&[(1, 0x07)]), WireError::Field("flags"), "padding is of no frame");
+        assert_eq!(refused(&[(at::INDEX, 0x19)]), WireError::Field("index"));
+        assert_eq!(refused(&[(1, KEY)]), WireError::Field("reference"), "a key frame has none");
+        let itself = [(at::BACK, 0), (at::BACK + 1, 0), (at::REFERENCE_VERSION, 0x11)];
+        assert_eq!(refused(&itself), WireError::Field("reference"));
+        assert_eq!(
+            refused(&[(at::FRAME, 0), (at::FRAME + 1, 0), (at::FRAME + 2, 0)]),
+            WireError::Field("reference")
+        );
+        assert_eq!(refused(&[(0, 0x23)]), WireError::Kind(3));
+        assert_eq!(refused(&[(0, 0x11)]), WireError::Version(1));
     }
 }

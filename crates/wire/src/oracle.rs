@@ -8,8 +8,8 @@
 use units::Time;
 
 use crate::{
-    Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment, SegmentAck,
-    TimingEcho, TimingProbe, Viewing, peek,
+    Arrival, Control, Draft, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment,
+    SegmentAck, TimingEcho, TimingProbe, Viewing, peek,
 };
 
 /// A packet's decoder.
@@ -37,9 +37,9 @@ pub const ALL: [(&str, Oracle); 11] = [
 pub fn media(bytes: &[u8]) {
     let Ok(media) = Media::decode(bytes) else { return };
     let mut out = [0; Media::LEN];
-    assert_eq!(media.encode(&mut out), Media::LEN);
-    assert_eq!(out, bytes[..Media::LEN], "the header has one encoding");
-    assert_eq!(Media::decode(&out), Ok(media));
+    let length = media.encode(&mut out);
+    assert_eq!(out[..length], bytes[..length], "the header has one encoding");
+    assert_eq!(Media::decode(&out[..length]), Ok(media));
 }
 
 /// [`Feedback::decode`] keeps its promises on order and range, and is stable under encoding.
@@ -59,8 +59,11 @@ pub fn feedback(bytes: &[u8]) {
     let mut out = vec![0; bytes.len() + FeedbackWriter::MIN_ROOM];
     let sent = Time::from_nanos(feedback.sent.as_nanos() as u64);
     let Feedback { session, sequence, refused, blob, .. } = feedback;
-    let (length, written) =
-        FeedbackWriter::write(&mut out, session, sequence, sent, refused, blob, &arrivals, ranges.iter());
+    let (length, written) = FeedbackWriter::write(
+        &mut out,
+        &Draft { session, sequence, sent, refused, blob, arrivals: &arrivals },
+        ranges.iter(),
+    );
     assert_eq!(written, arrivals.len());
     let again = Feedback::decode(&out[..length]).expect("what was written decodes");
     assert_eq!((again.session, again.sequence, again.sent), (session, sequence, feedback.sent));
@@ -184,8 +187,8 @@ pub fn viewing(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::{
-        Announcement, Class, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival, VERSION,
-        Wish,
+        Announcement, Class, FrameId, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival,
+        VERSION, Wish,
     };
     use units::{Ecn, RemoteTime, Rng, Span};
 
@@ -204,9 +207,21 @@ mod tests {
         let ranges = [(40u64, 41u64), (9, 10), (1, 5)];
         add(&|out| example_media().encode(out));
         add(&|out| {
-            FeedbackWriter::write(out, 7, 1, Time::from_secs(1), 0, b"abc", &arrivals, ranges.iter()).0
+            FeedbackWriter::write(
+                out,
+                &Draft {
+                    session: 7,
+                    sequence: 1,
+                    sent: Time::from_secs(1),
+                    refused: 0,
+                    blob: b"abc",
+                    arrivals: &arrivals,
+                },
+                ranges.iter(),
+            )
+            .0
         });
-        add(&|out| Nack { session: 7, stream: 0, frame: 9, first: 3, more: 0b1011 }.encode(out));
+        add(&|out| Nack { session: 7, stream: 0, frame: 9, version: 1, first: 3, more: 0b1011 }.encode(out));
         add(&|out| KeyFrameRequest { session: 7, stream: 0, sequence: 2, after: 9 }.encode(out));
         let hello =
             Control::Hello { session: 7, width: 1280, height: 720, interval_us: 16_667, announcement: None };
@@ -267,10 +282,10 @@ mod tests {
             version: 0,
             index: 2,
             count: 11,
+            part: 0,
             captured: RemoteTime::from_nanos(1_990_000_000),
             deadline: Span::from_millis(200),
-            reference: 1,
-            key: false,
+            reference: Some(FrameId::first(59)),
             retransmission: false,
             alone: false,
         }

@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn a_video_that_leaves_the_window_unused_does_not_widen_it() {
         let mut path = Path::settled(false, 50.0);
-        let tag = FrameTag { stream: 0, frame: 1, index: 0, count: 2, retransmission: false };
+        let tag = FrameTag { stream: 0, frame: 1, version: 0, index: 0, count: 2, retransmission: false };
         path.now += Span::from_secs(1);
         path.copa.used_at = None;
         let in_flight = Bytes::new(1000);

@@ -13,7 +13,7 @@ const REMEMBERED: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrameBurst {
     /// Stream and frame.
-    pub id: (u8, u32),
+    pub id: (u8, u32, u8),
     /// Send time of its first packet.
     pub first_sent: Time,
     /// Send time of its latest packet.
@@ -54,7 +54,7 @@ pub struct Frames {
 impl Frames {
     /// A packet of a frame left for the first time; the estimate allows a frame `full` bits.
     pub fn sent(&mut self, now: Time, tag: &FrameTag, size: u32, full: f64) {
-        let id = (tag.stream, tag.frame);
+        let id = (tag.stream, tag.frame, tag.version);
         if self.bursts.back().is_none_or(|burst| burst.id != id) {
             if self.bursts.len() == REMEMBERED {
                 self.bursts.pop_front();
@@ -83,7 +83,7 @@ impl Frames {
 
     fn find(&mut self, tag: Option<FrameTag>) -> Option<&mut FrameBurst> {
         let tag = tag.filter(|tag| !tag.retransmission)?;
-        self.bursts.iter_mut().find(|burst| burst.id == (tag.stream, tag.frame))
+        self.bursts.iter_mut().find(|burst| burst.id == (tag.stream, tag.frame, tag.version))
     }
 
     /// A packet arrived at a known time.
@@ -143,7 +143,7 @@ mod tests {
     use units::Ecn;
 
     fn tag(frame: u32, index: u16, count: u16) -> FrameTag {
-        FrameTag { stream: 0, frame, index, count, retransmission: false }
+        FrameTag { stream: 0, frame, version: 0, index, count, retransmission: false }
     }
     fn ack(frame: u32, index: u16, count: u16, at_ms: u64) -> (Acked, RemoteTime) {
         let acked = Acked {

@@ -77,7 +77,7 @@ mod tests {
             let sent = Time::ZERO + INTERVAL * n;
             let at = (sent + OWD + wait(n)).on_wire();
             let burst = FrameBurst {
-                id: (0, n as u32),
+                id: (0, n as u32, 0),
                 first_sent: sent,
                 last_sent: sent,
                 bytes: (RATE * INTERVAL.as_secs_f64() / 8.0) as u64,

@@ -134,7 +134,7 @@ mod tests {
         let gap = Span::from_secs_f64(8000.0 / (mbps * 1e6));
         let first = (first_sent + owd + queued).on_wire();
         let burst = FrameBurst {
-            id: (0, 1),
+            id: (0, 1, 0),
             first_sent,
             last_sent: first_sent,
             bytes: u64::from(n) * 1000,

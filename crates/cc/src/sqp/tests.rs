@@ -71,7 +71,7 @@ fn silence_halves_the_estimate_down_to_the_minimum() {
 /// A frame of `packets` packets of 1200 bytes leaves at `now`.
 fn send(sqp: &mut Sqp, now: Time, frame: u32, packets: u16) {
     for index in 0..packets {
-        let tag = FrameTag { stream: 0, frame, index, count: packets, retransmission: false };
+        let tag = FrameTag { stream: 0, frame, version: 0, index, count: packets, retransmission: false };
         let number = u64::from(frame) * 100 + u64::from(index);
         sqp.on_sent(&Sent {
             now,
@@ -90,7 +90,7 @@ fn hear(sqp: &mut Sqp, sent_at: Time, frame: u32, packets: u16) {
         sent_at,
         size: 1200,
         arrived_at: Some((sent_at + Span::from_millis(20 + i64::from(index))).on_wire()),
-        frame: Some(FrameTag { stream: 0, frame, index, count: packets, retransmission: false }),
+        frame: Some(FrameTag { stream: 0, frame, version: 0, index, count: packets, retransmission: false }),
         ..acked(u64::from(frame) * 100 + u64::from(index), 1200)
     };
     let acks: Vec<_> = (0..packets).map(arrive).collect();
@@ -150,6 +150,7 @@ fn pause(params: Params) -> (f64, f64) {
         frame: Some(FrameTag {
             stream: 0,
             frame: number / 2,
+            version: 0,
             index: (number % 2) as u16,
             count: 2,
             retransmission: false,
@@ -206,7 +207,14 @@ fn samples_leave_half_of_what_arrives() {
                 sent_at,
                 size: 1200,
                 arrived_at: Some((sent_at + Span::from_millis(20) + wait).on_wire()),
-                frame: Some(FrameTag { stream: 0, frame, index: 0, count: 1, retransmission: false }),
+                frame: Some(FrameTag {
+                    stream: 0,
+                    frame,
+                    version: 0,
+                    index: 0,
+                    count: 1,
+                    retransmission: false,
+                }),
                 ..acked(u64::from(frame) * 100, 1200)
             }];
             let (now, latest_rtt) =

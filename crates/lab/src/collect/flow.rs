@@ -345,17 +345,17 @@ impl FlowRecord {
     }
 }
 
-/// The stream and frame an event is about, if it is about a frame.
+/// The stream and frame an event is about, if it is about the first coding of a frame.
 fn frame_of(event: &Event) -> Option<(u8, u32)> {
     match *event {
         Event::FrameCaptured { stream, frame }
         | Event::FrameSkipped { stream, frame }
-        | Event::FrameEncoded { stream, frame, .. }
-        | Event::FrameSent { stream, frame, .. }
-        | Event::FrameAssembled { stream, frame, .. }
-        | Event::FrameDisplayed { stream, frame, .. }
-        | Event::FrameAbandoned { stream, frame }
-        | Event::FrameQuality { stream, frame, .. } => Some((stream, frame)),
+        | Event::FrameEncoded { stream, frame, version: 0, .. }
+        | Event::FrameSent { stream, frame, version: 0, .. }
+        | Event::FrameAssembled { stream, frame, version: 0, .. }
+        | Event::FrameDisplayed { stream, frame, version: 0, .. }
+        | Event::FrameAbandoned { stream, frame, version: 0 }
+        | Event::FrameQuality { stream, frame, version: 0, .. } => Some((stream, frame)),
         _ => None,
     }
 }

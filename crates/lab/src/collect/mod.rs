@@ -156,12 +156,21 @@ mod tests {
     }
 
     fn sent(packet: u64, frame: u32, index: u16, retransmission: bool) -> Event {
-        Event::PacketSent { packet, size: 1_000, stream: 0, frame, index, retransmission, in_flight: 0 }
+        Event::PacketSent {
+            packet,
+            size: 1_000,
+            stream: 0,
+            frame,
+            version: 0,
+            index,
+            retransmission,
+            in_flight: 0,
+        }
     }
 
     fn received(packet: u64, frame: u32) -> Event {
         let owd = RelativeDelay::between(units::RemoteTime::from_nanos(0), Time::from_millis(20));
-        Event::PacketReceived { packet, size: 1_000, stream: 0, frame, owd }
+        Event::PacketReceived { packet, size: 1_000, stream: 0, frame, version: 0, owd }
     }
 
     /// Frame 0 of three packets; the second is lost, given up and sent again; the frame is shown late. Frame
@@ -176,6 +185,7 @@ mod tests {
                 Event::FrameEncoded {
                     stream: 0,
                     frame: 0,
+                    version: 0,
                     size: 2_900,
                     key: true,
                     target,
@@ -190,7 +200,7 @@ mod tests {
             (3, LINK, Event::LinkDropped { flow: 0, size: 1_028, cause: Dropped::QueueFull }),
             (4, SENDER, sent(2, 0, 2, false)),
             (4, LINK, Event::LinkDeparted { flow: 0, size: 1_028, sojourn: Span::from_millis(2) }),
-            (4, SENDER, Event::FrameSent { stream: 0, frame: 0, packets: 3 }),
+            (4, SENDER, Event::FrameSent { stream: 0, frame: 0, version: 0, packets: 3 }),
             (16, SENDER, Event::FrameCaptured { stream: 0, frame: 1 }),
             (16, SENDER, Event::FrameSkipped { stream: 0, frame: 1 }),
             (22, RECEIVER, received(0, 0)),
@@ -201,7 +211,7 @@ mod tests {
             (45, SENDER, sent(3, 0, 1, true)),
             (65, RECEIVER, received(3, 0)),
             (65, RECEIVER, received(3, 0)),
-            (65, RECEIVER, Event::FrameAssembled { stream: 0, frame: 0, size: 2_900 }),
+            (65, RECEIVER, Event::FrameAssembled { stream: 0, frame: 0, version: 0, size: 2_900 }),
             (
                 66,
                 RECEIVER,
@@ -213,7 +223,11 @@ mod tests {
                     late: true,
                 },
             ),
-            (66, RECEIVER, Event::FrameQuality { stream: 0, frame: 0, psnr: Real(39.5), ssim: Real(0.97) }),
+            (
+                66,
+                RECEIVER,
+                Event::FrameQuality { stream: 0, frame: 0, version: 0, psnr: Real(39.5), ssim: Real(0.97) },
+            ),
             (85, SENDER, Event::PacketAcked { packet: 3, size: 1_000 }),
             (90, RECEIVER, received(77, 0)),
         ]

@@ -166,8 +166,16 @@ impl Screen for Judge {
         if let Ok(quality) = media::quality(&original, &picture) {
             let (psnr, ssim) = (Real(quality.psnr_y), Real(quality.ssim));
             self.originals.album.show(now, shown.frame, quality.psnr_y, &original, &picture);
-            self.tap
-                .record(now, Event::FrameQuality { stream: shown.stream, frame: shown.frame, psnr, ssim });
+            self.tap.record(
+                now,
+                Event::FrameQuality {
+                    stream: shown.stream,
+                    frame: shown.frame,
+                    version: shown.version,
+                    psnr,
+                    ssim,
+                },
+            );
         }
     }
 }

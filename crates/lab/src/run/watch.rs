@@ -145,7 +145,7 @@ impl Watch {
                 self.frame(frame).assembled = true;
                 self.answer(at, |pending| pending == frame);
             }
-            Event::FrameAbandoned { stream: 0, frame } => self.frame(frame).abandoned = true,
+            Event::FrameAbandoned { stream: 0, frame, version: 0 } => self.frame(frame).abandoned = true,
             Event::FrameDisplayed { stream: 0, frame, .. } => {
                 // A better version may be shown later; the first showing is what the viewer waited for.
                 self.frame(frame).shown.get_or_insert(at);
@@ -272,6 +272,7 @@ mod tests {
             size: 1200,
             stream: 0,
             frame,
+            version: 0,
             owd: units::RelativeDelay::between(ms(0).on_wire(), ms(20)),
         };
         let full = Event::HostDropped { cause: Dropped::BufferFull };
@@ -282,7 +283,7 @@ mod tests {
         // Too late to be of use is no refusal.
         watch.record(ms(120), RECEIVER, &received(3));
         watch.record(ms(120), RECEIVER, &Event::HostDropped { cause: Dropped::Stale });
-        watch.record(ms(400), RECEIVER, &Event::FrameAssembled { stream: 0, frame: 7, size: 9 });
+        watch.record(ms(400), RECEIVER, &Event::FrameAssembled { stream: 0, frame: 7, version: 0, size: 9 });
         watch.record(ms(500), RECEIVER, &received(8));
         watch.record(ms(500), RECEIVER, &full);
         watch.record(ms(600), RECEIVER, &Event::KeyFrameRequested { stream: 0 });

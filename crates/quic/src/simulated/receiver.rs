@@ -115,7 +115,10 @@ impl Receiver {
         if let Some((packet, sent)) = known {
             let owd = RelativeDelay::between(sent.on_wire(), now);
             let size = meta.length as u32;
-            self.tap.record(now, Event::PacketReceived { packet, size, stream: 0, frame: u32::MAX, owd });
+            self.tap.record(
+                now,
+                Event::PacketReceived { packet, size, stream: 0, frame: u32::MAX, version: 0, owd },
+            );
         }
     }
 }

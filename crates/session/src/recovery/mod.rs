@@ -9,16 +9,16 @@ pub use registry::{Entry, REGISTRY, build};
 pub use retransmit::{NoRepair, Retransmit};
 
 use units::{Span, Time};
-use wire::Class;
+use wire::{Class, FrameId};
 
 /// One packet that is missing at the receiver, as far as the sender knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Stream.
+    /// The frame's stream.
     pub stream: u8,
-    /// Frame.
-    pub frame: u32,
-    /// Index in the frame.
+    /// The frame it belongs to.
+    pub id: FrameId,
+    /// Its index in the frame.
     pub index: u16,
     /// The stream's class.
     pub class: Class,

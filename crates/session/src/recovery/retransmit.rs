@@ -43,7 +43,7 @@ mod tests {
 
     fn missing(class: Class, last_sent: u64, deadline: u64) -> Missing {
         let (last_sent, deadline) = (Time::from_millis(last_sent), Time::from_millis(deadline));
-        Missing { stream: 0, frame: 1, index: 0, class, last_sent, deadline }
+        Missing { stream: 0, id: wire::FrameId::first(1), index: 0, class, last_sent, deadline }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use record::{Dropped, Event};
 use transport::Heard;
 use units::{Bytes, Span, Time};
-use wire::{Arrival, Control, Feedback, KeyFrameRequest, Nack};
+use wire::{Arrival, Control, Feedback, FrameId, KeyFrameRequest, Nack};
 
 use super::Sender;
 use crate::recovery::{self, Missing, Repair};
@@ -12,11 +12,7 @@ use crate::recovery::{self, Missing, Repair};
 const REPAIRS: usize = 4096;
 
 impl Sender {
-    pub(super) fn on_feedback(&mut self, now: Time, datagram: &[u8]) {
-        let Ok(feedback) = Feedback::decode(datagram) else {
-            self.refuse_malformed(now);
-            return;
-        };
+    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
         if !self.core.could_be(feedback.newest()) {
             self.counters.implausible += 1;
             self.tap.record(now, Event::HostDropped { cause: Dropped::FarFuture });
@@ -46,35 +42,37 @@ impl Sender {
     pub(super) fn repair_losses(&mut self, now: Time) {
         for index in 0..self.core.settled().lost.len() {
             if let Some(tag) = self.core.settled().lost[index].frame {
-                self.repair(now, tag.stream, tag.frame, tag.index);
+                let id = FrameId { frame: tag.frame, version: tag.version };
+                self.repair(now, tag.stream, id, tag.index);
             }
         }
         for acked in &self.core.settled().acked {
             if let Some(tag) = acked.frame
                 && let Some(video) = self.videos.get_mut(usize::from(tag.stream))
             {
-                video.acked(tag.frame, tag.index, tag.count);
+                let id = FrameId { frame: tag.frame, version: tag.version };
+                video.acked(id, tag.index, tag.count);
             }
         }
     }
 
-    pub(super) fn repair(&mut self, now: Time, stream: u8, frame: u32, index: u16) {
+    pub(super) fn repair(&mut self, now: Time, stream: u8, id: FrameId, index: u16) {
         let queue = self.core.pacing().map_or(Span::ZERO, |rate| rate.time_to_send(self.repair_bytes()));
         let Some(video) = self.videos.get_mut(usize::from(stream)) else { return };
-        if self.manner.flush && video.is_useless(frame) {
+        if self.manner.flush && video.is_useless(id.frame) {
             return;
         }
-        let Some(last_sent) = video.outbox.last_sent(frame, index) else { return video.missing(frame) };
-        let deadline = video.outbox.frame(frame).map_or(now, |out| out.info.deadline);
-        let missing = Missing { stream, frame, index, class: video.outbox.class, last_sent, deadline };
+        let Some(last_sent) = video.outbox.last_sent(id, index) else { return video.missing(id) };
+        let deadline = video.outbox.frame(id).map_or(now, |out| out.info.deadline);
+        let missing = Missing { stream, id, index, class: video.outbox.class, last_sent, deadline };
         let view = recovery::View { now, srtt: self.core.rtt().smoothed(), queue };
         match self.policies.recovery.repair(&view, &missing) {
             Repair::Leave => {}
-            Repair::KeyFrame => video.key_frame_for(frame),
-            Repair::Refer => video.refer_back(frame),
+            Repair::KeyFrame => video.key_frame_for(id.frame),
+            Repair::Refer => video.refer_back(id.frame),
             Repair::Resend if self.repairs.len() < REPAIRS => {
-                if !self.repairs.contains(&(stream, frame, index)) {
-                    self.repairs.push_back((stream, frame, index));
+                if !self.repairs.contains(&(stream, id, index)) {
+                    self.repairs.push_back((stream, id, index));
                 }
             }
             Repair::Resend => {}
@@ -85,23 +83,20 @@ impl Sender {
         Bytes::new((self.repairs.len() * self.mtu()) as u64)
     }
 
-    pub(super) fn on_nack(&mut self, now: Time, datagram: &[u8]) {
-        let Ok(nack) = Nack::decode(datagram) else { return self.refuse_malformed(now) };
-        nack.wanted().for_each(|index| self.repair(now, nack.stream, nack.frame, index));
+    pub(super) fn on_nack(&mut self, now: Time, nack: &Nack) {
+        nack.wanted().for_each(|index| self.repair(now, nack.stream, nack.id(), index));
     }
 
-    pub(super) fn on_key_request(&mut self, now: Time, datagram: &[u8]) {
-        let Ok(request) = KeyFrameRequest::decode(datagram) else { return self.refuse_malformed(now) };
+    pub(super) fn on_key_request(&mut self, request: &KeyFrameRequest) {
         if let Some(video) = self.videos.get_mut(usize::from(request.stream)) {
             video.key_requested(request.after);
         }
     }
 
-    pub(super) fn on_control(&mut self, now: Time, datagram: &[u8]) {
-        match Control::decode(datagram) {
-            Ok(Control::Welcome { .. }) => self.heard = true,
-            Ok(_) => self.counters.foreign += 1,
-            Err(_) => self.refuse_malformed(now),
+    pub(super) fn on_control(&mut self, control: &Control<'_>) {
+        match control {
+            Control::Welcome { .. } => self.heard = true,
+            _ => self.counters.foreign += 1,
         }
     }
 

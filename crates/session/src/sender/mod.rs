@@ -11,7 +11,7 @@ use cc::{Controller, Decision, FrameTag, Setup};
 use record::Tap;
 use transport::{Core, Pace};
 use units::{Rate, Rng, Span, Time};
-use wire::{Endpoint, Kind, MAX_DATAGRAM, RxMeta, TxMeta};
+use wire::{Context, Dialect, Endpoint, FrameId, MAX_DATAGRAM, Native, Packet, RxMeta, TxMeta};
 
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
@@ -51,6 +51,7 @@ impl Default for Policies {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
+    dialect: Box<dyn Dialect>,
     /// Packets in flight, and the controller. What carries a frame's bytes says which.
     core: Core<Option<FrameTag>>,
     limits: (Rate, Rate),
@@ -65,7 +66,7 @@ pub struct Sender {
     backlogged: bool,
     /// Packets waiting per stream, as [`schedule::View`] wants them; the backlog, if any, is the last.
     fresh: Vec<usize>,
-    repairs: VecDeque<(u8, u32, u16)>,
+    repairs: VecDeque<(u8, FrameId, u16)>,
     /// What the encoder of the latest frame was asked for.
     target: Option<Rate>,
     feedback_seen: u32,
@@ -112,6 +113,7 @@ impl Sender {
         fresh.extend(backlogged.then_some(usize::MAX));
         Sender {
             config,
+            dialect: Box::new(Native),
             core: Core::new(core_config(&config, &manner, setup, backlogged), controller, tap.clone()),
             limits: (setup.min, setup.max),
             policies,
@@ -262,16 +264,17 @@ fn core_config(config: &SenderConfig, manner: &Manner, setup: &Setup, backlogged
 
 impl Endpoint for Sender {
     fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
-        match wire::peek(datagram) {
-            Ok((_, session)) if session != self.config.session => self.counters.foreign += 1,
-            Ok((Kind::Feedback, _)) => self.on_feedback(now, datagram),
-            Ok((Kind::Nack, _)) => self.on_nack(now, datagram),
-            Ok((Kind::KeyFrameRequest, _)) => self.on_key_request(now, datagram),
-            Ok((Kind::Control, _)) => self.on_control(now, datagram),
-            Ok((
-                Kind::Media | Kind::Segment | Kind::SegmentAck | Kind::TimingProbe | Kind::TimingEcho,
-                _,
-            )) => self.counters.foreign += 1,
+        let foreign = self.dialect.session(datagram).is_ok_and(|session| session != self.config.session);
+        if foreign {
+            self.counters.foreign += 1;
+            return;
+        }
+        match self.dialect.read(datagram, &Context::default()) {
+            Ok(Packet::Feedback(feedback)) => self.on_feedback(now, &feedback),
+            Ok(Packet::Nack(nack)) => self.on_nack(now, &nack),
+            Ok(Packet::KeyFrameRequest(request)) => self.on_key_request(&request),
+            Ok(Packet::Control(control)) => self.on_control(&control),
+            Ok(Packet::Media(..) | Packet::Other) => self.counters.foreign += 1,
             Err(_) => self.refuse_malformed(now),
         }
     }

@@ -3,7 +3,7 @@
 use cc::FrameTag;
 use record::Event;
 use units::{Bytes, Span, Time};
-use wire::{Announcement, Control, Media, TxMeta};
+use wire::{Announcement, Control, FrameId, Media, Outgoing, TxMeta};
 
 use super::{PROBE_SIZE, Sender};
 use crate::config::SenderConfig;
@@ -40,7 +40,7 @@ impl Sender {
         } else {
             return None;
         };
-        let head = control.encode(out);
+        let head = self.dialect.write(Outgoing::Control(&control), out);
         Some(TxMeta { head, length: head, ..TxMeta::default() })
     }
 
@@ -80,7 +80,7 @@ impl Sender {
     }
 
     /// A packet to repeat instead of sending a dummy, if the policy wants that and there is one.
-    fn next_repeat(&mut self, now: Time) -> Option<(u8, u32, u16)> {
+    fn next_repeat(&mut self, now: Time) -> Option<(u8, FrameId, u16)> {
         let repeats = self.manner.dummies.is_some_and(|dummies| dummies.repeat);
         if !repeats || !self.core.window_allows(self.mtu()) {
             return None;
@@ -89,14 +89,14 @@ impl Sender {
         let since = now.saturating_sub(self.srtt());
         let mut videos = self.videos.iter_mut().enumerate();
         videos.find_map(|(stream, video)| {
-            video.outbox.next_repeat(since).map(|(frame, index)| (stream as u8, frame, index))
+            video.outbox.next_repeat(since).map(|(id, index)| (stream as u8, id, index))
         })
     }
 
-    fn transmit_repeat(&mut self, now: Time, repeat: (u8, u32, u16), out: &mut [u8]) -> Option<TxMeta> {
-        let (stream, frame, index) = repeat;
-        let meta = self.transmit_part(now, usize::from(stream), frame, index, true, out)?;
-        self.videos[usize::from(stream)].outbox.resent(now, frame, index);
+    fn transmit_repeat(&mut self, now: Time, repeat: (u8, FrameId, u16), out: &mut [u8]) -> Option<TxMeta> {
+        let (stream, id, index) = repeat;
+        let meta = self.transmit_part(now, usize::from(stream), id, index, true, out)?;
+        self.videos[usize::from(stream)].outbox.resent(now, id, index);
         self.counters.dummies += 1;
         self.counters.dummy_bytes += meta.length as u64;
         self.counters.repeats += 1;
@@ -119,7 +119,8 @@ impl Sender {
     pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
         let app_limited = !self.backlogged && self.filler.is_none();
         let packet = self.dispatch(now, length, None, app_limited);
-        let head = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen).encode(out);
+        let media = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen);
+        let head = self.dialect.write(Outgoing::Media(&media), out);
         TxMeta { head, length, payload: None, ecn: self.config.ecn }
     }
 
@@ -138,16 +139,16 @@ impl Sender {
         &mut self,
         now: Time,
         stream: usize,
-        frame: u32,
+        id: FrameId,
         index: u16,
         retransmission: bool,
         out: &mut [u8],
     ) -> Option<TxMeta> {
         let outbox = &self.videos[stream].outbox;
         let class = outbox.class;
-        let queued = outbox.frame(frame)?;
+        let queued = outbox.frame(id)?;
         let (length, payload) = queued.part(index);
-        let length = length + Media::LEN;
+        let length = length + self.dialect.header();
         let mut media = Media {
             session: self.config.session,
             packet: 0,
@@ -155,28 +156,30 @@ impl Sender {
             feedback_seen: self.feedback_seen,
             stream: stream as u8,
             class,
-            frame,
-            version: 0,
+            frame: id.frame,
+            version: id.version,
             index,
             count: queued.count,
+            part: queued.piece(index),
             captured: queued.info.captured.on_wire(),
             deadline: queued.info.deadline - queued.info.captured,
             reference: queued.info.reference,
-            key: queued.key,
             retransmission,
             alone: queued.alone,
         };
-        let tag = FrameTag { stream: stream as u8, frame, index, count: queued.count, retransmission };
+        let FrameId { frame, version } = id;
+        let count = queued.count;
+        let tag = FrameTag { stream: stream as u8, frame, version, index, count, retransmission };
         let app_limited = self.runs_dry(self.fresh.iter().sum::<usize>());
         media.packet = self.dispatch(now, length, Some(tag), app_limited);
-        let head = media.encode(out);
+        let head = self.dialect.write(Outgoing::Media(&media), out);
         Some(TxMeta { head, length, payload, ecn: self.config.ecn })
     }
 
     pub(super) fn transmit_repair(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let (stream, frame, index) = self.repairs.pop_front()?;
-        let meta = self.transmit_part(now, usize::from(stream), frame, index, true, out)?;
-        self.videos[usize::from(stream)].outbox.resent(now, frame, index);
+        let (stream, id, index) = self.repairs.pop_front()?;
+        let meta = self.transmit_part(now, usize::from(stream), id, index, true, out)?;
+        self.videos[usize::from(stream)].outbox.resent(now, id, index);
         self.counters.retransmissions += 1;
         Some(meta)
     }
@@ -190,11 +193,12 @@ impl Sender {
             self.videos[stream].outbox.begin(now + repairs);
         }
         let current = self.videos[stream].outbox.current()?;
-        let (frame, index, packets) = (current.info.frame, current.next, current.count);
-        let meta = self.transmit_part(now, stream, frame, index, false, out);
+        let (id, index, packets) = (current.info.id, current.next, current.count);
+        let meta = self.transmit_part(now, stream, id, index, false, out);
         let outbox = &mut self.videos[stream].outbox;
         if outbox.advance(now) {
-            self.tap.record(now, Event::FrameSent { stream: stream as u8, frame, packets });
+            let FrameId { frame, version } = id;
+            self.tap.record(now, Event::FrameSent { stream: stream as u8, frame, version, packets });
         }
         self.fresh[stream] = outbox.waiting_packets();
         meta

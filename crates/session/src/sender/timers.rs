@@ -2,7 +2,6 @@
 
 use record::{Event, Real};
 use units::{Bytes, Span, Time};
-use wire::Media;
 
 use super::Sender;
 use crate::config::SenderConfig;
@@ -89,7 +88,7 @@ impl Sender {
 
     /// Payload a packet carries.
     pub(super) fn room(&self) -> u32 {
-        (self.mtu() - Media::LEN) as u32
+        (self.mtu() - self.dialect.header()) as u32
     }
 
     /// When everything that waits will have waited too long, if there is such a limit.

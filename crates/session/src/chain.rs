@@ -1,0 +1,80 @@
+//! One track at the receiver: its frames in the making, its decoder, and what it still asks for.
+
+use media::Decoder;
+use units::Time;
+use wire::Class;
+
+use crate::assembly::Assembly;
+use crate::decoding::Decoding;
+use crate::display::{Display, Progress};
+
+/// Captures of a session at most: stream numbers beyond are malformed. Each costs its buffers.
+pub const CAPTURES: u8 = 4;
+/// Tracks of a capture at most.
+const TRACKS: u8 = 4;
+
+/// The capture that a stream shows; its low four bits ([`wire::Media::stream`]).
+pub const fn capture_of(stream: u8) -> u8 {
+    stream & 15
+}
+
+/// Whether a session may carry a stream of this number.
+pub const fn is_allowed(stream: u8) -> bool {
+    capture_of(stream) < CAPTURES && stream >> 4 < TRACKS
+}
+
+/// The stream number of a capture's track.
+pub const fn stream_of(capture: u8, track: u8) -> u8 {
+    track << 4 | capture
+}
+
+/// Assembly and decoder of one track.
+pub struct Chain {
+    /// The stream's number.
+    pub stream: u8,
+    /// Frames in the making.
+    pub assembly: Assembly,
+    /// The order of decoding.
+    pub display: Display,
+    /// The track's decoder.
+    pub decoding: Decoding,
+    /// No further frame fitted into the decoder when it was last looked at.
+    pub waited: bool,
+    /// The last request for a key frame.
+    pub key_sequence: u16,
+    /// A key frame is wanted: after this frame, asked for next at this time.
+    pub key_wanted: Option<(u32, Time)>,
+}
+
+impl Chain {
+    /// Nothing yet of a stream, which `decoder` decodes if there is one.
+    pub fn new(stream: u8, class: Class, decoder: Option<Box<dyn Decoder>>) -> Chain {
+        Chain {
+            stream,
+            assembly: Assembly::new(class),
+            display: Display::default(),
+            decoding: Decoding::new(decoder),
+            waited: false,
+            key_sequence: 0,
+            key_wanted: None,
+        }
+    }
+
+    /// Gives the decoder what can be decoded, and gives up what can't be any more.
+    pub fn advance(&mut self, now: Time) -> Progress {
+        self.display.advance(now, self.stream, &mut self.assembly, &mut self.decoding)
+    }
+
+    /// When [`advance`](Chain::advance) will next give something up.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.display.next_expiry(&self.assembly)
+    }
+
+    /// The chain is broken: a key frame after `frame` is needed. A stream whose frames are each sent once
+    /// gets none for asking.
+    pub fn want_key(&mut self, after: u32, now: Time) {
+        if self.assembly.class() != Class::OneShot {
+            self.key_wanted = Some((after, now));
+        }
+    }
+}
