@@ -7,8 +7,8 @@ use units::{Rate, Rng, Span};
 use crate::config::SenderConfig;
 use crate::preset::Choice;
 use crate::sender::{Policies, Sender};
-use crate::video::{Supply, Video};
-use crate::{rate, recovery};
+use crate::supply::{Supply, Video};
+use crate::{rate, strategy};
 
 /// Why a sender can't be built.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +16,16 @@ pub enum BuildError {
     /// There is no such controller or policy, or it does not take these options.
     #[error(transparent)]
     Option(#[from] OptionError),
+    /// A strategy has each capture coded in so many tracks, and was given another number of encoders.
+    #[error("strategy `{strategy}` needs {tracks} encoders for each capture, and was given {encoders}")]
+    Encoders {
+        /// Its name.
+        strategy: String,
+        /// Encoders that it needs.
+        tracks: usize,
+        /// Encoders that it was given.
+        encoders: usize,
+    },
     /// It was given nothing to send.
     #[error("a sender needs a video or a backlog to send")]
     Nothing,
@@ -46,6 +56,7 @@ pub struct SenderBuilder {
     controller: Option<String>,
     rate: Option<String>,
     recovery: Option<String>,
+    strategy: Option<String>,
     least: Option<Rate>,
     initial: Option<Rate>,
     most: Option<Rate>,
@@ -74,6 +85,12 @@ impl SenderBuilder {
     #[must_use]
     pub fn recovery(self, recovery: &str) -> SenderBuilder {
         SenderBuilder { recovery: Some(recovery.to_owned()), ..self }
+    }
+
+    /// Strategy by name. Default: `"live"`, one track.
+    #[must_use]
+    pub fn strategy(self, strategy: &str) -> SenderBuilder {
+        SenderBuilder { strategy: Some(strategy.to_owned()), ..self }
     }
 
     /// Controller and policies at once.
@@ -175,11 +192,17 @@ impl SenderBuilder {
         let choice = Choice::of(self.controller.as_deref(), self.rate.as_deref(), self.recovery.as_deref());
         let setup = self.setup(&choice)?;
         let controller: Box<dyn Controller> = cc::build(&choice.controller.parse()?, &setup)?;
-        let policies = Policies {
-            rate: rate::build(&choice.rate.parse()?)?,
-            recovery: recovery::build(&choice.recovery)?,
-            ..Policies::default()
-        };
+        let name = self.strategy.as_deref().unwrap_or(strategy::REGISTRY[0].name);
+        let strategy = strategy::build(name, &choice.recovery)?;
+        let tracks = strategy.tracks().len();
+        for supply in &self.supplies {
+            let encoders = supply.encoders();
+            if encoders.is_some_and(|encoders| encoders != tracks) {
+                let encoders = encoders.unwrap_or_default();
+                return Err(BuildError::Encoders { strategy: name.to_owned(), tracks, encoders });
+            }
+        }
+        let policies = Policies { rate: rate::build(&choice.rate.parse()?)?, strategy };
         let rng = Rng::stream(self.seed.unwrap_or(self.config.session.into()), "sender");
         let sender = Sender::new(self.config, &setup, controller, policies, self.supplies, rng, self.tap);
         Ok(if self.silent { sender } else { sender.announcing(&choice.controller, &setup) })
@@ -187,10 +210,7 @@ impl SenderBuilder {
 
     fn setup(&self, choice: &Choice) -> Result<Setup, BuildError> {
         let usual = Setup::default();
-        let interval = self.supplies.iter().map(|supply| match supply {
-            Supply::Video(video) => video.interval,
-            Supply::Backlog => usual.frame_interval,
-        });
+        let interval = self.supplies.iter().map(|supply| supply.interval().unwrap_or(usual.frame_interval));
         let initial = self.initial.unwrap_or(usual.initial);
         let least = self.least.or(choice.preset.map(|preset| preset.least)).unwrap_or(usual.min);
         Ok(Setup {

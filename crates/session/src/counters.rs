@@ -21,6 +21,8 @@ pub struct SenderCounters {
     pub skipped: u64,
     /// ... of which because the encoder had no time for them.
     pub shed: u64,
+    /// Frames left out because a reliable track had as much on its way as it may keep.
+    pub held_back: u64,
     /// Frames left out at first and encoded after all, when what waited had left.
     pub resumed: u64,
     /// Times the size of pictures changed.

@@ -6,16 +6,19 @@
 //!                                                                          -> Assembly -> Display -> Decoding -> Playout -> Screen
 //!  feedback -> transport::Core::heard -> Controller -> Decision -> Pacer
 //!                                                               -> RateControl -> Encoder
-//!                                     -> Recovery -> Outbox
+//!                                     -> Strategy, Recovery -> Outbox
 //! ```
 //!
-//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Four small policies decide, each a trait
-//! whose method takes a read-only view and returns a value: [`RateControl`] (folder `rate/`), [`Recovery`]
-//! (`recovery/`), [`Schedule`] (`schedule/`) and, at the receiver, [`Playout`] (`playout/`).
+//! Both are [`wire::Endpoint`]s: they own no clock and no socket. Small policies decide, each a trait whose
+//! methods take a read-only view and return a value: [`RateControl`] (folder `rate/`) says how many bits a
+//! capture may have, a [`Strategy`] (`strategy/`) what its tracks make of them and what leaves first; the
+//! strategy of a call has a [`Recovery`] (`recovery/`) and a [`Schedule`] (`schedule/`) as its parts. At the
+//! receiver there is [`Playout`] (`playout/`).
 
 mod arrivals;
 mod assembly;
 mod builder;
+mod capture;
 mod chain;
 mod clock;
 mod config;
@@ -33,7 +36,9 @@ mod references;
 pub mod schedule;
 mod sender;
 mod shedding;
-mod video;
+pub mod strategy;
+mod supply;
+mod track;
 
 pub use builder::{BuildError, SenderBuilder};
 pub use config::{ReceiverConfig, SenderConfig};
@@ -46,4 +51,5 @@ pub use recovery::Recovery;
 pub use schedule::Schedule;
 pub use sender::{Policies, Sender};
 pub use shedding::{Remedy, SlowEncoder};
-pub use video::{Supply, Video};
+pub use strategy::Strategy;
+pub use supply::{Supply, Tracks, Video};

@@ -71,6 +71,8 @@ struct OutPacket {
     last_sent: Time,
     /// It is known to have arrived.
     arrived: bool,
+    /// It is to be sent again, and there was no room for it among the repairs.
+    wanted: bool,
 }
 
 impl OutFrame {
@@ -199,6 +201,8 @@ pub struct Outbox {
     sending: usize,
     waiting_packets: usize,
     waiting_bytes: u64,
+    /// Packets that are to be sent again and found no room among the repairs.
+    wanted: usize,
     /// When the last frame had left whole.
     idle_since: Time,
 }
@@ -219,6 +223,7 @@ impl Outbox {
             sending: 0,
             waiting_packets: 0,
             waiting_bytes: 0,
+            wanted: 0,
             idle_since: Time::ZERO,
         }
     }
@@ -342,12 +347,35 @@ impl Outbox {
     }
 
     /// Packet `index` of the `count` of a frame arrived, perhaps not for the first time. What was sent before
-    /// a frame was cut anew says nothing of it.
-    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) {
-        let Some(frame) = self.frame_mut(id).filter(|frame| frame.count == count) else { return };
-        if let Some(packet) = frame.packets.get_mut(usize::from(index)) {
-            frame.acked += u16::from(!std::mem::replace(&mut packet.arrived, true));
+    /// a frame was cut anew says nothing of it. True if all of it has arrived, which was not known.
+    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) -> bool {
+        let Some(frame) = self.frame_mut(id).filter(|frame| frame.count == count) else { return false };
+        let Some(packet) = frame.packets.get_mut(usize::from(index)) else { return false };
+        let news = !std::mem::replace(&mut packet.arrived, true);
+        frame.acked += u16::from(news);
+        news && frame.arrived()
+    }
+
+    /// A packet is to be sent again once there is room for it among the repairs.
+    pub fn want(&mut self, id: FrameId, index: u16) {
+        let packet = self.frame_mut(id).and_then(|frame| frame.packets.get_mut(usize::from(index)));
+        let news = packet.is_some_and(|packet| !std::mem::replace(&mut packet.wanted, true));
+        self.wanted += usize::from(news);
+    }
+
+    /// A packet that is to be sent again, of the oldest frame that has one. Each is named once.
+    pub fn take_wanted(&mut self) -> Option<(FrameId, u16)> {
+        if self.wanted == 0 {
+            return None;
         }
+        let found = self.frames.iter_mut().find_map(|frame| {
+            let index = frame.packets.iter().position(|packet| packet.wanted)?;
+            frame.packets[index].wanted = false;
+            Some((frame.info.id, index as u16))
+        });
+        // What is counted and not found went with its frame.
+        self.wanted = if found.is_some() { self.wanted - 1 } else { 0 };
+        found
     }
 
     /// A packet worth repeating though nobody has asked for it: of the newest frame that left whole, after

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use cc::Setup;
 use framewire_session::{
     Policies, Receiver, ReceiverConfig, ReceiverCounters, Screen, Sender, SenderConfig, SenderCounters,
-    Shown, Supply, Video, recovery,
+    Shown, Supply, Video, strategy,
 };
 use media::{
     Encoder, EncoderModel, H264Config, H264Decoder, H264Encoder, ModelConfig, SyntheticConfig, SyntheticGame,
@@ -77,7 +77,7 @@ fn run(seed: u64, real: bool, policy: &str, link: LinkConfig, back: LinkConfig, 
         ..Setup::default()
     };
     let controller = cc::build(&"fixed".parse().unwrap(), &setup).unwrap();
-    let policies = Policies { recovery: recovery::build(policy).unwrap(), ..Policies::default() };
+    let policies = Policies { strategy: strategy::build("live", policy).unwrap(), ..Policies::default() };
     let supplies = vec![Supply::Video(Video { encoder, source, interval: INTERVAL })];
     let config = SenderConfig { mtu: 400, deadline: Some(Span::from_millis(250)), ..SenderConfig::default() };
     let tap = world.next_host_tap(HostClock::default());
@@ -177,7 +177,8 @@ fn an_encoder_that_keeps_nothing_codes_key_frames() {
         Plain(EncoderModel::new(ModelConfig::perfect(Table::by_name("synthetic_game").unwrap())).unwrap());
     let setup = Setup::default();
     let controller = cc::build(&"fixed".parse().unwrap(), &setup).unwrap();
-    let policies = Policies { recovery: recovery::build("newest-acked").unwrap(), ..Policies::default() };
+    let policies =
+        Policies { strategy: strategy::build("live", "newest-acked").unwrap(), ..Policies::default() };
     let supplies = vec![Supply::Video(Video { encoder: Box::new(plain), source: None, interval: INTERVAL })];
     let mut world = World::new(1, None);
     let (there, back) = (world.add_link("there", link("bernoulli:2%")), world.add_link("back", wire()));

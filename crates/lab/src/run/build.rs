@@ -260,8 +260,9 @@ fn policies(scenario: &Scenario, index: usize) -> Result<Policies, ScenarioError
     };
     let rate = choice.rate.parse().and_then(|options| session::rate::build(&options));
     let rate = rate.map_err(|error| refuse("rate", error))?;
-    let recovery = session::recovery::build(&choice.recovery).map_err(|error| refuse("recovery", error))?;
-    Ok(Policies { rate, recovery, ..Policies::default() })
+    let strategy = session::strategy::build("live", &choice.recovery);
+    let strategy = strategy.map_err(|error| refuse("recovery", error))?;
+    Ok(Policies { rate, strategy })
 }
 
 /// What flow number `index`'s controller is built from.

@@ -3,10 +3,11 @@
 use record::{Dropped, Event};
 use transport::Heard;
 use units::{Bytes, Span, Time};
-use wire::{Arrival, Control, Feedback, FrameId, KeyFrameRequest, Nack};
+use wire::{Arrival, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
 
 use super::Sender;
-use crate::recovery::{self, Missing, Repair};
+use crate::recovery::{self, Missing, Recovery, Repair, Retransmit};
+use crate::strategy::News;
 
 /// Repairs waiting at most; with more, the newest are refused (their frames are late anyway).
 const REPAIRS: usize = 4096;
@@ -38,43 +39,60 @@ impl Sender {
         }
     }
 
-    /// Asks the recovery policy about each packet just lost, and tells the outboxes of each that arrived.
+    /// Sees to each packet just lost, and tells tracks and strategy of each that was, or that arrived.
     pub(super) fn repair_losses(&mut self, now: Time) {
         for index in 0..self.core.settled().lost.len() {
-            if let Some(tag) = self.core.settled().lost[index].frame {
+            let lost = &self.core.settled().lost[index];
+            if let Some(tag) = lost.frame {
+                let (stream, sent_at) = (tag.stream, lost.sent_at);
                 let id = FrameId { frame: tag.frame, version: tag.version };
-                self.repair(now, tag.stream, id, tag.index);
+                self.policies.strategy.hear(now, &News::Lost { stream, id });
+                self.repair(now, stream, id, tag.index, Some(sent_at));
             }
         }
         for acked in &self.core.settled().acked {
             if let Some(tag) = acked.frame
-                && let Some(video) = self.videos.get_mut(usize::from(tag.stream))
+                && let Some(track) = self.tracks.iter_mut().find(|track| track.stream == tag.stream)
             {
                 let id = FrameId { frame: tag.frame, version: tag.version };
-                video.acked(id, tag.index, tag.count);
+                let complete = track.acked(id, tag.index, tag.count);
+                self.policies.strategy.hear(now, &News::Acked { stream: tag.stream, id, complete });
             }
         }
     }
 
-    pub(super) fn repair(&mut self, now: Time, stream: u8, id: FrameId, index: u16) {
+    /// Sees to a packet that is missing: the transmission of `lost` was given up, or its receiver asked for
+    /// it.
+    pub(super) fn repair(&mut self, now: Time, stream: u8, id: FrameId, index: u16, lost: Option<Time>) {
         let queue = self.core.pacing().map_or(Span::ZERO, |rate| rate.time_to_send(self.repair_bytes()));
-        let Some(video) = self.videos.get_mut(usize::from(stream)) else { return };
-        if self.manner.flush && video.is_useless(id.frame) {
+        let Some(position) = self.position(stream) else { return };
+        let track = &mut self.tracks[position];
+        if self.manner.flush && track.is_useless(id.frame) {
             return;
         }
-        let Some(last_sent) = video.outbox.last_sent(id, index) else { return video.missing(id) };
-        let deadline = video.outbox.frame(id).map_or(now, |out| out.info.deadline);
-        let missing = Missing { stream, id, index, class: video.outbox.class, last_sent, deadline };
+        let Some(last_sent) = track.outbox.last_sent(id, index) else { return track.missing(id) };
+        let class = track.outbox.class;
+        let deadline = track.outbox.frame(id).map_or(now, |out| out.info.deadline);
+        let missing = Missing { stream, id, index, class, last_sent, deadline };
         let view = recovery::View { now, srtt: self.core.rtt().smoothed(), queue };
-        match self.policies.recovery.repair(&view, &missing) {
+        let answer = match class {
+            Class::Deadline => self.policies.strategy.repair(&view, &missing),
+            // It is known which transmission was lost: if another has left since, that one is on its way.
+            Class::Reliable if lost.is_some_and(|sent_at| sent_at >= last_sent) => Repair::Resend,
+            Class::Reliable if lost.is_none() => Retransmit.repair(&view, &missing),
+            Class::Reliable | Class::OneShot | Class::Padding => Repair::Leave,
+        };
+        match answer {
             Repair::Leave => {}
-            Repair::KeyFrame => video.key_frame_for(id.frame),
-            Repair::Refer => video.refer_back(id.frame),
+            Repair::KeyFrame => track.key_frame_for(id.frame),
+            Repair::Refer => track.refer_back(id.frame),
             Repair::Resend if self.repairs.len() < REPAIRS => {
                 if !self.repairs.contains(&(stream, id, index)) {
                     self.repairs.push_back((stream, id, index));
                 }
             }
+            // What is reliable is not forgotten: it comes into the queue when there is room.
+            Repair::Resend if class == Class::Reliable => track.outbox.want(id, index),
             Repair::Resend => {}
         }
     }
@@ -84,12 +102,14 @@ impl Sender {
     }
 
     pub(super) fn on_nack(&mut self, now: Time, nack: &Nack) {
-        nack.wanted().for_each(|index| self.repair(now, nack.stream, nack.id(), index));
+        nack.wanted().for_each(|index| self.repair(now, nack.stream, nack.id(), index, None));
     }
 
-    pub(super) fn on_key_request(&mut self, request: &KeyFrameRequest) {
-        if let Some(video) = self.videos.get_mut(usize::from(request.stream)) {
-            video.key_requested(request.after);
+    pub(super) fn on_key_request(&mut self, now: Time, request: &KeyFrameRequest) {
+        let KeyFrameRequest { stream, after, .. } = *request;
+        if let Some(position) = self.position(stream) {
+            self.policies.strategy.hear(now, &News::Stuck { stream, after });
+            self.tracks[position].key_requested(after);
         }
     }
 

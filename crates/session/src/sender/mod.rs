@@ -8,18 +8,22 @@ mod timers;
 use std::collections::VecDeque;
 
 use cc::{Controller, Decision, FrameTag, Setup};
+use media::Encoder;
 use record::Tap;
 use transport::{Core, Pace};
 use units::{Rate, Rng, Span, Time};
-use wire::{Context, Dialect, Endpoint, FrameId, MAX_DATAGRAM, Native, Packet, RxMeta, TxMeta};
+use wire::{Class, Context, Dialect, Endpoint, FrameId, MAX_DATAGRAM, Native, Packet, RxMeta, TxMeta};
 
+use crate::capture::Capture;
+use crate::chain;
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::rate::{self, Manner, RateControl, WaitLimit};
-use crate::recovery::{self, Recovery};
-use crate::schedule::{self, Pick, Schedule};
+use crate::schedule::{self, Pick};
 use crate::shedding::SlowEncoder;
-use crate::video::{Supply, VideoStream};
+use crate::strategy::{self, Strategy};
+use crate::supply::{Supply, Tracks};
+use crate::track::{Terms, Track};
 use filler::Filler;
 
 /// Bye is sent this often, for one may be lost.
@@ -27,24 +31,18 @@ const BYES: u32 = 3;
 /// A probe for the sake of an answer: a padding packet of this size.
 const PROBE_SIZE: usize = 200;
 
-/// The three policies of a sender.
+/// What decides for a sender.
 pub struct Policies {
-    /// Bitrate of each frame.
+    /// Bits for each captured frame.
     pub rate: Box<dyn RateControl>,
-    /// Answers to losses.
-    pub recovery: Box<dyn Recovery>,
-    /// Order of sending.
-    pub schedule: Box<dyn Schedule>,
+    /// What tracks make of them, answers to losses, order of sending.
+    pub strategy: Box<dyn Strategy>,
 }
 
 impl Default for Policies {
-    /// Hysteresis, retransmission under a deadline, repairs first.
+    /// Hysteresis; one track, retransmission under a deadline, repairs first.
     fn default() -> Policies {
-        Policies {
-            rate: Box::new(rate::Live::default()),
-            recovery: Box::new(recovery::Retransmit),
-            schedule: Box::new(schedule::Live),
-        }
+        Policies { rate: Box::new(rate::Live::default()), strategy: Box::new(strategy::Live::default()) }
     }
 }
 
@@ -62,10 +60,17 @@ pub struct Sender {
     filler: Option<Filler>,
     rng: Rng,
     tap: Tap,
-    videos: Vec<VideoStream>,
+    captures: Vec<Capture>,
+    /// Of all captures, each one's together.
+    tracks: Vec<Track>,
     backlogged: bool,
-    /// Packets waiting per stream, as [`schedule::View`] wants them; the backlog, if any, is the last.
+    /// Packets waiting per track, as [`schedule::View`] wants them; the backlog, if any, is the last. Written
+    /// anew before each look.
     fresh: Vec<usize>,
+    /// A capture's tracks, as a strategy sees them. Written anew before each look.
+    views: Vec<strategy::TrackView>,
+    /// What the strategy was at when it was last asked.
+    mode: Option<&'static str>,
     repairs: VecDeque<(u8, FrameId, u16)>,
     /// What the encoder of the latest frame was asked for.
     target: Option<Rate>,
@@ -91,26 +96,22 @@ impl Sender {
         tap: Tap,
     ) -> Sender {
         let manner = policies.rate.manner();
-        let longest = match manner.limit {
-            WaitLimit::OfCapture(longest) => longest,
-            WaitLimit::OfOldest(_) => Span::MAX,
-        };
-        let mut videos = Vec::new();
+        let mut captures = Vec::new();
+        let mut tracks = Vec::new();
         let mut backlogged = false;
         for supply in supplies {
-            match supply {
-                Supply::Video(video) => {
-                    let mut stream = VideoStream::new(videos.len() as u8, video, config.picture.1, longest);
-                    if policies.recovery.refers_back() {
-                        stream.keep_references();
-                    }
-                    videos.push(stream);
+            let Tracks { encoders, source, interval } = match supply {
+                Supply::Video(video) => video.into(),
+                Supply::Tracks(tracks) => tracks,
+                Supply::Backlog => {
+                    backlogged = true;
+                    continue;
                 }
-                Supply::Backlog => backlogged = true,
-            }
+            };
+            let (number, first) = (captures.len() as u8, tracks.len());
+            tracks.extend(built(number, &*policies.strategy, &manner, &config, encoders, interval));
+            captures.push(Capture::new(number, first..tracks.len(), source, interval));
         }
-        let mut fresh = vec![0; videos.len()];
-        fresh.extend(backlogged.then_some(usize::MAX));
         Sender {
             config,
             dialect: Box::new(Native),
@@ -121,9 +122,12 @@ impl Sender {
             filler: manner.dummies.map(|dummies| Filler::new(dummies, config.mtu)),
             rng,
             tap,
-            videos,
+            captures,
+            tracks,
             backlogged,
-            fresh,
+            fresh: Vec::new(),
+            views: Vec::new(),
+            mode: None,
             repairs: VecDeque::new(),
             target: None,
             feedback_seen: 0,
@@ -176,13 +180,13 @@ impl Sender {
     /// Rows of the first stream's latest picture, as it was given to the encoder; the source's, where it
     /// keeps its size.
     pub fn height(&self) -> u16 {
-        self.videos.first().and_then(VideoStream::height).unwrap_or(self.config.picture.1)
+        self.tracks.first().and_then(Track::height).unwrap_or(self.config.picture.1)
     }
 
     /// The first stream's encoder, while it is too slow for the source's pictures: what the sender gives up
     /// for it.
     pub fn slow_encoder(&self) -> Option<SlowEncoder> {
-        self.videos.first().and_then(VideoStream::slow_encoder)
+        self.tracks.first().and_then(Track::slow_encoder)
     }
 
     /// What the controller wants at present.
@@ -202,12 +206,12 @@ impl Sender {
 
     /// Captures nothing until told to go on. What was captured is still sent.
     pub fn set_paused(&mut self, now: Time, paused: bool) {
-        self.videos.iter_mut().for_each(|video| video.set_paused(now, paused));
+        self.captures.iter_mut().for_each(|capture| capture.set_paused(now, paused));
     }
 
     /// Captures nothing more, as if every source had ended. What was captured is still sent.
     pub fn end(&mut self) {
-        self.videos.iter_mut().for_each(VideoStream::end);
+        self.captures.iter_mut().for_each(Capture::end);
     }
 
     /// Holds the media rate to `max`, whatever the controller advises, but never below the session's lowest
@@ -228,19 +232,70 @@ impl Sender {
 
     fn repack(&mut self) {
         let room = self.room();
-        for (video, fresh) in self.videos.iter_mut().zip(&mut self.fresh) {
-            let unsent = video.outbox.fit(room);
-            if unsent > 0 {
-                self.counters.expired += unsent;
-                video.want_key();
+        for capture in &self.captures {
+            for track in &mut self.tracks[capture.tracks.clone()] {
+                let unsent = track.outbox.fit(room);
+                if unsent > 0 {
+                    self.counters.expired += unsent;
+                    track.want_key(capture.next_frame());
+                }
             }
-            *fresh = video.outbox.waiting_packets();
         }
     }
 
-    fn is_drained(&self) -> bool {
-        !self.backlogged && self.videos.iter().all(|video| video.is_drained() && video.outbox.is_empty())
+    /// Where a stream's track stands among the tracks.
+    #[inline]
+    fn position(&self, stream: u8) -> Option<usize> {
+        self.tracks.iter().position(|track| track.stream == stream)
     }
+
+    /// What waits to be sent for the first time, of each track and of the backlog.
+    #[inline]
+    fn look_at_fresh(&mut self) {
+        self.fresh.clear();
+        self.fresh.extend(self.tracks.iter().map(|track| track.outbox.waiting_packets()));
+        self.fresh.extend(self.backlogged.then_some(usize::MAX));
+    }
+
+    fn is_drained(&self) -> bool {
+        let ended = self.captures.iter().all(Capture::has_ended);
+        ended
+            && !self.backlogged
+            && self.tracks.iter().all(|track| track.is_idle() && track.outbox.is_empty())
+    }
+}
+
+/// A capture's tracks, as the strategy wants them.
+///
+/// # Panics
+/// If there is not an encoder for each.
+fn built(
+    capture: u8,
+    strategy: &dyn Strategy,
+    manner: &Manner,
+    config: &SenderConfig,
+    encoders: Vec<Box<dyn Encoder>>,
+    interval: Span,
+) -> Vec<Track> {
+    let longest = match manner.limit {
+        WaitLimit::OfCapture(longest) => longest,
+        WaitLimit::OfOldest(_) => Span::MAX,
+    };
+    let header = Native.header();
+    let classes = strategy.tracks();
+    assert_eq!(classes.len(), encoders.len(), "an encoder for each track of the strategy");
+    let tracks = (0..).zip(classes.iter().zip(encoders));
+    tracks
+        .map(|(number, (&class, encoder))| {
+            let stream = chain::stream_of(capture, number);
+            let terms = Terms { stream, class, interval, rows: config.picture.1, longest, header };
+            let mut track = Track::new(&terms, encoder);
+            if strategy.refers_back() && class == Class::Deadline {
+                track.keep_references();
+            }
+            track
+        })
+        .collect()
 }
 
 /// How a session's packets leave: as its settings and its rate policy's manner say.
@@ -272,7 +327,7 @@ impl Endpoint for Sender {
         match self.dialect.read(datagram, &Context::default()) {
             Ok(Packet::Feedback(feedback)) => self.on_feedback(now, &feedback),
             Ok(Packet::Nack(nack)) => self.on_nack(now, &nack),
-            Ok(Packet::KeyFrameRequest(request)) => self.on_key_request(&request),
+            Ok(Packet::KeyFrameRequest(request)) => self.on_key_request(now, &request),
             Ok(Packet::Control(control)) => self.on_control(&control),
             Ok(Packet::Media(..) | Packet::Other) => self.counters.foreign += 1,
             Err(_) => self.refuse_malformed(now),
@@ -281,7 +336,7 @@ impl Endpoint for Sender {
 
     fn wake(&mut self, now: Time) {
         self.run_timers(now);
-        if !self.videos.is_empty() {
+        if !self.tracks.is_empty() {
             self.expire(now);
             self.capture(now);
             if let Some(filler) = &mut self.filler {
@@ -296,7 +351,11 @@ impl Endpoint for Sender {
         consider(self.hello_at.filter(|_| !self.heard));
         consider(self.core.next_wake());
         consider(self.sign_at());
-        self.videos.iter().for_each(|video| consider(video.next_wake()));
+        for capture in &self.captures {
+            consider(capture.next_at());
+            let tracks = &self.tracks[capture.tracks.clone()];
+            tracks.iter().for_each(|track| consider(track.next_wake(capture.has_ended())));
+        }
         consider(self.reset_at());
         if self.has_work() {
             consider(self.core.next_send());
@@ -325,8 +384,9 @@ impl Endpoint for Sender {
         }
         loop {
             let padding = self.core.padding();
+            self.look_at_fresh();
             let view = schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding };
-            let pick = self.policies.schedule.pick(&view);
+            let pick = self.policies.strategy.pick(&view);
             if pick == Pick::Nothing {
                 return self.transmit_dummy(now, out);
             }
@@ -341,7 +401,7 @@ impl Endpoint for Sender {
                     Some(meta) => return Some(meta),
                     None => continue,
                 },
-                Pick::Fresh(stream) => return self.transmit_fresh(now, stream, out),
+                Pick::Fresh(track) => return self.transmit_fresh(now, track, out),
                 Pick::Padding => {
                     self.core.padded(self.mtu());
                     return Some(self.transmit_padding(now, self.mtu(), out));

@@ -6,15 +6,17 @@ use units::{Bytes, Span, Time};
 use wire::{Announcement, Control, FrameId, Media, Outgoing, TxMeta};
 
 use super::{PROBE_SIZE, Sender};
+use crate::capture::Capture;
 use crate::config::SenderConfig;
-use crate::video::VideoStream;
+use crate::track::Track;
 
 /// Hello is repeated this often until anything is heard.
 const HELLO_INTERVAL: Span = Span::from_millis(250);
 
 impl Sender {
     pub(super) fn has_work(&self) -> bool {
-        self.core.padding() > 0 || !self.repairs.is_empty() || self.fresh.iter().any(|&waiting| waiting > 0)
+        let waiting = self.backlogged || self.tracks.iter().any(|track| track.outbox.waiting_packets() > 0);
+        waiting || self.core.padding() > 0 || !self.repairs.is_empty()
     }
 
     pub(super) fn control_due(&self, now: Time) -> bool {
@@ -26,7 +28,7 @@ impl Sender {
         let control = if self.control_due(now) {
             self.hello_at = Some(now + HELLO_INTERVAL);
             let (width, height) = self.config.picture;
-            let interval = self.videos.first().map_or(Span::ZERO, |video| video.interval());
+            let interval = self.captures.first().map_or(Span::ZERO, |capture| capture.interval);
             let announcement = self.announced.as_ref().map(|(controller, setup)| Announcement {
                 controller,
                 initial_bps: setup.initial.as_bps(),
@@ -44,9 +46,10 @@ impl Sender {
         Some(TxMeta { head, length: head, ..TxMeta::default() })
     }
 
-    /// A stream that dummies go between the frames of, while one is being captured.
-    fn filled(&self) -> Option<&VideoStream> {
-        self.filler.and_then(|_| self.videos.iter().find(|video| video.capture_at().is_some()))
+    /// A capture that dummies go between the frames of, while one is being captured, and its first track.
+    fn filled(&self) -> Option<(&Capture, &Track)> {
+        let capture = self.filler.and_then(|_| self.captures.iter().find(|c| c.next_at().is_some()))?;
+        Some((capture, &self.tracks[capture.tracks.start]))
     }
 
     /// When a dummy may leave, as far as is known, if nothing else does.
@@ -57,7 +60,7 @@ impl Sender {
 
     /// Nothing waits: a dummy, if the policy wants one and window and camera allow it.
     pub(super) fn transmit_dummy(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let frames = self.filled().and_then(|video| Some((video.capture_at()?, video.awaited())));
+        let frames = self.filled().and_then(|(capture, track)| Some((capture.next_at()?, track.awaited())));
         let size = self
             .filler
             .as_mut()
@@ -87,16 +90,15 @@ impl Sender {
         }
         // What left earlier has been acknowledged or is being asked for.
         let since = now.saturating_sub(self.srtt());
-        let mut videos = self.videos.iter_mut().enumerate();
-        videos.find_map(|(stream, video)| {
-            video.outbox.next_repeat(since).map(|(id, index)| (stream as u8, id, index))
-        })
+        let repeated = |track: &mut Track| {
+            let (id, index) = track.outbox.next_repeat(since)?;
+            Some((track.stream, id, index))
+        };
+        self.tracks.iter_mut().find_map(repeated)
     }
 
     fn transmit_repeat(&mut self, now: Time, repeat: (u8, FrameId, u16), out: &mut [u8]) -> Option<TxMeta> {
-        let (stream, id, index) = repeat;
-        let meta = self.transmit_part(now, usize::from(stream), id, index, true, out)?;
-        self.videos[usize::from(stream)].outbox.resent(now, id, index);
+        let meta = self.transmit_again(now, repeat, out)?;
         self.counters.dummies += 1;
         self.counters.dummy_bytes += meta.length as u64;
         self.counters.repeats += 1;
@@ -110,8 +112,9 @@ impl Sender {
 
     /// A probe for an answer.
     pub(super) fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> TxMeta {
+        self.look_at_fresh();
         let waiting = self.manner.probe.and_then(|_| self.fresh.iter().position(|&waiting| waiting > 0));
-        let video = waiting.and_then(|stream| self.transmit_fresh(now, stream, out));
+        let video = waiting.and_then(|track| self.transmit_fresh(now, track, out));
         video.unwrap_or_else(|| self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out))
     }
 
@@ -138,13 +141,14 @@ impl Sender {
     pub(super) fn transmit_part(
         &mut self,
         now: Time,
-        stream: usize,
+        track: usize,
         id: FrameId,
         index: u16,
         retransmission: bool,
         out: &mut [u8],
     ) -> Option<TxMeta> {
-        let outbox = &self.videos[stream].outbox;
+        let Track { stream, outbox, .. } = &self.tracks[track];
+        let stream = *stream;
         let class = outbox.class;
         let queued = outbox.frame(id)?;
         let (length, payload) = queued.part(index);
@@ -154,7 +158,7 @@ impl Sender {
             packet: 0,
             sent: now.on_wire(),
             feedback_seen: self.feedback_seen,
-            stream: stream as u8,
+            stream,
             class,
             frame: id.frame,
             version: id.version,
@@ -169,38 +173,58 @@ impl Sender {
         };
         let FrameId { frame, version } = id;
         let count = queued.count;
-        let tag = FrameTag { stream: stream as u8, frame, version, index, count, retransmission };
-        let app_limited = self.runs_dry(self.fresh.iter().sum::<usize>());
+        let tag = FrameTag { stream, frame, version, index, count, retransmission };
+        let waiting = self.tracks.iter().map(|track| track.outbox.waiting_packets()).sum();
+        let app_limited = self.runs_dry(waiting);
         media.packet = self.dispatch(now, length, Some(tag), app_limited);
         let head = self.dialect.write(Outgoing::Media(&media), out);
         Some(TxMeta { head, length, payload, ecn: self.config.ecn })
     }
 
     pub(super) fn transmit_repair(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let (stream, id, index) = self.repairs.pop_front()?;
-        let meta = self.transmit_part(now, usize::from(stream), id, index, true, out)?;
-        self.videos[usize::from(stream)].outbox.resent(now, id, index);
+        let repair = self.repairs.pop_front()?;
+        // What found no room among the repairs finds it now.
+        let wanted = |track: &mut Track| {
+            let (id, index) = track.outbox.take_wanted()?;
+            Some((track.stream, id, index))
+        };
+        self.repairs.extend(self.tracks.iter_mut().find_map(wanted));
+        let meta = self.transmit_again(now, repair, out)?;
         self.counters.retransmissions += 1;
         Some(meta)
     }
 
-    pub(super) fn transmit_fresh(&mut self, now: Time, stream: usize, out: &mut [u8]) -> Option<TxMeta> {
-        if stream == self.videos.len() {
+    /// Sends a packet that has left before, if its frame is still kept.
+    fn transmit_again(
+        &mut self,
+        now: Time,
+        (stream, id, index): (u8, FrameId, u16),
+        out: &mut [u8],
+    ) -> Option<TxMeta> {
+        let track = self.position(stream)?;
+        let meta = self.transmit_part(now, track, id, index, true, out)?;
+        self.tracks[track].outbox.resent(now, id, index);
+        Some(meta)
+    }
+
+    /// Sends the next packet of a track, or one of the backlog, which stands behind the tracks.
+    pub(super) fn transmit_fresh(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
+        if track == self.tracks.len() {
             return Some(self.transmit_padding(now, self.mtu(), out));
         }
+        let repairs = self.core.rtt().min() * SenderConfig::REPAIR_TRIPS;
+        let outbox = &mut self.tracks[track].outbox;
         if self.config.deadline.is_none() {
-            let repairs = self.core.rtt().min() * SenderConfig::REPAIR_TRIPS;
-            self.videos[stream].outbox.begin(now + repairs);
+            outbox.begin(now + repairs);
         }
-        let current = self.videos[stream].outbox.current()?;
+        let current = outbox.current()?;
         let (id, index, packets) = (current.info.id, current.next, current.count);
-        let meta = self.transmit_part(now, stream, id, index, false, out);
-        let outbox = &mut self.videos[stream].outbox;
+        let meta = self.transmit_part(now, track, id, index, false, out);
+        let Track { stream, outbox, .. } = &mut self.tracks[track];
         if outbox.advance(now) {
-            let FrameId { frame, version } = id;
-            self.tap.record(now, Event::FrameSent { stream: stream as u8, frame, version, packets });
+            let (stream, FrameId { frame, version }) = (*stream, id);
+            self.tap.record(now, Event::FrameSent { stream, frame, version, packets });
         }
-        self.fresh[stream] = outbox.waiting_packets();
         meta
     }
 }

@@ -2,47 +2,130 @@
 
 use record::{Event, Real};
 use units::{Bytes, Span, Time};
+use wire::Class;
 
 use super::Sender;
+
+use crate::capture::Capture;
 use crate::config::SenderConfig;
 use crate::rate::{self, Plan, WaitLimit};
-use crate::video::VideoStream;
+use crate::strategy::{News, Order, TRACKS, TrackView, View};
+use crate::track::{Context, Track};
 
 /// With a frame in the encoder and nothing sent for so long, a probe says that we are still there: a receiver
 /// gives up after ten seconds of silence, and three of these may be lost before that.
 const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
 impl Sender {
-    pub(super) fn capture(&mut self, now: Time) {
-        let (room, rtt) = (self.room(), self.core.rtt().min());
+    /// Runs `work` on a track, with what it is told.
+    fn with_track<R>(
+        &mut self,
+        now: Time,
+        track: usize,
+        work: impl FnOnce(&mut Track, &mut Context<'_>) -> R,
+    ) -> R {
         let config = SenderConfig { mtu: self.mtu(), ..self.config };
-        for index in 0..self.videos.len() {
-            self.videos[index].collect(now, room, rtt, &mut self.counters, &self.tap);
-            if self.videos[index].is_due(now, &mut self.counters) {
-                let plan = self.plan(now, index, self.videos[index].next_frame());
-                let wander = self.core.decision().frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
-                let (counters, tap) = (&mut self.counters, &self.tap);
-                self.videos[index].capture(now, plan, wander, &config, counters, tap);
-                self.videos[index].collect(now, room, rtt, counters, tap);
-            } else if let Some(frame) = self.videos[index].resumable(now, &mut self.counters, &self.tap) {
-                let plan = self.plan(now, index, frame);
-                let (counters, tap) = (&mut self.counters, &self.tap);
-                self.videos[index].resume(now, plan, &config, counters, tap);
-                self.videos[index].collect(now, room, rtt, counters, tap);
+        let capture = self.captures.iter().find(|capture| capture.tracks.contains(&track));
+        let mut context = Context {
+            now,
+            config: &config,
+            header: self.dialect.header(),
+            rtt: self.core.rtt().min(),
+            next_frame: capture.map_or(0, Capture::next_frame),
+            counters: &mut self.counters,
+            tap: &self.tap,
+        };
+        work(&mut self.tracks[track], &mut context)
+    }
+
+    /// Captures what is due, and takes from the encoders what they have done.
+    pub(super) fn capture(&mut self, now: Time) {
+        for index in 0..self.captures.len() {
+            for track in self.captures[index].tracks.clone() {
+                self.with_track(now, track, Track::collect);
             }
-            self.fresh[index] = self.videos[index].outbox.waiting_packets();
+            if self.captures[index].is_due(now, &mut self.counters) {
+                self.capture_frame(now, index);
+            } else {
+                self.resume_frames(now, index);
+            }
         }
     }
 
-    /// Asks the rate policy about a frame of stream number `index`.
+    /// Captures a frame, and has its tracks code it as planned.
+    fn capture_frame(&mut self, now: Time, index: usize) {
+        let plan = self.plan(now, index, self.captures[index].next_frame());
+        let wander = self.core.decision().frame_jitter.mul_f64(self.rng.uniform_in(-1.0, 1.0));
+        let tracks = self.captures[index].tracks.clone();
+        for track in tracks.clone() {
+            self.with_track(now, track, Track::give_up_kept);
+        }
+        let Some(raw) = self.captures[index].take(now, wander) else { return };
+        let (capture, frame) = (self.captures[index].number, raw.frame);
+        self.counters.captured += 1;
+        self.tap.record(now, Event::FrameCaptured { stream: capture, frame });
+        self.policies.strategy.hear(now, &News::Captured { capture, frame });
+        let orders = self.orders(now, index, frame, plan);
+        for (track, order) in tracks.clone().zip(orders) {
+            // A frame that is left out may be coded after all in the capture's first track.
+            let keep = if track == tracks.start { plan.keep } else { Span::ZERO };
+            let plan = Plan { bitrate: order.rate, encode: order.encode, keep, ..plan };
+            let raw = raw.clone();
+            self.with_track(now, track, |track, context| {
+                track.take(raw, plan, order.key, context);
+                track.collect(context);
+            });
+        }
+    }
+
+    /// Has frames coded that were left out, now that nothing waits any more.
+    fn resume_frames(&mut self, now: Time, index: usize) {
+        for (position, track) in self.captures[index].tracks.clone().enumerate() {
+            let Some(frame) = self.with_track(now, track, Track::resumable) else { continue };
+            let plan = self.plan(now, index, frame);
+            let order = self.orders(now, index, frame, plan)[position];
+            let plan = Plan { bitrate: order.rate, encode: order.encode, ..plan };
+            self.with_track(now, track, |track, context| {
+                track.resume(plan, order.key, context);
+                track.collect(context);
+            });
+        }
+    }
+
+    /// Asks the strategy what each track of capture number `index` makes of a frame.
+    fn orders(&mut self, now: Time, index: usize, frame: u32, plan: Plan) -> [Order; TRACKS] {
+        let tracks = self.captures[index].tracks.clone();
+        let mut orders = [Order::whole(&plan); TRACKS];
+        self.views.clear();
+        self.views.extend(self.tracks[tracks.clone()].iter().map(|track| TrackView {
+            stream: track.stream,
+            class: track.outbox.class,
+            waiting: track.outbox.waiting_packets(),
+            waiting_bytes: Bytes::new(track.outbox.waiting_bytes()),
+            waited: track.outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
+            cut: track.is_cut(),
+        }));
+        let (capture, srtt) = (self.captures[index].number, self.core.rtt().smoothed());
+        let view = View { now, capture, frame, srtt, plan, tracks: &self.views };
+        self.policies.strategy.order(&view, &mut orders[..tracks.len()]);
+        let mode = self.policies.strategy.mode();
+        if self.mode.replace(mode).is_some_and(|before| before != mode) {
+            self.tap.record(now, Event::Observed { name: mode, value: Real(1.0) });
+        }
+        orders
+    }
+
+    /// Asks the rate policy about a frame of capture number `index`.
     fn plan(&mut self, now: Time, index: usize, frame: u32) -> Plan {
         self.flush(index);
-        let mut departed = std::mem::take(&mut self.videos[index].outbox.departed);
+        let tracks = self.captures[index].tracks.clone();
+        let mut departed = std::mem::take(&mut self.tracks[tracks.start].outbox.departed);
         let view = self.rate_view(now, index, frame, &departed);
         let plan = self.policies.rate.plan(&view);
         self.target = Some(plan.bitrate);
         departed.clear();
-        self.videos[index].outbox.departed = departed;
+        self.tracks[tracks.clone()].iter_mut().for_each(|track| track.outbox.departed.clear());
+        self.tracks[tracks.start].outbox.departed = departed;
         if self.tap.is_on() {
             self.policies.rate.observe(&mut |name, value| {
                 self.tap.record(now, Event::Observed { name, value: Real(value) });
@@ -51,12 +134,16 @@ impl Sender {
         plan
     }
 
-    /// Drops what waits of stream number `index` if it can't be decoded any more and the policy wants that.
+    /// Drops what waits of capture number `index` and can't be decoded any more, if the policy wants that.
     fn flush(&mut self, index: usize) {
-        if self.manner.flush && self.videos[index].is_cut() {
-            self.counters.expired += self.videos[index].outbox.drop_waiting();
-            self.fresh[index] = 0;
-            self.repairs.retain(|&(stream, ..)| usize::from(stream) != index);
+        if !self.manner.flush {
+            return;
+        }
+        for track in &mut self.tracks[self.captures[index].tracks.clone()] {
+            if track.is_cut() && track.outbox.class != Class::Reliable {
+                self.counters.expired += track.outbox.drop_waiting();
+                self.repairs.retain(|&(stream, ..)| stream != track.stream);
+            }
         }
     }
 
@@ -67,17 +154,20 @@ impl Sender {
         frame: u32,
         departed: &'a [rate::Departed],
     ) -> rate::View<'a> {
-        let outbox = &self.videos[index].outbox;
+        let capture = &self.captures[index];
+        let tracks = &self.tracks[capture.tracks.clone()];
+        let waiting = tracks.iter().map(|track| track.outbox.waiting_bytes()).sum();
+        let oldest = tracks.iter().filter_map(|track| track.outbox.waiting_since()).min();
         rate::View {
             now,
-            stream: index as u8,
+            stream: capture.number,
             frame,
-            interval: self.videos[index].interval(),
+            interval: capture.interval,
             cc_rate: self.core.cc_rate(),
-            queued: Bytes::new(outbox.waiting_bytes()) + self.repair_bytes(),
+            queued: Bytes::new(waiting) + self.repair_bytes(),
             in_flight: self.core.in_flight(),
-            waited: outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
-            cut: self.videos[index].is_cut(),
+            waited: oldest.map_or(Span::ZERO, |since| now - since),
+            cut: tracks.first().is_some_and(Track::is_cut),
             open: self.core.window_is_open(),
             patience: self.config.patience,
             limits: self.limits,
@@ -91,10 +181,12 @@ impl Sender {
         (self.mtu() - self.dialect.header()) as u32
     }
 
-    /// When everything that waits will have waited too long, if there is such a limit.
+    /// When everything that waits will have waited too long, if there is such a limit. What is reliable may
+    /// wait.
     pub(super) fn reset_at(&self) -> Option<Time> {
         let WaitLimit::OfOldest(limit) = self.manner.limit else { return None };
-        let oldest = self.videos.iter().filter_map(|video| video.outbox.waiting_since()).min();
+        let live = self.tracks.iter().filter(|track| track.outbox.class != Class::Reliable);
+        let oldest = live.filter_map(|track| track.outbox.waiting_since()).min();
         oldest.map(|since| since + limit)
     }
 
@@ -102,19 +194,23 @@ impl Sender {
     pub(super) fn expire(&mut self, now: Time) {
         let reset = self.reset_at().is_some_and(|at| at <= now);
         self.counters.resets += u64::from(reset);
-        for (index, video) in self.videos.iter_mut().enumerate() {
-            let mut unsent = video.outbox.expire(now);
-            if reset {
-                unsent += video.outbox.drop_waiting();
+        for capture in &self.captures {
+            for track in &mut self.tracks[capture.tracks.clone()] {
+                let mut unsent = track.outbox.expire(now);
+                if reset {
+                    unsent += track.outbox.drop_waiting();
+                }
+                if unsent > 0 {
+                    self.counters.expired += unsent;
+                    track.want_key(capture.next_frame());
+                }
             }
-            if unsent > 0 {
-                self.counters.expired += unsent;
-                video.want_key();
-            }
-            self.fresh[index] = video.outbox.waiting_packets();
         }
         if reset {
-            self.repairs.clear();
+            let kept = |stream: u8| {
+                self.tracks.iter().any(|t| t.stream == stream && t.outbox.class == Class::Reliable)
+            };
+            self.repairs.retain(|&(stream, ..)| kept(stream));
             self.tap.record(now, Event::Observed { name: "reset", value: Real(1.0) });
         }
     }
@@ -123,7 +219,7 @@ impl Sender {
     /// was sent.
     pub(super) fn sign_at(&self) -> Option<Time> {
         let waits = self.heard && !self.core.probe_is_due();
-        let since = self.videos.iter().filter_map(VideoStream::coding_since).min().filter(|_| waits);
+        let since = self.tracks.iter().filter_map(Track::coding_since).min().filter(|_| waits);
         since.map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
     }
 
@@ -132,6 +228,9 @@ impl Sender {
             self.repair_losses(now);
         }
         self.core.wake(now);
+        if self.core.probe_is_due() {
+            self.policies.strategy.hear(now, &News::Suspected);
+        }
         if self.sign_at().is_some_and(|at| at <= now) {
             self.core.want_probe();
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use cc::{Options, Setup};
 use framewire_session::recovery::NoRepair;
-use framewire_session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
+use framewire_session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video, strategy};
 use media::{Ask, CodecError, Coded, Encoder, RawFrame};
 use netsim::{HostConfig, HostId, LinkConfig, LinkId, QueueSpec, RateProcess, World};
 use record::{Event, Memory};
@@ -149,7 +149,7 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
             policies.rate = framewire_session::rate::build(&text.parse().unwrap()).unwrap();
         }
         if !flow.repair {
-            policies.recovery = Box::new(NoRepair);
+            policies.strategy = Box::new(strategy::Live::with(Box::new(NoRepair)));
         }
         let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, tap);
         let sender = match flow.half {

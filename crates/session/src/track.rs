@@ -1,37 +1,19 @@
-//! One video stream at the sender: capture, encode, hand to the outbox.
+//! One track of a capture at the sender: encode what was captured, hand it to the outbox.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use media::{Ask, Coded, Encoder, RawFrame, Source};
+use media::{Ask, Coded, Encoder};
 use record::{Event, Real, Tap};
 use units::{Bytes, Rate, Span, Time};
-use wire::{Class, FrameId, Media};
+use wire::{Class, FrameId};
 
+use crate::capture::Raw;
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::outbox::{FrameInfo, Outbox};
 use crate::rate::Plan;
 use crate::references::References;
 use crate::shedding::{Shedding, SlowEncoder};
-
-/// What a sender has to send.
-pub enum Supply {
-    /// Frames of an encoder.
-    Video(Video),
-    /// Always something, of no meaning: the backlogged flow of textbooks, as padding.
-    Backlog,
-}
-
-/// An encoder and what feeds it.
-pub struct Video {
-    /// The encoder, or a model of one.
-    pub encoder: Box<dyn Encoder>,
-    /// Pictures; a model needs none. Its end is the stream's end.
-    pub source: Option<Box<dyn Source>>,
-    /// Time between frames.
-    pub interval: Span,
-}
 
 /// The longest reference, in captured frames: as many decoded ones as a receiver keeps account of. Beyond it
 /// a key frame is due.
@@ -42,31 +24,68 @@ const KEY_AGAIN: Span = Span::from_secs(2);
 /// On long paths within so many round trips: one until it is missed, and two more for what stands in the
 /// queue and for a request that is lost.
 const KEY_TRIPS: i64 = 3;
-/// A source that has no picture yet is asked again so many times an interval.
-const AGAIN: i64 = 4;
 /// Bytes that a key frame may always have.
 const LEAST_KEY: u32 = 2_400;
 
 /// A captured frame that was left out, and may be encoded after all.
-struct Raw {
-    frame: u32,
-    picture: Option<Arc<RawFrame>>,
-    captured: Time,
+struct Kept {
+    raw: Raw,
     /// The last instant at which it is worth it.
     until: Time,
 }
 
-/// The running stream.
-pub struct VideoStream {
-    id: u8,
-    video: Video,
+/// What a track is told with each call: the time, the path, and where it counts and records.
+pub struct Context<'a> {
+    /// Now.
+    pub now: Time,
+    /// The sender's settings, with the longest datagram at present.
+    pub config: &'a SenderConfig,
+    /// Bytes of a packet before its payload.
+    pub header: usize,
+    /// The path's least round trip.
+    pub rtt: Span,
+    /// The capture index that the next frame will have.
+    pub next_frame: u32,
+    /// The sender's counters.
+    pub counters: &'a mut SenderCounters,
+    /// Where it records.
+    pub tap: &'a Tap,
+}
+
+impl Context<'_> {
+    /// Payload that a packet carries, in bytes.
+    fn room(&self) -> u32 {
+        (self.config.mtu - self.header) as u32
+    }
+}
+
+/// What a track's frames have in common.
+pub struct Terms {
+    /// The stream's number.
+    pub stream: u8,
+    /// How hard the session tries to deliver it.
+    pub class: Class,
+    /// Time between frames.
+    pub interval: Span,
+    /// Rows of its pictures; 0 if they can't be made fewer.
+    pub rows: u16,
+    /// How long a frame may wait after its capture.
+    pub longest: Span,
+    /// Bytes of a packet before its payload.
+    pub header: usize,
+}
+
+/// An encoder at work.
+pub struct Track {
+    /// The stream's number.
+    pub stream: u8,
+    encoder: Box<dyn Encoder>,
+    interval: Span,
     /// Frames on their way out.
     pub outbox: Outbox,
-    next_frame: u32,
-    next_capture: Option<Time>,
     /// When the frame was captured of which nothing has come out of the encoder yet.
     awaited: Option<Time>,
-    kept: Option<Raw>,
+    kept: Option<Kept>,
     /// What the encoder has not given back, each with when it was given to it.
     in_encoder: VecDeque<(Time, FrameInfo)>,
     /// What is given up where the encoder is too slow.
@@ -83,26 +102,21 @@ pub struct VideoStream {
     references: Option<References>,
     /// Rows of the frame that was last given to the encoder, where that is not the source's matter.
     height: Option<u16>,
-    paused: bool,
-    /// The source had no picture when the next frame was due.
-    starved: bool,
-    ended: bool,
 }
 
-impl VideoStream {
-    /// A stream that starts with its first wake-up, of pictures of `rows` (0 if they can't be made fewer),
-    /// whose frames may wait `longest` after their capture.
-    pub fn new(id: u8, video: Video, rows: u16, longest: Span) -> VideoStream {
-        VideoStream {
-            id,
-            shedding: Shedding::new(video.interval, rows),
-            video,
-            outbox: Outbox::new(Class::Deadline, longest, Media::LEN),
-            next_frame: 0,
-            next_capture: Some(Time::ZERO),
+impl Track {
+    /// A track that has coded nothing yet.
+    pub fn new(terms: &Terms, encoder: Box<dyn Encoder>) -> Track {
+        let &Terms { stream, class, interval, rows, longest, header } = terms;
+        Track {
+            stream,
+            encoder,
+            interval,
+            outbox: Outbox::new(class, longest, header),
             awaited: None,
             kept: None,
             in_encoder: VecDeque::new(),
+            shedding: Shedding::new(interval, rows),
             last_coded: None,
             last_key: None,
             key_out: None,
@@ -110,20 +124,12 @@ impl VideoStream {
             cut: None,
             references: None,
             height: None,
-            paused: false,
-            starved: false,
-            ended: false,
         }
     }
 
     /// From the first frame on the encoder keeps frames that the peer has, if it can.
     pub fn keep_references(&mut self) {
-        self.references = self.video.encoder.refers_back().then(References::default);
-    }
-
-    /// Time between frames.
-    pub fn interval(&self) -> Span {
-        self.video.interval
+        self.references = self.encoder.refers_back().then(References::default);
     }
 
     /// Rows of the frame that was last given to the encoder, if its size is a matter of policy.
@@ -136,31 +142,12 @@ impl VideoStream {
         self.shedding.found()
     }
 
-    /// When the next frame is captured, if one will be.
-    pub fn capture_at(&self) -> Option<Time> {
-        self.next_capture.filter(|_| !self.paused)
-    }
-
-    /// Captures nothing, or goes on. The clip waits meanwhile, and the frame after a pause follows the one
-    /// before it.
-    pub fn set_paused(&mut self, now: Time, paused: bool) {
-        if self.paused && !paused {
-            self.next_capture = self.next_capture.map(|_| now);
-        }
-        self.paused = paused;
-    }
-
-    /// When capture or encoder next want attention.
-    pub fn next_wake(&self) -> Option<Time> {
+    /// When outbox or encoder next want attention; `ended`: nothing more is captured.
+    pub fn next_wake(&self, ended: bool) -> Option<Time> {
         // Once the source has ended nothing else may look at the clock, and the end could not be told.
-        let emptying = if self.is_drained() { self.outbox.next_expiry() } else { None };
+        let emptying = if ended && self.is_idle() { self.outbox.next_expiry() } else { None };
         let kept = self.kept.as_ref().filter(|_| self.outbox.waiting_packets() == 0).map(|_| Time::ZERO);
-        [self.capture_at(), self.video.encoder.next_ready(), emptying, kept].into_iter().flatten().min()
-    }
-
-    /// The next frame's capture index.
-    pub fn next_frame(&self) -> u32 {
-        self.next_frame
+        [self.encoder.next_ready(), emptying, kept].into_iter().flatten().min()
     }
 
     /// When the frame was captured of which nothing has come out of the encoder yet, if there is one.
@@ -173,18 +160,19 @@ impl VideoStream {
         self.in_encoder.front().map(|&(since, _)| since)
     }
 
-    /// The source ended and nothing is left in the encoder.
-    pub fn is_drained(&self) -> bool {
-        self.ended && self.in_encoder.is_empty()
+    /// Nothing is left in the encoder.
+    pub fn is_idle(&self) -> bool {
+        self.in_encoder.is_empty()
     }
 
     /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path
-    /// may be longer than a deadline.
-    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) {
-        self.outbox.acked(id, index, count);
+    /// may be longer than a deadline. True if all of it has arrived, which was not known.
+    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) -> bool {
+        let complete = self.outbox.acked(id, index, count);
         if let Some(references) = &mut self.references {
             references.acked(id.frame, index, count);
         }
+        complete
     }
 
     /// A packet of a frame is missing that can't be sent again, since the outbox has forgotten it.
@@ -194,9 +182,10 @@ impl VideoStream {
         }
     }
 
-    /// A frame was given up that what waits is predicted from: the next one must not be.
-    pub fn want_key(&mut self) {
-        let from = self.outbox.current().map_or(self.next_frame, |frame| frame.info.id.frame);
+    /// A frame was given up that what waits is predicted from: the next one, captured as `next_frame`, must
+    /// not be.
+    pub fn want_key(&mut self, next_frame: u32) {
+        let from = self.outbox.current().map_or(next_frame, |frame| frame.info.id.frame);
         match &mut self.references {
             Some(references) => {
                 references.given_up();
@@ -253,132 +242,80 @@ impl VideoStream {
         self.cut.is_some_and(|cut| frame >= cut)
     }
 
-    /// Whether a frame is to be captured now. Where it is, but the source has no picture yet, it is asked
-    /// again a little later.
-    pub fn is_due(&mut self, now: Time, counters: &mut SenderCounters) -> bool {
-        if self.capture_at().is_none_or(|at| at > now) {
-            return false;
-        }
-        let starved = self.video.source.as_mut().is_some_and(|source| !source.is_ready());
-        if starved {
-            counters.starved += u64::from(!self.starved && self.next_frame > 0);
-            self.next_capture = Some(now + self.video.interval / AGAIN);
-        }
-        self.starved = starved;
-        !starved
-    }
-
-    /// Captures one frame and, if planned, submits it. The next one comes an interval and `wander` later
-    /// (arXiv 2207.11857 section 5.2: a random walk, so that flows do not stay aligned).
-    pub fn capture(
-        &mut self,
-        now: Time,
-        plan: Plan,
-        wander: Span,
-        config: &SenderConfig,
-        counters: &mut SenderCounters,
-        tap: &Tap,
-    ) {
-        let scheduled = self.next_capture.unwrap_or(now);
-        // A driver that woke us a little late must not slow the clip down; one that was away for long starts
-        // afresh.
-        let start = if now - scheduled > self.video.interval { now } else { scheduled };
-        self.next_capture = Some(start + (self.video.interval + wander).max(Span::from_micros(100)));
-        self.give_up_kept(now, counters, tap);
-        let picture = match &mut self.video.source {
-            Some(source) => match source.next_picture() {
-                Some(picture) => Some(picture),
-                None => return self.end(),
-            },
-            None => None,
-        };
-        let (stream, frame) = (self.id, self.next_frame);
-        self.next_frame += 1;
-        self.awaited = Some(now);
-        counters.captured += 1;
-        tap.record(now, Event::FrameCaptured { stream, frame });
-        let raw = Raw { frame, picture, captured: now, until: now + plan.keep };
+    /// Takes a captured frame, and submits it if that is planned.
+    pub fn take(&mut self, raw: Raw, plan: Plan, key: bool, ctx: &mut Context<'_>) {
+        self.awaited = Some(ctx.now);
         let open = self.may_encode();
-        counters.shed += u64::from(plan.encode && !open);
+        let full = self.outbox.is_full();
+        ctx.counters.shed += u64::from(plan.encode && !open && !full);
+        ctx.counters.held_back += u64::from(plan.encode && full);
         if !open || !plan.encode && !plan.keep.is_positive() {
-            self.skip(now, frame, counters, tap);
+            self.skip(raw.frame, ctx);
         } else if plan.encode {
-            self.encode(now, &raw, plan, config, counters);
+            self.encode(&raw, plan, key, ctx);
         } else {
-            self.kept = Some(raw);
+            self.kept = Some(Kept { until: ctx.now + plan.keep, raw });
         }
     }
 
     fn may_encode(&self) -> bool {
-        self.shedding.is_open(self.in_encoder.len(), self.outbox.waiting_packets() > 0)
+        !self.outbox.is_full()
+            && self.shedding.is_open(self.in_encoder.len(), self.outbox.waiting_packets() > 0)
     }
 
-    fn skip(&self, now: Time, frame: u32, counters: &mut SenderCounters, tap: &Tap) {
-        counters.skipped += 1;
-        tap.record(now, Event::FrameSkipped { stream: self.id, frame });
+    fn skip(&self, frame: u32, ctx: &mut Context<'_>) {
+        ctx.counters.skipped += 1;
+        ctx.tap.record(ctx.now, Event::FrameSkipped { stream: self.stream, frame });
     }
 
-    fn give_up_kept(&mut self, now: Time, counters: &mut SenderCounters, tap: &Tap) {
+    /// The frame that was left out is left out for good.
+    pub fn give_up_kept(&mut self, ctx: &mut Context<'_>) {
         if let Some(kept) = self.kept.take() {
-            self.skip(now, kept.frame, counters, tap);
+            self.skip(kept.raw.frame, ctx);
         }
     }
 
     /// The frame that was left out and can be encoded now, for nothing waits any more; one that is too old is
     /// given up.
-    pub fn resumable(&mut self, now: Time, counters: &mut SenderCounters, tap: &Tap) -> Option<u32> {
+    pub fn resumable(&mut self, ctx: &mut Context<'_>) -> Option<u32> {
         let kept = self.kept.as_ref().filter(|_| self.outbox.waiting_packets() == 0)?;
-        if now <= kept.until {
-            return Some(kept.frame);
+        if ctx.now <= kept.until {
+            return Some(kept.raw.frame);
         }
-        self.give_up_kept(now, counters, tap);
+        self.give_up_kept(ctx);
         None
     }
 
     /// Encodes the frame that was left out, or gives it up.
-    pub fn resume(
-        &mut self,
-        now: Time,
-        plan: Plan,
-        config: &SenderConfig,
-        counters: &mut SenderCounters,
-        tap: &Tap,
-    ) {
+    pub fn resume(&mut self, plan: Plan, key: bool, ctx: &mut Context<'_>) {
         if !plan.encode || !self.may_encode() {
-            return self.give_up_kept(now, counters, tap);
+            return self.give_up_kept(ctx);
         }
         if let Some(kept) = self.kept.take() {
-            counters.resumed += 1;
-            self.encode(now, &kept, plan, config, counters);
+            ctx.counters.resumed += 1;
+            self.encode(&kept.raw, plan, key, ctx);
         }
     }
 
-    fn encode(
-        &mut self,
-        now: Time,
-        raw: &Raw,
-        plan: Plan,
-        config: &SenderConfig,
-        counters: &mut SenderCounters,
-    ) {
-        let (frame, interval) = (raw.frame, self.video.interval);
+    fn encode(&mut self, raw: &Raw, plan: Plan, key: bool, ctx: &mut Context<'_>) {
+        let (now, frame, interval) = (ctx.now, raw.frame, self.interval);
         let plan = Plan { height: self.shedding.rows(plan.height), ..plan };
         // The first key frame may still be in the making.
         let before = self.last_coded.or(self.in_encoder.front().map(|(_, info)| info.id.frame));
         let back = before.map_or(u32::MAX, |before| frame - before);
-        let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
+        let key = key || self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
         let largest = self.largest_key(now, plan);
         let peer = self.references.as_ref().map(References::peer);
         let fresh = key || self.references.as_ref().is_some_and(References::is_broken);
         if self.references.is_some() && self.is_cut() {
             // Nothing that waits can be decoded, and this frame does without.
-            counters.expired += self.outbox.drop_waiting();
+            ctx.counters.expired += self.outbox.drop_waiting();
         }
-        let bitrate = coded_rate(plan.bitrate, interval, config.mtu);
+        let bitrate = coded_rate(plan.bitrate, interval, ctx.config.mtu, ctx.header);
         let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height, peer };
-        if self.video.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
+        if self.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
-            counters.encoder_errors += 1 + self.in_encoder.len() as u64;
+            ctx.counters.encoder_errors += 1 + self.in_encoder.len() as u64;
             self.in_encoder.clear();
             self.key_wanted = true;
             return;
@@ -388,12 +325,12 @@ impl VideoStream {
         if let Some(references) = &mut self.references {
             references.asked(frame, key);
         }
-        counters.resized += u64::from(self.last_coded.is_some() && plan.height != self.height);
+        ctx.counters.resized += u64::from(self.last_coded.is_some() && plan.height != self.height);
         self.height = plan.height;
         self.last_key = if key { Some(frame) } else { self.last_key };
-        let (captured, worth) = (raw.captured, config.deadline.unwrap_or(SenderConfig::DEADLINE));
+        let (captured, worth) = (raw.captured, ctx.config.deadline.unwrap_or(SenderConfig::DEADLINE));
         let deadline = captured + worth;
-        let height = plan.height.unwrap_or(config.picture.1);
+        let height = plan.height.unwrap_or(ctx.config.picture.1);
         let id = FrameId::first(frame);
         let info = FrameInfo { id, captured, born: captured, deadline, reference: None, height };
         self.in_encoder.push_back((now, info));
@@ -423,22 +360,17 @@ impl VideoStream {
         true
     }
 
-    /// Captures nothing more.
-    pub fn end(&mut self) {
-        self.next_capture = None;
-        self.ended = true;
-    }
-
-    /// Moves finished frames from the encoder to the outbox; `rtt` is the path's least round trip.
-    pub fn collect(&mut self, now: Time, room: u32, rtt: Span, counters: &mut SenderCounters, tap: &Tap) {
-        while let Some(coded) = self.video.encoder.poll(now) {
+    /// Moves finished frames from the encoder to the outbox.
+    pub fn collect(&mut self, ctx: &mut Context<'_>) {
+        let now = ctx.now;
+        while let Some(coded) = self.encoder.poll(now) {
             let Some(at) = self.in_encoder.iter().position(|(_, info)| info.id.frame == coded.frame) else {
                 continue;
             };
             // Frames come out in order: what lies before this one failed inside the encoder, and the chain
             // with it.
             self.key_wanted |= at > 0 && !coded.key;
-            counters.encoder_errors += at as u64;
+            ctx.counters.encoder_errors += at as u64;
             self.in_encoder.drain(..at);
             let Some((submitted, mut info)) = self.in_encoder.pop_front() else { continue };
             self.awaited = None;
@@ -446,7 +378,7 @@ impl VideoStream {
             if coded.took.is_some() {
                 // What took an encoder so long to make would be dropped for that, and the next one, a key
                 // frame, takes longer still.
-                let held_up = (now - submitted - self.video.interval).max(Span::ZERO);
+                let held_up = (now - submitted - self.interval).max(Span::ZERO);
                 info.born += held_up;
                 info.deadline += held_up;
             }
@@ -455,25 +387,25 @@ impl VideoStream {
                 if let Some(references) = &mut self.references {
                     references.left_out(coded.frame);
                 }
-                self.skip(now, coded.frame, counters, tap);
+                self.skip(coded.frame, ctx);
                 continue;
             }
             if !self.refer(&mut info, &coded) {
-                self.skip(now, coded.frame, counters, tap);
+                self.skip(coded.frame, ctx);
                 continue;
             }
             if coded.key {
                 // An encoder may decide for a key frame by itself (a scene cut).
                 self.last_key = self.last_key.max(Some(info.id.frame));
-                self.key_out = Some((now + KEY_AGAIN.max(rtt * KEY_TRIPS), coded.size));
+                self.key_out = Some((now + KEY_AGAIN.max(ctx.rtt * KEY_TRIPS), coded.size));
             }
             self.last_coded = Some(info.id.frame);
-            counters.encoded += 1;
+            ctx.counters.encoded += 1;
             let quality = coded.quality.map_or((f64::NAN, f64::NAN), |q| (q.psnr_y, q.ssim));
-            tap.record(
+            ctx.tap.record(
                 now,
                 Event::FrameEncoded {
-                    stream: self.id,
+                    stream: self.stream,
                     frame: coded.frame,
                     version: info.id.version,
                     size: coded.size,
@@ -484,31 +416,33 @@ impl VideoStream {
                     ssim: Real(quality.1),
                 },
             );
-            if self.outbox.push(info, coded, now, room) {
-                counters.expired += 1;
-                self.want_key();
+            if self.outbox.push(info, coded, now, ctx.room()) {
+                ctx.counters.expired += 1;
+                self.want_key(ctx.next_frame);
             }
         }
     }
 }
 
 /// The encoder's share of `bitrate`: what is left of a frame's budget after its packets' headers.
-fn coded_rate(bitrate: Rate, interval: Span, mtu: usize) -> Rate {
+fn coded_rate(bitrate: Rate, interval: Span, mtu: usize, header: usize) -> Rate {
     let budget = bitrate.bytes_in(interval).get();
-    let headers = budget.div_ceil(mtu as u64) * Media::LEN as u64;
+    let headers = budget.div_ceil(mtu as u64) * header as u64;
     Rate::average(Bytes::new(budget.saturating_sub(headers).max(1)), interval)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use media::CodecError;
+    use media::{CodecError, RawFrame};
+    use std::sync::Arc;
+    use wire::Media;
 
     #[test]
     fn headers_are_paid_from_the_budget() {
         let interval = Span::from_nanos(16_666_667);
         // 18 Mbit/s at 60 frames/s: 37500 bytes in 32 packets of 1200.
-        let coded = coded_rate(Rate::from_mbps(18), interval, 1200);
+        let coded = coded_rate(Rate::from_mbps(18), interval, 1200, Media::LEN);
         let payload = coded.bytes_in(interval).get();
         assert!((payload + 32 * Media::LEN as u64).abs_diff(37_500) <= 1, "{payload}");
     }
@@ -544,17 +478,20 @@ mod tests {
 
     /// The size of a key frame that is asked for `later` than the one before, on a path of `rtt`.
     fn second_key(rtt: Span, later: Span) -> u32 {
-        let video = Video { encoder: Box::new(Large(None)), source: None, interval: Span::from_millis(20) };
-        let mut stream = VideoStream::new(0, video, 0, Span::from_secs(1));
-        let (config, mut counters, tap) =
-            (SenderConfig::default(), SenderCounters::default(), Tap::default());
+        let interval = Span::from_millis(20);
+        let (class, longest, header) = (Class::Deadline, Span::from_secs(1), Media::LEN);
+        let terms = Terms { stream: 0, class, interval, rows: 0, longest, header };
+        let mut track = Track::new(&terms, Box::new(Large(None)));
+        let (config, tap) = (&SenderConfig::default(), &Tap::default());
         let plan = Plan::new(Rate::from_mbps(4), true);
-        for now in [Time::ZERO, Time::ZERO + later] {
-            stream.key_requested(0);
-            stream.capture(now, plan, Span::ZERO, &config, &mut counters, &tap);
-            stream.collect(now, 1_200, rtt, &mut counters, &tap);
+        for (frame, now) in [(0, Time::ZERO), (1, Time::ZERO + later)] {
+            let counters = &mut SenderCounters::default();
+            let mut ctx = Context { now, config, header, rtt, next_frame: frame + 1, counters, tap };
+            track.key_requested(0);
+            track.take(Raw { frame, picture: None, captured: now }, plan, false, &mut ctx);
+            track.collect(&mut ctx);
         }
-        stream.key_out.unwrap().1
+        track.key_out.unwrap().1
     }
 
     #[test]

@@ -1,0 +1,146 @@
+//! What each track makes of a captured frame, and what leaves first.
+//!
+//! A capture feeds one track or several: the same pictures in two encoders, say, one predicted and one of key
+//! frames only. The rate policy says how many bits the capture may have; the strategy divides them among its
+//! tracks, answers losses and orders what leaves. It hears what happens and may change its mind by it: its
+//! [`mode`](Strategy::mode) is recorded whenever it changes.
+//!
+//! `docs/add-a-strategy.md` walks through writing one.
+
+mod backup;
+mod live;
+pub mod registry;
+
+pub use backup::Backup;
+pub use live::Live;
+pub use registry::{Entry, REGISTRY, build};
+
+use units::{Bytes, Rate, Span, Time};
+use wire::{Class, FrameId};
+
+use crate::rate::Plan;
+use crate::recovery::{self, Missing, Repair};
+use crate::schedule::{self, Pick};
+
+/// Tracks of a capture at most.
+pub const TRACKS: usize = 4;
+
+/// One track, as a strategy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TrackView {
+    /// Its stream's number.
+    pub stream: u8,
+    /// How hard the session tries to deliver it.
+    pub class: Class,
+    /// Packets waiting to be sent for the first time.
+    pub waiting: usize,
+    /// Datagram bytes of those.
+    pub waiting_bytes: Bytes,
+    /// How long the oldest of them has waited.
+    pub waited: Span,
+    /// A frame was given up that what follows is predicted from.
+    pub cut: bool,
+}
+
+/// What a strategy sees when a frame was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// When.
+    pub now: Time,
+    /// The capture's number.
+    pub capture: u8,
+    /// The frame's capture index.
+    pub frame: u32,
+    /// Smoothed round-trip time.
+    pub srtt: Span,
+    /// What the rate policy allows the capture.
+    pub plan: Plan,
+    /// The capture's tracks, in the order the strategy named them.
+    pub tracks: &'a [TrackView],
+}
+
+/// What a track makes of the frame. It starts as the whole of the rate policy's plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Code it, or leave it out.
+    pub encode: bool,
+    /// Datagram bits a second to fill.
+    pub rate: Rate,
+    /// As a key frame, whatever the chain.
+    pub key: bool,
+}
+
+impl Order {
+    /// All that `plan` allows.
+    pub fn whole(plan: &Plan) -> Order {
+        Order { encode: plan.encode, rate: plan.bitrate, key: false }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A frame was captured.
+    Captured {
+        /// The capture's number.
+        capture: u8,
+        /// The frame's capture index.
+        frame: u32,
+    },
+    /// A packet of a frame arrived.
+    Acked {
+        /// The frame's stream.
+        stream: u8,
+        /// The frame.
+        id: FrameId,
+        /// All of the frame has arrived now.
+        complete: bool,
+    },
+    /// A packet of a frame was given up.
+    Lost {
+        /// The frame's stream.
+        stream: u8,
+        /// The frame.
+        id: FrameId,
+    },
+    /// Nothing has been heard for so long that something may be lost: a probe leaves for an answer.
+    Suspected,
+    /// The receiver can't decode a stream after this frame.
+    Stuck {
+        /// The stream.
+        stream: u8,
+        /// The last frame that it got.
+        after: u32,
+    },
+}
+
+/// Divides a capture among its tracks, answers losses, orders what leaves.
+pub trait Strategy: Send {
+    /// The tracks it has each capture coded in, the first of which is what a viewer looks at if all goes
+    /// well: at least one, at most [`TRACKS`].
+    fn tracks(&self) -> &'static [Class] {
+        &[Class::Deadline]
+    }
+    /// Takes notice. Nothing has to be done about it.
+    fn hear(&mut self, now: Time, news: &News) {
+        let _ = (now, news);
+    }
+    /// What each track makes of a captured frame; `orders` has one for each of [`View::tracks`].
+    fn order(&mut self, view: &View<'_>, orders: &mut [Order]) {
+        let _ = (view, orders);
+    }
+    /// What to do about a packet of a [`Class::Deadline`] track that is missing. Those of the other classes
+    /// are the sender's matter: a reliable packet is sent until it arrives, one of [`Class::OneShot`] never
+    /// again.
+    fn repair(&mut self, view: &recovery::View, missing: &Missing) -> Repair;
+    /// What leaves next.
+    fn pick(&mut self, view: &schedule::View<'_>) -> Pick;
+    /// Whether encoders are to keep frames that the peer has, for [`Repair::Refer`].
+    fn refers_back(&self) -> bool {
+        false
+    }
+    /// What it is at, for those who look at a run.
+    fn mode(&self) -> &'static str {
+        "live"
+    }
+}
