@@ -21,7 +21,7 @@ use media::{EncoderModel, ModelConfig, Table};
 use record::Tap;
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Ecn, RemoteTime, Rng, Span, Time};
-use wire::{Arrival, Endpoint, Feedback, FeedbackWriter, Media, Offer, Refusal, Role, RxMeta, TxMeta};
+use wire::{Arrival, Draft, Endpoint, Feedback, FeedbackWriter, Media, Offer, Refusal, Role, RxMeta, TxMeta};
 
 /// Counts what is allocated, and the most there was.
 struct Counting;

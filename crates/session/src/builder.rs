@@ -98,6 +98,7 @@ impl SenderBuilder {
     pub fn choice(self, choice: &Choice) -> SenderBuilder {
         let lowest = choice.preset.map(|preset| preset.least);
         let builder = self.controller(&choice.controller).rate(&choice.rate).recovery(&choice.recovery);
+        let builder = builder.strategy(&choice.strategy);
         SenderBuilder { least: builder.least.or(lowest), ..builder }
     }
 

@@ -46,7 +46,7 @@ pub use counters::{ReceiverCounters, SenderCounters};
 pub use display::{Screen, Shown};
 pub use playout::Playout;
 pub use rate::RateControl;
-pub use receiver::Receiver;
+pub use receiver::{Decoders, Receiver};
 pub use recovery::Recovery;
 pub use schedule::Schedule;
 pub use sender::{Policies, Sender};

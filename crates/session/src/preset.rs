@@ -16,7 +16,7 @@
 
 use units::Rate;
 
-use crate::{rate, recovery};
+use crate::{rate, recovery, strategy};
 
 /// A controller and the policies that go with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Choice {
     pub rate: String,
     /// The recovery policy.
     pub recovery: String,
+    /// The strategy.
+    pub strategy: String,
     /// The preset it comes from, if any.
     pub preset: Option<&'static Preset>,
 }
@@ -80,8 +82,17 @@ impl Choice {
             controller: preset.map(|preset| preset.controller).or(controller).unwrap_or_default().to_owned(),
             rate: rate.unwrap_or(usual_rate).to_owned(),
             recovery: recovery.unwrap_or(usual_recovery).to_owned(),
+            strategy: strategy::REGISTRY[0].name.to_owned(),
             preset,
         }
+    }
+}
+
+impl Choice {
+    /// The same under this strategy, where one is given.
+    #[must_use]
+    pub fn with_strategy(self, strategy: Option<&str>) -> Choice {
+        Choice { strategy: strategy.map_or(self.strategy, str::to_owned), ..self }
     }
 }
 

@@ -32,6 +32,10 @@ const NACK_INTERVAL: Span = Span::from_millis(80);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
 
+/// Makes a decoder for a stream that is new, if it is to be decoded: the capture's number in the low four bits,
+/// the track's in the high ones.
+pub type Decoders = Box<dyn FnMut(u8) -> Option<Box<dyn Decoder>> + Send>;
+
 /// The receiving endpoint.
 pub struct Receiver {
     config: ReceiverConfig,
@@ -45,8 +49,10 @@ pub struct Receiver {
     /// Why its half could not be built.
     trouble: Option<OptionError>,
     blob: Vec<u8>,
-    /// Decoders of streams that were not heard of yet.
+    /// Decoders of streams that were not heard of yet, ...
     decoders: BTreeMap<u8, Box<dyn Decoder>>,
+    /// ... and who makes those of others.
+    more: Option<Decoders>,
     screen: Option<Box<dyn Screen>>,
     tap: Tap,
     log: ArrivalLog,
@@ -90,6 +96,7 @@ impl Receiver {
             log: ArrivalLog::default(),
             reporter: Reporter::default(),
             offset: Offset::default(),
+            more: None,
             chains: Vec::new(),
             queues: BTreeMap::new(),
             nacks: VecDeque::new(),
@@ -111,6 +118,11 @@ impl Receiver {
         assert!(track < 16 && chain::is_allowed(stream), "capture {capture} has no track {track}");
         self.decoders.insert(stream, decoder);
         self
+    }
+
+    /// The same receiver, which has a decoder made for each further stream when its first packet arrives.
+    pub fn with_decoders(self, more: Decoders) -> Receiver {
+        Receiver { more: Some(more), ..self }
     }
 
     /// The same receiver with the half of a controller that lives on this side.
@@ -215,7 +227,7 @@ impl Receiver {
     fn over_socket<'a>(&self, stream: u8, rest: &'a [u8]) -> Option<&'a [u8]> {
         let real = match self.position(stream) {
             Some(index) => self.chains[index].decoding.is_real(),
-            None => self.decoders.contains_key(&stream),
+            None => self.more.is_some() || self.decoders.contains_key(&stream),
         };
         Some(rest).filter(|bytes| real && !bytes.is_empty())
     }
@@ -231,7 +243,9 @@ impl Receiver {
         self.position(media.stream).unwrap_or_else(|| {
             let stream = media.stream;
             let at = self.chains.partition_point(|chain| chain.stream < stream);
-            self.chains.insert(at, Chain::new(stream, media.class, self.decoders.remove(&stream)));
+            let made = self.decoders.remove(&stream);
+            let decoder = made.or_else(|| self.more.as_mut().and_then(|more| more(stream)));
+            self.chains.insert(at, Chain::new(stream, media.class, decoder));
             let queue = || playout::Queue::new(self.playout.fresh());
             self.queues.entry(chain::capture_of(stream)).or_insert_with(queue);
             at
