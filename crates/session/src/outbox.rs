@@ -228,6 +228,11 @@ impl Outbox {
         }
     }
 
+    /// Packets have this many bytes before their payload. Nothing is in the outbox yet.
+    pub fn set_header(&mut self, header: usize) {
+        self.header = header as u64;
+    }
+
     /// Takes a coded frame; `room` is the payload a packet carries. True if one had to go for it that had not
     /// been sent whole: what is reliable never goes ([`is_full`](Outbox::is_full)).
     ///

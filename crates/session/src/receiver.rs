@@ -130,6 +130,11 @@ impl Receiver {
         Receiver { half, ..self }
     }
 
+    /// The same receiver, which writes and reads packets in another encoding than [`Native`].
+    pub fn speaking(self, dialect: Box<dyn Dialect>) -> Receiver {
+        Receiver { dialect, ..self }
+    }
+
     /// The same receiver, which shows frames when `playout` says; a new one shows each at once ([`playout`]).
     pub fn with_playout(self, playout: Box<dyn Playout>) -> Receiver {
         Receiver { playout, ..self }

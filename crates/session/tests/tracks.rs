@@ -147,7 +147,7 @@ fn while_a_reliable_frame_is_repaired_its_backup_is_shown() {
     let until = Time::from_secs(20);
     let mut lossy = link(Rate::from_mbps(4));
     lossy.impairments.loss = "bernoulli:5%".parse().unwrap();
-    let run = run(2, Rate::from_mbps(2), "adaptive", lossy, link(Rate::from_mbps(2)), until);
+    let run = run(2, Rate::from_mbps(2), "at-once", lossy, link(Rate::from_mbps(2)), until);
     run.check(until);
     let of = |wanted: u8| run.seen.iter().filter(|&&(stream, _)| stream == wanted).count();
     assert!(of(ONCE) > 20 && of(RELIABLE) > 300, "{} and {}", of(ONCE), of(RELIABLE));

@@ -145,6 +145,13 @@ impl Sender {
         Sender { announced: Some((controller.to_owned(), *setup)), ..self }
     }
 
+    /// The same sender, which has sent nothing yet, and writes and reads packets in another encoding than
+    /// [`Native`].
+    pub fn speaking(mut self, dialect: Box<dyn Dialect>) -> Sender {
+        self.tracks.iter_mut().for_each(|track| track.outbox.set_header(dialect.header()));
+        Sender { dialect, ..self }
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> SenderCounters {
         let transport::Counts { packets, bytes, lost, spurious, timeouts } = self.core.counts();
