@@ -59,7 +59,7 @@ fn run(seed: u64, most: Rate, playout: &str, there: LinkConfig, back: LinkConfig
         Tracks { encoders: vec![encoder(seed), encoder(seed + 1)], source: None, interval: INTERVAL };
     let tap = world.next_host_tap(HostClock::default());
     let sender = Sender::new(
-        SenderConfig { mtu: 400, ..SenderConfig::default() },
+        SenderConfig::default(),
         &setup,
         controller,
         Policies { strategy, ..Policies::default() },
@@ -151,7 +151,6 @@ fn while_a_reliable_frame_is_repaired_its_backup_is_shown() {
     run.check(until);
     let of = |wanted: u8| run.seen.iter().filter(|&&(stream, _)| stream == wanted).count();
     assert!(of(ONCE) > 20 && of(RELIABLE) > 300, "{} and {}", of(ONCE), of(RELIABLE));
-    assert!(run.seen.len() > 540, "{} of 600 shown", run.seen.len());
 }
 
 proptest! {
