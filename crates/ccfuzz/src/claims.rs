@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lab::experiment::Instrument;
+use experiments::Instrument;
 use units::Rng;
 
 use crate::distribute::distribute_seen;

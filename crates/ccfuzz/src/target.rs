@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use lab::expression::Expression;
-use lab::grid::{Terms, judge};
+use experiments::expression::Expression;
+use experiments::grid::{Terms, judge};
 use lab::run::{FlowMeter, LabError, Metered, Overlay, Watched, meter, meter_frames, watch};
 use lab::scenario::patch::set;
 use lab::scenario::{Scenario, Supply};
@@ -128,7 +128,8 @@ impl Target {
             ));
         }
         if self.aim == Aim::Invariants
-            && lab::grid::excluded(lab::grid::Invariant::Picture, &Terms::of(&self.scenario)?).is_some()
+            && experiments::grid::excluded(experiments::grid::Invariant::Picture, &Terms::of(&self.scenario)?)
+                .is_some()
         {
             return Err(refuse(
                 "nothing is asked of such a network (docs/grid.md), so nothing can be broken",

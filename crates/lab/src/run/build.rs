@@ -135,7 +135,7 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
 }
 
 /// The queue of a link, as it says or by default.
-pub(crate) fn queue_of(link: &Link) -> QueueSpec {
+pub fn queue_of(link: &Link) -> QueueSpec {
     // SQP, arXiv 2207.11857, section 6.1 (120 ms) and figures 9 and 10 (200 packets of a trace).
     let default = match (&link.trace, link.rate.is_some() || !link.steps.is_empty()) {
         (Some(_), _) => "droptail:200p",

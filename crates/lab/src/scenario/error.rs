@@ -71,7 +71,7 @@ pub(super) fn from_toml(file: PathBuf, text: &str, error: &toml::de::Error) -> S
 
 /// serde's words for people who know TOML and not Rust: types by what is written, and of a name that there is
 /// not what was meant.
-pub(crate) fn plainly(message: &str) -> String {
+pub fn plainly(message: &str) -> String {
     if let Some((before, expected)) = message.split_once(", expected ") {
         let unknown =
             before.strip_prefix("unknown field `").or_else(|| before.strip_prefix("unknown variant `"));

@@ -9,7 +9,7 @@
 
 mod check;
 mod encoder;
-pub(crate) mod error;
+mod error;
 pub mod patch;
 mod text;
 
@@ -25,7 +25,7 @@ use session::preset::Choice;
 use units::{Bytes, Rate, Rng, Span, Time};
 
 pub use encoder::{Behaviour, Encoder, EncoderKind, SYNTHETIC};
-pub use error::ScenarioError;
+pub use error::{ScenarioError, plainly};
 pub use text::{PacketLimit, PictureSize, RandomLoss, Share};
 
 /// A scenario as its file states it, defaults filled in.
