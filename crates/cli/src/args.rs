@@ -128,7 +128,7 @@ pub struct Scenario {
     #[arg(
         long = "set",
         value_name = "FIELD=VALUE",
-        help = "Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated"
+        help = "Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; no value takes it away; may be repeated"
     )]
     pub changes: Vec<String>,
     /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left

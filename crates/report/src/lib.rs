@@ -27,7 +27,7 @@ use units::Span;
 
 use lab::collect::{Collector, FlowRecord};
 use lab::run::{Outcome, Stills};
-use lab::scenario::{Flow, Scenario, Supply};
+use lab::scenario::{Flow, Scenario};
 use lab::summary::{FlowSummary, Summary};
 
 pub use axis::{Axis, Spacing, milliseconds, percent, rate, short};
@@ -95,7 +95,7 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     fn is_video(&self) -> bool {
-        self.flow.source == Supply::Video && self.summary.frames.captured > 0
+        self.flow.video().is_some() && self.summary.frames.captured > 0
     }
 
     /// Frames that should have been shown: all but the few still under way when the run ended. If nothing was

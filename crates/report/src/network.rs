@@ -7,7 +7,7 @@ use crate::RunView;
 use crate::axis::{milliseconds, percent, rate, short};
 use crate::markup::{escape, shortened};
 use lab::run::queue_of;
-use lab::scenario::{Cross, CrossKind, Link, Police, Scenario, Supply};
+use lab::scenario::{Cross, CrossKind, Link, Police, Scenario, Source};
 
 /// Steps of a rate, outages and sources of cross traffic that are listed one by one; of more, the number is
 /// given.
@@ -126,19 +126,20 @@ fn way_back(scenario: &Scenario) -> String {
 fn flows(scenario: &Scenario, several: bool) -> String {
     let policies = scenario.flows.iter().enumerate().map(|(index, flow)| {
         let (cc, choice) = (flow.cc.as_str(), flow.choice());
-        match (flow.source, &flow.rate) {
-            (Supply::Video, Some(rate)) if several && index == 0 => {
-                format!("the controller compared, with the rate policy {rate}")
-            }
-            (_, _) if several && index == 0 => "the controller compared".to_owned(),
-            (Supply::Video, _) if choice.preset.is_some() => {
+        if several && index == 0 {
+            let rate = flow.video().and_then(|video| video.session.rate.as_ref());
+            let rate = rate.map_or(String::new(), |rate| format!(", with the rate policy {rate}"));
+            return format!("the controller compared{rate}");
+        }
+        match &flow.source {
+            Source::Video(_) if choice.preset.is_some() => {
                 format!("{cc} ({} with the rate policy {})", choice.controller, choice.rate)
             }
-            (Supply::Video, _) => format!("{cc} with the rate policy {}", choice.rate),
-            (Supply::Backlog, _) => format!("{cc} with always something to send"),
-            (Supply::Tcp, _) => format!("{cc} over TCP"),
-            (Supply::Quic, _) => format!("{cc} over QUIC"),
-            (Supply::Smoltcp, _) => format!("{cc} over smoltcp"),
+            Source::Video(_) => format!("{cc} with the rate policy {}", choice.rate),
+            Source::Backlog(_) => format!("{cc} with always something to send"),
+            Source::Tcp(_) => format!("{cc} over TCP"),
+            Source::Quic(_) => format!("{cc} over QUIC"),
+            Source::Smoltcp(_) => format!("{cc} over smoltcp"),
         }
     });
     let mut kinds: Vec<(String, usize)> = Vec::new();

@@ -140,7 +140,7 @@ pub fn text(point: &Point, cc: &str, rate: Option<&str>) -> String {
     text.push_str(&match beside {
         "cbr" => cross("cbr", speed.as_bps() / 2),
         "poisson" => cross("poisson", speed.as_bps() / 4),
-        "tcp" => "\n[[flow]]\nname = \"tcp\"\ncc = \"cubic\"\nsource = \"tcp\"\nmtu = \"1472B\"\n".to_owned(),
+        "tcp" => "\n[[flow]]\nname = \"tcp\"\ncc = \"cubic\"\nsource = \"tcp\"\n".to_owned(),
         _ => String::new(),
     });
     text

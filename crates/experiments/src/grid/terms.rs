@@ -54,9 +54,13 @@ impl Terms {
     /// Those of a scenario.
     ///
     /// # Errors
-    /// [`LabError::Scenario`] if its link's trace can't be read.
+    /// [`LabError::Scenario`] if its link's trace can't be read, or its first flow sends no video.
     pub fn of(scenario: &Scenario) -> Result<Terms, LabError> {
         let (flow, link) = (&scenario.flows[0], &scenario.link);
+        let Some(video) = flow.video() else {
+            let what = "the grid asks what a viewer of the first flow sees; give it source = \"video\"";
+            return Err(scenario.error("flow[1].source", what).into());
+        };
         let config = run::bottleneck(scenario)?;
         let rate = match &config.rate {
             RateProcess::Infinite => Rate::MAX,
@@ -68,7 +72,7 @@ impl Terms {
         let cross = cross.filter_map(|cross| cross.rate).map(Rate::as_bps).sum();
         let (room, places) = limits(&config.queue.to_string(), rate);
         let rtt = ahead + back + flow.extra_delay * 2;
-        let fps = flow.encoder.fps.unwrap_or(60.0);
+        let fps = video.encoder.fps.unwrap_or(60.0);
         Ok(Terms {
             start: Time::ZERO + flow.start,
             end: Time::ZERO + flow.stop.unwrap_or(scenario.duration).min(scenario.duration),
@@ -85,9 +89,9 @@ impl Terms {
                 // The long-run mean of the two states.
                 Loss::GilbertElliott(ge) => (ge.p * (1.0 - ge.h) + ge.r * (1.0 - ge.k)) / (ge.p + ge.r),
             },
-            deadline: flow.deadline.unwrap_or_else(|| deadline(rtt)),
+            deadline: video.deadline.unwrap_or_else(|| deadline(rtt)),
             interval: Span::from_secs_f64(1.0 / fps),
-            mtu: flow.mtu.get() as u32,
+            mtu: video.session.mtu.get() as u32,
             room,
             places,
             faults: faults(scenario),

@@ -278,8 +278,8 @@ fn cells_are_scenarios_with_names_of_their_own() {
     for cell in &cells {
         let scenario = cell.scenario(&scheme).unwrap();
         assert_eq!(
-            (scenario.flows[0].cc.as_str(), scenario.flows[0].rate.as_deref()),
-            ("copa", Some("direct"))
+            (scenario.flows[0].cc.as_str(), scenario.flows[0].choice().rate.as_str()),
+            ("copa", "direct")
         );
         let reached = is_in_reach(&Terms::of(&scenario).unwrap());
         assert!(reached || cell.group != Group::Pairs, "{}", cell.name);
@@ -298,8 +298,8 @@ fn a_scenario_file_takes_a_scheme() {
     let scheme = Scheme { cc: "gcc".into(), rate: Some("webrtc".into()) };
     let flow = &call.scenario(&scheme).unwrap().flows[0];
     assert_eq!(
-        (flow.cc.as_str(), flow.rate.as_deref(), flow.least()),
-        ("gcc", Some("webrtc"), units::Rate::from_kbps(100))
+        (flow.cc.as_str(), flow.choice().rate.as_str(), flow.least()),
+        ("gcc", "webrtc", units::Rate::from_kbps(100))
     );
     std::fs::remove_dir_all(&folder).unwrap();
 }
