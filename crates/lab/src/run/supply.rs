@@ -42,8 +42,7 @@ pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, Sce
     };
     match video.encoder.kind {
         EncoderKind::Model => model(scenario, index, &video.encoder),
-        EncoderKind::H264 => codec(scenario, index, video, Codec::H264),
-        EncoderKind::Vp8 => codec(scenario, index, video, Codec::Vp8),
+        EncoderKind::Codec(named) => codec(scenario, index, video, named),
     }
 }
 
