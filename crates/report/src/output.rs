@@ -81,7 +81,7 @@ pub fn report(title: &str, outcomes: &[Outcome]) -> String {
     render(&ReportData {
         title: title.to_owned(),
         description: outcomes[0].scenario.description.clone(),
-        runs: outcomes.iter().map(|outcome| RunView::of(outcome)).collect(),
+        runs: outcomes.iter().map(RunView::of).collect(),
     })
 }
 
