@@ -1,11 +1,11 @@
 //! The settings of a call as genes: what a search of our own session varies besides the network's timing.
 //!
-//! Levels are those of the grid's axes ([`lab::grid::AXES`]), and the rate policies. A gene that is not set
-//! leaves the target as it is.
+//! Levels are those of the grid's axes ([`experiments::grid::AXES`]), and the rate policies. A gene that is
+//! not set leaves the target as it is.
 
 use std::collections::BTreeMap;
 
-use lab::grid::{AXES, policies};
+use experiments::grid::{AXES, policies};
 use lab::scenario::patch::set;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};

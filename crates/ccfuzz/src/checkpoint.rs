@@ -11,7 +11,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lab::experiment::Fingerprint;
+use experiments::Fingerprint;
 use lab::files::{WriteError, write_whole};
 use lab::scenario::Scenario;
 use serde::{Deserialize, Serialize};

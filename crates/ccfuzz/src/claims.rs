@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lab::experiment::Instrument;
+use experiments::Instrument;
 use units::Rng;
 
 use crate::distribute::distribute_seen;
@@ -58,7 +58,7 @@ fn numbers(pairs: impl IntoIterator<Item = (&'static str, f64)>) -> Numbers {
 fn plan() -> Numbers {
     let plan = Plan::default();
     let scenario = Preset::find("bbr-stall").expect("it is in the list").scenario();
-    let stack = scenario.flows[0].stack.config;
+    let stack = scenario.flows[0].tcp().expect("it is a flow of TCP's").stack.config;
     numbers([
         ("population", plan.population() as f64),
         ("islands", plan.islands as f64),

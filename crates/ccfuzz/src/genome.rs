@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use lab::experiment::Fingerprint;
+use experiments::Fingerprint;
 use lab::run::Overlay;
 use netsim::{Instants, MahimahiTrace};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The names that a user's expression may use, with their values of a run. `docs/fuzzing.md` lists them.
 
-use lab::expression::{Expression, Named, Names};
+use experiments::expression::{Expression, Named, Names};
 use lab::run::Metered;
 
 use crate::genome::Genome;

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lab::expression::Expression;
+use experiments::expression::Expression;
 use lab::metrics::{jain, nearest_rank};
 use lab::run::{FlowMeter, Metered};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,8 @@ pub enum Aim {
     /// Of video: the share of the time spent in stalls.
     StallTime,
     /// Of video of our own session: how badly the worst of the grid's invariants that are asked is broken
-    /// ([`lab::grid`]), as `b / (1 + b)` of its badness `b`: 0.5 is as bad as is allowed, 1 without bound.
+    /// ([`experiments::grid`]), as `b / (1 + b)` of its badness `b`: 0.5 is as bad as is allowed, 1 without
+    /// bound.
     Invariants,
     /// What `score.expression` of the scenario says.
     Expression,

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use lab::expression::Expression;
-use lab::grid::{Terms, judge};
+use experiments::expression::Expression;
+use experiments::grid::{Terms, judge};
 use lab::run::{FlowMeter, LabError, Metered, Overlay, Watched, meter, meter_frames, watch};
 use lab::scenario::patch::set;
-use lab::scenario::{Scenario, Supply};
+use lab::scenario::{Scenario, Source};
 use toml::Table;
 use units::{Span, Time};
 
@@ -122,13 +122,14 @@ impl Target {
     /// A run without any disturbance, so that later ones have nothing to complain of.
     fn try_out(&self) -> Result<(), TargetError> {
         let refuse = |what: &str| TargetError::Unsuitable(format!("{}: {what}", self.scenario.name));
-        if self.asks_for_frames() && self.scenario.flows[0].source != Supply::Video {
+        if self.asks_for_frames() && self.scenario.flows[0].video().is_none() {
             return Err(refuse(
                 "frames are scored, and the flow under test has none; give it `source = \"video\"`",
             ));
         }
         if self.aim == Aim::Invariants
-            && lab::grid::excluded(lab::grid::Invariant::Picture, &Terms::of(&self.scenario)?).is_some()
+            && experiments::grid::excluded(experiments::grid::Invariant::Picture, &Terms::of(&self.scenario)?)
+                .is_some()
         {
             return Err(refuse(
                 "nothing is asked of such a network (docs/grid.md), so nothing can be broken",
@@ -153,7 +154,13 @@ impl Target {
         let refuse = |what: String| LabError::from(self.scenario.error("score.reference", what));
         let mut scenario = self.scenario.with_cc(cc).map_err(|error| refuse(error.to_string()))?;
         if let Some(stack) = &self.scenario.score.reference_stack {
-            scenario.flows[0].stack = stack.clone();
+            match &mut scenario.flows[0].source {
+                Source::Tcp(tcp) => tcp.stack = stack.clone(),
+                other => {
+                    let what = format!("the flow under test has no stack: its source is {:?}", other.name());
+                    return Err(LabError::from(self.scenario.error("score.reference_stack", what)).into());
+                }
+            }
         }
         let calm = self.see(&scenario, &Overlay::default()).map_err(|error| refuse(error.to_string()))?;
         Ok(Reference {
@@ -385,7 +392,7 @@ mod tests {
     fn a_reference_may_stand_on_a_stack_of_its_own() {
         let stacks = |score: &str| {
             let target = target(&format!("[score]\nreference = [\"cubic\"]\n{score}"), Aim::LowThroughput);
-            let name = |scenario: &Scenario| scenario.flows[0].stack.name.clone();
+            let name = |scenario: &Scenario| scenario.flows[0].tcp().unwrap().stack.name.clone();
             [name(&target.scenario), name(&target.references[0].scenario)]
         };
         assert_eq!(stacks("reference_stack = \"ns3\"\n"), ["linux", "ns3"]);

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
+use media::Codec;
 use real::quic::{Fingerprint, Token};
 use session::preset::Choice;
 use units::{Rate, Span};
@@ -128,7 +130,7 @@ pub struct Scenario {
     #[arg(
         long = "set",
         value_name = "FIELD=VALUE",
-        help = "Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; may be repeated"
+        help = "Change one field of the scenario, such as link.rate=5mbit or flow[1].encoder.fps=60.0; no value takes it away; may be repeated"
     )]
     pub changes: Vec<String>,
     /// Folder for tables, scenario and report; it is made, and may exist. Without --json, out/NAME if left
@@ -399,7 +401,7 @@ pub struct Send {
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
     /// Codec
-    #[arg(long, value_enum, default_value = "h264")]
+    #[arg(long, value_parser = codecs(), default_value = Codec::default().name())]
     pub codec: Codec,
     #[command(flatten)]
     pub look: Look,
@@ -460,22 +462,10 @@ pub struct Rates {
     pub max: Rate,
 }
 
-/// A codec to send with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Codec {
-    /// H.264, constrained baseline, by openh264
-    H264,
-    /// VP8 by libvpx, if the command was built with `--features vpx`
-    Vp8,
-}
-
-impl From<Codec> for media::Codec {
-    fn from(codec: Codec) -> media::Codec {
-        match codec {
-            Codec::H264 => media::Codec::H264,
-            Codec::Vp8 => media::Codec::Vp8,
-        }
-    }
+/// The codecs to send with, by name.
+fn codecs() -> impl TypedValueParser<Value = Codec> {
+    let listed = Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()));
+    PossibleValuesParser::new(listed).map(|name| Codec::by_name(&name).expect("it is one of those listed"))
 }
 
 /// `framewire receive`.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lab::manual::{self, Family};
 use lab::run::{LabError, RunOptions};
+use report::manual::{self, Family};
 use serde_json::{Value, json};
 
 use crate::args;

@@ -1,10 +1,10 @@
 //! `framewire lab`: the papers' experiments.
 
-use instruments::measure::thread_time;
-use lab::experiment::{
+use experiments::{
     Cache, Execution, Experiment, ExperimentError, Fingerprint, PAPERS, Paper, RealResults, Results, Value,
     Verdict, VerdictRow, book, check, count, execute, natural,
 };
+use instruments::measure::thread_time;
 use serde_json::json;
 
 use crate::args;
@@ -212,7 +212,7 @@ fn report(args: &args::LabReport) -> Result<(), Failure> {
     let real = RealResults::open(&args.how.out).map_err(Failure::Input)?;
     let page = book(&experiments, &results, real.as_ref(), commit).map_err(Failure::input)?;
     let path = args.how.out.join("book.html");
-    lab::output::write_page(&path, &page).map_err(Failure::work)?;
+    lab::files::write_text(&path, &page).map_err(Failure::work)?;
     println!("{}", path.display());
     Ok(())
 }

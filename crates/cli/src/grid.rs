@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use lab::grid::{Cell, Drive, Finding, Invariant, Memory, Outcome, Scheme, Verdict, drive, render};
+use experiments::grid::{Cell, Drive, Finding, Invariant, Memory, Outcome, Scheme, Verdict, drive, render};
 use serde_json::{Value, json};
 
 use crate::args::Format;
@@ -130,7 +130,7 @@ pub fn grid(args: &Grid) -> Result<(), Failure> {
     let outcomes: Vec<Outcome> = outcomes.collect();
     let page = args.out.join("grid.html");
     let picture = render(&schemes, &cells, &asked, &outcomes, env!("FRAMEWIRE_COMMIT"));
-    lab::output::write_page(&page, &picture).map_err(Failure::work)?;
+    lab::files::write_text(&page, &picture).map_err(Failure::work)?;
     if args.format.json {
         output::json(&as_json(&schemes, &cells, &asked, &outcomes));
         return Ok(());
@@ -186,7 +186,7 @@ fn write(cells: &[Cell], name: &str, file: &str, scheme: &Scheme) -> Result<(), 
     let unknown = || format!("no cell is called `{name}`; `framewire lab grid --list` shows them");
     let cell = cells.iter().find(|cell| cell.name == name).ok_or_else(unknown).map_err(Failure::Input)?;
     let scenario = cell.scenario(scheme).map_err(Failure::input)?;
-    lab::output::write_page(file.as_ref(), &scenario.text).map_err(Failure::work)?;
+    lab::files::write_text(file.as_ref(), &scenario.text).map_err(Failure::work)?;
     println!("{file}");
     Ok(())
 }
@@ -251,7 +251,7 @@ fn closing(outcomes: &[Outcome]) -> String {
 
 fn cell_json(cell: &Cell) -> Value {
     let levels = cell.levels.as_ref().map(|levels| -> BTreeMap<&str, &str> {
-        lab::grid::AXES.iter().zip(levels).map(|(axis, level)| (axis.name, *level)).collect()
+        experiments::grid::AXES.iter().zip(levels).map(|(axis, level)| (axis.name, *level)).collect()
     });
     json!({ "name": cell.name, "group": cell.group, "levels": levels })
 }

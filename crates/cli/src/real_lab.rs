@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use experiments::{Experiment, RealMeasures, RealResults};
 use instruments::real_lab::{Competition, EXPERIMENT, run};
-use lab::experiment::{Experiment, RealMeasures, RealResults};
 use serde_json::json;
 
 use crate::args::Format;

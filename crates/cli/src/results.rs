@@ -1,7 +1,7 @@
 //! Results as tables for people.
 
-use lab::report::percent;
 use lab::summary::{FlowSummary, Summary};
+use report::percent;
 
 use crate::table::Table;
 

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lab::experiment::Fingerprint;
+use experiments::Fingerprint;
 use lab::files::write_whole;
 
 use crate::failure::Failure;

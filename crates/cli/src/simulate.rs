@@ -32,7 +32,7 @@ pub fn run(args: &args::Run) -> Result<(), Failure> {
         simulate(&[scenario], Results { out: out.as_deref(), own: false, tables: !args.scenario.no_tables })?;
     let outcome = &outcomes[0];
     if let Some(out) = &out {
-        lab::output::write_run(out, outcome).map_err(Failure::work)?;
+        report::output::write_run(out, outcome).map_err(Failure::work)?;
     }
     if args.scenario.format.json {
         output::json(&lab::output::json(outcome));
@@ -86,7 +86,7 @@ pub fn side_by_side(
     let begin = Instant::now();
     let outcomes = simulate(&scenarios, results)?;
     if let Some(out) = out {
-        lab::output::write_comparison(out, title, &outcomes).map_err(Failure::work)?;
+        report::output::write_comparison(out, title, &outcomes).map_err(Failure::work)?;
     }
     if format.json {
         output::json(&lab::output::comparison_json(&outcomes));

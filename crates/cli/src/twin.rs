@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use experiments::data_file;
 use instruments::link::load_average;
 use instruments::twin::{CLIP, DELAY_MS, Line, Pair, SHARE, Settings, TRACE, is_possible, run};
-use lab::experiment::data_file;
 use serde_json::json;
 use units::{Rate, Span};
 

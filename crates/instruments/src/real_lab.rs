@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use experiments::{Experiment, Point, RealMeasures, RealResults, RealRun, within};
 use lab::collect::{Collector, Keep, Layout};
-use lab::experiment::{Experiment, Point, RealMeasures, RealResults, RealRun, within};
 use lab::run::{Endpoints, RunOptions, bottleneck, endpoints};
 use lab::scenario::Scenario;
 use netsim::{Link, LinkConfig};

@@ -14,6 +14,17 @@ pub struct WriteError {
     pub source: io::Error,
 }
 
+/// Writes a text, and makes its folder if needed.
+///
+/// # Errors
+/// [`WriteError`] naming what could not be written. The file is whole or absent.
+pub fn write_text(path: &Path, text: &str) -> Result<(), WriteError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|source| WriteError { path: folder.to_owned(), source })?;
+    }
+    write_whole(path, |file| file.write_all(text.as_bytes()))
+}
+
 /// Writes `path` through `fill`: into a temporary file beside it, which takes its place only once everything
 /// is written. If anything fails, what stood at `path` before still stands there, and nothing else is left
 /// behind.

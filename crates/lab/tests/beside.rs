@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use framewire_lab::run::{Outcome, RunOptions, run_all};
-use framewire_lab::scenario::Scenario;
+use framewire_lab::scenario::{Flow, Scenario, Source};
 use framewire_lab::summary::FlowSummary;
 
 /// What a flow is played with.
@@ -148,14 +148,22 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
+fn set_rate(flow: &mut Flow, rate: Option<String>) {
+    let Source::Video(video) = &mut flow.source else { panic!("{} sends no video", flow.name) };
+    video.session.rate = rate;
+}
+
 fn scenario(file: &str, scheme: Scheme) -> Scenario {
     let mut scenario =
         Scenario::load(&folder().join(file).with_extension("toml")).unwrap_or_else(|e| panic!("{e}"));
     for flow in &mut scenario.flows {
         match scheme {
             Scheme::Own => {}
-            Scheme::Rate(name) => flow.rate = Some(name.to_owned()),
-            Scheme::Default => (flow.cc, flow.rate) = ("default".to_owned(), None),
+            Scheme::Rate(name) => set_rate(flow, Some(name.to_owned())),
+            Scheme::Default => {
+                flow.cc = "default".to_owned();
+                set_rate(flow, None);
+            }
         }
     }
     scenario

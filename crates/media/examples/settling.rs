@@ -69,7 +69,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let clip = std::env::args().nth(1).ok_or("a clip is needed")?;
-    for codec in [Codec::H264, Codec::Vp8] {
+    for &codec in Codec::ALL {
         let rates = rates(codec, Path::new(&clip))?;
         let steps = |target: usize| {
             let of_it = (1..=STEPS).filter(move |step| step % 2 == target);

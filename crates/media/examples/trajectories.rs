@@ -71,15 +71,16 @@ fn encoder(codec: &str, clip: &Clip) -> Result<Box<dyn Encoder>> {
         latency: Some(Span::ZERO),
     };
     Ok(match name {
-        "h264" => Box::new(Codec::H264.encoder(config)?),
-        "vp8" => Box::new(Codec::Vp8.encoder(config)?),
         "recorded" => Box::new(EncoderModel::new(ModelConfig::recorded(table()?, 1))?),
         "forgetful" => {
             let config = ModelConfig { memory: Memory::NONE, ..ModelConfig::recorded(table()?, 1) };
             Box::new(EncoderModel::new(config)?)
         }
         "perfect" => Box::new(EncoderModel::new(ModelConfig::perfect(table()?))?),
-        other => return Err(format!("no codec is called `{other}`").into()),
+        other => {
+            let codec = Codec::by_name(other).ok_or_else(|| format!("no codec is called `{other}`"))?;
+            Box::new(codec.encoder(config)?)
+        }
     })
 }
 

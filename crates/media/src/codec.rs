@@ -1,21 +1,49 @@
 //! The codecs by name: what commands and scenario files choose from, and what a receiver recognises.
 
+mod h264;
+mod registry;
+mod vp8;
+
 use std::collections::VecDeque;
+use std::fmt;
 
 use bytes::Bytes;
 use units::{Rate, Span, Time};
 
-use crate::{CodecError, Decoded, Decoder, Encoder, H264Config, H264Decoder, H264Encoder, Resizing};
-#[cfg(feature = "vpx")]
-use crate::{Vp8Config, Vp8Decoder, Vp8Encoder};
+use crate::{CodecError, Decoded, Decoder, Resizing};
 
-/// A codec for pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Codec {
-    /// H.264, constrained baseline, by OpenH264.
-    H264,
-    /// VP8 by libvpx, where that was built in (feature `vpx`).
-    Vp8,
+use registry::{Entry, REGISTRY};
+
+/// A codec for pictures, one of [`Codec::ALL`].
+///
+/// ```
+/// use framewire_media::Codec;
+///
+/// assert_eq!(Codec::by_name("h264"), Some(Codec::H264));
+/// let decoder = Codec::H264.decoder()?;
+/// # Ok::<(), framewire_media::CodecError>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Codec(&'static Entry);
+
+impl PartialEq for Codec {
+    fn eq(&self, other: &Codec) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Codec {}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl Default for Codec {
+    fn default() -> Codec {
+        REGISTRY[0]
+    }
 }
 
 /// What every codec needs to know.
@@ -38,33 +66,41 @@ pub struct CodecConfig {
 }
 
 impl Codec {
-    /// Its name in WebCodecs, which stands for it where two ends agree on one. For H.264: constrained
-    /// baseline at the level our encoder announces.
+    /// The codec that comes with this crate: H.264, constrained baseline, by OpenH264.
+    pub const H264: Codec = h264::CODEC;
+
+    /// All of them, in the order they are listed to people; the first is what is sent where none is named.
+    pub const ALL: &[Codec] = REGISTRY;
+
+    /// What it is called on the command line and in scenarios.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// One line for people.
+    pub fn summary(self) -> &'static str {
+        self.0.summary
+    }
+
+    /// The codec of this [name](Codec::name).
+    pub fn by_name(name: &str) -> Option<Codec> {
+        REGISTRY.iter().copied().find(|codec| codec.0.name == name)
+    }
+
+    /// Its name in WebCodecs, which stands for it where two ends agree on one.
     pub fn web_name(self) -> &'static str {
-        match self {
-            Codec::H264 => "avc1.42E034",
-            Codec::Vp8 => "vp8",
-        }
+        self.0.web_name
     }
 
     /// The codec of this name in WebCodecs, whatever profile and level follow it.
     pub fn by_web_name(name: &str) -> Option<Codec> {
-        match name.split('.').next() {
-            Some("avc1") => Some(Codec::H264),
-            Some("vp8") => Some(Codec::Vp8),
-            _ => None,
-        }
+        let kind = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+        REGISTRY.iter().copied().find(|codec| kind(codec.0.web_name) == kind(name))
     }
 
-    /// The codec that `coded` is a key frame of, by how it begins: Annex B with a start code, VP8 with its
-    /// own after three bytes (RFC 6386 section 9.1). Those three are no start code of Annex B: such a frame
-    /// of VP8 would never be shown.
+    /// The codec that `coded` is a key frame of, by how it begins.
     pub fn of_key_frame(coded: &[u8]) -> Option<Codec> {
-        match coded {
-            [0, 0, 1, ..] | [0, 0, 0, 1, ..] => Some(Codec::H264),
-            [tag, _, _, 0x9d, 0x01, 0x2a, ..] if tag & 1 == 0 => Some(Codec::Vp8),
-            _ => None,
-        }
+        REGISTRY.iter().copied().find(|codec| (codec.0.begins)(coded))
     }
 
     /// Whether this build has it.
@@ -72,12 +108,7 @@ impl Codec {
     /// # Errors
     /// [`CodecError`] that says how to build it, if not.
     pub fn check(self) -> Result<(), CodecError> {
-        if self == Codec::H264 || cfg!(feature = "vpx") {
-            return Ok(());
-        }
-        let what = "VP8 was not built into this command; `cargo build --release -p framewire-cli --features vpx` does so, and \
-                    needs libvpx (Debian, Ubuntu: apt-get install libvpx-dev pkg-config)";
-        Err(CodecError::Codec { codec: "libvpx", what: what.to_owned() })
+        (self.0.check)()
     }
 
     /// An encoder for pictures of that size, and of any smaller one that is asked for.
@@ -85,18 +116,12 @@ impl Codec {
     /// # Errors
     /// [`CodecError`] if the configuration is out of its range, or it was not built in.
     pub fn encoder(self, config: CodecConfig) -> Result<Resizing, CodecError> {
-        let open = move |(width, height)| self.open(&CodecConfig { width, height, ..config });
-        Resizing::new((config.width, config.height), Box::new(open))
-    }
-
-    fn open(self, config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
-        match self {
-            Codec::H264 => h264(config),
-            #[cfg(feature = "vpx")]
-            Codec::Vp8 => vp8(config),
-            #[cfg(not(feature = "vpx"))]
-            Codec::Vp8 => Err(self.check().expect_err("it is not built")),
+        self.check()?;
+        if config.slices.is_some() && !self.0.slices {
+            return Err(CodecError::Codec { codec: self.0.name, what: "it has no slices".to_owned() });
         }
+        let open = move |(width, height)| (self.0.encoder)(&CodecConfig { width, height, ..config });
+        Resizing::new((config.width, config.height), Box::new(open))
     }
 
     /// Opens a decoder.
@@ -104,39 +129,8 @@ impl Codec {
     /// # Errors
     /// [`CodecError`] if it can't be started, or was not built in.
     pub fn decoder(self) -> Result<Box<dyn Decoder>, CodecError> {
-        match self {
-            Codec::H264 => Ok(Box::new(H264Decoder::new()?)),
-            #[cfg(feature = "vpx")]
-            Codec::Vp8 => Ok(Box::new(Vp8Decoder::new()?)),
-            #[cfg(not(feature = "vpx"))]
-            Codec::Vp8 => Err(self.check().expect_err("it is not built")),
-        }
+        (self.0.decoder)()
     }
-}
-
-fn h264(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
-    let base = H264Config::new(config.width, config.height, config.interval);
-    Ok(Box::new(H264Encoder::new(H264Config {
-        initial: config.initial,
-        max: config.max,
-        slices: config.slices,
-        latency: config.latency.unwrap_or(base.latency),
-        ..base
-    })?))
-}
-
-#[cfg(feature = "vpx")]
-fn vp8(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
-    if config.slices.is_some() {
-        return Err(CodecError::Codec { codec: "libvpx", what: "VP8 has no slices".to_owned() });
-    }
-    let base = Vp8Config::new(config.width, config.height, config.interval);
-    Ok(Box::new(Vp8Encoder::new(Vp8Config {
-        initial: config.initial,
-        max: config.max,
-        latency: config.latency.unwrap_or(base.latency),
-        ..base
-    })?))
 }
 
 /// A decoder for whatever comes: the first key frame says of which codec the stream is, and a later one may
@@ -197,12 +191,12 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::{Ask, Coded, RawFrame, Source, SyntheticConfig, SyntheticGame};
+    use crate::{Ask, Coded, Encoder, RawFrame, Source, SyntheticConfig, SyntheticGame};
 
     const INTERVAL: Span = Span::from_nanos(33_333_333);
 
-    fn stream(codec: Codec, count: u32) -> Vec<Coded> {
-        let config = CodecConfig {
+    fn config() -> CodecConfig {
+        CodecConfig {
             width: 64,
             height: 48,
             interval: INTERVAL,
@@ -210,8 +204,11 @@ mod tests {
             max: Rate::from_mbps(2),
             slices: None,
             latency: Some(Span::ZERO),
-        };
-        let mut encoder = codec.encoder(config).unwrap();
+        }
+    }
+
+    fn stream(codec: Codec, count: u32) -> Vec<Coded> {
+        let mut encoder = codec.encoder(config()).unwrap();
         let mut source =
             SyntheticGame::new(SyntheticConfig { interval: INTERVAL, ..SyntheticConfig::new(64, 48) });
         let mut code = |frame| {
@@ -230,15 +227,34 @@ mod tests {
         (0..count).map(&mut code).collect()
     }
 
+    const VP8: Codec = vp8::CODEC;
+
     fn built() -> Vec<Codec> {
-        [Codec::H264, Codec::Vp8].into_iter().filter(|codec| codec.check().is_ok()).collect()
+        REGISTRY.iter().copied().filter(|codec| codec.check().is_ok()).collect()
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_names_and_no_two_share_one() {
+        for (index, &codec) in REGISTRY.iter().enumerate() {
+            assert!(!codec.summary().is_empty());
+            assert_eq!(Codec::by_name(codec.name()), Some(codec));
+            assert_eq!(Codec::by_web_name(codec.web_name()), Some(codec));
+            let earlier = &REGISTRY[..index];
+            assert!(earlier.iter().all(|other| other.name() != codec.name()));
+        }
+        assert_eq!((Codec::by_name("av9"), Codec::default()), (None, Codec::H264));
+    }
+
+    #[test]
+    fn a_codec_without_slices_refuses_to_cut_them() {
+        for codec in built() {
+            let config = CodecConfig { slices: Some(1200), ..config() };
+            assert_eq!(codec.encoder(config).is_ok(), codec.0.slices, "{codec:?}");
+        }
     }
 
     #[test]
     fn names_are_understood_with_any_profile() {
-        for codec in [Codec::H264, Codec::Vp8] {
-            assert_eq!(Codec::by_web_name(codec.web_name()), Some(codec));
-        }
         assert_eq!(Codec::by_web_name("avc1.42E01F"), Some(Codec::H264));
         assert!(["", "vp09.00.10.08", "av01.0.04M.08"].iter().all(|name| Codec::by_web_name(name).is_none()));
     }
@@ -246,9 +262,9 @@ mod tests {
     #[test]
     fn what_is_not_built_says_how_to_build_it() {
         assert!(Codec::H264.check().is_ok());
-        assert_eq!(Codec::Vp8.check().is_ok(), cfg!(feature = "vpx"));
-        assert_eq!(Codec::Vp8.decoder().is_ok(), cfg!(feature = "vpx"));
-        if let Err(error) = Codec::Vp8.check() {
+        assert_eq!(VP8.check().is_ok(), cfg!(feature = "vpx"));
+        assert_eq!(VP8.decoder().is_ok(), cfg!(feature = "vpx"));
+        if let Err(error) = VP8.check() {
             let said = error.to_string();
             assert!(said.contains("--features vpx") && said.contains("libvpx-dev"), "{said}");
         }

@@ -60,7 +60,7 @@ pub fn call(args: &args::Send, controller: &str) -> Result<Line, Failure> {
         role: Role::Publish,
         token,
         name: &args.name,
-        offer: Offer { codec: Codec::from(args.codec).web_name(), controller },
+        offer: Offer { codec: args.codec.web_name(), controller },
         patience: PATIENCE,
         clock: Clock::shared(),
         limits: Limits::default(),

@@ -36,7 +36,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         refuse_protection(args)?;
     }
     output::warn_of_pair(controller, &choice.rate);
-    let codec = Codec::from(args.codec);
+    let codec = args.codec;
     codec.check().map_err(Failure::input)?;
     let clip = Clip { input: &args.input, look: args.look, length: args.duration };
     let (source, trouble) = open(&clip)?;

@@ -4,6 +4,7 @@
 //! these words ("loss", "frame delay", "stall") mean several things in the literature. The functions know
 //! nothing of scenarios or runs: [`crate::summary`] feeds them what [`crate::collect`] kept.
 
+mod bins;
 mod change;
 mod distribution;
 mod fairness;
@@ -13,6 +14,7 @@ mod picture;
 mod rates;
 mod simulated;
 
+pub use bins::{bin_of, burst_width_of};
 pub use change::{convergence_time, spike_duration};
 pub use distribution::{Distribution, Variation};
 pub use fairness::{Activity, jain, jain_of_slots, jain_windows};

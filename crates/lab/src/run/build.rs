@@ -24,7 +24,7 @@ use super::pictures::{Judge, Originals};
 use super::supply::{self, Pictures, Prepared};
 use super::{quic, smoltcp, tcp};
 use crate::collect::Layout;
-use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Supply};
+use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Session, Source};
 
 /// A world ready to run, and what is needed to make sense of its events.
 pub(super) struct Built {
@@ -135,7 +135,7 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
 }
 
 /// The queue of a link, as it says or by default.
-pub(crate) fn queue_of(link: &Link) -> QueueSpec {
+pub fn queue_of(link: &Link) -> QueueSpec {
     // SQP, arXiv 2207.11857, section 6.1 (120 ms) and figures 9 and 10 (200 packets of a trace).
     let default = match (&link.trace, link.rate.is_some() || !link.steps.is_empty()) {
         (Some(_), _) => "droptail:200p",
@@ -189,11 +189,12 @@ fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
 }
 
 fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -> Result<(), ScenarioError> {
-    let (hosts, interval) = match scenario.flows[index].source {
-        Supply::Tcp => (tcp::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
-        Supply::Quic => (quic::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
-        Supply::Smoltcp => (smoltcp::add(&mut built.world, scenario, index)?, tcp::INTERVAL),
-        Supply::Video | Supply::Backlog => add_session(built, scenario, index)?,
+    let world = &mut built.world;
+    let (hosts, interval) = match &scenario.flows[index].source {
+        Source::Tcp(tcp) => (tcp::add(world, scenario, index, tcp)?, tcp::INTERVAL),
+        Source::Quic(quic) => (quic::add(world, scenario, index, quic)?, tcp::INTERVAL),
+        Source::Smoltcp(smoltcp) => (smoltcp::add(world, scenario, index, smoltcp)?, tcp::INTERVAL),
+        Source::Video(_) | Source::Backlog(_) => add_session(built, scenario, index)?,
     };
     connect(&mut built.world, scenario, index, ways, hosts);
     built.intervals.push(interval);
@@ -219,17 +220,26 @@ pub struct Endpoints {
 /// # Errors
 /// [`ScenarioError`] if something the flow names can't be opened or built.
 pub fn endpoints(scenario: &Scenario, index: usize, near: Tap, far: Tap) -> Result<Endpoints, ScenarioError> {
+    let Some(session) = scenario.flows[index].source.session() else {
+        let what = "only \"video\" and \"backlog\" are sent over a session";
+        return Err(scenario.error(format!("flow[{}].source", index + 1), what));
+    };
     let Prepared { supply, interval, picture, pictures } = supply::prepare(scenario, index)?;
-    let (setup, options) = controller_of(scenario, index, scenario.flows[index].mtu.get() as u32, interval)?;
+    let (setup, options) = controller_of(scenario, index, session.mtu.get() as u32, interval)?;
     let refuse = |error: OptionError| refuse_cc(scenario, index, &error);
     let controller = cc::build(&options, &setup).map_err(refuse)?;
     let half = cc::build_receiver(&options, &setup).map_err(refuse)?;
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
-    let config = sender_config(scenario, index, picture);
+    let config = sender_config(scenario, index, session, picture);
     let policies = policies(scenario, index)?;
     let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, near);
     let originals = pictures.as_ref().map(|(_, originals)| originals.clone());
-    Ok(Endpoints { sender, receiver: receiver(scenario, index, pictures, half, far), interval, originals })
+    Ok(Endpoints {
+        sender,
+        receiver: receiver(scenario, index, session, pictures, half, far),
+        interval,
+        originals,
+    })
 }
 
 /// Adds a flow of this project's own protocol; its hosts, and its time between frames.
@@ -243,9 +253,11 @@ fn add_session(
     let far = receiver_host(flow);
     let taps = (world.next_host_tap(HostClock::default()), world.later_host_tap(1, far.clock));
     let Endpoints { sender, receiver, interval, originals } = endpoints(scenario, index, taps.0, taps.1)?;
-    let sender = match flow.pause.as_slice() {
-        [] => world.add_host(sender_host(flow), sender),
-        pauses => world.add_host(sender_host(flow), Pausing::new(sender, pauses)),
+    let sender = match flow.video() {
+        Some(video) if !video.pause.is_empty() => {
+            world.add_host(sender_host(flow), Pausing::new(sender, &video.pause))
+        }
+        _ => world.add_host(sender_host(flow), sender),
     };
     let receiver = world.add_host(far, receiver);
     built.originals.extend(originals.map(|originals| (index, originals)));
@@ -301,16 +313,16 @@ pub(super) fn receiver_host(flow: &Flow) -> HostConfig {
     HostConfig { clock, ..HostConfig::new(&format!("{} receiver", flow.name)) }
 }
 
-fn sender_config(scenario: &Scenario, index: usize, picture: (u16, u16)) -> SenderConfig {
-    let flow = &scenario.flows[index];
+fn sender_config(scenario: &Scenario, index: usize, session: &Session, picture: (u16, u16)) -> SenderConfig {
     let defaults = SenderConfig::default();
+    let video = scenario.flows[index].video();
     SenderConfig {
         session: session_of(index),
-        mtu: flow.mtu.get() as usize,
-        deadline: flow.deadline,
-        patience: flow.patience.unwrap_or(defaults.patience),
+        mtu: session.mtu.get() as usize,
+        deadline: video.and_then(|video| video.deadline),
+        patience: video.and_then(|video| video.patience).unwrap_or(defaults.patience),
         picture,
-        bunch: flow.bunch,
+        bunch: session.bunch,
         ..defaults
     }
 }
@@ -318,22 +330,28 @@ fn sender_config(scenario: &Scenario, index: usize, picture: (u16, u16)) -> Send
 fn receiver(
     scenario: &Scenario,
     index: usize,
+    session: &Session,
     pictures: Option<Pictures>,
     half: Option<Box<dyn ReceiverHalf>>,
     tap: Tap,
 ) -> Receiver {
-    let flow = &scenario.flows[index];
     let judge = |originals| -> Box<dyn Screen> { Box::new(Judge::new(originals, tap.clone())) };
     let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
     let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {
         session: Some(session_of(index)),
-        nack: flow.nack,
-        feedback_packets: flow.feedback_packets.unwrap_or(defaults.feedback_packets),
-        feedback_padding: flow.feedback_padding.unwrap_or(defaults.feedback_padding),
+        feedback_padding: session.feedback_padding.unwrap_or(defaults.feedback_padding),
         ..defaults
     };
-    let playout = flow.playout.parse().and_then(|options| session::playout::build(&options));
+    let Some(video) = scenario.flows[index].video() else {
+        return Receiver::new(config, decoder, screen, tap).with_half(half);
+    };
+    let config = ReceiverConfig {
+        nack: video.nack,
+        feedback_packets: video.feedback_packets.unwrap_or(config.feedback_packets),
+        ..config
+    };
+    let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     let playout = playout.expect("a checked scenario names a playout policy");
     Receiver::new(config, decoder, screen, tap).with_half(half).with_playout(playout)
 }

@@ -18,7 +18,7 @@ use units::{Span, Time};
 
 use super::LabError;
 use super::build::{self, Built};
-use crate::scenario::{Scenario, Supply};
+use crate::scenario::{Scenario, Source};
 
 /// What happens to a scenario's network that its text does not say.
 #[derive(Clone, Debug, Default)]
@@ -174,16 +174,16 @@ fn measure(
 
 fn counters(built: &Built, scenario: &Scenario, index: usize) -> Option<SenderCounters> {
     let sender = built.hosts[index].0;
-    match scenario.flows[index].source {
-        Supply::Tcp => Some(built.world.endpoint::<bulk::Sender>(sender).counters()),
-        Supply::Smoltcp => {
+    match &scenario.flows[index].source {
+        Source::Tcp(_) => Some(built.world.endpoint::<bulk::Sender>(sender).counters()),
+        Source::Smoltcp(_) => {
             let seen = built.world.endpoint::<smol::Sender>(sender).counters();
             let smol::Counters { packets, bytes, retransmissions, acked_bytes, timeouts, malformed } = seen;
             let counted =
                 SenderCounters { packets, bytes, retransmissions, acked_bytes, ..Default::default() };
             Some(SenderCounters { timeouts, malformed, ..counted })
         }
-        Supply::Video | Supply::Backlog | Supply::Quic => None,
+        Source::Video(_) | Source::Backlog(_) | Source::Quic(_) => None,
     }
 }
 

@@ -24,14 +24,12 @@ use self::build::Built;
 
 use crate::collect::{Collector, Keep};
 use crate::files::WriteError;
-use crate::report::RunView;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::stream::{Left, Limits, Recording, Settings};
 use crate::summary::{Context, Plan, Provenance, Summary};
 use crate::tables::{Origin, Tables};
 
-pub(crate) use build::queue_of;
-pub use build::{Endpoints, bottleneck, endpoints};
+pub use build::{Endpoints, bottleneck, endpoints, queue_of};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
 pub use stills::{Moment, Still, Stills};
 pub use watch::{FrameLife, SAMPLE, WINDOW, Watched, watch};
@@ -101,19 +99,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The run as a report sees it. `label` tells it from others: usually its controller.
-    pub fn view(&self, label: impl Into<String>) -> RunView<'_> {
-        RunView {
-            label: label.into(),
-            summary: &self.summary,
-            record: &self.record,
-            scenario: &self.scenario,
-            intervals: &self.intervals,
-            rate: &self.rate,
-            stills: &self.stills,
-        }
-    }
-
     /// What tables say about where they come from.
     pub fn origin(&self) -> Origin {
         let summary = &self.summary;

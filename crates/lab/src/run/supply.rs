@@ -12,7 +12,7 @@ use units::{Rng, Span, Time};
 use wire::Media;
 
 use super::pictures::{Footage, Originals, Watched};
-use crate::scenario::{self, Behaviour, EncoderKind, Flow, SYNTHETIC, Scenario, ScenarioError};
+use crate::scenario::{self, Behaviour, EncoderKind, SYNTHETIC, Scenario, ScenarioError};
 
 /// Frames per second of sources that have no rate of their own (SQP's paper assumes it throughout).
 const DEFAULT_FPS: f64 = 60.0;
@@ -36,21 +36,13 @@ pub(super) type Pictures = (Box<dyn Decoder>, Originals);
 
 /// Builds what flow number `index` sends.
 pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
-    let flow = &scenario.flows[index];
-    match (flow.source, flow.encoder.kind) {
-        (
-            scenario::Supply::Backlog
-            | scenario::Supply::Tcp
-            | scenario::Supply::Quic
-            | scenario::Supply::Smoltcp,
-            _,
-        ) => {
-            let interval = interval_of(flow.encoder.fps.unwrap_or(DEFAULT_FPS));
-            Ok(Prepared { supply: Supply::Backlog, interval, picture: (0, 0), pictures: None })
-        }
-        (scenario::Supply::Video, EncoderKind::Model) => model(scenario, index),
-        (scenario::Supply::Video, EncoderKind::H264) => codec(scenario, index, Codec::H264),
-        (scenario::Supply::Video, EncoderKind::Vp8) => codec(scenario, index, Codec::Vp8),
+    let Some(video) = scenario.flows[index].video() else {
+        let interval = interval_of(DEFAULT_FPS);
+        return Ok(Prepared { supply: Supply::Backlog, interval, picture: (0, 0), pictures: None });
+    };
+    match video.encoder.kind {
+        EncoderKind::Model => model(scenario, index, &video.encoder),
+        EncoderKind::Codec(named) => codec(scenario, index, video, named),
     }
 }
 
@@ -58,8 +50,8 @@ fn interval_of(fps: f64) -> Span {
     Span::from_secs_f64(1.0 / fps)
 }
 
-fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
-    let (wanted, at) = (scenario.flows[index].encoder.clone(), format!("flow[{}].encoder", index + 1));
+fn model(scenario: &Scenario, index: usize, encoder: &scenario::Encoder) -> Result<Prepared, ScenarioError> {
+    let (wanted, at) = (encoder.clone(), format!("flow[{}].encoder", index + 1));
     let table = Table::by_name(&wanted.table).ok_or_else(|| {
         scenario.error(format!("{at}.table"), format!("no table is called `{}`", wanted.table))
     })?;
@@ -76,7 +68,7 @@ fn model(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
     };
     let encoder =
         Resizing::new(full, Box::new(open)).map_err(|error| scenario.error(&at, error.to_string()))?;
-    Ok(Prepared { supply: video(encoder, None, interval), interval, picture, pictures: None })
+    Ok(Prepared { supply: supply_of(encoder, None, interval), interval, picture, pictures: None })
 }
 
 /// The model that a scenario describes, of what was recorded in `table`.
@@ -101,42 +93,46 @@ fn behaviour(wanted: &scenario::Encoder, table: Arc<Table>, seed: u64) -> ModelC
     }
 }
 
-fn video(encoder: Resizing, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
+fn supply_of(encoder: Resizing, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
     Supply::Video(Video { encoder: Box::new(encoder), source, interval })
 }
 
-fn codec(scenario: &Scenario, index: usize, codec: Codec) -> Result<Prepared, ScenarioError> {
-    let (flow, at) = (&scenario.flows[index], format!("flow[{}].encoder", index + 1));
+fn codec(
+    scenario: &Scenario,
+    index: usize,
+    video: &scenario::Video,
+    codec: Codec,
+) -> Result<Prepared, ScenarioError> {
+    let (flow, wanted) = (&scenario.flows[index], &video.encoder);
+    let at = format!("flow[{}].encoder", index + 1);
     let refuse = |error: media::CodecError| scenario.error(&at, error.to_string());
     let originals = Originals::default();
     let source = Watched {
-        footage: footage(scenario, flow, &at)?,
+        footage: footage(scenario, wanted, &at)?,
         originals: originals.clone(),
-        barcode: flow.encoder.barcode,
+        barcode: wanted.barcode,
     };
     let ((width, height), interval) = (source.size(), source.interval());
-    let wanted = &flow.encoder;
     let config = CodecConfig {
         width,
         height,
         interval,
         initial: flow.initial,
         max: flow.max,
-        slices: wanted.slices.then_some(flow.mtu.get() as usize - Media::LEN),
+        slices: wanted.slices.then_some(video.session.mtu.get() as usize - Media::LEN),
         latency: wanted.latency,
     };
     let encoder = codec.encoder(config).map_err(refuse)?;
     let decoder = codec.decoder().map_err(refuse)?;
     Ok(Prepared {
-        supply: video(encoder, Some(Box::new(source)), interval),
+        supply: supply_of(encoder, Some(Box::new(source)), interval),
         interval,
         picture: (width as u16, height as u16),
         pictures: Some((decoder, originals)),
     })
 }
 
-fn footage(scenario: &Scenario, flow: &Flow, at: &str) -> Result<Footage, ScenarioError> {
-    let wanted = &flow.encoder;
+fn footage(scenario: &Scenario, wanted: &scenario::Encoder, at: &str) -> Result<Footage, ScenarioError> {
     if wanted.clip == SYNTHETIC {
         let size = wanted.size.unwrap_or(DEFAULT_SIZE);
         let config = SyntheticConfig::new(size.width as usize, size.height as usize);

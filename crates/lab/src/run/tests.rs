@@ -6,7 +6,7 @@ use media::Codec;
 
 use super::*;
 use crate::collect::FrameRow;
-use crate::scenario::EncoderKind;
+use crate::scenario::{EncoderKind, Flow, Video};
 
 fn scenario(text: &str) -> Scenario {
     Scenario::parse(text, Path::new("test.toml")).unwrap()
@@ -202,7 +202,8 @@ fn missing_files_are_scenario_errors() {
 
 #[test]
 fn real_codecs_are_measured_frame_by_frame() {
-    for kind in ["h264", "vp8"].into_iter().filter(|kind| *kind == "h264" || Codec::Vp8.check().is_ok()) {
+    let built = Codec::ALL.iter().filter(|codec| codec.check().is_ok());
+    for kind in built.map(|codec| codec.name()) {
         let text = format!(
             "{}[flow.encoder]\nkind = \"{kind}\"\nfps = 30.0\nsize = \"320x180\"\nbarcode = true\n",
             ONE_FLOW.replace("10s", "3s").replace("2s", "0s").replace("20mbit", "2mbit")
@@ -226,7 +227,7 @@ fn real_codecs_are_measured_frame_by_frame() {
 fn a_codec_that_was_not_built_in_is_a_scenario_error() {
     let text = format!("{ONE_FLOW}[flow.encoder]\nkind = \"vp8\"\nsize = \"64x64\"\n");
     let outcome = run(&scenario(&text.replace("10s", "3s")), &RunOptions::default());
-    assert_eq!(outcome.is_ok(), Codec::Vp8.check().is_ok());
+    assert_eq!(outcome.is_ok(), Codec::by_name("vp8").unwrap().check().is_ok());
     if let Err(error) = outcome {
         let said = error.to_string();
         assert!(said.contains("flow[1].encoder") && said.contains("--features vpx"), "{said}");
@@ -352,9 +353,11 @@ fn the_documented_scenarios_and_the_shipped_ones_run() {
     files.sort();
     scenarios.extend(files.iter().map(|file| Scenario::load(file).unwrap_or_else(|e| panic!("{e}"))));
     assert!(scenarios.len() >= 9);
-    if Codec::Vp8.check().is_err() {
-        scenarios.retain(|scenario| scenario.flows.iter().all(|flow| flow.encoder.kind != EncoderKind::Vp8));
-    }
+    let built = |video: &Video| match video.encoder.kind {
+        EncoderKind::Model => true,
+        EncoderKind::Codec(codec) => codec.check().is_ok(),
+    };
+    scenarios.retain(|scenario| scenario.flows.iter().filter_map(Flow::video).all(built));
     for scenario in &mut scenarios {
         // Whether they run at all is the question here, not how.
         scenario.duration = scenario.duration.min(Span::from_secs(2));

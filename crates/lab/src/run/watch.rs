@@ -1,6 +1,6 @@
 //! Runs that keep what a viewer of the first flow would notice: the life of each frame, what the link
-//! carried, how full its queue was, and what the receiver refused. For the grid's invariants
-//! ([`crate::grid`]), which thousands of runs are held against.
+//! carried, how full its queue was, and what the receiver refused. For invariants that
+//! thousands of runs are held against.
 //!
 //! Memory grows with frames and half seconds, not with packets.
 

@@ -1,13 +1,13 @@
 //! What a scenario must satisfy beyond the shape of its fields.
 
-use bulk::Workload;
-use cc::{Options, Setup};
+use cc::{OptionError, Options, Setup};
 use media::Table;
 use quic::Congestion;
+use session::preset::Choice;
 use units::{Bytes, Rate, Span};
 
 use super::error::Problem;
-use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Scenario, Supply};
+use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Quic, Scenario, Session, Source, Video};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
@@ -166,21 +166,9 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
     check_times(flow.start, flow.stop, duration, at)?;
     let last = flow.start + flow.start_spread + flow.every * i64::from(flow.count.saturating_sub(1));
     require(flow.count > 0, format!("{at}.count"), "0; a flow stands for one or more")?;
-    let bunch = format!("{} is not between 1 and 64", flow.bunch);
-    require((1..=64).contains(&flow.bunch), format!("{at}.bunch"), bunch)?;
-    for (name, packets) in [("packets", flow.feedback_packets), ("padding", flow.feedback_padding)] {
-        let sensible = packets.is_none_or(|packets| (1..=1024).contains(&packets));
-        require(sensible, format!("{at}.feedback_{name}"), "packets between 1 and 1024")?;
-    }
     let late =
         format!("the last of {} starts at {last}, not before the end of the run ({duration})", flow.count);
     require(last < duration, format!("{at}.count"), late)?;
-    let mtu = flow.mtu.get();
-    require(
-        (128..=1472).contains(&mtu),
-        format!("{at}.mtu"),
-        format!("{mtu}B is not between 128B and 1472B"),
-    )?;
     let least = flow.least();
     require(least > Rate::ZERO, format!("{at}.min"), "the lowest rate is not above zero")?;
     require(flow.max <= FASTEST, format!("{at}.max"), "the highest rate is not below 1000gbit")?;
@@ -198,58 +186,83 @@ fn check_flow(flow: &Flow, duration: Span, at: &str) -> Checked {
         format!("{at}.extra_delay"),
         format!("{extra} is not at most 60s"),
     )?;
-    for (name, span) in [("deadline", flow.deadline), ("patience", flow.patience)] {
+    let choice = flow.choice();
+    let unnamed = format!("{} is for video; name a congestion controller such as \"cubic\"", flow.cc);
+    let over_session = flow.source.session().is_some();
+    require(over_session || choice.preset.is_none(), format!("{at}.cc"), unnamed)?;
+    check_controller(&choice.controller, &format!("{at}.cc"))?;
+    match &flow.source {
+        Source::Video(video) => {
+            check_session(&video.session, &choice, at)?;
+            check_video(video, &choice, at)
+        }
+        Source::Backlog(session) => check_session(session, &choice, at),
+        Source::Tcp(tcp) => check_bunch(tcp.bunch, at),
+        Source::Quic(quic) => check_quic(flow, quic, at),
+        Source::Smoltcp(smoltcp) => {
+            check_datagram(smoltcp.mtu, at)?;
+            let cc = flow.cc.parse::<smol::Control>();
+            cc.map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error))
+        }
+    }
+}
+
+fn check_datagram(mtu: Bytes, at: &str) -> Checked {
+    let possible = (128..=1472).contains(&mtu.get());
+    require(possible, format!("{at}.mtu"), format!("{}B is not between 128B and 1472B", mtu.get()))
+}
+
+fn check_bunch(bunch: u32, at: &str) -> Checked {
+    require((1..=64).contains(&bunch), format!("{at}.bunch"), format!("{bunch} is not between 1 and 64"))
+}
+
+fn check_feedback(packets: Option<u32>, at: String) -> Checked {
+    let sensible = packets.is_none_or(|packets| (1..=1024).contains(&packets));
+    require(sensible, at, "packets between 1 and 1024")
+}
+
+/// Whether there is such a policy, and whether it takes the options.
+fn check_policy<T>(built: Result<T, OptionError>, at: String) -> Checked {
+    built.map(drop).map_err(|error| Problem::new(at, error.to_string()))
+}
+
+fn check_session(session: &Session, choice: &Choice, at: &str) -> Checked {
+    check_datagram(session.mtu, at)?;
+    check_bunch(session.bunch, at)?;
+    check_feedback(session.feedback_padding, format!("{at}.feedback_padding"))?;
+    let rate = choice.rate.parse().and_then(|options| session::rate::build(&options));
+    check_policy(rate, format!("{at}.rate"))
+}
+
+fn check_video(video: &Video, choice: &Choice, at: &str) -> Checked {
+    check_feedback(video.feedback_packets, format!("{at}.feedback_packets"))?;
+    for (name, span) in [("deadline", video.deadline), ("patience", video.patience)] {
         let possible = span.is_none_or(|span| span.is_positive() && span <= Span::from_secs(60));
         let span = span.unwrap_or_default();
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
-    check_pauses(flow, &format!("{at}.pause"))?;
-    let choice = flow.choice();
-    let ours = matches!(flow.source, Supply::Video | Supply::Backlog);
-    let unnamed = format!("{} is for video; name a congestion controller such as \"cubic\"", flow.cc);
-    require(ours || choice.preset.is_none(), format!("{at}.cc"), unnamed)?;
-    check_controller(&choice.controller, &format!("{at}.cc"))?;
-    let policy = choice.rate.parse().and_then(|options| session::rate::build(&options));
-    policy.map(drop).map_err(|error| Problem::new(format!("{at}.rate"), error.to_string()))?;
-    let policy = flow.playout.parse().and_then(|options| session::playout::build(&options));
-    policy.map(drop).map_err(|error| Problem::new(format!("{at}.playout"), error.to_string()))?;
-    let policy = session::recovery::build(&choice.recovery);
-    policy.map(drop).map_err(|error| Problem::new(format!("{at}.recovery"), error.to_string()))?;
-    require(
-        flow.control == Control::Ours || flow.source == Supply::Quic,
-        format!("{at}.control"),
-        "only flows with source = \"quic\" run under quinn's own controllers",
-    )?;
-    match flow.source {
-        Supply::Quic => check_quic(flow, at)?,
-        Supply::Smoltcp => check_smoltcp(flow, at)?,
-        Supply::Video | Supply::Backlog | Supply::Tcp => {}
-    }
-    check_encoder(&flow.encoder, &format!("{at}.encoder"))
+    check_pauses(&video.pause, &format!("{at}.pause"))?;
+    let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
+    check_policy(playout, format!("{at}.playout"))?;
+    check_policy(session::recovery::build(&choice.recovery), format!("{at}.recovery"))?;
+    check_encoder(&video.encoder, &format!("{at}.encoder"))
 }
 
-fn check_pauses(flow: &Flow, at: &str) -> Checked {
-    let video = flow.pause.is_empty() || flow.source == Supply::Video;
-    require(video, at, "only video pauses; other sources have `start` and `stop`")?;
-    for (from, to) in &flow.pause {
+fn check_pauses(pauses: &[(Span, Span)], at: &str) -> Checked {
+    for (from, to) in pauses {
         require(from < to, at, format!("[{from}, {to}] ends before it begins"))?;
     }
-    let apart = flow.pause.is_sorted_by(|one, next| one.1 < next.0);
+    let apart = pauses.is_sorted_by(|one, next| one.1 < next.0);
     require(apart, at, "each pause begins after the one before has ended")
 }
 
 /// What a flow of QUIC's can't have.
-fn check_quic(flow: &Flow, at: &str) -> Checked {
-    let mtu = flow.mtu.get();
+fn check_quic(flow: &Flow, quic: &Quic, at: &str) -> Checked {
+    check_datagram(quic.mtu, at)?;
+    let mtu = quic.mtu.get();
     // RFC 9000 section 14: no path of QUIC's carries less.
     require(mtu >= 1200, format!("{at}.mtu"), format!("{mtu}B is below the 1200B that QUIC needs"))?;
-    let pages = matches!(flow.workload, Workload::Pages(_));
-    require(
-        !pages,
-        format!("{at}.workload"),
-        "a flow of QUIC's sends `endless` or `transfer:1MB`, no pages",
-    )?;
-    if flow.control == Control::Quinn {
+    if quic.control == Control::Quinn {
         let known = quic::simulated::QUINNS.contains(&flow.cc.as_str());
         let what = format!("quinn brings {}, without options", quic::simulated::QUINNS.join(", "));
         return require(known, format!("{at}.cc"), what);
@@ -258,21 +271,10 @@ fn check_quic(flow: &Flow, at: &str) -> Checked {
     runs.map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error.to_string()))
 }
 
-/// What a flow of smoltcp's can't have.
-fn check_smoltcp(flow: &Flow, at: &str) -> Checked {
-    let pages = matches!(flow.workload, Workload::Pages(_));
-    require(
-        !pages,
-        format!("{at}.workload"),
-        "a flow of smoltcp's sends `endless` or `transfer:1MB`, no pages",
-    )?;
-    flow.cc.parse::<smol::Control>().map(drop).map_err(|error| Problem::new(format!("{at}.cc"), error))
-}
-
 /// Whether there is such a controller, and whether it takes the options.
 fn check_controller(cc: &str, at: &str) -> Checked {
     let built = cc.parse::<Options>().and_then(|options| cc::build(&options, &Setup::default()));
-    built.map(drop).map_err(|error| Problem::new(at, error.to_string()))
+    check_policy(built, at.to_owned())
 }
 
 fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
@@ -371,7 +373,8 @@ cc = \"sqp\"
         let scenario = Scenario::parse(BASE, Path::new("dir/first.toml")).unwrap();
         assert_eq!((scenario.name.as_str(), scenario.seed), ("first", 1));
         let flow = &scenario.flows[0];
-        assert_eq!((flow.name.as_str(), flow.source, flow.mtu.get()), ("sqp", Supply::Video, 1200));
+        assert_eq!((flow.name.as_str(), flow.source.name()), ("sqp", "video"));
+        assert_eq!(flow.video().unwrap().session.mtu.get(), 1200);
         assert_eq!(scenario.beside(Path::new("a.trace")), Path::new("dir/a.trace"));
     }
 
@@ -414,11 +417,12 @@ cc = \"sqp\"
         );
         assert!(
             with("cc = \"sqp\"", "cc = \"cubic\"\nsource = \"smoltcp\"\nworkload = \"pages\"")
-                .contains("flow[1].workload: a flow of smoltcp's")
+                .contains("flow[1].workload: a flow with source = \"smoltcp\"")
         );
         assert_eq!(
             with("", "control = \"quinn\""),
-            "x.toml:9: flow[1].control: only flows with source = \"quic\" run under quinn's own controllers"
+            "x.toml:9: flow[1].control: only flows with source = \"quic\" have it, and this one's is \"video\": remove \
+             it, or change `source`"
         );
         assert_eq!(
             with("", "[flow.encoder]\nfps = 1000.0"),

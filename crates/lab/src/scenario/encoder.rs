@@ -1,22 +1,38 @@
 //! A flow's encoder, as its scenario has it.
 
+use media::Codec;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 use units::{Rate, Span};
 
 use super::PictureSize;
 
 /// Which encoder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EncoderKind {
     /// The model: frame sizes and qualities from a recorded table, no pictures.
     #[default]
     Model,
-    /// OpenH264 over real pictures.
-    H264,
-    /// libvpx over real pictures, where it was built in (feature `vpx`).
-    Vp8,
+    /// A codec over real pictures, by its name.
+    Codec(Codec),
 }
+
+impl<'de> Deserialize<'de> for EncoderKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EncoderKind, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if name == MODEL {
+            return Ok(EncoderKind::Model);
+        }
+        Codec::by_name(&name).map(EncoderKind::Codec).ok_or_else(|| {
+            let codecs = Codec::ALL.iter().map(|codec| codec.name());
+            let known: Vec<&str> = [MODEL].into_iter().chain(codecs).collect();
+            D::Error::custom(format!("no encoder is called `{name}`; {}", units::instead(&name, &known)))
+        })
+    }
+}
+
+/// What scenarios call the model.
+const MODEL: &str = "model";
 
 /// What the model starts from; single parameters change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -110,3 +126,32 @@ impl Default for Encoder {
 
 /// The name of the synthetic source where a clip's path could stand.
 pub const SYNTHETIC: &str = "synthetic";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn kind(name: &str) -> Result<EncoderKind, String> {
+        let flow = format!("[[flow]]\n[flow.encoder]\nkind = \"{name}\"\n");
+        let text = format!("duration = \"9s\"\n[link]\ndelay = \"20ms\"\n{flow}");
+        let scenario = Scenario::parse(&text, Path::new("x.toml")).map_err(|error| error.to_string())?;
+        Ok(scenario.flows[0].video().expect("it is the usual source").encoder.kind)
+    }
+
+    #[test]
+    fn every_codec_is_an_encoder_and_the_page_names_it() {
+        let page = include_str!("../../../../docs/scenario.md");
+        for &codec in Codec::ALL {
+            assert_eq!(kind(codec.name()), Ok(EncoderKind::Codec(codec)));
+            assert!(page.contains(&format!("\"{}\"", codec.name())), "docs/scenario.md lacks {codec:?}");
+        }
+        assert_eq!(kind("model"), Ok(EncoderKind::Model));
+        let refusal = kind("h265").unwrap_err();
+        assert!(
+            refusal.starts_with("x.toml:6: flow[1].encoder.kind: no encoder is called `h265`; did you mean")
+        );
+    }
+}

@@ -57,10 +57,17 @@ impl Problem {
     }
 }
 
-/// What serde or the TOML parser found, with the field it stumbled over.
+/// What serde or the TOML parser found, with the field it stumbled over; or the field that the message begins
+/// with, where it took more than one to see what is wrong.
 pub(super) fn from_toml(file: PathBuf, text: &str, error: &toml::de::Error) -> ScenarioError {
+    let fields = fields(text);
+    if let Some((path, what)) = error.message().split_once(": ")
+        && fields.iter().any(|field| field.path == path)
+    {
+        return Problem::new(path, what).locate(file, text);
+    }
     let span = error.span().unwrap_or(0..0);
-    let around = fields(text)
+    let around = fields
         .into_iter()
         .filter(|field| field.span.start <= span.start && span.end <= field.span.end)
         .min_by_key(|field| (field.span.len(), std::cmp::Reverse(field.path.len())));
@@ -71,7 +78,7 @@ pub(super) fn from_toml(file: PathBuf, text: &str, error: &toml::de::Error) -> S
 
 /// serde's words for people who know TOML and not Rust: types by what is written, and of a name that there is
 /// not what was meant.
-pub(crate) fn plainly(message: &str) -> String {
+pub fn plainly(message: &str) -> String {
     if let Some((before, expected)) = message.split_once(", expected ") {
         let unknown =
             before.strip_prefix("unknown field `").or_else(|| before.strip_prefix("unknown variant `"));

@@ -9,23 +9,25 @@
 
 mod check;
 mod encoder;
-pub(crate) mod error;
+mod error;
+mod flow;
 pub mod patch;
 mod text;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bulk::Workload;
 use cc::{OptionError, Options, Setup};
 use netsim::QueueSpec;
 use serde::Deserialize;
 use session::preset::Choice;
-use units::{Bytes, Rate, Rng, Span, Time};
+use units::{Bytes, Rate, Rng, Span};
 
 pub use encoder::{Behaviour, Encoder, EncoderKind, SYNTHETIC};
-pub use error::ScenarioError;
+pub use error::{ScenarioError, plainly};
+pub use flow::{Control, Flow, Protection, Quic, Session, Smoltcp, Source, Stack, Tcp, Video};
 pub use text::{PacketLimit, PictureSize, RandomLoss, Share};
 
 /// A scenario as its file states it, defaults filled in.
@@ -53,7 +55,7 @@ pub struct Scenario {
     #[serde(default)]
     pub feedback: Option<Link>,
     /// Who sends.
-    #[serde(default, rename = "flow")]
+    #[serde(default, rename = "flow", deserialize_with = "written::flows")]
     pub flows: Vec<Flow>,
     /// Traffic that listens to nobody.
     #[serde(default, rename = "cross")]
@@ -159,165 +161,6 @@ pub struct Reorder {
     pub delay: Span,
 }
 
-/// What a flow sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Supply {
-    /// Frames of an encoder.
-    #[default]
-    Video,
-    /// As much as it may, always, as QUIC sends it.
-    Backlog,
-    /// A stream of bytes, as TCP sends it: what, and with which stack, say `workload` and `stack`.
-    Tcp,
-    /// A stream of QUIC's, sent by quinn's state machine: how much says `workload`, under which protection
-    /// `crypto`.
-    Quic,
-    /// A stream of TCP's, sent by smoltcp under one of its own controllers: how much says `workload`.
-    Smoltcp,
-}
-
-/// How a simulated QUIC connection protects its packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protection {
-    /// By a checksum only: packets as long as protected ones, the same bytes in every run.
-    #[default]
-    Null,
-    /// TLS 1.3: the same sizes and times in every run.
-    Tls,
-}
-
-/// Whose congestion control a QUIC flow is under.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Control {
-    /// Ours.
-    #[default]
-    Ours,
-    /// quinn's own of that name.
-    Quinn,
-}
-
-/// A TCP stack by name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Stack {
-    /// Its name.
-    pub name: String,
-    /// What it stands for.
-    pub config: bulk::SenderConfig,
-}
-
-impl Default for Stack {
-    fn default() -> Stack {
-        Stack { name: "linux".to_owned(), config: bulk::SenderConfig::linux() }
-    }
-}
-
-/// A sender and its receiver.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Flow {
-    /// A name for tables; by default that of its controller, numbered where several flows share it.
-    #[serde(default)]
-    pub name: String,
-    /// Congestion controller, with options, or a preset that brings the policies along: `"default"` (the
-    /// default), `"sqp:target=0.8"`.
-    #[serde(default = "default_cc")]
-    pub cc: String,
-    /// Video: rate policy, with options, between the controller and the encoder, `"live"`,
-    /// `"vidaptive:lambda=0.7"`; by default the preset's, or `"live"`.
-    #[serde(default)]
-    pub rate: Option<String>,
-    /// Video: what is done about lost packets, `"retransmit"` or `"none"`; by default the preset's, or
-    /// `"retransmit"`.
-    #[serde(default)]
-    pub recovery: Option<String>,
-    /// Video or backlog.
-    #[serde(default)]
-    pub source: Supply,
-    /// TCP, smoltcp and QUIC (of which only the first has `pages`): what it sends, as [`Workload`] reads it:
-    /// `endless`, `transfer:1MB`, `pages`.
-    #[serde(default, deserialize_with = "text::parsed")]
-    pub workload: Workload,
-    /// TCP: whose rules of loss recovery it follows, `linux` (the default), `linux-unpaced`,
-    /// `linux-no-offload`, `ns3` or `quic`.
-    #[serde(default, deserialize_with = "text::stack")]
-    pub stack: Stack,
-    /// QUIC: how packets are protected, `null` (the default) or `tls`.
-    #[serde(default)]
-    pub crypto: Protection,
-    /// QUIC: whose controller `cc` names, `ours` (the default) or `quinn`, which has `newreno`, `cubic` and
-    /// `bbr`.
-    #[serde(default)]
-    pub control: Control,
-    /// When it starts.
-    #[serde(default, deserialize_with = "text::quantity")]
-    pub start: Span,
-    /// Starts up to this much later, by chance.
-    #[serde(default, deserialize_with = "text::quantity")]
-    pub start_spread: Span,
-    /// When it stops; by default with the run.
-    #[serde(default, deserialize_with = "text::optional")]
-    pub stop: Option<Span>,
-    /// Video: from when to when it captures nothing, as of a camera that is off; what was captured before
-    /// still leaves.
-    #[serde(default, deserialize_with = "text::pairs")]
-    pub pause: Vec<(Span, Span)>,
-    /// So many flows of this kind, ...
-    #[serde(default = "default_count")]
-    pub count: u16,
-    /// ... each starting this much after the one before.
-    #[serde(default, deserialize_with = "text::quantity")]
-    pub every: Span,
-    /// Delay of its own access link, each way: adds twice this to its round trip.
-    #[serde(default, deserialize_with = "text::quantity")]
-    pub extra_delay: Span,
-    /// Largest datagram (UDP payload).
-    #[serde(default = "default_mtu", deserialize_with = "text::quantity")]
-    pub mtu: Bytes,
-    /// Packets that leave together, 1 to 64: a pacer with a coarse timer, or segmentation offload.
-    #[serde(default = "default_bunch")]
-    pub bunch: u32,
-    /// Rate to start at.
-    #[serde(default = "default_initial", deserialize_with = "text::quantity")]
-    pub initial: Rate,
-    /// Lowest rate; by default the preset's, or 300 kbit/s.
-    #[serde(default, deserialize_with = "text::optional")]
-    pub min: Option<Rate>,
-    /// Highest rate.
-    #[serde(default = "default_max", deserialize_with = "text::quantity")]
-    pub max: Rate,
-    /// How far the receiver's clock is ahead of the sender's.
-    #[serde(default, deserialize_with = "text::quantity")]
-    pub clock_offset: Span,
-    /// How much the receiver's clock gains, in parts per million.
-    #[serde(default)]
-    pub clock_drift_ppm: f64,
-    /// How long after its capture a frame is worth showing; by default the session's.
-    #[serde(default, deserialize_with = "text::optional")]
-    pub deadline: Option<Span>,
-    /// Frames are skipped while the oldest unsent packet has waited this long; by default the session's.
-    #[serde(default, deserialize_with = "text::optional")]
-    pub patience: Option<Span>,
-    /// Video: when frames that are ready are shown, with options, `"at-once"` (the default),
-    /// `"fixed:delay=100ms"`, `"adaptive"`.
-    #[serde(default = "default_playout")]
-    pub playout: String,
-    /// Whether the receiver asks for missing packets again.
-    #[serde(default = "default_true")]
-    pub nack: bool,
-    /// Feedback goes out after this many packets of frames at latest; by default the session's.
-    #[serde(default)]
-    pub feedback_packets: Option<u32>,
-    /// Feedback of a backlogged flow goes out after this many packets; by default the session's two.
-    #[serde(default)]
-    pub feedback_padding: Option<u32>,
-    /// Where its frames come from.
-    #[serde(default)]
-    pub encoder: Encoder,
-}
-
 /// The shape of cross traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -359,38 +202,6 @@ pub struct Cross {
     /// Mean length of a pause (`onoff`).
     #[serde(default = "default_burst_time", deserialize_with = "text::quantity")]
     pub off: Span,
-}
-
-impl Flow {
-    /// The controller and the policies it runs under.
-    pub fn choice(&self) -> Choice {
-        Choice::of(Some(&self.cc), self.rate.as_deref(), self.recovery.as_deref())
-    }
-
-    /// The lowest rate.
-    pub fn least(&self) -> Rate {
-        let usual = || self.choice().preset.map_or(Setup::default().min, |preset| preset.least);
-        self.min.unwrap_or_else(usual)
-    }
-
-    /// When it captures nothing.
-    pub fn pauses(&self) -> impl Iterator<Item = (Time, Time)> {
-        self.pause.iter().map(|&(from, to)| (Time::ZERO + from, Time::ZERO + to))
-    }
-
-    /// The flows this one stands for.
-    fn each(&self) -> impl Iterator<Item = Flow> + '_ {
-        (0..self.count).map(|number| {
-            let name = match self.name.as_str() {
-                named if !named.is_empty() && self.count > 1 => format!("{named}-{}", number + 1),
-                named => named.to_owned(),
-            };
-            let later = self.every * i64::from(number);
-            let stop = self.stop.map(|stop| stop + later);
-            let pause = self.pause.iter().map(|&(from, to)| (from + later, to + later)).collect();
-            Flow { name, start: self.start + later, stop, pause, count: 1, ..self.clone() }
-        })
-    }
 }
 
 impl Scenario {
@@ -443,7 +254,8 @@ impl Scenario {
 
     /// The clips its flows play, one of each flow that plays any.
     pub fn clips(&self) -> impl Iterator<Item = PathBuf> {
-        let clips = self.flows.iter().map(|flow| &flow.encoder.clip).filter(|clip| *clip != SYNTHETIC);
+        let videos = self.flows.iter().filter_map(Flow::video);
+        let clips = videos.map(|video| &video.encoder.clip).filter(|clip| *clip != SYNTHETIC);
         clips.map(|clip| self.beside(Path::new(clip)))
     }
 
@@ -539,33 +351,8 @@ pub fn controller_name(cc: &str) -> &str {
     cc.split(':').next().unwrap_or(cc)
 }
 
-fn default_playout() -> String {
-    session::playout::REGISTRY[0].name.to_owned()
-}
-
-fn default_cc() -> String {
-    session::preset::DEFAULT.name.to_owned()
-}
 fn default_seed() -> u64 {
     1
-}
-fn default_count() -> u16 {
-    1
-}
-fn default_bunch() -> u32 {
-    1
-}
-fn default_true() -> bool {
-    true
-}
-fn default_mtu() -> Bytes {
-    Bytes::new(u64::from(Setup::default().mtu))
-}
-fn default_initial() -> Rate {
-    Setup::default().initial
-}
-fn default_max() -> Rate {
-    Setup::default().max
 }
 fn default_cross_size() -> Bytes {
     Bytes::new(u64::from(netsim::DEFAULT_SIZE))

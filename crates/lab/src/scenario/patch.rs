@@ -8,13 +8,18 @@ pub fn literal(text: &str) -> Value {
     text.parse().unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// Sets the field at a path such as `link.rate` or `flow[1].encoder.fps`; tables on the way are made.
+/// Sets the field at a path such as `link.rate` or `flow[1].encoder.fps`; tables on the way are made. An empty
+/// text takes the field away, so that its default applies: what a flow needs that gets another source.
 ///
 /// # Errors
 /// Why there is no such place.
 pub fn set(table: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let (head, rest) = path.split_once('.').map_or((path, None), |(head, rest)| (head, Some(rest)));
     let (key, index) = indexed(head)?;
+    if rest.is_none() && index.is_none() && value.as_str() == Some("") {
+        table.remove(key);
+        return Ok(());
+    }
     let slot = table.entry(key.to_owned()).or_insert_with(|| Value::Table(Table::new()));
     let slot = match (index, slot) {
         (None, slot) => slot,
@@ -65,6 +70,8 @@ mod tests {
                 && changed("flow[2].cc", "z").unwrap().contains("\"z\"")
         );
         assert!(changed("flow[1].encoder.fps", "60.0").unwrap().contains("fps = 60.0"));
+        assert_eq!(changed("flow[2].cc", "").unwrap().matches("cc = ").count(), 1);
+        assert!(!changed("a", "").unwrap().contains("a = "));
     }
 
     #[test]

@@ -64,6 +64,16 @@ where
     Ok(list.into_iter().map(|(a, b)| (a.0, b.0)).collect())
 }
 
+/// A list of pairs that may be left out.
+pub(super) fn some_pairs<'de, A, B, D>(deserializer: D) -> Result<Option<Vec<(A, B)>>, D::Error>
+where
+    A: FromStr<Err = ParseQuantityError>,
+    B: FromStr<Err = ParseQuantityError>,
+    D: Deserializer<'de>,
+{
+    pairs(deserializer).map(Some)
+}
+
 /// A list of triples, `[["17s", "19s", "2mbit"]]`.
 pub(super) fn triples<'de, A, B, C, D>(deserializer: D) -> Result<Vec<(A, B, C)>, D::Error>
 where
@@ -227,30 +237,25 @@ impl FromStr for PictureSize {
     }
 }
 
-/// Anything that reads from text.
-pub(super) fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+/// Anything that reads from text, and may be left out.
+pub(super) fn some_parsed<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// A TCP stack's name.
-pub(super) fn stack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<super::Stack, D::Error> {
+/// A TCP stack's name, which may be left out.
+pub(super) fn some_stack<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<super::Stack>, D::Error> {
     let name = String::deserialize(deserializer)?;
     let Some(config) = bulk::Preset::find(&name) else {
         let known: Vec<_> = bulk::Preset::ALL.iter().map(|preset| preset.name).collect();
         return Err(D::Error::custom(format!("`{name}` is no TCP stack; {}", units::instead(&name, &known))));
     };
-    Ok(super::Stack { name, config })
-}
-
-/// The same where there may be none.
-pub(super) fn some_stack<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<super::Stack>, D::Error> {
-    stack(deserializer).map(Some)
+    Ok(Some(super::Stack { name, config }))
 }
 
 #[cfg(test)]

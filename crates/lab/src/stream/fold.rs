@@ -14,8 +14,7 @@ use crate::collect::{
     Arrival, Collector, Decided, Departure, Drop, FlowRecord, FoldedFlow, FrameRow, LinkRecord, NO_FRAME,
     PacketRow, RttSample, StreamFrames,
 };
-use crate::metrics::LatencyOf;
-use crate::report::{bin_of, burst_width_of};
+use crate::metrics::{LatencyOf, bin_of, burst_width_of};
 use crate::scenario::Scenario;
 use crate::summary::Figures;
 

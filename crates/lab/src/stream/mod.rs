@@ -66,7 +66,7 @@ impl Settings {
     }
 
     fn patience(&self) -> Span {
-        let deadlines = self.scenario.flows.iter().filter_map(|flow| flow.deadline);
+        let deadlines = self.scenario.flows.iter().filter_map(|flow| flow.video()?.deadline);
         self.limits.patience + deadlines.max().unwrap_or_default() * 2
     }
 }

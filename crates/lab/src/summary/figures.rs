@@ -23,7 +23,7 @@ use crate::metrics::{
     Distribution, LatencyOf, PathPacket, SimulatedFrame, Simulator, StallFinder, Stalls, Variation,
     psnr_of_counted,
 };
-use crate::scenario::{EncoderKind, Flow, Supply};
+use crate::scenario::{Encoder, EncoderKind, Flow, Source};
 
 /// Slots the simulated encoder of equation 10 smooths over. The paper does not say; 4 lies within those of
 /// its figure 15b.
@@ -118,7 +118,7 @@ impl FlowFigures {
         FlowFigures {
             from,
             to,
-            video: flow.source == Supply::Video,
+            video: flow.video().is_some(),
             header: header(flow, plan.header),
             received: Received::default(),
             loss: Loss::default(),
@@ -301,14 +301,14 @@ impl FlowFigures {
             Some(_) => self.frames.counts,
             None => frame_totals(totals),
         };
-        let video = flow.source == Supply::Video;
+        let video = flow.video().is_some();
         let bitrate = self.frames.bitrate.spread().map(RatePercentiles::from);
         let loss = self.loss.share();
         let (throughput_bps, goodput_bps) = self.rates(totals);
         FlowSummary {
             name: flow.name.clone(),
             cc: flow.cc.clone(),
-            source: source_name(flow),
+            source: flow.source.name(),
             throughput_bps,
             goodput_bps,
             share,
@@ -324,7 +324,11 @@ impl FlowFigures {
             bitrate_bps: bitrate.filter(|_| video),
             psnr_db: self.frames.psnr(),
             ssim: self.frames.ssim.spread().map(|spread| Mean5 { mean: spread.mean, p5: spread.p5 }),
-            quality: self.frames.measured.map(|measured| if measured { "measured" } else { word_of(flow) }),
+            quality: self
+                .frames
+                .measured
+                .zip(flow.video())
+                .map(|(measured, video)| if measured { "measured" } else { word_of(&video.encoder) }),
             stalls: self.stall_summary(),
             send_rate_cv: self.variation.coefficient(),
             simulated,
@@ -470,19 +474,9 @@ impl Frames {
 
 fn header(flow: &Flow, media: u32) -> u32 {
     match flow.source {
-        Supply::Tcp => Segment::LEN as u32,
-        Supply::Smoltcp => smol::HEADER as u32,
-        Supply::Video | Supply::Backlog | Supply::Quic => media,
-    }
-}
-
-fn source_name(flow: &Flow) -> &'static str {
-    match flow.source {
-        Supply::Video => "video",
-        Supply::Backlog => "backlog",
-        Supply::Tcp => "tcp",
-        Supply::Quic => "quic",
-        Supply::Smoltcp => "smoltcp",
+        Source::Tcp(_) => Segment::LEN as u32,
+        Source::Smoltcp(_) => smol::HEADER as u32,
+        Source::Video(_) | Source::Backlog(_) | Source::Quic(_) => media,
     }
 }
 
@@ -491,18 +485,19 @@ fn milliseconds(delays: &Distribution) -> Option<Percentiles> {
 }
 
 /// Whose word a quality is that was not measured.
-fn word_of(flow: &Flow) -> &'static str {
-    if flow.encoder.kind == EncoderKind::Model { "model" } else { "encoder" }
+fn word_of(encoder: &Encoder) -> &'static str {
+    if encoder.kind == EncoderKind::Model { "model" } else { "encoder" }
 }
 
 /// All but the lost ones.
 fn packet_counts(totals: &FlowTotals, flow: &Flow) -> PacketCounts {
-    let foreign = matches!(flow.source, Supply::Quic | Supply::Smoltcp);
+    let quic = matches!(flow.source, Source::Quic(_));
+    let foreign = quic || matches!(flow.source, Source::Smoltcp(_));
     PacketCounts {
         sent: totals.sent,
         received: totals.received,
         lost: None,
-        retransmitted: (flow.source != Supply::Quic).then_some(totals.retransmitted),
+        retransmitted: (!quic).then_some(totals.retransmitted),
         spurious: (!foreign).then_some(totals.spurious),
         duplicates: totals.duplicates,
     }

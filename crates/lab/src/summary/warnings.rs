@@ -1,12 +1,12 @@
 //! What to know about a scenario before its figures are believed.
 
-use crate::scenario::{Flow, Scenario, Supply};
+use crate::scenario::{Flow, Scenario};
 
 /// Sentences about flows whose controller and rate policy do not go together ([`session::rate::advice`]),
 /// each once, by the names of the flows that it is about.
 pub fn warnings(scenario: &Scenario) -> Vec<String> {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
-    for flow in scenario.flows.iter().filter(|flow| flow.source == Supply::Video) {
+    for flow in scenario.flows.iter().filter(|flow| flow.video().is_some()) {
         let Some(text) = advice(flow) else { continue };
         match found.iter_mut().find(|(known, _)| *known == text) {
             Some((_, names)) => names.push(&flow.name),

@@ -1,0 +1,94 @@
+//! Runs that were done already.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::Value;
+use lab::files::{WriteError, write_whole};
+use lab::scenario::Scenario;
+
+/// What is kept of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Its event hash.
+    pub hash: String,
+    /// Processor seconds it took.
+    pub seconds: f64,
+    /// Its metrics.
+    pub metrics: BTreeMap<String, Value>,
+}
+
+/// A folder of finished runs, found again by scenario, metrics and program.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    program: String,
+}
+
+impl Cache {
+    /// The cache in `folder` for runs of `program`: its commit, or whatever else names exactly this code.
+    pub fn new(folder: &Path, program: &str) -> Cache {
+        Cache { folder: folder.to_owned(), program: program.to_owned() }
+    }
+
+    fn place(&self, scenario: &Scenario, metrics: &BTreeMap<String, String>) -> PathBuf {
+        let mut key = Fingerprint::default();
+        key.add(&self.program);
+        key.add(&scenario.text);
+        key.add(&scenario.file.to_string_lossy());
+        for file in scenario.files() {
+            // One that can't be read is the run's matter.
+            key.add_bytes(&std::fs::read(file).unwrap_or_default());
+        }
+        for (name, formula) in metrics {
+            key.add(name);
+            key.add(formula);
+        }
+        self.folder.join(format!("{:032x}.json", key.0))
+    }
+
+    pub(crate) fn get(&self, scenario: &Scenario, metrics: &BTreeMap<String, String>) -> Option<Kept> {
+        serde_json::from_slice(&std::fs::read(self.place(scenario, metrics)).ok()?).ok()
+    }
+
+    pub(crate) fn put(
+        &self,
+        scenario: &Scenario,
+        metrics: &BTreeMap<String, String>,
+        kept: &Kept,
+    ) -> Result<(), WriteError> {
+        let text = serde_json::to_vec(kept).expect("numbers and names");
+        let problem = |source| WriteError { path: self.folder.clone(), source };
+        std::fs::create_dir_all(&self.folder).map_err(problem)?;
+        write_whole(&self.place(scenario, metrics), |file| file.write_all(&text))
+    }
+}
+
+/// FNV-1a over 128 bits: no two of some thousand texts will share one by chance.
+pub struct Fingerprint(pub u128);
+
+impl Default for Fingerprint {
+    fn default() -> Fingerprint {
+        Fingerprint(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+}
+
+impl Fingerprint {
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+
+    /// Takes a text, and that it ends here.
+    pub fn add(&mut self, text: &str) {
+        self.add_bytes(text.as_bytes());
+        self.add_bytes(&[0xff]);
+    }
+
+    /// Takes bytes.
+    pub fn add_bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(Fingerprint::PRIME);
+        }
+    }
+}

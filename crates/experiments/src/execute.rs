@@ -1,0 +1,140 @@
+//! Runs the points of experiments, as many at a time as asked.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cache::{Cache, Kept};
+use crate::file::{Experiment, ExperimentError};
+use crate::measure::{Instrument, Measured, measure};
+use crate::probe::Probe;
+use crate::value::Value;
+use lab::run::{RunOptions, run};
+use lab::scenario::Scenario;
+
+/// How to run experiments.
+pub struct Execution<'a> {
+    /// Commit of the program.
+    pub commit: String,
+    /// Most runs at the same time.
+    pub threads: usize,
+    /// Where finished runs are kept, if anywhere.
+    pub cache: Option<Cache>,
+    /// Told how many runs are done, and of which experiment the last was.
+    pub progress: &'a (dyn Fn(usize, &str) + Sync),
+    /// What formulas of runs may ask besides the run.
+    pub instruments: &'a [Instrument],
+    /// Processor time of the calling thread in seconds, so that rows can say what they cost. Never steers
+    /// anything.
+    pub cpu_seconds: fn() -> f64,
+}
+
+/// What an experiment's runs gave.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// Each point's labels and metrics, one map a seed.
+    pub points: Vec<Measured>,
+    /// Event hashes, in the order of points and seeds.
+    pub hashes: Vec<String>,
+    /// Processor seconds the runs took, whenever they were done.
+    pub seconds: f64,
+    /// What was not there to run it, if anything.
+    pub missing: Option<String>,
+}
+
+struct Job<'a> {
+    experiment: &'a Experiment,
+    scenario: Scenario,
+}
+
+/// Runs `experiments` and returns the results in their order. Results do not depend on the number of threads.
+///
+/// # Errors
+/// The first [`ExperimentError`] in the order of experiments and points.
+pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Results>, ExperimentError> {
+    let mut jobs = Vec::new();
+    for experiment in experiments.iter().filter(|experiment| experiment.missing().is_none()) {
+        for point in experiment.points()? {
+            for seed in 1..=experiment.seeds {
+                jobs.push(Job { experiment, scenario: experiment.scenario(&point, seed)? });
+            }
+        }
+    }
+    let kept = run_jobs(&jobs, how)?;
+    let mut kept = kept.into_iter();
+    experiments.iter().map(|experiment| gather(experiment, &mut kept)).collect()
+}
+
+/// How many runs `experiments` ask for. Nothing is read or unpacked to know it.
+pub fn count(experiments: &[Experiment]) -> usize {
+    let points = |e: &Experiment| e.axes.iter().map(|axis| axis.labels().len()).product::<usize>();
+    let of = |e: &Experiment| e.scenario.as_ref().map_or(0, |_| points(e) * e.seeds as usize);
+    experiments.iter().map(of).sum()
+}
+
+fn gather(
+    experiment: &Experiment,
+    kept: &mut impl Iterator<Item = Kept>,
+) -> Result<Results, ExperimentError> {
+    let missing = experiment.missing();
+    let mut results = Results { points: Vec::new(), hashes: Vec::new(), seconds: 0.0, missing };
+    if results.missing.is_some() {
+        return Ok(results);
+    }
+    for point in experiment.points()? {
+        let runs: Vec<Kept> = kept.take(experiment.seeds as usize).collect();
+        results.seconds += runs.iter().map(|run| run.seconds).sum::<f64>();
+        results.hashes.extend(runs.iter().map(|run| run.hash.clone()));
+        let metrics: Vec<BTreeMap<String, Value>> = runs.into_iter().map(|run| run.metrics).collect();
+        results.points.push((point.labels, metrics));
+    }
+    Ok(results)
+}
+
+fn run_jobs(jobs: &[Job<'_>], how: &Execution<'_>) -> Result<Vec<Kept>, ExperimentError> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let slots: Vec<Mutex<Option<Result<Kept, ExperimentError>>>> =
+        jobs.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            // Each index goes to one thread alone.
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { break };
+            let kept = run_one(job, how);
+            let failed = kept.is_err();
+            *slots[index].lock().expect("nothing panics here") = Some(kept);
+            (how.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, &job.experiment.id);
+            if failed {
+                // The others need not be begun.
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..how.threads.min(jobs.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    slots.into_iter().filter_map(|slot| slot.into_inner().expect("nothing panics here")).collect()
+}
+
+fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> {
+    let Job { experiment, scenario } = job;
+    let cached = how.cache.as_ref().and_then(|cache| cache.get(scenario, &experiment.metrics));
+    if let Some(kept) = cached {
+        return Ok(kept);
+    }
+    let refuse = |what: String| experiment.refuse(format!("run {:?}", scenario.name), what);
+    let begun = (how.cpu_seconds)();
+    let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
+    let outcome = run(scenario, &options).map_err(|error| refuse(error.to_string()))?;
+    let hash = outcome.summary.hash.clone();
+    let metrics = measure(Probe::new(outcome), &experiment.metrics, how.instruments).map_err(refuse)?;
+    let kept = Kept { hash, seconds: (how.cpu_seconds)() - begun, metrics };
+    if let Some(cache) = &how.cache {
+        let put = cache.put(scenario, &experiment.metrics, &kept);
+        put.map_err(|error| ExperimentError { failed: true, ..refuse(error.to_string()) })?;
+    }
+    Ok(kept)
+}

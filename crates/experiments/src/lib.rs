@@ -1,0 +1,39 @@
+//! Experiments: a figure or table of a paper as a file that can be run, checked and drawn.
+//! `docs/experiments.md` is the reference.
+//!
+//! ```text
+//! experiments/*.toml -> Experiment { scenario, axes, metrics, rows, plots }
+//!     axes x seeds --> points --run--> metrics of each run (cached) --> Results
+//!                                                                    rows  --> verdicts   (check)
+//!                                                                    plots --> the book   (report)
+//! ```
+//!
+//! [`grid`] asks the same of networks that no paper measured: it holds runs against invariants.
+
+mod book;
+mod cache;
+mod data;
+mod execute;
+pub mod expression;
+mod file;
+pub mod grid;
+mod measure;
+mod papers;
+mod points;
+mod probe;
+mod real;
+mod rows;
+mod theory;
+mod value;
+
+pub use book::book;
+pub use cache::{Cache, Fingerprint};
+pub use data::data_file;
+pub use execute::{Execution, Results, count, execute};
+pub use file::{Band, Experiment, ExperimentError, Plot, Row};
+pub use measure::Instrument;
+pub use papers::{PAPERS, Paper};
+pub use points::Point;
+pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, RealRow, RealRun, within};
+pub use rows::{Verdict, VerdictRow, check, natural};
+pub use value::Value;

@@ -1,0 +1,463 @@
+//! The formulas of an experiment: of metrics (over one run) and of rows (over all points).
+//!
+//! Formulas are [Rhai](https://rhai.rs) expressions. They see what is registered here and nothing else: no
+//! clock, no files, no randomness, and only so many steps.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map, Scope};
+
+use crate::probe::Probe;
+use crate::value::{Value, number};
+
+/// Steps a formula may take: far more than any sensible one, far fewer than an endless one.
+const STEPS: u64 = 10_000_000;
+
+pub(crate) type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// A formula's complaint.
+pub(crate) fn refuse<T>(what: impl Into<String>) -> Answer<T> {
+    Err(what.into().into())
+}
+
+fn engine() -> Engine {
+    let mut engine = Engine::new();
+    engine.set_max_operations(STEPS);
+    engine.set_max_expr_depths(128, 64);
+    engine
+        .register_fn("mean", |list: Array| numbers(&list).map(|of| of.iter().sum::<f64>() / of.len() as f64));
+    engine.register_fn("least", |list: Array| {
+        numbers(&list).map(|of| of.into_iter().fold(f64::INFINITY, f64::min))
+    });
+    engine.register_fn("most", |list: Array| {
+        numbers(&list).map(|of| of.into_iter().fold(f64::NEG_INFINITY, f64::max))
+    });
+    engine.register_fn("percentile", |list: Array, p: Dynamic| {
+        Answer::Ok(Probe::percentile_of(numbers(&list)?, as_number(&p)?))
+    });
+    engine.register_fn("correlation", |a: Array, b: Array, lag: Dynamic| {
+        Answer::Ok(correlation(&pairs(&a)?, &pairs(&b)?, as_number(&lag)?))
+    });
+    engine.register_fn("ratios", |a: Array, b: Array| paired(&a, &b, |a, b| a / b));
+    engine.register_fn("differences", |a: Array, b: Array| paired(&a, &b, |a, b| a - b));
+    engine.register_fn("rising", |list: Array| numbers(&list).map(|of| of.is_sorted()));
+    engine.register_fn("falling", |list: Array| numbers(&list).map(|of| of.is_sorted_by(|a, b| a >= b)));
+    engine.register_fn("period", |points: Array| pairs(&points).map(|points| period(&points)));
+    engine.register_fn("swing", |points: Array| pairs(&points).map(|points| swing(&points)));
+    engine.register_fn("within", |a: Dynamic, least: Dynamic, most: Dynamic| {
+        let (least, most) = (as_number(&least)?, as_number(&most)?);
+        Answer::Ok((least..=most).contains(&as_number(&a)?))
+    });
+    super::theory::register(&mut engine);
+    engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
+        let (a, b) = (as_number(&a)?, as_number(&b)?);
+        Answer::Ok((a - b).abs() <= share * b.abs())
+    });
+    engine
+}
+
+pub(crate) fn as_number(value: &Dynamic) -> Answer<f64> {
+    number(value).map_or_else(|| refuse(format!("a number is wanted here, not {}", value.type_name())), Ok)
+}
+
+fn numbers(list: &Array) -> Answer<Vec<f64>> {
+    list.iter().map(as_number).collect()
+}
+
+/// Two lists, number by number.
+fn paired(a: &Array, b: &Array, of: fn(f64, f64) -> f64) -> Answer<Array> {
+    let (a, b) = (numbers(a)?, numbers(b)?);
+    match a.len() == b.len() {
+        true => Ok(floats(a.into_iter().zip(b).map(|(a, b)| of(a, b)))),
+        false => refuse(format!("lists of {} and {} numbers", a.len(), b.len())),
+    }
+}
+
+fn pairs(list: &Array) -> Answer<Vec<(f64, f64)>> {
+    let pair = |item: &Dynamic| match item.read_lock::<Array>().map(|pair| numbers(&pair)) {
+        Some(Ok(pair)) if pair.len() == 2 => Ok((pair[0], pair[1])),
+        _ => refuse("a curve of points [x, y] is wanted here"),
+    };
+    list.iter().map(pair).collect()
+}
+
+/// Mean time between upward crossings of the middle: the period of something that swings.
+fn period(points: &[(f64, f64)]) -> f64 {
+    let middle = points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
+    let crossings: Vec<f64> = points
+        .windows(2)
+        .filter(|pair| pair[0].1 < middle && pair[1].1 >= middle)
+        .map(|pair| pair[1].0)
+        .collect();
+    match crossings.as_slice() {
+        [first, .., last] => (last - first) / (crossings.len() - 1) as f64,
+        _ => f64::INFINITY,
+    }
+}
+
+/// Pearson's correlation of a curve's points with another curve's latest value `lag` later; points before its
+/// first are left out.
+fn correlation(a: &[(f64, f64)], b: &[(f64, f64)], lag: f64) -> f64 {
+    let later = |x: f64| b[..b.partition_point(|point| point.0 <= x + lag)].last().map(|point| point.1);
+    let both: Vec<(f64, f64)> = a.iter().filter_map(|&(x, y)| Some((y, later(x)?))).collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
+    let middle = (mean(|p| p.0), mean(|p| p.1));
+    let sum =
+        |of: &dyn Fn(f64, f64) -> f64| both.iter().map(|p| of(p.0 - middle.0, p.1 - middle.1)).sum::<f64>();
+    sum(&|x, y| x * y) / (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt()
+}
+
+/// From the lowest to the highest value, but for a hundredth at either end.
+fn swing(points: &[(f64, f64)]) -> f64 {
+    let values = || points.iter().map(|p| p.1).collect();
+    Probe::percentile_of(values(), 99.0) - Probe::percentile_of(values(), 1.0)
+}
+
+fn floats(values: impl IntoIterator<Item = f64>) -> Array {
+    values.into_iter().map(Dynamic::from_float).collect()
+}
+
+fn curve(points: impl IntoIterator<Item = (f64, f64)>) -> Array {
+    points.into_iter().map(|(x, y)| Dynamic::from(floats([x, y]))).collect()
+}
+
+/// One number for many.
+type Fold = fn(Vec<f64>) -> f64;
+/// A curve of a flow, in bins of a width.
+type OfBins = fn(&Probe, usize, f64) -> Vec<(f64, f64)>;
+/// What distribution a function summarises, as `NAME(flow, from, to)`.
+type OfFlow = fn(&Probe, usize, f64, f64) -> Vec<f64>;
+
+const OF_FLOWS: [(&str, OfFlow); 6] = [
+    ("owd", Probe::delays),
+    ("rtt", Probe::rtts),
+    ("media", Probe::media),
+    ("frame_delay", Probe::frame_delays),
+    ("spacing", Probe::spacings),
+    ("psnr", Probe::psnrs),
+];
+
+/// What another room measures, for formulas to ask: a function of a text that gives numbers by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Instrument {
+    /// The function's name.
+    pub name: &'static str,
+    /// What it gives; or what is wrong with the text.
+    pub measure: fn(&str) -> Result<BTreeMap<String, f64>, String>,
+}
+
+impl Instrument {
+    fn register(self, engine: &mut Engine) {
+        engine.register_fn(self.name, move |what: &str| -> Answer<Map> {
+            let measured = (self.measure)(what).or_else(refuse)?;
+            Ok(measured
+                .into_iter()
+                .map(|(name, number)| (name.into(), Dynamic::from_float(number)))
+                .collect())
+        });
+    }
+}
+
+struct Asker {
+    engine: Engine,
+    probe: Rc<Probe>,
+}
+
+impl Asker {
+    /// Registers `name(a, b, ...)` that asks about a flow.
+    fn flow_fn3(&mut self, name: &str, ask: impl Fn(&Probe, usize, f64, f64) -> f64 + 'static) {
+        let probe = self.probe.clone();
+        self.engine.register_fn(name, move |flow: INT, from: Dynamic, to: Dynamic| {
+            Answer::Ok(ask(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?))
+        });
+    }
+
+    fn link_fn2(&mut self, name: &str, ask: impl Fn(&Probe, f64, f64) -> f64 + 'static) {
+        let probe = self.probe.clone();
+        self.engine.register_fn(name, move |from: Dynamic, to: Dynamic| {
+            Answer::Ok(ask(&probe, as_number(&from)?, as_number(&to)?))
+        });
+    }
+
+    fn flow_fn5(&mut self, name: &str, ask: impl Fn(&Probe, usize, [f64; 4]) -> f64 + 'static) {
+        let probe = self.probe.clone();
+        self.engine.register_fn(name, move |flow: INT, a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| {
+            let rest = [as_number(&a)?, as_number(&b)?, as_number(&c)?, as_number(&d)?];
+            Answer::Ok(ask(&probe, known(&probe, flow)?, rest))
+        });
+    }
+
+    fn distributions(&mut self) {
+        for (name, values) in OF_FLOWS {
+            self.flow_fn3(&format!("{name}_mean"), move |p, f, a, b| Probe::mean_of(values(p, f, a, b)));
+            self.flow_fn3(&format!("{name}_std"), move |p, f, a, b| Probe::deviation_of(values(p, f, a, b)));
+            self.flow_fn3(&format!("{name}_min"), move |p, f, a, b| Probe::least_of(values(p, f, a, b)));
+            self.flow_fn3(&format!("{name}_max"), move |p, f, a, b| Probe::most_of(values(p, f, a, b)));
+            let probe = self.probe.clone();
+            self.engine.register_fn(name, move |flow: INT, p: Dynamic, from: Dynamic, to: Dynamic| {
+                let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+                Answer::Ok(Probe::percentile_of(of, as_number(&p)?))
+            });
+            let probe = self.probe.clone();
+            self.engine.register_fn(format!("{name}_list"), move |flow: INT, from: Dynamic, to: Dynamic| {
+                let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+                Answer::Ok(floats(of))
+            });
+            let probe = self.probe.clone();
+            self.engine.register_fn(format!("{name}_cdf"), move |flow: INT, from: Dynamic, to: Dynamic| {
+                let of = values(&probe, known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+                Answer::Ok(curve(Probe::distribution(of)))
+            });
+        }
+        self.link_fn2("queue_mean", |p, a, b| Probe::mean_of(p.queue(a, b)));
+        self.link_fn2("backlog_max", |p, a, b| Probe::most_of(p.backlog(a, b)));
+        self.flow_fn3("frame_cv", Probe::frame_variation);
+        self.flow_fn3("lost_place_min", |p, f, a, b| Probe::least_of(p.lost_places(f, a, b)));
+        self.link_fn2("queue_max", |p, a, b| Probe::most_of(p.queue(a, b)));
+        let probe = self.probe.clone();
+        self.link_fn2("waiting_mean", |p, a, b| Probe::mean_of(p.waiting(a, b)));
+        let waited = probe.clone();
+        self.engine.register_fn("waiting", move |p: Dynamic, from: Dynamic, to: Dynamic| {
+            let waits = waited.waiting(as_number(&from)?, as_number(&to)?);
+            Answer::Ok(Probe::percentile_of(waits, as_number(&p)?))
+        });
+        self.engine.register_fn("queue", move |p: Dynamic, from: Dynamic, to: Dynamic| {
+            Answer::Ok(Probe::percentile_of(probe.queue(as_number(&from)?, as_number(&to)?), as_number(&p)?))
+        });
+    }
+
+    fn rates(&mut self) {
+        self.flow_fn3("rate", Probe::rate);
+        self.flow_fn3("video", Probe::video);
+        self.flow_fn3("frame_rate", Probe::frame_rate);
+        self.flow_fn3("shown", Probe::shown);
+        self.flow_fn3("sent", Probe::sent);
+        self.flow_fn3("loss", Probe::loss);
+        self.link_fn2("utilization", Probe::utilization);
+        self.link_fn2("jain", Probe::jain);
+        self.link_fn2("jain_mean", |p, a, b| Probe::mean_of(p.jain_windows(a, b)));
+        self.link_fn2("jain_min", |p, a, b| Probe::least_of(p.jain_windows(a, b)));
+        self.link_fn2("jain_p10", |p, a, b| Probe::percentile_of(p.jain_windows(a, b), 10.0));
+        self.flow_fn5("rise", |p, f, [from, to, least, window]| p.rise(f, from, to, least, window));
+        self.flow_fn5("video_rise", |p, f, [from, to, least, window]| {
+            p.video_rise(f, from, to, least, window)
+        });
+        self.flow_fn3("spike", |p, f, change, until| p.spike(f, change, until - 5.0, until));
+        let probe = self.probe.clone();
+        self.engine.register_fn("rates", move |from: Dynamic, to: Dynamic| {
+            Answer::Ok(floats(probe.rates(as_number(&from)?, as_number(&to)?)))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn("heights", move |flow: INT, from: Dynamic, to: Dynamic, step: Dynamic| {
+            let (from, to, step) = (as_number(&from)?, as_number(&to)?, as_number(&step)?.max(1e-3));
+            Answer::Ok(floats(probe.heights(known(&probe, flow)?, from, to, step)))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn("send_cv", move |flow: INT, width: Dynamic, from: Dynamic, to: Dynamic| {
+            let (from, to) = (as_number(&from)?, as_number(&to)?);
+            Answer::Ok(probe.send_variation(known(&probe, flow)?, as_number(&width)?, from, to))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn("narrow", move |flow: INT, from: Dynamic, to: Dynamic, bytes: Dynamic| {
+            let (from, to, bytes) = (as_number(&from)?, as_number(&to)?, as_number(&bytes)?);
+            Answer::Ok(curve(probe.narrow(known(&probe, flow)?, from, to, bytes)))
+        });
+    }
+
+    /// Equation 10's frames, smoothed over `n`: `sim_rate(flow, n, p, from, to)` and the like.
+    fn simulated(&mut self) {
+        self.flow_fn5("sim_rate", |p, f, [n, share, a, b]| {
+            Probe::percentile_of(p.simulated_rates(f, n as usize, a, b), share)
+        });
+        self.flow_fn5("sim_delay", |p, f, [n, share, a, b]| {
+            Probe::percentile_of(p.simulated_delays(f, n as usize, a, b), share)
+        });
+        self.flow_fn3("sim_rate_mean", |p, f, a, b| Probe::mean_of(p.simulated_rates(f, 4, a, b)));
+        self.flow_fn3("sim_delay_mean", |p, f, a, b| Probe::mean_of(p.simulated_delays(f, 4, a, b)));
+    }
+
+    fn inner(&mut self) {
+        let of: [(&str, Fold); 3] =
+            [("mean", Probe::mean_of), ("min", Probe::least_of), ("max", Probe::most_of)];
+        for (suffix, fold) in of {
+            let probe = self.probe.clone();
+            let name = format!("observed_{suffix}");
+            self.engine.register_fn(name, move |flow: INT, what: &str, from: Dynamic, to: Dynamic| {
+                let (from, to) = (as_number(&from)?, as_number(&to)?);
+                Answer::Ok(fold(probe.observed(known(&probe, flow)?, what, from, to)))
+            });
+        }
+        let probe = self.probe.clone();
+        self.engine.register_fn("observed", move |flow: INT, what: &str, from: Dynamic, to: Dynamic| {
+            let (from, to) = (as_number(&from)?, as_number(&to)?);
+            Answer::Ok(floats(probe.observed(known(&probe, flow)?, what, from, to)))
+        });
+    }
+
+    fn curves(&mut self) {
+        let probe = self.probe.clone();
+        self.engine.register_fn("observed_curve", move |flow: INT, what: &str| {
+            Answer::Ok(curve(probe.observed_curve(known(&probe, flow)?, what)))
+        });
+        let probe = self.probe.clone();
+        self.engine.register_fn("frame_curve", move |flow: INT, from: Dynamic, to: Dynamic| {
+            let (from, to) = (as_number(&from)?, as_number(&to)?);
+            Answer::Ok(curve(probe.frame_curve(known(&probe, flow)?, from, to)))
+        });
+        let of: [(&str, OfBins); 3] = [
+            ("rate_curve", Probe::rate_curve),
+            ("video_curve", Probe::video_curve),
+            ("owd_curve", Probe::delay_curve),
+        ];
+        for (name, points) in of {
+            let probe = self.probe.clone();
+            self.engine.register_fn(name, move |flow: INT, width: Dynamic| {
+                let width = as_number(&width)?.max(1e-3);
+                Answer::Ok(curve(points(&probe, known(&probe, flow)?, width)))
+            });
+        }
+    }
+}
+
+fn known(probe: &Probe, flow: INT) -> Answer<usize> {
+    let known = usize::try_from(flow).ok().filter(|flow| (1..=probe.flows()).contains(flow));
+    known.map_or_else(
+        || refuse(format!("there is no flow {flow}; this run has flows 1 to {}", probe.flows())),
+        Ok,
+    )
+}
+
+/// Evaluates an experiment's metrics over one run.
+pub(crate) fn measure(
+    probe: Probe,
+    metrics: &BTreeMap<String, String>,
+    instruments: &[Instrument],
+) -> Result<BTreeMap<String, Value>, String> {
+    let mut asker = Asker { engine: engine(), probe: Rc::new(probe) };
+    asker.distributions();
+    asker.rates();
+    asker.simulated();
+    asker.inner();
+    asker.curves();
+    instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine));
+    let mut found = BTreeMap::new();
+    for (name, formula) in metrics {
+        let result =
+            asker.engine.eval::<Dynamic>(formula).map_err(|error| format!("metric `{name}`: {error}"))?;
+        let value = Value::of(&result).ok_or_else(|| {
+            format!("metric `{name}` gives {}, not a number, list or curve", result.type_name())
+        })?;
+        found.insert(name.clone(), value);
+    }
+    Ok(found)
+}
+
+/// Evaluates rows' formulas over all points: `at("label", ...)` is a map of a point's metrics, averaged over
+/// seeds; `seeds("label", ...)` the list of such maps, one a seed; `over("metric", "label")` the median of a
+/// metric over all points with that label on the last axis; where there is only one point, its metrics are
+/// plain names too.
+pub(crate) struct Judge {
+    engine: Engine,
+    only: Vec<(String, Dynamic)>,
+}
+
+/// A point's labels and its metrics, one map a seed.
+pub(crate) type Measured = (Vec<String>, Vec<BTreeMap<String, Value>>);
+
+fn averaged(seeds: &[BTreeMap<String, Value>]) -> Map {
+    let names = seeds.first().into_iter().flat_map(BTreeMap::keys);
+    names
+        .filter_map(|name| {
+            let values: Vec<Value> = seeds.iter().filter_map(|seed| seed.get(name).cloned()).collect();
+            Some((name.as_str().into(), Value::mean(&values)?.to_dynamic()))
+        })
+        .collect()
+}
+
+fn plain(seed: &BTreeMap<String, Value>) -> Dynamic {
+    seed.iter().map(|(name, value)| (name.as_str().into(), value.to_dynamic())).collect::<Map>().into()
+}
+
+impl Judge {
+    pub fn new(measured: &[Measured]) -> Judge {
+        let mut engine = engine();
+        let means: BTreeMap<Vec<String>, Map> =
+            measured.iter().map(|(labels, seeds)| (labels.clone(), averaged(seeds))).collect();
+        let only = match measured {
+            [(_, seeds)] => {
+                averaged(seeds).into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let each: BTreeMap<Vec<String>, Array> = measured
+            .iter()
+            .map(|(labels, seeds)| (labels.clone(), seeds.iter().map(plain).collect()))
+            .collect();
+        let axes = measured.first().map_or(0, |(labels, _)| labels.len());
+        let by_last: Vec<(String, Map)> =
+            means.iter().filter_map(|(labels, map)| Some((labels.last()?.clone(), map.clone()))).collect();
+        across(&mut engine, Rc::new(by_last));
+        register(&mut engine, "at", axes, Rc::new(means.into_iter().map(|(k, v)| (k, v.into())).collect()));
+        register(&mut engine, "seeds", axes, Rc::new(each.into_iter().map(|(k, v)| (k, v.into())).collect()));
+        Judge { engine, only }
+    }
+
+    /// What a formula gives; a truth is 1 or 0.
+    pub fn evaluate(&self, formula: &str) -> Result<f64, String> {
+        let mut scope = Scope::new();
+        for (name, value) in &self.only {
+            scope.push_dynamic(name.clone(), value.clone());
+        }
+        let result =
+            self.engine.eval_with_scope::<Dynamic>(&mut scope, formula).map_err(|error| error.to_string())?;
+        number(&result).ok_or_else(|| format!("it gives {}, not a number", result.type_name()))
+    }
+}
+
+/// Registers what looks at a metric of all points with one label on the last axis, in the order of their
+/// other labels.
+fn across(engine: &mut Engine, points: Rc<Vec<(String, Map)>>) {
+    let found = move |metric: &str, label: &str| -> Answer<Array> {
+        let of = points.iter().filter(|(last, _)| last == label);
+        let values: Array = of.filter_map(|(_, map)| map.get(metric).cloned()).collect();
+        match values.is_empty() {
+            true => refuse(format!("no point of `{label}` has a metric `{metric}`")),
+            false => Ok(values),
+        }
+    };
+    let each = Rc::new(found);
+    let all = each.clone();
+    engine.register_fn("over", move |metric: &str, label: &str| {
+        Answer::Ok(Probe::percentile_of(numbers(&all(metric, label)?)?, 50.0))
+    });
+    let all = each.clone();
+    engine.register_fn("pool", move |metric: &str, label: &str| {
+        let lists = all(metric, label)?.into_iter().map(|list| list.into_typed_array::<FLOAT>());
+        let lists: Result<Vec<Vec<FLOAT>>, _> = lists.collect();
+        lists.map_or_else(
+            |kind| refuse(format!("`{metric}` is no list but {kind}")),
+            |of| Ok(floats(of.concat())),
+        )
+    });
+    engine.register_fn("each", move |metric: &str, label: &str| each(metric, label));
+}
+
+/// Registers a look-up by as many labels as there are axes.
+fn register(engine: &mut Engine, name: &str, axes: usize, points: Rc<BTreeMap<Vec<String>, Dynamic>>) {
+    let find = move |labels: &[&Dynamic]| -> Answer<Dynamic> {
+        let labels: Vec<String> = labels.iter().map(|label| label.to_string()).collect();
+        match points.get(&labels) {
+            Some(found) => Ok(found.clone()),
+            None => refuse(format!("no point is called ({})", labels.join(", "))),
+        }
+    };
+    match axes {
+        0 => engine.register_fn(name, move || find(&[])),
+        1 => engine.register_fn(name, move |a: Dynamic| find(&[&a])),
+        2 => engine.register_fn(name, move |a: Dynamic, b: Dynamic| find(&[&a, &b])),
+        3 => engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic| find(&[&a, &b, &c])),
+        _ => engine
+            .register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| find(&[&a, &b, &c, &d])),
+    };
+}

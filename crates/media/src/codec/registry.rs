@@ -1,0 +1,29 @@
+//! Every codec by name. Scenario files, the command line and the recognition of streams grow from this table: a
+//! codec is a file beside this one and a line here.
+
+use super::{Codec, CodecConfig, h264, vp8};
+use crate::{CodecError, Decoder, Encoder};
+
+/// One row.
+pub(super) struct Entry {
+    /// What it is called on the command line and in scenarios.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Its name in WebCodecs, with profile and level where it has any, which stands for it where two ends
+    /// agree on one.
+    pub web_name: &'static str,
+    /// Whether frames can be cut into slices that fit a packet each ([`CodecConfig::slices`]).
+    pub slices: bool,
+    /// Whether `coded` begins as its key frames do. No two rows may claim the same bytes.
+    pub begins: fn(&[u8]) -> bool,
+    /// Whether this build has it; if not, an error that says how to build it.
+    pub check: fn() -> Result<(), CodecError>,
+    /// Opens an encoder for pictures of the configured size.
+    pub encoder: fn(&CodecConfig) -> Result<Box<dyn Encoder>, CodecError>,
+    /// Opens a decoder.
+    pub decoder: fn() -> Result<Box<dyn Decoder>, CodecError>,
+}
+
+/// All of them; the first is what is sent where none is named.
+pub(super) const REGISTRY: &[Codec] = &[h264::CODEC, vp8::CODEC];
