@@ -41,6 +41,7 @@ mod supply;
 mod track;
 
 pub use builder::{BuildError, SenderBuilder};
+pub use chain::{capture_of, stream_of};
 pub use config::{ReceiverConfig, SenderConfig};
 pub use counters::{ReceiverCounters, SenderCounters};
 pub use display::{Screen, Shown};

@@ -345,7 +345,8 @@ impl FlowRecord {
     }
 }
 
-/// The stream and frame an event is about, if it is about the first coding of a frame.
+/// The stream and frame an event is about, if it is about the first coding of a frame. What is shown, by
+/// whichever track it came, is the capture's, whose first track has the capture's number.
 fn frame_of(event: &Event) -> Option<(u8, u32)> {
     match *event {
         Event::FrameCaptured { stream, frame }
@@ -353,9 +354,10 @@ fn frame_of(event: &Event) -> Option<(u8, u32)> {
         | Event::FrameEncoded { stream, frame, version: 0, .. }
         | Event::FrameSent { stream, frame, version: 0, .. }
         | Event::FrameAssembled { stream, frame, version: 0, .. }
-        | Event::FrameDisplayed { stream, frame, version: 0, .. }
-        | Event::FrameAbandoned { stream, frame, version: 0 }
-        | Event::FrameQuality { stream, frame, version: 0, .. } => Some((stream, frame)),
+        | Event::FrameAbandoned { stream, frame, version: 0 } => Some((stream, frame)),
+        Event::FrameDisplayed { stream, frame, .. } | Event::FrameQuality { stream, frame, .. } => {
+            Some((session::capture_of(stream), frame))
+        }
         _ => None,
     }
 }

@@ -272,8 +272,8 @@ fn policies(scenario: &Scenario, index: usize) -> Result<Policies, ScenarioError
     };
     let rate = choice.rate.parse().and_then(|options| session::rate::build(&options));
     let rate = rate.map_err(|error| refuse("rate", error))?;
-    let strategy = session::strategy::build("live", &choice.recovery);
-    let strategy = strategy.map_err(|error| refuse("recovery", error))?;
+    let strategy = session::strategy::build(&choice.strategy, &choice.recovery);
+    let strategy = strategy.map_err(|error| refuse("strategy", error))?;
     Ok(Policies { rate, strategy })
 }
 
@@ -336,16 +336,18 @@ fn receiver(
     tap: Tap,
 ) -> Receiver {
     let judge = |originals| -> Box<dyn Screen> { Box::new(Judge::new(originals, tap.clone())) };
-    let (decoder, screen) = pictures.map(|(decoder, originals)| (decoder, judge(originals))).unzip();
+    let (decoders, screen) = pictures.map(|(decoders, originals)| (decoders, judge(originals))).unzip();
     let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {
         session: Some(session_of(index)),
         feedback_padding: session.feedback_padding.unwrap_or(defaults.feedback_padding),
         ..defaults
     };
-    let Some(video) = scenario.flows[index].video() else {
-        return Receiver::new(config, decoder, screen, tap).with_half(half);
+    let receiver = |config| match decoders {
+        Some(decoders) => Receiver::new(config, None, screen, tap.clone()).with_decoders(decoders),
+        None => Receiver::new(config, None, screen, tap.clone()),
     };
+    let Some(video) = scenario.flows[index].video() else { return receiver(config).with_half(half) };
     let config = ReceiverConfig {
         nack: video.nack,
         feedback_packets: video.feedback_packets.unwrap_or(config.feedback_packets),
@@ -353,7 +355,7 @@ fn receiver(
     };
     let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     let playout = playout.expect("a checked scenario names a playout policy");
-    Receiver::new(config, decoder, screen, tap).with_half(half).with_playout(playout)
+    receiver(config).with_half(half).with_playout(playout)
 }
 
 /// Each flow is a session of its own; zero is left free.

@@ -7,7 +7,7 @@ use media::{
     Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, Decoder, Encoder, EncoderModel, ModelConfig,
     Resizing, Source, SyntheticConfig, SyntheticGame, Table,
 };
-use session::{Supply, Video};
+use session::{Decoders, Supply, Tracks};
 use units::{Rng, Span, Time};
 use wire::Media;
 
@@ -27,22 +27,28 @@ pub(super) struct Prepared {
     pub interval: Span,
     /// Picture size in pixels; zero where there are no pictures.
     pub picture: (u16, u16),
-    /// Decoder and originals, where there are pictures.
+    /// Decoders and originals, where there are pictures.
     pub pictures: Option<Pictures>,
 }
 
 /// What makes pictures again, and what they should look like.
-pub(super) type Pictures = (Box<dyn Decoder>, Originals);
+pub(super) type Pictures = (Decoders, Originals);
 
 /// Builds what flow number `index` sends.
 pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
-    let Some(video) = scenario.flows[index].video() else {
+    let flow = &scenario.flows[index];
+    let Some(video) = flow.video() else {
         let interval = interval_of(DEFAULT_FPS);
         return Ok(Prepared { supply: Supply::Backlog, interval, picture: (0, 0), pictures: None });
     };
+    let choice = flow.choice();
+    let strategy = session::strategy::build(&choice.strategy, &choice.recovery);
+    let strategy =
+        strategy.map_err(|e| scenario.error(format!("flow[{}].strategy", index + 1), e.to_string()))?;
+    let tracks = strategy.tracks().len();
     match video.encoder.kind {
-        EncoderKind::Model => model(scenario, index, &video.encoder),
-        EncoderKind::Codec(named) => codec(scenario, index, video, named),
+        EncoderKind::Model => model(scenario, index, &video.encoder, tracks),
+        EncoderKind::Codec(named) => codec(scenario, index, video, named, tracks),
     }
 }
 
@@ -50,7 +56,12 @@ fn interval_of(fps: f64) -> Span {
     Span::from_secs_f64(1.0 / fps)
 }
 
-fn model(scenario: &Scenario, index: usize, encoder: &scenario::Encoder) -> Result<Prepared, ScenarioError> {
+fn model(
+    scenario: &Scenario,
+    index: usize,
+    encoder: &scenario::Encoder,
+    tracks: usize,
+) -> Result<Prepared, ScenarioError> {
     let (wanted, at) = (encoder.clone(), format!("flow[{}].encoder", index + 1));
     let table = Table::by_name(&wanted.table).ok_or_else(|| {
         scenario.error(format!("{at}.table"), format!("no table is called `{}`", wanted.table))
@@ -60,15 +71,23 @@ fn model(scenario: &Scenario, index: usize, encoder: &scenario::Encoder) -> Resu
     let smaller = Table::smaller(&wanted.table);
     // A clip that was recorded at one size only cannot change it.
     let picture = if smaller.is_empty() { (0, 0) } else { (full.0 as u16, full.1 as u16) };
-    let mut seeds = Rng::stream(scenario.seed, &format!("flow{index}/encoder"));
-    let open = move |(_, height): (usize, usize)| -> Result<Box<dyn Encoder>, CodecError> {
-        let near = smaller.iter().min_by_key(|table| table.height.abs_diff(height));
-        let table = near.filter(|_| height < full.1).unwrap_or(&table);
-        Ok(Box::new(EncoderModel::new(behaviour(&wanted, table.clone(), seeds.next_u64()))?))
+    let encoder = |track: usize| {
+        // Each track has randomness of its own; the first one's has the name it always had.
+        let suffix = if track == 0 { String::new() } else { format!("{track}") };
+        let mut seeds = Rng::stream(scenario.seed, &format!("flow{index}/encoder{suffix}"));
+        let (wanted, table, smaller) = (wanted.clone(), table.clone(), smaller.clone());
+        let open = move |(_, height): (usize, usize)| -> Result<Box<dyn Encoder>, CodecError> {
+            let near = smaller.iter().min_by_key(|table| table.height.abs_diff(height));
+            let table = near.filter(|_| height < full.1).unwrap_or(&table);
+            Ok(Box::new(EncoderModel::new(behaviour(&wanted, table.clone(), seeds.next_u64()))?))
+        };
+        let encoder = Resizing::new(full, Box::new(open));
+        let encoder = encoder.map_err(|error| scenario.error(&at, error.to_string()))?;
+        Ok(Box::new(encoder) as Box<dyn Encoder>)
     };
-    let encoder =
-        Resizing::new(full, Box::new(open)).map_err(|error| scenario.error(&at, error.to_string()))?;
-    Ok(Prepared { supply: supply_of(encoder, None, interval), interval, picture, pictures: None })
+    let encoders = (0..tracks).map(encoder).collect::<Result<_, _>>()?;
+    let supply = Supply::Tracks(Tracks { encoders, source: None, interval });
+    Ok(Prepared { supply, interval, picture, pictures: None })
 }
 
 /// The model that a scenario describes, of what was recorded in `table`.
@@ -93,15 +112,12 @@ fn behaviour(wanted: &scenario::Encoder, table: Arc<Table>, seed: u64) -> ModelC
     }
 }
 
-fn supply_of(encoder: Resizing, source: Option<Box<dyn Source>>, interval: Span) -> Supply {
-    Supply::Video(Video { encoder: Box::new(encoder), source, interval })
-}
-
 fn codec(
     scenario: &Scenario,
     index: usize,
     video: &scenario::Video,
     codec: Codec,
+    tracks: usize,
 ) -> Result<Prepared, ScenarioError> {
     let (flow, wanted) = (&scenario.flows[index], &video.encoder);
     let at = format!("flow[{}].encoder", index + 1);
@@ -122,13 +138,16 @@ fn codec(
         slices: wanted.slices.then_some(video.session.mtu.get() as usize - Media::LEN),
         latency: wanted.latency,
     };
-    let encoder = codec.encoder(config).map_err(refuse)?;
-    let decoder = codec.decoder().map_err(refuse)?;
+    let encoder = |_| Ok(Box::new(codec.encoder(config).map_err(refuse)?) as Box<dyn Encoder>);
+    let encoders = (0..tracks).map(encoder).collect::<Result<_, _>>()?;
+    // That there is one is known before anything runs.
+    let mut first = Some(codec.decoder().map_err(refuse)?);
+    let decoders: Decoders = Box::new(move |_| first.take().or_else(|| codec.decoder().ok()));
     Ok(Prepared {
-        supply: supply_of(encoder, Some(Box::new(source)), interval),
+        supply: Supply::Tracks(Tracks { encoders, source: Some(Box::new(source)), interval }),
         interval,
         picture: (width as u16, height as u16),
-        pictures: Some((decoder, originals)),
+        pictures: Some((decoders, originals)),
     })
 }
 

@@ -245,6 +245,8 @@ fn check_video(video: &Video, choice: &Choice, at: &str) -> Checked {
     let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     check_policy(playout, format!("{at}.playout"))?;
     check_policy(session::recovery::build(&choice.recovery), format!("{at}.recovery"))?;
+    let strategy = session::strategy::build(&choice.strategy, &choice.recovery);
+    check_policy(strategy, format!("{at}.strategy"))?;
     check_encoder(&video.encoder, &format!("{at}.encoder"))
 }
 

@@ -80,6 +80,8 @@ pub struct Video {
     /// What is done about lost packets, `"retransmit"` or `"none"`; by default the preset's, or
     /// `"retransmit"`.
     pub recovery: Option<String>,
+    /// What each captured frame becomes and what leaves first, `"live"` (the default) or `"backup"`.
+    pub strategy: Option<String>,
     /// From when to when it captures nothing, as of a camera that is off; what was captured before still
     /// leaves.
     pub pause: Vec<(Span, Span)>,
@@ -206,7 +208,9 @@ impl Flow {
     /// The controller and the policies it runs under.
     pub fn choice(&self) -> Choice {
         let rate = self.source.session().and_then(|session| session.rate.as_deref());
-        Choice::of(Some(&self.cc), rate, self.video().and_then(|video| video.recovery.as_deref()))
+        let recovery = self.video().and_then(|video| video.recovery.as_deref());
+        let strategy = self.video().and_then(|video| video.strategy.as_deref());
+        Choice::of(Some(&self.cc), rate, recovery).with_strategy(strategy)
     }
 
     /// The lowest rate.

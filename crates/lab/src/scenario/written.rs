@@ -56,6 +56,7 @@ struct Written {
     source: Kind,
     rate: Option<String>,
     recovery: Option<String>,
+    strategy: Option<String>,
     #[serde(default, deserialize_with = "text::some_parsed")]
     workload: Option<Workload>,
     #[serde(default, deserialize_with = "text::some_stack")]
@@ -171,6 +172,7 @@ impl Written {
         Video {
             session: self.session(),
             recovery: self.recovery.clone(),
+            strategy: self.strategy.clone(),
             pause: self.pause.clone().unwrap_or_default(),
             deadline: self.deadline,
             patience: self.patience,
@@ -202,7 +204,7 @@ impl Written {
     }
 
     /// The fields that not every source has.
-    fn own(&self) -> [Own; 19] {
+    fn own(&self) -> [Own; 20] {
         const VIDEO: &[Kind] = &[Kind::Video];
         const SESSION: &[Kind] = &[Kind::Video, Kind::Backlog];
         const RATES: &[Kind] = &[Kind::Video, Kind::Backlog, Kind::Tcp, Kind::Quic];
@@ -210,6 +212,7 @@ impl Written {
         [
             own("rate", self.rate.is_some(), SESSION),
             own("recovery", self.recovery.is_some(), VIDEO),
+            own("strategy", self.strategy.is_some(), VIDEO),
             own("workload", self.workload.is_some(), &[Kind::Tcp, Kind::Quic, Kind::Smoltcp]),
             own("stack", self.stack.is_some(), &[Kind::Tcp]),
             own("crypto", self.crypto.is_some(), &[Kind::Quic]),
@@ -257,9 +260,10 @@ mod tests {
     const SOURCES: [(&str, &str); 5] =
         [("video", "sqp"), ("backlog", "sqp"), ("tcp", "cubic"), ("quic", "cubic"), ("smoltcp", "cubic")];
     /// Every field that not all sources have, with a value it may have.
-    const OWN: [(&str, &str); 19] = [
+    const OWN: [(&str, &str); 20] = [
         ("rate", "\"live\""),
         ("recovery", "\"none\""),
+        ("strategy", "\"backup\""),
         ("workload", "\"transfer:1MB\""),
         ("stack", "\"ns3\""),
         ("crypto", "\"tls\""),

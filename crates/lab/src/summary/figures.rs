@@ -161,7 +161,8 @@ impl FlowFigures {
         rows.packets.iter().for_each(|row| self.packet(row, settled));
         let samples = rows.rtt.iter().filter(|sample| sample.at >= self.from);
         samples.for_each(|sample| self.rtt.push(sample.latest.as_millis_f64()));
-        for (&stream, frames) in &rows.streams {
+        // A capture's first track, whose rows say what was shown, stands for it.
+        for (&stream, frames) in rows.streams.range(..16) {
             for (number, row) in frames.numbered() {
                 self.frame(stream, number, row);
             }
