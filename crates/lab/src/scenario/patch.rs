@@ -8,8 +8,8 @@ pub fn literal(text: &str) -> Value {
     text.parse().unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// Sets the field at a path such as `link.rate` or `flow[1].encoder.fps`; tables on the way are made. An empty
-/// text takes the field away, so that its default applies: what a flow needs that gets another source.
+/// Sets the field at a path such as `link.rate` or `flow[1].encoder.fps`; tables on the way are made. An
+/// empty text takes the field away, so that its default applies: what a flow needs that gets another source.
 ///
 /// # Errors
 /// Why there is no such place.

@@ -10,8 +10,8 @@ use units::{Bytes, Rate, Span};
 use super::flow::{Control, Flow, Protection, Quic, Session, Smoltcp, Source, Stack, Tcp, Video};
 use super::{Encoder, text};
 
-/// Reads the `[[flow]]` tables of a scenario. An error that is about more than the form of a field begins with
-/// its path, such as `flow[2].mtu`.
+/// Reads the `[[flow]]` tables of a scenario. An error that is about more than the form of a field begins
+/// with its path, such as `flow[2].mtu`.
 pub(super) fn flows<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Flow>, D::Error> {
     let tables = Vec::<Written>::deserialize(deserializer)?.into_iter().enumerate();
     let read = |(index, table): (usize, Written)| {

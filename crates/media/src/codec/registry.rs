@@ -1,5 +1,5 @@
-//! Every codec by name. Scenario files, the command line and the recognition of streams grow from this table: a
-//! codec is a file beside this one and a line here.
+//! Every codec by name. Scenario files, the command line and the recognition of streams grow from this
+//! table: a codec is a file beside this one and a line here.
 
 use super::{Codec, CodecConfig, h264, vp8};
 use crate::{CodecError, Decoder, Encoder};
