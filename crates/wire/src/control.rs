@@ -81,12 +81,11 @@ impl Nack {
     /// Writes the packet to `out` and returns its length.
     ///
     /// # Panics
-    /// If `out` is shorter than 22 bytes.
+    /// If `out` is shorter than 21 bytes.
     pub fn encode(&self, out: &mut [u8]) -> usize {
-        let mut w = Writer::open(out, Kind::Nack, 0, self.session);
+        let mut w = Writer::open(out, Kind::Nack, self.version, self.session);
         w.u8(self.stream);
         w.u32(self.frame);
-        w.u8(self.version);
         w.u16(self.first);
         w.u64(self.more);
         w.len()
@@ -97,8 +96,8 @@ impl Nack {
     /// # Errors
     /// [`WireError`] where the bytes are no such packet.
     pub fn decode(datagram: &[u8]) -> Result<Nack, WireError> {
-        let (mut r, session) = Reader::open_plain(datagram, Kind::Nack)?;
-        let (stream, frame, version) = (r.u8()?, r.u32()?, r.u8()?);
+        let (mut r, version, session) = Reader::open(datagram, Kind::Nack)?;
+        let (stream, frame) = (r.u8()?, r.u32()?);
         Ok(Nack { session, stream, frame, version, first: r.u16()?, more: r.u64()? })
     }
 

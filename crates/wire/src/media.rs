@@ -5,8 +5,8 @@
 //! size like any other and is acknowledged like any other, but belongs to no frame. Its `frame`, `version`,
 //! `captured` and `deadline` mean nothing; `index` is 0 and `count` 1.
 //!
-//! Three numbers travel as their low bits, as packet numbers do in QUIC (RFC 9000 section 17.1): `packet` and
-//! `sent` with 32, `feedback_seen` with 24. [`Near`] tells a receiver the rest.
+//! Two numbers travel as their low bits, as packet numbers do in QUIC (RFC 9000 section 17.1): `packet` with
+//! 40, `feedback_seen` with 24. [`Near`] tells a receiver the rest.
 
 use units::{RemoteTime, Span};
 
@@ -61,11 +61,10 @@ impl FrameId {
 pub struct Media {
     /// The session both sides agreed on; packets of another are foreign.
     pub session: u32,
-    /// Number of this transmission, unique and increasing; below 2^48. As read from a header, its low 32 bits
+    /// Number of this transmission, unique and increasing; below 2^48. As read from a header, its low 40 bits
     /// ([`Near::widen`]).
     pub packet: u64,
-    /// When it was handed to the network, on the sender's clock, to 1 us. As read from a header, modulo 2^32
-    /// us (71.6 minutes).
+    /// When it was handed to the network, on the sender's clock, to 1 us, modulo 2^48 us (8.9 years).
     pub sent: RemoteTime,
     /// The largest feedback sequence the sender has seen; the receiver forgets what it acknowledged there. As
     /// read from a header, its low 24 bits.
@@ -105,17 +104,15 @@ pub struct Media {
 /// are told apart by.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near {
-    /// The largest packet number and the send time of its packet in microseconds, once there is one.
-    heard: Option<(u64, i64)>,
+    /// The largest packet number, once there is one.
+    packet: Option<u64>,
 }
 
 impl Near {
     /// A packet was accepted, its numbers widened already.
     #[inline]
     pub fn heard(&mut self, media: &Media) {
-        if self.heard.is_none_or(|(packet, _)| media.packet > packet) {
-            self.heard = Some((media.packet, micros(media.sent.as_nanos())));
-        }
+        self.packet = self.packet.max(Some(media.packet));
     }
 
     /// The packet with whole numbers: those nearest to the ones heard before. `reported` is the receiver's
@@ -124,36 +121,30 @@ impl Near {
     pub fn widen(&self, media: Media, reported: u32) -> Media {
         let behind = reported.wrapping_sub(media.feedback_seen) & Media::MASK_FEEDBACK;
         let feedback_seen = reported.saturating_sub(behind);
-        let Some((packet, sent_us)) = self.heard else { return Media { feedback_seen, ..media } };
-        // How far the low 32 bits lie ahead of, or behind, those heard before.
-        let ahead = (media.packet as u32).wrapping_sub(packet as u32) as i32;
-        let later = (micros(media.sent.as_nanos()) as u32).wrapping_sub(sent_us as u32) as i32;
-        let sent = RemoteTime::from_nanos((sent_us + i64::from(later)) * 1_000);
-        Media {
-            packet: packet.saturating_add_signed(i64::from(ahead)),
-            captured: sent + (media.captured - media.sent),
-            sent,
-            feedback_seen,
-            ..media
-        }
+        let packet = self.packet.map_or(media.packet, |heard| {
+            // How far the low bits lie ahead of, or behind, those heard before.
+            let ahead = media.packet.wrapping_sub(heard) << Media::UNSENT_BITS;
+            heard.saturating_add_signed(ahead as i64 >> Media::UNSENT_BITS)
+        });
+        Media { packet, feedback_seen, ..media }
     }
 }
 
 /// Where the header's fields begin; `docs/wire.md` draws them.
 mod at {
     pub const PACKET: usize = 6;
-    pub const SENT: usize = 10;
-    pub const FEEDBACK_SEEN: usize = 14;
-    pub const STREAM: usize = 17;
-    pub const VERSION: usize = 18;
-    pub const FRAME: usize = 19;
-    pub const INDEX: usize = 23;
-    pub const COUNT: usize = 25;
-    pub const PART: usize = 27;
-    pub const AGE: usize = 28;
-    pub const DEADLINE: usize = 32;
-    pub const BACK: usize = 34;
-    pub const REFERENCE_VERSION: usize = 36;
+    pub const SENT: usize = 11;
+    pub const FEEDBACK_SEEN: usize = 17;
+    pub const STREAM: usize = 20;
+    pub const VERSION: usize = 21;
+    pub const FRAME: usize = 22;
+    pub const INDEX: usize = 26;
+    pub const COUNT: usize = 28;
+    pub const PART: usize = 30;
+    pub const AGE: usize = 31;
+    pub const DEADLINE: usize = 35;
+    pub const BACK: usize = 37;
+    pub const REFERENCE_VERSION: usize = 39;
 }
 
 /// The big-endian number in the `N` bytes from `at` on. Written for constants: it becomes one load and one
@@ -178,7 +169,7 @@ const ALONE: u8 = 16;
 
 impl Media {
     /// Bytes of a frame's packet before its payload.
-    pub const LEN: usize = 37;
+    pub const LEN: usize = 40;
     /// Bytes of the shortest packet of padding.
     pub const PADDING_LEN: usize = at::STREAM;
     /// How far away in order of capture a reference may lie.
@@ -186,6 +177,8 @@ impl Media {
     /// The oldest a frame can be when sent; an older one is said to be this old.
     const MAX_AGE_US: i64 = u32::MAX as i64;
     const MASK_FEEDBACK: u32 = (1 << 24) - 1;
+    /// Bits of a packet number that do not travel.
+    const UNSENT_BITS: u32 = 24;
 
     /// The header of a packet of padding.
     #[inline]
@@ -247,8 +240,8 @@ impl Media {
         head[0] = first_byte(Kind::Media);
         head[1] = self.flags();
         put::<4>(head, 2, u64::from(self.session));
-        put::<4>(head, at::PACKET, self.packet);
-        put::<4>(head, at::SENT, sent as u64);
+        put::<5>(head, at::PACKET, self.packet);
+        put::<6>(head, at::SENT, sent as u64);
         put::<3>(head, at::FEEDBACK_SEEN, u64::from(self.feedback_seen));
         if self.class == Class::Padding { Media::PADDING_LEN } else { self.encode_frame(sent, out) }
     }
@@ -293,9 +286,9 @@ impl Media {
         }
         let head = datagram.first_chunk::<{ Media::PADDING_LEN }>().ok_or(WireError::Truncated)?;
         let flags = head[1];
-        let sent = RemoteTime::from_nanos(get::<4>(head, at::SENT) as i64 * 1_000);
+        let sent = RemoteTime::from_nanos(get::<6>(head, at::SENT) as i64 * 1_000);
         let feedback_seen = get::<3>(head, at::FEEDBACK_SEEN) as u32;
-        let padding = Media::padding(session, get::<4>(head, at::PACKET), sent, feedback_seen);
+        let padding = Media::padding(session, get::<5>(head, at::PACKET), sent, feedback_seen);
         match Class::from_bits(flags) {
             Class::Padding if flags == Class::Padding as u8 => Ok(padding),
             Class::Padding => Err(WireError::Field("flags")),
@@ -394,10 +387,10 @@ mod tests {
     }
 
     proptest! {
-        /// What was heard last may be older or newer by some 2^31 packets and microseconds.
+        /// What was heard last may be older or newer by some 2^39 packets.
         #[test]
         fn round_trips_at_its_resolution(
-            media in media(), rest in 0usize..40, ahead in -(1i64 << 31) + 1..1 << 31, later_us in -(1i64 << 31) + 1..1 << 31,
+            media in media(), rest in 0usize..40, ahead in -(1i64 << 39) + 1..1 << 39,
             unheard in 0u32..1 << 24
         ) {
             let mut out = [0xaa; 80];
@@ -406,7 +399,7 @@ mod tests {
             let decoded = Media::decode(&out[..length + rest]).unwrap();
             let mut near = Near::default();
             let before = media.packet.saturating_add_signed(ahead);
-            near.heard(&Media { packet: before, sent: media.sent + Span::from_micros(later_us), ..media });
+            near.heard(&Media { packet: before, ..media });
             let widened = near.widen(decoded, media.feedback_seen.saturating_add(unheard));
             prop_assert_eq!(widened, rounded(media));
             for length in 0..length {
@@ -418,19 +411,19 @@ mod tests {
     fn example() -> Media {
         Media {
             session: 0x0102_0304,
-            packet: 0x0506_0708,
-            sent: RemoteTime::from_nanos(0x090a_0b0c * 1_000),
-            feedback_seen: 0x0d_0e0f,
-            stream: 0x10,
-            version: 0x11,
+            packet: 0x05_0607_0809,
+            sent: RemoteTime::from_nanos(0x0a0b_0c0d_0e0f * 1_000),
+            feedback_seen: 0x10_1112,
+            stream: 0x13,
+            version: 0x14,
             class: Class::Reliable,
-            frame: 0x1213_1415,
-            index: 0x1617,
-            count: 0x1819,
-            part: 0x1a,
-            captured: RemoteTime::from_nanos((0x090a_0b0c - 0x1b1c_1d1e) * 1_000),
-            deadline: Span::from_millis(0x1f20),
-            reference: Some(FrameId { frame: 0x1213_1415 - 0x2122, version: 0x23 }),
+            frame: 0x1516_1718,
+            index: 0x191a,
+            count: 0x1b1c,
+            part: 0x1d,
+            captured: RemoteTime::from_nanos((0x0a0b_0c0d_0e0f - 0x1e1f_2021) * 1_000),
+            deadline: Span::from_millis(0x2223),
+            reference: Some(FrameId { frame: 0x1516_1718 - 0x2425, version: 0x26 }),
             retransmission: false,
             alone: true,
         }
@@ -441,7 +434,7 @@ mod tests {
         let mut out = [0; Media::LEN];
         example().encode(&mut out);
         assert_eq!(out[..2], [0x21, 0b1_0010]);
-        let rest: Vec<u8> = (1..=0x23).collect();
+        let rest: Vec<u8> = (1..=0x26).collect();
         assert_eq!(out[2..], rest);
     }
 
@@ -461,8 +454,8 @@ mod tests {
     #[test]
     fn numbers_go_on_where_their_low_bits_begin_again() {
         let mut near = Near::default();
-        for packet in [(1u64 << 32) - 2, (1 << 32) - 1, 1 << 32, (1 << 32) + 1] {
-            let sent = RemoteTime::from_nanos(packet as i64 * 1_000);
+        for packet in [(1u64 << 40) - 2, (1 << 40) - 1, 1 << 40, (1 << 40) + 1] {
+            let sent = RemoteTime::from_nanos(5_000);
             let mut out = [0; Media::PADDING_LEN];
             Media::padding(1, packet, sent, 0x0100_0003).encode(&mut out);
             let media = near.widen(Media::decode(&out).unwrap(), 0x0100_0005);
@@ -486,9 +479,9 @@ mod tests {
         };
         assert_eq!(refused(&[(1, 0x20)]), WireError::Field("flags"));
         assert_eq!(refused(&[(1, 0x07)]), WireError::Field("flags"), "padding is of no frame");
-        assert_eq!(refused(&[(at::INDEX, 0x19)]), WireError::Field("index"));
+        assert_eq!(refused(&[(at::INDEX, 0x1c)]), WireError::Field("index"));
         assert_eq!(refused(&[(1, KEY)]), WireError::Field("reference"), "a key frame has none");
-        let itself = [(at::BACK, 0), (at::BACK + 1, 0), (at::REFERENCE_VERSION, 0x11)];
+        let itself = [(at::BACK, 0), (at::BACK + 1, 0), (at::REFERENCE_VERSION, 0x14)];
         assert_eq!(refused(&itself), WireError::Field("reference"));
         assert_eq!(
             refused(&[(at::FRAME, 0), (at::FRAME + 1, 0), (at::FRAME + 2, 0)]),
