@@ -24,7 +24,7 @@ pub struct Entry {
     pub options: &'static [(&'static str, &'static str)],
     /// Its page in the manual, Markdown: idea, source, presets, deviations. Also the module's documentation.
     pub page: &'static str,
-    /// Builds one.
+    /// Builds a controller of this preset from a flow's setup and options.
     pub build: Build,
     /// Builds its receiver half, if it has one.
     pub receiver: Option<BuildReceiver>,

@@ -70,7 +70,7 @@ impl Default for Shrinking<'_> {
 pub struct Shrunk {
     /// The smaller network.
     pub genome: Genome,
-    /// Its score.
+    /// What the target scores in what is left of the network.
     pub score: Score,
     /// What its score without its cost had to be.
     pub least: f64,

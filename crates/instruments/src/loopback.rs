@@ -26,7 +26,7 @@ use crate::measure;
 
 /// The sender's node in a recording.
 pub const SENDER: NodeId = NodeId(0);
-/// The receiver's.
+/// The node under which the receiver's events are recorded.
 pub const RECEIVER: NodeId = NodeId(1);
 /// How long what is under way at the end may take to arrive.
 const TAIL: Span = Span::from_millis(300);

@@ -43,7 +43,7 @@ const LASTING: f64 = 10.0;
 /// draft's column too, where a pause of seconds would throw the threshold to its ends.
 const LONGEST_STEP: f64 = 100.0;
 
-/// The detector.
+/// Over-use and under-use from the delay gradient, held against a threshold that adapts.
 #[derive(Clone, Copy, Debug)]
 pub struct Detector {
     column: Column,

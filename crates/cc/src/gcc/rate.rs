@@ -34,7 +34,7 @@ const CUT_WAIT: (Span, Span) = (Span::from_millis(10), Span::from_millis(200));
 /// ... unless the received rate is below this share of the rate.
 const COLLAPSE: f64 = 0.5;
 
-/// Whose rules.
+/// Which rules the rate follows: the draft's, libwebrtc's of 2015, or today's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// The draft's.
@@ -56,7 +56,7 @@ enum State {
 /// Constants of a rate controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Whose rules.
+    /// Which rules the rate follows.
     pub rules: Rules,
     /// Share of the received rate that a cut leaves.
     pub beta: f64,
@@ -70,7 +70,7 @@ pub struct Params {
     pub max: f64,
 }
 
-/// The controller.
+/// The delay-based rate A: held, decreased or increased by what the detector says.
 #[derive(Clone, Copy, Debug)]
 pub struct RateControl {
     params: Params,
@@ -99,7 +99,7 @@ impl RateControl {
         }
     }
 
-    /// A, in bit/s.
+    /// The delay-based rate A, in bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }

@@ -62,7 +62,7 @@ struct Note {
 
 /// What one direction is to be: a link, and whoever follows its packets.
 pub struct Plan {
-    /// The link.
+    /// The link that packets of this direction pass.
     pub link: Link,
     /// Told of every packet.
     pub logs: Vec<Box<dyn Log>>,

@@ -47,7 +47,7 @@ pub struct Received {
     pub peer: SocketAddr,
     /// What the sender calls it.
     pub name: String,
-    /// Its bytes.
+    /// Bytes of the whole file.
     pub bytes: u64,
     /// Of those, what was here already, from an earlier attempt.
     pub resumed: u64,
