@@ -32,7 +32,7 @@ fn commit() -> String {
     if clean { head } else { format!("{head}+") }
 }
 
-/// The folder of this package with what the command brings along: experiments, findings, scenarios and traces.
+/// The folder of this package with what the command brings along: experiments, findings, scenarios, traces.
 /// In a checkout it holds links to the repository's folders, which `cargo package` follows.
 const SHIPPED: &str = "shipped";
 

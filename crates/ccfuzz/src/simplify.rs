@@ -2,8 +2,8 @@
 //! into one burst, spread evenly.
 //!
 //! Windows are as often long as short, on a logarithmic scale, and lie around something that the network has.
-//! As mutations of the search, half of all children, such changes made it worse (docs/appendix/reproduction.md), so
-//! the search keeps to the thesis'.
+//! As mutations of the search, half of all children, such changes made it worse
+//! (docs/appendix/reproduction.md), so the search keeps to the thesis'.
 
 use units::Rng;
 

@@ -135,6 +135,28 @@ const STEPS: i64 = 200;
 
 /// Runs `scenario`. The same scenario and seed give the same hash whatever else runs.
 ///
+/// ```
+/// use std::path::Path;
+///
+/// use framewire_lab::run::{RunOptions, run};
+/// use framewire_lab::scenario::Scenario;
+///
+/// let text = r#"
+/// duration = "3s"
+/// [link]
+/// rate = "5mbit"
+/// delay = "20ms"
+/// queue = "droptail:100ms"
+/// [[flow]]
+/// cc = "sqp"
+/// "#;
+/// let scenario = Scenario::parse(text, Path::new("example.toml"))?;
+/// let outcome = run(&scenario, &RunOptions::default())?;
+/// let flow = &outcome.summary.flows[0];
+/// assert!(flow.throughput_bps > 1e6 && flow.loss == Some(0.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// [`LabError::Scenario`] if something the scenario names can't be opened or built, [`LabError::Write`] if
 /// rows that leave memory can't be written.

@@ -86,7 +86,7 @@ pub(super) struct Direction {
 }
 
 impl Direction {
-    /// Packets go `from` one device `to` another through `plan`'s link, whose packets have at most `mtu` bytes.
+    /// Packets of at most `mtu` bytes go `from` one device `to` another through `plan`'s link.
     pub fn new(from: Arc<Tun>, to: Arc<Tun>, mtu: u32, plan: Plan, clock: Clock, stop: Stop) -> Direction {
         let Plan { mut link, logs } = plan;
         link.expect_all_flows();

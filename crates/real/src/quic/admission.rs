@@ -1,5 +1,5 @@
-//! Admission control: which connection attempts begin a handshake, decided on the first packet, before anything is
-//! spent on it.
+//! Admission control: which connection attempts begin a handshake, decided on the first packet, before
+//! anything is spent on it.
 //!
 //! ```text
 //!   a first packet --> Admission::decide --> Retry    crowded, and the address may be forged: show first that you are there

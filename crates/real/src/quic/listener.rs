@@ -93,8 +93,8 @@ impl Listener {
     }
 }
 
-/// What admission control does, for whoever wants to know: it can be asked from any thread, also after the server
-/// has ended.
+/// What admission control does, for whoever wants to know: it can be asked from any thread, also after the
+/// server has ended.
 #[derive(Clone, Debug)]
 pub struct AdmissionWatch(Arc<Admission>);
 

@@ -59,7 +59,7 @@ impl House {
         self.upload(at, name).run(&mut Cursor::new(content()), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// What `guests` do while a receiver takes files of up to `limit` bytes, and all that the receiver tells but
+    /// What `guests` do while a receiver takes files of up to `limit` bytes, and all that it tells but
     /// progress.
     fn open<T>(&self, limit: u64, guests: impl FnOnce(SocketAddr) -> T) -> (T, Vec<News>) {
         let anywhere = "127.0.0.1:0".parse().unwrap();
