@@ -24,7 +24,7 @@ const LOOK_EVERY: Span = Span::from_millis(200);
 
 /// A channel and the threads it lives on, in the order they are to go.
 pub struct Line {
-    /// The channel.
+    /// The connection's datagrams, for a driver.
     pub channel: Arc<QuicChannel>,
     /// What the sender says of its controller; may be empty.
     pub controller: String,

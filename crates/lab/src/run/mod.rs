@@ -84,11 +84,11 @@ impl Default for RunOptions<'_> {
 pub struct Outcome {
     /// What was run.
     pub scenario: Scenario,
-    /// Its numbers.
+    /// The run's figures.
     pub summary: Summary,
     /// Its rows, or what is left of them where they took too much memory ([`Keep::Bounded`]).
     pub record: Collector,
-    /// Its tables.
+    /// The run's tables, as far as they were written.
     pub tables: Tables,
     /// Each flow's time between frames.
     pub intervals: Vec<Span>,
