@@ -69,20 +69,25 @@ const LIVELOCK: u32 = 1_000_000;
 ///
 /// /// Sends 1000 bytes every 10 ms, and counts what it hears.
 /// #[derive(Default)]
-/// struct Chatter(Time, u32);
+/// struct Chatter {
+///     due: Time,
+///     heard: u32,
+/// }
 ///
 /// impl Endpoint for Chatter {
 ///     fn receive(&mut self, _: Time, _: &[u8], _: RxMeta) {
-///         self.1 += 1;
+///         self.heard += 1;
 ///     }
 ///     fn wake(&mut self, _: Time) {}
 ///     fn next_wake(&self) -> Option<Time> {
-///         Some(self.0)
+///         Some(self.due)
 ///     }
 ///     fn transmit(&mut self, now: Time, _: &mut [u8]) -> Option<TxMeta> {
-///         let due = self.0 <= now;
-///         self.0 = if due { now + Span::from_millis(10) } else { self.0 };
-///         due.then(|| TxMeta { length: 1000, ..TxMeta::default() })
+///         if self.due > now {
+///             return None;
+///         }
+///         self.due = now + Span::from_millis(10);
+///         Some(TxMeta { length: 1000, ..TxMeta::default() })
 ///     }
 /// }
 ///
@@ -97,8 +102,8 @@ const LIVELOCK: u32 = 1_000_000;
 /// world.run_until(Time::from_secs(10));
 ///
 /// // 822 kbit/s with their headers on a link of 400: half of them arrive one way, all the other.
-/// assert!((450..550).contains(&world.endpoint::<Chatter>(far).1));
-/// assert!(world.endpoint::<Chatter>(near).1 >= 1000);
+/// assert!((450..550).contains(&world.endpoint::<Chatter>(far).heard));
+/// assert!(world.endpoint::<Chatter>(near).heard >= 1000);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct World {

@@ -17,12 +17,14 @@ use crate::{Event, NodeId};
 ///
 /// /// Counts the frames that each node has captured.
 /// #[derive(Default)]
-/// struct Captured([u32; 2]);
+/// struct Captured {
+///     by_node: [u32; 2],
+/// }
 ///
 /// impl Recorder for Captured {
 ///     fn record(&mut self, _at: Time, node: NodeId, event: &Event) {
 ///         if let Event::FrameCaptured { .. } = event {
-///             self.0[usize::from(node.0)] += 1;
+///             self.by_node[usize::from(node.0)] += 1;
 ///         }
 ///     }
 /// }
@@ -31,7 +33,7 @@ use crate::{Event, NodeId};
 /// // An endpoint or a link gets a tap, and is node 1 to the recorder.
 /// let tap = Tap::new(counts.clone(), NodeId(1), HostClock::default());
 /// tap.record(Time::from_millis(5), Event::FrameCaptured { stream: 0, frame: 7 });
-/// assert_eq!(counts.lock().unwrap().0, [0, 1]);
+/// assert_eq!(counts.lock().unwrap().by_node, [0, 1]);
 /// ```
 pub trait Recorder {
     /// Takes one event.

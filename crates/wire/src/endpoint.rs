@@ -20,24 +20,26 @@ pub const MAX_DATAGRAM: usize = 1500;
 ///
 /// /// Answers each datagram with one a byte longer.
 /// #[derive(Default)]
-/// struct Echo(Option<usize>);
+/// struct Echo {
+///     owed: Option<usize>,
+/// }
 ///
 /// impl Endpoint for Echo {
 ///     fn receive(&mut self, _: Time, _: &[u8], meta: RxMeta) {
-///         self.0 = Some(meta.length + 1);
+///         self.owed = Some(meta.length + 1);
 ///     }
 ///     fn wake(&mut self, _: Time) {}
 ///     fn next_wake(&self) -> Option<Time> {
 ///         None
 ///     }
 ///     fn transmit(&mut self, _: Time, out: &mut [u8]) -> Option<TxMeta> {
-///         let length = self.0.take()?;
+///         let length = self.owed.take()?;
 ///         out[0] = length as u8;
 ///         Some(TxMeta { head: 1, length, ..TxMeta::default() })
 ///     }
 /// }
 ///
-/// let (mut ends, mut out) = ([Echo(Some(1)), Echo::default()], [0; MAX_DATAGRAM]);
+/// let (mut ends, mut out) = ([Echo { owed: Some(1) }, Echo::default()], [0; MAX_DATAGRAM]);
 /// for now in (0..500).map(Time::from_millis) {
 ///     for from in [0, 1] {
 ///         if ends[from].next_wake().is_some_and(|at| at <= now) {
@@ -50,7 +52,7 @@ pub const MAX_DATAGRAM: usize = 1500;
 ///         }
 ///     }
 /// }
-/// assert_eq!(ends[0].0, Some(1001));
+/// assert_eq!(ends[0].owed, Some(1001));
 /// ```
 pub trait Endpoint: Send {
     /// A datagram arrived. `datagram` holds at least its header bytes; see [`RxMeta`].

@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn eight_percent_a_second() {
-        // gcc.md section 6: 1 to 18 Mbit/s 37.6 s, 0.3 to 18 Mbit/s 53 s.
+        // ln(18) / ln(1.08) and ln(60) / ln(1.08): 1 to 18 Mbit/s 37.6 s, 0.3 to 18 Mbit/s 53 s.
         for rules in [Rules::Draft, Rules::Code] {
             assert!((ramp(rules, 1e6, 18e6) - 37.6).abs() < 0.5, "{}", ramp(rules, 1e6, 18e6));
             assert!((ramp(rules, 0.3e6, 18e6) - 53.2).abs() < 1.0, "{}", ramp(rules, 0.3e6, 18e6));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn near_capacity_growth_is_half_a_packet_a_response() {
-        // gcc.md section 4.6: about 34 kbit/s a second at 20 Mbit/s and 40 ms.
+        // Half a packet a response time (the draft's section 5.5): about 34 kbit/s a second at 20 Mbit/s and 40 ms.
         let mut code = control(Rules::Code, 20e6);
         code.set_rtt(Span::from_millis(40));
         assert!(
