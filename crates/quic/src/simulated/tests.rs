@@ -223,7 +223,7 @@ fn quic_dc_hears_of_the_queue_through_its_side_channel() {
         assert_eq!(totals.timed, run.receiver().echoed().answered.min(totals.timed), "each echo counts once");
         (figures(&run, 30.0, &memory), totals)
     };
-    let ((goodput, queue, _), totals) = figures("quic-dc:threshold=10ms");
+    let (Figures { goodput, sojourn: queue, .. }, totals) = figures("quic-dc:threshold=10ms");
     // A probe every 2 ms, but for those that no echo had come of when the run ended.
     assert!(totals.timed > 10_000, "{totals:?}");
     // The queue stays near half of the threshold (specs: 0.5 to 1.1 of 6 ms), and nothing is lost.
@@ -233,7 +233,7 @@ fn quic_dc_hears_of_the_queue_through_its_side_channel() {
     let whole = run("quic-dc:threshold=10ms", whole, "droptail:100ms", Span::from_secs(9), None);
     assert!(whole.sender().finished_at().is_some());
     assert!(whole.sender().totals().timed > 3_000, "{:?}", whole.sender().totals());
-    let ((plain, full, _), totals) = figures("westwood-plus-quic");
+    let (Figures { goodput: plain, sojourn: full, .. }, totals) = figures("westwood-plus-quic");
     assert!(goodput > 0.95 * plain && queue < 0.3 * full, "{goodput} {plain}, {queue} {full}");
     assert_eq!(totals.timed, 0, "no probes for a controller that has no use for them");
 }
