@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn near_capacity_growth_is_half_a_packet_a_response() {
-        // Half a packet a response time (the draft's section 5.5): about 34 kbit/s a second at 20 Mbit/s and 40 ms.
+        // Half a packet a response time (the draft's section 5.5): 34 kbit/s a second at 20 Mbit/s, 40 ms.
         let mut code = control(Rules::Code, 20e6);
         code.set_rtt(Span::from_millis(40));
         assert!(
