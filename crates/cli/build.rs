@@ -12,8 +12,18 @@ fn git(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// The commit, with a `+` where the sources differ from it; `unknown` outside a checkout.
+/// The commit that `cargo package` wrote beside the sources it packed.
+fn packaged_commit() -> Option<String> {
+    let text = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, after) = text.split_once("\"sha1\"")?;
+    Some(after.split('"').nth(1)?.chars().take(12).collect())
+}
+
+/// The commit, with a `+` where the sources differ from it; `unknown` outside a checkout and a package.
 fn commit() -> String {
+    if let Some(commit) = packaged_commit() {
+        return commit;
+    }
     let Some(head) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
     // Without optional locks git leaves its index as it is; a build that touched it would be followed by
     // another.
@@ -22,8 +32,9 @@ fn commit() -> String {
     if clean { head } else { format!("{head}+") }
 }
 
-/// Folders of the repository that the command brings along.
-const SHIPPED: [&str; 4] = ["experiments", "findings", "scenarios", "traces"];
+/// The folder of this package with what the command brings along: experiments, findings, scenarios, traces.
+/// In a checkout it holds links to the repository's folders, which `cargo package` follows.
+const SHIPPED: &str = "shipped";
 
 /// All files below `folder`, in order.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -56,16 +67,24 @@ fn page_folder(out: &Path) -> PathBuf {
 }
 
 fn pack() {
-    let root = std::fs::canonicalize("../..").expect("the repository is there");
+    let shipped = std::fs::canonicalize(SHIPPED).expect("the package holds it");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    let data: Vec<PathBuf> = SHIPPED.iter().flat_map(|folder| files(&root.join(folder))).collect();
+    let data = files(&shipped);
+    for folder in ["experiments", "findings", "scenarios", "traces"] {
+        let lies_there = data.iter().any(|file| file.starts_with(shipped.join(folder)));
+        assert!(
+            lies_there,
+            "crates/cli/{SHIPPED}/{folder} holds nothing; does this checkout have symbolic links?"
+        );
+    }
     let page = page_folder(&out);
     // Without an index it is not built, or not whole.
     let of_page = if page.join("index.html").is_file() { files(&page) } else { Vec::new() };
-    let text = table("DATA", &root, &data) + &table("PAGE", &page, &of_page);
+    let text = table("DATA", &shipped, &data) + &table("PAGE", &page, &of_page);
     std::fs::write(out.join("shipped.rs"), text).expect("cargo's folder can be written");
-    for folder in SHIPPED {
-        println!("cargo::rerun-if-changed={}", root.join(folder).display());
+    for folder in std::fs::read_dir(&shipped).into_iter().flatten().flatten() {
+        let folder = std::fs::canonicalize(folder.path()).expect("it was listed");
+        println!("cargo::rerun-if-changed={}", folder.display());
     }
     // Cargo takes a path that is not there for one that has changed.
     if std::fs::create_dir_all(&page).is_ok() {
@@ -76,7 +95,8 @@ fn pack() {
 fn main() {
     pack();
     println!("cargo::rustc-env=FRAMEWIRE_COMMIT={}", commit());
-    println!("cargo::rerun-if-changed=..");
+    // In a package the folder above is not ours.
+    println!("cargo::rerun-if-changed={}", if packaged_commit().is_some() { "." } else { ".." });
     for name in ["HEAD", "logs/HEAD"] {
         if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");

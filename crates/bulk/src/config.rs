@@ -140,7 +140,7 @@ pub struct Preset {
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// The settings.
+    /// Makes the sender's settings that the name stands for.
     pub config: fn() -> SenderConfig,
 }
 

@@ -10,6 +10,36 @@
 //! [`cc::Controller`] runs on top; one with a window is held to it, one with a rate only is paced, and
 //! receiver halves are not carried.
 //!
+//! A transfer of 1 MB under CUBIC, over a link in virtual time:
+//!
+//! ```
+//! use framewire_bulk as bulk;
+//! use bulk::{Receiver, ReceiverConfig, Sender, SenderConfig, Workload};
+//! use netsim::{HostConfig, LinkConfig, RateProcess, World};
+//! use record::Tap;
+//! use units::{Rate, Rng, Span, Time};
+//!
+//! let config = SenderConfig::linux();
+//! let setup = cc::Setup { mtu: config.datagram(), ..cc::Setup::default() };
+//! let cubic = cc::build(&"cubic".parse()?, &setup)?;
+//! let transfer = Workload::Transfer(1_000_000);
+//! let sender = Sender::new(config, cubic, transfer, Rng::stream(1, "sizes"), Tap::default());
+//! let receiver = Receiver::new(ReceiverConfig::default(), Tap::default());
+//!
+//! let mut world = World::new(1, None);
+//! let (near, far) = (world.add_host(HostConfig::new("near"), sender), world.add_host(HostConfig::new("far"), receiver));
+//! let rate = RateProcess::Constant(Rate::from_mbps(12));
+//! let link = LinkConfig::bottleneck(rate, "droptail:100p".parse()?, Span::from_millis(20));
+//! let (there, back) = (world.add_link("there", link), world.add_link("back", LinkConfig::delay(Span::from_millis(20))));
+//! world.connect(near, 0, &[there], far);
+//! world.connect(far, 0, &[back], near);
+//! world.run_until(Time::from_secs(5));
+//!
+//! let finished = world.endpoint::<Receiver>(far).finished_at().expect("5 s are enough");
+//! assert!(finished < Time::from_secs(2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | what | from |
 //! |---|---|
 //! | selective acknowledgements, losses found by them | RFC 2018, RFC 2883, RFC 6675 |

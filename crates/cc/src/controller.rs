@@ -59,7 +59,7 @@ impl Default for Setup {
 /// Which frame a packet belongs to, and its place in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameTag {
-    /// The stream.
+    /// The stream's number within the session.
     pub stream: u8,
     /// The frame's capture index.
     pub frame: u32,
@@ -76,7 +76,7 @@ pub struct FrameTag {
 /// A packet as it leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// When it leaves, by the sender's clock.
     pub now: Time,
     /// Its number; every transmission has its own.
     pub packet: u64,
@@ -111,7 +111,7 @@ pub struct Delivery {
 /// A packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked {
-    /// Its number.
+    /// The transmission's number, as [`Sent::packet`] told it.
     pub packet: u64,
     /// When it was sent.
     pub sent_at: Time,
@@ -130,7 +130,7 @@ pub struct Acked {
 /// A packet given up as lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
-    /// Its number.
+    /// The transmission's number, as [`Sent::packet`] told it.
     pub packet: u64,
     /// When it was sent.
     pub sent_at: Time,
@@ -145,7 +145,7 @@ pub struct Lost {
 /// What one feedback packet (or the loss timer) settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// When.
+    /// When the sender heard of it, by its own clock.
     pub now: Time,
     /// Newly acknowledged packets, by number.
     pub acked: &'a [Acked],

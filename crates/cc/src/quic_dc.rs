@@ -50,7 +50,7 @@ const LONGEST_BASE: Span = Span::from_secs(60);
 /// QUIC-DC's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
-    /// OWQD_th.
+    /// OWQD_th: the one-way queuing delay above which the window is reduced.
     pub threshold: Span,
     /// The smallest one-way delay stands for the empty path for this long, or since the last reaction, if
     /// that was earlier: only then was the queue empty, and a high threshold is reached slowly.

@@ -24,7 +24,7 @@ pub struct Entry {
     pub options: &'static [(&'static str, &'static str)],
     /// Its page in the manual, Markdown: idea, source, presets, deviations. Also the module's documentation.
     pub page: &'static str,
-    /// Builds one.
+    /// Builds a controller of this preset from a flow's setup and options.
     pub build: Build,
     /// Builds its receiver half, if it has one.
     pub receiver: Option<BuildReceiver>,
@@ -74,6 +74,22 @@ pub const REGISTRY: &[Entry] = &[
 ];
 
 /// Builds the controller that `options` names.
+///
+/// ```
+/// use framewire_cc::{Decision, Setup, build};
+/// use units::Rate;
+///
+/// let setup = Setup { initial: Rate::from_mbps(3), ..Setup::default() };
+/// let gcc = build(&"gcc:loss_v2=off".parse()?, &setup)?;
+/// let Decision { media, pacing, .. } = gcc.decision();
+/// assert!(media.is_some() && pacing > media, "it paces faster than the encoder makes");
+///
+/// let wrong = build(&"gcc:loss=off".parse()?, &setup).err().unwrap();
+/// assert!(wrong.to_string().contains("loss_v2"), "{wrong}");
+/// # Ok::<(), framewire_cc::OptionError>(())
+/// ```
+///
+/// `transport::Core` calls the controller for a host that has a transport of its own.
 ///
 /// # Errors
 /// [`OptionError`] if there is none of that name, or it does not take the options.

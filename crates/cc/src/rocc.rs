@@ -79,7 +79,7 @@ impl Params {
         Params { gamma: 0.5, alpha: 2.0, eager: false, loss_mode: false, drain: false }
     }
 
-    /// `tcp_simple_rocc.c`.
+    /// The constants of the authors' kernel module (`tcp_simple_rocc.c`).
     pub fn kernel() -> Params {
         Params { gamma: 1.0, eager: true, loss_mode: true, ..Params::vidaptive() }
     }

@@ -31,7 +31,7 @@ const LARGEST: u64 = 8 << 30;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct CheckpointError {
-    /// The file.
+    /// The checkpoint's file.
     pub path: PathBuf,
     /// What is wrong, and what to do.
     pub what: String,

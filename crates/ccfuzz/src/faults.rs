@@ -13,7 +13,7 @@ const EXPLAINED: f64 = 0.5;
 /// A known fault of a target that comes along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The target.
+    /// The name of the target that has it.
     pub target: &'static str,
     /// What it is called.
     pub name: &'static str,

@@ -30,13 +30,13 @@ const SERVICE: &str = "service.trace";
 pub struct Finding {
     /// What was searched.
     pub target: Target,
-    /// The network.
+    /// The network: its traffic, outages and delivery times.
     pub genome: Genome,
     /// What is on record about it.
     pub record: Record,
 }
 
-/// `finding.json`.
+/// What `finding.json` says of a finding: target, score, and how it was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -52,7 +52,7 @@ pub struct Record {
     pub generation: u32,
     /// Simulations until then.
     pub evaluations: u64,
-    /// Its score.
+    /// What the target scores in this network; higher is worse for the flow.
     pub score: Score,
     /// Spans in which arriving packets are lost: start and length in microseconds.
     pub outages: Vec<(u32, u32)>,
@@ -82,7 +82,7 @@ pub struct Expectation {
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct FindingError {
-    /// The file.
+    /// The file that can't be read or written.
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,

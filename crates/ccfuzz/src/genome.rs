@@ -12,7 +12,7 @@ use units::{Rng, Time};
 
 use crate::call::Call;
 use crate::distribute::distribute;
-use crate::lessen::Timed;
+use crate::simplify::Timed;
 
 /// Smoothing of annealing, in packets (not given in the thesis).
 const SIGMA: f64 = 5.0;

@@ -21,13 +21,13 @@ mod distribute;
 pub mod faults;
 pub mod finding;
 mod genome;
-mod lessen;
 mod names;
 mod plan;
 mod preset;
 mod score;
 mod search;
 pub mod shrink;
+mod simplify;
 mod target;
 mod viewer;
 

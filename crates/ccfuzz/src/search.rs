@@ -24,9 +24,9 @@ pub const RISE: f64 = 0.01;
 /// A network and how the flow fared in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Individual {
-    /// The network.
+    /// The network: its traffic, outages and delivery times.
     pub genome: Genome,
-    /// Its score.
+    /// How the flow fared; higher is worse for it.
     pub score: Score,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! until nothing goes any more:
 //!   leave out   cross packets and outages in ever smaller pieces, one at a time (delta debugging)
-//!   lessen      windows emptied, thinned, moved, gathered, spread at random, as long as that leaves no more packets
+//!   simplify    windows emptied, thinned, moved, gathered, spread at random, as long as that leaves no more packets
 //! then, to be read:
 //!   gather      the packets of a window into one burst
 //!   snap        bursts and outages to the coarsest grid of instants
@@ -21,9 +21,9 @@ use units::Rng;
 
 use crate::behaviour::Behaviour;
 use crate::genome::{Genome, within};
-use crate::lessen::Timed;
 use crate::score::Score;
 use crate::search::evaluate_all;
+use crate::simplify::Timed;
 use crate::target::Target;
 
 /// Candidates tried at once: however many threads there are, so that the result does not depend on them.
@@ -70,7 +70,7 @@ impl Default for Shrinking<'_> {
 pub struct Shrunk {
     /// The smaller network.
     pub genome: Genome,
-    /// Its score.
+    /// What the target scores in what is left of the network.
     pub score: Score,
     /// What its score without its cost had to be.
     pub least: f64,
@@ -106,7 +106,7 @@ pub fn shrink(target: &Target, genome: &Genome, how: Shrinking<'_>, progress: &d
         shrinker.make_plain();
         shrinker.leave_out(|genome| &mut genome.cross);
         shrinker.leave_out(|genome| &mut genome.outages);
-        shrinker.lessen();
+        shrinker.simplify();
         if (size(&shrinker.genome), shrinker.genome.call) == before || !shrinker.has_budget() {
             break;
         }
@@ -191,14 +191,14 @@ impl Shrinker<'_> {
     }
 
     /// Random changes to windows that leave fewer packets, or as many: the fewest that keep the verdict.
-    fn lessen(&mut self) {
+    fn simplify(&mut self) {
         let mut shrunk = self.evaluations;
         for round in 0.. {
             let before = size(&self.genome);
             if before == 0 || !self.has_patience(shrunk) || !self.has_budget() {
                 break;
             }
-            let candidates = self.lessened(round);
+            let candidates = self.simplified(round);
             if self.take_first(&candidates).is_some() && size(&self.genome) < before {
                 shrunk = self.evaluations;
             }
@@ -212,9 +212,9 @@ impl Shrinker<'_> {
     }
 
     /// Different networks that have no more packets, those with the fewest first.
-    fn lessened(&self, round: u64) -> Vec<Genome> {
+    fn simplified(&self, round: u64) -> Vec<Genome> {
         let mut rng = Rng::stream(round, &format!("ccfuzz/shrink/{}", self.evaluations));
-        let drawn = (0..BATCH).map(|_| self.genome.lessened(&self.target.space, &mut rng));
+        let drawn = (0..BATCH).map(|_| self.genome.simplified(&self.target.space, &mut rng));
         let mut candidates: Vec<Genome> = drawn.filter(|one| *one != self.genome).collect();
         candidates.sort_by_key(size);
         candidates

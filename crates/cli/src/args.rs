@@ -11,7 +11,7 @@ use session::preset::Choice;
 use units::{Rate, Span};
 
 use crate::live::Look;
-use crate::operations::{Certificate, Doors, Operations};
+use crate::operations::{Certificate, ConnectionLimits, Operations};
 use crate::values::{CcList, Feed, Input, Listen, PlayoutPolicy, RatePolicy, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
@@ -512,7 +512,7 @@ pub struct Receive {
     #[command(flatten)]
     pub format: Format,
     #[command(flatten)]
-    pub doors: Doors,
+    pub limits: ConnectionLimits,
     #[command(flatten)]
     pub operations: Operations,
 }

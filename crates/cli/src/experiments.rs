@@ -13,7 +13,7 @@ use crate::output;
 use crate::shipped;
 use crate::table::Table;
 
-/// Dispatches.
+/// Runs `framewire lab` with one of its subcommands.
 pub fn lab(args: &args::Lab) -> Result<(), Failure> {
     match args {
         args::Lab::List(args) => list(args),

@@ -1,14 +1,14 @@
 //! `framewire soak`: arguments, metrics while it runs, and what it prints. What is run lives in
 //! `instruments`.
 
-use instruments::soak::{Ground, LEAST, Look, Outcome, Plan, run};
+use instruments::soak::{LEAST, Look, Outcome, Plan, SoakServer, run};
 use serde_json::{Value, json};
 use units::{Bytes, Rate, Span};
 
 use crate::args::Format;
 use crate::failure::Failure;
 use crate::live::{catch_interrupts, go_on};
-use crate::operations::{Operations, Verbosity, of_door};
+use crate::operations::{Operations, Verbosity, of_admission};
 use crate::output;
 use crate::table::Table;
 
@@ -64,18 +64,18 @@ pub fn soak(args: &Soak) -> Result<(), Failure> {
         return Err(Failure::input("--restart-every takes 5s or more, --reload-every 1s or more"));
     }
     let running = args.operations.start(Verbosity::level(tracing_subscriber::filter::LevelFilter::ERROR))?;
-    let ground = Ground::open(usize::from(args.streams))?;
-    let door = ground.clone();
+    let server = SoakServer::open(usize::from(args.streams))?;
+    let watched = server.clone();
     running.board.show(move |out| {
-        if let Some(watch) = door.watch() {
-            of_door(&watch, out);
+        if let Some(watch) = watched.watch() {
+            of_admission(&watch, out);
         }
     });
     catch_interrupts();
     let bar = output::ticker();
-    let outcome = run(&args.plan(), &ground, &go_on, &|far| bar.set_message(far));
+    let outcome = run(&args.plan(), &server, &go_on, &|far| bar.set_message(far));
     bar.finish_and_clear();
-    report(args, &ground, &outcome);
+    report(args, &server, &outcome);
     match outcome.excess {
         Some(excess) => Err(Failure::Work(excess)),
         None => Ok(()),
@@ -96,13 +96,13 @@ impl Soak {
     }
 }
 
-fn report(args: &Soak, ground: &Ground, outcome: &Outcome) {
+fn report(args: &Soak, server: &SoakServer, outcome: &Outcome) {
     if args.format.json {
         let looks: Vec<Value> = outcome.looks.iter().map(Look::json).collect();
         return output::json(&json!({
             "passed": outcome.excess.is_none(), "excess": outcome.excess, "duration_s": outcome.elapsed.as_secs_f64(),
-            "connections": ground.accepted(), "refused": ground.refused_by_reason(), "restarts": ground.restarts(),
-            "reloads": ground.reloads(), "looks": looks,
+            "connections": server.accepted(), "refused": server.refused_by_reason(), "restarts": server.restarts(),
+            "reloads": server.reloads(), "looks": looks,
         }));
     }
     let mut table =
@@ -116,9 +116,9 @@ fn report(args: &Soak, ground: &Ground, outcome: &Outcome) {
     print!("{table}");
     println!(
         "{} connections let in, {} attempts refused, {} restarts, {} certificates",
-        ground.accepted(),
-        ground.refused(),
-        ground.restarts(),
-        ground.reloads()
+        server.accepted(),
+        server.refused(),
+        server.restarts(),
+        server.reloads()
     );
 }

@@ -278,7 +278,7 @@ impl fmt::Display for Target {
 pub struct Listen {
     /// How packets come.
     pub scheme: Scheme,
-    /// The address.
+    /// The address to listen at.
     pub at: SocketAddr,
 }
 

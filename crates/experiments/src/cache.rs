@@ -17,7 +17,7 @@ pub(crate) struct Kept {
     pub hash: String,
     /// Processor seconds it took.
     pub seconds: f64,
-    /// Its metrics.
+    /// The run's metrics by name.
     pub metrics: BTreeMap<String, Value>,
 }
 

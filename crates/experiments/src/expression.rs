@@ -62,7 +62,7 @@ impl Expression {
         }
     }
 
-    /// Its text.
+    /// The expression as it was written.
     pub fn text(&self) -> &str {
         &self.0
     }

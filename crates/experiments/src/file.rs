@@ -14,9 +14,9 @@ use lab::scenario::plainly;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {place}: {what}", file.display())]
 pub struct ExperimentError {
-    /// The file.
+    /// The experiment's file.
     pub file: PathBuf,
-    /// The part of it.
+    /// The field or the claim that is wrong.
     pub place: String,
     /// What is wrong, and what would be accepted.
     pub what: String,
@@ -53,10 +53,10 @@ pub struct Experiment {
     /// What is measured in each run: formulas by name.
     #[serde(default)]
     pub metrics: BTreeMap<String, String>,
-    /// The claims.
+    /// The claims that are held against its runs.
     #[serde(default, rename = "row")]
     pub rows: Vec<Row>,
-    /// The pictures.
+    /// The plots that a report draws of its runs.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
     /// Where the file is.
@@ -117,11 +117,11 @@ pub struct Row {
     pub unit: String,
 }
 
-/// A picture.
+/// A plot of a metric over the points of an experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// Its heading.
+    /// The plot's heading.
     pub title: String,
     /// The axis along x; without one, each point's `y` is a curve of its own. Where `y` is a list, there is a
     /// line of its distribution for what the other axes say, of the values of all points along this one.

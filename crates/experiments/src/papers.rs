@@ -1,6 +1,6 @@
 //! The papers whose figures and tables are reproduced, by names that people can say.
 
-/// A paper.
+/// A paper whose figures are reproduced, with the names it goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paper {
     /// What `framewire lab check --paper` calls it.

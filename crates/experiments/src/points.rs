@@ -6,7 +6,7 @@ use crate::data;
 use crate::file::{Axis, Experiment, ExperimentError};
 use lab::scenario::{Scenario, patch};
 
-/// One combination.
+/// One combination of the axes' points: a run.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// A label for each axis, in the axes' order.

@@ -62,7 +62,7 @@ pub struct RealPoint {
 /// Everything that was run for real on one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealResults {
-    /// The experiment.
+    /// The name of the experiment whose points were run.
     pub experiment: String,
     /// The kernel, as it calls itself.
     pub kernel: String,
@@ -73,13 +73,13 @@ pub struct RealResults {
 /// What is measured for a claim, as the mean over the runs of both worlds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RealRow {
-    /// The claim.
+    /// The claim's name, such as `S0-40`.
     pub id: &'static str,
     /// What is measured.
     pub what: String,
     /// Over the emulator.
     pub real: f64,
-    /// In the simulator.
+    /// The same from runs of the simulator.
     pub simulated: f64,
 }
 

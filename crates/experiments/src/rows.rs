@@ -37,7 +37,7 @@ pub struct VerdictRow {
     pub verdict: Verdict,
     /// Processor seconds its experiment's runs took; of cached runs, when they were run.
     pub seconds: f64,
-    /// The unit.
+    /// The unit of what is claimed and measured.
     pub unit: String,
     /// The experiment's name.
     pub experiment: String,

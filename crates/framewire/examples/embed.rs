@@ -15,9 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use framewire::media::{Codec, CodecConfig, Source, SyntheticConfig, SyntheticGame};
-use framewire::{
-    Endpoint, MAX_DATAGRAM, Rate, Receiver, ReceiverConfig, RxMeta, Screen, Shown, Span, Tap, Time, Video,
-};
+use framewire::{Endpoint, MAX_DATAGRAM, Rate, Receiver, RxMeta, Screen, Shown, Span, Time, Video};
 
 /// The host's screen: counts what it is given.
 struct Counter(Arc<AtomicU32>);
@@ -68,9 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let shown = Arc::new(AtomicU32::new(0));
     let screen = Box::new(Counter(shown.clone()));
-    let decoder = Codec::H264.decoder()?;
-    let receiver =
-        Receiver::new(ReceiverConfig::default(), Some(decoder), Some(screen), Tap::default()).following();
+    let receiver = framewire::receiver().decoder(Codec::H264.decoder()?).screen(screen).build()?;
 
     let far = thread::spawn(move || drive(receiver, &far, Receiver::is_finished));
     let sender = drive(sender, &near, framewire::Sender::is_finished)?;

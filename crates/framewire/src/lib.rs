@@ -8,13 +8,13 @@
 //! ```
 //! use framewire::media::{EncoderModel, ModelConfig, Table};
 //! use framewire::netsim::{HostConfig, LinkConfig, RateProcess, World};
-//! use framewire::{Rate, Receiver, ReceiverConfig, Sender, Span, Tap, Time, Video};
+//! use framewire::{Rate, Receiver, Sender, Span, Time, Video};
 //!
 //! let interval = Span::from_nanos(33_333_333);
 //! let model = ModelConfig::recorded(Table::big_buck_bunny(), 1);
 //! let encoder = Box::new(EncoderModel::new(model)?);
 //! let sender = framewire::sender().video(Video { encoder, source: None, interval }).build()?;
-//! let receiver = Receiver::new(ReceiverConfig::default(), None, None, Tap::default()).following();
+//! let receiver = framewire::receiver().build()?;
 //!
 //! let mut world = World::new(1, None);
 //! let (near, far) = (world.add_host(HostConfig::new("near"), sender), world.add_host(HostConfig::new("far"), receiver));
@@ -32,10 +32,14 @@
 //!
 //! | to | begin with |
 //! |---|---|
-//! | send from an encoder and a socket of your own | [`sender`], [`Receiver`], [`Endpoint`]; `examples/embed.rs` |
+//! | send from an encoder and a socket of your own | [`sender`], [`receiver`], [`Endpoint`]; `examples/embed.rs` |
+//! | send and receive over UDP or QUIC | [`real::Driver`] |
 //! | put a controller into a transport of your own | [`transport::Core`] |
-//! | write a controller | [`cc::Controller`] |
+//! | run a controller by name, or write one | [`cc::build`], [`cc::Controller`] |
+//! | bring an encoder | [`media::Encoder`] |
 //! | try a network | [`netsim::World`] |
+//! | send files beside, under any controller | [`bulk::Sender`] |
+//! | see what happened | [`record::Recorder`], [`Tap`] |
 //! | run under quinn | [`quic::Congestion`] |
 //!
 //! The command `framewire` (package `framewire-cli`) runs scenarios, sends and receives, and keeps the
@@ -55,7 +59,8 @@ pub use wire;
 
 pub use record::Tap;
 pub use session::{
-    BuildError, Receiver, ReceiverConfig, Screen, Sender, SenderBuilder, SenderConfig, Shown, Video,
+    BuildError, Receiver, ReceiverBuilder, ReceiverConfig, Screen, Sender, SenderBuilder, SenderConfig,
+    Shown, Video,
 };
 pub use units::{Bytes, Rate, Span, Time};
 pub use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
@@ -75,4 +80,18 @@ pub use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 /// ```
 pub fn sender() -> SenderBuilder {
     SenderBuilder::default()
+}
+
+/// What a receiver is made of. By default it takes the first session it hears, follows its sender's
+/// controller, shows each frame as soon as it can, and has neither decoder nor screen: it counts.
+///
+/// ```
+/// use framewire::media::Codec;
+///
+/// let receiver = framewire::receiver().playout("adaptive").decoder(Codec::H264.decoder()?).build()?;
+/// assert!(!receiver.is_finished());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn receiver() -> ReceiverBuilder {
+    ReceiverBuilder::default()
 }

@@ -8,8 +8,10 @@
 //! | no clock, randomness or hash order outside `real`, `instruments` and `cli` | `determinism` |
 //! | no unfinished work, switched-off test, machine's path, overlong file or function, comment wider than code | `tidy` |
 //! | every arrow in `ARCHITECTURE.md` is used | `arrows` |
-//! | every relative link in the documentation leads somewhere | `links` |
+//! | every relative link in the documentation leads somewhere, every anchor to a heading | `links` |
 //! | every file that a comment or a page cites is there | `citations` |
+//! | no comment of a public item is a word that repeats its name | `comments` |
+//! | a change is one line of `CHANGELOG.md` | `tidy` |
 
 #[cfg(test)]
 mod advisory;
@@ -17,6 +19,8 @@ mod advisory;
 mod arrows;
 #[cfg(test)]
 mod citations;
+#[cfg(test)]
+mod comments;
 #[cfg(test)]
 mod determinism;
 #[cfg(test)]

@@ -7,6 +7,8 @@ use crate::tree;
 const MOST_LINES: usize = 600;
 /// And longer functions.
 const MOST_LINES_OF_A_FUNCTION: usize = 80;
+/// A change is one line of the changelog, of at most so many characters.
+const MOST_OF_A_CHANGE: usize = 200;
 
 // Spelt in halves, so that this file passes its own rules.
 const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -120,6 +122,31 @@ fn violations(path: &str, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Lines of a changelog that are neither a heading, nor blank, nor one change in one line. Above the first
+/// release the page says what it is.
+fn long_changes(page: &str) -> Vec<usize> {
+    let lines = (1..).zip(page.lines()).skip_while(|(_, line)| !line.starts_with("## "));
+    let fine = |line: &str| {
+        line.is_empty()
+            || line.starts_with("## ")
+            || line.starts_with("* ") && line.chars().count() <= MOST_OF_A_CHANGE
+    };
+    lines.filter(|(_, line)| !fine(line)).map(|(number, _)| number).collect()
+}
+
+#[test]
+fn a_change_is_one_line() {
+    let page = include_str!("../../../CHANGELOG.md");
+    assert!(page.contains("\n* "), "there are no changes");
+    let long = long_changes(page).into_iter();
+    tree::expect_none(
+        "changes that take more than a line",
+        &long.map(|at| format!("CHANGELOG.md:{at}")).collect::<Vec<_>>(),
+    );
+    let long = format!("# C\n\nText.\n\n## 1\n\n* a\n  more\n* {}\n", "x".repeat(MOST_OF_A_CHANGE));
+    assert_eq!(long_changes(&long), [8, 9]);
 }
 
 #[test]

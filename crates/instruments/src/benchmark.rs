@@ -6,7 +6,7 @@ use crate::measure;
 
 /// One benchmark's result.
 pub struct Benchmark {
-    /// Its name.
+    /// The name by which `framewire bench` knows it.
     pub name: &'static str,
     /// Unit of `value`.
     pub unit: &'static str,

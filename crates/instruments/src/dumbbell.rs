@@ -37,7 +37,7 @@ pub struct Load {
     pub video: bool,
     /// The bottleneck's rate.
     pub rate: Rate,
-    /// Its queue.
+    /// The bottleneck's queue, as scenarios write it (`droptail:120ms`).
     pub queue: &'static str,
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Map, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Bytes, Rng, Span, Time};
 
-use crate::loopback::{Loopback, RECEIVER, SENDER, Watch, Way};
+use crate::loopback::{FrameTrace, Loopback, RECEIVER, SENDER, Watch};
 use crate::measure::{cpu_time, quantile};
 use crate::{Benchmark, Failure, Progress};
 
@@ -118,24 +118,24 @@ struct Frames {
     gaps: Vec<f64>,
 }
 
-fn gather(ways: &[Way], encode_times: &[(u32, Span)], decode_times: &[(u32, Span)]) -> Frames {
+fn gather(traces: &[FrameTrace], encode_times: &[(u32, Span)], decode_times: &[(u32, Span)]) -> Frames {
     let decode_times: BTreeMap<_, _> = decode_times.iter().copied().collect();
-    let gaps = ways.windows(2).map(|pair| (pair[1].captured - pair[0].captured).as_millis_f64()).collect();
-    let mut frames = Frames { captured: ways.len(), gaps, ..Frames::default() };
+    let gaps = traces.windows(2).map(|pair| (pair[1].captured - pair[0].captured).as_millis_f64()).collect();
+    let mut frames = Frames { captured: traces.len(), gaps, ..Frames::default() };
     let mut ideal = Ideal::default();
     for &(number, encode) in encode_times {
-        let way = ways.get(number as usize).and_then(|way| Some((way, way.shown?)));
-        let (Some((way, shown)), Some(&decode)) = (way, decode_times.get(&number)) else { continue };
-        let ideally = ideal.show(way, encode, decode);
+        let trace = traces.get(number as usize).and_then(|trace| Some((trace, trace.shown?)));
+        let (Some((trace, shown)), Some(&decode)) = (trace, decode_times.get(&number)) else { continue };
+        let ideally = ideal.show(trace, encode, decode);
         frames.shown += 1;
-        frames.bits += f64::from(way.size) * 8.0;
+        frames.bits += f64::from(trace.size) * 8.0;
         if number < WARM_UP {
             continue;
         }
         frames.added.push((shown - ideally).as_millis_f64());
         frames.encode.push(encode.as_millis_f64());
         frames.decode.push(decode.as_millis_f64());
-        frames.total.push((shown - way.captured).as_millis_f64());
+        frames.total.push((shown - trace.captured).as_millis_f64());
     }
     frames
 }
@@ -151,11 +151,11 @@ struct Ideal {
 
 impl Ideal {
     /// When the next frame would be shown.
-    fn show(&mut self, way: &Way, encode: Span, decode: Span) -> Time {
-        self.encoded_at = self.encoded_at.max(way.captured) + encode;
-        let pace = |bytes| way.pacing.map_or(Span::ZERO, |rate| rate.time_to_send(Bytes::new(bytes)));
-        let sent_at = self.clear_at.max(self.encoded_at) + pace(way.before_last);
-        self.clear_at = sent_at + pace(way.last);
+    fn show(&mut self, trace: &FrameTrace, encode: Span, decode: Span) -> Time {
+        self.encoded_at = self.encoded_at.max(trace.captured) + encode;
+        let pace = |bytes| trace.pacing.map_or(Span::ZERO, |rate| rate.time_to_send(Bytes::new(bytes)));
+        let sent_at = self.clear_at.max(self.encoded_at) + pace(trace.before_last);
+        self.clear_at = sent_at + pace(trace.last);
         self.shown_at = self.shown_at.max(sent_at) + decode;
         self.shown_at
     }
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_is_added_is_what_nothing_else_explains() {
         let ms = |n: u32| Time::from_millis(u64::from(n));
-        let way = |start: u32| Way {
+        let trace = |start: u32| FrameTrace {
             captured: ms(start),
             encoded: Some(ms(start + 6)),
             size: 10_000,
@@ -199,10 +199,11 @@ mod tests {
             pacing: Some(Rate::from_mbps(8)),
             shown: Some(ms(start + 20)),
         };
-        let ways: Vec<_> = (0..=WARM_UP).map(|frame| way(33 * frame)).chain([Way::default()]).collect();
+        let traces: Vec<_> =
+            (0..=WARM_UP).map(|frame| trace(33 * frame)).chain([FrameTrace::default()]).collect();
         let encode: Vec<_> = (0..WARM_UP + 9).map(|frame| (frame, Span::from_millis(6))).collect();
         let decode: Vec<_> = (0..WARM_UP + 9).map(|frame| (frame, Span::from_millis(3))).collect();
-        let frames = gather(&ways, &encode, &decode);
+        let frames = gather(&traces, &encode, &decode);
         assert_eq!((frames.captured, frames.shown), (WARM_UP as usize + 2, WARM_UP as usize + 1));
         // 20 ms in all, less 6 of encoding, 9 of pacing and 3 of decoding.
         assert_eq!(frames.added, [2.0]);
@@ -211,10 +212,10 @@ mod tests {
     #[test]
     fn a_frame_waits_for_the_one_before_it() {
         let ms = Span::from_millis;
-        let way = Way { last: 1_000, pacing: Some(Rate::from_mbps(8)), ..Way::default() };
+        let trace = FrameTrace { last: 1_000, pacing: Some(Rate::from_mbps(8)), ..FrameTrace::default() };
         let mut ideal = Ideal::default();
         // Encoded at 2 and 4 ms, sent at once each, decoded from 2 to 5 and from 5 to 8 ms.
-        assert_eq!(ideal.show(&way, ms(2), ms(3)), Time::from_millis(5));
-        assert_eq!(ideal.show(&way, ms(2), ms(3)), Time::from_millis(8));
+        assert_eq!(ideal.show(&trace, ms(2), ms(3)), Time::from_millis(5));
+        assert_eq!(ideal.show(&trace, ms(2), ms(3)), Time::from_millis(8));
     }
 }

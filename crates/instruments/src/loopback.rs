@@ -26,7 +26,7 @@ use crate::measure;
 
 /// The sender's node in a recording.
 pub const SENDER: NodeId = NodeId(0);
-/// The receiver's.
+/// The node under which the receiver's events are recorded.
 pub const RECEIVER: NodeId = NodeId(1);
 /// How long what is under way at the end may take to arrive.
 const TAIL: Span = Span::from_millis(300);
@@ -211,9 +211,9 @@ impl Loopback {
 /// What was recorded of one flow, in either world: events of both ends, in order.
 pub struct Recording(pub Vec<(Time, NodeId, Event)>);
 
-/// One frame's way.
+/// When one frame passed each stage, from capture to display, and its size.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Way {
+pub struct FrameTrace {
     /// Its picture was read.
     pub captured: Time,
     /// It was handed to the network's queue.
@@ -254,32 +254,34 @@ impl Screen for Watch {
 
 impl Recording {
     /// The frames of stream 0, by number, as `watch` saw them shown.
-    pub fn frames(&self, watch: &Watch) -> Vec<Way> {
-        let mut frames: Vec<Way> = Vec::new();
+    pub fn frames(&self, watch: &Watch) -> Vec<FrameTrace> {
+        let mut frames: Vec<FrameTrace> = Vec::new();
         let mut pacing = None;
         for (at, node, event) in &self.0 {
             match *event {
-                Event::FrameCaptured { .. } => frames.push(Way { captured: *at, ..Way::default() }),
+                Event::FrameCaptured { .. } => {
+                    frames.push(FrameTrace { captured: *at, ..FrameTrace::default() })
+                }
                 Event::Decision { pacing: rate, .. } if *node == SENDER => {
                     pacing = Some(rate).filter(|&r| r != Rate::MAX)
                 }
                 Event::FrameEncoded { frame, size, .. } => {
-                    if let Some(way) = frames.get_mut(frame as usize) {
-                        (way.encoded, way.size, way.pacing) = (Some(*at), size, pacing);
+                    if let Some(trace) = frames.get_mut(frame as usize) {
+                        (trace.encoded, trace.size, trace.pacing) = (Some(*at), size, pacing);
                     }
                 }
                 Event::PacketSent { frame, size, retransmission: false, .. } => {
-                    if let Some(way) = frames.get_mut(frame as usize) {
-                        way.before_last += way.last;
-                        way.last = u64::from(size);
+                    if let Some(trace) = frames.get_mut(frame as usize) {
+                        trace.before_last += trace.last;
+                        trace.last = u64::from(size);
                     }
                 }
                 _ => {}
             }
         }
         for &(frame, at) in watch.rows.lock().expect("nothing panics while it measures").iter() {
-            if let Some(way) = frames.get_mut(frame as usize) {
-                way.shown = Some(at);
+            if let Some(trace) = frames.get_mut(frame as usize) {
+                trace.shown = Some(at);
             }
         }
         frames
@@ -357,9 +359,11 @@ mod tests {
         assert!((1_100..=1_162).contains(&longest(end - second, end)), "{}", longest(end - second, end));
         // And pictures arrive again; how many a second the machine captures is its own business.
         let frames = recording.frames(&watch);
-        let late: Vec<&Way> =
-            frames.iter().filter(|way| (end - second * 2..end - second).contains(&way.captured)).collect();
-        let shown = late.iter().filter(|way| way.shown.is_some()).count();
+        let late: Vec<&FrameTrace> = frames
+            .iter()
+            .filter(|trace| (end - second * 2..end - second).contains(&trace.captured))
+            .collect();
+        let shown = late.iter().filter(|trace| trace.shown.is_some()).count();
         assert!(shown > 0 && shown * 10 >= late.len() * 9, "{shown} of {}", late.len());
     }
 }

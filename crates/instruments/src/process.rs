@@ -7,7 +7,7 @@ pub struct Process {
     pub resident: u64,
     /// Seconds of CPU time used since the start.
     pub cpu: f64,
-    /// Threads.
+    /// Threads that are alive.
     pub threads: u64,
     /// Open files and sockets.
     pub descriptors: u64,

@@ -97,14 +97,15 @@ fn spread(values: &[f64]) -> Value {
 fn frames(recording: &Recording, watch: &Watch) -> Value {
     let frames = recording.frames(watch);
     let judged = &frames[..frames.len().saturating_sub(UNFINISHED)];
-    let late = judged.iter().filter(|way| way.shown.is_none_or(|at| at - way.captured > ON_TIME)).count();
+    let late =
+        judged.iter().filter(|trace| trace.shown.is_none_or(|at| at - trace.captured > ON_TIME)).count();
     let delays: Vec<f64> =
-        judged.iter().filter_map(|way| Some((way.shown? - way.captured).as_millis_f64())).collect();
-    let bytes: u64 = judged.iter().map(|way| u64::from(way.size)).sum();
+        judged.iter().filter_map(|trace| Some((trace.shown? - trace.captured).as_millis_f64())).collect();
+    let bytes: u64 = judged.iter().map(|trace| u64::from(trace.size)).sum();
     json!({
         "frames": judged.len(),
         "late_frames": late,
-        "not_shown": judged.iter().filter(|way| way.shown.is_none()).count(),
+        "not_shown": judged.iter().filter(|trace| trace.shown.is_none()).count(),
         "frame_delay_ms": spread(&delays),
         "bitrate_bps": bytes as f64 * 8.0 / LENGTH.as_secs_f64(),
     })

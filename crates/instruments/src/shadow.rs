@@ -40,9 +40,9 @@ struct Seen {
 
 fn seen(recording: &Recording, watch: &Watch) -> Seen {
     let frames = recording.frames(watch);
-    let shown = frames.iter().filter_map(|way| Some((way, way.shown?)));
-    let bytes: u64 = shown.clone().map(|(way, _)| u64::from(way.size)).sum();
-    let delays: Vec<f64> = shown.clone().map(|(way, at)| (at - way.captured).as_millis_f64()).collect();
+    let shown = frames.iter().filter_map(|trace| Some((trace, trace.shown?)));
+    let bytes: u64 = shown.clone().map(|(trace, _)| u64::from(trace.size)).sum();
+    let delays: Vec<f64> = shown.clone().map(|(trace, at)| (at - trace.captured).as_millis_f64()).collect();
     Seen {
         bitrate_bps: bytes as f64 * 8.0 / LENGTH.as_secs_f64(),
         delay_p90_ms: quantile(&delays, 0.9),

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}: {source}")]
 pub struct WriteError {
-    /// The file.
+    /// The file that could not be written.
     pub path: PathBuf,
-    /// Why.
+    /// What the operating system said.
     pub source: io::Error,
 }
 

@@ -144,7 +144,8 @@ impl ModelConfig {
     }
 }
 
-/// The encoder.
+/// An encoder without pictures: frame sizes and qualities as a real one's were recorded, at the rate asked
+/// for.
 pub struct EncoderModel {
     config: ModelConfig,
     rng: Rng,

@@ -80,7 +80,7 @@ struct Scene {
     sprites: Vec<Sprite>,
 }
 
-/// The clip.
+/// A clip drawn by arithmetic: a moving scene with cuts, the same for the same seed.
 pub struct SyntheticGame {
     config: SyntheticConfig,
     rng: Rng,

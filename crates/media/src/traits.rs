@@ -145,6 +145,30 @@ pub enum CodecError {
 
 /// Turns pictures into coded frames. Encoding takes time in both worlds: a frame submitted now is ready
 /// later.
+///
+/// ```
+/// use framewire_media as media;
+/// use media::{Ask, Encoder, EncoderModel, ModelConfig, Table};
+/// use units::{Rate, Span, Time};
+///
+/// // A model needs no picture; H264Encoder is called in the same way, with one.
+/// let mut encoder = EncoderModel::new(ModelConfig::recorded(Table::big_buck_bunny(), 1))?;
+/// let (bitrate, interval) = (Rate::from_mbps(2), Span::from_millis(20));
+/// let ask = |frame| Ask {
+///     frame, bitrate, interval, key: frame == 0, largest: None, height: None, peer: None,
+/// };
+/// let mut bytes = 0;
+/// for frame in 0..50 {
+///     let captured = Time::ZERO + interval * i64::from(frame);
+///     encoder.submit(captured, None, &ask(frame))?;
+///     let ready = encoder.next_ready().expect("one frame is in the making");
+///     let coded = encoder.poll(ready).expect("it is ready now");
+///     assert!(coded.frame == frame && ready >= captured);
+///     bytes += coded.size;
+/// }
+/// assert!((100_000..500_000).contains(&bytes), "a second of 2 Mbit/s: {bytes}");
+/// # Ok::<(), media::CodecError>(())
+/// ```
 pub trait Encoder: Send {
     /// Begins a frame. `picture` is `None` only for encoders that are models.
     ///

@@ -13,7 +13,7 @@ use crate::Packet;
 /// A number of packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets.
+    /// How many packets.
     pub packets: u64,
     /// Bytes of their IP packets.
     pub bytes: u64,

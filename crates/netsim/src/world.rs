@@ -61,6 +61,51 @@ pub enum Detail {
 const LIVELOCK: u32 = 1_000_000;
 
 /// A network in virtual time.
+///
+/// ```
+/// use framewire_netsim::{HostConfig, LinkConfig, RateProcess, World};
+/// use units::{Rate, Span, Time};
+/// use wire::{Endpoint, RxMeta, TxMeta};
+///
+/// /// Sends 1000 bytes every 10 ms, and counts what it hears.
+/// #[derive(Default)]
+/// struct Chatter {
+///     due: Time,
+///     heard: u32,
+/// }
+///
+/// impl Endpoint for Chatter {
+///     fn receive(&mut self, _: Time, _: &[u8], _: RxMeta) {
+///         self.heard += 1;
+///     }
+///     fn wake(&mut self, _: Time) {}
+///     fn next_wake(&self) -> Option<Time> {
+///         Some(self.due)
+///     }
+///     fn transmit(&mut self, now: Time, _: &mut [u8]) -> Option<TxMeta> {
+///         if self.due > now {
+///             return None;
+///         }
+///         self.due = now + Span::from_millis(10);
+///         Some(TxMeta { length: 1000, ..TxMeta::default() })
+///     }
+/// }
+///
+/// let mut world = World::new(1, None);
+/// let near = world.add_host(HostConfig::new("near"), Chatter::default());
+/// let far = world.add_host(HostConfig::new("far"), Chatter::default());
+/// let rate = RateProcess::Constant(Rate::from_kbps(400));
+/// let slow = LinkConfig::bottleneck(rate, "droptail:100ms".parse()?, Span::from_millis(20));
+/// let (there, back) = (world.add_link("there", slow), world.add_link("back", LinkConfig::delay(Span::ZERO)));
+/// world.connect(near, 0, &[there], far);
+/// world.connect(far, 0, &[back], near);
+/// world.run_until(Time::from_secs(10));
+///
+/// // 822 kbit/s with their headers on a link of 400: half of them arrive one way, all the other.
+/// assert!((450..550).contains(&world.endpoint::<Chatter>(far).heard));
+/// assert!(world.endpoint::<Chatter>(near).heard >= 1000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct World {
     seed: u64,
     recorder: Option<Shared>,

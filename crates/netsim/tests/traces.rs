@@ -53,9 +53,9 @@ fn bundled_mahimahi_traces_have_their_known_figures() {
     ];
     for (name, mbps, seconds, gap_ms) in known {
         let trace = MahimahiTrace::open(&data.join("network/mahimahi-cellular").join(name)).unwrap();
-        let figures = (trace.duration().as_secs_f64(), trace.longest_gap().as_millis_f64());
+        let (lasts, gap) = (trace.duration().as_secs_f64(), trace.longest_gap().as_millis_f64());
         assert!((trace.mean_rate().as_f64() / 1e6 - mbps).abs() < 0.001, "{name}: {}", trace.mean_rate());
-        assert!((figures.0 - f64::from(seconds)).abs() < 1.0, "{name}: {figures:?}");
-        assert!((figures.1 - f64::from(gap_ms)).abs() < 0.5, "{name}: {figures:?}");
+        assert!((lasts - f64::from(seconds)).abs() < 1.0, "{name}: {lasts} s");
+        assert!((gap - f64::from(gap_ms)).abs() < 0.5, "{name}: {gap} ms");
     }
 }

@@ -28,7 +28,7 @@ impl Carried for Probe {}
 pub struct Settled {
     /// As a controller is told of it.
     pub acked: Acked,
-    /// The probe.
+    /// The number of the timing probe it carried, if it carried one.
     pub probe: Option<u64>,
 }
 

@@ -6,7 +6,7 @@
 //!  Timing (probes, echoes) ---- datagrams of quinn's ---> Echoes          one-way delays, for controllers that use them
 //! ```
 //!
-//! An application of quinn's changes one line:
+//! An application of quinn's changes one line (`examples/one_line.rs` is all of it):
 //!
 //! ```
 //! # use framewire_quic as quic;

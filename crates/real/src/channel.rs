@@ -177,7 +177,7 @@ pub(crate) fn plain(text: &str) -> String {
 pub struct Arrived {
     /// When the transport handed it over, on the inbox's clock.
     pub at: Time,
-    /// Its bytes.
+    /// The datagram's payload.
     pub bytes: Vec<u8>,
 }
 

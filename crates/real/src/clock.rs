@@ -25,7 +25,7 @@ impl Clock {
         Clock { origin: monotonic_ns() }
     }
 
-    /// The time.
+    /// Time since this clock began, on the machine's monotonic clock; never goes back.
     #[inline]
     pub fn now(&self) -> Time {
         Time::from_nanos(monotonic_ns().saturating_sub(self.origin))

@@ -17,6 +17,37 @@ use crate::udp::UdpPort;
 use crate::waker::{Stop, Waker};
 
 /// A way to the peer, a clock and the loop that drives an endpoint with them.
+///
+/// A modelled encoder's frames over the loopback for 0.3 s, the receiver on a thread of its own:
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use std::thread;
+///
+/// use framewire_real::{Driver, Limits, Peer, RealError, Settings};
+/// use media::{EncoderModel, ModelConfig, Table};
+/// use session::{ReceiverBuilder, SenderBuilder, Video};
+/// use units::Span;
+///
+/// let interval = Span::from_millis(20);
+/// let encoder = Box::new(EncoderModel::new(ModelConfig::recorded(Table::big_buck_bunny(), 1))?);
+/// let mut sender = SenderBuilder::default().video(Video { encoder, source: None, interval }).build()?;
+/// let mut receiver = ReceiverBuilder::default().build()?;
+///
+/// let settings = Settings::default();
+/// let mut far = Driver::open("127.0.0.1:0".parse()?, Peer::First, &settings)?;
+/// let mut near = Driver::connect(far.local(), &settings)?;
+/// let until = far.clock().now() + Span::from_millis(300);
+/// let limits = Limits { until: Some(until), ..Limits::default() };
+/// let receiving = thread::spawn(move || {
+///     far.run(&mut receiver, &limits, &mut |_, _, _| ControlFlow::Continue(()))?;
+///     Ok::<_, RealError>(receiver.counters().packets)
+/// });
+/// // The closure is called every so often with the time and the endpoint, and may end the run.
+/// near.run(&mut sender, &limits, &mut |_, _, _| ControlFlow::Continue(()))?;
+/// assert!(receiving.join().unwrap()? > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Driver {
     port: Box<dyn Port>,
     clock: Clock,

@@ -27,7 +27,7 @@ const CONNECTIONS: usize = 64;
 pub struct File {
     /// Its media type, as `Content-Type` has it.
     pub kind: &'static str,
-    /// Its bytes.
+    /// The body of the answer.
     pub bytes: Bytes,
 }
 

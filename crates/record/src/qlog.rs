@@ -404,7 +404,7 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// Whose log it is.
+/// Which end wrote the log (qlog's vantage point).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vantage {
     /// Who sends media.

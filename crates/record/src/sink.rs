@@ -8,6 +8,33 @@ use units::{HostClock, Time};
 use crate::{Event, NodeId};
 
 /// Takes events as they happen, in the order they happen. `at` is world time.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use framewire_record::{Event, NodeId, Recorder, Tap};
+/// use units::{HostClock, Time};
+///
+/// /// Counts the frames that each node has captured.
+/// #[derive(Default)]
+/// struct Captured {
+///     by_node: [u32; 2],
+/// }
+///
+/// impl Recorder for Captured {
+///     fn record(&mut self, _at: Time, node: NodeId, event: &Event) {
+///         if let Event::FrameCaptured { .. } = event {
+///             self.by_node[usize::from(node.0)] += 1;
+///         }
+///     }
+/// }
+///
+/// let counts = Arc::new(Mutex::new(Captured::default()));
+/// // An endpoint or a link gets a tap, and is node 1 to the recorder.
+/// let tap = Tap::new(counts.clone(), NodeId(1), HostClock::default());
+/// tap.record(Time::from_millis(5), Event::FrameCaptured { stream: 0, frame: 7 });
+/// assert_eq!(counts.lock().unwrap().by_node, [0, 1]);
+/// ```
 pub trait Recorder {
     /// Takes one event.
     fn record(&mut self, at: Time, node: NodeId, event: &Event);

@@ -71,12 +71,12 @@ impl Colour {
     }
 }
 
-/// One line.
+/// One line of a chart, with what legend and tooltip say of it.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// What it is, for legend and tooltip.
     pub label: String,
-    /// Its colour.
+    /// The line's colour.
     pub colour: Colour,
     /// How it is drawn.
     pub stroke: Stroke,
@@ -127,10 +127,10 @@ impl Line {
     }
 }
 
-/// A chart.
+/// A chart of lines over one axis, drawn as SVG.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Its heading.
+    /// The chart's heading.
     pub title: String,
     /// One sentence on how to read it.
     pub caption: String,
@@ -144,7 +144,7 @@ pub struct Chart {
     pub y: Axis,
     /// A shaded area from the bottom up to these points, with its label.
     pub shade: Option<(String, Vec<(f64, f64)>)>,
-    /// The lines.
+    /// The lines, in the order they are drawn.
     pub lines: Vec<Line>,
     /// Height in the chart's units.
     pub height: f64,

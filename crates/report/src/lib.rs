@@ -41,11 +41,11 @@ pub use picture::picture;
 pub struct RunView<'a> {
     /// What tells it from the others: its controller.
     pub label: String,
-    /// Its numbers.
+    /// The run's figures.
     pub summary: &'a Summary,
-    /// Its rows.
+    /// Packets, frames and decisions, a row each.
     pub record: &'a Collector,
-    /// Its scenario.
+    /// What was run.
     pub scenario: &'a Scenario,
     /// Each flow's time between frames.
     pub intervals: &'a [Span],
@@ -72,7 +72,7 @@ impl<'a> RunView<'a> {
 
 /// What a report is made of.
 pub struct ReportData<'a> {
-    /// Its heading.
+    /// The report's heading.
     pub title: String,
     /// A sentence under it: what was run, over what.
     pub description: String,

@@ -17,11 +17,11 @@ const KEPT: usize = 255;
 /// A frame as it is shown.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Stream.
+    /// The stream's number within the session.
     pub stream: u8,
     /// Capture index.
     pub frame: u32,
-    /// Version.
+    /// Which version of the frame it is; 0 is the first that was coded.
     pub version: u8,
     /// When it was captured, on the sender's clock.
     pub captured: RemoteTime,

@@ -62,7 +62,7 @@ pub struct Choice {
     pub rate: String,
     /// The recovery policy.
     pub recovery: String,
-    /// The strategy.
+    /// The strategy's name, with options.
     pub strategy: String,
     /// The preset it comes from, if any.
     pub preset: Option<&'static Preset>,

@@ -36,7 +36,7 @@ struct Kept {
 
 /// What a track is told with each call: the time, the path, and where it counts and records.
 pub struct Context<'a> {
-    /// Now.
+    /// The time, by the sender's clock.
     pub now: Time,
     /// The sender's settings, with the longest datagram at present.
     pub config: &'a SenderConfig,

@@ -7,7 +7,7 @@ use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxT
 use crate::clock::Moment;
 use crate::segment::Segment;
 
-/// The device.
+/// smoltcp's device: packets that it hands out wait here for the simulated link, and the other way round.
 pub struct Wire {
     /// Largest IP packet.
     mtu: usize,

@@ -53,7 +53,7 @@ impl Side {
 /// Which transmission a segment is, and when it left: for records alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its number.
+    /// The transmission's number; a repair has one of its own.
     pub packet: u64,
     /// When it left, on the sender's clock.
     pub sent: Time,

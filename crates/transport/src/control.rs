@@ -48,9 +48,10 @@ pub struct News<'a> {
     pub ce_marks: u32,
     /// Everything sent over three probe timeouts was lost.
     pub persistent_congestion: bool,
-    /// [`Report::recovering`].
+    /// Whether the sender is repairing losses, as [`Report::recovering`] has it; `None`: the controller
+    /// decides.
     pub recovering: Option<bool>,
-    /// [`Report::in_order`].
+    /// Bytes by which a cumulative acknowledgement moved on, as [`Report::in_order`] has it.
     pub in_order: u64,
     /// What the controller's receiver half sent along.
     pub blob: &'a [u8],
@@ -59,9 +60,9 @@ pub struct News<'a> {
 /// A packet as it leaves, besides what the ledger knows of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    /// When.
+    /// When it leaves, by the sender's clock.
     pub now: Time,
-    /// Its number.
+    /// The transmission's number; a repair has one of its own.
     pub packet: u64,
     /// UDP payload bytes.
     pub size: u32,

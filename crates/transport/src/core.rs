@@ -72,7 +72,7 @@ impl Default for Config {
 /// A packet that the peer says has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its number.
+    /// The transmission's number, as [`Core::sent`] was told it.
     pub packet: u64,
     /// When it arrived, on the receiver's clock.
     pub at: RemoteTime,

@@ -25,7 +25,7 @@
 //! let mut core = Core::<()>::new(Config { mtu: 1200, ..Config::default() }, controller, record::Tap::default());
 //!
 //! let mut on_the_way = VecDeque::new();
-//! for now in (0..2_000).map(Time::from_millis) {
+//! for now in (0..400).map(Time::from_millis) {
 //!     // Send while window and pacer allow it ...
 //!     while core.next_send().is_some_and(|at| at <= now) {
 //!         on_the_way.push_back((core.sent(now, 1200, (), false), now));

@@ -68,7 +68,7 @@ impl Rate {
         // takes.
         Rate((bps.max(0.0) + 0.5) as u64)
     }
-    /// bit/s.
+    /// This rate in bit/s.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
@@ -117,11 +117,11 @@ impl Bytes {
     pub const fn new(n: u64) -> Bytes {
         Bytes(n)
     }
-    /// Bytes.
+    /// The number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// Bits.
+    /// The number of bits, eight times that of bytes.
     pub const fn bits(self) -> u64 {
         self.0 * 8
     }

@@ -100,7 +100,7 @@ impl Span {
     pub fn from_secs_f64(s: f64) -> Span {
         Span((s * 1e9).round() as i64)
     }
-    /// Nanoseconds.
+    /// This span in nanoseconds; negative if it is.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
@@ -108,11 +108,11 @@ impl Span {
     pub const fn as_micros(self) -> i64 {
         self.0 / 1_000
     }
-    /// Seconds.
+    /// This span in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// Milliseconds.
+    /// This span in milliseconds.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }

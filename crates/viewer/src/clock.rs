@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// The estimate.
+/// Estimates how far the page's clock is from the sender's, by the tightest of the last minute's answers.
 #[derive(Debug, Default)]
 pub struct Clock {
     answers: VecDeque<Answer>,

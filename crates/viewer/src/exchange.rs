@@ -12,16 +12,16 @@ use units::{RelativeDelay, RemoteTime, Span, Time};
 /// A frame the page shall decode.
 #[derive(Clone, Debug)]
 pub struct Coded {
-    /// Its number.
+    /// The frame's number within its stream.
     pub frame: u32,
-    /// Its bytes.
+    /// The coded frame, whole.
     pub bytes: Bytes,
 }
 
 /// A frame the page shall show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// Its number.
+    /// The frame's number within its stream.
     pub frame: u32,
     /// When it was captured, on the sender's clock.
     pub captured: RemoteTime,

@@ -9,7 +9,7 @@ use crate::message::{read_text, write_text};
 /// Packets of one frame the receiver still wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nack {
-    /// The session.
+    /// The session's number, which both sides agree on.
     pub session: u32,
     /// The frame's stream.
     pub stream: u8,
@@ -26,9 +26,9 @@ pub struct Nack {
 /// The receiver can't decode on and wants a frame that needs no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyFrameRequest {
-    /// The session.
+    /// The session's number, which both sides agree on.
     pub session: u32,
-    /// The stream.
+    /// The stream's number within the session.
     pub stream: u8,
     /// Counts requests, so that one repeated for safety is answered once.
     pub sequence: u16,

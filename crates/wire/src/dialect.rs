@@ -43,7 +43,7 @@ pub enum Outgoing<'a> {
 /// A report of arrivals to be written ([`FeedbackWriter::write`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'a> {
-    /// The session.
+    /// The session's number, which both sides agree on.
     pub session: u32,
     /// Counts feedback packets from 1.
     pub sequence: u32,

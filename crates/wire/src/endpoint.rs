@@ -11,6 +11,49 @@ pub const MAX_DATAGRAM: usize = 1500;
 /// The driver calls [`receive`](Endpoint::receive) for each datagram and [`wake`](Endpoint::wake) when
 /// [`next_wake`](Endpoint::next_wake) has come, and after either drains [`transmit`](Endpoint::transmit)
 /// until it returns `None`. `now` never decreases. All times are on this host's own clock.
+///
+/// A driver without a clock or a socket, which has two endpoints talk for half a second:
+///
+/// ```
+/// use framewire_wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
+/// use units::Time;
+///
+/// /// Answers each datagram with one a byte longer.
+/// #[derive(Default)]
+/// struct Echo {
+///     owed: Option<usize>,
+/// }
+///
+/// impl Endpoint for Echo {
+///     fn receive(&mut self, _: Time, _: &[u8], meta: RxMeta) {
+///         self.owed = Some(meta.length + 1);
+///     }
+///     fn wake(&mut self, _: Time) {}
+///     fn next_wake(&self) -> Option<Time> {
+///         None
+///     }
+///     fn transmit(&mut self, _: Time, out: &mut [u8]) -> Option<TxMeta> {
+///         let length = self.owed.take()?;
+///         out[0] = length as u8;
+///         Some(TxMeta { head: 1, length, ..TxMeta::default() })
+///     }
+/// }
+///
+/// let (mut ends, mut out) = ([Echo { owed: Some(1) }, Echo::default()], [0; MAX_DATAGRAM]);
+/// for now in (0..500).map(Time::from_millis) {
+///     for from in [0, 1] {
+///         if ends[from].next_wake().is_some_and(|at| at <= now) {
+///             ends[from].wake(now);
+///         }
+///         while let Some(meta) = ends[from].transmit(now, &mut out) {
+///             let datagram = meta.datagram(&mut out);
+///             let meta = RxMeta { length: datagram.len(), ..RxMeta::default() };
+///             ends[1 - from].receive(now, datagram, meta);
+///         }
+///     }
+/// }
+/// assert_eq!(ends[0].owed, Some(1001));
+/// ```
 pub trait Endpoint: Send {
     /// A datagram arrived. `datagram` holds at least its header bytes; see [`RxMeta`].
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta);

@@ -35,7 +35,7 @@ pub struct Arrival {
 /// A decoded feedback packet; its lists are read from the datagram as they are iterated.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback<'a> {
-    /// The session.
+    /// The session's number, which both sides agree on.
     pub session: u32,
     /// Counts feedback packets from 1.
     pub sequence: u32,

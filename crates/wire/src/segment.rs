@@ -18,7 +18,7 @@ use crate::codec::{Kind, MASK_48, Reader, WireError, Writer, micros, unzigzag, z
 /// A segment's header; its payload is the rest of the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The connection.
+    /// The connection's number, which both sides agree on.
     pub session: u32,
     /// Place of the first payload byte in the stream; below 2^48.
     pub sequence: u64,
@@ -42,7 +42,7 @@ pub struct SegmentArrival {
 /// What a stream's receiver has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentAck {
-    /// The connection.
+    /// The connection's number, which both sides agree on.
     pub session: u32,
     /// Everything below has arrived; below 2^48.
     pub ack: u64,

@@ -193,7 +193,7 @@ impl Flight {
     pub fn next(&self) -> u64 {
         self.next
     }
-    /// The transmissions.
+    /// Every transmission that is not settled yet, with what the reports about it need.
     #[inline]
     pub fn ledger(&self) -> &Ledger<impl Carried> {
         &self.ledger

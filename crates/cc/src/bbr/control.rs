@@ -72,7 +72,7 @@ impl Pacing {
         }
     }
 
-    /// The rate.
+    /// The rate at which packets leave now: a gain times the bandwidth, never lower during startup.
     pub fn get(&self) -> Rate {
         self.rate
     }
@@ -197,7 +197,7 @@ impl Recovery {
         }
     }
 
-    /// In recovery.
+    /// Whether losses are being repaired.
     pub fn is_on(&self) -> bool {
         self.state != State::Open
     }

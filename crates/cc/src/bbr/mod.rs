@@ -131,7 +131,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The controller.
+/// BBR's state for one flow: its model of the path, the phase it is in, and what it allows.
 #[derive(Debug)]
 pub struct Bbr {
     params: Params,

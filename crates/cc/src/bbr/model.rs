@@ -37,7 +37,7 @@ pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
 /// One report in the terms of BBR's state machines.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
-    /// When.
+    /// When the report was heard, by the sender's clock.
     pub now: Time,
     /// Bytes newly acknowledged and newly lost.
     pub acked: u64,

@@ -18,7 +18,7 @@ const BELIEVED_ROUNDS: u32 = 48;
 /// A stretch shorter than this says nothing.
 const SHORTEST: Span = Span::from_millis(1);
 
-/// The sampler.
+/// Finds a token-bucket policer by two intervals of heavy loss at the same throughput.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policer {
     sampling: bool,

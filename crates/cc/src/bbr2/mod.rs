@@ -89,7 +89,8 @@ impl Phase {
     }
 }
 
-/// The controller.
+/// BBRv2's state for one flow: its model of the path with bounds from losses and ECN, its phase, and what it
+/// allows.
 #[derive(Debug)]
 pub struct Bbr2 {
     params: Params,

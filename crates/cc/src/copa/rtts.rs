@@ -21,7 +21,7 @@ pub struct Rtts {
     standing: Extremum<Time, Span>,
     /// The newest sample.
     pub latest: Span,
-    /// Smoothed.
+    /// The sender's smoothed round trip (RFC 6298) after the newest sample.
     pub smoothed: Span,
 }
 

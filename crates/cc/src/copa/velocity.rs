@@ -35,7 +35,7 @@ impl Velocity {
         Velocity { value: 1.0, direction: None, same: 0, patience, before: window, rounds: Rounds::default() }
     }
 
-    /// v.
+    /// The factor v of the window's step, 1 or more: it doubles while the window keeps moving one way.
     pub fn get(&self) -> f64 {
         self.value
     }

@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_trendline_and_the_planar_filter_see_the_ramp_that_the_draft_s_filter_misses() {
-        // gcc.md section 7.1: 5 ms a group.
+        // A ramp of 5 ms a group.
         assert_eq!(first_over(Form::Scalar(0.01), 5.0, 3000), None);
         assert!(first_over(Form::Planar(LAST), 5.0, 3000).is_some_and(|n| n <= 25));
         assert!(first_over(Form::Trendline(20), 5.0, 3000).is_some_and(|n| n <= 24));

@@ -43,7 +43,7 @@ const LASTING: f64 = 10.0;
 /// draft's column too, where a pause of seconds would throw the threshold to its ends.
 const LONGEST_STEP: f64 = 100.0;
 
-/// The detector.
+/// Over-use and under-use from the delay gradient, held against a threshold that adapts.
 #[derive(Clone, Copy, Debug)]
 pub struct Detector {
     column: Column,
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_draft_s_threshold_falls_to_the_digit() {
-        // gcc.md section 7.1, d = 0.
+        // The draft's recursion for the threshold (section 5.4), worked out for a delay that stays: d = 0.
         let (first, gamma) = draft(0.0, 100);
         assert_eq!(first, None);
         for (group, expected) in [(1, 12.425), (10, 11.77), (60, 8.71), (100, 6.85)] {
@@ -144,11 +144,15 @@ mod tests {
 
     #[test]
     fn the_draft_s_first_over_use_to_the_group() {
-        // gcc.md section 7.1.
-        assert_eq!(draft(20.0, 100).0, Some(36));
-        assert_eq!(draft(30.0, 100).0, Some(9));
-        assert_eq!(draft(40.0, 100).0, Some(6));
-        assert_eq!(draft(5.0, 3000).0, None, "a slow constant ramp is never seen");
+        // The draft's filter, threshold and state machine, worked out for ramps of so many ms a group.
+        let first_over_use = |ramp, groups| {
+            let (first, _) = draft(ramp, groups);
+            first
+        };
+        assert_eq!(first_over_use(20.0, 100), Some(36));
+        assert_eq!(first_over_use(30.0, 100), Some(9));
+        assert_eq!(first_over_use(40.0, 100), Some(6));
+        assert_eq!(first_over_use(5.0, 3000), None, "a slow constant ramp is never seen");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct Packet {
     pub arrived: RemoteTime,
     /// When we learnt of it.
     pub heard: Time,
-    /// Bytes.
+    /// Bytes on the wire.
     pub size: u32,
 }
 

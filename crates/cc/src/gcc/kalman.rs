@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_scalar_filter_to_the_digit() {
-        // gcc.md section 7.1.
+        // The draft's filter (section 5.3), worked out for 20 ms a group.
         let seen = after(20.0, &[1, 2, 5, 10, 20]);
         for (m, expected) in seen.iter().zip([1.835, 3.271, 6.159, 8.693, 10.834]) {
             assert!((m - expected).abs() < 5e-4, "{m} {expected}");

@@ -34,7 +34,7 @@ const CUT_WAIT: (Span, Span) = (Span::from_millis(10), Span::from_millis(200));
 /// ... unless the received rate is below this share of the rate.
 const COLLAPSE: f64 = 0.5;
 
-/// Whose rules.
+/// Which rules the rate follows: the draft's, libwebrtc's of 2015, or today's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
     /// The draft's.
@@ -56,7 +56,7 @@ enum State {
 /// Constants of a rate controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
-    /// Whose rules.
+    /// Which rules the rate follows.
     pub rules: Rules,
     /// Share of the received rate that a cut leaves.
     pub beta: f64,
@@ -70,7 +70,7 @@ pub struct Params {
     pub max: f64,
 }
 
-/// The controller.
+/// The delay-based rate A: held, decreased or increased by what the detector says.
 #[derive(Clone, Copy, Debug)]
 pub struct RateControl {
     params: Params,
@@ -99,7 +99,7 @@ impl RateControl {
         }
     }
 
-    /// A, in bit/s.
+    /// The delay-based rate A, in bit/s.
     pub fn rate(&self) -> f64 {
         self.rate
     }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn eight_percent_a_second() {
-        // gcc.md section 6: 1 to 18 Mbit/s 37.6 s, 0.3 to 18 Mbit/s 53 s.
+        // ln(18) / ln(1.08) and ln(60) / ln(1.08): 1 to 18 Mbit/s 37.6 s, 0.3 to 18 Mbit/s 53 s.
         for rules in [Rules::Draft, Rules::Code] {
             assert!((ramp(rules, 1e6, 18e6) - 37.6).abs() < 0.5, "{}", ramp(rules, 1e6, 18e6));
             assert!((ramp(rules, 0.3e6, 18e6) - 53.2).abs() < 1.0, "{}", ramp(rules, 0.3e6, 18e6));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn near_capacity_growth_is_half_a_packet_a_response() {
-        // gcc.md section 4.6: about 34 kbit/s a second at 20 Mbit/s and 40 ms.
+        // Half a packet a response time (the draft's section 5.5): 34 kbit/s a second at 20 Mbit/s, 40 ms.
         let mut code = control(Rules::Code, 20e6);
         code.set_rtt(Span::from_millis(40));
         assert!(

@@ -147,7 +147,7 @@ impl Estimator {
         });
     }
 
-    /// A, in bit/s.
+    /// The receiver's rate A, in bit/s, as it reports it (REMB).
     #[cfg(test)]
     pub fn rate(&self) -> f64 {
         self.control.rate()

@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use super::detector::{CODE, Column};
 
-/// One revision.
+/// The constants of one revision of libwebrtc's estimator, named after a month.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Revision {
     name: &'static str,

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_slope_of_0_052_is_a_threshold_of_12_5() {
-        // gcc.md section 4.4: at 60 groups and more 12.5 is 0.052 ms/ms, 6 is 0.025.
+        // At 60 groups and more 12.5 is 0.052 ms/ms, 6 is 0.025.
         let slope = |threshold: f64| threshold / (60.0 * GAIN);
         assert!((slope(12.5) - 0.052).abs() < 5e-4 && (slope(6.0) - 0.025).abs() < 5e-4);
         // A queue that grows by 2 ms a group of 33.3 ms (the smoothing has caught up): 0.06 * 60 * 4.

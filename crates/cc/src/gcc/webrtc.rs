@@ -49,7 +49,7 @@ enum Loss {
     Zones(Losses, f64),
 }
 
-/// The controller.
+/// libwebrtc's sender-side controller: a target from delays, losses and probes.
 #[derive(Clone, Debug)]
 pub struct Webrtc {
     delay: Delay,

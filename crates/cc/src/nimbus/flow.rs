@@ -25,9 +25,9 @@ pub struct Flow {
 /// What was sent and what came through, in bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// S.
+    /// S: the rate at which the packets of the window left, in bit/s.
     pub sent: f64,
-    /// R.
+    /// R: the rate at which the same packets arrived, in bit/s.
     pub received: f64,
 }
 

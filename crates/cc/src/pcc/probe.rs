@@ -9,7 +9,7 @@ pub const MOST_PAIRS: usize = 3;
 /// A rate that was tried and what it was worth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
-    /// Mbit/s.
+    /// The rate that was tried, in Mbit/s.
     pub rate: f64,
     /// In units of the utility.
     pub utility: f64,
@@ -70,7 +70,7 @@ impl Start {
 /// Pairs of intervals at `base (1 + step)` and `base (1 - step)`, each pair in random order.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs {
-    /// Mbit/s.
+    /// The rate between the two of each pair, in Mbit/s.
     pub base: f64,
     /// Share of the base.
     pub step: f64,

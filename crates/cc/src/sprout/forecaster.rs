@@ -11,7 +11,7 @@ use crate::{Received, ReceiverHalf, Setup};
 /// them: by then it holds an outage or, had nothing been expected, next to nothing.
 const CATCH_UP: i64 = 250;
 
-/// The forecaster.
+/// The receiver's half: infers the link's rate from arrivals and forecasts what it will deliver.
 #[derive(Clone, Debug)]
 pub struct Forecaster {
     belief: Belief,

@@ -186,7 +186,7 @@ impl Tables {
     }
 }
 
-/// The belief.
+/// A distribution over the link's rate, in packets a second, updated tick by tick.
 #[derive(Clone, Debug)]
 pub struct Belief {
     p: [f64; BINS],

@@ -109,7 +109,7 @@ pub fn update(estimate: f64, sample: f64, step: f64, reward: f64) -> f64 {
     estimate + step * (reward * (sample / estimate - 1.0) - (estimate / sample - 1.0))
 }
 
-/// The controller.
+/// SQP's state for one flow: bandwidth samples of its frames, the estimate, window and pacing.
 #[derive(Debug)]
 pub struct Sqp {
     params: Params,

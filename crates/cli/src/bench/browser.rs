@@ -22,7 +22,7 @@ use std::time::Instant;
 use instruments::Benchmark;
 use instruments::measure::{median, quantile};
 use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
-use real::quic::{Identity, Limits as Doors, Token};
+use real::quic::{Identity, Limits as ConnectionLimits, Token};
 use real::{Limits, RealError, Relay, RelaySettings};
 use record::Tap;
 use serde_json::json;
@@ -118,7 +118,7 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     let token = Token::generate();
     let identity =
         Identity::self_signed(&["localhost".to_owned(), any.ip().to_string()]).map_err(Failure::work)?;
-    let mut service = Service::open(any, &identity, token.clone(), Doors::default(), None, show)?;
+    let mut service = Service::open(any, &identity, token.clone(), ConnectionLimits::default(), None, show)?;
     let mut relay = relay(service.transport).map_err(Failure::work)?;
     let address = format!("http://{}/#token={}&at={}&barcode", service.page, token.secret(), relay.local());
     let stop = relay.stop();

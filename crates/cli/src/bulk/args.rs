@@ -10,7 +10,7 @@ use real::quic::{Fingerprint, Token};
 use units::{Bytes, Span};
 
 use crate::args::Format;
-use crate::operations::{Certificate, Doors, Operations};
+use crate::operations::{Certificate, ConnectionLimits, Operations};
 use crate::values::CcList;
 
 /// How long a receiver may take to answer.
@@ -98,7 +98,7 @@ pub struct Receive {
     #[command(flatten)]
     pub format: Format,
     #[command(flatten)]
-    pub doors: Doors,
+    pub limits: ConnectionLimits,
     #[command(flatten)]
     pub operations: Operations,
 }

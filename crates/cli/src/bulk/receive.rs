@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::registry::Unit;
 use real::quic::{Identity, Token};
-use real::transfer::{Dock, Landed, News, Store};
+use real::transfer::{FileReceiver, News, Received, Store};
 use record::{Traffic, Vantage};
 use serde_json::json;
 
@@ -24,27 +24,27 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     let names = vec!["localhost".to_owned(), args.listen.ip().to_string()];
     let identity = args.certificate.identity(&names)?;
     let token = args.token.as_ref().map_or_else(Token::generate, |secret| secret.0.clone());
-    let at_a_time = if args.once { 1 } else { Dock::limits().guests };
-    let limits = args.doors.limits(at_a_time)?;
+    let at_a_time = if args.once { 1 } else { FileReceiver::limits().guests };
+    let limits = args.limits.limits(at_a_time)?;
     let log = Log::open(args.qlog.as_ref(), Vantage::Receiver, Traffic::Quic, &format!("{}", args.listen))?;
-    let dock = Dock::open(args.listen, &identity, token.clone(), limits).map_err(failed)?;
-    let mut dock = dock.recorded(log.recorder());
-    let local = dock.local().map_err(Failure::work)?;
+    let receiver = FileReceiver::open(args.listen, &identity, token.clone(), limits).map_err(failed)?;
+    let mut receiver = receiver.recorded(log.recorder());
+    let local = receiver.local().map_err(Failure::work)?;
     eprintln!("listening on quic://{local}  --pin {} --token {}", identity.fingerprint(), token.secret());
     catch_interrupts();
     let files = Arc::new(Files::default());
-    let keeper = look_after(args, &identity, &dock, &files, &running);
+    let keeper = look_after(args, &identity, &receiver, &files, &running);
     let (bar, mut ended) = (ticker(), Ok(()));
-    dock.run(args.limit.get(), &store, &mut |news| {
+    receiver.run(args.limit.get(), &store, &mut |news| {
         match news {
             News::Underway(bytes) => {
                 files.bytes.store(bytes, Ordering::Relaxed);
                 bar.set_message(format!("{:.1} MB", bytes as f64 / 1e6));
                 return go_on();
             }
-            News::Landed(landed) => {
+            News::Received(file) => {
                 files.whole.fetch_add(1, Ordering::Relaxed);
-                bar.suspend(|| report(args, &landed));
+                bar.suspend(|| report(args, &file));
             }
             News::Lost(error) if args.once => ended = Err(failed(error)),
             // One sender's trouble is not the next one's.
@@ -56,7 +56,7 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
         if args.once { ControlFlow::Break(()) } else { go_on() }
     });
     bar.finish_and_clear();
-    drop((keeper, dock));
+    drop((keeper, receiver));
     log.finish()?;
     ended
 }
@@ -93,41 +93,41 @@ impl Files {
 fn look_after(
     args: &args::Receive,
     identity: &Identity,
-    dock: &Dock,
+    receiver: &FileReceiver,
     files: &Arc<Files>,
     running: &Running,
 ) -> Keeper {
-    let (status, watch, files) = (Arc::new(Status::default()), dock.watch(), files.clone());
+    let (status, watch, files) = (Arc::new(Status::default()), receiver.watch(), files.clone());
     let shown = status.clone();
     running.board.show(move |out| {
         shown.show(out);
-        operations::of_door(&watch, out);
+        operations::of_admission(&watch, out);
         files.show(out);
     });
     let renewal = Renewal::of(&args.certificate, Renewal::Never);
-    operations::keep(renewal, identity, dock.credentials(), &status, |next| {
+    operations::keep(renewal, identity, receiver.credentials(), &status, |next| {
         output::above_status(|| eprintln!("pin {}", next.fingerprint()));
     })
 }
 
-fn report(args: &args::Receive, landed: &Landed) {
-    let seconds = landed.elapsed.as_secs_f64();
-    let goodput = (landed.bytes - landed.resumed) as f64 * 8.0 / seconds.max(1e-9);
+fn report(args: &args::Receive, file: &Received) {
+    let seconds = file.elapsed.as_secs_f64();
+    let goodput = (file.bytes - file.resumed) as f64 * 8.0 / seconds.max(1e-9);
     if args.format.json {
         return output::json(&json!({
-            "peer": landed.peer.to_string(), "name": landed.name, "bytes": landed.bytes,
-            "resumed_bytes": landed.resumed, "duration_s": seconds, "goodput_bps": goodput,
+            "peer": file.peer.to_string(), "name": file.name, "bytes": file.bytes,
+            "resumed_bytes": file.resumed, "duration_s": seconds, "goodput_bps": goodput,
         }));
     }
-    let already = match landed.resumed {
+    let already = match file.resumed {
         0 => String::new(),
         bytes => format!(" ({:.1} MB were here already)", bytes as f64 / 1e6),
     };
     println!(
         "{} from {}: {:.1} MB{already} in {seconds:.1} s, {:.2} Mbit/s",
-        landed.name,
-        landed.peer,
-        landed.bytes as f64 / 1e6,
+        file.name,
+        file.peer,
+        file.bytes as f64 / 1e6,
         goodput / 1e6
     );
 }

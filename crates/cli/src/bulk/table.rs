@@ -18,7 +18,7 @@ use lab::scenario::Scenario;
 use netsim::{Link, LinkConfig, QueueSpec, RateProcess};
 use quic::Congestion;
 use real::quic::{Identity, Token, Trust};
-use real::transfer::{Dock, Store, Upload, Uploaded};
+use real::transfer::{FileReceiver, Store, Upload, Uploaded};
 use real::{Limits, Relay, RelaySettings};
 use record::Tap;
 use serde_json::{Value, json};
@@ -170,8 +170,9 @@ fn in_real_time(cc: &str, buffer: f64, size: u64) -> Result<Uploaded, Failure> {
     let anywhere: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     let identity = Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?;
     let token = Token::generate();
-    let mut dock = Dock::open(anywhere, &identity, token.clone(), Dock::limits()).map_err(failed)?;
-    let mut relay = link(anywhere, dock.local().map_err(Failure::work)?, buffer)?;
+    let mut receiver =
+        FileReceiver::open(anywhere, &identity, token.clone(), FileReceiver::limits()).map_err(failed)?;
+    let mut relay = link(anywhere, receiver.local().map_err(Failure::work)?, buffer)?;
     let (near, stop) = (relay.local(), relay.stop());
     let upload = Upload {
         peer: near,
@@ -188,7 +189,7 @@ fn in_real_time(cc: &str, buffer: f64, size: u64) -> Result<Uploaded, Failure> {
         scope.spawn(|| relay.run(&Limits::default(), &mut |_| go_on()));
         let over = stop.clone();
         scope.spawn(move || {
-            dock.run(size, &Store::nowhere(), &mut |_| {
+            receiver.run(size, &Store::nowhere(), &mut |_| {
                 if over.is_asked() { ControlFlow::Break(()) } else { go_on() }
             });
         });

@@ -21,7 +21,7 @@ use crate::table::Table;
 
 const CHECKPOINT: &str = "checkpoint";
 
-/// Searches.
+/// Runs `framewire fuzz run`: searches, prints progress, and keeps what was found.
 pub fn run(args: &Run) -> Result<(), Failure> {
     let (mut search, target, out) = begin(args)?;
     let visitors = match &args.corpus {

@@ -32,7 +32,7 @@ pub struct Look {
 /// A clip as it is to be played.
 #[derive(Clone, Copy, Debug)]
 pub struct Clip<'a> {
-    /// Which.
+    /// The clip, the camera or the pipe to read.
     pub input: &'a Feed,
     /// How it looks.
     pub look: Look,

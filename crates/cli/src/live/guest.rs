@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use cc::Setup;
 use media::{Codec, RawFrame, Source};
-use real::quic::{DoorWatch, Reason};
+use real::quic::{AdmissionWatch, Reason};
 use real::web::{Heard, Visitor, WebChannel};
 use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
 use record::Tap;
@@ -89,7 +89,7 @@ struct Seen {
 struct Guest {
     number: u64,
     show: Arc<Show>,
-    door: DoorWatch,
+    admission: AdmissionWatch,
     channel: Arc<WebChannel>,
     wishes: Wishes,
     seen: Seen,
@@ -127,7 +127,13 @@ enum Next {
 }
 
 /// Shows `visitor` the clip until they go.
-pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, door: &DoorWatch, number: u64, visitor: Visitor) {
+pub fn entertain(
+    show: &Arc<Show>,
+    streams: &Arc<Streams>,
+    admission: &AdmissionWatch,
+    number: u64,
+    visitor: Visitor,
+) {
     let offer = Offer { codec: "", controller: &show.controller };
     let Some(channel) = visitor.welcome(&offer) else { return };
     let _log = channel.span().clone().entered();
@@ -139,8 +145,8 @@ pub fn entertain(show: &Arc<Show>, streams: &Arc<Streams>, door: &DoorWatch, num
         trouble: show.advice(&show.controller),
     };
     let slot = streams.begin();
-    let (show, door) = (show.clone(), door.clone());
-    let mut guest = Guest { number, show, door, channel, wishes, seen: Seen::default(), slot };
+    let (show, admission) = (show.clone(), admission.clone());
+    let mut guest = Guest { number, show, admission, channel, wishes, seen: Seen::default(), slot };
     let end = guest.play().unwrap_or_else(|failure| {
         error!("viewer {number} can't be shown anything: {}", failure.text());
         "the server can't play its clip; its log says why".to_owned()
@@ -193,7 +199,7 @@ impl Guest {
         let run = driver.run(sender, &limits, &mut |now, sender, counters| {
             self.post(sender, counters);
             watch.look(now, sender).into_iter().for_each(|line| warn!("{line}"));
-            let turned_away = self.door.counters().refused(Reason::Guests);
+            let turned_away = self.admission.counters().refused(Reason::Guests);
             // Not the driver's count: one that is paused answers nothing, and still speaks on its control
             // stream.
             if silence.is_too_long(now, self.channel.stats().udp_received, turned_away) {
@@ -341,7 +347,10 @@ mod tests {
     fn a_silent_viewer_makes_room_only_where_room_is_wanted() {
         let mut silence = Silence::default();
         let ms = Time::from_millis;
-        assert!(!silence.is_too_long(ms(9_000), 0, 0), "one that has not spoken yet is the door's business");
+        assert!(
+            !silence.is_too_long(ms(9_000), 0, 0),
+            "one that has not spoken yet is admission control's business"
+        );
         assert!(!silence.is_too_long(ms(10_000), 5, 7));
         assert!(!silence.is_too_long(ms(19_000), 5, 7), "nobody wants its place");
         assert!(silence.is_too_long(ms(19_100), 5, 8));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use media::Codec;
 use real::quic::{
-    Call, DoorWatch, Gate, Guest, Identity, Limits, QuicChannel, QuicError, Reason, Runtime, Server, Token,
-    Trust,
+    AdmissionWatch, Call, Gate, Guest, Identity, Limits, QuicChannel, QuicError, Reason, Runtime, Server,
+    Token, Trust,
 };
 use real::{Channel, Clock};
 use units::Span;
@@ -24,7 +24,7 @@ const LOOK_EVERY: Span = Span::from_millis(200);
 
 /// A channel and the threads it lives on, in the order they are to go.
 pub struct Line {
-    /// The channel.
+    /// The connection's datagrams, for a driver.
     pub channel: Arc<QuicChannel>,
     /// What the sender says of its controller; may be empty.
     pub controller: String,
@@ -83,7 +83,7 @@ pub fn answer(args: &args::Receive, running: &Running) -> Result<Line, Failure> 
     let made = args.token.is_none().then_some(&token);
     let gate = Gate::new(token.clone(), true, false);
     // One sender is received; whoever comes beside it is told so.
-    let limits = args.doors.limits(1)?;
+    let limits = args.limits.limits(1)?;
     let runtime = runtime(1)?;
     let server = Server::open(&runtime, args.listen.at, &identity, gate, limits, Clock::shared());
     let mut server = server.map_err(failure)?;
@@ -107,13 +107,13 @@ pub fn answer(args: &args::Receive, running: &Running) -> Result<Line, Failure> 
     Ok(Line { channel, controller, _keeper: Some(keeper), _server: Some(server), _runtime: runtime })
 }
 
-/// Shows what goes on at the door, and renews the certificate when its files change.
+/// Shows what admission control does, and renews the certificate when its files change.
 fn look_after(args: &args::Receive, identity: &Identity, server: &Server, running: &Running) -> Keeper {
     let (status, watch) = (Arc::new(Status::default()), server.watch());
     let shown = status.clone();
     running.board.show(move |out| {
         shown.show(out);
-        operations::of_door(&watch, out);
+        operations::of_admission(&watch, out);
     });
     let renewal = Renewal::of(&args.certificate, Renewal::Never);
     operations::keep(renewal, identity, server.credentials(), &status, |next| {
@@ -153,8 +153,8 @@ fn wait(server: &mut Server, timeout: Span) -> Result<Guest, Failure> {
 }
 
 /// Whether somebody tried, in words to go on with.
-fn refused(door: &DoorWatch) -> String {
-    let counters = door.counters();
+fn refused(watch: &AdmissionWatch) -> String {
+    let counters = watch.counters();
     let but = match counters.refused(Reason::Token) {
         0 => String::new(),
         some => format!("; {some} without the right token were refused"),

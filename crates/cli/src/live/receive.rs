@@ -141,7 +141,7 @@ impl Seen {
 pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     if args.listen.scheme == Scheme::Udp {
         let given = [("--token", args.token.is_some()), ("--cert", args.certificate.cert.is_some())];
-        let given = given.into_iter().chain(args.doors.given());
+        let given = given.into_iter().chain(args.limits.given());
         refuse_over_udp(&format!("udp://{}", args.listen.at), &Vec::from_iter(given))?;
     }
     let viewer = Viewer::default();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use real::Clock;
-use real::quic::{Credentials, DoorWatch, Gate, Identity, Limits, Runtime, Token};
+use real::quic::{AdmissionWatch, Credentials, Gate, Identity, Limits, Runtime, Token};
 use real::web::{Pages, Visitor, WebServer};
 use serde_json::json;
 use session::preset::Choice;
@@ -20,7 +20,9 @@ use super::guest;
 use super::{catch_interrupts, go_on};
 use crate::args::Rates;
 use crate::failure::Failure;
-use crate::operations::{self, Certificate, Doors, Operations, Renewal, Status, Streams, Verbosity};
+use crate::operations::{
+    self, Certificate, ConnectionLimits, Operations, Renewal, Status, Streams, Verbosity,
+};
 use crate::output;
 use crate::shipped;
 use crate::values::{CcList, Feed, Input, PlayoutPolicy, RatePolicy};
@@ -73,12 +75,12 @@ pub struct Serve {
     #[command(flatten)]
     pub certificate: Certificate,
     #[command(flatten)]
-    pub doors: Doors,
+    pub limits: ConnectionLimits,
     #[command(flatten)]
     pub operations: Operations,
 }
 
-/// How often the door looks whether it should close.
+/// How often the server looks whether it should close.
 const LOOK_UP: Span = Span::from_millis(200);
 
 /// What every viewer is shown.
@@ -173,7 +175,7 @@ pub struct Service {
 const FAREWELL: Duration = Duration::from_millis(50);
 
 impl Service {
-    /// Opens both doors: HTTP and WebTransport at `listen`.
+    /// Listens for HTTP and WebTransport at `listen`.
     pub fn open(
         listen: SocketAddr,
         identity: &Identity,
@@ -207,8 +209,8 @@ impl Service {
         }
     }
 
-    /// What goes on at the door of the media.
-    fn watch(&self) -> DoorWatch {
+    /// What the media's admission control does.
+    fn watch(&self) -> AdmissionWatch {
         self.server.watch()
     }
 
@@ -233,11 +235,13 @@ impl Service {
 
     fn entertain(&self, visitor: Visitor) {
         let (show, streams, number) = (self.show.clone(), self.streams.clone(), self.viewers);
-        let door = self.watch();
+        let admission = self.watch();
         // A thread that can't be had costs this viewer the show, and nobody else: dropped, they are
         // disconnected.
         let thread = std::thread::Builder::new().name(format!("viewer {number}"));
-        if let Err(error) = thread.spawn(move || guest::entertain(&show, &streams, &door, number, visitor)) {
+        if let Err(error) =
+            thread.spawn(move || guest::entertain(&show, &streams, &admission, number, visitor))
+        {
             tracing::error!("no thread for viewer {number}: {error}");
         }
     }
@@ -294,7 +298,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     }
     let running = args.operations.start(Verbosity::events())?;
     let token = args.token.clone().unwrap_or_else(Token::generate);
-    let limits = args.doors.limits(usize::from(args.viewers))?;
+    let limits = args.limits.limits(usize::from(args.viewers))?;
     let names = vec![args.listen.ip().to_string(), "localhost".to_owned()];
     let identity = args.certificate.identity(&names)?;
     let mut service =
@@ -303,7 +307,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
     let shown = status.clone();
     running.board.show(move |out| {
         shown.show(out);
-        operations::of_door(&watch, out);
+        operations::of_admission(&watch, out);
         streams.show(out);
     });
     // Pages ask for the hash whenever they connect, so a certificate made here can be followed by another.

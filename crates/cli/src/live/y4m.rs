@@ -6,7 +6,7 @@ use std::io::{Error, Result, Write};
 use media::{RawFrame, Scaler, Y4mWriter};
 use units::Span;
 
-/// The stream.
+/// Writes pictures as a Y4M stream, scaled to the size of the first.
 pub struct Pictures<W: Write> {
     writer: Y4mWriter<W>,
     size: (usize, usize),

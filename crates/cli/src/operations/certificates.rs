@@ -109,7 +109,7 @@ impl Status {
         self.expires.store(seconds(identity.validity().1), Ordering::Relaxed);
     }
 
-    /// Shows it.
+    /// Writes the certificate's metrics.
     pub fn show(&self, out: &mut Exposition<'_>) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let expires = Some(get(&self.expires)).filter(|seconds| *seconds > 0);

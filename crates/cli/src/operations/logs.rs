@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn a_level_is_for_us_and_warnings_for_those_beneath() {
         let Verbosity(info) = "info".parse().unwrap();
-        assert!(info.would_enable("framewire_real::quic::hall", &Level::INFO));
-        assert!(!info.would_enable("framewire_real::quic::hall", &Level::DEBUG));
+        assert!(info.would_enable("framewire_real::quic::listener", &Level::INFO));
+        assert!(!info.would_enable("framewire_real::quic::listener", &Level::DEBUG));
         assert!(info.would_enable("quinn", &Level::WARN) && !info.would_enable("quinn", &Level::INFO));
         let Verbosity(off) = "off".parse().unwrap();
         assert!(!off.would_enable("framewire", &Level::ERROR) && !off.would_enable("quinn", &Level::ERROR));

@@ -2,8 +2,8 @@
 //! `docs/operations.md` is theirs.
 
 mod certificates;
-mod doors;
 mod exposition;
+mod limits;
 mod logs;
 mod process;
 mod streams;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use real::quic::Runtime;
 
 pub use certificates::{Certificate, Keeper, Renewal, Status, keep};
-pub use doors::{Doors, of_door};
 pub use exposition::{Board, Exposition};
+pub use limits::{ConnectionLimits, of_admission};
 pub use logs::{LogFormat, Verbosity, finish as finish_logs};
 pub use streams::{Figures, Sending, Slot, Streams};
 

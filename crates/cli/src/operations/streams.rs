@@ -22,9 +22,9 @@ pub struct Figures {
     pub transport: Option<ChannelStats>,
     /// What waited for the driver, and was dropped because it waited too long.
     pub inbox: Option<InboxCounters>,
-    /// A sender's.
+    /// What a sender shows of itself.
     pub sending: Option<Sending>,
-    /// A receiver's.
+    /// What a receiver shows of itself.
     pub receiving: Option<ReceiverCounters>,
     /// From capture to display of the newest frame, above the smallest seen.
     pub frame_delay: Option<Span>,

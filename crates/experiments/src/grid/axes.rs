@@ -11,9 +11,9 @@ use lab::scenario::Scenario;
 
 /// One axis. Labels are the values as a scenario writes them.
 pub struct Axis {
-    /// Its name.
+    /// The axis' name in cells' names, such as `rtt`.
     pub name: &'static str,
-    /// Its levels.
+    /// The values it takes, as scenarios write them.
     pub levels: &'static [&'static str],
     /// The level of the base point: an ordinary video call.
     pub base: usize,
@@ -21,7 +21,7 @@ pub struct Axis {
     pub easy: usize,
 }
 
-/// The axes.
+/// The nine axes of the grid; a cell has a level of each.
 pub const AXES: [Axis; 9] = [
     Axis { name: "rtt", levels: &["5ms", "40ms", "150ms", "300ms", "1s"], base: 1, easy: 1 },
     Axis {

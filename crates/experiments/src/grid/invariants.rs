@@ -100,7 +100,7 @@ impl Invariant {
 /// What was found of one invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which.
+    /// The invariant that was held against the run.
     pub invariant: Invariant,
     /// What was measured, in [`Invariant::unit`].
     pub value: f64,

@@ -31,7 +31,7 @@ pub struct Rule {
     pub name: &'static str,
     /// The invariants it spares.
     pub spares: &'static [Invariant],
-    /// Why.
+    /// The reason, for people.
     pub reason: &'static str,
     /// Whether it applies.
     pub applies: fn(&Terms) -> bool,

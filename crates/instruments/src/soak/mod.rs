@@ -2,13 +2,13 @@
 //! minute whether anything leaks, grows or starves.
 //!
 //! ```text
-//!   ground: a server that is restarted and whose certificate changes, a thread for each guest
+//!   server: a server that is restarted and whose certificate changes, a thread for each guest
 //!   peers:  honest streams | visitors that come and go, with and without goodbye | strangers | garbage
 //!   watch:  memory, threads, files, tasks, CPU, each stream's share; the first look is what later ones are held against
 //! ```
 
-mod ground;
 mod peers;
+mod server;
 mod watch;
 
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ use std::thread;
 use real::Clock;
 use units::{Rate, Span};
 
-pub use ground::Ground;
+pub use server::SoakServer;
 use watch::Watch;
 pub use watch::{Bounds, Look};
 
@@ -61,19 +61,19 @@ pub struct Outcome {
 /// is, ten times a second.
 pub fn run(
     plan: &Plan,
-    ground: &Arc<Ground>,
+    server: &Arc<SoakServer>,
     go_on: &dyn Fn() -> ControlFlow<()>,
     tell: &dyn Fn(String),
 ) -> Outcome {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let peers = peers::Peers { ground, over: &over, rate: plan.rate };
-        scope.spawn(|| ground.serve(&over));
+        let peers = peers::Peers { server, over: &over, rate: plan.rate };
+        scope.spawn(|| server.serve(&over));
         (0..plan.streams).for_each(|number| drop(scope.spawn(move || peers.honest(number))));
         (0..peers::VISITORS).for_each(|number| drop(scope.spawn(move || peers.visitor(number))));
         scope.spawn(move || peers.strangers());
         scope.spawn(move || peers.garbage());
-        let outcome = attend(plan, ground, go_on, tell);
+        let outcome = attend(plan, server, go_on, tell);
         over.store(true, Ordering::Relaxed);
         outcome
     })
@@ -82,7 +82,7 @@ pub fn run(
 /// Restarts, reloads and looks, until the end.
 fn attend(
     plan: &Plan,
-    ground: &Arc<Ground>,
+    server: &Arc<SoakServer>,
     go_on: &dyn Fn() -> ControlFlow<()>,
     tell: &dyn Fn(String),
 ) -> Outcome {
@@ -96,27 +96,27 @@ fn attend(
         clock.sleep_until(clock.now() + STEP);
         let now = clock.now();
         if now >= reload {
-            excess = ground.replace_certificate().err().map(|failure| failure.to_string());
+            excess = server.replace_certificate().err().map(|failure| failure.to_string());
             reload = now + plan.reload_every;
         }
         if now >= restart {
-            excess = excess.or(ground.restart().err().map(|failure| failure.to_string()));
+            excess = excess.or(server.restart().err().map(|failure| failure.to_string()));
             restart = now + plan.restart_every;
         }
         if now >= look {
-            excess = excess.or(watch.look(now - start, ground));
+            excess = excess.or(watch.look(now - start, server));
             look = now + plan.every;
         }
-        tell(progress(now - start, plan.duration, &watch, ground));
+        tell(progress(now - start, plan.duration, &watch, server));
     }
     // The end is looked at too, unless the last look was just now.
     if excess.is_none() && clock.now() > look - plan.every / 2 {
-        excess = watch.look(clock.now() - start, ground);
+        excess = watch.look(clock.now() - start, server);
     }
     Outcome { elapsed: clock.now() - start, looks: watch.looks, excess }
 }
 
-fn progress(elapsed: Span, length: Span, watch: &Watch, ground: &Ground) -> String {
+fn progress(elapsed: Span, length: Span, watch: &Watch, server: &SoakServer) -> String {
     let seconds = |span: Span| span.as_secs_f64();
     let memory = watch.looks.last().map_or("-".to_owned(), |look| format!("{:.0} MB", look.megabytes()));
     format!(
@@ -124,8 +124,8 @@ fn progress(elapsed: Span, length: Span, watch: &Watch, ground: &Ground) -> Stri
         seconds(elapsed),
         seconds(length),
         watch.looks.len(),
-        ground.accepted(),
-        ground.refused(),
-        ground.restarts(),
+        server.accepted(),
+        server.refused(),
+        server.restarts(),
     )
 }

@@ -13,7 +13,7 @@ use session::{Policies, Sender, SenderConfig, Supply};
 use units::{Rate, Rng, Span};
 use wire::{Offer, Role};
 
-use super::ground::Ground;
+use super::server::SoakServer;
 
 /// Visitors at a time.
 pub const VISITORS: usize = 2;
@@ -37,7 +37,7 @@ pub fn honest_name(number: u8) -> String {
 /// What all peers know.
 #[derive(Clone, Copy)]
 pub struct Peers<'a> {
-    pub ground: &'a Arc<Ground>,
+    pub server: &'a Arc<SoakServer>,
     pub over: &'a AtomicBool,
     pub rate: Rate,
 }
@@ -64,7 +64,7 @@ impl Peers<'_> {
         patience: Span,
     ) -> Result<Arc<QuicChannel>, QuicError> {
         let call = Call {
-            peer: self.ground.at,
+            peer: self.server.at,
             host: "localhost",
             trust: Trust::Pin(pin),
             role: Role::Publish,
@@ -104,7 +104,7 @@ impl Peers<'_> {
         let mut session = u32::from(number) << 24;
         while !self.is_over() {
             let Ok(runtime) = Runtime::new(1) else { return self.pause(AGAIN) };
-            match self.call(&runtime, &name, &self.ground.token, self.ground.pin(), PATIENCE) {
+            match self.call(&runtime, &name, &self.server.token, self.server.pin(), PATIENCE) {
                 Ok(channel) => {
                     session += 1;
                     self.send(&channel, session, Span::from_secs(i64::from(u32::MAX)));
@@ -121,7 +121,7 @@ impl Peers<'_> {
         let mut session = 0x8000_0000 | (number as u32) << 24;
         while !self.is_over() {
             let Ok(runtime) = Runtime::new(1) else { return self.pause(AGAIN) };
-            let called = self.call(&runtime, "visitor", &self.ground.token, self.ground.pin(), PATIENCE);
+            let called = self.call(&runtime, "visitor", &self.server.token, self.server.pin(), PATIENCE);
             if let Ok(channel) = called {
                 session += 1;
                 self.send(&channel, session, Span::from_millis(500 + rng.below(3_000) as i64));
@@ -141,12 +141,12 @@ impl Peers<'_> {
         while !self.is_over() {
             let wrong = Token::generate();
             let (token, pin, patience) = match rng.below(3) {
-                0 => (&wrong, self.ground.pin(), PATIENCE),
-                1 => (&self.ground.token, none, PATIENCE),
-                _ => (&wrong, self.ground.pin(), HASTE),
+                0 => (&wrong, self.server.pin(), PATIENCE),
+                1 => (&self.server.token, none, PATIENCE),
+                _ => (&wrong, self.server.pin(), HASTE),
             };
-            // Threads of its own, which take what it holds with them; that it is refused is counted at the
-            // door.
+            // Threads of its own, which take what it holds with them; that it is refused is counted by
+            // admission control.
             let Ok(runtime) = Runtime::new(1) else { return };
             let _ = self.call(&runtime, "stranger", token, pin, patience);
             self.pause(STRANGER_EVERY);
@@ -168,7 +168,7 @@ impl Peers<'_> {
                     bytes[1..6].copy_from_slice(&[0, 0, 0, 1, 8]);
                 }
                 // A full buffer on loopback drops; that is the garbage's loss.
-                let _ = socket.send_to(&bytes, self.ground.at);
+                let _ = socket.send_to(&bytes, self.server.at);
             }
             self.pause(BURST_EVERY);
         }

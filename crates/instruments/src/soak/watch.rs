@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tracing::info;
 use units::{Rate, Span};
 
-use super::ground::Ground;
+use super::server::SoakServer;
 use crate::Process;
 
 /// Threads and open files come and go with peers: a visitor has a runtime's thread and three files at its
@@ -57,7 +57,7 @@ impl Watch {
     }
 
     /// Looks; what is not as it should be, in words.
-    pub fn look(&mut self, after: Span, ground: &Ground) -> Option<String> {
+    pub fn look(&mut self, after: Span, server: &SoakServer) -> Option<String> {
         let Some(process) = Process::now() else {
             return Some("this system does not tell what a process holds; soak needs Linux".to_owned());
         };
@@ -65,13 +65,13 @@ impl Watch {
         let expected = self.bounds.rate.bytes_in(since).get() as f64;
         let mut share = f64::INFINITY;
         for (name, before) in &mut self.arrived {
-            let arrived = ground.arrived(name);
+            let arrived = server.arrived(name);
             share = share.min((arrived - *before) as f64 / expected);
             *before = arrived;
         }
         let cpu = (process.cpu - self.cpu) / since.as_secs_f64();
         self.cpu = process.cpu;
-        let look = Look { after, process, tasks: ground.tasks(), cpu, share };
+        let look = Look { after, process, tasks: server.tasks(), cpu, share };
         info!(
             target: "framewire::soak::watch",
             megabytes = look.megabytes(),
@@ -82,7 +82,7 @@ impl Watch {
             share,
             "look"
         );
-        let excess = judge(self.looks.first(), &look, &self.bounds, ground.most_tasks());
+        let excess = judge(self.looks.first(), &look, &self.bounds, server.most_tasks());
         self.looks.push(look);
         excess.map(|excess| format!("after {:.0} s: {excess}", after.as_secs_f64()))
     }

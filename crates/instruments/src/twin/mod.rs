@@ -356,7 +356,7 @@ pub struct Line {
     pub what: &'static str,
     /// For real.
     pub real: f64,
-    /// Simulated.
+    /// The same in the simulator, in the line's unit.
     pub simulated: f64,
     /// What may lie between them.
     pub allowed: f64,

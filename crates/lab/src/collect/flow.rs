@@ -29,7 +29,7 @@ pub struct PacketRow {
     pub frame: u32,
     /// Its index in the frame.
     pub index: u16,
-    /// Its stream.
+    /// The stream's number within the session.
     pub stream: u8,
     /// Sent before under another number.
     pub retransmission: bool,
@@ -42,9 +42,9 @@ pub struct PacketRow {
 /// A round-trip sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RttSample {
-    /// When.
+    /// When the sender heard of it.
     pub at: Time,
-    /// The sample.
+    /// The round trip of one packet, as the sender measured it.
     pub latest: Span,
     /// The smoothed value after it.
     pub smoothed: Span,
@@ -123,7 +123,7 @@ pub struct FlowTotals {
 /// Everything kept of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecord {
-    /// Counters.
+    /// Packets and bytes counted over the whole run.
     pub totals: FlowTotals,
     /// Packets in send order.
     pub packets: Vec<PacketRow>,
@@ -148,7 +148,7 @@ pub struct FoldedFlow {
     pub delays: Vec<(f64, u64)>,
     /// When the first and the last frame was shown.
     pub shown: Option<(Time, Time)>,
-    /// Stalls.
+    /// Stalls, as they were found while rows were folded.
     pub stalls: Stalls,
 }
 

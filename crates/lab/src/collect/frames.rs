@@ -5,7 +5,7 @@ use units::{Rate, Span, Time};
 
 use super::take_front;
 
-/// One frame.
+/// One frame of a stream, from its capture to its display.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrameRow {
     /// When it was captured.

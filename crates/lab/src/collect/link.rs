@@ -10,9 +10,9 @@ use super::take_front;
 /// A packet the link accepted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrival {
-    /// When.
+    /// When it happened, in virtual time.
     pub at: Time,
-    /// Its flow.
+    /// The flow's number, from 0 on.
     pub flow: u16,
     /// Its size on the wire in bytes.
     pub size: u32,
@@ -25,9 +25,9 @@ pub struct Arrival {
 /// A packet that left the queue's server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Departure {
-    /// When.
+    /// When it happened, in virtual time.
     pub at: Time,
-    /// Its flow.
+    /// The flow's number, from 0 on.
     pub flow: u16,
     /// Its size on the wire in bytes.
     pub size: u32,
@@ -38,13 +38,13 @@ pub struct Departure {
 /// A packet the link dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drop {
-    /// When.
+    /// When it happened, in virtual time.
     pub at: Time,
-    /// Its flow.
+    /// The flow's number, from 0 on.
     pub flow: u16,
     /// Its size on the wire in bytes.
     pub size: u32,
-    /// Why.
+    /// What made the link drop it.
     pub cause: Dropped,
 }
 
@@ -70,7 +70,7 @@ pub struct LinkTotals {
 /// Everything kept of the bottleneck.
 #[derive(Clone, Debug, Default)]
 pub struct LinkRecord {
-    /// Counters.
+    /// Packets and bytes counted over the whole run.
     pub totals: LinkTotals,
     /// Packets accepted, in order.
     pub arrivals: Vec<Arrival>,

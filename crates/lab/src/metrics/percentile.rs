@@ -26,7 +26,7 @@ pub struct Spread {
     pub p5: f64,
     /// 10th percentile.
     pub p10: f64,
-    /// Median.
+    /// The median (50th percentile).
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,

@@ -28,7 +28,7 @@ use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioEr
 
 /// A world ready to run, and what is needed to make sense of its events.
 pub(super) struct Built {
-    /// The world.
+    /// Hosts, links and routes, before anything has happened.
     pub world: World,
     /// The link all flows share.
     pub bottleneck: LinkId,
@@ -204,7 +204,7 @@ fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -
 
 /// The two ends of a flow of this project's own protocol.
 pub struct Endpoints {
-    /// Sends.
+    /// The end that has something to send.
     pub sender: Sender,
     /// Receives and shows.
     pub receiver: Receiver,

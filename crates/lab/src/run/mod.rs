@@ -84,11 +84,11 @@ impl Default for RunOptions<'_> {
 pub struct Outcome {
     /// What was run.
     pub scenario: Scenario,
-    /// Its numbers.
+    /// The run's figures.
     pub summary: Summary,
     /// Its rows, or what is left of them where they took too much memory ([`Keep::Bounded`]).
     pub record: Collector,
-    /// Its tables.
+    /// The run's tables, as far as they were written.
     pub tables: Tables,
     /// Each flow's time between frames.
     pub intervals: Vec<Span>,
@@ -134,6 +134,28 @@ fn origin(scenario: &Scenario, provenance: &Provenance) -> Origin {
 const STEPS: i64 = 200;
 
 /// Runs `scenario`. The same scenario and seed give the same hash whatever else runs.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use framewire_lab::run::{RunOptions, run};
+/// use framewire_lab::scenario::Scenario;
+///
+/// let text = r#"
+/// duration = "3s"
+/// [link]
+/// rate = "5mbit"
+/// delay = "20ms"
+/// queue = "droptail:100ms"
+/// [[flow]]
+/// cc = "sqp"
+/// "#;
+/// let scenario = Scenario::parse(text, Path::new("example.toml"))?;
+/// let outcome = run(&scenario, &RunOptions::default())?;
+/// let flow = &outcome.summary.flows[0];
+/// assert!(flow.throughput_bps > 1e6 && flow.loss == Some(0.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`LabError::Scenario`] if something the scenario names can't be opened or built, [`LabError::Write`] if

@@ -44,7 +44,7 @@ pub struct Moment {
     pub begin: Time,
     /// PSNR in dB of all frames shown in it, averaged over squared errors.
     pub mean_psnr: f64,
-    /// The frame.
+    /// A frame shown in that second, beside its source.
     pub still: Still,
 }
 

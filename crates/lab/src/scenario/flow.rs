@@ -160,7 +160,7 @@ pub enum Control {
 /// A TCP stack by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
-    /// Its name.
+    /// What scenarios call it, such as `linux`.
     pub name: String,
     /// What it stands for.
     pub config: bulk::SenderConfig,

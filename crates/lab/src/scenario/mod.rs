@@ -138,7 +138,7 @@ pub struct Goal {
     pub reference_stack: Option<Stack>,
 }
 
-/// A policer.
+/// A token bucket that drops what exceeds its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Police {
@@ -150,7 +150,7 @@ pub struct Police {
     pub burst: Bytes,
 }
 
-/// Reordering.
+/// Packets that are held back while others pass them.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
@@ -179,7 +179,7 @@ pub enum CrossKind {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cross {
-    /// Its shape.
+    /// How its packets are spaced.
     pub kind: CrossKind,
     /// Its mean rate in wire bits (while on, for `onoff`); of all kinds but `listed`.
     #[serde(default, deserialize_with = "text::optional")]

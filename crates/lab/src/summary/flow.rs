@@ -9,7 +9,7 @@ use crate::metrics::Spread;
 pub struct Percentiles {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Median.
+    /// The median (50th percentile).
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,
@@ -17,7 +17,7 @@ pub struct Percentiles {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Largest.
+    /// The largest value.
     pub max: f64,
 }
 
@@ -34,7 +34,7 @@ pub struct RatePercentiles {
     pub mean: f64,
     /// 10th percentile.
     pub p10: f64,
-    /// Median.
+    /// The median (50th percentile).
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,
@@ -58,11 +58,11 @@ pub struct Mean5 {
 /// Frames counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FrameCounts {
-    /// Captured.
+    /// Frames captured.
     pub captured: usize,
-    /// Encoded.
+    /// Frames that the encoder finished.
     pub encoded: usize,
-    /// Displayed.
+    /// Frames shown.
     pub displayed: usize,
     /// Of the displayed, after their deadline.
     pub late: usize,
@@ -77,7 +77,7 @@ pub struct FrameCounts {
 /// Packets counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PacketCounts {
-    /// Sent.
+    /// Packets sent.
     pub sent: u64,
     /// Received, each once.
     pub received: u64,
@@ -98,7 +98,7 @@ pub struct StallSummary {
     pub count: usize,
     /// How long in all.
     pub total_s: f64,
-    /// The longest.
+    /// The longest stall, in ms.
     pub longest_ms: f64,
 }
 
@@ -107,14 +107,14 @@ pub struct StallSummary {
 pub struct Simulated {
     /// Bitrate of the simulated frames.
     pub bitrate_bps: RatePercentiles,
-    /// Their delay.
+    /// One-way delay of the simulated frames, in ms.
     pub frame_delay_ms: Percentiles,
 }
 
 /// A flow in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowSummary {
-    /// Its name.
+    /// The flow's name, as the scenario has it.
     pub name: String,
     /// Its controller, with options.
     pub cc: String,

@@ -31,7 +31,7 @@ const JAIN_WINDOW: Span = Span::from_millis(500);
 pub struct Provenance {
     /// The scenario's name.
     pub scenario: String,
-    /// The seed.
+    /// The seed of all random streams.
     pub seed: u64,
     /// The commit of the program.
     pub commit: String,
@@ -44,7 +44,7 @@ pub struct Provenance {
 pub struct Summary {
     /// The scenario's name.
     pub scenario: String,
-    /// The seed.
+    /// The seed of all random streams.
     pub seed: u64,
     /// The commit of the program.
     pub commit: String,
@@ -57,7 +57,7 @@ pub struct Summary {
     /// What to know before the figures are believed, a sentence each: controllers and rate policies that do
     /// not go together.
     pub warnings: Vec<String>,
-    /// The bottleneck.
+    /// Figures of the bottleneck.
     pub link: LinkSummary,
     /// Jain's fairness index over windows of 500 ms; `null` unless two flows were on at once.
     pub jain: Option<JainSummary>,
@@ -94,7 +94,7 @@ pub struct JainSummary {
 /// What is known of a run before it begins.
 #[derive(Clone, Copy)]
 pub struct Plan<'a> {
-    /// The scenario.
+    /// What is to be run.
     pub scenario: &'a Scenario,
     /// Each flow's time between frames, in the scenario's order.
     pub intervals: &'a [Span],

@@ -12,7 +12,7 @@ use crate::collect::{
 pub struct PacketOfFlow<'a> {
     /// The flow's name.
     pub flow: &'a str,
-    /// The packet.
+    /// The packet's row.
     pub packet: &'a PacketRow,
 }
 
@@ -20,21 +20,21 @@ pub struct PacketOfFlow<'a> {
 pub struct FrameOfFlow<'a> {
     /// The flow's name.
     pub flow: &'a str,
-    /// The stream.
+    /// The stream's number within the session.
     pub stream: u8,
     /// The capture index.
     pub number: u32,
-    /// The frame.
+    /// The frame's row.
     pub frame: &'a FrameRow,
 }
 
 /// Something that happened to a packet at the bottleneck.
 pub struct LinkRow<'a> {
-    /// When.
+    /// When it happened, in virtual time.
     pub at: Time,
     /// The flow's name; empty for cross traffic.
     pub flow: &'a str,
-    /// What.
+    /// What the link did with the packet.
     pub what: LinkWhat,
     /// Bytes on the wire.
     pub size: u32,
@@ -53,13 +53,13 @@ pub enum LinkWhat {
 
 /// A decision, an inner quantity or a round-trip sample of a flow's sender.
 pub struct DecisionRow<'a> {
-    /// When.
+    /// When it happened, in virtual time.
     pub at: Time,
     /// The flow's name.
     pub flow: &'a str,
     /// What quantity.
     pub name: &'a str,
-    /// Its value.
+    /// The quantity's value, in the unit its name says.
     pub value: f64,
 }
 

@@ -29,7 +29,7 @@ struct Kept {
 pub(super) struct Feedback {
     /// `idr_pic_id` of the key picture before it.
     pub idr: u32,
-    /// Its `frame_num`.
+    /// The `frame_num` of its slice header (ITU-T H.264 section 7.4.3).
     pub frame_num: u32,
     /// The peer has it.
     pub success: bool,

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use units::Ecn;
 
-/// Whose packet it is.
+/// The flow a packet belongs to: addresses, protocol and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// Protocol number (IANA), such as 6 for TCP and 17 for UDP.
@@ -36,7 +36,7 @@ impl Default for Flow {
 /// What is read of a packet's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whose packet it is.
+    /// The flow it belongs to.
     pub flow: Flow,
     /// Its ECN bits.
     pub ecn: Ecn,

@@ -51,7 +51,7 @@ impl Lateness {
         Some(Span::from_nanos(end(reached) as i64).min(self.most))
     }
 
-    /// The largest.
+    /// The largest lateness counted; `None` before the first packet.
     pub fn most(&self) -> Option<Span> {
         (self.count > 0).then_some(self.most)
     }

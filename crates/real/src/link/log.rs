@@ -20,7 +20,7 @@ pub struct Passage {
     pub arrived: Time,
     /// Bytes of its IP packet.
     pub size: u32,
-    /// Whose it is.
+    /// The flow it belongs to.
     pub flow: Flow,
     /// Its ECN bits when it came.
     pub ecn: Ecn,

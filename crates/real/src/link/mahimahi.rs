@@ -36,7 +36,7 @@ pub struct Heading {
     pub capacity: String,
     /// How the command was called.
     pub command_line: String,
-    /// The queue.
+    /// The queue discipline, in words.
     pub queue: String,
     /// The date, in ms since 1970.
     pub date_ms: u64,

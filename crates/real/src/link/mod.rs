@@ -13,6 +13,7 @@
 //! own ([`addresses`]).
 
 pub mod addresses;
+mod direction;
 mod error;
 mod guard;
 pub mod header;
@@ -23,7 +24,6 @@ mod namespace;
 mod nat;
 mod signals;
 mod tun;
-mod way;
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -37,18 +37,18 @@ use netsim::Link;
 use crate::clock::Clock;
 use crate::waker::{Stop, Waker};
 use addresses::{Block, INNER_DEVICE};
+use direction::Direction;
 use namespace::Namespace;
 use signals::Signals;
 use tun::Tun;
-use way::Way;
 
+pub use direction::{DirectionCounters, Plan};
 pub use error::LinkError;
 pub use guard::Guard;
 pub use header::Flow;
 pub use lateness::Lateness;
 pub use log::{End, Log, Passage, Spool};
 pub use mahimahi::{Heading, MahimahiLog};
-pub use way::{Plan, WayCounters};
 
 /// The environment variable in which the command finds the address of the outside.
 pub const OUTSIDE: &str = "FRAMEWIRE_OUTSIDE";
@@ -74,17 +74,17 @@ pub struct Emulator {
 
 /// The two directions while they run.
 struct Running {
-    up: JoinHandle<(Link, WayCounters)>,
-    down: JoinHandle<(Link, WayCounters)>,
+    up: JoinHandle<(Link, DirectionCounters)>,
+    down: JoinHandle<(Link, DirectionCounters)>,
     stops: [Stop; 2],
 }
 
 /// What a link did in its two directions.
 pub struct Outcome {
     /// From inside to outside.
-    pub up: (Link, WayCounters),
+    pub up: (Link, DirectionCounters),
     /// From outside to inside.
-    pub down: (Link, WayCounters),
+    pub down: (Link, DirectionCounters),
 }
 
 impl Emulator {
@@ -146,10 +146,10 @@ impl Emulator {
         let stop = || Waker::new().map(Stop::new).map_err(failed);
         let stops = [stop()?, stop()?];
         let (inner, outer) = (&self.inner, &self.outer);
-        let up = Way::new(inner.clone(), outer.clone(), self.mtu, up, self.clock, stops[0].clone());
-        let down = Way::new(outer.clone(), inner.clone(), self.mtu, down, self.clock, stops[1].clone());
-        let up = way::start("up", up).map_err(failed)?;
-        let down = way::start("down", down).map_err(failed)?;
+        let up = Direction::new(inner.clone(), outer.clone(), self.mtu, up, self.clock, stops[0].clone());
+        let down = Direction::new(outer.clone(), inner.clone(), self.mtu, down, self.clock, stops[1].clone());
+        let up = direction::start("up", up).map_err(failed)?;
+        let down = direction::start("down", down).map_err(failed)?;
         self.running = Some(Running { up, down, stops });
         Ok(())
     }
@@ -187,7 +187,8 @@ impl Emulator {
     pub fn finish(mut self) -> Option<Outcome> {
         let Running { up, down, stops } = self.running.take()?;
         stops.iter().for_each(Stop::stop);
-        let [mut up, mut down] = [up, down].map(|way| way.join().expect("moving packets does not panic"));
+        let [mut up, mut down] =
+            [up, down].map(|direction| direction.join().expect("moving packets does not panic"));
         up.1.overruns = self.namespace.within(|| tun::overruns(INNER_DEVICE)).unwrap_or(0);
         down.1.overruns = tun::overruns(self.device()).unwrap_or(0);
         Some(Outcome { up, down })

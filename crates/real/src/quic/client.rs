@@ -46,7 +46,7 @@ pub struct Call<'a> {
 
 /// A connection that the server has agreed to.
 pub struct Session {
-    /// The connection.
+    /// The connection's datagrams, for a driver.
     pub channel: Arc<QuicChannel>,
     /// The codec that a watched server sends with; may be empty.
     pub codec: String,

@@ -40,8 +40,8 @@ pub struct Limits {
 
 impl Default for Limits {
     /// Eight guests, 32 strangers, eight connections of one address (all guests behind one NAT, yet a quarter
-    /// of the strangers' places), 128 MB (room for 80 guests beside the strangers), 3 s for each step at the
-    /// door (a handshake takes a few round trips), 20 handshakes a second (all guests coming back at once,
+    /// of the strangers' places), 128 MB (room for 80 guests beside the strangers), 3 s for each step of
+    /// opening (a handshake takes a few round trips), 20 handshakes a second (all guests coming back at once,
     /// twice over), five of them of one address (a quarter again), silence of 10 s (a tunnel on a train), a
     /// sign of life every 3 s (three may be lost before that).
     fn default() -> Limits {
@@ -158,9 +158,9 @@ impl Controller for OpenWindow {
     }
 }
 
-/// Lets through so many a second, and as many at once after a pause.
+/// A token bucket: lets through so many a second, and as many at once after a pause.
 #[derive(Debug)]
-pub struct Turnstile {
+pub struct RateLimiter {
     rate: u32,
     /// Turns left, in billionths.
     left: u64,
@@ -169,14 +169,14 @@ pub struct Turnstile {
 
 const TURN: u64 = 1_000_000_000;
 
-impl Turnstile {
+impl RateLimiter {
     /// One for `rate` a second.
-    pub fn new(rate: u32) -> Turnstile {
-        Turnstile { rate, left: u64::from(rate) * TURN, last: None }
+    pub fn new(rate: u32) -> RateLimiter {
+        RateLimiter { rate, left: u64::from(rate) * TURN, last: None }
     }
 
     /// Takes a turn, if there is one.
-    pub fn turn(&mut self, now: Time) -> bool {
+    pub fn take(&mut self, now: Time) -> bool {
         let open = self.is_open(now);
         self.left -= if open { TURN } else { 0 };
         open
@@ -216,14 +216,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turnstile_lets_its_rate_through() {
-        let mut turnstile = Turnstile::new(20);
-        let passed = (0..100).filter(|_| turnstile.turn(Time::from_secs(5))).count();
+    fn a_rate_limiter_lets_its_rate_through() {
+        let mut limiter = RateLimiter::new(20);
+        let passed = (0..100).filter(|_| limiter.take(Time::from_secs(5))).count();
         assert_eq!(passed, 20);
-        assert!(turnstile.is_busy(Time::from_secs(5)));
-        assert!(!turnstile.is_busy(Time::from_secs(6)), "a second later all turns are back");
-        let passed = (0..10_000).filter(|k| turnstile.turn(Time::from_millis(6_000 + k))).count();
+        assert!(limiter.is_busy(Time::from_secs(5)));
+        assert!(!limiter.is_busy(Time::from_secs(6)), "a second later all turns are back");
+        let passed = (0..10_000).filter(|k| limiter.take(Time::from_millis(6_000 + k))).count();
         assert_eq!(passed, 20 + 199);
-        assert!(!turnstile.turn(Time::from_secs(15)) && turnstile.turn(Time::from_secs(1_000)));
+        assert!(!limiter.take(Time::from_secs(15)) && limiter.take(Time::from_secs(1_000)));
     }
 }

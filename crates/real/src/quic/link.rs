@@ -10,8 +10,8 @@ use tracing::{Instrument, Span as LogSpan, info, warn};
 use units::Span;
 use wire::{Message, Refusal};
 
+use super::admission::{Admission, Pass};
 use super::control::{ControlError, Messages};
-use super::doorman::{Doorman, Pass};
 use super::error::ended;
 use crate::RealError;
 use crate::channel::{Channel, ChannelStats, Ended, Inbox, Unsent};
@@ -50,8 +50,8 @@ impl QuicChannel {
     /// Starts to take datagrams in.
     pub(super) fn start(parts: Parts, runtime: &Handle) -> QuicChannel {
         let Parts { connection, endpoint, inbox, control, messages, place, idle, span } = parts;
-        let doorman = place.as_ref().map(|pass| pass.doorman().clone());
-        let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, doorman);
+        let admission = place.as_ref().map(|pass| pass.admission().clone());
+        let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, admission);
         runtime.spawn(datagrams.instrument(span.clone()));
         runtime.spawn(take_messages(connection.clone(), messages, inbox.clone()).instrument(span.clone()));
         runtime.spawn(watch_path(connection.clone()).instrument(span.clone()));
@@ -155,7 +155,7 @@ async fn take_datagrams(
     connection: Connection,
     inbox: Arc<Inbox>,
     idle: Span,
-    doorman: Option<Arc<Doorman>>,
+    admission: Option<Arc<Admission>>,
 ) {
     let error = loop {
         match connection.read_datagram().await {
@@ -165,8 +165,8 @@ async fn take_datagrams(
     };
     inbox.end(ended(error, idle));
     let Some(how) = inbox.ended() else { return };
-    if let Some(doorman) = doorman {
-        doorman.tally.end(&how);
+    if let Some(admission) = admission {
+        admission.tally.end(&how);
     }
     tell_end(&how, &connection.stats());
 }

@@ -12,18 +12,18 @@ use wire::{Message, Offer, Refusal};
 
 use super::control::{Gate, Request, write};
 use super::credentials::Credentials;
-use super::hall::{DoorWatch, Hall, Listening, Newcomer, refuse, within};
 use super::identity::Identity;
 use super::limits::Limits;
 use super::link::{Parts, QuicChannel};
-use super::tally::DoorCounters;
+use super::listener::{AdmissionWatch, Listener, ListenerConfig, Newcomer, refuse, within};
+use super::tally::AdmissionCounters;
 use super::{ALPN, QuicError, Runtime};
 use crate::channel::Inbox;
 use crate::{Clock, RealError};
 
 /// Listens for those who know the token.
 pub struct Server {
-    hall: Hall,
+    listener: Listener,
     limits: Limits,
     clock: Clock,
     runtime: Handle,
@@ -51,9 +51,9 @@ impl Server {
         clock: Clock,
     ) -> Result<Server, QuicError> {
         let (transport, endpoint) = (limits.transport()?, endpoint_config(identity));
-        let what = Listening { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
-        let hall = Hall::open(runtime, identity, what)?;
-        Ok(Server { hall, limits, clock, runtime: runtime.handle().clone() })
+        let what = ListenerConfig { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
+        let listener = Listener::open(runtime, identity, what)?;
+        Ok(Server { listener, limits, clock, runtime: runtime.handle().clone() })
     }
 
     /// Where it listens.
@@ -62,41 +62,41 @@ impl Server {
     /// Where the system can't tell.
     pub fn local(&self) -> Result<SocketAddr, RealError> {
         let unknown: SocketAddr = "0.0.0.0:0".parse().expect("an address");
-        self.hall.endpoint.local_addr().map_err(|source| RealError::new(unknown, source))
+        self.listener.endpoint.local_addr().map_err(|source| RealError::new(unknown, source))
     }
 
     /// The next who has shown the token; `None` if nobody does within `patience`.
     pub fn accept(&mut self, patience: Span) -> Option<Guest> {
-        let newcomer = within(&self.runtime, patience, self.hall.next())?;
+        let newcomer = within(&self.runtime, patience, self.listener.next())?;
         let Newcomer { request, connection, control, messages, pass, span } = newcomer;
         // Without the means to wake a thread nobody can be received; dropped, they are disconnected.
         let inbox = Arc::new(Inbox::new(self.clock).ok()?);
-        let (endpoint, idle) = (self.hall.endpoint.clone(), self.limits.idle);
+        let (endpoint, idle) = (self.listener.endpoint.clone(), self.limits.idle);
         let parts = Parts { connection, endpoint, inbox, control, messages, place: Some(pass), idle, span };
         Some(Guest { request, parts, runtime: self.runtime.clone() })
     }
 
-    /// What was done at the door so far.
-    pub fn counters(&self) -> DoorCounters {
+    /// What admission control did so far.
+    pub fn counters(&self) -> AdmissionCounters {
         self.watch().counters()
     }
 
-    /// To ask what goes on at the door from elsewhere.
-    pub fn watch(&self) -> DoorWatch {
-        self.hall.watch()
+    /// To ask from elsewhere what admission control does.
+    pub fn watch(&self) -> AdmissionWatch {
+        self.listener.watch()
     }
 
     /// What newcomers are shown, to be replaced when it is renewed. The keys by which a successor of this
     /// server is known to its clients ([`Ended::Restarted`](crate::Ended::Restarted)) stay those of the
     /// identity it was opened with.
     pub fn credentials(&self) -> Credentials {
-        self.hall.credentials.clone()
+        self.listener.credentials.clone()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.hall.endpoint.close(VarInt::from_u32(0), b"the server ends");
+        self.listener.endpoint.close(VarInt::from_u32(0), b"the server ends");
     }
 }
 

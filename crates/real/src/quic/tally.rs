@@ -1,4 +1,4 @@
-//! What a server did at its door: counted for metrics, and told to the log.
+//! What a server's admission control did: counted for metrics, and told to the log.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::{info, warn};
 use units::{Span, Time};
 
-use super::doorman::Reason;
+use super::admission::Reason;
 use crate::channel::Ended;
 
-/// What a server did at its door.
+/// What a server's admission control did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DoorCounters {
+pub struct AdmissionCounters {
     /// Handshakes begun.
     pub handshakes: u64,
     /// Connection attempts asked to show first that they receive what is sent to them.
@@ -24,7 +24,7 @@ pub struct DoorCounters {
     pub ended: [u64; Ended::KINDS.len()],
 }
 
-impl DoorCounters {
+impl AdmissionCounters {
     /// How many were refused for this reason.
     pub fn refused(&self, reason: Reason) -> u64 {
         self.refused[reason as usize]
@@ -47,7 +47,7 @@ struct Told {
     since: u64,
 }
 
-/// Counts what is done at a door.
+/// Counts what admission control does.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     handshakes: AtomicU64,
@@ -106,9 +106,9 @@ impl Tally {
         Some(std::mem::take(&mut told.since))
     }
 
-    pub fn counters(&self) -> DoorCounters {
+    pub fn counters(&self) -> AdmissionCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        DoorCounters {
+        AdmissionCounters {
             handshakes: get(&self.handshakes),
             retried: get(&self.retried),
             admitted: get(&self.admitted),

@@ -510,11 +510,11 @@ fn a_replaced_certificate_is_for_newcomers_and_those_inside_stay() {
 }
 
 #[test]
-fn a_doors_watch_knows_who_is_here_and_how_they_went() {
+fn an_admission_watch_knows_who_is_here_and_how_they_went() {
     let mut house = House::new(quick());
     let watch = house.server.watch();
     let (near, far) = house.connect();
-    assert_eq!(watch.crowd(), Crowd { guests: 1, strangers: 0, memory: Limits::MEMORY });
+    assert_eq!(watch.occupancy(), Occupancy { guests: 1, strangers: 0, memory: Limits::MEMORY });
     near.finish("enough");
     end_of(&far, &house.limits);
     drop(far);
@@ -523,5 +523,5 @@ fn a_doors_watch_knows_who_is_here_and_how_they_went() {
         thread::sleep(Duration::from_millis(5));
     }
     let bye = Ended::KINDS.iter().position(|kind| *kind == "bye").unwrap();
-    assert_eq!((watch.crowd().guests, watch.counters().ended[bye]), (0, 1));
+    assert_eq!((watch.occupancy().guests, watch.counters().ended[bye]), (0, 1));
 }

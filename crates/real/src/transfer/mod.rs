@@ -1,7 +1,7 @@
 //! A file through QUIC's own stream, under one of our congestion controllers.
 //!
 //! ```text
-//!  Upload                                   Dock
+//!  Upload                                   FileReceiver
 //!   control stream:  Open (token, name) -->  Gate
 //!                                       <-- Ready
 //!                                       <-- Have: how much of it is here already, and its digest
@@ -13,13 +13,13 @@
 //! [`crate::quic`] carries media, in datagrams that a session's own controller paces; here quinn sends, and
 //! the controller runs inside it (the room `quic`).
 
-mod dock;
 mod error;
+mod receiver;
 mod store;
 mod upload;
 
-pub use dock::{Dock, Landed, News};
 pub use error::TransferError;
+pub use receiver::{FileReceiver, News, Received};
 pub use store::Store;
 pub use upload::{Source, Underway, Upload, Uploaded};
 

@@ -37,7 +37,7 @@ struct House {
 
 impl House {
     fn new(name: &str) -> House {
-        let folder = std::env::temp_dir().join(format!("framewire-dock-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("framewire-files-{name}-{}", std::process::id()));
         let identity = Identity::self_signed(&["localhost".to_owned()]).unwrap();
         House { identity, token: Token::generate(), folder, came: AtomicU64::new(0) }
     }
@@ -59,18 +59,19 @@ impl House {
         self.upload(at, name).run(&mut Cursor::new(content()), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// What `guests` do while a dock takes files of up to `limit` bytes, and all that the dock tells but
+    /// What `guests` do while a receiver takes files of up to `limit` bytes, and all that it tells but
     /// progress.
     fn open<T>(&self, limit: u64, guests: impl FnOnce(SocketAddr) -> T) -> (T, Vec<News>) {
         let anywhere = "127.0.0.1:0".parse().unwrap();
-        let mut dock = Dock::open(anywhere, &self.identity, self.token.clone(), Dock::limits()).unwrap();
-        let at = dock.local().unwrap();
+        let mut receiver =
+            FileReceiver::open(anywhere, &self.identity, self.token.clone(), FileReceiver::limits()).unwrap();
+        let at = receiver.local().unwrap();
         let store = Store::folder(&self.folder).unwrap();
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let landing = scope.spawn(|| {
                 let mut news = Vec::new();
-                dock.run(limit, &store, &mut |more| {
+                receiver.run(limit, &store, &mut |more| {
                     match more {
                         News::Underway(_) if over.load(Ordering::Relaxed) => return ControlFlow::Break(()),
                         News::Underway(came) => self.came.store(came, Ordering::Relaxed),
@@ -145,7 +146,7 @@ fn files_of_several_senders_arrive_whole_and_their_packets_are_timed() {
     for name in names {
         assert!(fs::read(house.folder.join(name)).unwrap() == content(), "{name}");
     }
-    assert_eq!(news.iter().filter(|news| matches!(news, News::Landed(_))).count(), 3, "{news:?}");
+    assert_eq!(news.iter().filter(|news| matches!(news, News::Received(_))).count(), 3, "{news:?}");
 }
 
 #[test]

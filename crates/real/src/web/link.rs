@@ -16,7 +16,7 @@ use wtransport::error::SendDatagramError;
 use wtransport::{Connection, RecvStream, SendStream, VarInt};
 
 use crate::channel::{Channel, ChannelStats, Ended, Inbox, Unsent};
-use crate::quic::{ControlError, Doorman, Messages, Pass, ended, tell_end, watch_path};
+use crate::quic::{Admission, ControlError, Messages, Pass, ended, tell_end, watch_path};
 use crate::{Clock, Waker};
 
 /// What a viewer said on its control stream.
@@ -82,7 +82,7 @@ impl WebChannel {
         let (say, said) = mpsc::channel(SAID);
         let heard = Arc::new(Mutex::new(VecDeque::new()));
         let ear = Ear { heard: heard.clone(), say: say.clone(), clock: inbox.clock(), waker: inbox.waker() };
-        let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, place.doorman().clone());
+        let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, place.admission().clone());
         runtime.spawn(datagrams.instrument(span.clone()));
         let messages = take_messages(connection.clone(), messages, inbox.clone(), ear);
         runtime.spawn(messages.instrument(span.clone()));
@@ -181,7 +181,12 @@ impl Drop for WebChannel {
     }
 }
 
-async fn take_datagrams(connection: Arc<Connection>, inbox: Arc<Inbox>, idle: Span, doorman: Arc<Doorman>) {
+async fn take_datagrams(
+    connection: Arc<Connection>,
+    inbox: Arc<Inbox>,
+    idle: Span,
+    admission: Arc<Admission>,
+) {
     while let Ok(datagram) = connection.receive_datagram().await {
         inbox.put(&datagram.payload());
     }
@@ -194,7 +199,7 @@ async fn take_datagrams(connection: Arc<Connection>, inbox: Arc<Inbox>, idle: Sp
     quic.close(0u32.into(), b"");
     inbox.end(how);
     let Some(how) = inbox.ended() else { return };
-    doorman.tally.end(&how);
+    admission.tally.end(&how);
     tell_end(&how, &quic.stats());
 }
 

@@ -1,4 +1,4 @@
-//! The WebTransport door: who is let in, and how many.
+//! Listening for WebTransport sessions: who is let in, and how many.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use wtransport::{Connection, Endpoint, SendStream, ServerConfig, VarInt};
 use super::link::{Parts, WebChannel};
 use crate::channel::Inbox;
 use crate::quic::{
-    Credentials, DoorWatch, Doorman, Gate, Identity, Limits, Messages, Pass, QuicError, Reason, Request,
-    Runtime, Verdict, duration, told, write,
+    Admission, AdmissionWatch, Credentials, Gate, Identity, Limits, Messages, Pass, QuicError, Reason,
+    Request, Runtime, Verdict, duration, told, write,
 };
 use crate::{Clock, RealError, socket};
 
@@ -35,7 +35,7 @@ const READ_WITHIN: Duration = Duration::from_secs(1);
 pub struct WebServer {
     local: SocketAddr,
     admitted: mpsc::Receiver<Visitor>,
-    doorman: Arc<Doorman>,
+    admission: Arc<Admission>,
     credentials: Credentials,
     runtime: Handle,
 }
@@ -74,18 +74,18 @@ impl WebServer {
         let _inside = runtime.handle().enter();
         let endpoint = Endpoint::server(config).map_err(wrong)?;
         let (sender, admitted) = mpsc::channel(limits.guests.max(1));
-        let doorman = Arc::new(Doorman::new(limits));
-        let door = Door {
+        let admission = Arc::new(Admission::new(limits));
+        let acceptor = Acceptor {
             local,
             gate,
             clock,
-            doorman: doorman.clone(),
+            admission: admission.clone(),
             admitted: sender,
             met: AtomicU64::new(0),
             runtime: runtime.handle().clone(),
         };
-        runtime.handle().spawn(Arc::new(door).watch(endpoint));
-        Ok(WebServer { local, admitted, doorman, credentials, runtime: runtime.handle().clone() })
+        runtime.handle().spawn(Arc::new(acceptor).run(endpoint));
+        Ok(WebServer { local, admitted, admission, credentials, runtime: runtime.handle().clone() })
     }
 
     /// Where it listens.
@@ -93,9 +93,9 @@ impl WebServer {
         self.local
     }
 
-    /// To ask what goes on at the door from elsewhere.
-    pub fn watch(&self) -> DoorWatch {
-        DoorWatch::new(self.doorman.clone())
+    /// To ask from elsewhere what admission control does.
+    pub fn watch(&self) -> AdmissionWatch {
+        AdmissionWatch::new(self.admission.clone())
     }
 
     /// What newcomers are shown, to be replaced when it is renewed.
@@ -135,19 +135,19 @@ async fn refuse(connection: &Connection, control: &mut SendStream, why: Refusal,
 }
 
 /// Looks at everybody who comes.
-struct Door {
+struct Acceptor {
     local: SocketAddr,
     gate: Gate,
     clock: Clock,
-    doorman: Arc<Doorman>,
+    admission: Arc<Admission>,
     admitted: mpsc::Sender<Visitor>,
     /// Connections begun so far, which numbers them for the log.
     met: AtomicU64,
     runtime: Handle,
 }
 
-impl Door {
-    async fn watch(self: Arc<Door>, endpoint: Endpoint<endpoint_side::Server>) {
+impl Acceptor {
+    async fn run(self: Arc<Acceptor>, endpoint: Endpoint<endpoint_side::Server>) {
         while let Some(incoming) = self.next(&endpoint).await {
             self.look_at(incoming);
         }
@@ -164,16 +164,16 @@ impl Door {
         .await
     }
 
-    fn look_at(self: &Arc<Door>, incoming: IncomingSession) {
-        let (now, peer, tally) = (self.clock.now(), incoming.remote_address(), &self.doorman.tally);
+    fn look_at(self: &Arc<Acceptor>, incoming: IncomingSession) {
+        let (now, peer, tally) = (self.clock.now(), incoming.remote_address(), &self.admission.tally);
         // Whose address is not validated may be asked to show it (quinn's `Incoming`).
-        match self.doorman.look(now, peer.ip(), !incoming.remote_address_validated()) {
+        match self.admission.decide(now, peer.ip(), !incoming.remote_address_validated()) {
             Verdict::Retry => {
                 tally.retry();
                 incoming.retry();
             }
             Verdict::Refuse(reason) => {
-                let words = reason.words(&self.doorman.limits);
+                let words = reason.words(&self.admission.limits);
                 error_span!("attempt", %peer).in_scope(|| tally.refuse(now, reason, &words));
                 incoming.refuse();
             }
@@ -186,15 +186,15 @@ impl Door {
         }
     }
 
-    async fn receive(self: Arc<Door>, incoming: IncomingSession, pass: Pass, span: LogSpan) {
-        let within = 2 * duration(self.doorman.limits.open_within);
+    async fn receive(self: Arc<Acceptor>, incoming: IncomingSession, pass: Pass, span: LogSpan) {
+        let within = 2 * duration(self.admission.limits.open_within);
         let objection = match timeout(within, self.meet(incoming, pass, span)).await {
             Ok(Ok(())) => return,
             Ok(Err(objection)) => objection,
             Err(_) => (Reason::Late, "handshake and request were not finished in time".to_owned()),
         };
-        let words = told(objection.0, &objection.1, &self.doorman.limits);
-        self.doorman.tally.refuse(self.clock.now(), objection.0, &words);
+        let words = told(objection.0, &objection.1, &self.admission.limits);
+        self.admission.tally.refuse(self.clock.now(), objection.0, &words);
     }
 
     /// Handshake, request, greeting, and in.
@@ -216,9 +216,9 @@ impl Door {
         let mut messages = Messages::new(receive);
         match self.judge(&mut messages, &mut pass).await {
             Ok((request, inbox)) => {
-                self.doorman.tally.admit();
+                self.admission.tally.admit();
                 info!("let in");
-                let (local, idle) = (self.local, self.doorman.limits.idle);
+                let (local, idle) = (self.local, self.admission.limits.idle);
                 let parts = Parts { connection, inbox, local, control, messages, place: pass, idle, span };
                 // There is room for as many as there are places; only a server that ends takes nobody any
                 // more.
@@ -237,7 +237,7 @@ impl Door {
         messages: &mut Messages<R>,
         pass: &mut Pass,
     ) -> Result<(Request, Arc<Inbox>), (Reason, Refusal, String)> {
-        let limits = &self.doorman.limits;
+        let limits = &self.admission.limits;
         let request = self.gate.greet(messages, duration(limits.open_within)).await;
         let request = request.map_err(|(why, text)| (Reason::from(why), why, text))?;
         let busy = |reason| {

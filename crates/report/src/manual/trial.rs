@@ -95,9 +95,9 @@ impl Link {
 
 /// What a run gave.
 pub struct Trial {
-    /// The controller.
+    /// The controller, by its name in the registry.
     pub cc: &'static str,
-    /// The link.
+    /// The link it ran on.
     pub link: Link,
     /// Figures after the start.
     pub figures: Figures,

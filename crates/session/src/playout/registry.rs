@@ -4,7 +4,7 @@ use cc::{OptionError, Options};
 
 use super::{Playout, adaptive, at_once, fixed};
 
-/// One row.
+/// One row: a playout policy, or a preset of one.
 pub struct Entry {
     /// What it is called.
     pub name: &'static str,
@@ -12,7 +12,7 @@ pub struct Entry {
     pub summary: &'static str,
     /// The options it takes, each with a line of help.
     pub options: &'static [(&'static str, &'static str)],
-    /// Builds one.
+    /// Builds the policy from options.
     pub build: fn(&Options) -> Result<Box<dyn Playout>, OptionError>,
 }
 

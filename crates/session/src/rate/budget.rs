@@ -65,7 +65,7 @@ const SHRINK_AFTER: Span = Span::from_secs(1);
 /// ... or high enough for more.
 const GROW_AFTER: Span = Span::from_secs(4);
 
-/// The policy.
+/// `live` with an account of what the encoder codes beyond its rate.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     live: Live,

@@ -26,9 +26,9 @@ use units::{Bytes, Rate, Span, Time};
 /// What a policy sees when a frame is about to be captured, or a kept one can be encoded after all.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// When.
+    /// The time, by the sender's clock.
     pub now: Time,
-    /// The stream.
+    /// The stream's number within the session.
     pub stream: u8,
     /// The frame's capture index in it.
     pub frame: u32,

@@ -12,7 +12,7 @@ pub struct Entry {
     pub summary: &'static str,
     /// The options it takes, each with a line of help.
     pub options: &'static [(&'static str, &'static str)],
-    /// Builds one.
+    /// Builds the policy from options.
     pub build: fn(&Options) -> Result<Box<dyn RateControl>, OptionError>,
 }
 

@@ -70,7 +70,7 @@ fn first(source: u16, rate: Rate) -> u16 {
     height
 }
 
-/// The policy.
+/// libwebrtc's rate policy: the estimate goes to the encoder at once, and its quality scaler sizes pictures.
 #[derive(Clone, Debug, Default)]
 pub struct WebRtc {
     rate: Direct,

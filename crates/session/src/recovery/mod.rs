@@ -31,7 +31,7 @@ pub struct Missing {
 /// What a policy sees.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// When.
+    /// The time, by the sender's clock.
     pub now: Time,
     /// Smoothed round-trip time.
     pub srtt: Span,

@@ -4,13 +4,13 @@ use cc::OptionError;
 
 use super::{KeyFrames, NewestAcked, NoRepair, Recovery, Retransmit};
 
-/// One row.
+/// One row: a recovery policy.
 pub struct Entry {
     /// What it is called.
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// Builds one.
+    /// Builds the policy.
     pub build: fn() -> Box<dyn Recovery>,
 }
 

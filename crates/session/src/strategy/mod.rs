@@ -45,7 +45,7 @@ pub struct TrackView {
 /// What a strategy sees when a frame was captured.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// When.
+    /// The time, by the sender's clock.
     pub now: Time,
     /// The capture's number.
     pub capture: u8,

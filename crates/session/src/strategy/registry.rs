@@ -5,7 +5,7 @@ use cc::OptionError;
 use super::{Backup, Live, Strategy};
 use crate::recovery;
 
-/// One row.
+/// One row: a strategy, or a preset of one.
 pub struct Entry {
     /// What it is called.
     pub name: &'static str,

@@ -8,7 +8,7 @@ use crate::steady::{alone, backlogged, run, steady};
 
 #[test]
 fn the_queue_of_s20() {
-    // The sheet's simulated P90, and its throughput of at least 19.9 Mbit/s.
+    // The model's P90, and its throughput of at least 19.9 Mbit/s.
     for (cc, p90) in [("copa", 3.2), ("copa-0.1", 13.4), ("copa-0.04", 30.8)] {
         let seen = alone(cc, 10, 40);
         assert!(seen.utilisation >= 0.97 && seen.loss == 0.0, "{seen:?}");
@@ -24,7 +24,7 @@ fn equal_flows_share_fairly() {
     let rates: Vec<f64> = (0..4).map(|flow| path.throughput(flow, 30.0, 60.0)).collect();
     let queue = steady(&path, 30.0, 60.0).queue_mean;
     println!("copa x 4: {rates:.2?} Mbit/s, mean queue {queue:.2} ms");
-    // The sheet: about N 1.25/delta packets of 0.6 ms, which are 6 ms.
+    // Copa's equilibrium: about N 1.25/delta packets of 0.6 ms, which are 6 ms.
     assert!(jain(&rates) >= 0.95 && (3.6..=8.4).contains(&queue), "{rates:?} {queue}");
 }
 

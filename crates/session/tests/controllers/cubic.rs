@@ -27,12 +27,12 @@ fn on_s20(cc: &'static str) -> (Path, Steady) {
 
 #[test]
 fn the_sawtooth_of_s20() {
-    // The sheet's model has no fast convergence: K = 5.85 s and a little more between cuts, from 266.7
+    // RFC 9438's model, without fast convergence: K = 5.85 s and a little more between cuts, from 266.7
     // packets to 186.7.
     let (path, seen) = on_s20("cubic:fast_convergence=off");
     assert!(seen.utilisation >= 0.99, "{seen:?}");
     assert!((102.0..=118.0).contains(&seen.queue_mean) && seen.queue_p90 >= 115.0, "{seen:?}");
-    // The sheet: 72 ms. For a round trip after the cut, round trips are still those of the full queue: pacing
+    // The model: 72 ms. For a round trip after the cut, round trips are still those of the full queue: pacing
     // at 1.2 * 187 / 160 ms is 260 packets/s below the link, which takes 17 ms more out of the queue.
     let least = path.delays(0, 40.0, 112.0)[0] - 20.6;
     assert!((52.0..=74.0).contains(&least), "{least}");

@@ -59,7 +59,7 @@ fn alone_on_s20() {
     let path = steady::run(path::s20(), vec![video("gcc", 2000)], 105);
     let (p95, utilisation, loss) = seen(&path, 20.0, 20.6, 60.0, 105.0);
     println!("gcc: utilisation {utilisation:.3}, P95 queue {p95:.1} ms, loss {loss}");
-    // The sheet's 0.80 to 0.97 and 50 ms. They hold until the rate has crept past the link's (at 34 kbit/s a
+    // Expected: 0.80 to 0.97 and 50 ms. They hold until the rate has crept past the link's (at 34 kbit/s a
     // second, 110 s after the start): a slope below 2.5 % is under the threshold, and the queue is full
     // before that.
     assert!((0.80..=0.97).contains(&utilisation) && p95 <= 50.0 && loss == 0.0);

@@ -40,7 +40,7 @@ fn lossy(cc: &'static str, percent: u32) -> f64 {
 fn random_loss_costs_little() {
     assert!(lossy("pcc", 3) >= 0.9);
     assert!(lossy("vivace-uspace", 2) >= 0.85);
-    // The sheet's 0.85 is the later code's. The paper's rule takes each pair at its word: of the 65 packets
+    // The later code has 0.85. The paper's rule takes each pair at its word: of the 65 packets
     // of an interval 1.3 are lost, give or take 1.1, and that moves the gradient by 2.8 where the rate's
     // worth is 0.7.
     assert!(lossy("vivace", 2) >= 0.6);

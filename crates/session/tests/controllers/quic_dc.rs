@@ -12,7 +12,7 @@ fn the_queue_is_half_the_threshold() {
     let row = |cc, mean: f64| {
         let seen = alone(cc, 20, 50);
         assert!(seen.utilisation >= 0.95 && seen.loss == 0.0, "{cc}: {seen:?}");
-        assert!((seen.queue_mean / mean - 1.0).abs() < 0.35, "{cc}: {seen:?}, the sheet has {mean}");
+        assert!((seen.queue_mean / mean - 1.0).abs() < 0.35, "{cc}: {seen:?}, expected {mean}");
     };
     row("quic-dc:threshold=12ms", 6.0);
     row("quic-dc:threshold=24ms", 12.6);
@@ -45,7 +45,8 @@ fn clock_drift_and_the_return_path_do_not_matter() {
     let delays = path.observed(0, "owqd_ms");
     let cwnd = path.observed(0, "cwnd_bytes");
     for at in cwnd.windows(2).filter(|pair| pair[1].1 < 0.9 * pair[0].1).map(|pair| pair[1].0) {
-        assert!(delays.iter().any(|delay| delay.0 == at && delay.1 > 24.0), "cut at {at} s without a queue");
+        let queued = delays.iter().any(|&(seen, owqd_ms)| seen == at && owqd_ms > 24.0);
+        assert!(queued, "cut at {at} s without a queue");
     }
     assert!(seen.queue_p90 <= 30.0 && seen.loss == 0.0, "{seen:?}");
 }

@@ -29,7 +29,7 @@ fn a_falling_rate_is_followed_within_a_second() {
     let (during, after) = (queues(10.0, 11.0), queues(11.0, 30.0));
     let peak = during[during.len() - 1];
     println!("rocc 20 to 5 Mbit/s: peak {peak:.1} ms, after a second {:.1} ms", mean(&after));
-    // The sheet: a peak near 205 ms without loss, then 24.8 ms.
+    // Expected: a peak near 205 ms without loss, then 24.8 ms.
     assert!((185.0..225.0).contains(&peak) && path.losses(0).is_empty(), "{peak}");
     assert!(after[after.len() - 1] <= 30.0 && (mean(&after) - 24.8).abs() < 3.0, "{}", mean(&after));
 }

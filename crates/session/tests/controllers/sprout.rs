@@ -48,7 +48,7 @@ fn the_model_ends_at_85_packets_in_flight() {
         });
         println!("{cc}: {rates:.2?} Mbit/s at round trips of 40 and 80 ms");
         // A burst is seen by the forecast of the tick after it arrived: 85 packets per round trip and tick.
-        // (The sheet's 19 and 10.6 allow half a tick.)
+        // (With half a tick allowed it would be 19 and 10.6.)
         assert!((15.5..=17.0).contains(&rates[0]) && (8.8..=10.2).contains(&rates[1]), "{cc}: {rates:?}");
     }
 }

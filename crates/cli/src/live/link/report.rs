@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use netsim::Link;
-use real::link::{Outcome, WayCounters};
+use real::link::{DirectionCounters, Outcome};
 use record::Dropped;
 use serde_json::{Value, json};
 
@@ -65,34 +65,34 @@ pub fn print(figures: &Figures<'_>, json: bool) {
     }
 }
 
-fn row(name: &str, (link, way): &(Link, WayCounters)) -> [String; 11] {
+fn row(name: &str, (link, direction): &(Link, DirectionCounters)) -> [String; 11] {
     let stats = link.stats();
     let dropped = |cause| stats.dropped(cause).packets;
-    let other = dropped(Dropped::Oversize) + dropped(Dropped::Policed) + outside_the_link(way);
+    let other = dropped(Dropped::Oversize) + dropped(Dropped::Policed) + outside_the_link(direction);
     let ms = |late: Option<units::Span>| {
         late.map_or("–".to_owned(), |late| format!("{:.3}", late.as_millis_f64()))
     };
     [
         name.to_owned(),
-        way.received.to_string(),
-        way.sent.to_string(),
+        direction.received.to_string(),
+        direction.sent.to_string(),
         dropped(Dropped::QueueFull).to_string(),
         dropped(Dropped::QueuePolicy).to_string(),
         dropped(Dropped::LinkLoss).to_string(),
         other.to_string(),
         format!("{:.3}", stats.total().delivered.bytes as f64 / 1e6),
-        ms(way.late.quantile(0.5)),
-        ms(way.late.quantile(0.99)),
-        ms(way.late.most()),
+        ms(direction.late.quantile(0.5)),
+        ms(direction.late.quantile(0.99)),
+        ms(direction.late.most()),
     ]
 }
 
 /// Packets lost by the emulator and the kernel, not by the link.
-fn outside_the_link(way: &WayCounters) -> u64 {
-    way.overruns + way.foreign + way.refused + way.unsent
+fn outside_the_link(direction: &DirectionCounters) -> u64 {
+    direction.overruns + direction.foreign + direction.refused + direction.unsent
 }
 
-fn object((link, way): &(Link, WayCounters)) -> Value {
+fn object((link, direction): &(Link, DirectionCounters)) -> Value {
     let stats = link.stats();
     let total = stats.total();
     let ms = |late: Option<units::Span>| late.map(|late| late.as_millis_f64());
@@ -101,12 +101,12 @@ fn object((link, way): &(Link, WayCounters)) -> Value {
         .map(|(cause, name)| ((*name).to_owned(), json!(stats.dropped(*cause).packets)))
         .collect();
     json!({
-        "received": way.received, "sent": way.sent,
+        "received": direction.received, "sent": direction.sent,
         "bytes": { "offered": total.offered.bytes, "delivered": total.delivered.bytes, "dropped": total.dropped.bytes },
         "dropped": dropped, "inside_at_the_end": link.inside(),
-        "machine": { "overruns": way.overruns, "foreign": way.foreign, "refused": way.refused, "unsent": way.unsent },
+        "machine": { "overruns": direction.overruns, "foreign": direction.foreign, "refused": direction.refused, "unsent": direction.unsent },
         "peak_queue": { "packets": stats.peak_packets, "bytes": stats.peak_bytes },
-        "late_ms": { "p50": ms(way.late.quantile(0.5)), "p90": ms(way.late.quantile(0.9)),
-                     "p99": ms(way.late.quantile(0.99)), "max": ms(way.late.most()) },
+        "late_ms": { "p50": ms(direction.late.quantile(0.5)), "p90": ms(direction.late.quantile(0.9)),
+                     "p99": ms(direction.late.quantile(0.99)), "max": ms(direction.late.most()) },
     })
 }

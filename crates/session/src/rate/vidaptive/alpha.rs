@@ -30,7 +30,7 @@ pub struct Search {
 /// What a share would have meant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The share.
+    /// The share of the CC-Rate that the encoder would have got, 0 to 1.
     pub alpha: f64,
     /// F: frames that would not have paused the encoder, 0 to 1.
     pub frames: f64,

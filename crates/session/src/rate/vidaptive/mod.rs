@@ -64,7 +64,7 @@ struct Sample {
     k: f64,
 }
 
-/// The policy.
+/// Vidaptive's state: alpha, pause, reset and ladder (arXiv 2309.16869).
 #[derive(Clone, Debug)]
 pub struct Vidaptive {
     params: Params,

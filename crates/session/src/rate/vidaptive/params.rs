@@ -61,7 +61,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
 pub struct Params {
     /// How alpha is searched for, tau among it.
     pub search: Search,
-    /// T.
+    /// T: the span over which alpha, outages and the encoder's output are judged.
     pub span: Span,
     /// Frames a second that are an outage, if they are half of the source's or less.
     pub outage: f64,

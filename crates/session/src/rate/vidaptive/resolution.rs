@@ -22,7 +22,7 @@ use crate::rate::{Departed, Ladder};
 /// When the size changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resolving {
-    /// The sizes.
+    /// The sizes to choose from, in rows.
     pub ladder: Ladder,
     /// Output over target below this calls for a larger size, ...
     pub least_output: f64,
@@ -45,7 +45,7 @@ enum Signal {
 /// What the choice goes by, besides the frames that have left.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
-    /// When.
+    /// The time, by the sender's clock.
     pub now: Time,
     /// So few frames have left within T that they count as an outage.
     pub few: bool,

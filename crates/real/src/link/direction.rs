@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// What one direction of a link did. The [`Link`] itself counts what it dropped.
 #[derive(Clone, Debug, Default)]
-pub struct WayCounters {
+pub struct DirectionCounters {
     /// Packets read from the device at its entry.
     pub received: u64,
     /// Packets written to the device at its exit.
@@ -62,7 +62,7 @@ struct Note {
 
 /// What one direction is to be: a link, and whoever follows its packets.
 pub struct Plan {
-    /// The link.
+    /// The link that packets of this direction pass.
     pub link: Link,
     /// Told of every packet.
     pub logs: Vec<Box<dyn Log>>,
@@ -75,27 +75,27 @@ impl From<Link> for Plan {
 }
 
 /// One direction, before and while it runs.
-pub(super) struct Way {
+pub(super) struct Direction {
     from: Arc<Tun>,
     to: Arc<Tun>,
     clock: Clock,
     stop: Stop,
     emulated: Emulated<Note>,
     logs: Vec<Box<dyn Log>>,
-    counters: WayCounters,
+    counters: DirectionCounters,
 }
 
-impl Way {
-    /// The way `from` one device `to` another through `plan`'s link, whose packets have at most `mtu` bytes.
-    pub fn new(from: Arc<Tun>, to: Arc<Tun>, mtu: u32, plan: Plan, clock: Clock, stop: Stop) -> Way {
+impl Direction {
+    /// Packets of at most `mtu` bytes go `from` one device `to` another through `plan`'s link.
+    pub fn new(from: Arc<Tun>, to: Arc<Tun>, mtu: u32, plan: Plan, clock: Clock, stop: Stop) -> Direction {
         let Plan { mut link, logs } = plan;
         link.expect_all_flows();
         let emulated = Emulated::new(link, mtu as usize);
-        Way { from, to, clock, stop, emulated, logs, counters: WayCounters::default() }
+        Direction { from, to, clock, stop, emulated, logs, counters: DirectionCounters::default() }
     }
 
     /// Moves packets until it is stopped; the link and what was done.
-    pub fn run(mut self) -> (Link, WayCounters) {
+    pub fn run(mut self) -> (Link, DirectionCounters) {
         let _prompt = Prompt::ask();
         let mut buffer = vec![0; usize::from(u16::MAX)];
         while !self.stop.is_asked() {
@@ -137,7 +137,7 @@ impl Way {
         };
         let now = self.clock.now();
         let size = bytes.len() as u32;
-        let Way { emulated, logs, counters, .. } = self;
+        let Direction { emulated, logs, counters, .. } = self;
         if !logs.is_empty() {
             // So that what left before is told before.
             emulated.settle(now);
@@ -157,7 +157,7 @@ impl Way {
 
     /// Writes what has come out of the link by now.
     fn pass_on(&mut self) {
-        let Way { emulated, logs, counters, to, clock, .. } = self;
+        let Direction { emulated, logs, counters, to, clock, .. } = self;
         let now = clock.now();
         loop {
             let out =
@@ -213,6 +213,9 @@ fn wait(descriptors: &[i32; 2], timeout: Span) {
 }
 
 /// Runs a direction on a thread of its own.
-pub(super) fn start(name: &str, way: Way) -> io::Result<thread::JoinHandle<(Link, WayCounters)>> {
-    thread::Builder::new().name(name.to_owned()).spawn(move || way.run())
+pub(super) fn start(
+    name: &str,
+    direction: Direction,
+) -> io::Result<thread::JoinHandle<(Link, DirectionCounters)>> {
+    thread::Builder::new().name(name.to_owned()).spawn(move || direction.run())
 }

@@ -2,8 +2,8 @@
 //! into one burst, spread evenly.
 //!
 //! Windows are as often long as short, on a logarithmic scale, and lie around something that the network has.
-//! As mutations of the search, half of all children, such changes made it worse (docs/reproduction.md), so
-//! the search keeps to the thesis'.
+//! As mutations of the search, half of all children, such changes made it worse
+//! (docs/appendix/reproduction.md), so the search keeps to the thesis'.
 
 use units::Rng;
 
@@ -79,7 +79,7 @@ impl Window {
 impl Genome {
     /// A simpler one, mostly: a few windows are emptied, thinned, moved, gathered or spread. It never has
     /// more than before.
-    pub(crate) fn lessened(&self, space: &Space, rng: &mut Rng) -> Genome {
+    pub(crate) fn simplified(&self, space: &Space, rng: &mut Rng) -> Genome {
         let mut child = self.clone();
         if child.outages.is_empty() || !child.cross.is_empty() && rng.chance(0.5) {
             change(&mut child.cross, space, rng);
@@ -136,10 +136,10 @@ fn rearranged<T: Timed>(list: &[T], change: Change, window: Window, space: &Spac
     child
 }
 
-/// How far something moves, earlier or later: short ways are as likely as long ones.
+/// How far something moves, earlier or later: short distances are as likely as long ones.
 fn distance(space: &Space, rng: &mut Rng) -> i64 {
-    let way = logarithmic(SHORTEST, f64::from(space.end), rng);
-    if rng.chance(0.5) { way as i64 } else { -(way as i64) }
+    let by = logarithmic(SHORTEST, f64::from(space.end), rng);
+    if rng.chance(0.5) { by as i64 } else { -(by as i64) }
 }
 
 /// A number between two, whose logarithm is uniform.
@@ -161,10 +161,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_lessened_has_no_more_than_before(seed: u64) {
+        fn what_is_simplified_has_no_more_than_before(seed: u64) {
             let mut rng = Rng::stream(seed, "x");
             let parent = Genome::fresh(ALL, &SPACE, &mut rng);
-            let child = parent.lessened(&SPACE, &mut rng);
+            let child = parent.simplified(&SPACE, &mut rng);
             prop_assert!(child.cross.is_sorted() && child.outages.is_sorted());
             prop_assert!(child.cross.iter().all(|&at| at < SPACE.end));
             prop_assert!(child.cross.len() <= parent.cross.len() && child.outages.len() <= parent.outages.len());

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use real::quic::{
-    DoorCounters, DoorWatch, Fingerprint, Gate, Guest, Identity, Limits, Reason, Runtime, Server, Token,
+    AdmissionCounters, AdmissionWatch, Fingerprint, Gate, Guest, Identity, Limits, Reason, Runtime, Server,
+    Token,
 };
 use real::{Clock, Driver, Limits as RunLimits};
 use record::Tap;
@@ -27,7 +28,7 @@ const TICK: Span = Span::from_millis(50);
 const BETWEEN: Span = Span::from_millis(1);
 
 /// The server, from one restart to the next.
-struct House {
+struct Instance {
     server: Server,
     runtime: Runtime,
     /// Its guests' threads, and what ends them.
@@ -35,18 +36,18 @@ struct House {
     over: Arc<AtomicBool>,
 }
 
-impl House {
-    fn open(at: SocketAddr, identity: &Identity, token: &Token, limits: Limits) -> Result<House, Failure> {
+impl Instance {
+    fn open(at: SocketAddr, identity: &Identity, token: &Token, limits: Limits) -> Result<Instance, Failure> {
         let runtime = Runtime::new(1).map_err(Failure::work)?;
         let gate = Gate::new(token.clone(), true, false);
         let server = Server::open(&runtime, at, identity, gate, limits, Clock::shared());
         let server = server.map_err(Failure::work)?;
-        Ok(House { server, runtime, guests: Vec::new(), over: Arc::default() })
+        Ok(Instance { server, runtime, guests: Vec::new(), over: Arc::default() })
     }
 
     /// Ends it without a word, as a crash would: without its threads it says no goodbye.
-    fn collapse(self) -> DoorCounters {
-        let House { server, runtime, guests, over } = self;
+    fn kill(self) -> AdmissionCounters {
+        let Instance { server, runtime, guests, over } = self;
         let counters = server.counters();
         drop(runtime);
         over.store(true, Ordering::Relaxed);
@@ -55,8 +56,8 @@ impl House {
     }
 }
 
-/// The ground on which it all happens.
-pub struct Ground {
+/// A server that can be restarted and renewed while others use and attack it.
+pub struct SoakServer {
     /// Where it listens.
     pub at: SocketAddr,
     /// What lets guests in.
@@ -66,10 +67,10 @@ pub struct Ground {
     identity: Identity,
     /// What newcomers are shown at present.
     pin: Mutex<Fingerprint>,
-    /// None while it is being built again.
-    house: Mutex<Option<House>>,
-    /// Counts at the doors of servers that are no more.
-    before: Mutex<DoorCounters>,
+    /// None while it is being restarted.
+    instance: Mutex<Option<Instance>>,
+    /// What admission control counted before the last restart.
+    before: Mutex<AdmissionCounters>,
     restarts: AtomicU64,
     reloads: AtomicU64,
     /// Bytes that arrived of each stream, by its name.
@@ -80,9 +81,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nothing panics while it holds this")
 }
 
-impl Ground {
+impl SoakServer {
     /// A server for `streams` honest streams and what else there is.
-    pub fn open(streams: usize) -> Result<Arc<Ground>, Failure> {
+    pub fn open(streams: usize) -> Result<Arc<SoakServer>, Failure> {
         let names = ["localhost".to_owned()];
         let identity = Identity::self_signed(&names).map_err(Failure::work)?;
         let usual = Limits::default();
@@ -97,15 +98,15 @@ impl Ground {
             ..usual
         };
         let token = Token::generate();
-        let house = House::open("127.0.0.1:0".parse().expect("an address"), &identity, &token, limits)?;
-        let at = house.server.local().map_err(Failure::work)?;
-        Ok(Arc::new(Ground {
+        let instance = Instance::open("127.0.0.1:0".parse().expect("an address"), &identity, &token, limits)?;
+        let at = instance.server.local().map_err(Failure::work)?;
+        Ok(Arc::new(SoakServer {
             at,
             token,
             limits,
             pin: Mutex::new(identity.fingerprint()),
             identity,
-            house: Mutex::new(Some(house)),
+            instance: Mutex::new(Some(instance)),
             before: Mutex::default(),
             restarts: AtomicU64::new(0),
             reloads: AtomicU64::new(0),
@@ -114,24 +115,24 @@ impl Ground {
     }
 
     /// Lets guests in until it is over, each with a thread of its own.
-    pub fn serve(self: &Arc<Ground>, over: &AtomicBool) {
+    pub fn serve(self: &Arc<SoakServer>, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
-            if let Some(house) = &mut *lock(&self.house) {
-                self.attend(house);
+            if let Some(instance) = &mut *lock(&self.instance) {
+                self.attend(instance);
             }
             // Whoever waits for the server, to restart it, should get it.
             Clock::shared().sleep_until(Clock::shared().now() + BETWEEN);
         }
-        if let Some(house) = lock(&self.house).take() {
-            add(&mut lock(&self.before), &house.collapse());
+        if let Some(instance) = lock(&self.instance).take() {
+            add(&mut lock(&self.before), &instance.kill());
         }
     }
 
-    fn attend(self: &Arc<Ground>, house: &mut House) {
-        let Some(guest) = house.server.accept(TICK) else { return };
-        house.guests.retain(|guest| !guest.is_finished());
-        let (ground, over) = (self.clone(), house.over.clone());
-        house.guests.push(thread::spawn(move || ground.receive(guest, &over)));
+    fn attend(self: &Arc<SoakServer>, instance: &mut Instance) {
+        let Some(guest) = instance.server.accept(TICK) else { return };
+        instance.guests.retain(|guest| !guest.is_finished());
+        let (server, over) = (self.clone(), instance.over.clone());
+        instance.guests.push(thread::spawn(move || server.receive(guest, &over)));
     }
 
     fn receive(&self, guest: Guest, over: &AtomicBool) {
@@ -154,11 +155,11 @@ impl Ground {
     /// # Errors
     /// If there is no other one to be had.
     pub fn restart(&self) -> Result<(), Failure> {
-        let mut house = lock(&self.house);
-        if let Some(house) = house.take() {
-            add(&mut lock(&self.before), &house.collapse());
+        let mut instance = lock(&self.instance);
+        if let Some(instance) = instance.take() {
+            add(&mut lock(&self.before), &instance.kill());
         }
-        *house = Some(House::open(self.at, &self.identity, &self.token, self.limits)?);
+        *instance = Some(Instance::open(self.at, &self.identity, &self.token, self.limits)?);
         *lock(&self.pin) = self.identity.fingerprint();
         self.restarts.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -170,8 +171,8 @@ impl Ground {
     /// If there is no other one to be had.
     pub fn replace_certificate(&self) -> Result<(), Failure> {
         let next = Identity::self_signed(&["localhost".to_owned()]).map_err(Failure::work)?;
-        if let Some(house) = &*lock(&self.house) {
-            house.server.credentials().replace(&next).map_err(Failure::work)?;
+        if let Some(instance) = &*lock(&self.instance) {
+            instance.server.credentials().replace(&next).map_err(Failure::work)?;
             *lock(&self.pin) = next.fingerprint();
             self.reloads.fetch_add(1, Ordering::Relaxed);
         }
@@ -190,7 +191,9 @@ impl Ground {
 
     /// Tasks on the server's threads.
     pub fn tasks(&self) -> usize {
-        lock(&self.house).as_ref().map_or(0, |house| house.runtime.handle().metrics().num_alive_tasks())
+        lock(&self.instance)
+            .as_ref()
+            .map_or(0, |instance| instance.runtime.handle().metrics().num_alive_tasks())
     }
 
     /// The most tasks there can be: four for every connection, four of the server's own.
@@ -198,10 +201,10 @@ impl Ground {
         4 * (self.limits.guests + self.limits.strangers) + 4
     }
 
-    fn counters(&self) -> DoorCounters {
+    fn counters(&self) -> AdmissionCounters {
         let mut sum = *lock(&self.before);
-        if let Some(house) = &*lock(&self.house) {
-            add(&mut sum, &house.server.counters());
+        if let Some(instance) = &*lock(&self.instance) {
+            add(&mut sum, &instance.server.counters());
         }
         sum
     }
@@ -235,13 +238,13 @@ impl Ground {
         self.reloads.load(Ordering::Relaxed)
     }
 
-    /// To see what goes on at the present server's door, if there is one at present.
-    pub fn watch(&self) -> Option<DoorWatch> {
-        lock(&self.house).as_ref().map(|house| house.server.watch())
+    /// What the present server's admission control does, if there is a server at present.
+    pub fn watch(&self) -> Option<AdmissionWatch> {
+        lock(&self.instance).as_ref().map(|instance| instance.server.watch())
     }
 }
 
-fn add(sum: &mut DoorCounters, more: &DoorCounters) {
+fn add(sum: &mut AdmissionCounters, more: &AdmissionCounters) {
     sum.handshakes += more.handshakes;
     sum.retried += more.retried;
     sum.admitted += more.admitted;

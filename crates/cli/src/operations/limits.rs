@@ -1,8 +1,8 @@
-//! Limits at a server's door, and what went on there.
+//! Limits on a server's connections, and what its admission control did.
 
 use prometheus_client::registry::Unit;
 use real::Ended;
-use real::quic::{DoorWatch, Limits, Reason};
+use real::quic::{AdmissionWatch, Limits, Reason};
 use units::{Bytes, Span};
 
 use super::Exposition;
@@ -10,8 +10,8 @@ use crate::failure::Failure;
 
 /// What a server does for its peers at most.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Limits at the door (docs/operations.md)")]
-pub struct Doors {
+#[command(next_help_heading = "Limits on connections (docs/operations.md)")]
+pub struct ConnectionLimits {
     /// Connections that have not shown the token yet, at a time, 32 if left out; half of them are for
     /// addresses that have been checked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -40,7 +40,7 @@ pub struct Doors {
 /// any NAT remembers is not coming back.
 const IDLE: [Span; 2] = [Span::from_secs(1), Span::from_secs(600)];
 
-impl Doors {
+impl ConnectionLimits {
     /// Each flag, and whether it was given.
     pub fn given(&self) -> [(&'static str, bool); 6] {
         [
@@ -83,15 +83,15 @@ impl Doors {
     }
 }
 
-/// Shows what went on at a door.
-pub fn of_door(watch: &DoorWatch, out: &mut Exposition<'_>) {
-    let (counters, crowd, limits) = (watch.counters(), watch.crowd(), watch.limits());
+/// Shows what admission control did.
+pub fn of_admission(watch: &AdmissionWatch, out: &mut Exposition<'_>) {
+    let (counters, occupancy, limits) = (watch.counters(), watch.occupancy(), watch.limits());
     let state = |name: &str| vec![("state", name.to_owned())];
-    let open = [(state("open"), crowd.guests as f64), (state("opening"), crowd.strangers as f64)];
+    let open = [(state("open"), occupancy.guests as f64), (state("opening"), occupancy.strangers as f64)];
     out.gauge("framewire_connections", "Connections, with the token and before it", None, open);
     let most = [(state("open"), limits.guests as f64), (state("opening"), limits.strangers as f64)];
     out.gauge("framewire_connections_limit", "As many as there may be", None, most);
-    let memory = [(vec![], crowd.memory as f64)];
+    let memory = [(vec![], occupancy.memory as f64)];
     let help = "What these connections may make the server hold at most";
     out.gauge("framewire_connections_memory", help, Some(Unit::Bytes), memory);
     let help = "What all connections together may make the server hold";
@@ -124,11 +124,11 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        doors: Doors,
+        limits: ConnectionLimits,
     }
 
     fn limits(line: &str, guests: usize) -> Result<Limits, Failure> {
-        Line::try_parse_from(line.split(' ')).unwrap().doors.limits(guests)
+        Line::try_parse_from(line.split(' ')).unwrap().limits.limits(guests)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end: listens, and writes what comes into a [`Store`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use wire::{Message, Offer, Refusal};
 use super::store::{Denied, Partial};
 use super::{ALPN, Store, TICK, TransferError, expect_a_file, transport};
 use crate::quic::{
-    Credentials, DoorWatch, Gate, Hall, Identity, Limits, Listening, Newcomer, QuicError, Runtime, Token,
-    write,
+    AdmissionWatch, Credentials, Gate, Identity, Limits, Listener, ListenerConfig, Newcomer, QuicError,
+    Runtime, Token, write,
 };
 use crate::{Clock, Ended, RealError};
 
@@ -31,23 +31,23 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Threads: quinn's, and those that wait for a disk meanwhile.
 const THREADS: usize = 3;
 
-/// Takes files, of several senders at a time.
-pub struct Dock {
-    hall: Hall,
+/// Takes files, of several senders at a time: the end of a transfer that listens.
+pub struct FileReceiver {
+    listener: Listener,
     clock: Clock,
     log: Option<Shared>,
     // Last: what is above runs on it.
     runtime: Runtime,
 }
 
-/// A file that has come.
+/// A file that has arrived whole.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Landed {
+pub struct Received {
     /// Who sent it.
     pub peer: SocketAddr,
     /// What the sender calls it.
     pub name: String,
-    /// Its bytes.
+    /// Bytes of the whole file.
     pub bytes: u64,
     /// Of those, what was here already, from an earlier attempt.
     pub resumed: u64,
@@ -55,19 +55,19 @@ pub struct Landed {
     pub elapsed: Span,
 }
 
-/// What a dock has to tell.
+/// What a receiver of files reports while it [runs](FileReceiver::run).
 #[derive(Debug)]
 pub enum News {
     /// Time passes: so many bytes have come so far, of all files.
     Underway(u64),
     /// A file is whole.
-    Landed(Landed),
+    Received(Received),
     /// A file is not, for now; what has come of it is kept.
     Lost(TransferError),
 }
 
-impl Dock {
-    /// What a dock does for its peers by default: four senders at a time.
+impl FileReceiver {
+    /// What a receiver does for its peers by default: four senders at a time.
     pub fn limits() -> Limits {
         Limits { guests: 4, ..Limits::default() }
     }
@@ -81,18 +81,18 @@ impl Dock {
         identity: &Identity,
         token: Token,
         limits: Limits,
-    ) -> Result<Dock, TransferError> {
+    ) -> Result<FileReceiver, TransferError> {
         let runtime =
             Runtime::new(THREADS).map_err(|source| QuicError::from(RealError::new(listen, source)))?;
         let (gate, clock) = (Gate::new(token, true, false), Clock::shared());
         let (transport, endpoint) = (Arc::new(transport()), EndpointConfig::default());
-        let what = Listening { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
-        let hall = Hall::open(&runtime, identity, what)?;
-        Ok(Dock { hall, clock, log: None, runtime })
+        let what = ListenerConfig { listen, alpn: ALPN, transport, endpoint, gate, limits, clock };
+        let listener = Listener::open(&runtime, identity, what)?;
+        Ok(FileReceiver { listener, clock, log: None, runtime })
     }
 
     /// What arrives when is recorded by `log`; each connection is a node.
-    pub fn recorded(mut self, log: Option<Shared>) -> Dock {
+    pub fn recorded(mut self, log: Option<Shared>) -> FileReceiver {
         self.log = log;
         self
     }
@@ -102,28 +102,28 @@ impl Dock {
     /// # Errors
     /// Where the system can't tell.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        self.hall.endpoint.local_addr()
+        self.listener.endpoint.local_addr()
     }
 
-    /// To ask what goes on at the door from elsewhere.
-    pub fn watch(&self) -> DoorWatch {
-        self.hall.watch()
+    /// To ask from elsewhere what admission control does.
+    pub fn watch(&self) -> AdmissionWatch {
+        self.listener.watch()
     }
 
     /// What newcomers are shown, to be replaced when it is renewed.
     pub fn credentials(&self) -> Credentials {
-        self.hall.credentials.clone()
+        self.listener.credentials.clone()
     }
 
     /// Takes the files of all who know the token into `store`, until `on_news` ends it. A sender that is
     /// sending then is told.
     pub fn run(&mut self, limit: u64, store: &Store, on_news: &mut dyn FnMut(News) -> ControlFlow<()>) {
-        let Dock { hall, clock, log, runtime } = self;
+        let FileReceiver { listener, clock, log, runtime } = self;
         let (tell, mut told) = mpsc::unbounded_channel();
         let (came, mut connections) = (Arc::new(AtomicU64::new(0)), 0u16);
         runtime.handle().block_on(async {
             loop {
-                let newcomer = timeout(TICK, hall.next()).await;
+                let newcomer = timeout(TICK, listener.next()).await;
                 let ended = std::iter::from_fn(|| told.try_recv().ok());
                 let mut news = ended.chain([News::Underway(came.load(Ordering::Relaxed))]);
                 if news.any(|news| on_news(news).is_break()) {
@@ -135,7 +135,7 @@ impl Dock {
                     Err(_) => continue,
                 };
                 let span = newcomer.span.clone();
-                let landing = Landing {
+                let reception = Reception {
                     clock: *clock,
                     limit,
                     came: came.clone(),
@@ -145,8 +145,8 @@ impl Dock {
                 connections = connections.wrapping_add(1);
                 let (store, tell) = (store.clone(), tell.clone());
                 let task = async move {
-                    let news = landing.land(newcomer, &store).await.map_or_else(News::Lost, News::Landed);
-                    // A dock that has ended does not listen.
+                    let news = reception.take(newcomer, &store).await.map_or_else(News::Lost, News::Received);
+                    // A receiver that has ended does not listen.
                     let _ = tell.send(news);
                 };
                 tokio::spawn(task.instrument(span));
@@ -156,7 +156,7 @@ impl Dock {
 }
 
 /// How one file is taken.
-struct Landing {
+struct Reception {
     clock: Clock,
     limit: u64,
     /// Bytes that have come, of all files.
@@ -165,11 +165,11 @@ struct Landing {
     connection: u16,
 }
 
-impl Landing {
-    async fn land(self, newcomer: Newcomer, store: &Store) -> Result<Landed, TransferError> {
+impl Reception {
+    async fn take(self, newcomer: Newcomer, store: &Store) -> Result<Received, TransferError> {
         let Newcomer { request, connection, mut control, pass, .. } = newcomer;
         let peer = connection.remote_address();
-        let outcome = self.take(&request.name, &connection, &mut control, store).await;
+        let outcome = self.file(&request.name, &connection, &mut control, store).await;
         let (code, text) = match &outcome {
             Ok(_) => (0, String::new()),
             Err(Failed::Denied(denied)) => (denied.why as u32, denied.text.clone()),
@@ -192,18 +192,18 @@ impl Landing {
             }
             Failed::Broken(text) => TransferError::Broken { peer, text },
         });
-        pass.doorman().tally.end(&match &outcome {
+        pass.admission().tally.end(&match &outcome {
             Ok(_) => Ended::Bye(String::new()),
             Err(error) => Ended::Failed(error.to_string()),
         });
         let (bytes, resumed, elapsed) =
             outcome.inspect_err(|error| warn!("the file is not whole: {error}"))?;
         info!(bytes, resumed, name = ?request.name, "the file is whole");
-        Ok(Landed { peer, name: request.name, bytes, resumed, elapsed })
+        Ok(Received { peer, name: request.name, bytes, resumed, elapsed })
     }
 
     /// Its bytes, those that were here before, and how long the others took.
-    async fn take(
+    async fn file(
         &self,
         name: &str,
         connection: &Connection,
@@ -298,9 +298,9 @@ fn broken(error: impl std::fmt::Display) -> Failed {
     Failed::Broken(error.to_string())
 }
 
-impl Drop for Dock {
+impl Drop for FileReceiver {
     fn drop(&mut self) {
-        self.hall.endpoint.close(0u32.into(), b"the receiver ends");
+        self.listener.endpoint.close(0u32.into(), b"the receiver ends");
     }
 }
 

@@ -1,10 +1,11 @@
-//! Who may try to come in, decided on the first packet, before anything is spent on it.
+//! Admission control: which connection attempts begin a handshake, decided on the first packet, before
+//! anything is spent on it.
 //!
 //! ```text
-//!   a first packet --> Doorman::look --> Retry    crowded, and the address may be forged: show first that you are there
-//!                                   '--> Refuse   a limit is reached
-//!                                   '--> Enter    a Pass: a stranger's place, given back when it is dropped
-//!                                          '--> Pass::admit, once the token was shown: a guest's place
+//!   a first packet --> Admission::decide --> Retry    crowded, and the address may be forged: show first that you are there
+//!                                     '--> Refuse   a limit is reached
+//!                                     '--> Enter    a Pass: a stranger's place, given back when it is dropped
+//!                                            '--> Pass::admit, once the token was shown: a guest's place
 //! ```
 //!
 //! Two rules keep strangers from shutting others out. Addresses that were not checked get the first half of
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use units::Time;
 use wire::Refusal;
 
-use super::limits::{Limits, Turnstile};
+use super::limits::{Limits, RateLimiter};
 use super::tally::Tally;
 
 /// Why somebody did not get in.
@@ -125,7 +126,7 @@ impl From<Refusal> for Reason {
             Refusal::Role => Reason::Role,
             Refusal::Malformed => Reason::Malformed,
             Refusal::Late => Reason::Late,
-            // The last three are said inside, not at the door.
+            // The last three are said to those who were admitted.
             Refusal::Other | Refusal::Exists | Refusal::NoSpace | Refusal::TooLong => Reason::Other,
         }
     }
@@ -159,15 +160,15 @@ impl Caller {
 /// What is known of one caller.
 #[derive(Debug)]
 struct Account {
-    turnstile: Turnstile,
+    rate: RateLimiter,
     connections: usize,
 }
 
 #[derive(Debug)]
 struct State {
-    turnstile: Turnstile,
+    rate: RateLimiter,
     /// Callers with a connection, or who have used turns that are not back yet: those who came within a
-    /// second. Nobody gets in here without a turn of the common turnstile, which bounds it.
+    /// second. Nobody gets in here without a turn of the common rate, which bounds it.
     accounts: BTreeMap<Caller, Account>,
     strangers: usize,
     guests: usize,
@@ -180,13 +181,13 @@ impl State {
     }
 
     fn forget(&mut self, now: Time) {
-        self.accounts.retain(|_, account| account.connections > 0 || !account.turnstile.is_full(now));
+        self.accounts.retain(|_, account| account.connections > 0 || !account.rate.is_full(now));
     }
 }
 
-/// How many are here.
+/// How many connections there are, and what they may cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crowd {
+pub struct Occupancy {
     /// Connections that have shown the token.
     pub guests: usize,
     /// Connections that have not yet.
@@ -195,24 +196,24 @@ pub struct Crowd {
     pub memory: usize,
 }
 
-/// Keeps count of who is here, and who tried to be.
+/// Decides who may connect, and keeps count of who is connected and who tried to be.
 #[derive(Debug)]
-pub(crate) struct Doorman {
+pub(crate) struct Admission {
     pub limits: Limits,
     pub tally: Tally,
     state: Mutex<State>,
 }
 
-impl Doorman {
-    pub fn new(limits: Limits) -> Doorman {
-        let turnstile = Turnstile::new(limits.handshakes);
-        let state = State { turnstile, accounts: BTreeMap::new(), strangers: 0, guests: 0 };
-        Doorman { limits, tally: Tally::default(), state: Mutex::new(state) }
+impl Admission {
+    pub fn new(limits: Limits) -> Admission {
+        let rate = RateLimiter::new(limits.handshakes);
+        let state = State { rate, accounts: BTreeMap::new(), strangers: 0, guests: 0 };
+        Admission { limits, tally: Tally::default(), state: Mutex::new(state) }
     }
 
     /// Decides on a connection attempt from `address`; `may_retry` if it may be asked to show that it is
     /// there.
-    pub fn look(self: &Arc<Doorman>, now: Time, address: IpAddr, may_retry: bool) -> Verdict {
+    pub fn decide(self: &Arc<Admission>, now: Time, address: IpAddr, may_retry: bool) -> Verdict {
         let limits = &self.limits;
         let caller = Caller::of(address);
         let mut state = self.state();
@@ -224,7 +225,7 @@ impl Doorman {
         if account.as_ref().is_some_and(|account| account.connections >= limits.per_address) {
             return Verdict::Refuse(Reason::Address);
         }
-        if account.is_some_and(|account| !account.turnstile.is_open(now)) {
+        if account.is_some_and(|account| !account.rate.is_open(now)) {
             return Verdict::Refuse(Reason::AddressHandshakes);
         }
         if state.strangers >= limits.strangers {
@@ -233,29 +234,29 @@ impl Doorman {
         if state.memory() + Limits::STRANGER_MEMORY > limits.memory {
             return Verdict::Refuse(Reason::Memory);
         }
-        if !state.turnstile.turn(now) {
+        if !state.rate.take(now) {
             return Verdict::Refuse(Reason::Handshakes);
         }
-        let fresh = || Account { turnstile: Turnstile::new(limits.handshakes_per_address), connections: 0 };
+        let fresh = || Account { rate: RateLimiter::new(limits.handshakes_per_address), connections: 0 };
         let account = state.accounts.entry(caller).or_insert_with(fresh);
-        account.turnstile.turn(now);
+        account.rate.take(now);
         account.connections += 1;
         state.strangers += 1;
-        Verdict::Enter(Pass { doorman: self.clone(), caller, guest: false })
+        Verdict::Enter(Pass { admission: self.clone(), caller, guest: false })
     }
 
     /// Half of something is used up: what is left is for those whose address is known to be theirs.
     fn is_crowded(&self, state: &mut State, now: Time, caller: Caller) -> bool {
         let own = state.accounts.get_mut(&caller).is_some_and(|account| {
-            account.turnstile.is_busy(now) || 2 * account.connections >= self.limits.per_address
+            account.rate.is_busy(now) || 2 * account.connections >= self.limits.per_address
         });
-        own || state.turnstile.is_busy(now) || 2 * state.strangers >= self.limits.strangers
+        own || state.rate.is_busy(now) || 2 * state.strangers >= self.limits.strangers
     }
 
     /// How many are here.
-    pub fn crowd(&self) -> Crowd {
+    pub fn occupancy(&self) -> Occupancy {
         let state = self.state();
-        Crowd { guests: state.guests, strangers: state.strangers, memory: state.memory() }
+        Occupancy { guests: state.guests, strangers: state.strangers, memory: state.memory() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -266,15 +267,15 @@ impl Doorman {
 /// A place at a server: a stranger's, then a guest's. Dropped, it is free again.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    doorman: Arc<Doorman>,
+    admission: Arc<Admission>,
     caller: Caller,
     guest: bool,
 }
 
 impl Pass {
     /// Who gave it.
-    pub fn doorman(&self) -> &Arc<Doorman> {
-        &self.doorman
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// Turns a stranger's place into a guest's.
@@ -282,8 +283,8 @@ impl Pass {
     /// # Errors
     /// Why there is none.
     pub fn admit(&mut self) -> Result<(), Reason> {
-        let limits = self.doorman.limits;
-        let mut state = self.doorman.state();
+        let limits = self.admission.limits;
+        let mut state = self.admission.state();
         if state.guests >= limits.guests {
             return Err(Reason::Guests);
         }
@@ -299,7 +300,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut state = self.doorman.state();
+        let mut state = self.admission.state();
         let kind = if self.guest { &mut state.guests } else { &mut state.strangers };
         *kind -= 1;
         if let Some(account) = state.accounts.get_mut(&self.caller) {
@@ -312,8 +313,8 @@ impl Drop for Pass {
 mod tests {
     use super::*;
 
-    fn doorman(limits: Limits) -> Arc<Doorman> {
-        Arc::new(Doorman::new(limits))
+    fn admission(limits: Limits) -> Arc<Admission> {
+        Arc::new(Admission::new(limits))
     }
 
     fn address(last: u8) -> IpAddr {
@@ -321,10 +322,15 @@ mod tests {
     }
 
     /// Attempts of one address whose clients show that they are there when they are asked.
-    fn try_often(doorman: &Arc<Doorman>, at: Time, who: IpAddr, times: usize) -> (Vec<Pass>, Vec<Reason>) {
+    fn try_often(
+        admission: &Arc<Admission>,
+        at: Time,
+        who: IpAddr,
+        times: usize,
+    ) -> (Vec<Pass>, Vec<Reason>) {
         let (mut passes, mut reasons) = (Vec::new(), Vec::new());
         for _ in 0..times {
-            match doorman.look(at, who, false) {
+            match admission.decide(at, who, false) {
                 Verdict::Enter(pass) => passes.push(pass),
                 Verdict::Refuse(reason) => reasons.push(reason),
                 Verdict::Retry => unreachable!("it was said that it may not be asked"),
@@ -337,28 +343,28 @@ mod tests {
     fn one_address_gets_its_share_and_leaves_the_others_theirs() {
         let limits =
             Limits { handshakes: 20, handshakes_per_address: 5, per_address: 100, ..Limits::default() };
-        let doorman = doorman(limits);
+        let admission = admission(limits);
         let now = Time::from_secs(1);
-        let (greedy, refused) = try_often(&doorman, now, address(1), 1_000);
+        let (greedy, refused) = try_often(&admission, now, address(1), 1_000);
         assert_eq!((greedy.len(), refused[0]), (5, Reason::AddressHandshakes));
-        let (others, refused) = try_often(&doorman, now, address(2), 5);
+        let (others, refused) = try_often(&admission, now, address(2), 5);
         assert_eq!((others.len(), refused.len()), (5, 0));
         // A second later all turns are back, its own too.
-        assert_eq!(try_often(&doorman, Time::from_secs(2), address(1), 9).0.len(), 5);
+        assert_eq!(try_often(&admission, Time::from_secs(2), address(1), 9).0.len(), 5);
     }
 
     #[test]
     fn one_address_has_only_so_many_connections() {
-        let doorman = doorman(Limits { per_address: 2, handshakes_per_address: 9, ..Limits::default() });
+        let admission = admission(Limits { per_address: 2, handshakes_per_address: 9, ..Limits::default() });
         let now = Time::from_secs(1);
-        let (mut passes, refused) = try_often(&doorman, now, address(1), 3);
+        let (mut passes, refused) = try_often(&admission, now, address(1), 3);
         assert_eq!((passes.len(), refused), (2, vec![Reason::Address]));
         // A guest's place counts as well as a stranger's, and whoever goes makes room.
         passes[0].admit().unwrap();
-        assert_eq!(try_often(&doorman, now, address(1), 1).1, [Reason::Address]);
+        assert_eq!(try_often(&admission, now, address(1), 1).1, [Reason::Address]);
         passes.pop();
-        assert_eq!(try_often(&doorman, now, address(1), 1).0.len(), 1);
-        assert_eq!(doorman.crowd(), Crowd { guests: 1, strangers: 0, memory: Limits::MEMORY });
+        assert_eq!(try_often(&admission, now, address(1), 1).0.len(), 1);
+        assert_eq!(admission.occupancy(), Occupancy { guests: 1, strangers: 0, memory: Limits::MEMORY });
     }
 
     #[test]
@@ -372,55 +378,55 @@ mod tests {
 
     #[test]
     fn forged_addresses_use_up_half_of_everything_at_most() {
-        let doorman = doorman(Limits { handshakes: 20, strangers: 8, ..Limits::default() });
+        let admission = admission(Limits { handshakes: 20, strangers: 8, ..Limits::default() });
         let now = Time::from_secs(1);
         // They never answer, so each holds a stranger's place until its time is over.
         let passes: Vec<Pass> = (0..200)
-            .filter_map(|k| match doorman.look(now, address(k), true) {
+            .filter_map(|k| match admission.decide(now, address(k), true) {
                 Verdict::Enter(pass) => Some(pass),
                 _ => None,
             })
             .collect();
         assert_eq!(passes.len(), 4, "half of the strangers' places");
-        let (honest, refused) = try_often(&doorman, now, address(250), 1);
+        let (honest, refused) = try_often(&admission, now, address(250), 1);
         assert_eq!((honest.len(), refused), (1, vec![]));
         // Nor does forging somebody's address take all of that one's turns and places.
-        let doorman = self::doorman(Limits { handshakes_per_address: 4, ..Limits::default() });
-        let forged = (0..200).filter_map(|_| match doorman.look(now, address(9), true) {
+        let admission = self::admission(Limits { handshakes_per_address: 4, ..Limits::default() });
+        let forged = (0..200).filter_map(|_| match admission.decide(now, address(9), true) {
             Verdict::Enter(pass) => Some(pass),
             _ => None,
         });
         let forged: Vec<Pass> = forged.collect();
         assert_eq!(forged.len(), 3);
-        assert_eq!(try_often(&doorman, now, address(9), 1).0.len(), 1);
+        assert_eq!(try_often(&admission, now, address(9), 1).0.len(), 1);
     }
 
     #[test]
     fn memory_bounds_how_many_may_come() {
         let memory = 2 * Limits::MEMORY + Limits::STRANGER_MEMORY;
-        let doorman = doorman(Limits { memory, guests: 100, per_address: 100, ..Limits::default() });
+        let admission = admission(Limits { memory, guests: 100, per_address: 100, ..Limits::default() });
         let now = Time::from_secs(1);
         let mut guests = Vec::new();
         for last in 0..2 {
-            let mut pass = try_often(&doorman, now, address(last), 1).0.pop().unwrap();
+            let mut pass = try_often(&admission, now, address(last), 1).0.pop().unwrap();
             pass.admit().unwrap();
             guests.push(pass);
         }
-        let mut third = try_often(&doorman, now, address(3), 1).0.pop().unwrap();
+        let mut third = try_often(&admission, now, address(3), 1).0.pop().unwrap();
         assert_eq!(third.admit(), Err(Reason::Memory));
-        assert_eq!(try_often(&doorman, now, address(4), 1).1, [Reason::Memory]);
-        assert!(doorman.crowd().memory <= memory);
+        assert_eq!(try_often(&admission, now, address(4), 1).1, [Reason::Memory]);
+        assert!(admission.occupancy().memory <= memory);
         guests.pop();
         assert_eq!(third.admit(), Ok(()));
     }
 
     #[test]
     fn accounts_are_forgotten_once_their_turns_are_back() {
-        let doorman = doorman(Limits::default());
+        let admission = admission(Limits::default());
         for k in 0..1_000u32 {
             let at = Time::from_millis(1_000 + 100 * u64::from(k));
-            drop(doorman.look(at, IpAddr::V4(k.into()), false));
-            assert!(doorman.state().accounts.len() <= 40, "{}", doorman.state().accounts.len());
+            drop(admission.decide(at, IpAddr::V4(k.into()), false));
+            assert!(admission.state().accounts.len() <= 40, "{}", admission.state().accounts.len());
         }
     }
 

@@ -16,19 +16,19 @@ use tracing::{Instrument, Span as LogSpan, error_span, info};
 use units::Span;
 use wire::{Message, Refusal};
 
+use super::admission::{Admission, Occupancy, Pass, Reason, Verdict};
 use super::control::{Gate, Messages, Request, write};
 use super::credentials::Credentials;
-use super::doorman::{Crowd, Doorman, Pass, Reason, Verdict};
 use super::error::BUSY;
 use super::identity::{Identity, IdentityError};
 use super::limits::{Limits, duration};
-use super::tally::DoorCounters;
+use super::tally::AdmissionCounters;
 use super::{QuicError, Runtime};
 use crate::channel::plain;
 use crate::{Clock, RealError, socket};
 
-/// What is listened for.
-pub(crate) struct Listening {
+/// What a [`Listener`] listens for, and on what terms.
+pub(crate) struct ListenerConfig {
     pub listen: SocketAddr,
     pub alpn: &'static [u8],
     pub transport: Arc<TransportConfig>,
@@ -38,12 +38,12 @@ pub(crate) struct Listening {
     pub clock: Clock,
 }
 
-/// Where those wait who have shown the token.
-pub(crate) struct Hall {
+/// Listens, and hands over the connections that have shown the token.
+pub(crate) struct Listener {
     pub endpoint: Endpoint,
     pub credentials: Credentials,
     admitted: mpsc::Receiver<Newcomer>,
-    doorman: Arc<Doorman>,
+    admission: Arc<Admission>,
 }
 
 /// Somebody who has shown the token and waits for an answer.
@@ -57,10 +57,10 @@ pub(crate) struct Newcomer {
     pub span: LogSpan,
 }
 
-impl Hall {
-    /// Opens the door.
-    pub fn open(runtime: &Runtime, identity: &Identity, what: Listening) -> Result<Hall, QuicError> {
-        let Listening { listen, alpn, transport, endpoint, gate, limits, clock } = what;
+impl Listener {
+    /// Listens from now on.
+    pub fn open(runtime: &Runtime, identity: &Identity, what: ListenerConfig) -> Result<Listener, QuicError> {
+        let ListenerConfig { listen, alpn, transport, endpoint, gate, limits, clock } = what;
         let credentials = Credentials::new(identity)?;
         let config = config(&credentials, alpn, transport, &limits)?;
         let wrong = |source| RealError::new(listen, source);
@@ -69,48 +69,48 @@ impl Hall {
         let endpoint =
             Endpoint::new(endpoint, Some(config), socket, Arc::new(TokioRuntime)).map_err(wrong)?;
         let (sender, admitted) = mpsc::channel(limits.guests.max(1));
-        let doorman = Arc::new(Doorman::new(limits));
-        let door = Door {
+        let admission = Arc::new(Admission::new(limits));
+        let acceptor = Acceptor {
             endpoint: endpoint.clone(),
             gate,
             clock,
-            doorman: doorman.clone(),
+            admission: admission.clone(),
             admitted: sender,
             met: AtomicU64::new(0),
             runtime: runtime.handle().clone(),
         };
-        runtime.handle().spawn(Arc::new(door).watch());
-        Ok(Hall { endpoint, credentials, admitted, doorman })
+        runtime.handle().spawn(Arc::new(acceptor).run());
+        Ok(Listener { endpoint, credentials, admitted, admission })
     }
 
-    /// The next who has shown the token; `None` once the door is closed.
+    /// The next who has shown the token; `None` once the endpoint is closed.
     pub async fn next(&mut self) -> Option<Newcomer> {
         self.admitted.recv().await
     }
 
-    pub fn watch(&self) -> DoorWatch {
-        DoorWatch(self.doorman.clone())
+    pub fn watch(&self) -> AdmissionWatch {
+        AdmissionWatch(self.admission.clone())
     }
 }
 
-/// What goes on at a door, for whoever wants to know: it can be asked from any thread, also after the server
-/// has ended.
+/// What admission control does, for whoever wants to know: it can be asked from any thread, also after the
+/// server has ended.
 #[derive(Clone, Debug)]
-pub struct DoorWatch(Arc<Doorman>);
+pub struct AdmissionWatch(Arc<Admission>);
 
-impl DoorWatch {
-    pub(crate) fn new(doorman: Arc<Doorman>) -> DoorWatch {
-        DoorWatch(doorman)
+impl AdmissionWatch {
+    pub(crate) fn new(admission: Arc<Admission>) -> AdmissionWatch {
+        AdmissionWatch(admission)
     }
 
     /// What was done so far.
-    pub fn counters(&self) -> DoorCounters {
+    pub fn counters(&self) -> AdmissionCounters {
         self.0.tally.counters()
     }
 
-    /// How many are here.
-    pub fn crowd(&self) -> Crowd {
-        self.0.crowd()
+    /// How many connections there are.
+    pub fn occupancy(&self) -> Occupancy {
+        self.0.occupancy()
     }
 
     /// The limits that are kept to.
@@ -137,7 +137,7 @@ fn config(
         QuicServerConfig::try_from(tls).map_err(|error| IdentityError::Unusable(error.to_string()))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(transport);
-    // Attempts wait here for the door, which looks at each at once.
+    // Attempts wait here for the acceptor, which looks at each at once.
     config.max_incoming(2 * limits.strangers);
     // A first flight is a few packets; more before the handshake would be 0-RTT, which we don't speak.
     config.incoming_buffer_size(16 << 10);
@@ -145,12 +145,12 @@ fn config(
     Ok(config)
 }
 
-/// Looks at everybody who comes.
-struct Door {
+/// Takes each attempt through admission, handshake and greeting.
+struct Acceptor {
     endpoint: Endpoint,
     gate: Gate,
     clock: Clock,
-    doorman: Arc<Doorman>,
+    admission: Arc<Admission>,
     admitted: mpsc::Sender<Newcomer>,
     /// Connections begun so far, which numbers them for the log.
     met: AtomicU64,
@@ -160,23 +160,23 @@ struct Door {
 /// Why somebody does not get in: for the count, for them as a code and as words.
 type Objection = (Reason, Refusal, String);
 
-impl Door {
-    async fn watch(self: Arc<Door>) {
+impl Acceptor {
+    async fn run(self: Arc<Acceptor>) {
         while let Some(incoming) = self.endpoint.accept().await {
             self.look_at(incoming);
         }
     }
 
-    fn look_at(self: &Arc<Door>, incoming: Incoming) {
-        let (now, peer, tally) = (self.clock.now(), incoming.remote_address(), &self.doorman.tally);
-        match self.doorman.look(now, peer.ip(), incoming.may_retry()) {
+    fn look_at(self: &Arc<Acceptor>, incoming: Incoming) {
+        let (now, peer, tally) = (self.clock.now(), incoming.remote_address(), &self.admission.tally);
+        match self.admission.decide(now, peer.ip(), incoming.may_retry()) {
             Verdict::Retry => {
                 tally.retry();
                 // It can only be refused to those it was asked of before, and `may_retry` excludes them.
                 let _ = incoming.retry();
             }
             Verdict::Refuse(reason) => {
-                let words = reason.words(&self.doorman.limits);
+                let words = reason.words(&self.admission.limits);
                 error_span!("attempt", %peer).in_scope(|| tally.refuse(now, reason, &words));
                 incoming.refuse();
             }
@@ -191,9 +191,9 @@ impl Door {
     }
 
     /// Handshake, greeting, and in.
-    async fn meet(self: Arc<Door>, incoming: Incoming, mut pass: Pass, span: LogSpan) {
-        let within = duration(self.doorman.limits.open_within);
-        let note = |reason: Reason, words: &str| self.doorman.tally.refuse(self.clock.now(), reason, words);
+    async fn meet(self: Arc<Acceptor>, incoming: Incoming, mut pass: Pass, span: LogSpan) {
+        let within = duration(self.admission.limits.open_within);
+        let note = |reason: Reason, words: &str| self.admission.tally.refuse(self.clock.now(), reason, words);
         let connection = match timeout(within, incoming.into_future()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return note(Reason::Handshake, &plain(&error.to_string())),
@@ -206,7 +206,7 @@ impl Door {
         let mut messages = Messages::new(receive);
         match self.judge(&mut messages, &mut pass).await {
             Ok(request) => {
-                self.doorman.tally.admit();
+                self.admission.tally.admit();
                 info!(role = ?request.role, name = ?request.name, controller = ?request.controller, "let in");
                 // There is room for as many as there are places; only a server that ends takes nobody any
                 // more.
@@ -214,7 +214,7 @@ impl Door {
                 let _ = self.admitted.try_send(newcomer);
             }
             Err((reason, why, text)) => {
-                note(reason, &told(reason, &text, &self.doorman.limits));
+                note(reason, &told(reason, &text, &self.admission.limits));
                 refuse(&connection, &mut control, why, &text).await;
             }
         }
@@ -225,7 +225,7 @@ impl Door {
         messages: &mut Messages<RecvStream>,
         pass: &mut Pass,
     ) -> Result<Request, Objection> {
-        let within = duration(self.doorman.limits.open_within);
+        let within = duration(self.admission.limits.open_within);
         let request = self.gate.greet(messages, within).await;
         let request = request.map_err(|(why, text)| (Reason::from(why), why, text))?;
         pass.admit().map_err(|reason| (reason, Refusal::Busy, BUSY.to_owned()))?;
