@@ -268,8 +268,9 @@ mod tests {
         let length = Control::Bye { session: 1 }.encode(&mut out);
         out[1] = 3;
         assert_eq!(Control::decode(&out[..length]), Err(WireError::Field("control")));
-        let length = Nack { session: 1, stream: 0, frame: 0, version: 0, first: 0, more: 0 }.encode(&mut out);
+        let request = KeyFrameRequest { session: 1, stream: 0, sequence: 0, after: 0 };
+        let length = request.encode(&mut out);
         out[1] = 1;
-        assert_eq!(Nack::decode(&out[..length]), Err(WireError::Field("flags")));
+        assert_eq!(KeyFrameRequest::decode(&out[..length]), Err(WireError::Field("flags")));
     }
 }

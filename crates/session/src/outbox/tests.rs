@@ -1,0 +1,154 @@
+use super::*;
+use crate::rate::LONGEST_WAIT;
+use proptest::prelude::*;
+use wire::Media;
+
+fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
+    let payload = Some((0..size).map(|b| b as u8).collect());
+    Coded {
+        frame,
+        size,
+        payload,
+        key: false,
+        refers_to: None,
+        keeps: None,
+        target: Rate::ZERO,
+        pieces,
+        quality: None,
+        quantiser: None,
+        took: None,
+    }
+}
+fn info(frame: u32) -> FrameInfo {
+    FrameInfo {
+        id: FrameId::first(frame),
+        captured: Time::ZERO,
+        born: Time::ZERO,
+        deadline: Time::from_millis(400),
+        reference: frame.checked_sub(1).map(FrameId::first),
+        height: 0,
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_cover_the_frame_once(
+        cuts in prop::collection::btree_set(1u32..20_000, 0..20), size in 1u32..20_000, room in 80u32..1400
+    ) {
+        let mut pieces: Vec<u32> = cuts.into_iter().filter(|&cut| cut < size).collect();
+        if !pieces.is_empty() {
+            pieces.push(size);
+        }
+        let frame = OutFrame::new(info(1), coded(1, size, pieces), 0, Time::ZERO, room);
+        let parts: Vec<_> = (0..frame.count).map(|index| frame.part(index)).collect();
+        prop_assert!(parts.iter().all(|(length, _)| (1..=room as usize).contains(length)));
+        let bytes: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone().unwrap()).collect();
+        prop_assert_eq!(bytes, (0..size).map(|b| b as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool, drop: bool) {
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+        (0..4).for_each(|f| { outbox.push(info(f), coded(f, 5000, vec![]), Time::ZERO, 1000); });
+        (0..sends).for_each(|_| { outbox.advance(Time::ZERO); });
+        if drop {
+            let whole = (sends / 5).min(4) as u64;
+            prop_assert_eq!(outbox.drop_waiting(), 4 - whole);
+            prop_assert!(outbox.current().is_none());
+        }
+        if expire {
+            outbox.expire(Time::from_millis(1001));
+            prop_assert!(outbox.is_empty());
+        }
+        let left = if expire || drop { 0 } else { 20usize.saturating_sub(sends) };
+        prop_assert_eq!(outbox.waiting_packets(), left);
+        prop_assert_eq!(outbox.waiting_bytes(), left as u64 * (1000 + Media::LEN as u64));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_path_that_shrinks_is_never_sent_too_much(
+        sizes in prop::collection::vec(1u32..6_000, 1..8), sends in 0usize..20, room in 100u32..1_400, sliced: bool
+    ) {
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+        for (frame, &size) in (0..).zip(&sizes) {
+            let pieces = if sliced { vec![size.div_ceil(3), size.div_ceil(2), size] } else { Vec::new() };
+            outbox.push(info(frame), coded(frame, size, pieces), Time::ZERO, 1_400);
+        }
+        (0..sends).for_each(|_| { outbox.advance(Time::ZERO); });
+        let begun = |f: &OutFrame| f.next > 0;
+        let too_long = |f: &OutFrame| (0..f.count).any(|index| f.part(index).0 > room as usize);
+        let unsent = |f: &&OutFrame| begun(f) && f.next < f.count && too_long(f);
+        let unsent = outbox.frames.iter().filter(unsent).count() as u64;
+        prop_assert_eq!(outbox.fit(room), unsent);
+        prop_assert!(outbox.frames.iter().all(|f| !too_long(f)));
+        for frame in outbox.frames.iter().filter(|f| !begun(f)) {
+            let bytes: Vec<u8> = (0..frame.count).flat_map(|index| frame.part(index).1.unwrap()).collect();
+            prop_assert_eq!(bytes, (0..frame.size).map(|b| b as u8).collect::<Vec<_>>());
+        }
+        // All that is left can still be sent, and nothing is counted twice.
+        let left = outbox.waiting_packets();
+        (0..left).for_each(|_| { outbox.advance(Time::ZERO); });
+        prop_assert_eq!((outbox.waiting_packets(), outbox.waiting_bytes()), (0, 0));
+        prop_assert!(outbox.current().is_none());
+        // Whatever a frame was cut into, each of its packets can be repeated.
+        let kept: usize = outbox.frames.iter().map(|f| usize::from(f.count)).sum();
+        prop_assert_eq!(std::iter::from_fn(|| outbox.next_repeat(Time::ZERO)).count(), kept);
+    }
+}
+
+#[test]
+fn a_frame_that_left_says_how_long_it_took() {
+    let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+    (0..2).for_each(|f| {
+        outbox.push(info(f), coded(f, 2000, vec![]), Time::from_millis(10), 1000);
+    });
+    [12, 15, 20, 40].iter().for_each(|&ms| {
+        outbox.advance(Time::from_millis(ms));
+    });
+    let told: Vec<_> = outbox.departed.iter().map(|d| (d.frame, d.queued, d.served)).collect();
+    let ms = Span::from_millis;
+    assert_eq!(told, [(0, ms(5), ms(5)), (1, ms(30), ms(25))]);
+}
+
+#[test]
+fn what_may_be_missing_is_repeated_once_newest_frame_first() {
+    let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+    (0..3).for_each(|f| {
+        outbox.push(info(f), coded(f, 2000, vec![]), Time::ZERO, 1000);
+    });
+    // Two packets a frame, one each 10 ms; the last frame is still on its way out.
+    (0..5).for_each(|n| {
+        outbox.advance(Time::from_millis(10 * n));
+    });
+    outbox.acked(FrameId::first(1), 0, 2);
+    outbox.acked(FrameId::first(1), 0, 2);
+    let repeats = |outbox: &mut Outbox, ms| {
+        let repeats = std::iter::from_fn(|| outbox.next_repeat(Time::from_millis(ms)));
+        repeats.map(|(id, index)| (id.frame, index)).collect::<Vec<_>>()
+    };
+    assert_eq!(repeats(&mut outbox, 20), [(1, 1)], "frame 0 left too long ago");
+    assert_eq!(repeats(&mut outbox, 0), [(0, 0), (0, 1)]);
+}
+
+#[test]
+fn what_waits_is_dropped_in_time_behind_a_frame_that_may_be_repaired_for_a_minute() {
+    let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+    (0..3).for_each(|f| {
+        let info = FrameInfo { deadline: Time::from_secs(60), ..info(f) };
+        outbox.push(info, coded(f, 1000, vec![]), Time::ZERO, 1000);
+    });
+    outbox.advance(Time::ZERO);
+    assert_eq!(outbox.next_expiry(), Some(Time::ZERO + LONGEST_WAIT + Span::from_nanos(1)));
+    assert_eq!(outbox.expire(Time::from_millis(1001)), 2);
+    assert_eq!((outbox.waiting_packets(), outbox.waiting_bytes()), (0, 0));
+    assert!(outbox.frame(FrameId::first(0)).is_some() && outbox.current().is_none());
+    assert_eq!(outbox.next_expiry(), Some(Time::from_secs(60) + Span::from_nanos(1)));
+}
+
+#[test]
+fn slices_are_not_cut_when_they_fit() {
+    assert_eq!(pack(&[400, 900, 1500, 2000], 1000), [900, 1500, 2000].map(|e| e).to_vec());
+    assert_eq!(pack(&[2500, 2600], 1000), [1000, 2000, 2600]);
+}
