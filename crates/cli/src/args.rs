@@ -400,6 +400,13 @@ pub struct Send {
     /// does, by the encoder's quantiser
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
+    /// What is done about lost packets; without it the policy of `--cc default`, or `retransmit`
+    #[arg(long, value_parser = recoveries(), value_name = "POLICY")]
+    pub recovery: Option<String>,
+    /// What each captured frame becomes: `live`, one track; `backup`, every frame twice, predicted and sent
+    /// until it arrives, and small, alone and once (docs/add-a-strategy.md)
+    #[arg(long, value_parser = strategies(), default_value = session::strategy::REGISTRY[0].name)]
+    pub strategy: String,
     /// Codec
     #[arg(long, value_parser = codecs(), default_value = Codec::default().name())]
     pub codec: Codec,
@@ -447,7 +454,8 @@ impl Send {
     /// A sentence if several controllers are named.
     pub fn choice(&self) -> Result<Choice, String> {
         let rate = self.rate.as_ref().map(|rate| rate.0.as_str());
-        Ok(Choice::of(Some(self.cc.only()?), rate, None))
+        let choice = Choice::of(Some(self.cc.only()?), rate, self.recovery.as_deref());
+        Ok(choice.with_strategy(Some(&self.strategy)))
     }
 }
 
@@ -466,6 +474,18 @@ pub struct Rates {
 fn codecs() -> impl TypedValueParser<Value = Codec> {
     let listed = Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()));
     PossibleValuesParser::new(listed).map(|name| Codec::by_name(&name).expect("it is one of those listed"))
+}
+
+/// The recovery policies, by name.
+fn recoveries() -> PossibleValuesParser {
+    let entries = session::recovery::REGISTRY.iter();
+    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
+}
+
+/// The strategies, by name.
+fn strategies() -> PossibleValuesParser {
+    let entries = session::strategy::REGISTRY.iter();
+    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
 }
 
 /// `framewire receive`.

@@ -38,3 +38,18 @@ fn it_is_back_after_a_blackout() {
     println!("{before:.2} Mbit/s before, {after:.2} after");
     assert!(after >= 0.5 * before && after > 0.2, "{before} then {after}");
 }
+
+/// `docs/add-a-strategy.md` quotes its example to the letter, and all of it.
+#[test]
+fn the_page_about_strategies_shows_the_whole_example() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(folder.join(path)).expect("it is in the repository");
+    let (page, source) = (read("../../docs/add-a-strategy.md"), read("src/strategy/backup.rs"));
+    let blocks = || page.split("\n```rust\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let shown: usize = blocks().filter(|block| source.contains(*block)).map(|b| b.lines().count()).sum();
+    let whole = source.lines().filter(|line| !line.is_empty()).count();
+    assert!(shown >= whole, "{shown} of {whole} lines of the example are on the page");
+    assert!(source.lines().count() < 80);
+    let registry = read("src/strategy/registry.rs");
+    assert!(blocks().all(|block| source.contains(block) || registry.contains(block)));
+}

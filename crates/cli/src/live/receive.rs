@@ -236,14 +236,19 @@ fn build(
     tap: Tap,
 ) -> Result<(Receiver, DecoderWatch), Failure> {
     let half = half(args, line.map_or("", |line| &line.controller))?;
-    let told = viewer.clone();
-    let decoder = Box::new(AnyDecoder::new(move |error| {
-        told.seen().trouble.get_or_insert(error.to_string());
-    }));
-    let decoder = ThreadedDecoder::new(decoder, driver.clock(), driver.waker());
+    let (told, clock, waker) = (viewer.clone(), driver.clock(), driver.waker());
+    let decoder = move || {
+        let told = told.clone();
+        let decoder = Box::new(AnyDecoder::new(move |error| {
+            told.seen().trouble.get_or_insert(error.to_string());
+        }));
+        ThreadedDecoder::new(decoder, clock.clone(), waker.clone())
+    };
+    let (decoder, further) = (decoder(), decoder);
     let watch = DecoderWatch::new(decoder.times());
     let screen = Box::new(viewer.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
+    let receiver = receiver.with_decoders(Box::new(move |_| Some(Box::new(further()))));
     let receiver = receiver.with_half(half).with_playout(args.playout.build());
     Ok((if args.cc.is_some() { receiver } else { receiver.following() }, watch))
 }

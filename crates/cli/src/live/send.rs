@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use media::{Codec, CodecConfig, Source};
+use media::{Codec, CodecConfig, Encoder, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Traffic, Vantage};
 use serde_json::json;
 use session::preset::Choice;
-use session::{Remedy, Sender, SenderBuilder, SenderConfig, SenderCounters, Video, rate};
+use session::{Remedy, Sender, SenderBuilder, SenderConfig, SenderCounters, Supply, Tracks, rate};
 use units::{Rate, Span, Time};
 use wire::Endpoint;
 
@@ -181,8 +181,14 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
         // Encoding takes its own time here.
         latency: Some(Span::ZERO),
     };
-    let encoder = how.codec.encoder(config).map_err(Failure::input)?;
-    let encoder = Box::new(ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker()));
+    let strategy = session::strategy::build(&how.choice.strategy, &how.choice.recovery);
+    let tracks = strategy.map_err(Failure::input)?.tracks().len();
+    let encoder = |_| {
+        let encoder = how.codec.encoder(config).map_err(Failure::input)?;
+        let encoder = ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker());
+        Ok(Box::new(encoder) as Box<dyn Encoder>)
+    };
+    let encoders = (0..tracks).map(encoder).collect::<Result<_, Failure>>()?;
     let sender = SenderBuilder::default()
         .choice(how.choice)
         .starting_at(how.rates.initial, how.rates.max)
@@ -191,7 +197,7 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
         .path_mtu(how.first)
         .picture(size.0 as u16, size.1 as u16)
         .tap(tap)
-        .video(Video { encoder, source: Some(source), interval });
+        .supply(Supply::Tracks(Tracks { encoders, source: Some(source), interval }));
     sender.build().map_err(Failure::input)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The second track is what a viewer gets to see while a packet of the first is on its way again: a picture
 //! of low quality instead of none. Nothing of it is repeated, and each of its frames decodes alone.
+//! `docs/add-a-strategy.md` quotes this file.
 
 use wire::Class;
 
@@ -9,8 +10,7 @@ use super::{Order, Strategy, View};
 use crate::recovery::{self, Missing, Repair};
 use crate::schedule::{self, Pick, Schedule};
 
-/// Share of the rate that the second track gets. A choice, not a paper's: key frames of a fifth of the rate
-/// are legible at 360 rows, and the other four fifths lose a little under half a decibel.
+/// Share of the rate that the second track gets: our choice, not held against others.
 const SHARE: f64 = 0.2;
 
 /// A reliable track of predicted frames and a one-shot track of key frames.
@@ -24,7 +24,7 @@ impl Strategy for Backup {
     fn order(&mut self, view: &View<'_>, orders: &mut [Order]) {
         let [main, backup] = orders else { return };
         main.rate = view.plan.bitrate.mul_f64(1.0 - SHARE);
-        // What waits of either track is late already: the next backup would be, too.
+        // While a backup waits to leave, another would only wait behind it.
         let behind = view.tracks.iter().any(|track| track.class == Class::OneShot && track.waiting > 0);
         *backup =
             Order { encode: backup.encode && !behind, rate: view.plan.bitrate.mul_f64(SHARE), key: true };
