@@ -1,13 +1,15 @@
-//! What a viewer sees of H.264 over a lossy path with and without concealment of lost slices: the source of the first
-//! table and the picture in docs/concealment.md.
+//! What a viewer sees of H.264 over a lossy path with and without concealment of lost slices: the source of
+//! the table and the picture in docs/concealment.md.
 //!
-//! `cargo run --release -p framewire-media --example conceal -- CLIP WIDTH HEIGHT [CLIP WIDTH HEIGHT]...` (a clip's path,
-//! or `synthetic`) prints the table. `... --example conceal -- picture OUT.jpg` draws one lost slice both ways.
+//! `cargo run --release -p framewire-media --example conceal -- CLIP WIDTH HEIGHT [CLIP WIDTH HEIGHT]...` (a
+//! clip's path, or `synthetic`) prints the table. `... --example conceal -- picture OUT.jpg` draws one lost
+//! slice both ways.
 //!
-//! One sender codes each picture in slices of at most a packet's payload. Each slice is a packet, and is lost or arrives.
-//! A frame's fate is known to the sender `LAG` frames later, and it recovers by its strategy. Two viewers get the very
-//! same packets: one keeps the last whole picture on its screen until a frame can be decoded again, the other one lets
-//! the decoder conceal. With each capture each screen is compared with what was captured.
+//! One sender codes each picture in slices of at most a packet's payload. Each slice is a packet, and is lost
+//! or arrives. A frame's fate is known to the sender `LAG` frames later, and it recovers by its strategy. Two
+//! viewers get the very same packets: one keeps the last whole picture on its screen until a frame can be
+//! decoded again, the other one lets the decoder conceal. With each capture each screen is compared with what
+//! was captured.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -26,7 +28,8 @@ const RATE: Rate = Rate::from_mbps(2);
 const SLICE: usize = 1_140;
 const FRAMES: u32 = 300;
 const SEEDS: u64 = 3;
-/// Frames from a capture until the sender has heard what became of it: 60 ms of round trip, and its own packets' time.
+/// Frames from a capture until the sender has heard what became of it: 60 ms of round trip, and the time its
+/// packets take to leave.
 const LAG: u32 = 3;
 
 type Failure = Box<dyn Error>;
@@ -45,9 +48,9 @@ fn pictures(clip: &str, size: (usize, usize), count: u32) -> Result<Vec<Arc<RawF
     (0..count).map(|_| source.next_picture().ok_or_else(|| "the clip has ended".into())).collect()
 }
 
-fn encoder(picture: &RawFrame) -> Result<H264Encoder, Failure> {
+fn encoder(picture: &RawFrame, slices: Option<usize>) -> Result<H264Encoder, Failure> {
     let config = H264Config::new(picture.width, picture.height, INTERVAL);
-    Ok(H264Encoder::new(H264Config { initial: RATE, slices: Some(SLICE), ..config })?)
+    Ok(H264Encoder::new(H264Config { initial: RATE, slices, ..config })?)
 }
 
 fn encode(encoder: &mut H264Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Result<Coded, Failure> {
@@ -69,7 +72,8 @@ struct Losses {
 
 impl Losses {
     fn next(&mut self) -> bool {
-        // Two states (Gilbert): a burst ends after `burst` packets on average, and begins so that `share` are lost.
+        // Two states (Gilbert): a burst ends after `burst` packets on average, and begins so that `share` are
+        // lost.
         let begin = self.share / (1.0 - self.share) / self.burst;
         let chance = if self.in_burst { 1.0 - 1.0 / self.burst } else { begin };
         self.in_burst = self.rng.chance(chance);
@@ -214,7 +218,7 @@ fn run(
     mut losses: Losses,
     row: &mut Row,
 ) -> Result<(), Failure> {
-    let mut encoder = encoder(&pictures[0])?;
+    let mut encoder = encoder(&pictures[0], Some(SLICE))?;
     let (sent, good) = (Vec::new(), BTreeSet::new());
     let mut sender = Sender { recovery, sent, good, recovered_at: 0, recoveries: 0 };
     let mut viewers = [Viewer::new(false)?, Viewer::new(true)?];
@@ -266,8 +270,14 @@ fn print_row(name: &str, row: &Row) {
 }
 
 fn table(clips: &[String]) -> Result<(), Failure> {
+    for clip in clips.chunks(3) {
+        let [name, width, height] = clip else { return Err("CLIP WIDTH HEIGHT".into()) };
+        cost(name, &pictures(name, (width.parse()?, height.parse()?), FRAMES)?)?;
+    }
     println!(
-        "| clip, recovery, loss | frames that lost slices, all of them, % | recoveries | not shown, dropped, % | concealed, % | SSIM, dropped | concealed | between loss and recovery, dropped | concealed | 5th percentile, dropped | concealed |"
+        "| clip, recovery, loss | frames that lost slices, all of them, % | recoveries | not shown, dropped, % \
+         | concealed, % | SSIM, dropped | concealed | between loss and recovery, dropped | concealed \
+         | 5th percentile, dropped | concealed |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for clip in clips.chunks(3) {
@@ -290,15 +300,40 @@ fn table(clips: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pictures one above the other, two a row.
+/// What slices cost where nothing is lost: bytes a frame and mean SSIM, with one slice a frame and with many.
+fn cost(name: &str, pictures: &[Arc<RawFrame>]) -> Result<(), Failure> {
+    for slices in [None, Some(SLICE)] {
+        let (mut encoder, mut viewer) = (encoder(&pictures[0], slices)?, Viewer::new(false)?);
+        let (mut bytes, mut count) = (0, 0);
+        for (frame, picture) in (0..).zip(pictures) {
+            let coded = encode(&mut encoder, picture, &ask(frame, frame == 0, None))?;
+            let payload = coded.payload.clone().unwrap_or_default();
+            let whole = Parts { present: vec![Part { number: 0, bytes: payload }], complete: true };
+            viewer.take(&coded, frame.checked_sub(1), &whole);
+            viewer.compare(picture)?;
+            (bytes, count) = (bytes + coded.size, count + coded.pieces.len().max(1));
+        }
+        let frames = pictures.len() as f64;
+        println!(
+            "{name}: {:.0} bytes and {:.1} slices a frame, SSIM {:.4}, 5th percentile {:.3}",
+            f64::from(bytes) / frames,
+            count as f64 / frames,
+            mean(&viewer.ssim),
+            percentile(&viewer.ssim, 0.05)
+        );
+    }
+    Ok(())
+}
+
+/// Pictures in rows of three.
 fn sheet(of: &[&RawFrame]) -> RawFrame {
     let (width, height) = (of[0].width, of[0].height);
-    let mut sheet = RawFrame::filled(width * 2, height * of.len().div_ceil(2), 235, 128, 128);
+    let mut sheet = RawFrame::filled(width * 3, height * of.len().div_ceil(3), 235, 128, 128);
     for (at, picture) in of.iter().enumerate() {
-        let (left, top) = (at % 2 * width, at / 2 * height);
+        let (left, top) = (at % 3 * width, at / 3 * height);
         let put = |to: &mut [u8], from: &[u8], across: usize, left: usize, top: usize| {
             for (row, line) in from.chunks(across).enumerate() {
-                let start = (top + row) * across * 2 + left;
+                let start = (top + row) * across * 3 + left;
                 to[start..start + across].copy_from_slice(line);
             }
         };
@@ -313,7 +348,7 @@ fn sheet(of: &[&RawFrame]) -> RawFrame {
 fn picture(out: &str) -> Result<(), Failure> {
     const LOST: u32 = 40;
     let pictures = pictures("synthetic", (320, 192), LOST + LAG)?;
-    let mut encoder = encoder(&pictures[0])?;
+    let mut encoder = encoder(&pictures[0], Some(SLICE))?;
     let mut viewers = [Viewer::new(false)?, Viewer::new(true)?];
     let mut seen = Vec::new();
     for (frame, picture) in (0..).zip(&pictures) {
@@ -327,6 +362,7 @@ fn picture(out: &str) -> Result<(), Failure> {
         if [LOST, LOST + LAG - 1].contains(&frame) {
             let said = viewers.each_ref().map(|viewer| viewer.ssim[frame as usize]);
             println!("frame {frame}, {} slices: SSIM {:.4} and {:.4}", coded.pieces.len(), said[0], said[1]);
+            seen.push(Some(RawFrame::clone(picture)));
             seen.extend(viewers.each_ref().map(|viewer| viewer.screen.clone()));
         }
     }

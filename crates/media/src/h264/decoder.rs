@@ -119,12 +119,13 @@ impl H264Decoder {
         decoded
     }
 
-    /// Decodes what is there of an access unit; where nothing is missing, like [`decode`](H264Decoder::decode).
+    /// Decodes what is there of an access unit; where nothing is missing, like
+    /// [`decode`](H264Decoder::decode).
     ///
     /// # Errors
     /// [`CodecError`] if no slice is there, if it is the first since the start or an error, if it is a key
-    /// frame without its parameter sets (its pictures may have another size now), or if what is there can't be
-    /// decoded. Decoding resumes at the next key frame.
+    /// frame without its parameter sets (its pictures may have another size now), or if what is there can't
+    /// be decoded. Decoding resumes at the next key frame.
     pub fn decode_parts(&mut self, parts: &Parts) -> Result<RawFrame, CodecError> {
         if parts.complete {
             return self.decode(&parts.join())?.map_or_else(|| fail("no picture in it"), Ok);
