@@ -39,7 +39,7 @@ impl<'a> Bools<'a> {
 
     /// A bit that is as likely 0 as 1: all before the macroblocks are.
     fn bit(&mut self) -> Result<bool, CutShort> {
-        let split = 1 + ((self.range - 1) * 128 >> 8);
+        let split = 1 + (((self.range - 1) * 128) >> 8);
         let bit = self.value >= split << 8;
         if bit {
             self.range -= split;

@@ -22,8 +22,8 @@ impl Link {
         Link { encoder: Vp8Encoder::new(config).unwrap(), intact, damaged, source, next: 0 }
     }
 
-    /// Codes the next picture; its PSNR as it is meant to be, in dB, and whether the damaged decoder, if it is
-    /// to decode it, sees the very same picture.
+    /// Codes the next picture; its PSNR as it is meant to be, in dB, and whether the damaged decoder, if it
+    /// is to decode it, sees the very same picture.
     fn pass(&mut self, peer: Peer, arrives: impl FnOnce(&Coded) -> bool) -> (Coded, f64, Option<bool>) {
         let picture = self.source.next_picture().unwrap();
         let coded = encode(&mut self.encoder, &picture, &Ask { peer: Some(peer), ..ask(self.next, 1.5) });

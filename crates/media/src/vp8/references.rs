@@ -139,7 +139,7 @@ mod tests {
         let lost = Peer { known: Some(8), broken_from: Some(9) };
         let plan = references.plan(&lost).unwrap();
         assert!(matches!(plan.from, Reference::Kept(_)));
-        // It is left out: nothing comes out, and the next frame is asked for without another word of the loss.
+        // It is left out: nothing comes out, and the next frame is asked for without a word of the loss.
         let again = references.plan(&Peer { known: Some(8), broken_from: None });
         assert_eq!(again, Some(plan));
         let said = references.coded(11, again, &header(again)).unwrap();
