@@ -10,7 +10,7 @@ use std::fmt;
 use bytes::Bytes;
 use units::{Rate, Span, Time};
 
-use crate::{CodecError, Decoded, Decoder, Resizing};
+use crate::{CodecError, Decoded, Decoder, Parts, Resizing};
 
 use registry::{Entry, REGISTRY};
 
@@ -164,17 +164,33 @@ impl AnyDecoder {
     }
 }
 
-impl Decoder for AnyDecoder {
-    fn submit(&mut self, now: Time, frame: u32, coded: Bytes) {
-        match self.open(&coded) {
+impl AnyDecoder {
+    /// Gives a frame that begins like this to its decoder.
+    fn hand_over(&mut self, now: Time, frame: u32, begins: &[u8], submit: impl FnOnce(&mut dyn Decoder)) {
+        match self.open(begins) {
             Ok(decoder) => {
-                decoder.submit(now, frame, coded);
+                submit(decoder);
                 // Each decodes at once; taken out here, frames of one stream and the next keep their order.
                 let decoded: Vec<_> = std::iter::from_fn(|| decoder.poll(now)).collect();
                 self.ready.extend(decoded);
             }
-            Err(error) => self.ready.push_back(Decoded { frame, picture: Err(error) }),
+            Err(error) => self.ready.push_back(Decoded::whole(frame, Err(error))),
         }
+    }
+}
+
+impl Decoder for AnyDecoder {
+    fn submit(&mut self, now: Time, frame: u32, coded: Bytes) {
+        self.hand_over(now, frame, &coded.clone(), |decoder| decoder.submit(now, frame, coded));
+    }
+
+    fn uses_parts(&self) -> bool {
+        self.current.as_ref().is_some_and(|(_, decoder)| decoder.uses_parts())
+    }
+
+    fn submit_parts(&mut self, now: Time, frame: u32, parts: &Parts) {
+        let begins = parts.present.first().map_or(&[][..], |part| &part.bytes);
+        self.hand_over(now, frame, begins, |decoder| decoder.submit_parts(now, frame, parts));
     }
 
     fn poll(&mut self, _: Time) -> Option<Decoded> {

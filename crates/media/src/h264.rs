@@ -23,6 +23,7 @@
 //! A stream whose first [`Ask`] says what the peer has ([`Ask::peer`]) keeps long-term references, so that
 //! after a loss the next frame is predicted from one that arrived. Others are coded as they would be without.
 
+mod concealment;
 mod decoder;
 mod raw;
 mod references;
@@ -410,6 +411,8 @@ impl Encoder for H264Encoder {
     }
 }
 
+#[cfg(test)]
+mod lost_slices;
 #[cfg(test)]
 mod recovery;
 #[cfg(test)]

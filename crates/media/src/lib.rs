@@ -59,7 +59,9 @@ pub use resizing::Resizing;
 pub use scale::{Scaler, size_of_height};
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Memorised, Memory, Table, TableError};
-pub use traits::{Ask, CodecError, Coded, Decoded, Decoder, Encoder, Peer, Quality, Quantiser, Source};
+pub use traits::{
+    Ask, CodecError, Coded, Decoded, Decoder, Encoder, Part, Parts, Peer, Quality, Quantiser, Source,
+};
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

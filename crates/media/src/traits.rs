@@ -186,11 +186,51 @@ pub trait Encoder: Send {
     }
 }
 
+/// Consecutive bytes of a coded frame that begin where one of its pieces does ([`Coded::pieces`]) and end
+/// where one does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number of the piece that they begin with; pieces beyond 255 share the last number.
+    pub number: u8,
+    /// The bytes of this piece, and maybe of those after it.
+    pub bytes: bytes::Bytes,
+}
+
+/// What arrived of a coded frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// What is there, in order.
+    pub present: Vec<Part>,
+    /// Nothing is missing.
+    pub complete: bool,
+}
+
+impl Parts {
+    /// The bytes that are there, one after the other.
+    pub fn join(&self) -> bytes::Bytes {
+        match self.present.as_slice() {
+            [one] => one.bytes.clone(),
+            many => many.iter().flat_map(|part| part.bytes.iter().copied()).collect(),
+        }
+    }
+}
+
 /// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now
 /// is ready later.
 pub trait Decoder: Send {
     /// Begins a frame.
     fn submit(&mut self, now: Time, frame: u32, coded: bytes::Bytes);
+    /// Whether it makes a picture of a frame of which parts are missing
+    /// ([`submit_parts`](Decoder::submit_parts)).
+    fn uses_parts(&self) -> bool {
+        false
+    }
+    /// Begins a frame of which these parts have arrived, where the decoder
+    /// [uses parts](Decoder::uses_parts) or nothing is missing. The frame it is predicted from has been
+    /// decoded, whole or of parts.
+    fn submit_parts(&mut self, now: Time, frame: u32, parts: &Parts) {
+        self.submit(now, frame, parts.join());
+    }
     /// The oldest frame that is ready at `now`.
     fn poll(&mut self, now: Time) -> Option<Decoded>;
     /// When the next frame will be ready, if one is in the making.
@@ -204,6 +244,16 @@ pub struct Decoded {
     pub frame: u32,
     /// Its picture. After an error decoding resumes at the next key frame.
     pub picture: Result<RawFrame, CodecError>,
+    /// Some of the picture stands in for what did not arrive, or is predicted from a picture of which that
+    /// is so.
+    pub concealed: bool,
+}
+
+impl Decoded {
+    /// A frame of which everything arrived, as did all that it is predicted from.
+    pub fn whole(frame: u32, picture: Result<RawFrame, CodecError>) -> Decoded {
+        Decoded { frame, picture, concealed: false }
+    }
 }
 
 /// A clip or a camera: pictures at a fixed rate.

@@ -14,11 +14,17 @@
 //! first picture would be tens of times its budget; the next one then has the coarsest quantiser (56). With
 //! `drop` 0 whatever is submitted is coded.
 //!
+//! A stream whose first [`Ask`] says what the peer has ([`Ask::peer`]) keeps frames as golden and alternate
+//! references, so that after a loss the next frame is predicted from one that arrived. Others are coded as
+//! they would be without.
+//!
 //! Deviation: WebRTC takes the noise out of camera pictures first, which would count against the encoder
 //! where its pictures are held against their sources. Here that is off.
 
 mod decoder;
+mod header;
 mod raw;
+mod references;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +35,8 @@ use units::{Rate, Span, Time};
 pub use decoder::Vp8Decoder;
 
 use crate::{Ask, CodecError, Coded, Encoder, Quantiser, RawFrame};
-use raw::{EncoderHandle, Settings, TICKS};
+use raw::{EncoderHandle, Kind, Settings, TICKS};
+use references::{References, Said};
 
 /// How to set up a [`Vp8Encoder`].
 #[derive(Clone, Debug)]
@@ -127,6 +134,10 @@ pub struct Vp8Encoder {
     clock: i64,
     /// After a failure only a key frame is safe.
     broken: bool,
+    /// What is kept, in a stream that says what its peer has.
+    references: Option<References>,
+    /// Nothing was asked for yet.
+    fresh: bool,
     ready: VecDeque<(Time, Coded)>,
 }
 
@@ -147,7 +158,17 @@ impl Vp8Encoder {
             drop: config.drop,
         };
         let handle = EncoderHandle::open(&settings).or_else(refuse)?;
-        Ok(Vp8Encoder { handle, config, kbps, key_limit: 0, clock: 0, broken: false, ready: VecDeque::new() })
+        Ok(Vp8Encoder {
+            handle,
+            config,
+            kbps,
+            key_limit: 0,
+            clock: 0,
+            broken: false,
+            references: None,
+            fresh: true,
+            ready: VecDeque::new(),
+        })
     }
 
     fn set_rate(&mut self, kbps: u32) -> Result<(), CodecError> {
@@ -168,16 +189,41 @@ impl Vp8Encoder {
         Ok(())
     }
 
+    /// How this frame is to be coded.
+    fn kind(&mut self, ask: &Ask) -> Kind {
+        if std::mem::take(&mut self.fresh) && ask.peer.is_some() {
+            self.references = Some(References::default());
+        }
+        let lost = ask.peer.is_some_and(|peer| peer.broken_from.is_some());
+        match &mut self.references {
+            _ if ask.key || self.broken => Kind::Key,
+            Some(references) => {
+                references.plan(&ask.peer.unwrap_or_default()).map_or(Kind::Key, Kind::Planned)
+            }
+            None if lost => Kind::Key,
+            None => Kind::Free,
+        }
+    }
+
+    /// What the frame says of references.
+    fn said(&mut self, frame: u32, kind: Kind, coded: &[u8]) -> Result<Said, CodecError> {
+        let Some(references) = &mut self.references else { return Ok(Said::default()) };
+        let header = header::read(coded).or_else(|error| refuse(format!("frame {frame}: {error}")))?;
+        let plan = if let Kind::Planned(plan) = kind { Some(plan) } else { None };
+        references.coded(frame, plan, &header).or_else(|what| refuse(format!("frame {frame} {what}")))
+    }
+
     fn encode(&mut self, picture: &RawFrame, ask: &Ask) -> Result<Coded, CodecError> {
         let target = ask.bitrate.min(self.config.max);
         let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
         let interval = interval.clamp(INTERVALS.0, INTERVALS.1);
         self.set_rate(kbps(target))?;
         self.set_key_limit(key_limit(self.kbps, interval, ask.largest.map(|bytes| bytes.get())))?;
-        let (key, ticks) = (ask.key || self.broken, (interval.as_secs_f64() * f64::from(TICKS)) as u32);
+        let (kind, ticks) = (self.kind(ask), (interval.as_secs_f64() * f64::from(TICKS)) as u32);
+        let key = matches!(kind, Kind::Key);
         let encoded = self
             .handle
-            .encode(picture, self.clock, ticks, key)
+            .encode(picture, self.clock, ticks, kind)
             .or_else(|what| refuse(format!("encoding frame {}: {what}", ask.frame)))?;
         self.clock += i64::from(ticks);
         let Some(encoded) = encoded else {
@@ -190,13 +236,14 @@ impl Vp8Encoder {
         if key && !encoded.key {
             return refuse(format!("frame {} is not the key frame asked for", ask.frame));
         }
+        let Said { refers_to, keeps } = self.said(ask.frame, kind, &encoded.bytes)?;
         Ok(Coded {
             frame: ask.frame,
             size: encoded.bytes.len() as u32,
             payload: Some(Bytes::from(encoded.bytes)),
             key: encoded.key,
-            refers_to: None,
-            keeps: None,
+            refers_to,
+            keeps,
             target,
             pieces: Vec::new(),
             quality: None,
@@ -244,7 +291,13 @@ impl Encoder for Vp8Encoder {
     fn next_ready(&self) -> Option<Time> {
         self.ready.front().map(|(at, _)| *at)
     }
+
+    fn refers_back(&self) -> bool {
+        true
+    }
 }
 
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod tests;

@@ -156,7 +156,7 @@ impl Decoder for Exchange {
         let what = || CodecError::Codec { codec: "WebCodecs", what: "no picture".to_owned() };
         // The picture stays with the browser; this one stands for it.
         let picture = if decodes { Ok(RawFrame::filled(2, 2, 0, 128, 128)) } else { Err(what()) };
-        Some(Decoded { frame, picture })
+        Some(Decoded::whole(frame, picture))
     }
 
     fn next_ready(&self) -> Option<Time> {

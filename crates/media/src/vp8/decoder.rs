@@ -85,7 +85,7 @@ impl Vp8Decoder {
 impl Decoder for Vp8Decoder {
     fn submit(&mut self, _: Time, frame: u32, coded: Bytes) {
         let picture = self.decode(&coded);
-        self.ready.push_back(Decoded { frame, picture });
+        self.ready.push_back(Decoded::whole(frame, picture));
     }
 
     fn poll(&mut self, _: Time) -> Option<Decoded> {

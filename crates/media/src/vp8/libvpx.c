@@ -104,11 +104,24 @@ int framewire_vp8_encoder_key_limit(framewire_vp8_encoder *encoder, unsigned per
   return vpx_codec_control(&encoder->codec, VP8E_SET_MAX_INTRA_BITRATE_PCT, percent);
 }
 
-/* `planes` are as large as the encoder's pictures, without padding, and only read. */
+/* Predicted from one reference alone (0: the last frame, 1: the golden, 2: the alternate one), in place of one of these
+ * (1, 2) or of none (0) and of the last frame, with the probabilities that the key frame left. */
+static vpx_enc_frame_flags_t references(int from, int replaces) {
+  vpx_enc_frame_flags_t flags = VP8_EFLAG_NO_UPD_ENTROPY;
+  if (from != 0) flags |= VP8_EFLAG_NO_REF_LAST;
+  if (from != 1) flags |= VP8_EFLAG_NO_REF_GF;
+  if (from != 2) flags |= VP8_EFLAG_NO_REF_ARF;
+  flags |= replaces == 1 ? VP8_EFLAG_FORCE_GF : VP8_EFLAG_NO_UPD_GF;
+  flags |= replaces == 2 ? VP8_EFLAG_FORCE_ARF : VP8_EFLAG_NO_UPD_ARF;
+  return flags;
+}
+
+/* `planes` are as large as the encoder's pictures, without padding, and only read. `from` is negative where references
+ * are libvpx's own business. */
 int framewire_vp8_encode(framewire_vp8_encoder *encoder, const uint8_t *const planes[3], int64_t at, unsigned long ticks,
-                         int key, framewire_vp8_frame *out) {
+                         int key, int from, int replaces, framewire_vp8_frame *out) {
   for (int plane = 0; plane < 3; plane++) encoder->image.planes[plane] = (uint8_t *)planes[plane];
-  vpx_enc_frame_flags_t flags = key ? VPX_EFLAG_FORCE_KF : 0;
+  vpx_enc_frame_flags_t flags = key ? VPX_EFLAG_FORCE_KF : from < 0 ? 0 : references(from, replaces);
   int code = vpx_codec_encode(&encoder->codec, &encoder->image, at, ticks, flags, VPX_DL_REALTIME);
   if (code) return code;
   vpx_codec_iter_t position = NULL;

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong};
 use std::ptr::null_mut;
 
+use super::references::{Plan, Reference};
 use crate::RawFrame;
 
 /// Ticks of the encoder's clock in a second (RTP's for video).
@@ -62,6 +63,8 @@ unsafe extern "C" {
         at: i64,
         ticks: c_ulong,
         key: c_int,
+        from: c_int,
+        replaces: c_int,
         out: *mut Frame,
     ) -> c_int;
     fn framewire_vp8_encoder_close(encoder: *mut EncoderObject);
@@ -73,6 +76,15 @@ unsafe extern "C" {
         out: *mut Picture,
     ) -> c_int;
     fn framewire_vp8_decoder_close(decoder: *mut DecoderObject);
+}
+
+/// How a frame is to be coded.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Key,
+    /// References are libvpx's own business.
+    Free,
+    Planned(Plan),
 }
 
 /// What libvpx says of a code it returned.
@@ -149,13 +161,21 @@ impl EncoderHandle {
         picture: &RawFrame,
         at: i64,
         ticks: u32,
-        key: bool,
+        kind: Kind,
     ) -> Result<Option<Encoded>, String> {
         let (width, height) = (self.width, self.height);
         assert!((picture.width, picture.height) == (width, height) && picture.y.len() == width * height);
         assert!(picture.u.len() == width * height / 4 && picture.v.len() == width * height / 4);
         let planes = [picture.y.as_ptr(), picture.u.as_ptr(), picture.v.as_ptr()];
         let mut frame = Frame { bytes: null_mut(), length: 0, key: 0, quantiser: 0 };
+        let slot = |slot: usize| slot as c_int + 1;
+        let (from, replaces) = match kind {
+            Kind::Key | Kind::Free => (-1, 0),
+            Kind::Planned(Plan { from: Reference::Last, replaces }) => (0, replaces.map_or(0, slot)),
+            Kind::Planned(Plan { from: Reference::Kept(kept), replaces }) => {
+                (slot(kept), replaces.map_or(0, slot))
+            }
+        };
         // SAFETY: the planes have the sizes checked above and are only read, during the call; `frame` is ours
         // to write.
         check(unsafe {
@@ -164,7 +184,9 @@ impl EncoderHandle {
                 planes.as_ptr(),
                 at,
                 c_ulong::from(ticks),
-                c_int::from(key),
+                c_int::from(matches!(kind, Kind::Key)),
+                from,
+                replaces,
                 &raw mut frame,
             )
         })?;

@@ -8,18 +8,18 @@ use crate::{
     open_clip, quality, size_of_height, testing,
 };
 
-const INTERVAL: Span = Span::from_nanos(33_333_333);
+pub(super) const INTERVAL: Span = Span::from_nanos(33_333_333);
 
-fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
+pub(super) fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
     SyntheticGame::new(SyntheticConfig { interval: INTERVAL, seed, ..SyntheticConfig::new(width, height) })
 }
 
 /// Codes whatever it is given.
-fn whole(width: usize, height: usize) -> Vp8Config {
+pub(super) fn whole(width: usize, height: usize) -> Vp8Config {
     Vp8Config { drop: 0, ..Vp8Config::new(width, height, INTERVAL) }
 }
 
-fn ask(frame: u32, mbps: f64) -> Ask {
+pub(super) fn ask(frame: u32, mbps: f64) -> Ask {
     Ask {
         frame,
         bitrate: Rate::from_f64(mbps * 1e6),
@@ -31,7 +31,7 @@ fn ask(frame: u32, mbps: f64) -> Ask {
     }
 }
 
-fn encode(encoder: &mut Vp8Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
+pub(super) fn encode(encoder: &mut Vp8Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
     encoder.submit(Time::ZERO, Some(picture), ask).unwrap();
     encoder.poll(Time::MAX).unwrap()
 }
@@ -43,7 +43,7 @@ fn stream(config: Vp8Config, count: u32, asked: impl Fn(u32) -> Ask) -> Vec<Code
     (0..count).map(|i| encode(&mut encoder, &source.next_picture().unwrap(), &asked(i))).collect()
 }
 
-fn payload(coded: &Coded) -> Bytes {
+pub(super) fn payload(coded: &Coded) -> Bytes {
     coded.payload.clone().unwrap()
 }
 

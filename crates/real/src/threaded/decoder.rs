@@ -1,18 +1,28 @@
 //! A decoder on a thread of its own.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use media::{CodecError, Decoded, Decoder};
+use media::{CodecError, Decoded, Decoder, Parts};
 use units::Time;
 
 use super::{CodecTimes, Worker, timed};
 use crate::{Clock, Waker};
 
+/// What is there of a frame.
+enum Job {
+    Whole(Bytes),
+    Parts(Parts),
+}
+
 /// A decoder on a thread of its own. [`submit`](Decoder::submit) never waits; the waker rings when a frame is
 /// ready.
 pub struct ThreadedDecoder {
-    worker: Worker<(u32, Bytes), Decoded>,
+    worker: Worker<(u32, Job), Decoded>,
+    /// Whether the decoder used parts after the last frame it took: that may depend on the stream.
+    uses_parts: Arc<AtomicBool>,
     /// Frames the thread did not take, and the number of those it has not given back.
     refused: VecDeque<Decoded>,
     inside: usize,
@@ -25,35 +35,53 @@ impl ThreadedDecoder {
     pub fn new(mut decoder: Box<dyn Decoder>, clock: Clock, waker: Waker) -> ThreadedDecoder {
         let times = CodecTimes::default();
         let noted = times.clone();
-        let worker = Worker::new(waker, move |(frame, coded), give: &mut dyn FnMut(Decoded)| {
-            timed(clock, &noted, frame, || decoder.submit(clock.now(), frame, coded));
+        let uses_parts = Arc::new(AtomicBool::new(decoder.uses_parts()));
+        let told = uses_parts.clone();
+        let worker = Worker::new(waker, move |(frame, job), give: &mut dyn FnMut(Decoded)| {
+            timed(clock, &noted, frame, || match job {
+                Job::Whole(coded) => decoder.submit(clock.now(), frame, coded),
+                Job::Parts(parts) => decoder.submit_parts(clock.now(), frame, &parts),
+            });
+            told.store(decoder.uses_parts(), Ordering::Relaxed);
             // The time has passed already: what a model would still hold back is ready.
             std::iter::from_fn(|| decoder.poll(Time::MAX)).for_each(give);
         });
-        ThreadedDecoder { worker, refused: VecDeque::new(), inside: 0, times }
+        ThreadedDecoder { worker, uses_parts, refused: VecDeque::new(), inside: 0, times }
     }
 
     /// A handle to how long each frame took.
     pub fn times(&self) -> CodecTimes {
         self.times.clone()
     }
-}
 
-impl Decoder for ThreadedDecoder {
-    /// Hands the frame to the thread. One that it can't take comes back as an error, in its turn, and so do
+    /// Hands a frame to the thread. One that it can't take comes back as an error, in its turn, and so do
     /// those after it until then.
-    fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
+    fn hand_over(&mut self, frame: u32, job: Job) {
         let taken = match self.refused.is_empty() {
-            true => self.worker.submit((frame, coded)),
+            true => self.worker.submit((frame, job)),
             false => Err("its thread did not take the frame before"),
         };
         match taken {
             Ok(()) => self.inside += 1,
             Err(what) => {
                 let error = CodecError::Codec { codec: "threaded decoder", what: what.to_owned() };
-                self.refused.push_back(Decoded { frame, picture: Err(error) });
+                self.refused.push_back(Decoded::whole(frame, Err(error)));
             }
         }
+    }
+}
+
+impl Decoder for ThreadedDecoder {
+    fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
+        self.hand_over(frame, Job::Whole(coded));
+    }
+
+    fn uses_parts(&self) -> bool {
+        self.uses_parts.load(Ordering::Relaxed)
+    }
+
+    fn submit_parts(&mut self, _now: Time, frame: u32, parts: &Parts) {
+        self.hand_over(frame, Job::Parts(parts.clone()));
     }
 
     fn poll(&mut self, _now: Time) -> Option<Decoded> {
@@ -88,7 +116,7 @@ mod tests {
             self.0.sleep_until(now + Span::from_millis(20));
             let empty = || CodecError::Codec { codec: "slow", what: "nothing".to_owned() };
             let picture = coded.first().map(|&luma| RawFrame::filled(2, 2, luma, 0, 0)).ok_or_else(empty);
-            self.1 = Some(Decoded { frame, picture });
+            self.1 = Some(Decoded::whole(frame, picture));
         }
         fn poll(&mut self, _: Time) -> Option<Decoded> {
             self.1.take()
