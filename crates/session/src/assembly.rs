@@ -352,7 +352,8 @@ impl Assembly {
     }
 
     /// What to ask for again of the frames after `decoded`, each at most every `interval`; `push` takes the
-    /// requests: nothing of a stream that repeats nothing. True while anything is missing that could still be shown in time.
+    /// requests: nothing of a stream that repeats nothing. True while anything is missing that could still be
+    /// shown in time.
     pub fn nacks(
         &mut self,
         now: Time,

@@ -32,8 +32,8 @@ const NACK_INTERVAL: Span = Span::from_millis(80);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
 
-/// Makes a decoder for a stream that is new, if it is to be decoded: the capture's number in the low four bits,
-/// the track's in the high ones.
+/// Makes a decoder for a stream that is new, if it is to be decoded: the capture's number in the low four
+/// bits, the track's in the high ones.
 pub type Decoders = Box<dyn FnMut(u8) -> Option<Box<dyn Decoder>> + Send>;
 
 /// The receiving endpoint.

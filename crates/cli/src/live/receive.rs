@@ -242,7 +242,7 @@ fn build(
         let decoder = Box::new(AnyDecoder::new(move |error| {
             told.seen().trouble.get_or_insert(error.to_string());
         }));
-        ThreadedDecoder::new(decoder, clock.clone(), waker.clone())
+        ThreadedDecoder::new(decoder, clock, waker.clone())
     };
     let (decoder, further) = (decoder(), decoder);
     let watch = DecoderWatch::new(decoder.times());
