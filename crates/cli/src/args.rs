@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use media::Codec;
 use real::quic::{Fingerprint, Token};
@@ -12,7 +11,7 @@ use units::{Rate, Span};
 
 use crate::live::Look;
 use crate::operations::{Certificate, ConnectionLimits, Operations};
-use crate::values::{CcList, Feed, Input, Listen, PlayoutPolicy, RatePolicy, Sink, Target};
+use crate::values::{self, CcList, Feed, Input, Listen, PlayoutPolicy, RatePolicy, Sink, Target};
 
 /// The largest seed: it stands in TOML files, whose integers have a sign.
 pub const MOST_SEED: u64 = i64::MAX as u64;
@@ -401,14 +400,14 @@ pub struct Send {
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
     /// What is done about lost packets; without it the policy of `--cc default`, or `retransmit`
-    #[arg(long, value_parser = recoveries(), value_name = "POLICY")]
+    #[arg(long, value_parser = values::recoveries(), value_name = "POLICY")]
     pub recovery: Option<String>,
     /// What each captured frame becomes: `live`, one track; `backup`, every frame twice, predicted and sent
     /// until it arrives, and small, alone and once (docs/add-a-strategy.md)
-    #[arg(long, value_parser = strategies(), default_value = session::strategy::REGISTRY[0].name)]
+    #[arg(long, value_parser = values::strategies(), default_value = session::strategy::REGISTRY[0].name)]
     pub strategy: String,
     /// Codec
-    #[arg(long, value_parser = codecs(), default_value = Codec::default().name())]
+    #[arg(long, value_parser = values::codecs(), default_value = Codec::default().name())]
     pub codec: Codec,
     #[command(flatten)]
     pub look: Look,
@@ -468,24 +467,6 @@ pub struct Rates {
     /// Highest rate
     #[arg(long, default_value = "100mbit")]
     pub max: Rate,
-}
-
-/// The codecs to send with, by name.
-fn codecs() -> impl TypedValueParser<Value = Codec> {
-    let listed = Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()));
-    PossibleValuesParser::new(listed).map(|name| Codec::by_name(&name).expect("it is one of those listed"))
-}
-
-/// The recovery policies, by name.
-fn recoveries() -> PossibleValuesParser {
-    let entries = session::recovery::REGISTRY.iter();
-    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
-}
-
-/// The strategies, by name.
-fn strategies() -> PossibleValuesParser {
-    let entries = session::strategy::REGISTRY.iter();
-    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
 }
 
 /// `framewire receive`.

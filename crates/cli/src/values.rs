@@ -5,6 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use media::Codec;
 use real::quic::Fingerprint;
 use session::preset::Choice;
 
@@ -54,6 +56,24 @@ impl FromStr for RatePolicy {
         let built = text.parse().and_then(|options| session::rate::build(&options));
         built.map(|_| RatePolicy(text.to_owned())).map_err(|error: cc::OptionError| error.to_string())
     }
+}
+
+/// The codecs to send with, by name.
+pub fn codecs() -> impl TypedValueParser<Value = Codec> {
+    let listed = Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()));
+    PossibleValuesParser::new(listed).map(|name| Codec::by_name(&name).expect("it is one of those listed"))
+}
+
+/// The recovery policies, by name.
+pub fn recoveries() -> PossibleValuesParser {
+    let entries = session::recovery::REGISTRY.iter();
+    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
+}
+
+/// The strategies, by name.
+pub fn strategies() -> PossibleValuesParser {
+    let entries = session::strategy::REGISTRY.iter();
+    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
 }
 
 /// A playout policy by name, with options, known to be buildable.

@@ -481,7 +481,50 @@ mod tests {
         assert!(asked.is_empty());
     }
 
+    fn reliable(frame: u32, index: u16, count: u16) -> Media {
+        Media { class: Class::Reliable, ..media(frame, index, count) }
+    }
+
+    #[test]
+    fn a_reliable_frame_that_is_cut_anew_begins_anew() {
+        let mut assembly = Assembly::new(Class::Reliable);
+        let part = || Some(Bytes::from_static(b"ab"));
+        assert_eq!(assembly.insert(&reliable(3, 1, 2), 2, part(), LATER), Stored::Kept);
+        assert_eq!(assembly.insert(&reliable(3, 2, 3), 2, part(), LATER), Stored::Kept, "now of three");
+        assert_eq!(assembly.insert(&reliable(3, 0, 2), 2, part(), LATER), Stored::Stale, "cut as before");
+        assert_eq!(assembly.insert(&reliable(3, 0, 3), 2, part(), LATER), Stored::Kept);
+        assert_eq!(assembly.insert(&reliable(3, 1, 3), 2, part(), LATER), Stored::Complete);
+        assembly.finish(FrameId::first(3));
+        assert_eq!(assembly.insert(&reliable(3, 1, 3), 2, part(), LATER), Stored::Stale);
+        assert_eq!((assembly.held, assembly.frames.len()), (0, 0));
+    }
+
     proptest! {
+        /// Whatever a reliable stream holds, nothing of it goes, and the frame to be decoded next always
+        /// finds room.
+        #[test]
+        fn a_reliable_stream_keeps_all_it_has_and_room_for_the_next_frame(
+            packets in prop::collection::vec((1u32..3_000, any::<u16>()), 0..3_000)
+        ) {
+            let mut assembly = Assembly::new(Class::Reliable);
+            let mut kept = 0;
+            for (frame, index) in packets {
+                let count = 1 + (frame * 7 % 600) as u16;
+                let media = reliable(frame, index % count, count);
+                if assembly.room_for(&media, 1_400, false) == Room::Free {
+                    let stored = assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), LATER);
+                    kept += usize::from(matches!(stored, Stored::Kept | Stored::Complete));
+                }
+                prop_assert!(assembly.frames.len() <= FRAMES && assembly.held <= MAX_BYTES);
+            }
+            prop_assert_eq!(kept, assembly.frames.iter().map(|frame| usize::from(frame.have)).sum::<usize>());
+            for index in 0..MAX_PACKETS {
+                let media = reliable(0, index, MAX_PACKETS);
+                prop_assert_eq!(assembly.room_for(&media, 1_400, true), Room::Free);
+                assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), LATER);
+            }
+        }
+
         #[test]
         fn hostile_packets_stay_within_bounds(packets in prop::collection::vec((any::<u32>(), any::<u16>(), 1u16..), 0..500)) {
             let mut assembly = Assembly::new(Class::Deadline);

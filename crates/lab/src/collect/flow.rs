@@ -237,6 +237,22 @@ impl FlowRecord {
             && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame))
         {
             row.at_receiver(at, event);
+            self.take_quality(event);
+        }
+    }
+
+    /// A frame that another track than the first shows has the quality of that track's coding, where the
+    /// encoder knows it.
+    fn take_quality(&mut self, event: &Event) {
+        let Event::FrameDisplayed { stream, frame, version, .. } = *event else { return };
+        let capture = session::capture_of(stream);
+        if (stream, version) == (capture, 0) {
+            return;
+        }
+        let coded = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame)).filter(|_| version == 0);
+        let quality = coded.map_or((None, None), |coded| coded.encoder_quality);
+        if let Some(row) = self.streams.get_mut(&capture).and_then(|s| s.get_mut(frame)) {
+            row.encoder_quality = quality;
         }
     }
 

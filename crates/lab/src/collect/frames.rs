@@ -36,7 +36,7 @@ pub struct FrameRow {
     pub late: bool,
     /// The receiver stopped waiting for it.
     pub abandoned: bool,
-    /// What the encoder says of it: luma PSNR in dB, SSIM.
+    /// What the encoder says of it, and once it was shown, of the coding that was: luma PSNR in dB, SSIM.
     pub encoder_quality: (Option<f64>, Option<f64>),
     /// What was measured of the displayed picture: luma PSNR in dB, SSIM.
     pub shown_quality: (Option<f64>, Option<f64>),

@@ -273,6 +273,37 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_has_the_quality_of_the_track_that_shows_it() {
+        let encoded = |stream, psnr| Event::FrameEncoded {
+            stream,
+            frame: 0,
+            version: 0,
+            size: 1_000,
+            key: true,
+            target: Rate::from_mbps(1),
+            height: 360,
+            psnr: Real(psnr),
+            ssim: Real(0.9),
+        };
+        let displayed = |stream| Event::FrameDisplayed {
+            stream,
+            frame: 0,
+            version: 0,
+            captured_local: Time::ZERO,
+            late: false,
+        };
+        let psnr = |shown: u8| {
+            let mut collector = Collector::new(&layout(), Keep::Rows);
+            collector.record(Time::ZERO, SENDER, &Event::FrameCaptured { stream: 0, frame: 0 });
+            collector.record(Time::ZERO, SENDER, &encoded(0, 40.0));
+            collector.record(Time::ZERO, SENDER, &encoded(16, 30.0));
+            collector.record(Time::from_millis(9), RECEIVER, &displayed(shown));
+            collector.flows[0].streams[&0].rows[0].psnr()
+        };
+        assert_eq!([psnr(0), psnr(16), psnr(32)], [Some(40.0), Some(30.0), None]);
+    }
+
+    #[test]
     fn totals_stay_the_same_when_rows_are_not_kept() {
         let (rows, totals) = (collect(Keep::Rows), collect(Keep::Totals));
         assert!(totals.flows[0].packets.is_empty() && totals.flows[0].streams.is_empty());
