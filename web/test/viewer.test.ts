@@ -13,15 +13,15 @@ beforeEach(async () => {
   viewer = await Viewer.load(wasm);
 });
 
-const VERSION = 1;
+const VERSION = 2;
 /** A hello of session 7: 320 x 180, 33333 us. */
-const HELLO = [0x15, 0, 0, 0, 0, 7, 1, 64, 0, 180, 0, 0, 0x82, 0x35];
+const HELLO = [0x25, 0, 0, 0, 0, 7, 1, 64, 0, 180, 0, 0, 0x82, 0x35];
 
 /** A media packet of a frame of one packet (docs/wire.md). */
 function media(packet: number, frame: number, payload: number[]): Uint8Array {
-  const head = [0x11, frame === 0 ? 4 : 0, 0, 0, 0, 7];
-  const rest = [0, 0, 0, 0, 0, packet, 0, 0, 0, 0, 3, 232, 0, 0, 0, 0, 0, 0];
-  const place = [0, 0, 0, frame, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 144, frame === 0 ? 0 : 1];
+  const head = [0x21, frame === 0 ? 4 : 0, 0, 0, 0, 7];
+  const rest = [0, 0, 0, 0, packet, 0, 0, 0, 0, 3, 232, 0, 0, 0, 0, 0];
+  const place = [0, 0, 0, frame, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 144, 0, frame === 0 ? 0 : 1, 0];
   return Uint8Array.from([...head, ...rest, ...place, ...payload]);
 }
 
@@ -79,7 +79,7 @@ describe("media", () => {
     expect(viewer.shown()).toBeUndefined();
     viewer.decoded(5, 0);
     expect(viewer.shown()).toEqual({ frame: 0, captured: 1000, late: false });
-    expect(viewer.transmit(5)?.[0]).toBe(0x12);
+    expect(viewer.transmit(5)?.[0]).toBe(0x22);
     expect(viewer.nextWake(5)).toBeGreaterThanOrEqual(0);
     expect(viewer.figures(5)).toMatchObject({ session: 7, packets: 1, displayed: 1, decodeErrors: 0 });
     expect(viewer.seen()).toBeUndefined();
