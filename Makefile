@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit crosscheck docs advisories hash-gate vpx web browser cli install clean
+.PHONY: help demo test tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python cli install clean
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 COMMAND := $(TARGET)/release/framewire
@@ -26,7 +26,7 @@ demo: cli ## a real clip through a real codec over a simulated cellular link; en
 	@tools/demo-clip "$(TARGET)/demo"
 	@PATH="$(abspath $(TARGET))/demo/bin:$$PATH" "$(TARGET)/release/framewire" demo --out "$(TARGET)/demo/report"
 
-test: tools fetch format lint unit crosscheck docs advisories hash-gate browser ## every check, as the continuous integration runs them
+test: tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate browser ## every check, as the continuous integration runs them
 	@tools/closing-lines "$(TARGET)/test.log"
 
 tools: ## the parts of the Rust toolchain the checks need
@@ -34,8 +34,10 @@ tools: ## the parts of the Rust toolchain the checks need
 
 fetch: ## every dependency's source, so that all that follows works without the network
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked --offline
-	@$(CARGO) fetch --locked --quiet --manifest-path crosscheck/Cargo.toml || \
-	    $(CARGO) fetch --locked --offline --manifest-path crosscheck/Cargo.toml
+	@for beside in crosscheck fuzz; do \
+	    $(CARGO) fetch --locked --quiet --manifest-path $$beside/Cargo.toml || \
+	        $(CARGO) fetch --locked --offline --manifest-path $$beside/Cargo.toml; \
+	done
 
 format: ## formatting, as rustfmt would have it
 	$(CARGO) fmt --all --check
@@ -43,12 +45,19 @@ format: ## formatting, as rustfmt would have it
 lint: ## clippy, warnings as errors
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 
+# The cases that property tests draw: the same each time, so that what passes once passes again. `make unit SEED=` draws others.
+SEED ?= 1
+DRAW = $(if $(SEED),PROPTEST_RNG_SEED=$(SEED))
+
 unit: ## all tests, the rules of the house (imports, licences, links) among them
 	@mkdir -p "$(TARGET)"
-	$(CARGO) test --workspace --locked 2>&1 | tee "$(TARGET)/test.log"
+	$(DRAW) $(CARGO) test --workspace --locked 2>&1 | tee "$(TARGET)/test.log"
+
+fuzz-check: ## the fuzz targets still compile; without libFuzzer, and with what `lint` has checked of their dependencies
+	$(CARGO) check --locked --quiet --manifest-path fuzz/Cargo.toml --no-default-features --bins --target-dir "$(TARGET)"
 
 crosscheck: ## our controllers beside other implementations of them, on the same packets
-	$(CARGO) test --locked --manifest-path crosscheck/Cargo.toml --target-dir "$(TARGET)/crosscheck" 2>&1 | tee -a "$(TARGET)/test.log"
+	$(DRAW) $(CARGO) test --locked --manifest-path crosscheck/Cargo.toml --target-dir "$(TARGET)/crosscheck" 2>&1 | tee -a "$(TARGET)/test.log"
 
 docs: ## the reference, warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
@@ -59,7 +68,8 @@ advisories: ## known vulnerabilities of the dependencies, where the database can
 	fi
 
 hash-gate: cli ## a run is the same in debug and release, on one thread and on many
-	@$(CARGO) build --locked --quiet -p framewire-cli
+	@# The command as `unit` has built it: built alone it would be compiled again, with fewer features.
+	@$(CARGO) test --workspace --locked --quiet --no-run
 	@tools/hash-gate "$(TARGET)/debug/framewire" "$(TARGET)/release/framewire"
 
 vpx: ## the command with VP8 (needs libvpx: apt-get install libvpx-dev pkg-config), and the tests that use it
@@ -74,6 +84,11 @@ web: ## the page of `framewire serve`
 
 browser: cli ## the page's checks, and a real browser that plays
 	@tools/web test
+
+python: ## formatting and lint of python/, which nothing else here needs
+	@tools/toolchain ruff
+	ruff format --check python
+	ruff check python
 
 cli: ## the optimised command
 	@tools/toolchain c++

@@ -22,6 +22,17 @@ export interface Seen {
   delay_us: number;
 }
 
+/** How sending goes, ten times a second. */
+export interface Sent {
+  event: "sent";
+  session: number;
+  /** What the strategy is at, and what it has been at so far: frames captured meanwhile, times begun. */
+  mode: string;
+  modes: { mode: string; frames: number; entered: number }[];
+}
+
+export type Line = Captured | Seen | Sent;
+
 const target = resolve(process.env.CARGO_TARGET_DIR ?? "../target");
 const command = process.env.FRAMEWIRE_COMMAND ?? join(target, "release/framewire");
 
@@ -69,13 +80,19 @@ export class Server {
     return new Server(child, folder, address);
   }
 
+  /** The UDP port of the media. */
+  async media(): Promise<number> {
+    const answer = await fetch(new URL("/server.json", this.address));
+    return ((await answer.json()) as { port: number }).port;
+  }
+
   /** What it has logged so far, whole lines only. */
-  log(): (Captured | Seen)[] {
+  log(): Line[] {
     const text = readFileSync(join(this.#folder, "log"), "utf8");
     return text
       .split("\n")
       .slice(0, -1)
-      .map((line) => JSON.parse(line) as Captured | Seen);
+      .map((line) => JSON.parse(line) as Line);
   }
 
   /** Holds it still, as a network does that carries nothing, or lets it go on. */

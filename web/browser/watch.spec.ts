@@ -1,6 +1,7 @@
 import { expect, type Page, test } from "@playwright/test";
 import type { Shown } from "../src/messages.js";
-import { type Captured, type Seen, Server } from "./server.js";
+import { LossyPath } from "./lossy.js";
+import { type Captured, type Line, type Seen, type Sent, Server } from "./server.js";
 
 let server: Server;
 
@@ -221,6 +222,109 @@ test("a tab that is closed makes room at once", async ({ page, context }) => {
   expect(Date.now() - closed).toBeLessThan(5000);
 });
 
+test("decodes both tracks of a capture, and shows one picture of each frame", async ({ page }) => {
+  const complaints: string[] = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  await server.stop();
+  server = await Server.start("--strategy", "backup", "--recovery", "none");
+  await open(page);
+  await expect(page.locator("#state")).toHaveText("Playing", { timeout: 20_000 });
+  const log = await frames(page, 90);
+
+  // Never back in time, and each picture is the one captured as that frame, whichever coding of it was shown.
+  const pictures = log.map((shown) => shown.picture);
+  expect(pictures.filter((picture) => picture < 0)).toEqual([]);
+  expect(increases(pictures)).toBe(true);
+  expect(increases(log.map((shown) => shown.frame))).toBe(true);
+  const sent = new Map(
+    server
+      .log()
+      .filter(isCaptured)
+      .map((line) => [line.frame, line.picture]),
+  );
+  expect(log.map((shown) => shown.picture)).toEqual(log.map((shown) => sent.get(shown.frame)));
+  expect(log.filter((shown) => shown.track !== 0 && shown.track !== 1)).toEqual([]);
+
+  // Both are decoded, and what is said of them agrees with what was shown.
+  const counts = page.locator("#f-pictures");
+  const decoded = /^track 0: \d+ shown of (\d+) decoded; track 1: \d+ shown of (\d+) decoded$/;
+  await expect(counts).toHaveAttribute("title", decoded);
+  const [, first, second] = decoded.exec((await counts.getAttribute("title")) ?? "") ?? [];
+  expect(Number(first)).toBeGreaterThan(30);
+  expect(Number(second)).toBeGreaterThan(30);
+  await expect(counts).toHaveText(/^\d+ \+ \d+$/);
+  await expect(page.locator("#f-track")).toHaveText(/^[01]$/);
+  await expect(page.locator("#f-strategy")).toHaveText("backup");
+  await expect(page.locator("#f-strategy")).toHaveAttribute("title", "recovery: none");
+  expect(complaints).toEqual([]);
+});
+
+test("plays through losses with Prism, and tells the sender's mode", async ({ page }) => {
+  const complaints: string[] = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  await server.stop();
+  server = await Server.start("--strategy", "prism");
+  const path = await LossyPath.to(await server.media(), 30);
+  try {
+    await open(page, `&barcode${path.fragment}`);
+    await expect(page.locator("#state")).toHaveText("Playing", { timeout: 20_000 });
+    await expect(page.locator("#f-strategy")).toHaveText("prism");
+    await expect(page.locator("#f-mode")).toHaveText(/^(normal|recovery)(, \d+ changes?)?$/);
+    await frames(page, 30);
+    // A whole frame and more, until a picture of the second track was on the canvas.
+    await expect(async () => {
+      path.lose(20);
+      await page.waitForTimeout(700);
+      expect((await page.evaluate(() => window.framewire.log())).some(({ track }) => track === 1)).toBe(true);
+    }).toPass({ timeout: 15_000 });
+    const log = await frames(page, (await page.evaluate(() => window.framewire.log())).length + 30);
+    expect(path.lost).toBeGreaterThanOrEqual(20);
+
+    // Never back in time, and each picture is the one captured as that frame, from whichever track it came.
+    expect(increases(log.map((shown) => shown.frame))).toBe(true);
+    expect(increases(log.map((shown) => shown.picture))).toBe(true);
+    const captured = server.log().filter(isCaptured);
+    const sent = new Map(captured.map((line) => [line.frame, line.picture]));
+    expect(log.map((shown) => shown.picture)).toEqual(log.map((shown) => sent.get(shown.frame)));
+
+    // The server's records: a key frame is coded in the recovery only, and the predicted track is shown again.
+    const last = server.log().filter(isSent).at(-1);
+    const of = (name: string) => last?.modes.find(({ mode }) => mode === name);
+    expect(of("recovery")?.entered).toBeGreaterThan(0);
+    const keys = log.filter(({ track }) => track === 1);
+    expect(keys.length).toBeGreaterThan(0);
+    expect(keys.length).toBeLessThanOrEqual(of("recovery")?.frames ?? 0);
+    expect(log.at(-1)?.track).toBe(0);
+    expect(new Set(log.map(({ session }) => session))).toEqual(new Set([last?.session]));
+
+    // What the page says of the mode, the server has written down: the same mode after as many changes.
+    const said = /^(\w+), (\d+) changes?$/;
+    await expect(page.locator("#f-mode")).toHaveText(said);
+    const [, mode, changes] = said.exec((await page.locator("#f-mode").textContent()) ?? "") ?? [];
+    const changed = ({ modes }: Sent) => modes.reduce((sum, { entered }) => sum + entered, -1);
+    const written = server.log().filter(isSent);
+    expect(written.map((line) => `${line.mode}, ${changed(line)}`)).toContain(`${mode}, ${changes}`);
+    await expect(page.locator("#f-mode")).toHaveText(/^normal/);
+
+    // And so of pictures: as many of the second track as the page's figures say, none outside a recovery.
+    const shown = /track 1: (\d+) shown of (\d+) decoded$/;
+    const [, some, all] = shown.exec((await page.locator("#f-pictures").getAttribute("title")) ?? "") ?? [];
+    const recovered = server
+      .log()
+      .filter(isSent)
+      .at(-1)
+      ?.modes.find((at) => at.mode === "recovery");
+    expect(Number(some)).toBeGreaterThanOrEqual(keys.length);
+    expect(Number(some)).toBeLessThanOrEqual(Number(all));
+    expect(Number(all)).toBeLessThanOrEqual(recovered?.frames ?? 0);
+    expect(complaints).toEqual([]);
+  } finally {
+    path.close();
+  }
+});
+
 test("shows the rate policy, and what does not go with it", async ({ page }) => {
   await server.stop();
   server = await Server.start("--rate", "vidaptive-paper");
@@ -268,10 +372,14 @@ test("says so when the browser has no WebTransport", async ({ page }) => {
   await expect(page.getByRole("alert")).toContainText("This browser has no WebTransport");
 });
 
-function isCaptured(line: Captured | Seen): line is Captured {
+function isCaptured(line: Line): line is Captured {
   return line.event === "captured";
 }
 
-function isSeen(line: Captured | Seen): line is Seen {
+function isSeen(line: Line): line is Seen {
   return line.event === "seen";
+}
+
+function isSent(line: Line): line is Sent {
+  return line.event === "sent";
 }

@@ -43,6 +43,22 @@ export function times(count: number, ms: number): string {
   return count === 0 ? "none" : `${count}, ${(ms / 1000).toFixed(1)} s`;
 }
 
+/** A number that counts or names, and has no fraction. */
+export function whole(value: number): string {
+  return Number.isFinite(value) ? value.toFixed(0) : UNKNOWN;
+}
+
+/** What each track has given, first track first: 812 + 31. */
+export function sum(counts: number[]): string {
+  return counts.length === 0 ? UNKNOWN : counts.join(" + ");
+}
+
+/** What goes on, and how often that has changed, if ever. */
+export function mode(name: string, changes: number): string {
+  const times = changes === 1 ? "1 change" : `${changes} changes`;
+  return name === "" || changes === 0 ? text(name) : `${name}, ${times}`;
+}
+
 export function text(value: string): string {
   return value === "" ? UNKNOWN : value;
 }

@@ -2,7 +2,7 @@
 
 import { Chart, type Point } from "./chart.js";
 import { badFacts, type Failure, missing, sentence, serverGone } from "./failure.js";
-import { delay, mbps, ms, outOf, percent, size, text, times } from "./format.js";
+import { delay, mbps, mode, ms, outOf, percent, size, sum, text, times, whole } from "./format.js";
 import type { Figures, FromWorker, Shown, Start, ToWorker, Wish } from "./messages.js";
 import { Ring } from "./rates.js";
 import { type Facts, readAddress, readFacts, transportUrl } from "./settings.js";
@@ -59,6 +59,8 @@ const rates = new Ring<Point>(POINTS);
 let worker: Worker | undefined;
 /** The rate policy of each controller here. */
 let policies = new Map<string, string>();
+/** What the server makes of each captured frame, and does about lost packets. */
+let strategy = { name: "", recovery: "" };
 /** The state as it was last said. */
 let spoken = "";
 let wish: Wish = { paused: false, maxBps: 0, controller: "" };
@@ -188,6 +190,7 @@ async function connect(): Promise<void> {
 function offer(facts: Facts): void {
   policies = new Map(facts.controllers.map(({ name, rate }) => [name, rate]));
   policies.set(facts.controller, facts.rate);
+  strategy = { name: facts.strategy, recovery: facts.recovery };
   const known = facts.controllers.map(({ name, about }) => {
     const option = new Option(name, name);
     option.title = about;
@@ -247,9 +250,18 @@ function show(figures: Figures): void {
   put("f-decode", ms(figures.decodeMs));
   put("f-stalls", figures.width > 0 ? times(figures.stalls.count, figures.stalls.totalMs) : text(""));
   put("f-size", size(figures.width, figures.height));
+  const { tracks } = figures;
+  put("f-track", whole(figures.track));
+  put("f-pictures", sum(tracks.map(({ shown }) => shown)));
+  get("f-pictures").title = tracks
+    .map(({ track, shown, decoded }) => `track ${track}: ${shown} shown of ${decoded} decoded`)
+    .join("; ");
   put("f-controller", text(figures.controller));
   get("f-controller").title = figures.controller;
   put("f-rate", text(policies.get(figures.controller) ?? ""));
+  put("f-strategy", text(strategy.name));
+  get("f-strategy").title = `recovery: ${strategy.recovery}`;
+  put("f-mode", mode(figures.mode, figures.modeChanges));
   put("trouble", figures.trouble);
   const marked = figures.state.kind === "stalled";
   delays.push({ at: figures.at, values: [figures.delayMs, figures.queueMs], marked });

@@ -2,6 +2,7 @@
 
 import type { Failure } from "./failure.js";
 import type { State } from "./state.js";
+import type { TrackCounts } from "./viewer.js";
 
 /** How to reach the server, and what to ask of it. */
 export interface Start {
@@ -35,6 +36,8 @@ export type ToWorker =
 /** A frame that was shown. */
 export interface Shown {
   session: number;
+  /** Which coding of the frame it was: a number from 0. */
+  track: number;
   frame: number;
   /** The number burnt into it, or -1. */
   picture: number;
@@ -61,7 +64,7 @@ export interface Numbers {
   /** Frames shown a second, and as many as the source has. */
   fps: number;
   sourceFps: number;
-  /** Share of the frames of the last second that were given up. */
+  /** Share of the frames of the last second that were given up, of the first track where there are several. */
   dropped: number;
 }
 
@@ -70,15 +73,21 @@ export interface Figures extends Numbers {
   /** performance.now() of the worker, in ms. */
   at: number;
   state: State;
-  /** Median time in the decoder, in ms. */
+  /** Median time in a decoder, in ms. */
   decodeMs: number;
   /** Stalls since the first picture, and how long they took together. */
   stalls: { count: number; totalMs: number };
   width: number;
   height: number;
+  /** The track of the picture on the canvas, NaN before the first, and how far each of them has come. */
+  track: number;
+  tracks: TrackCounts[];
   /** What the server is doing. */
   controller: string;
   trouble: string;
+  /** What its strategy is at, empty if that is not known, and how often that has changed. */
+  mode: string;
+  modeChanges: number;
 }
 
 export type FromWorker =

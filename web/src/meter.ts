@@ -8,7 +8,7 @@ import type { Status } from "./viewer.js";
 /** Milliseconds over which rates are taken. */
 const SECOND = 1000;
 /** The server tells its figures five times a second; older than this, they say nothing about now. */
-const STALE = 1000;
+export const STALE = 1000;
 
 /** What is known when figures are due. */
 export interface Look {

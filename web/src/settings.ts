@@ -27,6 +27,10 @@ export interface Facts {
   controller: string;
   /** The rate policy of that one. */
   rate: string;
+  /** What each captured frame becomes: one track or several. */
+  strategy: string;
+  /** What is done about lost packets. */
+  recovery: string;
   /** Playout policy: when frames are shown. */
   playout: string;
   maxBps: number;
@@ -50,20 +54,26 @@ export function readFacts(value: unknown): Facts | undefined {
   if (typeof value !== "object" || value === null) {
     return undefined;
   }
-  const { port, hash, controller, rate, playout, maxBps, controllers } = value as Record<string, unknown>;
+  const { port, hash, controller, rate, strategy, recovery, playout, maxBps, controllers } = value as Record<
+    string,
+    unknown
+  >;
   if (typeof port !== "number" || typeof hash !== "string" || !(hash === "" || isHash(hash))) {
     return undefined;
   }
   if (
     typeof controller !== "string" ||
     typeof rate !== "string" ||
+    typeof strategy !== "string" ||
+    typeof recovery !== "string" ||
     typeof playout !== "string" ||
     typeof maxBps !== "number" ||
     !Array.isArray(controllers)
   ) {
     return undefined;
   }
-  return { port, hash, controller, rate, playout, maxBps, controllers: controllers.filter(isController) };
+  const known = controllers.filter(isController);
+  return { port, hash, controller, rate, strategy, recovery, playout, maxBps, controllers: known };
 }
 
 function isController(value: unknown): value is Controller {

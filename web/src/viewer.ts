@@ -14,9 +14,11 @@ interface Exports {
   coded(): number;
   coded_at(): number;
   codec(): number;
-  decoded(now: number, frame: number): void;
-  decoder_failed(now: number): void;
+  decoded(now: number, id: number): number;
+  decoder_failed(now: number, track: number): void;
   shown(): number;
+  discarded(): number;
+  tracks(): number;
   age(now: number, captured: number): number;
   barcode(): number;
   stream(length: number): void;
@@ -32,6 +34,10 @@ interface Exports {
 
 /** A frame to be decoded. Its bytes are ours. */
 export interface Coded {
+  /** What its picture will be called. */
+  id: number;
+  /** From 0; each track of what is captured has a decoder of its own. */
+  track: number;
   frame: number;
   session: number;
   key: boolean;
@@ -42,10 +48,22 @@ export interface Coded {
 
 /** A frame to be shown. */
 export interface Due {
+  /** Its picture. */
+  id: number;
+  track: number;
   frame: number;
   /** On the sender's clock, in microseconds. */
   captured: number;
   late: boolean;
+}
+
+/** How far a track has come. */
+export interface TrackCounts {
+  track: number;
+  /** Frames handed out to be decoded, pictures that were decoded, and those of them that were shown. */
+  coded: number;
+  decoded: number;
+  shown: number;
 }
 
 export interface Status {
@@ -60,6 +78,10 @@ export interface Status {
   lost: number;
   captured: number;
   skipped: number;
+  /** What the sender's strategy is at; empty if it does not say. */
+  mode: string;
+  /** How often that has changed. */
+  modeChanges: number;
 }
 
 export type News =
@@ -143,20 +165,22 @@ export class Viewer {
     if (length === 0) {
       return undefined;
     }
-    const [frame = 0, session = 0, key = 0] = this.#numbers();
+    const [id = 0, track = 0, frame = 0, session = 0, key = 0] = this.#numbers();
     const at = this.#wasm.coded_at();
     const bytes = new Uint8Array(this.#wasm.memory.buffer.slice(at, at + length));
     const name = key === 1 ? this.#wasm.codec() : 0;
     const codec = name > 0 ? this.#text(0, name) : undefined;
-    return { frame, session, key: key === 1, codec, bytes };
+    return { id, track, frame, session, key: key === 1, codec, bytes };
   }
 
-  decoded(now: number, frame: number): void {
-    this.#wasm.decoded(now, frame);
+  /** The picture `id` is there; false if nobody wants it. */
+  decoded(now: number, id: number): boolean {
+    return this.#wasm.decoded(now, id) === 1;
   }
 
-  decoderFailed(now: number): void {
-    this.#wasm.decoder_failed(now);
+  /** The decoder of a track failed, or can't be had: what it held is lost. */
+  decoderFailed(now: number, track: number): void {
+    this.#wasm.decoder_failed(now, track);
   }
 
   /** The next frame to show. */
@@ -164,8 +188,23 @@ export class Viewer {
     if (this.#wasm.shown() === 0) {
       return undefined;
     }
-    const [frame = 0, captured = 0, late = 0] = this.#numbers();
-    return { frame, captured, late: late === 1 };
+    const [id = 0, track = 0, frame = 0, captured = 0, late = 0] = this.#numbers();
+    return { id, track, frame, captured, late: late === 1 };
+  }
+
+  /** The id of the next picture that will never be shown. */
+  discarded(): number | undefined {
+    return this.#wasm.discarded() === 0 ? undefined : this.#numbers()[0];
+  }
+
+  /** The tracks of which frames have come. */
+  tracks(): TrackCounts[] {
+    const count = this.#wasm.tracks();
+    const numbers = this.#numbers();
+    return Array.from({ length: count }, (_, track) => {
+      const [coded = 0, decoded = 0, shown = 0] = numbers.slice(3 * track);
+      return { track, coded, decoded, shown };
+    }).filter(({ coded }) => coded > 0);
   }
 
   /** Milliseconds since the sender captured what it captured at `captured`; NaN before the clocks are known. */
@@ -218,7 +257,7 @@ export class Viewer {
 
   #status(name: number, trouble: number, rest: number[]): Status {
     const [session = 0, paused = 0, maxBps = 0, estimateBps = 0, rttMs = 0] = rest;
-    const [packets = 0, lost = 0, captured = 0, skipped = 0] = rest.slice(5);
+    const [packets = 0, lost = 0, captured = 0, skipped = 0, mode = 0, modeChanges = 0] = rest.slice(5);
     return {
       session,
       controller: this.#text(0, name),
@@ -231,6 +270,8 @@ export class Viewer {
       lost,
       captured,
       skipped,
+      mode: this.#text(name + trouble, mode),
+      modeChanges,
     };
   }
 

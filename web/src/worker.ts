@@ -15,11 +15,12 @@ import {
 } from "./failure.js";
 import { Link } from "./link.js";
 import type { FromWorker, Shown, Start, ToWorker, Wish } from "./messages.js";
-import { Meter } from "./meter.js";
+import { Meter, STALE } from "./meter.js";
 import { Picture } from "./picture.js";
 import { Ring } from "./rates.js";
 import { readFacts } from "./settings.js";
 import { Watch } from "./state.js";
+import { Tracks } from "./tracks.js";
 import { type Due, type News, type Status, Viewer } from "./viewer.js";
 
 /** Milliseconds between two sets of figures. */
@@ -43,6 +44,7 @@ function post(message: FromWorker): void {
 class Player {
   readonly #viewer: Viewer;
   readonly #picture: Picture;
+  readonly #tracks: Tracks;
   #link: Link | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #reports: ReturnType<typeof setInterval> | undefined;
@@ -54,12 +56,15 @@ class Player {
   #questions = 0;
   #failures = 0;
   #shown = false;
+  /** The track of the picture on the canvas. */
+  #track = Number.NaN;
   #over = false;
   readonly #log = new Ring<Shown>(LOG);
 
   constructor(viewer: Viewer, start: Start) {
     this.#viewer = viewer;
-    this.#picture = new Picture(viewer, start.canvas, start.barcode, {
+    this.#picture = new Picture(viewer, start.canvas, start.barcode);
+    this.#tracks = new Tracks(viewer, {
       progress: () => this.#pump(),
       unsupported: (codec) => this.fail(noCodec(codec)),
       failed: (text) => this.#decoderFailed(text),
@@ -99,7 +104,10 @@ class Player {
       return;
     }
     for (let coded = this.#viewer.coded(); coded !== undefined; coded = this.#viewer.coded()) {
-      this.#picture.decode(coded);
+      this.#tracks.decode(coded);
+    }
+    for (let id = this.#viewer.discarded(); id !== undefined; id = this.#viewer.discarded()) {
+      this.#tracks.free(id);
     }
     for (let due = this.#viewer.shown(); due !== undefined; due = this.#viewer.shown()) {
       this.#show(due);
@@ -121,15 +129,18 @@ class Player {
   }
 
   #show(due: Due): void {
-    const picture = this.#picture.show(due);
-    if (picture === undefined) {
+    const decoded = this.#tracks.take(due.id);
+    if (decoded === undefined) {
       return;
     }
+    const picture = this.#picture.show(decoded);
     const now = performance.now();
     const delay = this.#viewer.age(now, due.captured);
     const at = performance.timeOrigin + now;
     this.#delays.push(delay);
-    this.#log.push({ session: this.#picture.session, frame: due.frame, picture, at, delay });
+    const { track, frame } = due;
+    this.#log.push({ session: this.#tracks.session, track, frame, picture, at, delay });
+    this.#track = track;
     this.#viewer.saw(due.frame, picture, at, Number.isFinite(delay) ? delay : 0);
     this.#watch?.shown(now);
     this.#failures = 0;
@@ -203,7 +214,7 @@ class Player {
     const counts = this.#viewer.figures(at);
     const [status, statusAt, delays] = [this.#status, this.#statusAt, this.#delays.splice(0)];
     const numbers = this.#meter.look({ at, counts, status, statusAt, delays });
-    const { timeMs, ...work } = this.#picture.decoding.look(at);
+    const { timeMs, ...work } = this.#tracks.decoding.look(at);
     watch.interval = counts.intervalMs ?? Number.NaN;
     post({
       kind: "figures",
@@ -214,8 +225,12 @@ class Player {
         decodeMs: timeMs,
         stalls: watch.stalls(at),
         ...(this.#shown ? this.#picture.size : { width: 0, height: 0 }),
+        track: this.#track,
+        tracks: this.#viewer.tracks(),
         controller: status?.controller ?? "",
         trouble: status?.trouble ?? "",
+        mode: at - statusAt > STALE ? "" : (status?.mode ?? ""),
+        modeChanges: status?.modeChanges ?? 0,
       },
     });
     const seen = this.#viewer.seen();
@@ -262,7 +277,7 @@ class Player {
     this.#over = true;
     clearTimeout(this.#timer);
     clearInterval(this.#reports);
-    this.#picture.close();
+    this.#tracks.close();
     this.#link?.close();
   }
 }

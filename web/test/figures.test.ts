@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { niceTop, pieces, stretches } from "../src/chart.js";
-import { delay, mbps, median, number, percent } from "../src/format.js";
+import { delay, mbps, median, mode, number, percent, sum, whole } from "../src/format.js";
 import { Growth, Ring } from "../src/rates.js";
 
 describe("numbers", () => {
@@ -24,6 +24,17 @@ describe("numbers", () => {
     expect(percent(0.015)).toBe("1.5 %");
     expect(delay(48.6, 0.42)).toBe("49 ± 0.42 ms");
     expect(delay(Number.NaN, 1)).toBe("–");
+    expect([whole(1), whole(0), whole(Number.NaN)]).toEqual(["1", "0", "–"]);
+    expect([sum([]), sum([812]), sum([812, 31])]).toEqual(["–", "812", "812 + 31"]);
+  });
+
+  test("tell a mode and its changes", () => {
+    expect([mode("live", 0), mode("recovery", 1), mode("normal", 14), mode("", 3)]).toEqual([
+      "live",
+      "recovery, 1 change",
+      "normal, 14 changes",
+      "–",
+    ]);
   });
 
   test("have a middle", () => {

@@ -27,6 +27,8 @@ const STATUS: Status = {
   lost: 0,
   captured: 0,
   skipped: 0,
+  mode: "live",
+  modeChanges: 0,
 };
 
 /** Looks every fifth of a second at counters that grow by so much each time. */
@@ -109,7 +111,7 @@ describe("figures", () => {
   });
 });
 
-describe("a decoder", () => {
+describe("decoders", () => {
   /** Takes a frame each 33 ms as long as fewer than four are inside, and needs `work` ms for each. */
   function decode(work: number): ReturnType<Decoding["look"]> {
     const decoding = new Decoding();
@@ -117,12 +119,12 @@ describe("a decoder", () => {
     let [ready, look] = [Number.POSITIVE_INFINITY, decoding.look(0)];
     for (let at = 0; at <= 4000; at += 1) {
       if (at >= ready) {
-        decoding.returned(at, inside.shift() ?? -1);
+        decoding.returned(at, 0, inside.shift() ?? -1);
         ready = inside.length > 0 ? at + work : Number.POSITIVE_INFINITY;
       }
       if (at % 33 === 0 && inside.length < MOST) {
         inside.push(at);
-        decoding.submitted(at, at);
+        decoding.submitted(at, 0, at);
         ready = Math.min(ready, at + work);
       }
       if (at % 200 === 0) {
@@ -146,19 +148,37 @@ describe("a decoder", () => {
 
   test("that hangs says since when, and one that was replaced holds nothing", () => {
     const decoding = new Decoding();
-    decoding.submitted(100, 1);
-    decoding.submitted(133, 2);
+    decoding.submitted(100, 0, 1);
+    decoding.submitted(133, 0, 2);
     expect(decoding.look(1100).oldestMs).toBe(1000);
     expect(decoding.look(1100).timeMs).toBeNaN();
-    decoding.cleared(1200);
+    decoding.cleared(1200, 0);
     expect(decoding.look(1300)).toMatchObject({ oldestMs: 0, full: 0 });
   });
 
   test("that leaves a frame out has lost it", () => {
     const decoding = new Decoding();
-    decoding.submitted(0, 1);
-    decoding.submitted(33, 2);
-    decoding.returned(50, 2);
+    decoding.submitted(0, 0, 1);
+    decoding.submitted(33, 0, 2);
+    decoding.returned(50, 0, 2);
     expect(decoding.look(60)).toMatchObject({ oldestMs: 0, timeMs: 17 });
+  });
+
+  test("of several tracks are each full, late or replaced alone", () => {
+    const decoding = new Decoding();
+    decoding.look(0);
+    for (let id = 0; id < MOST; id += 1) {
+      decoding.submitted(0, id % 2, id);
+    }
+    expect(decoding.look(1000).full).toBe(0);
+    // What the second track gives back says nothing of the first.
+    decoding.returned(1000, 1, 3);
+    expect(decoding.look(1000).oldestMs).toBe(1000);
+    decoding.cleared(1000, 0);
+    expect(decoding.look(1000).oldestMs).toBe(0);
+    for (let id = 10; id < 10 + MOST; id += 1) {
+      decoding.submitted(1000, 1, id);
+    }
+    expect(decoding.look(2000).full).toBeCloseTo(0.5);
   });
 });

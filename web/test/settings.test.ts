@@ -7,6 +7,8 @@ const FACTS = {
   hash: HASH,
   controller: "sqp",
   rate: "live",
+  strategy: "backup",
+  recovery: "retransmit",
   playout: "at-once",
   maxBps: 1e8,
   controllers: [{ name: "sqp", about: "the default", rate: "live" }],
@@ -45,6 +47,8 @@ describe("the server's facts", () => {
     { ...FACTS, hash: `${HASH.slice(2)}zz` },
     { ...FACTS, controllers: undefined },
     { ...FACTS, rate: 1 },
+    { ...FACTS, strategy: undefined },
+    { ...FACTS, recovery: 0 },
     { ...FACTS, playout: null },
     { ...FACTS, maxBps: null },
   ])("are refused where their shape is another: %j", (value) => {

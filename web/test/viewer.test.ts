@@ -17,10 +17,10 @@ const VERSION = 2;
 /** A hello of session 7: 320 x 180, 33333 us. */
 const HELLO = [0x25, 0, 0, 0, 0, 7, 1, 64, 0, 180, 0, 0, 0x82, 0x35];
 
-/** A media packet of a frame of one packet (docs/wire.md). */
-function media(packet: number, frame: number, payload: number[]): Uint8Array {
+/** A media packet of a frame of one packet (docs/wire.md), of a stream of one capture and track. */
+function media(packet: number, frame: number, payload: number[], stream = 0): Uint8Array {
   const head = [0x21, frame === 0 ? 4 : 0, 0, 0, 0, 7];
-  const rest = [0, 0, 0, 0, packet, 0, 0, 0, 0, 3, 232, 0, 0, 0, 0, 0];
+  const rest = [0, 0, 0, 0, packet, 0, 0, 0, 0, 3, 232, 0, 0, 0, stream, 0];
   const place = [0, 0, 0, frame, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 144, 0, frame === 0 ? 0 : 1, 0];
   return Uint8Array.from([...head, ...rest, ...place, ...payload]);
 }
@@ -39,6 +39,33 @@ describe("the control stream", () => {
     const news = [...bytes].flatMap((byte) => [...viewer.hear(0, Uint8Array.of(byte))]);
     expect(news).toEqual([{ kind: "ready" }, { kind: "refused", code: 2, text: "no" }]);
     expect([...viewer.hear(0, Uint8Array.of(0, 0))]).toEqual([{ kind: "nonsense" }]);
+  });
+
+  test("tells how the sender is, and its mode where it says that", () => {
+    const text = (words: string) => [words.length, ...new TextEncoder().encode(words)];
+    const counts = [300, 20, 100, 4].flatMap((count) => [0, 0, 0, 0, 0, 0, count >> 8, count & 255]);
+    const head = [35, 0, 0, 0, 7, 1, ...Array<number>(16).fill(0), 0, 0, 0x9c, 0x40, ...counts];
+    const earlier = [...head, ...text("sqp"), ...text("so")];
+    const message = (fields: number[]) => Uint8Array.from([0, fields.length, ...fields]);
+    const status = {
+      session: 7,
+      controller: "sqp",
+      trouble: "so",
+      paused: true,
+      maxBps: 0,
+      estimateBps: 0,
+      rttMs: 40,
+      packets: 300,
+      lost: 20,
+      captured: 100,
+      skipped: 4,
+      mode: "",
+      modeChanges: 0,
+    };
+    expect([...viewer.hear(0, message(earlier))]).toEqual([{ kind: "status", status }]);
+    const now = message([...earlier, ...text("recovery"), 0, 0, 0, 14]);
+    const told = { ...status, mode: "recovery", modeChanges: 14 };
+    expect([...viewer.hear(0, now)]).toEqual([{ kind: "status", status: told }]);
   });
 
   test("gives the clocks' difference", () => {
@@ -73,12 +100,15 @@ describe("media", () => {
     expect(viewer.transmit(0)?.[1]).toBe(1);
     viewer.datagram(1, media(0, 0, KEY));
     const coded = viewer.coded();
-    expect(coded).toMatchObject({ frame: 0, session: 7, key: true, codec: "avc1.42E01E" });
+    expect(coded).toMatchObject({ id: 0, track: 0, frame: 0, session: 7, key: true, codec: "avc1.42E01E" });
     expect([...(coded?.bytes ?? [])]).toEqual(KEY);
     expect(viewer.coded()).toBeUndefined();
     expect(viewer.shown()).toBeUndefined();
-    viewer.decoded(5, 0);
-    expect(viewer.shown()).toEqual({ frame: 0, captured: 1000, late: false });
+    expect(viewer.decoded(5, 1)).toBe(false);
+    expect(viewer.decoded(5, 0)).toBe(true);
+    expect(viewer.shown()).toEqual({ id: 0, track: 0, frame: 0, captured: 1000, late: false });
+    expect(viewer.discarded()).toBeUndefined();
+    expect(viewer.tracks()).toEqual([{ track: 0, coded: 1, decoded: 1, shown: 1 }]);
     expect(viewer.transmit(5)?.[0]).toBe(0x22);
     expect(viewer.nextWake(5)).toBeGreaterThanOrEqual(0);
     expect(viewer.figures(5)).toMatchObject({ session: 7, packets: 1, displayed: 1, decodeErrors: 0 });
@@ -90,9 +120,36 @@ describe("media", () => {
   test("of a decoder that failed is asked for anew", () => {
     viewer.datagram(0, media(0, 0, KEY));
     viewer.coded();
-    viewer.decoderFailed(1);
+    viewer.decoderFailed(1, 0);
     const kinds = [viewer.transmit(2), viewer.transmit(2)].map((out) => (out?.[0] ?? 0) & 15);
     expect(kinds).toContain(4);
+  });
+
+  test("of another coding of the frame on the canvas is decoded, and freed", () => {
+    viewer.datagram(0, media(0, 0, KEY));
+    viewer.datagram(1, media(1, 0, KEY, 16));
+    expect([viewer.coded()?.track, viewer.coded()?.track]).toEqual([0, 1]);
+    // The second track is quicker here; the first one's picture comes too late, more than a frame's interval after it.
+    expect(viewer.decoded(2, 1)).toBe(true);
+    expect(viewer.shown()).toBeUndefined();
+    viewer.wake(40);
+    expect(viewer.shown()).toMatchObject({ id: 1, track: 1, frame: 0 });
+    expect(viewer.discarded()).toBeUndefined();
+    expect(viewer.decoded(41, 0)).toBe(true);
+    expect(viewer.shown()).toBeUndefined();
+    expect([viewer.discarded(), viewer.discarded()]).toEqual([0, undefined]);
+    expect(viewer.tracks()).toEqual([
+      { track: 0, coded: 1, decoded: 1, shown: 0 },
+      { track: 1, coded: 1, decoded: 1, shown: 1 },
+    ]);
+  });
+
+  test("of captures that are not on the canvas, and of streams that can't be, is not decoded", () => {
+    for (let stream = 0; stream < 256; stream += 1) {
+      viewer.datagram(stream, media(stream, 0, KEY, stream));
+    }
+    const tracks = Array.from({ length: 5 }, () => viewer.coded()?.track);
+    expect(tracks).toEqual([0, 1, 2, 3, undefined]);
   });
 
   test("that is none does no harm", () => {

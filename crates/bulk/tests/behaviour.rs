@@ -50,7 +50,7 @@ fn packets_are_as_large_as_tcps() {
     let flow = Flow::new("newreno", Workload::Transfer(100_000));
     let mut path = build(1, link(12, "droptail:100p"), back(), &[flow], Some(recorded.clone()));
     path.world.run_until(Time::from_secs(5));
-    let (from, to) = path.hosts[0];
+    let path::Ends { sender: from, receiver: to } = path.hosts[0];
     let sizes = |host| {
         let delivered = |(_, event): (f64, Event)| match event {
             Event::Delivered { size, .. } => Some(size),
@@ -99,7 +99,7 @@ fn a_blackout_backs_off_and_recovers() {
     let forward = LinkConfig { impairments, ..link(12, "droptail:100p") };
     let mut path = build(1, forward, back(), &[flow], Some(recorded.clone()));
     path.world.run_until(Time::from_secs(20));
-    let doubled: Vec<f64> = events(&recorded, path.hosts[0].0)
+    let doubled: Vec<f64> = events(&recorded, path.hosts[0].sender)
         .into_iter()
         .filter_map(|(_, event)| match event {
             Event::Observed { name: "rto_s", value } => Some(value.0),

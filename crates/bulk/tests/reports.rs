@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn every_transmission_has_one_fate(
         seed: u64, loss in 0.0..0.15, back_loss in 0.0..0.3, duplicate in 0.0..0.1,
-        reorder in (0.0..0.2, 0i64..60), queue in 5u64..80, (rack, own_snapshots, undo) in any::<(bool, bool, bool)>(),
+        reorder in 0.0..0.2, later_ms in 0i64..60, queue in 5u64..80, (rack, own_snapshots, undo) in any::<(bool, bool, bool)>(),
         blackout_ms in 0u64..1300
     ) {
         let config = SenderConfig {
@@ -118,7 +118,7 @@ proptest! {
             blackouts: vec![(begin, begin + Span::from_millis(blackout_ms as i64))],
             ..Impairments::default()
         };
-        let reorder = Some(Reorder { probability: reorder.0, extra: Span::from_millis(reorder.1) });
+        let reorder = Some(Reorder { probability: reorder, extra: Span::from_millis(later_ms) });
         let forward = LinkConfig { impairments, reorder, ..path::link(12, &format!("droptail:{queue}p")) };
         let impairments = Impairments { loss: Loss::Bernoulli(back_loss), ..Impairments::default() };
         let back = LinkConfig { impairments, reorder, ..LinkConfig::delay(Span::from_millis(20)) };

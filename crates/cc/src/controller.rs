@@ -13,6 +13,9 @@ pub trait Controller: Send {
     /// One feedback packet was settled. Called once per feedback packet, and once more when a timer finds
     /// losses.
     fn on_feedback(&mut self, report: &Report<'_>);
+    /// The path carries datagrams of at most `mtu` bytes from here on: what is counted in datagrams (least
+    /// windows, growth a round trip) goes by it; what is out keeps its bytes.
+    fn on_mtu(&mut self, _mtu: u32) {}
     /// The instant of [`next_timer`](Controller::next_timer) has come.
     fn on_timer(&mut self, _now: Time) {}
     /// When [`on_timer`](Controller::on_timer) wants to be called, if at all.
@@ -28,7 +31,7 @@ pub trait Controller: Send {
 /// What a controller is told about the path and the application before it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Largest datagram, in bytes of UDP payload.
+    /// Largest datagram at first, in bytes of UDP payload ([`Controller::on_mtu`]).
     pub mtu: u32,
     /// Rate to start at.
     pub initial: Rate,
@@ -161,7 +164,7 @@ pub struct Report<'a> {
     pub latest_rtt: Option<Span>,
     /// Smoothed round-trip time (RFC 9002 section 5.3).
     pub srtt: Span,
-    /// Round-trip variation.
+    /// Mean deviation of the round-trip time (RFC 9002 section 5.3).
     pub rttvar: Span,
     /// Smallest round-trip time seen.
     pub min_rtt: Span,
@@ -245,11 +248,11 @@ impl Default for Decision {
 /// is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The probe's number.
+    /// Numbers the probe: each number is sent once.
     pub id: u32,
-    /// How fast.
+    /// The rate to probe with; the pacing rate is this while the probe is on.
     pub rate: Rate,
-    /// How much.
+    /// Padding to send, in bytes.
     pub bytes: Bytes,
 }
 

@@ -200,6 +200,10 @@ impl Controller for Ledbat {
         }
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.datagram = f64::from(mtu.max(1));
+    }
+
     fn decision(&self) -> Decision {
         let gain = if self.slow_start { PACING_GAIN_SLOW_START } else { PACING_GAIN };
         let window = Bytes::new(self.window as u64);

@@ -44,6 +44,10 @@ impl Controller for NewReno {
         self.window.grow(report);
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.window.set_datagram(mtu);
+    }
+
     fn decision(&self) -> Decision {
         self.window.decision()
     }

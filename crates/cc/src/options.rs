@@ -41,13 +41,29 @@ pub enum OptionError {
     Value {
         /// The controller or policy.
         controller: String,
-        /// The option.
+        /// The option's name.
         key: String,
-        /// What was written.
+        /// The value that was written.
         value: String,
         /// What would be accepted.
         expected: String,
     },
+}
+
+/// The entry of a registry that is called `found`; `what` says what the registry holds.
+///
+/// # Errors
+/// [`OptionError::Name`] if there is none of that name.
+pub fn entry_called<'a, E>(
+    what: &'static str,
+    found: &str,
+    registry: &'a [E],
+    name: impl Fn(&E) -> &'static str,
+) -> Result<&'a E, OptionError> {
+    registry.iter().find(|entry| name(entry) == found).ok_or_else(|| {
+        let instead = units::instead(found, &registry.iter().map(name).collect::<Vec<_>>());
+        OptionError::Name { what, found: found.to_owned(), instead }
+    })
 }
 
 impl FromStr for Options {
@@ -91,7 +107,8 @@ impl Options {
         self.text(key).is_some()
     }
 
-    fn text(&self, key: &str) -> Option<&str> {
+    /// What is written for the option, if it is set.
+    pub fn text(&self, key: &str) -> Option<&str> {
         self.pairs.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 

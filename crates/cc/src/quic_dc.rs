@@ -202,6 +202,10 @@ impl Controller for QuicDc {
         self.westwood.take_acknowledgements(report);
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.westwood.on_mtu(mtu);
+    }
+
     fn decision(&self) -> Decision {
         self.westwood.decision()
     }

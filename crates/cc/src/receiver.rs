@@ -23,7 +23,7 @@ pub struct Received {
 /// The half of a controller that lives with the receiver (Sprout's forecaster, GCC's delay-based estimator
 /// with REMB). Its bytes reach the other half as [`Report::blob`](crate::Report::blob).
 pub trait ReceiverHalf: Send {
-    /// A packet arrived.
+    /// A packet of the flow arrived.
     fn on_packet(&mut self, packet: &Received);
     /// The instant of [`next_timer`](ReceiverHalf::next_timer) has come.
     fn on_timer(&mut self, _now: Time) {}

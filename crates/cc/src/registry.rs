@@ -2,8 +2,8 @@
 //! grow from here.
 
 use crate::{
-    Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, fixed, gcc, ledbat,
-    newreno, nimbus, pcc, quic_dc, rocc, scream, sprout, sqp, vegas, westwood,
+    Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, entry_called, fixed, gcc,
+    ledbat, newreno, nimbus, pcc, quic_dc, rocc, scream, sprout, sqp, vegas, westwood,
 };
 
 /// Makes a controller of options and set-up.
@@ -109,15 +109,7 @@ pub fn build_receiver(
 }
 
 fn find(options: &Options) -> Result<&'static Entry, OptionError> {
-    let entry =
-        REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Name {
-            what: "congestion controller",
-            found: options.name.clone(),
-            instead: units::instead(
-                &options.name,
-                &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>(),
-            ),
-        })?;
+    let entry = entry_called("congestion controller", &options.name, REGISTRY, |entry| entry.name)?;
     options.check_keys(entry.options)?;
     Ok(entry)
 }

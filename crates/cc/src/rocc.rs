@@ -62,7 +62,7 @@ const DRAIN_WINDOW: f64 = 0.75;
 pub struct Params {
     /// Queue aimed for, in smallest round trips.
     pub gamma: f64,
-    /// Packets on top.
+    /// Packets the window has on top of that queue.
     pub alpha: f64,
     /// Paced over the smallest round trip instead of the smoothed one: always limited by the window.
     pub eager: bool,
@@ -247,6 +247,10 @@ impl Controller for Rocc {
         if self.params.drain {
             self.drain(now);
         }
+    }
+
+    fn on_mtu(&mut self, mtu: u32) {
+        self.datagram = u64::from(mtu.max(1));
     }
 
     fn decision(&self) -> Decision {

@@ -44,7 +44,7 @@ const PACING_GAIN_SLOW_START: f64 = 2.0;
 pub struct Params {
     /// Fewer of one's own packets in the queue: one more.
     pub alpha: f64,
-    /// More: one fewer.
+    /// More of one's own packets in the queue: one fewer.
     pub beta: f64,
     /// More end slow start.
     pub gamma: f64,
@@ -252,6 +252,10 @@ impl Controller for Vegas {
         } else if self.in_slow_start() {
             self.double(acked);
         }
+    }
+
+    fn on_mtu(&mut self, mtu: u32) {
+        self.datagram = u64::from(mtu.max(1));
     }
 
     fn decision(&self) -> Decision {

@@ -206,6 +206,10 @@ impl Controller for Westwood {
         self.take_acknowledgements(report);
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.window.set_datagram(mtu);
+    }
+
     fn decision(&self) -> Decision {
         self.window.decision()
     }

@@ -10,20 +10,47 @@ struct Step {
     after_us: u32,
     packet: u16,
     size: u32,
-    frame: Option<(u32, u16, u16)>,
+    frame: Option<FramePart>,
     what: u8,
     remote_ns: i64,
     rtt_us: u32,
-    delivered: (u64, u64),
-    lost: (u64, u64),
+    delivered: Counted,
+    lost: Counted,
     blob: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FramePart {
+    frame: u32,
+    index: u16,
+    count: u16,
+}
+
+/// Bytes over the connection's life, which need not grow.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// When the packet left.
+    at_sending: u64,
+    at_report: u64,
+}
+
+prop_compose! {
+    fn part()(frame in 0u32..50, index in 0u16..5, count in 1u16..6) -> FramePart {
+        FramePart { frame, index, count }
+    }
+}
+
+prop_compose! {
+    fn counted()(at_sending in 0u64..1 << 40, at_report in 0u64..1 << 40) -> Counted {
+        Counted { at_sending, at_report }
+    }
 }
 
 prop_compose! {
     fn step()(
-        after_us in 0u32..200_000, packet: u16, size in 1u32..65_000, frame in prop::option::of((0u32..50, 0u16..5, 1u16..6)),
+        after_us in 0u32..200_000, packet: u16, size in 1u32..65_000, frame in prop::option::of(part()),
         what: u8, remote_ns: i64, rtt_us in 0u32..10_000_000,
-        delivered in (0u64..1 << 40, 0u64..1 << 40), lost in (0u64..1 << 40, 0u64..1 << 40),
+        delivered in counted(), lost in counted(),
         blob in prop::collection::vec(any::<u8>(), 0..40)
     ) -> Step {
         Step { after_us, packet, size, frame, what, remote_ns, rtt_us, delivered, lost, blob }
@@ -31,7 +58,7 @@ prop_compose! {
 }
 
 fn tag(step: &Step) -> Option<FrameTag> {
-    let (frame, index, count) = step.frame?;
+    let FramePart { frame, index, count } = step.frame?;
     Some(FrameTag { stream: 0, frame, version: 0, index, count, retransmission: step.what & 64 != 0 })
 }
 
@@ -40,12 +67,12 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
     let sent_at = now - Span::from_micros(i64::from(step.rtt_us));
     let arrived_at = (step.what & 8 != 0).then(|| RemoteTime::from_nanos(step.remote_ns));
     let delivery = Delivery {
-        delivered: step.delivered.0,
+        delivered: step.delivered.at_sending,
         delivered_at: sent_at - Span::from_micros(i64::from(step.rtt_us % 1000)),
         first_sent_at: sent_at - Span::from_micros(i64::from(step.rtt_us % 777)),
         app_limited: step.what & 4 != 0,
         in_flight: u64::from(step.size),
-        lost: step.lost.0,
+        lost: step.lost.at_sending,
     };
     let acked = Acked {
         packet,
@@ -83,9 +110,9 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
             ce_marks: u32::from(step.what & 32 != 0),
             persistent_congestion: step.what & 128 != 0,
             recovering: [None, Some(false), Some(true)][usize::from(step.what >> 5 & 3) % 3],
-            delivered: step.delivered.1,
-            lost_bytes: step.lost.1,
-            in_order: step.lost.1 / 2,
+            delivered: step.delivered.at_report,
+            lost_bytes: step.lost.at_report,
+            in_order: step.lost.at_report / 2,
             blob: &step.blob,
         }),
     }
@@ -98,6 +125,9 @@ proptest! {
             let mut controller = build(&Options::of(entry.name), &Setup::default()).unwrap();
             let mut now = Time::ZERO;
             for step in &steps {
+                if step.what & 31 == 31 {
+                    controller.on_mtu(u32::from(step.packet));
+                }
                 now += Span::from_micros(i64::from(step.after_us));
                 feed(&mut *controller, now, step);
                 let decision = controller.decision();
@@ -106,6 +136,21 @@ proptest! {
                 prop_assert!(decision.media.is_none_or(|m| m.as_bps() > 0), "{}: {:?}", entry.name, decision);
                 controller.observe(&mut |_, value| assert!(value.is_finite()));
             }
+        }
+    }
+}
+
+/// What is in flight keeps its bytes when datagrams become shorter or longer, and so does the window.
+#[test]
+fn a_window_keeps_its_bytes_when_datagrams_change() {
+    for entry in REGISTRY {
+        let mut controller = build(&Options::of(entry.name), &Setup::default()).unwrap();
+        let Some(before) = controller.decision().window else { continue };
+        for mtu in [1440, 1150, 1200] {
+            controller.on_mtu(mtu);
+            let after = controller.decision().window.map_or(0, Bytes::get);
+            let change = after.abs_diff(before.get());
+            assert!(change <= 2 * 1440, "{}: {} bytes to {after} at {mtu}", entry.name, before.get());
         }
     }
 }

@@ -68,7 +68,7 @@ impl Call {
         self
     }
 
-    /// Nothing is set.
+    /// Whether every setting is the target's own.
     pub fn is_plain(&self) -> bool {
         *self == Call::default()
     }

@@ -28,7 +28,7 @@ const SERVICE: &str = "service.trace";
 /// A network and what it does to a target.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What was searched.
+    /// The scenario that was searched, and what was varied around it.
     pub target: Target,
     /// The network: its traffic, outages and delivery times.
     pub genome: Genome,
@@ -40,17 +40,17 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// What was varied.
+    /// What of the network was varied.
     pub mode: Mode,
-    /// What was sought.
+    /// What the search was for.
     pub aim: Aim,
     /// What the parts of the score weigh.
     pub weights: Weights,
-    /// The search's seed.
+    /// The seed of the search.
     pub seed: u64,
     /// Generation in which it was found, from 0.
     pub generation: u32,
-    /// Simulations until then.
+    /// Simulations the search had run by then.
     pub evaluations: u64,
     /// What the target scores in this network; higher is worse for the flow.
     pub score: Score,
@@ -91,7 +91,7 @@ pub struct FindingError {
 /// How an expectation fared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replayed {
-    /// What was expected.
+    /// What the finding's file expects.
     pub expected: Expectation,
     /// What the replay scored.
     pub score: Score,

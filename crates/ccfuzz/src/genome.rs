@@ -93,7 +93,7 @@ pub struct Space {
     pub slots: usize,
     /// Most cross packets: as many as the link carries over the run.
     pub most_cross: usize,
-    /// Most outages.
+    /// Most outages that a genome may have.
     pub most_outages: usize,
     /// Spans at least this long, in microseconds, keep their rate within half and twice that around them
     /// (figure 7.3).

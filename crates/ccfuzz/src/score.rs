@@ -41,7 +41,7 @@ const WORST_LOSS: f64 = 0.5;
 /// What an expression gives is kept within this, so that means of scores stay numbers.
 const LARGEST: f64 = 1e9;
 
-/// What is sought.
+/// What a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Aim {
@@ -142,7 +142,7 @@ pub struct Score {
     pub stall: f64,
     /// Mean share of what was available that the flow used.
     pub used: f64,
-    /// Cross packets sent.
+    /// Packets of cross traffic that were sent.
     pub cross: u32,
     /// ... of which dropped.
     pub cross_dropped: u32,
@@ -174,7 +174,7 @@ impl Score {
 /// What a run is judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Yardstick<'a> {
-    /// What is sought.
+    /// What the search is for.
     pub aim: Aim,
     /// What the parts weigh.
     pub weights: Weights,

@@ -35,9 +35,9 @@ pub struct Individual {
 pub struct Report {
     /// Its number; the first is 0.
     pub generation: u32,
-    /// Simulations it took.
+    /// Simulations the generation took.
     pub evaluations: usize,
-    /// Its best score.
+    /// The best score of the generation.
     pub best: Score,
     /// Mean performance of its best twenty.
     pub worst_20: f64,
@@ -59,7 +59,7 @@ pub struct Search {
     pub evaluations: u64,
     /// The best score when it last rose by more than `RISE`, and how many generations ago that was.
     pub mark: Option<f64>,
-    /// See `mark`.
+    /// Generations since the best score last rose to [`mark`](Search::mark).
     pub stale: u32,
 }
 

@@ -52,7 +52,7 @@ pub struct Shrinking<'a> {
     pub least: Option<f64>,
     /// The same without the fault: these must stay below that.
     pub gone: &'a [Target],
-    /// Most simulations.
+    /// Most simulations that shrinking may take.
     pub budget: usize,
     /// Most at the same time.
     pub threads: usize,
@@ -68,13 +68,13 @@ impl Default for Shrinking<'_> {
 /// What shrinking came to.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
-    /// The smaller network.
+    /// What is left of the network.
     pub genome: Genome,
     /// What the target scores in what is left of the network.
     pub score: Score,
     /// What its score without its cost had to be.
     pub least: f64,
-    /// Simulations it took.
+    /// Simulations that shrinking took.
     pub evaluations: usize,
 }
 

@@ -40,9 +40,9 @@ pub enum TargetError {
 pub struct Target {
     /// The scenario; its first flow is under test.
     pub scenario: Scenario,
-    /// What is varied.
+    /// What of the network is varied.
     pub mode: Mode,
-    /// What is sought.
+    /// What the search is for.
     pub aim: Aim,
     /// What the parts of the score weigh.
     pub weights: Weights,

@@ -13,9 +13,9 @@ use crate::score::is_judged;
 /// When the flow under test was on.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// From when.
+    /// When it started, in the world's time.
     pub start: Time,
-    /// Until when.
+    /// When it stopped.
     pub end: Time,
     /// The first window in which it was on throughout.
     pub from: usize,

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use media::Codec;
 use real::quic::{Fingerprint, Token};
 use session::preset::Choice;
 use units::{Rate, Span};
 
-use crate::live::Look;
+use crate::live::{Look, Losses};
 use crate::operations::{Certificate, ConnectionLimits, Operations};
 use crate::values::{self, CcList, Feed, Input, Listen, PlayoutPolicy, RatePolicy, Sink, Target};
 
@@ -55,7 +55,7 @@ pub enum Command {
     #[command(subcommand)]
     Fuzz(crate::fuzz::args::Fuzz),
     /// Measure the speed of this machine and build
-    Bench(Bench),
+    Bench(crate::bench::args::Bench),
     /// Encode a clip and send it over QUIC or UDP in real time
     Send(Box<Send>),
     /// Receive what `framewire send` sends
@@ -80,6 +80,12 @@ pub enum Command {
     /// Look at link traces
     #[command(subcommand)]
     Trace(Trace),
+    /// List the loss predictors, or make what they are trained on
+    #[command(subcommand)]
+    Predict(crate::predict::Predict),
+    /// Make the decision tables of Prism's recovery
+    #[command(subcommand)]
+    Prism(crate::prism::Prism),
     /// Print completions of this command for a shell
     Completions(crate::shell::Completions),
     /// Write the manual's pages of this command
@@ -315,59 +321,6 @@ pub struct LabReport {
     pub how: Laboratory,
 }
 
-/// `framewire bench`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  framewire bench sim
-  framewire bench all --json > bench.json
-
-`sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
-the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
-emulator against the simulator, `fuzz` a generation of CC-Fuzz, `browser` the page of `framewire serve` in headless Chromium.
-
-`real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
-  late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
-  sender_cpu_share     CPU time of the sender's driver and QUIC threads over the run, of one core; wanted: < 0.15
-  pacing_error_*_ms    how far a packet's distance from its frame's first is from what the bytes between them take at
-                       the pacing rate, when it was handed over (sent) and at the far end (arrived); wanted: P99 < 1
-docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
-pub struct Bench {
-    /// What to measure
-    #[arg(value_enum)]
-    pub what: Measured,
-    /// The clip for `live` and `browser`: Y4M, anything ffmpeg reads, or `synthetic`
-    #[arg(long, value_name = "CLIP")]
-    pub input: Option<Input>,
-    #[command(flatten)]
-    pub format: Format,
-}
-
-/// What `framewire bench` measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Measured {
-    /// Packets per CPU second of the simulator
-    Sim,
-    /// The same for every controller
-    Controllers,
-    /// Cost and memory with more flows and a faster link
-    Scale,
-    /// Frame rate and added delay in real time
-    Live,
-    /// Late frames, cost and pacing of the QUIC transport
-    Real,
-    /// Virtual against real time
-    Shadow,
-    /// How exact the link emulator is (needs root)
-    Link,
-    /// How fast `framewire fuzz` evaluates networks
-    Fuzz,
-    /// A real browser that plays what `serve` sends it, behind a link whose rate drops
-    Browser,
-    /// All of them
-    All,
-}
-
 /// `framewire send`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -399,13 +352,12 @@ pub struct Send {
     /// does, by the encoder's quantiser
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
-    /// What is done about lost packets; without it the policy of `--cc default`, or `retransmit`
-    #[arg(long, value_parser = values::recoveries(), value_name = "POLICY")]
-    pub recovery: Option<String>,
-    /// What each captured frame becomes: `live`, one track; `backup`, every frame twice, predicted and sent
-    /// until it arrives, and small, alone and once (docs/add-a-strategy.md)
-    #[arg(long, value_parser = values::strategies(), default_value = session::strategy::REGISTRY[0].name)]
-    pub strategy: String,
+    #[command(flatten)]
+    pub losses: Losses,
+    /// Cut each frame into slices that fit a packet and can be decoded without each other, for `receive
+    /// --conceal`
+    #[arg(long)]
+    pub slices: bool,
     /// Codec
     #[arg(long, value_parser = values::codecs(), default_value = Codec::default().name())]
     pub codec: Codec,
@@ -453,8 +405,7 @@ impl Send {
     /// A sentence if several controllers are named.
     pub fn choice(&self) -> Result<Choice, String> {
         let rate = self.rate.as_ref().map(|rate| rate.0.as_str());
-        let choice = Choice::of(Some(self.cc.only()?), rate, self.recovery.as_deref());
-        Ok(choice.with_strategy(Some(&self.strategy)))
+        Ok(self.losses.choice(self.cc.only()?, rate))
     }
 }
 
@@ -499,6 +450,10 @@ pub struct Receive {
     /// capture, less the smallest one-way delay. `framewire playouts` lists all with their options
     #[arg(long, value_name = "POLICY", default_value = session::playout::REGISTRY[0].name)]
     pub playout: PlayoutPolicy,
+    /// Show frames that lost slices, with what is missing copied from the picture before, once they can't be
+    /// repaired in time; for `send --slices` (docs/concealment.md)
+    #[arg(long)]
+    pub conceal: bool,
     /// Give up after this long without a packet
     #[arg(long, default_value = "10s")]
     pub timeout: Span,

@@ -1,8 +1,8 @@
 //! `framewire lab`: the papers' experiments.
 
 use experiments::{
-    Cache, Execution, Experiment, ExperimentError, Fingerprint, PAPERS, Paper, RealResults, Results, Value,
-    Verdict, VerdictRow, book, check, count, execute, natural,
+    Cache, Execution, Experiment, ExperimentError, Fingerprint, Paper, RealResults, Results, Value, Verdict,
+    VerdictRow, book, check, count, execute, natural,
 };
 use instruments::measure::thread_time;
 use serde_json::json;
@@ -28,17 +28,16 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
     }
 }
 
-/// The document whose experiments are asked for; all if none is named. A paper goes by its key, or by its
+/// The documents whose experiments are asked for; none if all are. A paper goes by its key, or by its
 /// document's number.
-fn document(which: &args::Selection) -> Result<Option<&str>, Failure> {
-    let Some(name) = which.paper.as_deref() else { return Ok(which.seed.as_deref()) };
-    match Paper::find(name) {
-        Some(paper) => Ok(Some(paper.document)),
-        None => {
-            let keys = PAPERS.map(|paper| paper.key);
-            Err(Failure::Input(format!("no paper is called `{name}`; {}", units::instead(name, &keys))))
-        }
+fn documents(which: &args::Selection) -> Result<Option<Vec<&str>>, Failure> {
+    let Some(name) = which.paper.as_deref() else { return Ok(which.seed.as_deref().map(|seed| vec![seed])) };
+    let documents = Paper::documents(name);
+    if documents.is_empty() {
+        let instead = units::instead(name, &Paper::keys());
+        return Err(Failure::Input(format!("no paper is called `{name}`; {instead}")));
     }
+    Ok(Some(documents))
 }
 
 /// The experiments asked for. Where claims are named, only those remain.
@@ -46,8 +45,11 @@ fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
     let mut experiments =
         Experiment::all(&shipped::or_shipped(&which.experiments)?).map_err(Failure::input)?;
     let all = experiments.clone();
-    let document = document(which)?;
-    experiments.retain(|experiment| document.is_none_or(|document| document == experiment.seed));
+    let documents = documents(which)?;
+    let asked = |experiment: &Experiment| {
+        documents.as_ref().is_none_or(|documents| documents.contains(&experiment.seed.as_str()))
+    };
+    experiments.retain(asked);
     if !which.ids.is_empty() {
         let named = |id: &String| which.ids.iter().any(|wanted| wanted.eq_ignore_ascii_case(id));
         for experiment in experiments.iter_mut().filter(|experiment| !named(&experiment.id)) {
@@ -69,11 +71,11 @@ fn selected(which: &args::Selection) -> Result<Vec<Experiment>, Failure> {
         return Err(Failure::Input(what));
     }
     if experiments.is_empty() {
-        let mut documents: Vec<&str> = all.iter().map(|e| e.seed.as_str()).collect();
-        documents.sort_unstable();
-        documents.dedup();
-        let asked = document.unwrap_or_default();
-        let what = format!("no experiment is of document `{asked}`; {}", units::instead(asked, &documents));
+        let mut known: Vec<&str> = all.iter().map(|e| e.seed.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        let asked = documents.and_then(|documents| documents.first().copied()).unwrap_or_default();
+        let what = format!("no experiment is of document `{asked}`; {}", units::instead(asked, &known));
         return Err(Failure::Input(what));
     }
     Ok(experiments)

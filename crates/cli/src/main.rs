@@ -17,6 +17,8 @@ mod listing;
 mod live;
 mod operations;
 mod output;
+mod predict;
+mod prism;
 #[cfg(target_os = "linux")]
 mod real_lab;
 mod results;
@@ -103,6 +105,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Controllers(args) => controllers::controllers(&args),
         Command::Queues(format) => listing::queues(format.json),
         Command::Playouts(format) => listing::playouts(format.json),
+        Command::Predict(command) => predict::predict(&command),
+        Command::Prism(command) => prism::prism(&command),
         Command::Trace(args::Trace::Info(args)) => trace::info(&args),
         Command::Completions(args) => {
             shell::completions(&args);

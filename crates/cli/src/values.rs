@@ -1,5 +1,6 @@
 //! What people write after a flag, beyond what the other crates read themselves.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -20,20 +21,26 @@ impl FromStr for CcList {
     /// Reads `sqp,newreno,fixed` and `sqp:target=0.7,window=3,newreno`: a part with `=` and no `:` before it
     /// is an option of the controller before it.
     fn from_str(text: &str) -> Result<CcList, String> {
-        let mut names: Vec<String> = Vec::new();
-        for part in text.split(',').map(str::trim) {
-            let head = part.split('=').next().unwrap_or_default();
-            match names.last_mut() {
-                Some(last) if part.contains('=') && !head.contains(':') => {
-                    last.push(if last.contains(':') { ',' } else { ':' });
-                    last.push_str(part);
-                }
-                _ => names.push(part.to_owned()),
-            }
-        }
+        let names = named(text);
         names.iter().try_for_each(|name| check(name))?;
         Ok(CcList(names))
     }
+}
+
+/// The names of a list with commas, each with its options: `a,b:x=1,y=2,c`.
+pub fn named(text: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let head = part.split('=').next().unwrap_or_default();
+        match names.last_mut() {
+            Some(last) if part.contains('=') && !head.contains(':') => {
+                last.push(if last.contains(':') { ',' } else { ':' });
+                last.push_str(part);
+            }
+            _ => names.push(part.to_owned()),
+        }
+    }
+    names
 }
 
 fn check(name: &str) -> Result<(), String> {
@@ -70,10 +77,30 @@ pub fn recoveries() -> PossibleValuesParser {
     PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
 }
 
-/// The strategies, by name.
-pub fn strategies() -> PossibleValuesParser {
-    let entries = session::strategy::REGISTRY.iter();
-    PossibleValuesParser::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary)))
+/// Reads a strategy's name with its options, which is known to be buildable then; `--help` lists what there
+/// is.
+#[derive(Clone, Copy, Debug)]
+pub struct Strategies;
+
+impl TypedValueParser for Strategies {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        let read = |text: &str| -> Result<String, cc::OptionError> {
+            session::strategy::build(text, session::recovery::REGISTRY[0].name).map(|_| text.to_owned())
+        };
+        read.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let entries = session::strategy::REGISTRY.iter();
+        Some(Box::new(entries.map(|entry| PossibleValue::new(entry.name).help(entry.summary))))
+    }
 }
 
 /// A playout policy by name, with options, known to be buildable.
@@ -153,7 +180,7 @@ impl FromStr for Input {
 /// What to send: a clip, or pictures as they are taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// A clip.
+    /// A clip, from a file or a generator.
     Clip(Input),
     /// A Y4M stream on standard input.
     Stdin,
@@ -181,7 +208,7 @@ impl FromStr for Feed {
 /// Where pictures go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sink {
-    /// Nowhere.
+    /// They are decoded and thrown away.
     Null,
     /// To a Y4M file.
     Y4m(PathBuf),
@@ -207,7 +234,7 @@ impl FromStr for Sink {
 pub enum Scheme {
     /// Plain UDP.
     Udp,
-    /// QUIC.
+    /// Datagrams of a QUIC connection.
     Quic,
 }
 
@@ -319,9 +346,9 @@ impl FromStr for Listen {
 /// Width and height of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PictureSize {
-    /// Pixels, even.
+    /// Columns in pixels, even.
     pub width: usize,
-    /// Pixels, even.
+    /// Rows in pixels, even.
     pub height: usize,
 }
 

@@ -2,6 +2,7 @@
 //! it must work.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -123,6 +124,67 @@ fn a_clip_crosses_quic_and_strangers_do_not() {
     assert!(times.is_sorted());
     let packets = records.iter().filter(|record| record["name"] == "framewire:packet_sent").count();
     assert_eq!(Some(packets as u64), sent["packets"]["sent"].as_u64());
+}
+
+/// The records of a qlog file with this name, each with the data that it carries.
+fn records(log: &std::path::Path, name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).expect("the log was written");
+    let all = text.split('\x1e').skip(1).map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
+    let name = format!("framewire:{name}");
+    all.filter(|record| record["name"] == name.as_str()).map(|record| record["data"].clone()).collect()
+}
+
+/// Stream and frame of each such record, in the order in which it was written.
+fn frames(log: &std::path::Path, name: &str) -> Vec<(u64, u64)> {
+    let number = |data: &Value, field: &str| data[field].as_u64().expect("a number");
+    records(log, name).iter().map(|data| (number(data, "stream"), number(data, "frame"))).collect()
+}
+
+#[test]
+fn every_coding_of_a_frame_that_comes_in_two_tracks_is_accounted_for() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (sent_log, received_log) = (folder.join("tracks-sent.sqlog"), folder.join("tracks-received.sqlog"));
+    let logs = [&sent_log, &received_log].map(|log| log.display().to_string());
+    let listen =
+        ["receive", "--listen", "quic://127.0.0.1:0", "--token", "right", "--timeout", "60s", "--json"];
+    let mut receiver = spawn(&[&listen[..], &["--qlog", &logs[1]]].concat());
+    let (at, pin) = announced(&mut receiver);
+    let target = format!("{at}?pin={pin}");
+    let clip = ["--input", "synthetic", "--size", "160x96", "--duration", "2s", "--max", "1mbit"];
+    let how =
+        ["send", &target, "--token", "right", "--strategy", "backup", "--timeout", "60s", "--qlog", &logs[0]];
+    let sender = spawn(&[&how[..], &clip, &["--json"]].concat());
+    let sent: Value = serde_json::from_str(&finish(sender)).expect("one JSON object");
+    let received: Value = serde_json::from_str(&finish(receiver)).expect("one JSON object");
+    assert_eq!(received["frames"]["decode_errors"].as_u64(), Some(0), "{received}");
+
+    // What is predicted is sent until it arrives; what is sent once arrives, or a packet of it did not.
+    let assembled: BTreeSet<_> = frames(&received_log, "frame_assembled").into_iter().collect();
+    let abandoned: BTreeSet<_> = frames(&received_log, "frame_abandoned").into_iter().collect();
+    let left: BTreeSet<_> = frames(&sent_log, "frame_sent").into_iter().collect();
+    let packets = |log, name| {
+        let of = |data: &Value| data["packet_number"].as_u64().expect("a number");
+        records(log, name).into_iter().map(|data| (of(&data), data)).collect::<BTreeMap<_, _>>()
+    };
+    let arrived = packets(&received_log, "packet_received");
+    let lost: BTreeSet<_> = packets(&sent_log, "packet_sent")
+        .into_iter()
+        .filter(|(number, _)| !arrived.contains_key(number))
+        .map(|(_, data)| (data["stream"].as_u64().unwrap_or(0), data["frame"].as_u64().unwrap_or(0)))
+        .collect();
+    let coded = frames(&sent_log, "frame_encoded");
+    for track in [0, 16] {
+        let of_track = coded.iter().filter(|(stream, _)| *stream == track).count();
+        let there = assembled.iter().filter(|(stream, _)| *stream == track).count();
+        assert!(of_track >= 5 && there >= 5, "stream {track}: {there} of {of_track} arrived; {sent}");
+    }
+    for id @ (stream, _) in coded {
+        let excused = stream == 16 && (!left.contains(&id) || lost.contains(&id) || abandoned.contains(&id));
+        assert!(assembled.contains(&id) || excused, "{id:?} is not accounted for; {sent} {received}");
+    }
+    let shown: Vec<u64> =
+        frames(&received_log, "frame_displayed").into_iter().map(|(_, frame)| frame).collect();
+    assert!(shown.len() >= 5 && shown.windows(2).all(|pair| pair[0] < pair[1]), "{shown:?}");
 }
 
 /// Sends two seconds over plain UDP under `cc`, to a receiver that is told nothing of it: what both printed,

@@ -39,6 +39,11 @@ fn bad_flags_name_the_remedy() {
     // A value below zero is a value, and not the beginning of another flag.
     refused(&["run", "x.toml", "--seed", "-1"], &["'-1'", "--seed", "a whole number, 0 or more"]);
     refused(&["lab", "run", "--threads", "-2"], &["-2", "--threads"]);
+    refused(&["bench", "sim", "--seed", "3"], &["--seed", "framewire bench recovery"]);
+    refused(&["bench", "recovery", "--duration", "1s"], &["--duration", "3s at least"]);
+    refused(&["bench", "recovery", "--rate", "0bit"], &["--rate", "above zero"]);
+    refused(&["bench", "recovery", "--strategies", "prism,fec"], &["no strategy is called `fec`", "resend"]);
+    refused(&["bench", "recovery", "--strategies", "live+nac"], &["no recovery policy is called `nac`"]);
     refused(&["link", "--delay", "-1ms", "--", "true"], &["--delay", "20ms"]);
     refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed", "a whole number"]);
     refused(&["run", "x.toml", "--duration", "10"], &["`10` is not", "20ms"]);
@@ -79,12 +84,20 @@ fn bad_flags_name_the_remedy() {
     refused(&["lab", "check", "--experiments", "no/such"], &["no/such", "experiments are the *.toml"]);
     refused(
         &["bench", "everything"],
-        &["everything", "sim, controllers, scale, live, real, shadow, link, fuzz, browser, all"],
+        &[
+            "everything",
+            "sim, controllers, scale, live, real, shadow, link, fuzz, predictor, browser, recovery, all",
+        ],
     );
 }
 
 #[test]
 fn bad_flags_of_live_commands_name_the_remedy() {
+    for to in [&["send", "udp://127.0.0.1:9"][..], &["serve"]] {
+        let with = |more: &[&'static str]| [to, &["--input", "synthetic"], more].concat();
+        refused(&with(&["--strategy", "bakcup"]), &["'bakcup'", "--strategy", "did you mean `backup`"]);
+        refused(&with(&["--recovery", "fec"]), &["'fec'", "--recovery", "retransmit, none, newest-acked"]);
+    }
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
         &["send", "udp://127.0.0.1:9", "--input", "synthetic", "--size", "641x360"],

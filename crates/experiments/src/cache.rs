@@ -13,7 +13,7 @@ use lab::scenario::Scenario;
 /// What is kept of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// Its event hash.
+    /// The hash of the run's events, as 16 hexadecimal digits.
     pub hash: String,
     /// Processor seconds it took.
     pub seconds: f64,

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use prism::encodes::Coder;
 use toml::Value;
 
 use lab::files::write_whole;
@@ -18,6 +19,8 @@ const OPPORTUNITY: f64 = 1504.0;
 /// How far apart the bunches are in which a Wi-Fi access point sends (aggregates of a transmit opportunity of
 /// 4 ms, `TXOP_S` of `netsim::models`).
 const BUNCH_MS: u32 = 4;
+/// The need of an ffmpeg with libx264.
+const X264: &str = "x264";
 /// Unpacked archives are larger than this only by mistake.
 const LARGEST: u64 = 256 << 20;
 
@@ -39,6 +42,28 @@ fn parts(text: &str) -> Option<(PathBuf, Option<&str>)> {
 /// A value that names real data which is not there.
 pub(crate) fn is_missing(text: &str) -> bool {
     parts(text).is_some_and(|(file, _)| !file.is_file())
+}
+
+/// What an experiment may need.
+pub(crate) fn is_need(text: &str) -> bool {
+    text == X264 || parts(text).is_some()
+}
+
+/// A need that is not met here.
+pub(crate) fn is_lacking(need: &str) -> bool {
+    if need == X264 { Coder::x264().is_none() } else { is_missing(need) }
+}
+
+/// The Mahimahi trace that `data:FILE` or `data:ARCHIVE!MEMBER` names; none if the data are not there.
+///
+/// # Errors
+/// A line that says what is wrong with the file.
+pub fn data_trace(name: &str) -> Result<Option<PathBuf>, String> {
+    if is_missing(name) {
+        return Ok(None);
+    }
+    let path = resolve(&Value::String(name.to_owned()))?;
+    Ok(path.as_str().map(PathBuf::from))
 }
 
 /// A value with a name of real data replaced by the path of a Mahimahi trace.

@@ -26,7 +26,7 @@ const DEEPEST: usize = 64;
 /// What a name stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Named {
-    /// A number.
+    /// A single number.
     Number(f64),
     /// Numbers, in any order.
     List(Vec<f64>),

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::data;
 use lab::scenario::plainly;
 
 /// An experiment that could not be read or run. Displays as `file: where: what is wrong`.
@@ -43,6 +44,10 @@ pub struct Experiment {
     /// Runs of every point, with seeds 1, 2, ...
     #[serde(default = "one")]
     pub seeds: u64,
+    /// What must be on this machine besides what axes name, or the claims are skipped: `data:FILE`, or `x264`
+    /// (an ffmpeg with it).
+    #[serde(default)]
+    pub needs: Vec<String>,
     /// The scenario, as `docs/scenario.md` has it, before any axis changes it. Without one nothing is run:
     /// the claims are about theory.
     #[serde(default)]
@@ -266,6 +271,9 @@ impl Experiment {
                 let what = "an axis has either `fields` and `values`, or `points`";
                 return Err(self.refuse(format!("axis {}", axis.name), what));
             }
+        }
+        if let Some(need) = self.needs.iter().find(|need| !data::is_need(need)) {
+            return Err(self.refuse("needs", format!("`{need}`; `data:FILE` and `x264` are possible")));
         }
         for plot in &self.plots {
             let known = |name: &String| self.axes.iter().any(|axis| axis.name == *name);

@@ -19,7 +19,9 @@ mod file;
 pub mod grid;
 mod measure;
 mod papers;
+mod pictures;
 mod points;
+mod prism;
 mod probe;
 mod real;
 mod rows;
@@ -28,7 +30,7 @@ mod value;
 
 pub use book::book;
 pub use cache::{Cache, Fingerprint};
-pub use data::data_file;
+pub use data::{data_file, data_trace};
 pub use execute::{Execution, Results, count, execute};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
 pub use measure::Instrument;

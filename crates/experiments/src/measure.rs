@@ -50,6 +50,7 @@ fn engine() -> Engine {
         Answer::Ok((least..=most).contains(&as_number(&a)?))
     });
     super::theory::register(&mut engine);
+    super::prism::register(&mut engine);
     engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
         let (a, b) = (as_number(&a)?, as_number(&b)?);
         Answer::Ok((a - b).abs() <= share * b.abs())
@@ -320,6 +321,36 @@ impl Asker {
     }
 }
 
+impl Asker {
+    /// What was seen, by whatever is known of quality, and by Prism's black-box model of a style's clip.
+    fn pictures(&mut self) {
+        self.flow_fn3("sqi", |p, f, a, b| p.pictures(f, a, b).sqi());
+        self.flow_fn3("recovery_bytes", Probe::recovery_bytes);
+        self.flow_fn3("high", |p, f, a, b| p.pictures(f, a, b).high(0.0));
+        self.flow_fn3("late_by", |p, f, a, b| p.pictures(f, a, b).backlog().0);
+        self.flow_fn3("catch_up", |p, f, a, b| p.pictures(f, a, b).backlog().1);
+        let probe = self.probe.clone();
+        self.engine.register_fn("prism_view", move |flow: INT, style: &str, from: Dynamic, to: Dynamic| {
+            let (flow, from, to) = (known(&probe, flow)?, as_number(&from)?, as_number(&to)?);
+            let known = crate::prism::surveyed(style)?;
+            let shown = probe.modelled(flow, &known.0, from, to);
+            let (events, ssims) = (shown.events(), shown.ssims());
+            let all = [
+                ("ssim", Probe::mean_of(ssims)),
+                ("sqi", shown.sqi()),
+                ("event_ssim", events.ssim),
+                ("event_sqi", events.sqi),
+                ("event_delay", events.delay),
+                ("event_p95", events.p95),
+                ("event_share", events.share),
+            ];
+            Answer::Ok(
+                all.map(|(name, n)| (name.into(), Dynamic::from_float(n))).into_iter().collect::<Map>(),
+            )
+        });
+    }
+}
+
 fn known(probe: &Probe, flow: INT) -> Answer<usize> {
     let known = usize::try_from(flow).ok().filter(|flow| (1..=probe.flows()).contains(flow));
     known.map_or_else(
@@ -340,6 +371,7 @@ pub(crate) fn measure(
     asker.simulated();
     asker.inner();
     asker.curves();
+    asker.pictures();
     instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine));
     let mut found = BTreeMap::new();
     for (name, formula) in metrics {

@@ -44,9 +44,12 @@ fn label(value: &Value) -> String {
 }
 
 impl Experiment {
-    /// The first file of real data that is named and neither on this machine nor replaced by an axis'
-    /// `otherwise`.
+    /// The first need that is not met, or file of real data that is named and neither on this machine nor
+    /// replaced by an axis' `otherwise`.
     pub fn missing(&self) -> Option<String> {
+        if let Some(need) = self.needs.iter().find(|need| data::is_lacking(need)) {
+            return Some(need.clone());
+        }
         let values = self.axes.iter().flat_map(Axis::changes).flat_map(|(_, set)| set);
         values.filter_map(|(_, value)| value.as_str().map(str::to_owned)).find(|text| data::is_missing(text))
     }

@@ -4,6 +4,9 @@
 use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
 
+use crate::pictures::Shown;
+use prism::survey::Surveyed;
+
 use lab::collect::{FlowRecord, FrameRow, PacketRow};
 use lab::metrics::{
     Spread, coefficient_of_variation, jain, jain_windows, nearest_rank, simulate, slots, spike_duration,
@@ -310,6 +313,27 @@ impl Probe {
         let coded: Vec<_> = captured.filter(|(_, frame)| frame.encoded.is_some()).collect();
         let shown = coded.iter().filter(|(_, frame)| frame.displayed.is_some()).count();
         shown as f64 / coded.len() as f64
+    }
+
+    /// The pictures that were shown, with quality by their measure or the encoder's word.
+    pub fn pictures(&self, flow: usize, from: f64, to: f64) -> Shown<'_> {
+        Shown::of(&self.outcome, flow, at(from), at(to))
+    }
+
+    /// The same with quality by Prism's black-box model of a clip.
+    pub fn modelled(&self, flow: usize, seen: &Surveyed, from: f64, to: f64) -> Shown<'_> {
+        Shown::modelled(&self.outcome, flow, at(from), at(to), seen)
+    }
+
+    /// Of the wire bytes that arrived, those of tracks beside the first and those sent again, as shares.
+    pub fn recovery_bytes(&self, flow: usize, from: f64, to: f64) -> f64 {
+        let (mut all, mut extra) = (0u64, 0u64);
+        for packet in self.sent_rows(flow, from, to) {
+            all += u64::from(packet.size);
+            let is_extra = packet.retransmission || packet.coding.stream >> 4 > 0;
+            extra += if is_extra { u64::from(packet.size) } else { 0 };
+        }
+        extra as f64 / all.max(1) as f64
     }
 
     /// Luma PSNR of shown frames.

@@ -29,9 +29,9 @@ pub struct RealMeasures {
     pub other_share: f64,
     /// Mean, 10th and 90th percentile of equation 10's frame bitrate.
     pub mean: f64,
-    /// See `mean`.
+    /// 10th percentile of the same, in bit/s.
     pub p10: f64,
-    /// See `mean`.
+    /// 90th percentile of the same, in bit/s.
     pub p90: f64,
     /// 90th percentile of equation 10's frame delay.
     pub delay_p90: f64,
@@ -77,7 +77,7 @@ pub struct RealRow {
     pub id: &'static str,
     /// What is measured.
     pub what: String,
-    /// Over the emulator.
+    /// The figure from runs over the emulator.
     pub real: f64,
     /// The same from runs of the simulator.
     pub simulated: f64,

@@ -21,7 +21,7 @@ pub enum Verdict {
 /// A row of `framewire lab check`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerdictRow {
-    /// The claim's name.
+    /// The claim's name, such as `S0-40`.
     pub id: String,
     /// How the paper states it; see [`Row::kind`].
     pub kind: String,
@@ -33,7 +33,7 @@ pub struct VerdictRow {
     pub band: String,
     /// What must be true besides, if anything.
     pub also: Option<String>,
-    /// Whether it holds.
+    /// Whether the claim holds.
     pub verdict: Verdict,
     /// Processor seconds its experiment's runs took; of cached runs, when they were run.
     pub seconds: f64,

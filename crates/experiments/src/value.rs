@@ -12,7 +12,7 @@ pub enum Value {
     Number(f64),
     /// Points `[x, y]`.
     Curve(Vec<(f64, f64)>),
-    /// Numbers.
+    /// Numbers in the order they were measured.
     List(Vec<f64>),
 }
 

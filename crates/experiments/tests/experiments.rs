@@ -53,16 +53,20 @@ fn run(threads: usize, cache: Option<Cache>) -> (Experiment, Results) {
     run_of(SMALL, threads, cache)
 }
 
-fn run_of(text: &str, threads: usize, cache: Option<Cache>) -> (Experiment, Results) {
-    let experiment = Experiment::parse(text, Path::new("small.toml")).unwrap();
-    let how = Execution {
+fn how(threads: usize, cache: Option<Cache>) -> Execution<'static> {
+    Execution {
         commit: "test".into(),
         threads,
         cache,
         progress: &|_, _| {},
         instruments: &[],
         cpu_seconds: || 0.0,
-    };
+    }
+}
+
+fn run_of(text: &str, threads: usize, cache: Option<Cache>) -> (Experiment, Results) {
+    let experiment = Experiment::parse(text, Path::new("small.toml")).unwrap();
+    let how = how(threads, cache);
     let results = execute(std::slice::from_ref(&experiment), &how).unwrap().remove(0);
     (experiment, results)
 }
@@ -124,14 +128,7 @@ fn what_was_run_is_not_run_again() {
 fn a_wrong_formula_names_file_and_place() {
     let text = SMALL.replace("rate(1, 1, 3)", "rate(7, 1, 3)");
     let experiment = Experiment::parse(&text, Path::new("small.toml")).unwrap();
-    let how = Execution {
-        commit: String::new(),
-        threads: 1,
-        cache: None,
-        progress: &|_, _| {},
-        instruments: &[],
-        cpu_seconds: || 0.0,
-    };
+    let how = how(1, None);
     let error = execute(&[experiment], &how).unwrap_err().to_string();
     assert!(error.starts_with("small.toml: run") && error.contains("metric `rate`"), "{error}");
     assert!(error.contains("there is no flow 7; this run has flows 1 to 2"), "{error}");
@@ -144,16 +141,30 @@ fn claims_about_data_that_is_not_here_are_skipped() {
         "fields = [\"link.trace\"]\nvalues = [\"data:no/such/trace\"]",
     );
     let experiment = Experiment::parse(&needs, Path::new("small.toml")).unwrap();
-    let how = Execution {
-        commit: String::new(),
-        threads: 1,
-        cache: None,
-        progress: &|_, _| {},
-        instruments: &[],
-        cpu_seconds: || 0.0,
-    };
+    let how = how(1, None);
     let results = execute(std::slice::from_ref(&experiment), &how).unwrap().remove(0);
     assert_eq!(results.missing.as_deref(), Some("data:no/such/trace"));
     let rows = check(&experiment, &results).unwrap();
     assert!(rows.iter().all(|row| row.verdict == Verdict::Skipped && row.measured.is_none()));
+}
+
+#[test]
+fn claims_that_need_what_is_not_here_are_skipped() {
+    let with = |needs: &str| {
+        let text = format!("needs = [{needs}]\n{SMALL}");
+        Experiment::parse(&text, Path::new("small.toml"))
+    };
+    assert_eq!(with("\"data:no/such/clip\"").unwrap().missing().as_deref(), Some("data:no/such/clip"));
+    assert_eq!(with("").unwrap().missing(), None);
+    let error = with("\"a wish\"").unwrap_err().to_string();
+    assert_eq!(error, "small.toml: needs: `a wish`; `data:FILE` and `x264` are possible");
+}
+
+#[test]
+fn a_decoder_catches_up_as_the_thesis_has_it() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/prism-catch-up.toml");
+    let experiment = Experiment::load(&file).unwrap();
+    let results = execute(std::slice::from_ref(&experiment), &how(1, None)).unwrap().remove(0);
+    let rows = check(&experiment, &results).unwrap();
+    assert_eq!((rows[0].id.as_str(), rows[0].verdict), ("S3P-5", Verdict::Held), "{:?}", rows[0].measured);
 }

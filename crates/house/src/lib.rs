@@ -12,6 +12,7 @@
 //! | every file that a comment or a page cites is there | `citations` |
 //! | no comment of a public item is a word that repeats its name | `comments` |
 //! | a change is one line of `CHANGELOG.md` | `tidy` |
+//! | a crate can be built from its package: its manifest is whole, nothing is included from outside its folder | `package` |
 
 #[cfg(test)]
 mod advisory;
@@ -27,6 +28,8 @@ mod determinism;
 mod licence;
 #[cfg(test)]
 mod links;
+#[cfg(test)]
+mod package;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]

@@ -31,7 +31,7 @@ const ROUNDS: usize = 3;
 pub struct Load {
     /// The flows' controller.
     pub controller: &'static str,
-    /// How many.
+    /// How many flows share the bottleneck.
     pub flows: usize,
     /// 60 frames/s of the encoder model, instead of a backlog.
     pub video: bool,
@@ -138,7 +138,7 @@ pub struct Round {
     pub cpu_s: f64,
     /// Delivered after the first 20 s.
     pub steady_packets: u64,
-    /// Allocations meanwhile.
+    /// Heap allocations after the first 20 s.
     pub steady_allocations: u64,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! | instrument | what it measures |
 //! |---|---|
-//! | [`sim`], [`controllers`], [`scale`], [`fuzz`] | the cost of simulated packets, of each controller, of many flows, of a search |
+//! | [`sim`], [`controllers`], [`scale`], [`fuzz`], [`predictor`] | the cost of simulated packets, of each controller, of many flows, of a search, of predicting losses |
 //! | [`live`], [`real`], [`shadow`], [`link`] | what real time adds: the whole chain, the QUIC transport, one scenario in both worlds, the emulated link |
+//! | [`recovery`] | what each strategy makes of losses: two processes, an encoder and an emulated link |
 //! | [`twin`] | a clip through two processes and an emulated link, beside the simulator |
 //! | [`real_lab`] | our flow beside a kernel's TCP instead of ours |
 //! | [`soak`] | whether a server leaks, grows or starves under honest and hostile peers |
@@ -23,11 +24,14 @@ pub mod link;
 pub mod live;
 mod loopback;
 pub mod measure;
+pub mod predictor;
 mod process;
 mod progress;
 pub mod real;
 #[cfg(target_os = "linux")]
 pub mod real_lab;
+#[cfg(target_os = "linux")]
+pub mod recovery;
 pub mod scale;
 pub mod shadow;
 pub mod sim;

@@ -51,7 +51,7 @@ struct Quic {
 pub enum Over {
     /// Plain UDP.
     Udp,
-    /// QUIC.
+    /// Datagrams of a QUIC connection.
     Quic,
 }
 
@@ -226,7 +226,7 @@ pub struct FrameTrace {
     pub last: u64,
     /// What the controller allowed when it was encoded.
     pub pacing: Option<Rate>,
-    /// It was shown.
+    /// When it was shown, if it was.
     pub shown: Option<Time>,
 }
 

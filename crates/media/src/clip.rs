@@ -27,7 +27,7 @@ pub enum ClipError {
     Format {
         /// The file as it was named.
         file: String,
-        /// What is in it.
+        /// What the file holds instead.
         found: String,
         /// What would have been read.
         accepted: &'static str,

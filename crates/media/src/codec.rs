@@ -57,7 +57,7 @@ pub struct CodecConfig {
     pub interval: Span,
     /// Bitrate before the first ask.
     pub initial: Rate,
-    /// Highest bitrate.
+    /// Highest bitrate it will be asked for.
     pub max: Rate,
     /// Cut each frame into slices of at most this many bytes.
     pub slices: Option<usize>,

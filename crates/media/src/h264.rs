@@ -48,9 +48,9 @@ pub enum Complexity {
     /// Fastest; what live encoding uses.
     #[default]
     Low,
-    /// In between.
+    /// Between the two in time and size of frames.
     Medium,
-    /// Slowest.
+    /// Slowest, and the smallest frames.
     High,
 }
 
@@ -79,6 +79,10 @@ pub struct H264Config {
     /// Size aimed at for key frames after the first, in average frames (0.5 to 10). Quality limits of the
     /// codec make real key frames larger than this at low rates.
     pub key_ratio: f64,
+    /// Spend all that a key frame may take ([`Ask::largest`]): it is coded again with finer quantisers while
+    /// it fits. A stream of key frames alone then has the quality that its rate allows. Costs several
+    /// encodings a key frame.
+    pub fill_keys: bool,
 }
 
 impl H264Config {
@@ -97,6 +101,7 @@ impl H264Config {
             complexity: Complexity::Low,
             threads: 1,
             key_ratio: 2.0,
+            fill_keys: false,
         }
     }
 
@@ -155,6 +160,8 @@ const OVERSIZE: f64 = 8.0;
 /// ... to within this factor: coding it again would gain nothing.
 const KEY_MARGIN: f64 = 1.25;
 
+/// Finest quantiser that a filled key frame gets, which the rate control has for its bound, too.
+const FINEST_KEY: i32 = 12;
 /// Coarsest quantiser that OpenH264's rate control gives a key frame; with more bits than 0.01 a pixel it is
 /// 34 to 37 (`RcCalculateIdrQp`), ...
 const COARSEST_KEY: i32 = 40;
@@ -185,6 +192,8 @@ pub struct H264Encoder {
     last_key: Option<usize>,
     /// Quantiser of the next frame, while it is coarser than any that the rate control gives a key frame.
     coarse: Option<i32>,
+    /// Quantiser of the last key frame that was filled: where the search for the next one begins.
+    filled: i32,
     /// After a failure only a key frame is safe.
     broken: bool,
     /// What is kept, in a stream that says what its peer has.
@@ -211,6 +220,7 @@ impl H264Encoder {
             bitrate: initial,
             last_key: None,
             coarse: None,
+            filled: USUAL_KEY,
             broken: false,
             references: None,
             fresh: true,
@@ -346,6 +356,9 @@ impl H264Encoder {
     /// A key frame of at most `largest` bytes, if the coarsest quantiser makes it so small: the one there is,
     /// or one coded anew.
     fn bounded(&mut self, shot: &Shot<'_>, key: Stream, largest: Option<Size>) -> Result<Stream, CodecError> {
+        if let Some(largest) = largest.filter(|_| self.config.fill_keys) {
+            return self.filled(shot, largest);
+        }
         let (mut stream, mut quantiser) = (key, USUAL_KEY);
         let largest = largest.map_or(f64::INFINITY, |largest| largest.get().max(1) as f64);
         while stream.bytes.len() as f64 > largest && quantiser < COARSEST {
@@ -355,6 +368,31 @@ impl H264Encoder {
         }
         self.coarse = Some(quantiser).filter(|quantiser| *quantiser > COARSEST_KEY);
         Ok(stream)
+    }
+
+    /// The largest key frame of at most `largest` bytes, or the coarsest there is. Sizes fall with the
+    /// quantiser: a search from the last key frame's on, in growing steps, finds it in a few encodings.
+    fn filled(&mut self, shot: &Shot<'_>, largest: Size) -> Result<Stream, CodecError> {
+        let (mut too_fine, mut fits) = (FINEST_KEY - 1, COARSEST + 1);
+        let (mut quantiser, mut step) = (self.filled, 1);
+        loop {
+            let stream = self.code(shot, true, Some(quantiser))?;
+            let small = stream.bytes.len() as u64 <= largest.get() || quantiser == COARSEST;
+            if small {
+                fits = quantiser;
+            } else {
+                too_fine = quantiser;
+            }
+            // The codec predicts from what it coded last, so that must be the one that is kept.
+            if small && fits == too_fine + 1 {
+                self.filled = fits;
+                self.coarse = Some(fits).filter(|quantiser| *quantiser > COARSEST_KEY);
+                return Ok(stream);
+            }
+            let next = if small { quantiser - step } else { quantiser + step };
+            let between = next.clamp(too_fine + 1, (fits - 1).max(too_fine + 1));
+            (quantiser, step) = (between, step * 2);
+        }
     }
 
     /// After a coarse key frame that took `share` of its budget: the next one is a little finer, if this one

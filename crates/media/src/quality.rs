@@ -265,12 +265,12 @@ mod tests {
         for (y0, x0) in (0..9).map(|i| (i / 3 * 4, i % 3 * 4)) {
             let cells = (0..64).map(|i| (y0 + i / 8) * 16 + x0 + i % 8);
             let pairs: Vec<(f64, f64)> = cells.map(|i| (f64::from(a.y[i]), f64::from(b.y[i]))).collect();
-            let mean = |f: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(f).sum::<f64>() / 64.0;
-            let (ma, mb) = (mean(&|p| p.0), mean(&|p| p.1));
-            let cov = |f: &dyn Fn(&(f64, f64)) -> f64| mean(f) * 64.0 / 63.0;
-            let va = cov(&|p| (p.0 - ma).powi(2));
-            let vb = cov(&|p| (p.1 - mb).powi(2));
-            let vab = cov(&|p| (p.0 - ma) * (p.1 - mb));
+            let mean = |f: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|&(a, b)| f(a, b)).sum::<f64>() / 64.0;
+            let (ma, mb) = (mean(&|a, _| a), mean(&|_, b| b));
+            let cov = |f: &dyn Fn(f64, f64) -> f64| mean(f) * 64.0 / 63.0;
+            let va = cov(&|a, _| (a - ma).powi(2));
+            let vb = cov(&|_, b| (b - mb).powi(2));
+            let vab = cov(&|a, b| (a - ma) * (b - mb));
             let (c1, c2) = (2.55f64.powi(2), 7.65f64.powi(2));
             sum += (2.0 * ma * mb + c1) * (2.0 * vab + c2) / ((ma * ma + mb * mb + c1) * (va + vb + c2));
         }

@@ -1,11 +1,42 @@
 //! What this crate's tests share: pictures, a scratch folder, the data folder and whether ffmpeg is there.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use units::{Rng, Span};
+use bytes::Bytes;
+use units::{Rate, Rng, Span, Time};
 
-use crate::{RawFrame, Y4mWriter};
+use crate::{Ask, Coded, Encoder, RawFrame, SyntheticConfig, SyntheticGame, Y4mWriter};
+
+/// Between the pictures of [`game`]: 30 a second.
+pub const INTERVAL: Span = Span::from_nanos(33_333_333);
+
+pub fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
+    SyntheticGame::new(SyntheticConfig { interval: INTERVAL, seed, ..SyntheticConfig::new(width, height) })
+}
+
+/// Asks for a frame at `mbps`; the first one is a key frame.
+pub fn ask(frame: u32, mbps: f64) -> Ask {
+    Ask {
+        frame,
+        bitrate: Rate::from_f64(mbps * 1e6),
+        interval: INTERVAL,
+        key: frame == 0,
+        largest: None,
+        height: None,
+        peer: None,
+    }
+}
+
+pub fn encode(encoder: &mut impl Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
+    encoder.submit(Time::ZERO, Some(picture), ask).unwrap();
+    encoder.poll(Time::MAX).unwrap()
+}
+
+pub fn payload(coded: &Coded) -> Bytes {
+    coded.payload.clone().unwrap()
+}
 
 /// A picture with gradients, edges and grain.
 pub fn textured(width: usize, height: usize, seed: u64) -> RawFrame {

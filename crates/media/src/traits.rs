@@ -201,7 +201,7 @@ pub struct Part {
 pub struct Parts {
     /// What is there, in order.
     pub present: Vec<Part>,
-    /// Nothing is missing.
+    /// Every part of the frame is there.
     pub complete: bool,
 }
 
@@ -218,7 +218,7 @@ impl Parts {
 /// Turns coded frames back into pictures, in order. Decoding takes time in both worlds: a frame submitted now
 /// is ready later.
 pub trait Decoder: Send {
-    /// Begins a frame.
+    /// Begins to decode a whole frame of this capture index.
     fn submit(&mut self, now: Time, frame: u32, coded: bytes::Bytes);
     /// Whether it makes a picture of a frame of which parts are missing
     /// ([`submit_parts`](Decoder::submit_parts)).
@@ -260,7 +260,7 @@ impl Decoded {
 pub trait Source: Send {
     /// Width and height in pixels.
     fn size(&self) -> (usize, usize);
-    /// Time between pictures.
+    /// Time between two pictures.
     fn interval(&self) -> Span;
     /// Whether [`next_picture`](Source::next_picture) returns at once. A sender asks one that is not ready a
     /// little later again, since whoever waits for a picture holds up the network.

@@ -85,7 +85,7 @@ pub const ALL: &[Trajectory] = &[
 pub struct Coding {
     /// Seconds between frames.
     pub interval: f64,
-    /// Bits asked for.
+    /// Bits that each frame was asked to have.
     pub asked: Vec<f64>,
     /// Bits that came out.
     pub coded: Vec<f64>,
@@ -99,7 +99,7 @@ impl Coding {
         Coding { interval: interval.as_secs_f64(), asked: Vec::new(), coded: Vec::new(), keys: 0 }
     }
 
-    /// Adds a frame.
+    /// Adds what became of one frame, which was asked for at the rate `asked`.
     pub fn push(&mut self, asked: Rate, coded: &Coded) {
         self.asked.push(asked.as_f64() * self.interval);
         self.coded.push(f64::from(coded.size) * 8.0);

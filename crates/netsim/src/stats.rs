@@ -43,7 +43,7 @@ impl AddAssign for Count {
 pub struct FlowStats {
     /// Arrived at the link's entry.
     pub offered: Count,
-    /// Made by duplication.
+    /// Copies that the link made of packets.
     pub duplicated: Count,
     /// Lost, for whatever reason.
     pub dropped: Count,

@@ -39,7 +39,7 @@ pub enum TraceError {
     /// The file could not be opened, read or unpacked.
     #[error("trace {path}: {source}")]
     Unreadable {
-        /// The file.
+        /// The trace's file.
         path: PathBuf,
         /// What went wrong.
         source: std::io::Error,
@@ -47,7 +47,7 @@ pub enum TraceError {
     /// A line is not what a trace may hold.
     #[error("trace {path}, line {line}: `{found}` is not {accepted}")]
     Line {
-        /// The file.
+        /// The trace's file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
@@ -59,7 +59,7 @@ pub enum TraceError {
     /// The file as a whole is not a trace.
     #[error("trace {path} {problem}")]
     File {
-        /// The file.
+        /// The trace's file.
         path: PathBuf,
         /// What is wrong with it.
         problem: &'static str,

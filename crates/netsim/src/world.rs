@@ -252,7 +252,7 @@ impl World {
         self.counters
     }
 
-    /// Datagrams in flight.
+    /// Datagrams between hosts, waiting in queues included.
     pub fn in_flight(&self) -> usize {
         self.datagrams.in_flight()
     }

@@ -20,7 +20,7 @@ pub enum CongestionError {
     /// It needs what QUIC's streams do not give it.
     #[error("{name} does not run under QUIC: it {what}; those that do: {others}")]
     Unsuitable {
-        /// Its name.
+        /// The controller's name.
         name: String,
         /// What it lacks.
         what: &'static str,

@@ -42,7 +42,7 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// Takes a sample.
+    /// Adds a round-trip sample.
     pub fn sample(&mut self, sample: Span) {
         let ms = sample.as_millis_f64();
         self.count += 1;

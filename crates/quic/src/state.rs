@@ -38,9 +38,9 @@ pub struct Totals {
     pub rtt_mean_ms: f64,
     /// Standard deviation of those.
     pub rtt_std_ms: f64,
-    /// Smallest of those.
+    /// Smallest round trip in ms; zero before the first sample.
     pub rtt_min_ms: f64,
-    /// One-way delays measured.
+    /// Packets whose one-way delay was measured.
     pub timed: u64,
     /// The congestion window, in bytes.
     pub window: u64,
@@ -238,7 +238,10 @@ impl State {
 
     /// The path carries datagrams of `mtu` bytes now.
     pub fn on_mtu(&mut self, mtu: u32) {
-        self.mtu = mtu.max(1);
+        if self.mtu != mtu.max(1) {
+            self.mtu = mtu.max(1);
+            self.control.set_mtu(self.mtu as usize);
+        }
     }
 
     /// What the controller wants.

@@ -98,7 +98,7 @@ impl Probes {
         news
     }
 
-    /// One-way delays measured.
+    /// Packets whose one-way delay was measured.
     pub fn timed(&self) -> u64 {
         self.timed
     }

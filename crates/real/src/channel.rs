@@ -86,7 +86,7 @@ pub struct ChannelStats {
     pub rtt: Span,
     /// The path's MTU in bytes (UDP payload) as far as discovered.
     pub mtu: u16,
-    /// Transport packets lost.
+    /// Packets that the transport gave up.
     pub lost: u64,
     /// UDP datagrams sent, acknowledgements and all.
     pub udp_sent: u64,
@@ -115,9 +115,9 @@ pub enum Ended {
     Restarted,
     /// The peer closed it with a code that means nothing to us.
     Closed {
-        /// Its code.
+        /// The code it closed with.
         code: u64,
-        /// Its words.
+        /// The reason it gave, for people.
         text: String,
     },
     /// The transport failed.
@@ -200,7 +200,7 @@ struct State {
 /// What an inbox did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxCounters {
-    /// Datagrams put in.
+    /// Datagrams that arrived.
     pub received: u64,
     /// The oldest of them, dropped because the driver did not take them.
     pub overflowed: u64,

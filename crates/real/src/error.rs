@@ -21,13 +21,13 @@ pub enum RealError {
     /// The local address is not ours.
     #[error("{0} is not an address of this machine")]
     NotOurs(SocketAddr),
-    /// No route.
+    /// The system knows no route to this address.
     #[error("there is no way to {0} from here")]
     Unreachable(SocketAddr),
     /// The peer never answered.
     #[error("{peer} has not answered for {waited}{}", if *.refused { ": nothing listens there" } else { "" })]
     Silent {
-        /// The peer.
+        /// The address that was sent to.
         peer: SocketAddr,
         /// For how long we sent.
         waited: Span,
@@ -40,7 +40,7 @@ pub enum RealError {
         if *.refused { ": nothing listens there any more" } else { "" }
     )]
     Gone {
-        /// The peer.
+        /// The address that was sent to.
         peer: SocketAddr,
         /// For how long we sent without an answer.
         waited: Span,
@@ -50,9 +50,9 @@ pub enum RealError {
     /// The connection is over.
     #[error("{peer}: {ended}")]
     Ended {
-        /// The peer.
+        /// The other end's address.
         peer: SocketAddr,
-        /// Why.
+        /// What ended the connection.
         ended: Ended,
     },
     /// Anything else.

@@ -77,6 +77,7 @@ struct House {
     _runtime: Runtime,
 }
 
+/// The connecting end of a connection, and the accepting one.
 type Ends = (Arc<QuicChannel>, Arc<QuicChannel>);
 
 impl House {
@@ -156,20 +157,20 @@ fn drive<E: Endpoint>(channel: &Arc<QuicChannel>, endpoint: &mut E, over: &Atomi
 }
 
 /// Runs `attack` beside an honest stream; what the stream delivered of what it sent, as a share.
-fn beside_an_honest_stream(ends: &Ends, attack: impl FnOnce()) -> f64 {
+fn beside_an_honest_stream((here, there): &Ends, attack: impl FnOnce()) -> f64 {
     let over = AtomicBool::new(false);
     let (mut near, mut far) = (sender(&format!("fixed:rate={RATE}"), 7), receiver());
     let start = Clock::shared().now();
     thread::scope(|scope| {
-        scope.spawn(|| drive(&ends.0, &mut near, &over));
-        scope.spawn(|| drive(&ends.1, &mut far, &over));
+        scope.spawn(|| drive(here, &mut near, &over));
+        scope.spawn(|| drive(there, &mut far, &over));
         attack();
         over.store(true, Ordering::Relaxed);
     });
     let elapsed = (Clock::shared().now() - start).as_secs_f64();
     let (sent, arrived) = (near.counters().packets, far.counters().packets);
     println!("honest stream: {arrived} of {sent} packets in {elapsed:.1} s");
-    assert_eq!((ends.0.inbox().ended(), ends.1.inbox().ended()), (None, None));
+    assert_eq!((here.inbox().ended(), there.inbox().ended()), (None, None));
     assert!(sent as f64 > 0.5 * elapsed * PER_SECOND, "{sent} packets sent in {elapsed} s");
     arrived as f64 / sent as f64
 }

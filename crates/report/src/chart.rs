@@ -21,13 +21,13 @@ const COLUMNS: usize = 430;
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
-    /// Solid.
+    /// A full line.
     Solid,
     /// Thin and pale: the background of another line.
     Faint,
-    /// Dashed.
+    /// A line of long dashes.
     Dashed,
-    /// Dotted.
+    /// A line of dots.
     Dotted,
 }
 

@@ -17,6 +17,7 @@ mod markup;
 mod network;
 pub mod output;
 mod picture;
+pub mod prism;
 mod stills;
 mod strip;
 mod table;

@@ -32,7 +32,7 @@ pub struct ArrivalLog {
 }
 
 impl ArrivalLog {
-    /// Enters a number.
+    /// Enters the number of a packet that arrived, and says whether it is new.
     #[inline]
     pub fn insert(&mut self, packet: u64) -> Novelty {
         let Some(last) = self.ranges.back_mut() else {
@@ -86,7 +86,7 @@ impl ArrivalLog {
         }
     }
 
-    /// The largest number.
+    /// The largest packet number that arrived.
     pub fn largest(&self) -> Option<u64> {
         self.ranges.back().map(|range| range.1)
     }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
+use media::{Part, Parts};
 use units::{RemoteTime, Time};
 use wire::{Class, FrameId, Media, Nack};
 
@@ -25,7 +26,8 @@ const MAX_BYTES: usize = 64 << 20;
 const SPARE: usize = 32;
 /// Room that a reliable stream keeps free for the frame to be decoded next: the largest there may be, and
 /// what keeps account of it.
-const NEXT: usize = MAX_PACKETS as usize * (wire::MAX_DATAGRAM + size_of::<Bytes>());
+const NEXT: usize =
+    MAX_PACKETS as usize * (wire::MAX_DATAGRAM + size_of::<Bytes>() + size_of::<Option<u8>>());
 /// Frames of a reliable stream that were finished, whose packets may come twice. Packets are told apart by
 /// number already; what is sent again under another number is on its way for a few round trips at most.
 const FINISHED: usize = 4096;
@@ -55,19 +57,23 @@ pub struct Assembling {
     completed: Time,
     /// A packet of it arrived as a retransmission.
     repaired: bool,
-    /// Bytes so far.
+    /// Payload bytes that arrived so far.
     pub size: u32,
     /// Bytes of memory it takes: payloads, and the account of them.
     weight: usize,
     arrived: Vec<u64>,
     highest: u16,
     parts: Vec<Bytes>,
+    /// Of each of those the piece that it begins with, if it is useful without the others.
+    pieces: Vec<Option<u8>>,
 }
 
 impl Assembling {
     fn restart(&mut self, media: &Media, deadline: Time) {
         let mut arrived = std::mem::take(&mut self.arrived);
         let mut parts = std::mem::take(&mut self.parts);
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
         arrived.clear();
         arrived.resize(usize::from(media.count).div_ceil(64), 0);
         parts.clear();
@@ -80,13 +86,14 @@ impl Assembling {
             weight: Assembling::account(media),
             arrived,
             parts,
+            pieces,
             ..Assembling::default()
         };
     }
 
     /// Bytes of memory that keep account of a frame of so many packets, whatever arrives of it.
     fn account(media: &Media) -> usize {
-        usize::from(media.count) * size_of::<Bytes>()
+        usize::from(media.count) * (size_of::<Bytes>() + size_of::<Option<u8>>())
             + usize::from(media.count).div_ceil(64) * size_of::<u64>()
     }
 
@@ -99,13 +106,19 @@ impl Assembling {
         self.have == self.count
     }
 
+    /// A packet is missing before one that has arrived.
+    pub fn has_gap(&self) -> bool {
+        self.have <= self.highest
+    }
+
     /// How it came to be complete.
     pub fn arrival(&self) -> Arrival {
         let Assembling { completed, repaired, requested, .. } = *self;
         Arrival { completed, repaired, repair: requested.map(|at| completed - at) }
     }
 
-    fn store(&mut self, index: u16, length: usize, payload: Option<Bytes>) {
+    fn store(&mut self, media: &Media, length: usize, payload: Option<Bytes>) {
+        let index = media.index;
         self.arrived[usize::from(index / 64)] |= 1 << (index % 64);
         self.have += 1;
         self.size += length as u32;
@@ -114,8 +127,10 @@ impl Assembling {
             self.weight += payload.len();
             if self.parts.len() <= usize::from(index) {
                 self.parts.resize(usize::from(index) + 1, Bytes::new());
+                self.pieces.resize(usize::from(index) + 1, None);
             }
             self.parts[usize::from(index)] = payload;
+            self.pieces[usize::from(index)] = media.alone.then_some(media.part);
         }
     }
 
@@ -130,6 +145,22 @@ impl Assembling {
                 Some(whole.freeze())
             }
         }
+    }
+
+    /// What of the frame can be decoded without the rest: its packets that are made of whole pieces.
+    pub fn usable(&self) -> Parts {
+        let kept = self.parts.iter().zip(&self.pieces);
+        let present = kept
+            .filter_map(|(bytes, piece)| piece.map(|number| Part { number, bytes: bytes.clone() }))
+            .collect();
+        Parts { present, complete: self.is_complete() }
+    }
+
+    /// Whether there is anything of that kind, and of a key frame what it begins with: without its parameters
+    /// the rest means nothing.
+    pub fn is_usable(&self) -> bool {
+        let begins = self.pieces.first().is_some_and(Option::is_some);
+        if self.reference.is_none() { begins } else { self.pieces.iter().any(Option::is_some) }
     }
 
     /// Asks for what is missing: up to the highest packet seen, or (`whole`) to the end. At most 65 packets
@@ -164,7 +195,7 @@ pub enum Stored {
 /// Whether there is room for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// There is.
+    /// There is room as it stands.
     Free,
     /// There is once every frame up to this one is given up.
     Beyond(u32),
@@ -283,7 +314,7 @@ impl Assembly {
         }
         frame.repaired |= media.retransmission;
         let before = frame.weight;
-        frame.store(media.index, length, payload);
+        frame.store(media, length, payload);
         self.held += frame.weight - before;
         self.newest = self.newest.max(Some(media.frame));
         if frame.is_complete() { Stored::Complete } else { Stored::Kept }

@@ -19,7 +19,7 @@ pub enum BuildError {
     /// A strategy has each capture coded in so many tracks, and was given another number of encoders.
     #[error("strategy `{strategy}` needs {tracks} encoders for each capture, and was given {encoders}")]
     Encoders {
-        /// Its name.
+        /// The strategy's name.
         strategy: String,
         /// Encoders that it needs.
         tracks: usize,
@@ -166,7 +166,7 @@ impl SenderBuilder {
         SenderBuilder { silent: true, ..self }
     }
 
-    /// Records what happens.
+    /// Records what happens through `tap`.
     #[must_use]
     pub fn tap(self, tap: Tap) -> SenderBuilder {
         SenderBuilder { tap, ..self }

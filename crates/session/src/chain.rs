@@ -1,26 +1,31 @@
 //! One track at the receiver: its frames in the making, its decoder, and what it still asks for.
 
-use media::Decoder;
 use units::Time;
 use wire::Class;
 
 use crate::assembly::Assembly;
+use crate::config::ReceiverConfig;
 use crate::decoding::Decoding;
 use crate::display::{Display, Progress};
 
 /// Captures of a session at most: stream numbers beyond are malformed. Each costs its buffers.
 pub const CAPTURES: u8 = 4;
 /// Tracks of a capture at most.
-const TRACKS: u8 = 4;
+const TRACKS: u8 = crate::strategy::TRACKS as u8;
 
 /// The capture that a stream shows; its low four bits ([`wire::Media::stream`]).
 pub const fn capture_of(stream: u8) -> u8 {
     stream & 15
 }
 
+/// The track of that capture whose frames a stream carries: its high four bits.
+pub const fn track_of(stream: u8) -> u8 {
+    stream >> 4
+}
+
 /// Whether a session may carry a stream of this number.
 pub const fn is_allowed(stream: u8) -> bool {
-    capture_of(stream) < CAPTURES && stream >> 4 < TRACKS
+    capture_of(stream) < CAPTURES && track_of(stream) < TRACKS
 }
 
 /// The stream number of a capture's track.
@@ -34,6 +39,8 @@ pub struct Chain {
     pub stream: u8,
     /// Frames in the making.
     pub assembly: Assembly,
+    /// When a packet of it was last heard.
+    pub heard: Time,
     /// The order of decoding.
     pub display: Display,
     /// The track's decoder.
@@ -47,13 +54,14 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Nothing yet of a stream, which `decoder` decodes if there is one.
-    pub fn new(stream: u8, class: Class, decoder: Option<Box<dyn Decoder>>) -> Chain {
+    /// Nothing yet of a stream, which `decoding` decodes.
+    pub fn new(stream: u8, class: Class, decoding: Decoding) -> Chain {
         Chain {
             stream,
             assembly: Assembly::new(class),
+            heard: Time::ZERO,
             display: Display::default(),
-            decoding: Decoding::new(decoder),
+            decoding,
             waited: false,
             key_sequence: 0,
             key_wanted: None,
@@ -61,8 +69,24 @@ impl Chain {
     }
 
     /// Gives the decoder what can be decoded, and gives up what can't be any more.
-    pub fn advance(&mut self, now: Time) -> Progress {
-        self.display.advance(now, self.stream, &mut self.assembly, &mut self.decoding)
+    pub fn advance(&mut self, now: Time, config: &ReceiverConfig) -> Progress {
+        self.display.advance(now, self.stream, &mut self.assembly, &mut self.decoding, config)
+    }
+
+    /// Something is missing, or would not decode, that what has arrived since is predicted from.
+    pub fn is_stuck(&self) -> bool {
+        if self.display.is_broken() {
+            return true;
+        }
+        let mut frames = self.assembly.frames();
+        frames
+            .next()
+            .is_some_and(|oldest| oldest.is_complete() || oldest.has_gap() || frames.next().is_some())
+    }
+
+    /// A frame of this number is likely on its way: all of those before it that were heard of have come.
+    pub fn may_bring(&self, frame: u32) -> bool {
+        !self.is_stuck() && self.assembly.newest().saturating_add(1) >= frame
     }
 
     /// When [`advance`](Chain::advance) will next give something up.

@@ -65,11 +65,18 @@ pub struct ReceiverConfig {
     pub feedback_padding: u32,
     /// Ask for missing packets again.
     pub nack: bool,
+    /// Show frames of which parts are missing, where the decoder can make pictures of them
+    /// ([`media::Decoder::uses_parts`]): once their deadline has passed, or as soon as a newer frame is there
+    /// where nothing is asked for again.
+    pub conceal: bool,
+    /// What decoding a frame takes where there is nothing to decode: the model of a decoder, one a track.
+    pub decode_time: Span,
 }
 
 impl Default for ReceiverConfig {
     /// Feedback per frame and at most every 20 ms or 32 packets, every second packet of a backlogged flow
-    /// (RFC 9000 section 13.2.2), missing packets asked for.
+    /// (RFC 9000 section 13.2.2), missing packets asked for, no
+    /// frame shown of which parts are missing, a model of a decoder that takes no time.
     fn default() -> ReceiverConfig {
         ReceiverConfig {
             session: None,
@@ -77,6 +84,8 @@ impl Default for ReceiverConfig {
             feedback_packets: 32,
             feedback_padding: 2,
             nack: true,
+            conceal: false,
+            decode_time: Span::ZERO,
         }
     }
 }

@@ -7,9 +7,9 @@ pub struct SenderCounters {
     pub packets: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Packets sent again.
+    /// Packets of frames that were sent again.
     pub retransmissions: u64,
-    /// Packets given up.
+    /// Packets that were given up as lost.
     pub lost: u64,
     /// ... of which arrived after all.
     pub spurious: u64,
@@ -17,7 +17,7 @@ pub struct SenderCounters {
     pub captured: u64,
     /// Frames that were captured late, because the source had no picture when they were due.
     pub starved: u64,
-    /// Frames not encoded because the sender was behind, or left out by the encoder.
+    /// Frames of first tracks not encoded because the sender was behind, or left out by the encoder.
     pub skipped: u64,
     /// ... of which because the encoder had no time for them.
     pub shed: u64,
@@ -34,7 +34,7 @@ pub struct SenderCounters {
     pub expired: u64,
     /// Times everything that waited was dropped, because the oldest of it had waited too long.
     pub resets: u64,
-    /// Dummy packets sent.
+    /// Packets sent for a rate policy that keeps the pace with dummies.
     pub dummies: u64,
     /// Bytes of those.
     pub dummy_bytes: u64,
@@ -52,6 +52,17 @@ pub struct SenderCounters {
     pub implausible: u64,
 }
 
+/// How much of a session a strategy was at one thing, such as Prism's `recovery`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeCount {
+    /// As the strategy calls it ([`Strategy::mode`](crate::Strategy::mode)).
+    pub mode: &'static str,
+    /// Frames captured meanwhile.
+    pub frames: u64,
+    /// Times that it began.
+    pub entered: u64,
+}
+
 /// A receiver's counts since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverCounters {
@@ -61,11 +72,11 @@ pub struct ReceiverCounters {
     pub bytes: u64,
     /// Feedback packets sent.
     pub feedback: u64,
-    /// NACKs sent.
+    /// Requests to send packets again.
     pub nacks: u64,
     /// Key frames asked for.
     pub key_requests: u64,
-    /// Frames complete.
+    /// Frames of which every packet arrived.
     pub assembled: u64,
     /// Frames shown.
     pub displayed: u64,
@@ -73,7 +84,9 @@ pub struct ReceiverCounters {
     pub late: u64,
     /// Frames that were ready and never shown, because a newer one was due as well.
     pub passed_over: u64,
-    /// Frames given up.
+    /// Frames handed to the decoder though parts of them are missing.
+    pub concealed: u64,
+    /// Frames that were no longer waited for.
     pub abandoned: u64,
     /// ... of which to make room for newer ones.
     pub crowded_out: u64,
@@ -83,7 +96,7 @@ pub struct ReceiverCounters {
     pub malformed: u64,
     /// Datagrams of another session or kind.
     pub foreign: u64,
-    /// Packets seen before.
+    /// Packets that had arrived before; dropped.
     pub duplicates: u64,
     /// Packets of frames long gone.
     pub stale: u64,

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use media::Decoder;
-use units::Time;
+use media::{Decoder, Parts};
+use units::{Span, Time};
 
 use crate::display::Shown;
 
@@ -16,20 +16,25 @@ const IN_DECODER: usize = 4;
 struct Pending {
     shown: Shown,
     deadline: Time,
-    /// The decoder has it; otherwise there is nothing to decode.
-    coded: bool,
+    /// When it is decoded, of one that no decoder has; otherwise the decoder says so.
+    ready: Option<Time>,
 }
 
 /// A decoder, if there is any, and what it has not given back yet.
 #[derive(Default)]
 pub struct Decoding {
     decoder: Option<Box<dyn Decoder>>,
+    /// What a frame takes that has no bytes to decode: a decoder's model.
+    time: Span,
+    /// When the model has decoded all that it was given.
+    free: Time,
     pending: VecDeque<Pending>,
 }
 
 impl Decoding {
-    pub fn new(decoder: Option<Box<dyn Decoder>>) -> Decoding {
-        Decoding { decoder, pending: VecDeque::new() }
+    /// Frames that have no bytes take `time` each, one after the other.
+    pub fn new(decoder: Option<Box<dyn Decoder>>, time: Span) -> Decoding {
+        Decoding { decoder, time, ..Decoding::default() }
     }
 
     /// Whether anybody wants frames' bytes.
@@ -42,25 +47,46 @@ impl Decoding {
         self.pending.len() >= IN_DECODER
     }
 
-    /// Begins a frame. Without a decoder or bytes it is ready at once, and has no picture.
+    /// Begins a frame. Without a decoder or bytes it has no picture, and is ready after the model's time.
     pub fn submit(&mut self, now: Time, shown: Shown, deadline: Time, bytes: Option<Bytes>) {
-        let coded = match (&mut self.decoder, bytes) {
+        let ready = match (&mut self.decoder, bytes) {
             (Some(decoder), Some(bytes)) => {
                 decoder.submit(now, shown.frame, bytes);
-                true
+                None
             }
-            _ => false,
+            _ => {
+                self.free = self.free.max(now) + self.time;
+                Some(self.free)
+            }
         };
-        self.pending.push_back(Pending { shown, deadline, coded });
+        self.pending.push_back(Pending { shown, deadline, ready });
+    }
+
+    /// Begins a frame of which parts are missing.
+    pub fn submit_parts(&mut self, now: Time, shown: Shown, deadline: Time, parts: &Parts) {
+        if let Some(decoder) = &mut self.decoder {
+            decoder.submit_parts(now, shown.frame, parts);
+            self.pending.push_back(Pending { shown, deadline, ready: None });
+        }
+    }
+
+    /// Whether the decoder makes pictures of frames of which parts are missing.
+    pub fn uses_parts(&self) -> bool {
+        self.decoder.as_ref().is_some_and(|decoder| decoder.uses_parts())
     }
 
     /// The oldest frame that is ready, in order of submission; as an error if it would not decode.
     pub fn poll(&mut self, now: Time) -> Option<Result<Shown, Shown>> {
         let front = self.pending.front_mut()?;
         let mut decodes = true;
-        if front.coded {
+        if let Some(ready) = front.ready {
+            if now < ready {
+                return None;
+            }
+        } else {
             let decoded = self.decoder.as_mut()?.poll(now)?;
             debug_assert_eq!(decoded.frame, front.shown.frame, "decoders keep the order");
+            front.shown.concealed = decoded.concealed;
             front.shown.picture = decoded.picture.ok();
             decodes = front.shown.picture.is_some();
         }
@@ -71,6 +97,45 @@ impl Decoding {
 
     /// When [`poll`](Decoding::poll) will next give something back, if that is known.
     pub fn next_ready(&self) -> Option<Time> {
-        self.decoder.as_ref().filter(|_| !self.pending.is_empty())?.next_ready()
+        match self.pending.front()?.ready {
+            Some(ready) => Some(ready),
+            None => self.decoder.as_ref()?.next_ready(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(frame: u32) -> Shown {
+        let (captured, arrival) = Default::default();
+        Shown {
+            stream: 0,
+            frame,
+            version: 0,
+            captured,
+            late: false,
+            arrival,
+            concealed: false,
+            picture: None,
+        }
+    }
+
+    #[test]
+    fn frames_without_bytes_take_the_models_time_one_after_the_other() {
+        let ms = Time::from_millis;
+        let mut decoding = Decoding::new(None, Span::from_millis(10));
+        (0..3).for_each(|number| decoding.submit(ms(100), frame(number), ms(115), None));
+        assert_eq!(decoding.next_ready(), Some(ms(110)));
+        assert!(decoding.poll(ms(109)).is_none());
+        let first = decoding.poll(ms(110)).unwrap().unwrap();
+        assert_eq!((first.frame, first.late, decoding.next_ready()), (0, false, Some(ms(120))));
+        assert!(decoding.poll(ms(110)).is_none());
+        assert!(decoding.poll(ms(130)).unwrap().unwrap().late && decoding.poll(ms(130)).is_some());
+        // By default it takes no time.
+        let mut decoding = Decoding::new(None, Span::ZERO);
+        decoding.submit(ms(7), frame(0), ms(9), None);
+        assert!(decoding.next_ready() == Some(ms(7)) && decoding.poll(ms(7)).is_some());
     }
 }

@@ -7,6 +7,7 @@ use units::{RemoteTime, Span, Time};
 use wire::{Class, FrameId};
 
 use crate::assembly::{Assembling, Assembly};
+use crate::config::ReceiverConfig;
 use crate::decoding::Decoding;
 use crate::playout::Arrival;
 
@@ -25,10 +26,12 @@ pub struct Shown {
     pub version: u8,
     /// When it was captured, on the sender's clock.
     pub captured: RemoteTime,
-    /// After its deadline.
+    /// It is shown after its deadline.
     pub late: bool,
     /// How it came to be complete.
     pub arrival: Arrival,
+    /// Some of the picture is made up, or predicted from such a picture.
+    pub concealed: bool,
     /// The picture, where there is a decoder.
     pub picture: Option<RawFrame>,
 }
@@ -37,6 +40,12 @@ pub struct Shown {
 pub trait Screen: Send {
     /// Shows a frame; called in order, each frame at most once.
     fn show(&mut self, now: Time, shown: &Shown);
+    /// A decoded frame will never be shown, for a better coding of it or a newer frame is shown instead: what
+    /// its picture holds can be freed. Each decoded frame comes here or to [`show`](Screen::show), or still
+    /// waits for its time.
+    fn discard(&mut self, now: Time, unseen: &Shown) {
+        let _ = (now, unseen);
+    }
 }
 
 /// What one look at the assembly found.
@@ -44,6 +53,8 @@ pub trait Screen: Send {
 pub struct Progress {
     /// Frames given up.
     pub abandoned: Vec<FrameId>,
+    /// Frames handed to the decoder though parts of them are missing.
+    pub concealed: u64,
     /// The chain is broken: a key frame after this one is needed.
     pub need_key_after: Option<u32>,
 }
@@ -51,24 +62,27 @@ pub struct Progress {
 /// The order of decoding.
 #[derive(Debug, Default)]
 pub struct Display {
-    decoded: Option<FrameId>,
-    /// Frames that were decoded since the last key frame, in that order.
-    kept: VecDeque<FrameId>,
+    newest: Option<FrameId>,
+    /// Frames that were decoded since the last key frame, in that order, each with whether it is exact:
+    /// nothing of it, or of what it is predicted from, was missing.
+    kept: VecDeque<(FrameId, bool)>,
     /// The last key frame among those.
     key: Option<FrameId>,
     /// The chain is broken and waits for a key frame, or for one that refers to a frame before the break.
     broken: bool,
+    /// The last frame is not exact: a key frame is wanted, or one that refers to an exact one.
+    damaged: bool,
 }
 
 impl Display {
     /// The last frame given to the decoder.
-    pub fn decoded(&self) -> Option<FrameId> {
-        self.decoded
+    pub fn newest(&self) -> Option<FrameId> {
+        self.newest
     }
 
     /// The chain waits for a key frame.
     pub fn is_broken(&self) -> bool {
-        self.broken
+        self.broken || self.damaged
     }
 
     fn decodable(&self, frame: &Assembling) -> bool {
@@ -77,7 +91,7 @@ impl Display {
 
     /// Whether a frame that is predicted from `reference` can be decoded once it is complete.
     pub fn may_decode(&self, reference: Option<FrameId>) -> bool {
-        reference.is_none_or(|reference| self.kept.iter().rev().any(|&kept| kept == reference))
+        reference.is_none_or(|reference| self.kept.iter().rev().any(|&(kept, _)| kept == reference))
     }
 
     /// Gives the decoder what can be decoded, and gives up what can't be any more.
@@ -87,34 +101,82 @@ impl Display {
         stream: u8,
         assembly: &mut Assembly,
         decoding: &mut Decoding,
+        config: &ReceiverConfig,
     ) -> Progress {
         let mut progress = Progress::default();
         while !decoding.is_full() {
-            let Some(frame) = assembly.frames().find(|frame| self.decodable(frame)) else { break };
-            let (id, key) = (frame.id, frame.reference.is_none());
-            decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes());
-            self.broken = false;
-            self.decoded = Some(id);
-            if key {
-                self.key = Some(id);
-                self.kept.clear();
+            let ready = assembly.frames().find(|frame| self.decodable(frame));
+            if let Some(frame) = ready {
+                let id = frame.id;
+                let exact = frame.reference.is_none_or(|reference| self.is_exact(reference));
+                let key = frame.reference.is_none();
+                decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes());
+                self.decoded(id, key, exact, assembly, &mut progress);
+            } else if let Some(frame) = self.concealable(now, assembly, decoding, config) {
+                let (id, key) = (frame.id, frame.reference.is_none());
+                decoding.submit_parts(now, about(stream, frame), frame.deadline, &frame.usable());
+                progress.concealed += 1;
+                progress.need_key_after = Some(id.frame);
+                self.decoded(id, key, false, assembly, &mut progress);
+            } else {
+                break;
             }
-            if self.kept.len() == KEPT {
-                self.kept.pop_front();
-            }
-            self.kept.push_back(id);
-            if assembly.class() == Class::Reliable {
-                assembly.finish(id);
-                continue;
-            }
-            assembly.raise_floor(id.frame.saturating_add(1), |gone| {
-                if gone.id != id {
-                    progress.abandoned.push(gone.id);
-                }
-            });
         }
         self.give_up_expired(now, assembly, &mut progress);
         progress
+    }
+
+    /// A frame was given to the decoder; those before it will not be.
+    fn decoded(
+        &mut self,
+        id: FrameId,
+        key: bool,
+        exact: bool,
+        assembly: &mut Assembly,
+        progress: &mut Progress,
+    ) {
+        (self.broken, self.damaged) = (false, !exact);
+        progress.need_key_after = progress.need_key_after.filter(|_| !exact);
+        self.newest = Some(id);
+        if key {
+            self.key = Some(id);
+            self.kept.clear();
+        }
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((id, exact));
+        if assembly.class() == Class::Reliable {
+            return assembly.finish(id);
+        }
+        assembly.raise_floor(id.frame.saturating_add(1), |gone| {
+            if gone.id != id {
+                progress.abandoned.push(gone.id);
+            }
+        });
+    }
+
+    fn is_exact(&self, id: FrameId) -> bool {
+        self.kept.iter().rev().find(|(kept, _)| *kept == id).is_some_and(|&(_, exact)| exact)
+    }
+
+    /// The oldest frame of which parts are missing, if it is to be shown as it is: what it is predicted from
+    /// was decoded, and no repair can come in time.
+    fn concealable<'a>(
+        &self,
+        now: Time,
+        assembly: &'a Assembly,
+        decoding: &Decoding,
+        config: &ReceiverConfig,
+    ) -> Option<&'a Assembling> {
+        if !config.conceal || !decoding.uses_parts() || assembly.class() == Class::Reliable {
+            return None;
+        }
+        let repaired = config.nack && assembly.class() == Class::Deadline;
+        let fits = |frame: &&Assembling| self.may_decode(frame.reference) && frame.is_usable();
+        let frame = assembly.frames().find(fits)?;
+        let followed = || assembly.frames().any(|other| other.id > frame.id && other.is_complete());
+        (frame.deadline < now || !repaired && followed()).then_some(frame)
     }
 
     /// Gives up every frame up to `last`, which breaks the chain.
@@ -165,5 +227,5 @@ impl Display {
 fn about(stream: u8, frame: &Assembling) -> Shown {
     let FrameId { frame: number, version } = frame.id;
     let (captured, arrival) = (frame.captured, frame.arrival());
-    Shown { stream, frame: number, version, captured, late: false, arrival, picture: None }
+    Shown { stream, frame: number, version, captured, late: false, arrival, concealed: false, picture: None }
 }

@@ -33,6 +33,7 @@ pub struct ReceiverBuilder {
     config: ReceiverConfig,
     session: Option<u32>,
     playout: Option<String>,
+    remember: Option<usize>,
     half: Option<Box<dyn ReceiverHalf>>,
     decoder: Option<Box<dyn Decoder>>,
     screen: Option<Box<dyn Screen>>,
@@ -51,6 +52,13 @@ impl ReceiverBuilder {
     #[must_use]
     pub fn playout(self, playout: &str) -> ReceiverBuilder {
         ReceiverBuilder { playout: Some(playout.to_owned()), ..self }
+    }
+
+    /// Remembers what arrived of the newest `frames` frames, and when, for those who watch later
+    /// ([`Receiver::versions`]). Default: nothing is remembered.
+    #[must_use]
+    pub fn remember(self, frames: usize) -> ReceiverBuilder {
+        ReceiverBuilder { remember: Some(frames), ..self }
     }
 
     /// When feedback is sent, and whether missing packets are asked for again.
@@ -78,7 +86,7 @@ impl ReceiverBuilder {
         ReceiverBuilder { half: Some(half), ..self }
     }
 
-    /// Records what happens.
+    /// Records what happens through `tap`.
     #[must_use]
     pub fn tap(self, tap: Tap) -> ReceiverBuilder {
         ReceiverBuilder { tap, ..self }
@@ -94,6 +102,10 @@ impl ReceiverBuilder {
         let receiver = match self.half {
             Some(half) => receiver.with_half(Some(half)),
             None => receiver.following(),
+        };
+        let receiver = match self.remember {
+            Some(frames) => receiver.remembering(frames),
+            None => receiver,
         };
         match &self.playout {
             Some(playout) => Ok(receiver.with_playout(playout::build(&playout.parse()?)?)),

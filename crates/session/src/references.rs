@@ -119,6 +119,12 @@ impl References {
         (self.dead.0..self.dead.1).contains(&frame)
     }
 
+    /// Whether a frame that is predicted from `to` can be decoded for all that is known: what is dead does
+    /// not lie between.
+    pub fn stands(&self, to: u32) -> bool {
+        to < self.dead.0 || to >= self.dead.1
+    }
+
     /// A frame came out of the encoder. True if the chain has grown beyond what is watched.
     pub fn coded(&mut self, coded: &Coded) -> bool {
         match coded.refers_to {

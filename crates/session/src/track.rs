@@ -8,12 +8,14 @@ use units::{Bytes, Rate, Span, Time};
 use wire::{Class, FrameId};
 
 use crate::capture::Raw;
+use crate::chain;
 use crate::config::SenderConfig;
 use crate::counters::SenderCounters;
 use crate::outbox::{FrameInfo, Outbox};
 use crate::rate::Plan;
 use crate::references::References;
 use crate::shedding::{Shedding, SlowEncoder};
+use crate::strategy::{Base, News};
 
 /// The longest reference, in captured frames: as many decoded ones as a receiver keeps account of. Beyond it
 /// a key frame is due.
@@ -48,6 +50,8 @@ pub struct Context<'a> {
     pub next_frame: u32,
     /// The sender's counters.
     pub counters: &'a mut SenderCounters,
+    /// What the strategy will hear.
+    pub news: &'a mut Vec<News>,
     /// Where it records.
     pub tap: &'a Tap,
 }
@@ -243,7 +247,7 @@ impl Track {
     }
 
     /// Takes a captured frame, and submits it if that is planned.
-    pub fn take(&mut self, raw: Raw, plan: Plan, key: bool, ctx: &mut Context<'_>) {
+    pub fn take(&mut self, raw: Raw, plan: Plan, base: Base, ctx: &mut Context<'_>) {
         self.awaited = Some(ctx.now);
         let open = self.may_encode();
         let full = self.outbox.is_full();
@@ -252,7 +256,7 @@ impl Track {
         if !open || !plan.encode && !plan.keep.is_positive() {
             self.skip(raw.frame, ctx);
         } else if plan.encode {
-            self.encode(&raw, plan, key, ctx);
+            self.encode(&raw, plan, base, ctx);
         } else {
             self.kept = Some(Kept { until: ctx.now + plan.keep, raw });
         }
@@ -264,7 +268,8 @@ impl Track {
     }
 
     fn skip(&self, frame: u32, ctx: &mut Context<'_>) {
-        ctx.counters.skipped += 1;
+        // What a further track leaves out is its strategy's choice, such as a key frame that nobody needs.
+        ctx.counters.skipped += u64::from(chain::track_of(self.stream) == 0);
         ctx.tap.record(ctx.now, Event::FrameSkipped { stream: self.stream, frame });
     }
 
@@ -287,23 +292,24 @@ impl Track {
     }
 
     /// Encodes the frame that was left out, or gives it up.
-    pub fn resume(&mut self, plan: Plan, key: bool, ctx: &mut Context<'_>) {
+    pub fn resume(&mut self, plan: Plan, base: Base, ctx: &mut Context<'_>) {
         if !plan.encode || !self.may_encode() {
             return self.give_up_kept(ctx);
         }
         if let Some(kept) = self.kept.take() {
             ctx.counters.resumed += 1;
-            self.encode(&kept.raw, plan, key, ctx);
+            self.encode(&kept.raw, plan, base, ctx);
         }
     }
 
-    fn encode(&mut self, raw: &Raw, plan: Plan, key: bool, ctx: &mut Context<'_>) {
+    fn encode(&mut self, raw: &Raw, plan: Plan, base: Base, ctx: &mut Context<'_>) {
         let (now, frame, interval) = (ctx.now, raw.frame, self.interval);
         let plan = Plan { height: self.shedding.rows(plan.height), ..plan };
         // The first key frame may still be in the making.
         let before = self.last_coded.or(self.in_encoder.front().map(|(_, info)| info.id.frame));
         let back = before.map_or(u32::MAX, |before| frame - before);
-        let key = key || self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
+        let key = self.key_wanted || back > MAX_REFERENCE || plan.height != self.height;
+        let key = key || base == Base::Nothing || base == Base::Acked && !self.depart(frame);
         let largest = self.largest_key(now, plan);
         let peer = self.references.as_ref().map(References::peer);
         let fresh = key || self.references.as_ref().is_some_and(References::is_broken);
@@ -336,6 +342,16 @@ impl Track {
         self.in_encoder.push_back((now, info));
     }
 
+    /// The next frame builds on what is known to have arrived alone. False if nothing is known.
+    fn depart(&mut self, frame: u32) -> bool {
+        let Some(references) = &mut self.references else { return false };
+        let known = references.peer().known.filter(|&known| frame - known <= MAX_REFERENCE);
+        if known.is_some() {
+            references.given_up();
+        }
+        known.is_some()
+    }
+
     /// The most bytes that a key frame may have at present, if there is a limit; an encoder may begin a scene
     /// with one of its own accord.
     fn largest_key(&self, now: Time, plan: Plan) -> Option<Bytes> {
@@ -351,7 +367,8 @@ impl Track {
         let to = coded.refers_to.or(self.last_coded).filter(|_| !coded.key);
         info.reference = to.map(FrameId::first);
         let Some(references) = &mut self.references else { return true };
-        let dead = !coded.key && references.is_dead(frame);
+        let stands = coded.refers_to.is_some_and(|to| references.stands(to));
+        let dead = !coded.key && references.is_dead(frame) && !stands;
         if dead || to.is_some_and(|to| frame - to > MAX_REFERENCE) {
             self.key_wanted |= !dead;
             return false;
@@ -416,6 +433,7 @@ impl Track {
                     ssim: Real(quality.1),
                 },
             );
+            ctx.news.push(News::Coded { stream: self.stream, id: info.id });
             if self.outbox.push(info, coded, now, ctx.room()) {
                 ctx.counters.expired += 1;
                 self.want_key(ctx.next_frame);
@@ -453,19 +471,7 @@ mod tests {
     impl Encoder for Large {
         fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
             let allowed = ask.largest.map_or(16_000, |largest| largest.get().min(16_000) as u32);
-            self.0 = Some(Coded {
-                frame: ask.frame,
-                size: if ask.key { allowed } else { 1_000 },
-                payload: None,
-                key: ask.key,
-                refers_to: None,
-                keeps: None,
-                target: ask.bitrate,
-                pieces: Vec::new(),
-                quality: None,
-                quantiser: None,
-                took: None,
-            });
+            self.0 = Some(Coded::of_size(ask, if ask.key { allowed } else { 1_000 }));
             Ok(())
         }
         fn poll(&mut self, _: Time) -> Option<Coded> {
@@ -486,9 +492,10 @@ mod tests {
         let plan = Plan::new(Rate::from_mbps(4), true);
         for (frame, now) in [(0, Time::ZERO), (1, Time::ZERO + later)] {
             let counters = &mut SenderCounters::default();
-            let mut ctx = Context { now, config, header, rtt, next_frame: frame + 1, counters, tap };
+            let news = &mut Vec::new();
+            let mut ctx = Context { now, config, header, rtt, next_frame: frame + 1, counters, news, tap };
             track.key_requested(0);
-            track.take(Raw { frame, picture: None, captured: now }, plan, false, &mut ctx);
+            track.take(Raw { frame, picture: None, captured: now }, plan, Base::Chain, &mut ctx);
             track.collect(&mut ctx);
         }
         track.key_out.unwrap().1

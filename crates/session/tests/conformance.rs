@@ -5,7 +5,7 @@
 mod path;
 
 use netsim::{Impairments, LinkConfig, Reorder};
-use path::{Flow, Path, build, s20};
+use path::{Cap, Flow, Path, build, s20};
 use units::{HostClock, Rate, Span, Time};
 
 const BEFORE: (f64, f64) = (6.0, 10.0);
@@ -32,7 +32,7 @@ fn for_each(what: &str, link: impl Fn() -> LinkConfig, flow: impl Fn(Flow) -> Fl
     for_each_since(what, BEFORE, link, flow);
 }
 
-/// The same, held against what it carried from `before.0` to `before.1` seconds.
+/// The same, held against what it carried between two times, in s.
 fn for_each_since(
     what: &str,
     before: (f64, f64),
@@ -41,7 +41,8 @@ fn for_each_since(
 ) {
     for entry in cc::REGISTRY {
         let path = run(what, entry, link(), flow(Flow::video(entry.name)));
-        let (before, after) = (path.throughput(0, before.0, before.1), path.throughput(0, AFTER.0, AFTER.1));
+        let rate = |(from, to)| path.throughput(0, from, to);
+        let (before, after) = (rate(before), rate(AFTER));
         println!("{:10} {what:12} {before:6.2} Mbit/s before, {after:6.2} after", entry.name);
         assert!(after >= 0.5 * before && after > 0.2, "{} does not recover from {what}", entry.name);
         let shown = path.receiver(0).counters().displayed;
@@ -88,7 +89,7 @@ fn clock_offset_and_drift() {
 
 #[test]
 fn application_limits() {
-    let cap = vec![(Time::from_secs(10), Time::from_secs(15), Rate::from_kbps(100))];
+    let cap = vec![Cap { from: Time::from_secs(10), to: Time::from_secs(15), most: Rate::from_kbps(100) }];
     for_each("app-limited", s20, |flow| Flow { caps: cap.clone(), ..flow });
 }
 

@@ -1,5 +1,5 @@
-//! One feedback packet's journey, as `ARCHITECTURE.md` tells it: driver, `Sender::receive`, `Ledger::settle`,
-//! `Controller::on_feedback`, `decision`, `Pacer` and `RateControl`, `Encoder::submit`; losses to `Recovery`.
+//! One feedback packet's journey, as `ARCHITECTURE.md` tells it: driver, `Sender::receive`, `Core::heard`,
+//! `Controller::on_feedback`, `decision`, `Pacer` and `RateControl`, `Encoder::submit`; losses to `Strategy`.
 
 use std::sync::{Arc, Mutex};
 

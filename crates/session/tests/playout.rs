@@ -46,7 +46,7 @@ fn nothing_older_is_shown_after_something_newer_whatever_the_path_does() {
         ] {
             let shown = run(link(loss, duplicate, reorder), entry.name, 10).shown(0);
             let what = format!("{} over {loss}, {duplicate}, {reorder:?}", entry.name);
-            let frames: Vec<u32> = shown.iter().map(|&(_, frame)| frame).collect();
+            let frames: Vec<u32> = shown.iter().map(|shown| shown.frame).collect();
             assert!(frames.is_sorted_by(|earlier, later| earlier < later), "{what}");
             assert!(shown.len() > 120, "{what}: {} of 300 shown", shown.len());
         }
@@ -55,9 +55,9 @@ fn nothing_older_is_shown_after_something_newer_whatever_the_path_does() {
 
 /// Share of frames shown after the first five seconds, and the 95th percentile of their spacing in intervals.
 fn share_and_spacing(path: &Path, seconds: u64) -> (f64, f64) {
-    let shown: Vec<(f64, u32)> = path.shown(0).into_iter().filter(|shown| shown.0 > 5.0).collect();
+    let shown: Vec<_> = path.shown(0).into_iter().filter(|shown| shown.at > 5.0).collect();
     let mut spacings: Vec<f64> =
-        shown.windows(2).map(|pair| (pair[1].0 - pair[0].0) / INTERVAL.as_secs_f64()).collect();
+        shown.windows(2).map(|pair| (pair[1].at - pair[0].at) / INTERVAL.as_secs_f64()).collect();
     spacings.sort_unstable_by(f64::total_cmp);
     let expected = (seconds as f64 - 5.0) / INTERVAL.as_secs_f64();
     (shown.len() as f64 / expected, spacings[spacings.len() * 95 / 100])

@@ -1,6 +1,6 @@
-//! Recovery `newest-acked` over networks that lose, reorder and duplicate, with a real codec and with a
-//! model: nothing older is shown after something newer, nothing is decoded whose reference is missing, and
-//! the picture comes back.
+//! Recovery `newest-acked` and strategy `prism-ltr` over networks that lose, reorder and duplicate, with a
+//! real codec and with a model: nothing older is shown after something newer, nothing is decoded whose
+//! reference is missing, and the picture comes back.
 
 use std::sync::{Arc, Mutex};
 
@@ -52,12 +52,26 @@ impl Run {
         assert!(in_order, "an older frame after a newer one");
         assert_eq!(self.receiver.decode_errors, 0);
         assert_eq!(self.sender.encoder_errors, 0);
-        let last = self.seen.last().map_or(0, |seen| seen.1);
+        let last = frames.last().copied().unwrap_or(0);
         assert!(last + 40 > captured, "the picture ends with frame {last} of {captured}");
     }
 }
 
-fn run(seed: u64, real: bool, policy: &str, link: LinkConfig, back: LinkConfig, until: Time) -> Run {
+/// A strategy, and the recovery policy of its tracks.
+type Named = (&'static str, &'static str);
+const NEWEST_ACKED: Named = ("live", "newest-acked");
+const KEY_FRAMES: Named = ("live", "key-frames");
+const PRISM_LTR: Named = ("prism-ltr", "none");
+const KEY_FRAME: Named = ("key-frame", "none");
+
+fn run(
+    seed: u64,
+    real: bool,
+    (strategy, policy): Named,
+    link: LinkConfig,
+    back: LinkConfig,
+    until: Time,
+) -> Run {
     let memory = Arc::new(Mutex::new(Memory::default()));
     let mut world = World::new(seed, Some(memory.clone() as record::Shared));
     let there = world.add_link("there", link);
@@ -79,7 +93,7 @@ fn run(seed: u64, real: bool, policy: &str, link: LinkConfig, back: LinkConfig, 
         ..Setup::default()
     };
     let controller = cc::build(&"fixed".parse().unwrap(), &setup).unwrap();
-    let policies = Policies { strategy: strategy::build("live", policy).unwrap(), ..Policies::default() };
+    let policies = Policies { strategy: strategy::build(strategy, policy).unwrap(), ..Policies::default() };
     let supplies = vec![Supply::Video(Video { encoder, source, interval: INTERVAL })];
     let config = SenderConfig { mtu: 400, deadline: Some(Span::from_millis(250)), ..SenderConfig::default() };
     let tap = world.next_host_tap(HostClock::default());
@@ -123,15 +137,17 @@ fn wire() -> LinkConfig {
 #[test]
 fn losses_cost_predicted_frames_instead_of_key_frames() {
     for real in [true, false] {
-        let run = |policy| run(1, real, policy, link("ge:loss=2%,burst=2"), wire(), Time::from_secs(20));
-        let (acked, keys) = (run("newest-acked"), run("key-frames"));
-        acked.check(606);
-        keys.check(606);
-        println!("real {real}: {:?} against {} key frames", acked.keys, keys.keys.len());
-        assert!(acked.sender.retransmissions == 0 && acked.sender.lost > 20);
-        // A scene's cut is a key frame, too.
-        assert!(acked.keys.len() <= 3 && keys.keys.len() > 10);
-        assert!(acked.longest_gap() < Span::from_millis(450), "{}", acked.longest_gap());
+        for (acked, keys) in [(NEWEST_ACKED, KEY_FRAMES), (PRISM_LTR, KEY_FRAME)] {
+            let run = |named| run(1, real, named, link("ge:loss=2%,burst=2"), wire(), Time::from_secs(20));
+            let (acked, keys) = (run(acked), run(keys));
+            acked.check(606);
+            keys.check(606);
+            println!("real {real}: {:?} against {} key frames", acked.keys, keys.keys.len());
+            assert!(acked.sender.retransmissions == 0 && acked.sender.lost > 20);
+            // A scene's cut is a key frame, too.
+            assert!(acked.keys.len() <= 3 && keys.keys.len() > 10);
+            assert!(acked.longest_gap() < Span::from_millis(450), "{}", acked.longest_gap());
+        }
     }
 }
 
@@ -139,7 +155,7 @@ fn losses_cost_predicted_frames_instead_of_key_frames() {
 fn a_path_that_is_longer_than_a_deadline_needs_no_key_frames_either() {
     let mut link = link("ge:loss=2%,burst=2");
     link.delay = Span::from_millis(250).into();
-    let run = run(1, true, "newest-acked", link, wire(), Time::from_secs(20));
+    let run = run(1, true, NEWEST_ACKED, link, wire(), Time::from_secs(20));
     run.check(606);
     assert_eq!(run.keys, [0]);
 }
@@ -148,7 +164,7 @@ fn a_path_that_is_longer_than_a_deadline_needs_no_key_frames_either() {
 fn after_an_outage_the_stream_goes_on_from_what_was_known() {
     let mut link = link("none");
     link.impairments.blackouts = vec![(Time::from_secs(5), Time::from_millis(5_300))];
-    let run = run(1, true, "newest-acked", link, wire(), Time::from_secs(10));
+    let run = run(1, true, NEWEST_ACKED, link, wire(), Time::from_secs(10));
     run.check(303);
     assert_eq!(run.keys, [0]);
     assert!(run.longest_gap() < Span::from_millis(500), "{}", run.longest_gap());
@@ -198,12 +214,13 @@ fn an_encoder_that_keeps_nothing_codes_key_frames() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
     /// Whatever the network does, for as long as anything arrives at all.
     #[test]
     fn nothing_goes_back_in_time_and_the_picture_recovers(
         seed in any::<u64>(),
         real in any::<bool>(),
+        named in prop::sample::select(vec![NEWEST_ACKED, PRISM_LTR, KEY_FRAME]),
         every in 40u64..800,
         longest in 1u64..80,
         duplicate in 0.0..0.2,
@@ -222,7 +239,7 @@ proptest! {
         }
         link.impairments.duplicate = duplicate;
         link.reorder = Some(Reorder { probability: reorder, extra: Span::from_millis(40) });
-        let run = run(seed, real, "newest-acked", link, back, Time::from_secs(8));
+        let run = run(seed, real, named, link, back, Time::from_secs(8));
         run.check(8_000 / 33);
     }
 }

@@ -6,7 +6,7 @@
 mod path;
 
 use netsim::{LinkConfig, QueueSpec, RateProcess};
-use path::{Flow, Path, build, build_seeded, jain, mean, quantile, s20};
+use path::{Cap, Delivered, Flow, Path, build, build_seeded, jain, mean, quantile, s20};
 use units::{Rate, Span, Time};
 
 const FRAME: f64 = 1.0 / 60.0;
@@ -36,18 +36,18 @@ fn s0_1_s0_14_s0_18_alone_on_20_mbit() {
     let path = run(s20(), back(), vec![paper("sqp")], 30);
     let rate = path.throughput(0, 5.0, 30.0);
     let mut slots = vec![0.0; 25 * 60];
-    for (at, _, _, size) in path.sent(0) {
+    for packet in path.sent(0) {
         // Frames start on the grid of the first one; a slot is one frame interval.
-        let slot = ((at - 5.0) / FRAME + 1e-3).floor();
+        let slot = ((packet.at - 5.0) / FRAME + 1e-3).floor();
         if slot >= 0.0 && (slot as usize) < slots.len() {
-            slots[slot as usize] += f64::from(size);
+            slots[slot as usize] += f64::from(packet.bytes);
         }
     }
     let average = mean(&slots);
     let cv = mean(&slots.iter().map(|s| (s - average).powi(2)).collect::<Vec<_>>()).sqrt() / average;
-    let peak = path.queue().iter().filter(|q| q.0 > 5.0).map(|q| q.1).max().unwrap();
-    let first: Vec<f64> = firsts_of_frames(&path).into_iter().filter(|d| d.0 > 5.0).map(|d| d.1).collect();
-    let worst_first = first.iter().copied().fold(0.0, f64::max);
+    let peak = path.queue().iter().filter(|queue| queue.at > 5.0).map(|queue| queue.packets).max().unwrap();
+    let firsts = firsts_of_frames(&path).into_iter().filter(|first| first.at > 5.0);
+    let worst_first = firsts.map(|first| first.delay_ms).fold(0.0, f64::max);
     println!(
         "S0-1 {rate:.2} Mbit/s; S0-14 CV {:.2} %, first packet at most {worst_first:.2} ms; S0-18 {peak} packets",
         cv * 100.0
@@ -60,17 +60,13 @@ fn s0_1_s0_14_s0_18_alone_on_20_mbit() {
     assert_eq!(path.sender(0).counters().lost, 0);
 }
 
-/// One-way delays of the first packet of each frame: nothing is lost here, so the n-th sent is the n-th
+/// The first packet of each frame: nothing is lost here, so the n-th sent is the n-th
 /// delivered.
-fn firsts_of_frames(path: &Path) -> Vec<(f64, f64)> {
+fn firsts_of_frames(path: &Path) -> Vec<Delivered> {
     let delivered = path.delivered(0);
     let hello = delivered.len().min(1);
-    path.sent(0)
-        .iter()
-        .zip(&delivered[hello..])
-        .filter(|(sent, _)| sent.2 == 0)
-        .map(|(_, d)| (d.0, d.1))
-        .collect()
+    let sent = path.sent(0).into_iter().zip(delivered[hello..].iter().copied());
+    sent.filter(|(sent, _)| sent.index == 0).map(|(_, delivered)| delivered).collect()
 }
 
 #[test]
@@ -88,8 +84,8 @@ fn s0_10_down_to_5_mbit_and_back() {
     let drained = path
         .delivered(0)
         .iter()
-        .filter(|d| (40.0..60.0).contains(&d.0) && d.1 > 50.0)
-        .map(|d| d.0 - 40.0)
+        .filter(|packet| (40.0..60.0).contains(&packet.at) && packet.delay_ms > 50.0)
+        .map(|packet| packet.at - 40.0)
         .fold(0.0, f64::max);
     println!(
         "S0-10 80 % of 18 Mbit/s {back_at:.1} s after the rise; P95 delay {stable:.1?} ms; last delay above 50 ms {drained:.2} s after the drop"
@@ -105,8 +101,8 @@ fn s0_16_s0_17_shallow_buffers() {
         let queue: QueueSpec = format!("droptail:{packets}p").parse().unwrap();
         let flow = Flow { repair: false, ..paper("sqp") };
         let path = run(LinkConfig { queue, ..s20() }, back(), vec![flow], 20);
-        let sent: Vec<_> = path.sent(0).into_iter().filter(|s| s.0 > 5.0).collect();
-        let rate = sent.iter().map(|s| f64::from(s.3 + 28)).sum::<f64>() * 8.0 / 15.0 / 1e6;
+        let sent: Vec<_> = path.sent(0).into_iter().filter(|packet| packet.at > 5.0).collect();
+        let rate = sent.iter().map(|packet| f64::from(packet.bytes + 28)).sum::<f64>() * 8.0 / 15.0 / 1e6;
         let lost = path.lost_packets(0);
         let first = first_loss_in_a_frame(&path, &lost);
         println!(
@@ -132,7 +128,8 @@ fn s0_16_s0_17_shallow_buffers() {
 /// The lowest index in its frame of a lost packet, once the flow has settled.
 fn first_loss_in_a_frame(path: &Path, lost: &[u64]) -> Option<u16> {
     let sent = path.sent(0);
-    lost.iter().map(|&packet| sent[packet as usize]).filter(|s| s.0 > 5.0).map(|s| s.2).min()
+    let lost = lost.iter().map(|&packet| sent[packet as usize]).filter(|packet| packet.at > 5.0);
+    lost.map(|packet| packet.index).min()
 }
 
 #[test]
@@ -152,14 +149,17 @@ fn s0_23_the_same_delay_over_any_round_trip() {
 
 #[test]
 fn s0_27_the_estimate_outlives_a_capped_encoder() {
-    let cap = |s| (Time::from_secs(s), Time::from_secs(s + 2), Rate::from_mbps(2));
+    let cap = |s| Cap { from: Time::from_secs(s), to: Time::from_secs(s + 2), most: Rate::from_mbps(2) };
     let flow = Flow { caps: vec![cap(10), cap(15), cap(20)], ..paper("sqp") };
     let path = run(s20(), back(), vec![flow], 26);
     let estimate = path.observed(0, "sqp_estimate_bps");
-    let before =
-        mean(&estimate.iter().filter(|e| (8.0..10.0).contains(&e.0)).map(|e| e.1).collect::<Vec<_>>());
-    let low = estimate.iter().filter(|e| e.0 > 10.0).map(|e| e.1).fold(f64::MAX, f64::min) / before;
-    let high = estimate.iter().filter(|e| e.0 > 10.0).map(|e| e.1).fold(0.0, f64::max) / before;
+    let between = |from, to| {
+        let inside = estimate.iter().filter(move |seen| (from..to).contains(&seen.at));
+        inside.map(|seen| seen.value).collect::<Vec<_>>()
+    };
+    let (before, capped) = (mean(&between(8.0, 10.0)), between(10.0, f64::MAX));
+    let low = capped.iter().copied().fold(f64::MAX, f64::min) / before;
+    let high = capped.iter().copied().fold(0.0, f64::max) / before;
     println!("S0-27 estimate between {low:.3} and {high:.3} of its value before the caps");
     assert!(low >= 0.8 && high <= 1.1);
 }
@@ -173,9 +173,8 @@ fn s0_75_small_frames_on_a_jittery_link() {
         let flow = Flow { share: 0.5, initial: Rate::from_mbps(1), ..paper(cc) };
         let link = LinkConfig { jitter: Span::from_millis(2), ..s20() };
         let path = run(link, back(), vec![flow], 30);
-        let tail: Vec<f64> =
-            path.observed(0, "sqp_estimate_bps").iter().filter(|e| e.0 > 20.0).map(|e| e.1).collect();
-        mean(&tail) / 1e6
+        let tail = path.observed(0, "sqp_estimate_bps").into_iter().filter(|seen| seen.at > 20.0);
+        mean(&tail.map(|seen| seen.value).collect::<Vec<_>>()) / 1e6
     };
     let (without, with) = (estimate_at_end("sqp:undershoot=off"), estimate_at_end("sqp"));
     println!("S0-75 estimate after 20 s: {without:.2} Mbit/s without eq. 2, {with:.2} with it");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use cc::Setup;
 use framewire_session::{
     Policies, Receiver, ReceiverConfig, ReceiverCounters, Screen, Sender, SenderConfig, SenderCounters,
-    Shown, Supply, Tracks, playout, strategy,
+    Shown, Supply, Tracks, Versions, playout, strategy,
 };
 use media::{Encoder, EncoderModel, ModelConfig, Table};
 use netsim::{HostConfig, LinkConfig, QueueSpec, RateProcess, Reorder, World};
@@ -20,19 +20,29 @@ const INTERVAL: Span = Span::from_millis(33);
 /// The reliable track's stream, and the other one's.
 const RELIABLE: u8 = 0;
 const ONCE: u8 = 16;
+/// Frames whose versions are remembered: more than a run has.
+const REMEMBERED: usize = 2_000;
 
-/// Which frame of which stream was shown.
+/// Which frame of which stream was shown, and which will never be.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<(u8, u32)>>>);
+struct Seen {
+    shown: Arc<Mutex<Vec<(u8, u32)>>>,
+    unseen: Arc<Mutex<Vec<(u8, u32)>>>,
+}
 
 impl Screen for Seen {
     fn show(&mut self, _: Time, shown: &Shown) {
-        self.0.lock().unwrap().push((shown.stream, shown.frame));
+        self.shown.lock().unwrap().push((shown.stream, shown.frame));
+    }
+    fn discard(&mut self, _: Time, unseen: &Shown) {
+        self.unseen.lock().unwrap().push((unseen.stream, unseen.frame));
     }
 }
 
 struct Run {
     seen: Vec<(u8, u32)>,
+    /// Decoded frames that are not shown.
+    unseen: Vec<(u8, u32)>,
     /// When each frame of the reliable track was coded.
     coded: Vec<(Time, u32)>,
     /// Frames of each stream that were complete.
@@ -41,6 +51,8 @@ struct Run {
     abandoned: BTreeSet<(u8, u32)>,
     sender: SenderCounters,
     receiver: ReceiverCounters,
+    /// What arrived of each frame, and when.
+    versions: Versions,
 }
 
 fn encoder(seed: u64) -> Box<dyn Encoder> {
@@ -71,7 +83,8 @@ fn run(seed: u64, most: Rate, playout: &str, there: LinkConfig, back: LinkConfig
     let seen = Seen::default();
     let tap = world.next_host_tap(HostClock::default());
     let receiver = Receiver::new(ReceiverConfig::default(), None, Some(Box::new(seen.clone())), tap);
-    let receiver = receiver.with_playout(playout::build(&playout.parse().unwrap()).unwrap());
+    let receiver =
+        receiver.with_playout(playout::build(&playout.parse().unwrap()).unwrap()).remembering(REMEMBERED);
     let receiver = world.add_host(HostConfig::new("receiver"), receiver);
     world.connect(sender, 0, &[there], receiver);
     world.connect(receiver, 0, &[back], sender);
@@ -90,12 +103,18 @@ fn run(seed: u64, most: Rate, playout: &str, there: LinkConfig, back: LinkConfig
         }
     }
     Run {
-        seen: seen.0.lock().unwrap().clone(),
+        seen: seen.shown.lock().unwrap().clone(),
+        unseen: seen.unseen.lock().unwrap().clone(),
         coded,
         complete,
         abandoned,
         sender: world.endpoint::<Sender>(sender).counters(),
         receiver: world.endpoint::<Receiver>(receiver).counters(),
+        versions: world
+            .endpoint::<Receiver>(receiver)
+            .versions(0)
+            .cloned()
+            .unwrap_or_else(|| Versions::new(1)),
     }
 }
 
@@ -118,6 +137,9 @@ impl Run {
             "a reliable frame was given up"
         );
         assert_eq!(self.receiver.decode_errors, 0);
+        let told = self.seen.iter().chain(&self.unseen);
+        assert_eq!(told.clone().collect::<BTreeSet<_>>().len(), told.clone().count(), "each is told once");
+        assert!(told.clone().all(|id| self.complete.contains(id)));
         // Within ten seconds what was lost, and lost again, has arrived.
         let settled = self.coded.iter().filter(|(at, _)| *at + Span::from_secs(10) < until);
         let missing: Vec<u32> = settled
@@ -125,6 +147,12 @@ impl Run {
             .map(|&(_, frame)| frame)
             .collect();
         assert!(missing.is_empty(), "of {} reliable frames never arrived: {missing:?}", self.coded.len());
+        // Who watches when all of it has come sees the reliable track's, wherever it was coded. On a path
+        // that takes half of the rate, the last of it needs more than ten seconds.
+        for (at, frame) in self.coded.iter().filter(|(at, _)| *at + Span::from_secs(10) < until) {
+            let seen = self.versions.seen_at(*frame, until - Time::ZERO);
+            assert_eq!(seen.map(|seen| seen.stream), Some(RELIABLE), "frame {frame}, coded at {at:?}");
+        }
     }
 }
 
@@ -138,6 +166,8 @@ fn every_frame_is_shown_once_and_in_order() {
     coded.truncate(run.seen.len());
     assert_eq!(run.frames(), coded);
     assert!(coded.len() > 280, "{} of 300", coded.len());
+    let told = (run.seen.len() + run.unseen.len()) as u64;
+    assert_eq!(told, run.receiver.assembled, "what was decoded is shown or will never be");
     assert_eq!(run.sender.retransmissions, 0);
     assert_eq!(run.receiver.key_requests, 0, "a track whose frames are sent once has nothing to ask for");
 }

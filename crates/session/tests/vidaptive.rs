@@ -29,6 +29,7 @@ struct Watch {
     entered: BTreeMap<u32, Time>,
     captured: Vec<Time>,
     encoded_last: Option<Time>,
+    /// Packets that left: when, and their bytes.
     sent: Vec<(Time, u32)>,
     in_flight: u64,
     window: u64,
@@ -62,8 +63,8 @@ impl Watch {
     fn see(&mut self, at: Time, event: &Event) {
         match *event {
             Event::FrameCaptured { .. } => {
-                let guarded = self.sent.iter().rev().take_while(|s| at - s.0 <= GUARD);
-                if guarded.filter(|s| s.1 == DUMMY && s.0 < at).count() > 0 {
+                let mut guarded = self.sent.iter().rev().take_while(|(sent_at, _)| at - *sent_at <= GUARD);
+                if guarded.any(|&(sent_at, size)| size == DUMMY && sent_at < at) {
                     self.complain(at, "a dummy just before a camera frame");
                 }
                 self.captured.push(at);
@@ -149,8 +150,8 @@ impl Watch {
             self.complain(at, "a dummy just after a camera frame");
         }
         let window = Span::from_millis(500);
-        let recent = self.sent.iter().rev().take_while(|s| at - s.0 < window);
-        let bits: u64 = recent.map(|s| u64::from(s.1) * 8).sum();
+        let recent = self.sent.iter().rev().take_while(|(sent_at, _)| at - *sent_at < window);
+        let bits: u64 = recent.map(|(_, size)| u64::from(*size) * 8).sum();
         if bits as f64 > MOST * window.as_secs_f64() {
             self.complain(at, "a dummy above the highest rate");
         }
@@ -160,8 +161,9 @@ impl Watch {
 fn watch(path: &Path) -> Watch {
     let mut watch = Watch::default();
     let memory = path.memory.as_ref().unwrap().lock().unwrap();
-    let sender = path.hosts[0].0.node();
-    memory.events.iter().filter(|e| e.1 == sender).for_each(|(at, _, event)| watch.see(*at, event));
+    let sender = path.hosts[0].sender.node();
+    let of_sender = memory.events.iter().filter(|(_, node, _)| *node == sender);
+    of_sender.for_each(|(at, _, event)| watch.see(*at, event));
     watch
 }
 

@@ -64,7 +64,7 @@ pub struct Stamp {
 pub struct Segment {
     /// The datagram but for its data.
     head: Vec<u8>,
-    /// Bytes of data.
+    /// Bytes of the stream it carries.
     pub data: usize,
 }
 

@@ -20,7 +20,8 @@ fn bottleneck() -> LinkConfig {
 
 struct Run {
     world: World,
-    hosts: (HostId, HostId),
+    sender: HostId,
+    receiver: HostId,
 }
 
 impl Run {
@@ -37,15 +38,15 @@ impl Run {
         world.connect(from, 0, &[ahead], to);
         world.connect(to, 0, &[back], from);
         world.run_until(Time::ZERO + until);
-        Run { world, hosts: (from, to) }
+        Run { world, sender: from, receiver: to }
     }
 
     fn sender(&self) -> &Sender {
-        self.world.endpoint(self.hosts.0)
+        self.world.endpoint(self.sender)
     }
 
     fn receiver(&self) -> &Receiver {
-        self.world.endpoint(self.hosts.1)
+        self.world.endpoint(self.receiver)
     }
 }
 
@@ -109,26 +110,33 @@ fn an_outage_ends_in_a_timeout() {
 type Datagrams = Vec<(Time, Vec<u8>)>;
 
 /// An endpoint whose datagrams are kept.
-struct Witnessed<E>(E, Arc<Mutex<Datagrams>>);
+struct Witnessed<E> {
+    endpoint: E,
+    datagrams: Arc<Mutex<Datagrams>>,
+}
 
 impl<E: Endpoint> Endpoint for Witnessed<E> {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        self.0.receive(now, datagram, meta);
+        self.endpoint.receive(now, datagram, meta);
     }
     fn wake(&mut self, now: Time) {
-        self.0.wake(now);
+        self.endpoint.wake(now);
     }
     fn next_wake(&self) -> Option<Time> {
-        self.0.next_wake()
+        self.endpoint.next_wake()
     }
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<wire::TxMeta> {
-        let meta = self.0.transmit(now, out)?;
-        self.1.lock().unwrap().push((now, out[..meta.head].to_vec()));
+        let meta = self.endpoint.transmit(now, out)?;
+        self.datagrams.lock().unwrap().push((now, out[..meta.head].to_vec()));
         Some(meta)
     }
 }
 
-type Everything = (Vec<(Time, NodeId, Event)>, Datagrams);
+#[derive(PartialEq)]
+struct Everything {
+    events: Vec<(Time, NodeId, Event)>,
+    datagrams: Datagrams,
+}
 
 /// Every event and every datagram of ten lossy seconds.
 fn everything(config: &Config) -> Everything {
@@ -136,9 +144,13 @@ fn everything(config: &Config) -> Everything {
     let mut world = World::new(1, Some(memory.clone()));
     let (sender, receiver) = pair(config, world.next_host_tap(HostClock::default()));
     let datagrams = Arc::new(Mutex::new(Vec::new()));
-    let from = world.add_host(HostConfig::new("sender"), Witnessed(sender, datagrams.clone()));
+    let from = world
+        .add_host(HostConfig::new("sender"), Witnessed { endpoint: sender, datagrams: datagrams.clone() });
     let receiver = receiver.recorded(world.next_host_tap(HostClock::default()));
-    let to = world.add_host(HostConfig::new("receiver"), Witnessed(receiver, datagrams.clone()));
+    let to = world.add_host(
+        HostConfig::new("receiver"),
+        Witnessed { endpoint: receiver, datagrams: datagrams.clone() },
+    );
     let mut ahead = bottleneck();
     ahead.impairments.loss = Loss::Bernoulli(0.005);
     let ahead = world.add_link("bottleneck", ahead);
@@ -149,7 +161,7 @@ fn everything(config: &Config) -> Everything {
     let events = std::mem::take(&mut memory.lock().unwrap().events);
     let datagrams = std::mem::take(&mut *datagrams.lock().unwrap());
     assert!(events.len() > 5_000 && datagrams.len() > 2_000, "{} {}", events.len(), datagrams.len());
-    (events, datagrams)
+    Everything { events, datagrams }
 }
 
 #[test]
@@ -158,8 +170,8 @@ fn the_same_seed_gives_the_same_events_and_bytes_and_another_seed_others() {
         let config = Config { control, ..Config::default() };
         let (first, other) = (everything(&config), everything(&Config { seed: 2, ..config }));
         assert!(first == everything(&config), "{control:?}");
-        assert!(first.1 != other.1, "{control:?}: sequence numbers begin elsewhere");
-        let seen = |(events, _): &Everything, what: fn(&Event) -> bool| {
+        assert!(first.datagrams != other.datagrams, "{control:?}: sequence numbers begin elsewhere");
+        let seen = |Everything { events, .. }: &Everything, what: fn(&Event) -> bool| {
             events.iter().filter(|(_, _, event)| what(event)).count()
         };
         for what in [

@@ -165,6 +165,12 @@ impl CongestionControl {
         self.decision = self.controller.decision();
     }
 
+    /// Tells the controller that datagrams have at most `mtu` bytes from here on, and takes its new decision.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.controller.on_mtu(u32::try_from(mtu).unwrap_or(u32::MAX));
+        self.decision = self.controller.decision();
+    }
+
     /// When the controller's timer is due, if it has one.
     #[inline]
     pub fn next_timer(&self) -> Option<Time> {

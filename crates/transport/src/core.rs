@@ -225,11 +225,17 @@ impl<T: Carried> Core<T> {
     }
 
     /// The driver takes datagrams of `room` bytes at present ([`PathMtu::fit`]): true if they must be shorter
-    /// than before.
+    /// than before. The controller hears of it ([`cc::Controller::on_mtu`]).
     #[inline]
     pub fn fit(&mut self, now: Time, room: usize, known: bool) -> bool {
         let waiting = self.ledger.in_flight() > Bytes::ZERO;
-        self.path.fit(now, room, known, waiting)
+        let before = self.mtu();
+        let shorter = self.path.fit(now, room, known, waiting);
+        if self.mtu() != before {
+            self.control.set_mtu(self.mtu());
+            self.apply_decision();
+        }
+        shorter
     }
 }
 

@@ -14,9 +14,9 @@ use units::{Bytes, Ecn, RemoteTime, Time};
 pub enum State {
     /// On its way, as far as is known.
     InFlight,
-    /// Acknowledged.
+    /// Arrived: the receiver acknowledged it.
     Acked,
-    /// Given up.
+    /// Given up as lost; it may still arrive.
     Lost,
     /// Another transmission of the same content arrived; this one may be anywhere.
     Moot,

@@ -1,4 +1,10 @@
-//! What the receiver hands out to the page and takes back from it: the browser is its decoder and its screen.
+//! What the receiver hands out to the page and takes back from it: the browser is its decoders and its
+//! screen.
+//!
+//! Pictures stay with the browser. Both sides speak of them by a number, the picture's id, which runs through
+//! all tracks and versions of a session. An id is handed out with a coded frame ([`Exchange::take_coded`]);
+//! once its picture is there ([`Exchange::decoded`]), the id comes back exactly once: with a frame to show
+//! ([`Exchange::take_due`]), or to be freed ([`Exchange::take_discarded`]).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,13 +12,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use media::{CodecError, Decoded, Decoder, RawFrame};
 use record::{Event, NodeId, Recorder};
-use session::{Screen, Shown};
+use session::strategy::TRACKS;
+use session::{Screen, Shown, capture_of, stream_of, track_of};
 use units::{RelativeDelay, RemoteTime, Span, Time};
+
+/// The capture that the page shows: it has one canvas. Each of its tracks has a decoder, those of others have
+/// none.
+const CAPTURE: u8 = 0;
 
 /// A frame the page shall decode.
 #[derive(Clone, Debug)]
 pub struct Coded {
-    /// The frame's number within its stream.
+    /// What its picture will be called.
+    pub id: u32,
+    /// The track it belongs to, below [`TRACKS`]; each has a decoder of its own.
+    pub track: u8,
+    /// The frame's number: its capture index, the same in every track.
     pub frame: u32,
     /// The coded frame, whole.
     pub bytes: Bytes,
@@ -21,7 +36,11 @@ pub struct Coded {
 /// A frame the page shall show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The frame's number within its stream.
+    /// The number under which its picture was decoded.
+    pub id: u32,
+    /// The track it was decoded from.
+    pub track: u8,
+    /// The frame's number.
     pub frame: u32,
     /// When it was captured, on the sender's clock.
     pub captured: RemoteTime,
@@ -35,13 +54,45 @@ const DUE: usize = 64;
 /// to meet an empty queue, short enough that 200 ppm of drift between the clocks stays below 4 ms.
 const WINDOW: Span = Span::from_secs(10);
 
+/// Pictures of a track so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pictures {
+    /// Handed out to be decoded.
+    pub coded: u64,
+    /// Decoded by the browser.
+    pub decoded: u64,
+    /// Drawn on the canvas, or about to be.
+    pub shown: u64,
+}
+
+/// A frame with the decoder, here or there.
+struct Inside {
+    id: u32,
+    frame: u32,
+    /// Whether it was decoded, once that is known.
+    decodes: Option<bool>,
+}
+
+/// What is known of one track.
+#[derive(Default)]
+struct Track {
+    /// In the order of decoding. The receiver bounds how many.
+    inside: VecDeque<Inside>,
+    pictures: Pictures,
+}
+
 #[derive(Default)]
 struct State {
     /// To be decoded.
     coded: VecDeque<Coded>,
-    /// With the decoder, here or there: number, and what became of it. The receiver bounds how many.
-    inside: VecDeque<(u32, Option<bool>)>,
+    tracks: [Track; TRACKS],
+    /// Of the next coded frame.
+    next_id: u32,
     due: VecDeque<Due>,
+    /// Pictures that will never be shown. The page has handed in each of them, so no peer makes this grow.
+    discarded: VecDeque<u32>,
+    /// Frames of the first track that were given up.
+    abandoned: u64,
     queue: Queue,
     numbers: Numbers,
 }
@@ -111,6 +162,29 @@ impl Exchange {
         self.state().due.pop_front()
     }
 
+    /// The next picture that will never be shown.
+    pub fn take_discarded(&self) -> Option<u32> {
+        self.state().discarded.pop_front()
+    }
+
+    /// A decoder for a stream that is new, if the page shows its capture.
+    pub fn decoder(&self, stream: u8) -> Option<Box<dyn Decoder>> {
+        let track = track_of(stream);
+        let shown = capture_of(stream) == CAPTURE && usize::from(track) < TRACKS;
+        shown.then(|| Box::new(OneTrack { exchange: self.clone(), track }) as Box<dyn Decoder>)
+    }
+
+    /// Pictures of a track so far.
+    pub fn pictures(&self, track: usize) -> Pictures {
+        self.state().tracks.get(track).map_or_else(Pictures::default, |track| track.pictures)
+    }
+
+    /// Frames that were given up, for want of packets or of time to decode them. Only the first track counts:
+    /// what another one lacks is no loss to who sees the first.
+    pub fn abandoned(&self) -> u64 {
+        self.state().abandoned
+    }
+
     /// The mean of what packets waited in queues since this was last asked.
     pub fn take_queue(&self) -> Option<Span> {
         self.state().queue.take_mean()
@@ -121,67 +195,116 @@ impl Exchange {
         self.state().numbers.expected()
     }
 
-    /// The browser's decoder gave `frame` back. Decoders keep the order: earlier ones it has not given back
-    /// are lost.
-    pub fn decoded(&self, frame: u32) {
+    /// A decoder of the browser gave picture `id` back; false if nobody waits for it. Decoders keep the
+    /// order: earlier frames of the track that it has not given back are lost.
+    pub fn decoded(&self, id: u32) -> bool {
         let mut state = self.state();
-        let Some(at) = state.inside.iter().position(|(inside, _)| *inside == frame) else { return };
-        for (_, outcome) in state.inside.iter_mut().take(at) {
-            outcome.get_or_insert(false);
+        let find = |track: &Track| {
+            track.inside.iter().position(|inside| inside.id == id && inside.decodes.is_none())
+        };
+        let Some((track, at)) = state.tracks.iter_mut().find_map(|track| find(track).map(|at| (track, at)))
+        else {
+            return false;
+        };
+        for inside in track.inside.iter_mut().take(at) {
+            inside.decodes.get_or_insert(false);
         }
-        state.inside[at].1.get_or_insert(true);
+        track.inside[at].decodes = Some(true);
+        track.pictures.decoded += 1;
+        true
     }
 
-    /// The browser's decoder failed: what it held will not come back.
-    pub fn decoder_failed(&self) {
+    /// The browser's decoder of a track failed: what it held will not come back.
+    pub fn decoder_failed(&self, track: u8) {
         let mut state = self.state();
-        state.coded.clear();
-        for (_, outcome) in &mut state.inside {
-            outcome.get_or_insert(false);
+        state.coded.retain(|coded| coded.track != track);
+        let inside = state.tracks.get_mut(usize::from(track)).map(|track| &mut track.inside);
+        for inside in inside.into_iter().flatten() {
+            inside.decodes.get_or_insert(false);
         }
     }
 }
 
-impl Decoder for Exchange {
+/// The decoder of one track.
+struct OneTrack {
+    exchange: Exchange,
+    track: u8,
+}
+
+impl Decoder for OneTrack {
     fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
-        let mut state = self.state();
-        state.coded.push_back(Coded { frame, bytes: coded });
-        state.inside.push_back((frame, None));
+        let mut state = self.exchange.state();
+        let id = state.next_id;
+        state.next_id = id.wrapping_add(1);
+        state.coded.push_back(Coded { id, track: self.track, frame, bytes: coded });
+        let track = &mut state.tracks[usize::from(self.track)];
+        track.inside.push_back(Inside { id, frame, decodes: None });
+        track.pictures.coded += 1;
     }
 
     fn poll(&mut self, _now: Time) -> Option<Decoded> {
-        let mut state = self.state();
-        let (frame, decodes) = state.inside.front().and_then(|&(frame, outcome)| Some((frame, outcome?)))?;
-        state.inside.pop_front();
+        let mut state = self.exchange.state();
+        let inside = &mut state.tracks[usize::from(self.track)].inside;
+        let &Inside { id, frame, decodes } = inside.front()?;
+        let decodes = decodes?;
+        inside.pop_front();
         let what = || CodecError::Codec { codec: "WebCodecs", what: "no picture".to_owned() };
-        // The picture stays with the browser; this one stands for it.
-        let picture = if decodes { Ok(RawFrame::filled(2, 2, 0, 128, 128)) } else { Err(what()) };
+        let picture = if decodes { Ok(stand_in(id)) } else { Err(what()) };
         Some(Decoded::whole(frame, picture))
     }
 
     fn next_ready(&self) -> Option<Time> {
-        let state = self.state();
         // While one is in the making nobody knows; the page wakes the receiver when it is done.
-        state.inside.front().map(|(_, outcome)| if outcome.is_some() { Time::ZERO } else { Time::MAX })
+        let due = |inside: &Inside| if inside.decodes.is_some() { Time::ZERO } else { Time::MAX };
+        self.exchange.state().tracks[usize::from(self.track)].inside.front().map(due)
     }
+}
+
+/// What stands for a picture that stays with the browser: its four samples of luma are the picture's id.
+fn stand_in(id: u32) -> RawFrame {
+    RawFrame { y: id.to_be_bytes().to_vec(), ..RawFrame::filled(2, 2, 0, 128, 128) }
+}
+
+/// The picture that this one stands for.
+fn id_of(picture: Option<&RawFrame>) -> Option<u32> {
+    Some(u32::from_be_bytes(*picture?.y.first_chunk()?))
 }
 
 impl Screen for Exchange {
     fn show(&mut self, _now: Time, shown: &Shown) {
+        // Frames of other captures have no pictures here.
+        let Some(id) = id_of(shown.picture.as_ref()) else { return };
         let mut state = self.state();
-        if state.due.len() == DUE {
-            state.due.pop_front();
+        if state.due.len() == DUE
+            && let Some(Due { id, .. }) = state.due.pop_front()
+        {
+            state.discarded.push_back(id);
         }
-        state.due.push_back(Due { frame: shown.frame, captured: shown.captured, late: shown.late });
+        let &Shown { stream, frame, captured, late, .. } = shown;
+        let track = track_of(stream);
+        if let Some(track) = state.tracks.get_mut(usize::from(track)) {
+            track.pictures.shown += 1;
+        }
+        state.due.push_back(Due { id, track, frame, captured, late });
+    }
+
+    fn discard(&mut self, _now: Time, unseen: &Shown) {
+        self.state().discarded.extend(id_of(unseen.picture.as_ref()));
     }
 }
 
 impl Recorder for Exchange {
     fn record(&mut self, at: Time, _node: NodeId, event: &Event) {
-        if let Event::PacketReceived { packet, owd, .. } = event {
-            let mut state = self.state();
-            state.queue.insert(at, *owd);
-            state.numbers.insert(*packet);
+        match *event {
+            Event::PacketReceived { packet, owd, .. } => {
+                let mut state = self.state();
+                state.queue.insert(at, owd);
+                state.numbers.insert(packet);
+            }
+            Event::FrameAbandoned { stream, .. } if stream == stream_of(CAPTURE, 0) => {
+                self.state().abandoned += 1;
+            }
+            _ => {}
         }
     }
 }
@@ -190,14 +313,18 @@ impl Recorder for Exchange {
 mod tests {
     use super::*;
 
-    fn with(frames: &[u32]) -> Exchange {
-        let mut exchange = Exchange::default();
-        frames.iter().for_each(|&frame| exchange.submit(Time::ZERO, frame, Bytes::from_static(&[1])));
-        exchange
+    /// An exchange and the decoders of its first two tracks, which were given these frames in turn.
+    fn with(frames: &[(usize, u32)]) -> (Exchange, [Box<dyn Decoder>; 2]) {
+        let exchange = Exchange::default();
+        let mut decoders = [0, 16].map(|stream| exchange.decoder(stream).unwrap());
+        for &(track, frame) in frames {
+            decoders[track].submit(Time::ZERO, frame, Bytes::from_static(&[1]));
+        }
+        (exchange, decoders)
     }
 
-    fn outcomes(exchange: &mut Exchange) -> Vec<(u32, bool)> {
-        let poll = || exchange.poll(Time::ZERO).map(|decoded| (decoded.frame, decoded.picture.is_ok()));
+    fn outcomes(decoder: &mut Box<dyn Decoder>) -> Vec<(u32, bool)> {
+        let poll = || decoder.poll(Time::ZERO).map(|decoded| (decoded.frame, decoded.picture.is_ok()));
         std::iter::from_fn(poll).collect()
     }
 
@@ -214,18 +341,59 @@ mod tests {
 
     #[test]
     fn frames_come_back_in_order_and_skipped_ones_are_lost() {
-        let mut exchange = with(&[3, 4, 5, 6]);
-        assert_eq!(exchange.next_ready(), Some(Time::MAX));
-        assert!(std::iter::from_fn(|| exchange.take_coded()).map(|coded| coded.frame).eq(3..7));
-        exchange.decoded(3);
-        exchange.decoded(3);
-        exchange.decoded(5);
-        exchange.decoded(99);
-        assert_eq!(exchange.next_ready(), Some(Time::ZERO));
-        assert_eq!(outcomes(&mut exchange), [(3, true), (4, false), (5, true)]);
-        exchange.decoder_failed();
-        assert_eq!(outcomes(&mut exchange), [(6, false)]);
-        assert_eq!(exchange.next_ready(), None);
+        let (exchange, [mut decoder, _]) = with(&[(0, 3), (0, 4), (0, 5), (0, 6)]);
+        assert_eq!(decoder.next_ready(), Some(Time::MAX));
+        let coded = std::iter::from_fn(|| exchange.take_coded());
+        assert!(coded.map(|coded| (coded.id, coded.frame)).eq([(0, 3), (1, 4), (2, 5), (3, 6)]));
+        assert_eq!([0, 0, 2, 99].map(|id| exchange.decoded(id)), [true, false, true, false]);
+        assert_eq!(decoder.next_ready(), Some(Time::ZERO));
+        assert_eq!(outcomes(&mut decoder), [(3, true), (4, false), (5, true)]);
+        exchange.decoder_failed(0);
+        assert_eq!(outcomes(&mut decoder), [(6, false)]);
+        assert_eq!(decoder.next_ready(), None);
+        assert_eq!(exchange.pictures(0), Pictures { coded: 4, decoded: 2, shown: 0 });
+    }
+
+    #[test]
+    fn a_track_that_fails_leaves_the_other_alone() {
+        let (exchange, [mut first, mut second]) = with(&[(0, 1), (1, 1), (0, 2), (1, 2)]);
+        exchange.decoder_failed(0);
+        assert_eq!(outcomes(&mut first), [(1, false), (2, false)]);
+        let coded = std::iter::from_fn(|| exchange.take_coded());
+        assert!(coded.map(|coded| (coded.track, coded.id)).eq([(1, 1), (1, 3)]), "what it has not taken");
+        assert!(exchange.decoded(3));
+        assert_eq!(outcomes(&mut second), [(1, false), (2, true)]);
+        exchange.decoder_failed(200);
+    }
+
+    #[test]
+    fn only_tracks_of_the_capture_on_the_canvas_are_decoded() {
+        let exchange = Exchange::default();
+        let decoded = (0..=u8::MAX).filter(|&stream| exchange.decoder(stream).is_some());
+        assert_eq!(decoded.collect::<Vec<_>>(), [0, 16, 32, 48]);
+    }
+
+    #[test]
+    fn a_page_that_does_not_ask_is_told_which_pictures_to_free() {
+        let exchange = Exchange::default();
+        let mut screen = exchange.clone();
+        let shown = |id: u32| Shown {
+            stream: 16,
+            frame: id,
+            version: 0,
+            captured: Time::ZERO.on_wire(),
+            late: false,
+            arrival: session::playout::Arrival::default(),
+            concealed: false,
+            picture: Some(stand_in(id + 7_000_000)),
+        };
+        (0..DUE as u32 + 1).for_each(|id| screen.show(Time::ZERO, &shown(id)));
+        screen.discard(Time::ZERO, &shown(500));
+        screen.show(Time::ZERO, &Shown { picture: None, ..shown(501) });
+        let freed = std::iter::from_fn(|| exchange.take_discarded());
+        assert_eq!(freed.collect::<Vec<_>>(), [7_000_000, 7_000_500]);
+        let due = std::iter::from_fn(|| exchange.take_due()).map(|due| (due.track, due.id));
+        assert!(due.eq((1..=DUE as u32).map(|id| (1, id + 7_000_000))));
     }
 
     #[test]

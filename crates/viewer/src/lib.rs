@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!   WebTransport datagrams --> datagram() --> Receiver --> coded() --> WebCodecs --> decoded() --> shown() --> canvas
-//!                          <-- transmit() <--    |
+//!                          <-- transmit() <--    |                                            `-> discarded()
 //!   control stream <-------> stream(), event(), open(), wish(), ask_clock(), seen()
 //! ```
+//!
+//! A capture may come in several tracks, each with a decoder of the browser's. The page knows a picture by
+//! the id that its coded frame had; which of them are shown is the receiver's to say.
 //!
 //! The page's code (`web/src/viewer.ts`) knows nothing of the wire: it carries bytes in and out. Everything
 //! crosses as numbers and through three blocks of memory, so that no tool has to generate a line of either
@@ -20,17 +23,19 @@ mod viewer;
 use std::cell::RefCell;
 
 use media::RawFrame;
+use session::strategy::TRACKS;
 use units::{RemoteTime, Span, Time};
 use wire::{MAX_DATAGRAM, Message, Offer, Role, SeenFrame, Viewing, Wish};
 
-use exchange::Coded;
-use viewer::{News, Viewer};
+use exchange::{Coded, Due, Pictures};
+use viewer::{News, Told, Viewer};
 
 /// Pixels of a barcode, as RGBA: the largest thing a page hands in.
 const PICTURE: usize = media::barcode::BARCODE_SIZE.0 * media::barcode::BARCODE_SIZE.1 * 4;
 const OUTPUT: usize = 2 * Message::MAX_LEN;
 const NUMBERS: usize = 32;
 const _: () = assert!(OUTPUT >= MAX_DATAGRAM && PICTURE >= OUTPUT && Viewing::MAX_LEN <= OUTPUT);
+const _: () = assert!(FIGURES.len() <= NUMBERS && 3 * TRACKS <= NUMBERS);
 
 /// Names of what [`figures`] leaves at [`numbers`], in its order.
 const FIGURES: [&str; 19] = [
@@ -167,15 +172,16 @@ pub extern "C" fn transmit(now: f64) -> usize {
 }
 
 /// The next frame to decode: the length of its bytes, which stand at [`coded_at`] until the next call of
-/// this, or 0 if there is none. Numbers: the frame's number, its session, 1 if it is a key frame.
+/// this, or 0 if there is none. Numbers: the id of its picture, its track (0 to 3), the frame's number, its
+/// session, 1 if it is a key frame.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn coded() -> usize {
     page(|page| {
         page.coded = page.viewer.exchange.take_coded();
-        let Some(Coded { frame, bytes }) = &page.coded else { return 0 };
-        let (frame, length) = (f64::from(*frame), bytes.len());
-        let key = f64::from(u8::from(annexb::is_key(bytes)));
-        page.answer([frame, page.viewer.session().map_or(0.0, f64::from), key]);
+        let &Some(Coded { id, track, frame, ref bytes }) = &page.coded else { return 0 };
+        let (length, key) = (bytes.len(), f64::from(u8::from(annexb::is_key(bytes))));
+        let session = page.viewer.session().map_or(0.0, f64::from);
+        page.answer([f64::from(id), f64::from(track), f64::from(frame), session, key]);
         length
     })
 }
@@ -196,33 +202,61 @@ pub extern "C" fn codec() -> usize {
     })
 }
 
-/// The browser has decoded `frame`.
+/// The browser has the picture `id`: 1, or 0 if nobody wants it and it can be freed.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
-pub extern "C" fn decoded(now: f64, frame: u32) {
+pub extern "C" fn decoded(now: f64, id: u32) -> u32 {
     page(|page| {
-        page.viewer.exchange.decoded(frame);
+        let wanted = page.viewer.exchange.decoded(id);
+        page.viewer.wake(time(now));
+        u32::from(wanted)
+    })
+}
+
+/// The browser's decoder of a track failed, or can't be had: what it held is lost.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn decoder_failed(now: f64, track: u32) {
+    page(|page| {
+        page.viewer.exchange.decoder_failed(u8::try_from(track).unwrap_or(u8::MAX));
         page.viewer.wake(time(now));
     });
 }
 
-/// The browser's decoder failed, and what it held is lost.
-#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
-pub extern "C" fn decoder_failed(now: f64) {
-    page(|page| {
-        page.viewer.exchange.decoder_failed();
-        page.viewer.wake(time(now));
-    });
-}
-
-/// The next frame to show: 1, or 0 if there is none. Numbers: the frame's number, when it was captured on the
-/// sender's clock in microseconds, 1 if it is past its deadline.
+/// The next frame to show: 1, or 0 if there is none. Numbers: the id of its picture, its track, the frame's
+/// number, when it was captured on the sender's clock in microseconds, 1 if it is past its deadline.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn shown() -> u32 {
     page(|page| {
-        let Some(due) = page.viewer.exchange.take_due() else { return 0 };
-        let captured = due.captured.as_nanos() as f64 / 1e3;
-        page.answer([f64::from(due.frame), captured, f64::from(u8::from(due.late))]);
+        let Some(Due { id, track, frame, captured, late }) = page.viewer.exchange.take_due() else {
+            return 0;
+        };
+        let captured = captured.as_nanos() as f64 / 1e3;
+        let late = f64::from(u8::from(late));
+        page.answer([f64::from(id), f64::from(track), f64::from(frame), captured, late]);
         1
+    })
+}
+
+/// The next picture that will never be shown, and can be freed: 1, or 0 if there is none. Numbers: its id.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn discarded() -> u32 {
+    page(|page| {
+        let Some(id) = page.viewer.exchange.take_discarded() else { return 0 };
+        page.answer([f64::from(id)]);
+        1
+    })
+}
+
+/// How many tracks a capture may have, and how far each of them has come. Numbers: for each track, frames
+/// handed out to be decoded, pictures decoded, pictures shown.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn tracks() -> usize {
+    page(|page| {
+        for track in 0..TRACKS {
+            let Pictures { coded, decoded, shown } = page.viewer.exchange.pictures(track);
+            let counts = [coded, decoded, shown].map(|count| count as f64);
+            page.numbers[track * counts.len()..][..counts.len()].copy_from_slice(&counts);
+        }
+        TRACKS
     })
 }
 
@@ -258,8 +292,8 @@ pub extern "C" fn stream(length: usize) {
 /// The next message of the control stream: 0 none, 1 ready, 2 refused (numbers: the length of its text, the
 /// refusal's number), 3 bye (the length of its text), 4 reload, 5 the clock is known better, 6 the sender's
 /// figures (length of its controller's name, length of its trouble, session, paused, cap in bit/s, estimate
-/// in bit/s, round trip in ms, packets sent, lost, frames captured, skipped), 7 the stream makes no sense.
-/// Texts stand at the output, one after another.
+/// in bit/s, round trip in ms, packets sent, lost, frames captured, skipped, length of its mode's name,
+/// changes of the mode), 7 the stream makes no sense. Texts stand at the output, one after another.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn event(now: f64) -> u32 {
     page(|page| match page.viewer.news(time(now)) {
@@ -284,8 +318,9 @@ fn tell(page: &mut Page, news: &News) -> u32 {
         }
         News::Reload => 4,
         News::Clock => 5,
-        News::Status(status, controller, trouble) => {
-            page.say(&[controller.as_str(), trouble].concat());
+        News::Status(told) => {
+            let Told { figures: status, controller, trouble, mode } = &**told;
+            page.say(&[controller.as_str(), trouble, mode].concat());
             page.answer([
                 controller.len() as f64,
                 trouble.len() as f64,
@@ -298,6 +333,8 @@ fn tell(page: &mut Page, news: &News) -> u32 {
                 status.lost as f64,
                 status.captured as f64,
                 status.skipped as f64,
+                mode.len() as f64,
+                f64::from(status.mode_changes),
             ]);
             6
         }
@@ -362,7 +399,7 @@ pub extern "C" fn figures(now: f64) {
             c.displayed,
             c.late,
             c.passed_over,
-            c.abandoned,
+            page.viewer.exchange.abandoned(),
             c.decode_errors,
             u64::from(c.refused()),
             c.duplicates,

@@ -16,7 +16,7 @@ use crate::exchange::Exchange;
 /// another number) when the person at the screen chooses another controller.
 pub struct Viewer {
     receiver: Receiver,
-    /// What the receiver, the browser's decoder and its screen share.
+    /// What the receiver, the browser's decoders and its screen share.
     pub exchange: Exchange,
     /// The sender's clock.
     pub clock: Clock,
@@ -46,12 +46,22 @@ pub enum News {
     Reload,
     /// The clock's estimate is better.
     Clock,
-    /// The sender's figures, its controller and what troubles it.
-    Status(Box<Figures>, String, String),
+    /// How the sender is.
+    Status(Box<Told>),
 }
 
-/// The numbers of a [`Status`].
-pub type Figures = Status<'static>;
+/// A sender's [`Status`], kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its numbers; the texts in it are empty, and stand below.
+    pub figures: Status<'static>,
+    /// The controller at work.
+    pub controller: String,
+    /// What troubles it.
+    pub trouble: String,
+    /// What its strategy is at; empty if it does not say.
+    pub mode: String,
+}
 
 impl Default for Viewer {
     fn default() -> Viewer {
@@ -76,8 +86,10 @@ fn receiver(session: Option<u32>, controller: &str, playout: &str, exchange: &Ex
     let config = ReceiverConfig { session, ..ReceiverConfig::default() };
     let recorder = Arc::new(Mutex::new(exchange.clone()));
     let tap = Tap::new(recorder, NodeId(0), HostClock::default());
-    let (decoder, screen) = (Box::new(exchange.clone()), Box::new(exchange.clone()));
-    let receiver = Receiver::new(config, Some(decoder), Some(screen), tap).with_half(half(controller));
+    let (decoders, screen) = (exchange.clone(), Box::new(exchange.clone()));
+    let receiver = Receiver::new(config, None, Some(screen), tap)
+        .with_decoders(Box::new(move |stream| decoders.decoder(stream)))
+        .with_half(half(controller));
     match policy(playout) {
         Some(policy) => receiver.with_playout(policy),
         None => receiver,
@@ -224,8 +236,10 @@ impl Viewer {
             }
             Viewing::Status(status) => {
                 self.learn_controller(&status);
-                let figures = Status { controller: "", trouble: "", ..status };
-                Some(News::Status(Box::new(figures), status.controller.to_owned(), status.trouble.to_owned()))
+                let Status { controller, trouble, mode, .. } = status;
+                let figures = Status { controller: "", trouble: "", mode: "", ..status };
+                let [controller, trouble, mode] = [controller, trouble, mode].map(str::to_owned);
+                Some(News::Status(Box::new(Told { figures, controller, trouble, mode })))
             }
             // What viewers say is not for us.
             Viewing::ClockAsk { .. } | Viewing::Wish(_) | Viewing::Seen(_) => None,
@@ -263,185 +277,4 @@ impl Viewer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-    use media::{Ask, CodecError, Coded, Encoder, RawFrame};
-    use session::{Policies, Sender, SenderConfig, Supply, Video};
-    use units::Rng;
-    use wire::{Offer, Refusal};
-
-    /// A picture is its frame's number.
-    struct Numbers(Option<Coded>);
-
-    impl Encoder for Numbers {
-        fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
-            let payload = Some(Bytes::from(vec![ask.frame as u8; 3_000]));
-            let (frame, key, target) = (ask.frame, ask.key, ask.bitrate);
-            self.0 = Some(Coded {
-                frame,
-                size: 3_000,
-                payload,
-                key,
-                refers_to: None,
-                keeps: None,
-                target,
-                pieces: Vec::new(),
-                quality: None,
-                quantiser: None,
-                took: None,
-            });
-            Ok(())
-        }
-        fn poll(&mut self, _: Time) -> Option<Coded> {
-            self.0.take()
-        }
-        fn next_ready(&self) -> Option<Time> {
-            None
-        }
-    }
-
-    fn sender(session: u32, controller: &str) -> Sender {
-        let setup = Setup { frame_interval: Span::from_millis(20), ..Setup::default() };
-        let controller = cc::build(&controller.parse().unwrap(), &setup).unwrap();
-        let video = Video { encoder: Box::new(Numbers(None)), source: None, interval: setup.frame_interval };
-        let config = SenderConfig { session, ..SenderConfig::default() };
-        let rng = Rng::stream(1, "sender");
-        let supplies = vec![Supply::Video(video)];
-        Sender::new(config, &setup, controller, Policies::default(), supplies, rng, Tap::default())
-    }
-
-    /// Carries datagrams both ways from `from` ms on for `ms`, with `lose` deciding which of the sender's are
-    /// lost; the browser decodes at once. Returns what was shown.
-    fn converse(
-        sender: &mut Sender,
-        viewer: &mut Viewer,
-        from: u64,
-        ms: u64,
-        mut lose: impl FnMut() -> bool,
-    ) -> Vec<u32> {
-        let (mut shown, mut out) = (Vec::new(), [0; wire::MAX_DATAGRAM]);
-        for now in (from..from + ms).map(Time::from_millis) {
-            sender.wake(now);
-            while let Some(meta) = sender.transmit(now, &mut out) {
-                let mut datagram = out[..meta.head].to_vec();
-                datagram.extend_from_slice(&meta.payload.unwrap_or_default());
-                datagram.resize(meta.length, 0);
-                if !lose() {
-                    viewer.receive(now, &datagram);
-                }
-            }
-            while let Some(coded) = viewer.exchange.take_coded() {
-                assert_eq!((coded.bytes.len(), coded.bytes[0]), (3_000, coded.frame as u8));
-                viewer.exchange.decoded(coded.frame);
-                viewer.wake(now);
-            }
-            viewer.wake(now);
-            while let Some(due) = viewer.exchange.take_due() {
-                shown.push(due.frame);
-            }
-            while let Some(length) = viewer.transmit(now, &mut out) {
-                sender.receive(now, &out[..length], RxMeta { length, ..RxMeta::default() });
-            }
-        }
-        shown
-    }
-
-    #[test]
-    fn what_is_sent_is_shown_and_acknowledged() {
-        let (mut sender, mut viewer) = (sender(7, "sqp"), Viewer::default());
-        let shown = converse(&mut sender, &mut viewer, 0, 1_000, || false);
-        assert!(shown.len() >= 48 && shown.iter().copied().eq(0..shown.len() as u32), "{shown:?}");
-        let counters = viewer.counters();
-        assert_eq!((counters.abandoned, counters.decode_errors, sender.counters().lost), (0, 0, 0));
-        assert!(sender.srtt() < Span::from_millis(25), "feedback came: {}", sender.srtt());
-    }
-
-    #[test]
-    fn a_playout_policy_is_followed_from_the_next_session_on() {
-        let (mut sender, mut viewer) = (sender(7, "sqp"), Viewer::default());
-        assert!(!viewer.set_playout("smooth") && viewer.set_playout("fixed:delay=300ms"));
-        let shown = converse(&mut sender, &mut viewer, 0, 1_000, || false);
-        assert!((30..36).contains(&shown.len()), "the last 300 ms wait: {shown:?}");
-    }
-
-    #[test]
-    fn losses_are_repaired() {
-        let (mut sender, mut viewer) = (sender(7, "sqp"), Viewer::default());
-        let mut rng = Rng::stream(2, "loss");
-        let shown = converse(&mut sender, &mut viewer, 0, 2_000, || rng.below(20) == 0);
-        assert!(shown.len() > 85, "{} of 100 shown", shown.len());
-        assert!(sender.counters().retransmissions > 0);
-        // What is missing among the numbers is what was lost on the way, but for the last moments.
-        let (expected, arrived) = (viewer.exchange.expected(), viewer.counters().packets);
-        let missing = (expected - arrived) as f64 / expected as f64;
-        assert!((0.03..0.07).contains(&missing), "{missing} of {expected} missing, and one in 20 was lost");
-        assert_eq!(viewer.interval(), Some(Span::from_millis(20)));
-    }
-
-    #[test]
-    fn a_new_session_takes_over_and_the_old_one_does_not_come_back() {
-        let mut viewer = Viewer::default();
-        let (mut first, mut second) = (sender(7, "sqp"), sender(8, "newreno"));
-        converse(&mut first, &mut viewer, 0, 500, || false);
-        assert_eq!(viewer.session(), Some(7));
-        let shown = converse(&mut second, &mut viewer, 500, 500, || false);
-        assert_eq!((viewer.session(), shown.first()), (Some(8), Some(&0)));
-        assert!(shown.len() >= 23, "{shown:?}");
-        let mut hello = [0; 32];
-        let late = Control::Hello { session: 7, width: 2, height: 2, interval_us: 1, announcement: None }
-            .encode(&mut hello);
-        viewer.receive(Time::from_secs(2), &hello[..late]);
-        assert_eq!(viewer.session(), Some(8));
-    }
-
-    #[test]
-    fn a_controller_gets_the_half_that_lives_here() {
-        let mut viewer = Viewer::default();
-        viewer.take_stream(&Message::ready(Offer { codec: "", controller: "sqp" }).to_vec());
-        assert_eq!(viewer.news(Time::ZERO), Ok(Some(News::Ready)));
-        let mut sprout = sender(9, "sprout");
-        converse(&mut sprout, &mut viewer, 0, 40, || false);
-        let status = Viewing::Status(Status { session: 9, controller: "sprout", ..Status::default() });
-        let mut out = [0; Viewing::MAX_LEN];
-        let length = status.encode(&mut out);
-        viewer.take_stream(&out[..length]);
-        assert!(matches!(viewer.news(Time::ZERO), Ok(Some(News::Status(_, name, _))) if name == "sprout"));
-        converse(&mut sprout, &mut viewer, 40, 2_000, || false);
-        // Sprout without forecasts from its other half stays at its smallest window.
-        assert!(viewer.counters().displayed > 80, "{:?}", viewer.counters());
-    }
-
-    #[test]
-    fn messages_come_out_whole_and_nonsense_is_told() {
-        let mut viewer = Viewer::default();
-        let refused = Message::Refused { why: Refusal::Token, text: "no" };
-        let bytes = [Message::Unknown(200).to_vec(), refused.to_vec(), Message::Reload.to_vec()].concat();
-        for byte in &bytes[..bytes.len() - 3] {
-            assert!(viewer.stream.len() < Message::MAX_LEN);
-            viewer.take_stream(&[*byte]);
-            if viewer.stream.len() < 4 {
-                assert_eq!(viewer.news(Time::ZERO), Ok(None));
-            }
-        }
-        assert_eq!(viewer.news(Time::ZERO), Ok(Some(News::Refused(2, "no".to_owned()))));
-        viewer.take_stream(&[0, 1, 5, 0, 0]);
-        assert_eq!(viewer.news(Time::ZERO), Ok(Some(News::Reload)));
-        assert!(viewer.news(Time::ZERO).is_err());
-    }
-
-    #[test]
-    fn what_was_seen_is_told_once_and_bounded() {
-        let mut viewer = Viewer::default();
-        let mut out = [0; Viewing::MAX_LEN];
-        let frame = SeenFrame { frame: 1, picture: 2, shown: 3, delay_us: 4 };
-        (0..200).for_each(|_| viewer.saw(frame));
-        assert_eq!(viewer.write_seen(&mut out), 0, "there is no session to speak of");
-        viewer.begin(7);
-        (0..200).for_each(|frame_number| viewer.saw(SeenFrame { frame: frame_number, ..frame }));
-        let length = viewer.write_seen(&mut out);
-        let Ok(Some(Viewing::Seen(seen))) = Viewing::decode(&out[..length]) else { panic!("it decodes") };
-        assert!(seen.frames().map(|seen| seen.frame).eq(152..200));
-        assert_eq!(viewer.write_seen(&mut out), 0);
-    }
-}
+mod tests;

@@ -43,9 +43,9 @@ pub struct Announcement<'a> {
     pub controller: &'a str,
     /// The rate to start at.
     pub initial_bps: u64,
-    /// The lowest rate.
+    /// The lowest rate of the session, in bit/s.
     pub min_bps: u64,
-    /// The highest rate.
+    /// The highest rate of the session, in bit/s.
     pub max_bps: u64,
 }
 

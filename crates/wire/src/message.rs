@@ -86,7 +86,7 @@ pub enum Message<'a> {
     Open {
         /// The protocol's version, [`VERSION`].
         version: u8,
-        /// What is wanted.
+        /// Whether it publishes or watches.
         role: Role,
         /// The secret that whoever may do so knows.
         token: &'a str,
@@ -104,7 +104,7 @@ pub enum Message<'a> {
     },
     /// Not so; the connection ends.
     Refused {
-        /// Why.
+        /// The reason, as a code.
         why: Refusal,
         /// The same for people, with what to do about it.
         text: &'a str,

@@ -252,7 +252,14 @@ mod tests {
 
     fn viewings() -> Vec<Vec<u8>> {
         let frame = SeenFrame { frame: 9, picture: 9, shown: 1_700_000_000_000_000, delay_us: 48_000 };
-        let status = Status { session: 7, controller: "sqp", trouble: "no such", ..Status::default() };
+        let status = Status {
+            session: 7,
+            controller: "sqp",
+            trouble: "no such",
+            mode: "recovery",
+            mode_changes: 3,
+            ..Status::default()
+        };
         let wish = Wish { paused: true, max_bps: 8_000_000, controller: "copa" };
         let mut out = [0; Viewing::MAX_LEN];
         let length = Viewing::encode_seen(7, &[frame; 3], &mut out);

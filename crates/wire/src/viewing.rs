@@ -64,6 +64,11 @@ pub struct Status<'a> {
     pub controller: &'a str,
     /// Why the last wish was not granted, or what does not go well with it, for people; empty if all is well.
     pub trouble: &'a str,
+    /// What the sender's strategy is at, such as `recovery`; empty where the sender does not say, as those of
+    /// an earlier program.
+    pub mode: &'a str,
+    /// How often that has changed in this session.
+    pub mode_changes: u32,
 }
 
 /// One frame that was shown.
@@ -225,10 +230,15 @@ fn write_status(w: &mut Writer<'_>, status: &Status<'_>) {
     counts.into_iter().for_each(|count| w.u64(count));
     write_text(w, status.controller);
     write_text(w, status.trouble);
+    // Who says nothing of it writes what an earlier program does.
+    if !status.mode.is_empty() || status.mode_changes > 0 {
+        write_text(w, status.mode);
+        w.u32(status.mode_changes);
+    }
 }
 
 fn read_status<'a>(r: &mut Reader<'a>) -> Result<Status<'a>, WireError> {
-    Ok(Status {
+    let status = Status {
         session: r.u32()?,
         paused: read_flag(r)?,
         max_bps: r.u64()?,
@@ -240,7 +250,13 @@ fn read_status<'a>(r: &mut Reader<'a>) -> Result<Status<'a>, WireError> {
         skipped: r.u64()?,
         controller: read_text(r)?,
         trouble: read_text(r)?,
-    })
+        ..Status::default()
+    };
+    // A sender of an earlier program ends here.
+    if r.0.is_empty() {
+        return Ok(status);
+    }
+    Ok(Status { mode: read_text(r)?, mode_changes: r.u32()?, ..status })
 }
 
 fn read_flag(r: &mut Reader<'_>) -> Result<bool, WireError> {
@@ -257,6 +273,13 @@ mod tests {
     use crate::Message;
     use proptest::prelude::*;
 
+    /// The message as an earlier program wrote it, if it has grown since, and what is read of that.
+    fn earlier<'a>(message: &Viewing<'a>) -> Option<(usize, Viewing<'a>)> {
+        let Viewing::Status(status) = *message else { return None };
+        let read = Viewing::Status(Status { mode: "", mode_changes: 0, ..status });
+        Some((read.encode(&mut [0; Viewing::MAX_LEN]), read)).filter(|_| read != *message)
+    }
+
     fn check(message: &Viewing<'_>) -> Result<(), TestCaseError> {
         let mut out = [0; Viewing::MAX_LEN];
         let length = message.encode(&mut out);
@@ -265,8 +288,13 @@ mod tests {
         };
         prop_assert_eq!(taken, length);
         prop_assert_eq!(Viewing::decode(&out[..length]), Ok(Some(*message)));
+        let earlier = earlier(message);
         for cut in 0..length {
-            prop_assert_eq!(Viewing::decode(&out[..cut]), Err(WireError::Truncated));
+            let wanted = match earlier {
+                Some((length, read)) if length == cut => Ok(Some(read)),
+                _ => Err(WireError::Truncated),
+            };
+            prop_assert_eq!(Viewing::decode(&out[..cut]), wanted);
         }
         Ok(())
     }
@@ -275,7 +303,8 @@ mod tests {
         #[test]
         fn messages_round_trip(
             asked: u64, heard: u64, told: u64, paused: bool, session: u32, srtt_us: u32,
-            counts: [u64; 4], controller in "\\PC{0,60}", trouble in "\\PC{0,60}"
+            counts: [u64; 4], controller in "\\PC{0,60}", trouble in "\\PC{0,60}", mode in "\\PC{0,20}",
+            mode_changes: u32
         ) {
             let (controller, trouble) = (controller.as_str(), trouble.as_str());
             check(&Viewing::ClockAsk { asked })?;
@@ -284,7 +313,7 @@ mod tests {
             let [packets, lost, captured, skipped] = counts;
             check(&Viewing::Status(Status {
                 session, paused, max_bps: asked, estimate_bps: heard, srtt_us, packets, lost, captured, skipped,
-                controller, trouble,
+                controller, trouble, mode: &mode, mode_changes,
             }))?;
         }
 
@@ -314,7 +343,7 @@ mod tests {
     fn the_longest_fits_the_control_stream_and_later_kinds_are_passed_over() {
         const { assert!(Viewing::MAX_LEN <= Message::MAX_LEN) };
         let long = "x".repeat(300);
-        let status = Status { controller: &long, trouble: &long, ..Status::default() };
+        let status = Status { controller: &long, trouble: &long, mode: &long, ..Status::default() };
         assert!(Viewing::Status(status).encode(&mut [0; Viewing::MAX_LEN]) <= Viewing::MAX_LEN);
         assert_eq!(Viewing::decode(&[0, 1, 99]), Ok(None));
         assert_eq!(Viewing::decode(&[0, 11, WISH, 2]), Err(WireError::Field("flag")));

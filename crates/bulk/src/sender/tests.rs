@@ -9,14 +9,18 @@ use wire::{Segment, SegmentAck, SegmentArrival};
 const MSS: u64 = 1448;
 
 /// A window of so many datagrams, and a rate.
-struct Fixed(u64, Option<Rate>);
+struct Fixed {
+    /// In datagrams; 0 limits nothing.
+    window: u64,
+    pacing: Option<Rate>,
+}
 
 impl Controller for Fixed {
     fn on_sent(&mut self, _: &Sent) {}
     fn on_feedback(&mut self, _: &Report<'_>) {}
     fn decision(&self) -> Decision {
-        let window = (self.0 > 0).then_some(Bytes::new(self.0 * 1472));
-        Decision { window, pacing: self.1, ..Decision::default() }
+        let window = (self.window > 0).then_some(Bytes::new(self.window * 1472));
+        Decision { window, pacing: self.pacing, ..Decision::default() }
     }
 }
 
@@ -29,7 +33,8 @@ fn sender(config: SenderConfig, window: u64, segments: u64) -> Sender {
     let config = SenderConfig { handshake: false, ..config };
     let workload = Workload::Transfer(segments * MSS);
     let rng = Rng::stream(1, "flow");
-    let mut sender = Sender::new(config, Box::new(Fixed(window, None)), workload, rng, Tap::default());
+    let mut sender =
+        Sender::new(config, Box::new(Fixed { window, pacing: None }), workload, rng, Tap::default());
     sender.wake(Time::ZERO);
     sender
 }
@@ -121,7 +126,7 @@ fn a_recovery_begins_with_one_segment_whatever_the_window() {
     let mut sender = sender(SenderConfig::ns3(), 8, 20);
     assert_eq!(leaves(&mut sender, 0).len(), 8);
     // A window that has shrunk to one leaves no room with four in flight.
-    sender.control.replace(Box::new(Fixed(1, None)));
+    sender.control.replace(Box::new(Fixed { window: 1, pacing: None }));
     hear(&mut sender, 40, 0, &[(1, 4)], &[1, 2, 3]);
     assert_eq!(leaves(&mut sender, 40), [(0, 8)]);
     assert_eq!((sender.counters.recoveries, wakes(&sender)), (1, Some(1040)));
@@ -150,13 +155,13 @@ fn the_peers_window_and_the_pacing_bind() {
     assert_eq!(leaves(&mut narrow, 40), [(3, 3)]);
 
     let mut paced = sender(SenderConfig::default(), 0, 9);
-    paced.control.replace(Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100)))));
+    paced.control.replace(Box::new(Fixed { window: 0, pacing: Some(Rate::from_bps(1472 * 8 * 100)) }));
     paced.apply_decision();
     let left: Vec<usize> = (20..51).map(|at| leaves(&mut paced, at).len()).collect();
     assert_eq!((left.iter().sum::<usize>(), left[0], left[10], left[20], left[30]), (4, 1, 1, 1, 1));
     // The same controller, where the stack does not pace: all nine at once.
     let mut clocked = sender(SenderConfig { paced: false, ..SenderConfig::default() }, 0, 9);
-    clocked.control.replace(Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100)))));
+    clocked.control.replace(Box::new(Fixed { window: 0, pacing: Some(Rate::from_bps(1472 * 8 * 100)) }));
     clocked.apply_decision();
     assert_eq!(leaves(&mut clocked, 20).len(), 9);
 }
@@ -164,7 +169,7 @@ fn the_peers_window_and_the_pacing_bind() {
 #[test]
 fn with_offload_segments_leave_in_pairs_at_the_same_rate() {
     let mut paced = sender(SenderConfig::linux(), 0, 9);
-    paced.control.replace(Box::new(Fixed(0, Some(Rate::from_bps(1472 * 8 * 100)))));
+    paced.control.replace(Box::new(Fixed { window: 0, pacing: Some(Rate::from_bps(1472 * 8 * 100)) }));
     paced.apply_decision();
     let left: Vec<usize> = (20..61).map(|at| leaves(&mut paced, at).len()).collect();
     assert_eq!((left.iter().sum::<usize>(), left[0], left[20], left[40]), (6, 2, 2, 2));
@@ -187,7 +192,7 @@ fn foreign_and_implausible_datagrams_are_counted() {
 #[test]
 fn nothing_leaves_before_the_handshake_is_answered() {
     let config = SenderConfig::ns3();
-    let (controller, rng) = (Box::new(Fixed(3, None)), Rng::stream(1, "flow"));
+    let (controller, rng) = (Box::new(Fixed { window: 3, pacing: None }), Rng::stream(1, "flow"));
     let mut sender = Sender::new(config, controller, Workload::Transfer(9 * MSS), rng, Tap::default());
     assert_eq!(leaves(&mut sender, 0), [(0, 0)]);
     assert_eq!((leaves(&mut sender, 900), wakes(&sender)), (vec![], Some(1000)));
@@ -204,7 +209,7 @@ fn nothing_leaves_before_the_handshake_is_answered() {
 fn a_handshake_tells_the_round_trip() {
     let mut sender = Sender::new(
         SenderConfig::linux(),
-        Box::new(Fixed(3, None)),
+        Box::new(Fixed { window: 3, pacing: None }),
         Workload::Endless,
         Rng::stream(1, "flow"),
         Tap::default(),

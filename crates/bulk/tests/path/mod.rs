@@ -40,11 +40,18 @@ pub fn controller(cc: &str, config: &SenderConfig, seed: u64) -> Box<dyn Control
     cc::build(&options, &Setup { mtu: config.datagram(), seed, ..Setup::default() }).unwrap()
 }
 
+/// A flow's two hosts.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    pub sender: HostId,
+    pub receiver: HostId,
+}
+
 /// A world with its flows' hosts.
 pub struct Path {
     pub world: World,
     pub bottleneck: LinkId,
-    pub hosts: Vec<(HostId, HostId)>,
+    pub hosts: Vec<Ends>,
 }
 
 /// `mbps`, 20 ms each way, `queue`.
@@ -81,17 +88,17 @@ pub fn build(
         let back = world.add_link(&format!("return {number}"), back.clone());
         world.connect(from, number as u16, &[bottleneck], to);
         world.connect(to, number as u16, &[back], from);
-        hosts.push((from, to));
+        hosts.push(Ends { sender: from, receiver: to });
     }
     Path { world, bottleneck, hosts }
 }
 
 impl Path {
     pub fn sender(&self, flow: usize) -> &Sender {
-        self.world.endpoint(self.hosts[flow].0)
+        self.world.endpoint(self.hosts[flow].sender)
     }
     pub fn receiver(&self, flow: usize) -> &Receiver {
-        self.world.endpoint(self.hosts[flow].1)
+        self.world.endpoint(self.hosts[flow].receiver)
     }
     /// Stream bytes flow `flow` delivers in `seconds` from `from` on, as a share of `mbps` with headers
     /// counted.

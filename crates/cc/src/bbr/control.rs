@@ -34,7 +34,7 @@ pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
     pacing.min(by_window).max(SLOWEST)
 }
 
-/// The pacing rate.
+/// The rate at which packets leave, and what it is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     rate: Rate,
@@ -207,7 +207,7 @@ impl Recovery {
         self.saved = if cut { self.saved.max(window) } else { window };
     }
 
-    /// The window kept.
+    /// The window that was kept for later ([`save`](Recovery::save)), in bytes.
     pub fn saved(&self) -> u64 {
         self.saved
     }

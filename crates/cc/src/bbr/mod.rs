@@ -79,7 +79,7 @@ pub struct Params {
     pub bw_rounds: u64,
     /// How long the smallest round-trip time is kept (bbr_min_rtt_win_sec).
     pub min_rtt_window: Span,
-    /// Look for policers.
+    /// Whether policers are looked for, whose token rate is then kept to.
     pub policer: bool,
     /// A round ends only on a packet at least a round trip old. Without, an acknowledgement of an original
     /// that is put down to its retransmission ends one at once (CC-Fuzz, thesis section 7.4.1).
@@ -417,6 +417,10 @@ impl Controller for Bbr {
 
     fn next_timer(&self) -> Option<Time> {
         self.changed_at
+    }
+
+    fn on_mtu(&mut self, mtu: u32) {
+        self.mtu = u64::from(mtu.max(1));
     }
 
     fn decision(&self) -> Decision {

@@ -56,7 +56,7 @@ pub struct Heard {
     pub app_limited: bool,
     /// A round trip ended.
     pub round: bool,
-    /// The round-trip sample.
+    /// The round-trip sample of the report, if it gave one.
     pub rtt: Option<Span>,
     /// A lone packet's acknowledgement: the receiver may have held it back.
     pub lone: bool,
@@ -220,7 +220,7 @@ impl Dwell {
 /// Whether the bandwidth has stopped growing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FullPipe {
-    /// It has, once.
+    /// The bandwidth has stopped growing once since the start.
     pub reached: bool,
     /// It has since the last restart.
     pub now: bool,

@@ -6,7 +6,7 @@ use super::params::Params;
 use crate::bbr::model::Heard;
 use crate::parts::{RateSample, Rounds};
 
-/// No bound.
+/// Stands for no bound, in bytes.
 pub const UNBOUNDED: u64 = u64::MAX;
 
 /// `lost` of `in_flight` bytes is more than the path should lose.
@@ -131,7 +131,7 @@ impl Bounds {
         self.kept = (self.inflight_hi, self.inflight_lo, self.bw_lo);
     }
 
-    /// They were none.
+    /// Those losses were none: the bounds are at least what they were before them.
     pub fn undo(&mut self) {
         self.loss_in_round = false;
         let (hi, lo, bw) = self.kept;

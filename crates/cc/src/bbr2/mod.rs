@@ -426,6 +426,10 @@ impl Controller for Bbr2 {
         self.changed_at
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.mtu = u64::from(mtu.max(1));
+    }
+
     fn decision(&self) -> Decision {
         self.pacing.decision(self.window, self.media, self.mtu)
     }

@@ -47,12 +47,12 @@ const NEARLY_EMPTY: f64 = 0.1;
 /// ... over this many smoothed round trips.
 const RTTS: f64 = 4.0;
 
-/// genericCC's `delta_conf`.
+/// Options of genericCC's Copa, its `delta_conf`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
     /// delta; with mode switching the default mode's, which is the largest.
     pub delta: f64,
-    /// Mode switching.
+    /// Switches between default and competitive mode.
     pub auto: bool,
     /// The clock for the next packet stands still while the window is full (`send_data` in `ctcp.hh`): its
     /// sending loop's, not the controller's.
@@ -192,6 +192,12 @@ impl Controller for Generic {
         for (acked, rtt) in packet_rtts(report) {
             self.acknowledge(report.now, rtt, f64::from(acked.size) / self.datagram);
         }
+    }
+
+    fn on_mtu(&mut self, mtu: u32) {
+        let datagram = f64::from(mtu.max(1));
+        self.window = (self.window * self.datagram / datagram).max(MINIMUM_WINDOW);
+        self.datagram = datagram;
     }
 
     fn decision(&self) -> Decision {

@@ -306,6 +306,12 @@ impl Controller for Copa {
         }
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        let datagram = f64::from(mtu.max(1));
+        self.window = (self.window * self.datagram / datagram).max(MINIMUM_WINDOW);
+        self.datagram = datagram;
+    }
+
     fn decision(&self) -> Decision {
         let window = Bytes::new((self.window * self.datagram) as u64);
         let pacing = match self.rtts.standing() {

@@ -55,7 +55,7 @@ impl ModeSwitch {
         }
     }
 
-    /// delta now.
+    /// The present mode's delta: Copa aims for 1/delta packets in the queue.
     pub fn delta(&self) -> f64 {
         1.0 / self.inverse
     }

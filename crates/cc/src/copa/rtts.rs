@@ -19,7 +19,7 @@ pub struct Rtts {
     least: Extremum<Time, Span>,
     recent: Extremum<Time, Span>,
     standing: Extremum<Time, Span>,
-    /// The newest sample.
+    /// The newest round-trip sample.
     pub latest: Span,
     /// The sender's smoothed round trip (RFC 6298) after the newest sample.
     pub smoothed: Span,

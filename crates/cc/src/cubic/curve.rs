@@ -43,6 +43,17 @@ impl Curve {
         Curve { cwnd, ssthresh, w_max: 0.0, k: 0.0, started_at: None, w_est: cwnd, prior: cwnd }
     }
 
+    /// The same windows in segments of another size: `factor` times as many of them. A stage of congestion
+    /// avoidance begins anew, for K is of segments.
+    pub(super) fn rescale(&mut self, factor: f64) {
+        for window in [&mut self.cwnd, &mut self.ssthresh, &mut self.w_max, &mut self.w_est, &mut self.prior]
+        {
+            *window *= factor;
+        }
+        self.cwnd = self.cwnd.clamp(MINIMUM, MAXIMUM);
+        self.started_at = None;
+    }
+
     pub(super) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }

@@ -210,6 +210,16 @@ impl Controller for Cubic {
         self.reported_at = report.now;
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        let datagram = f64::from(mtu.max(1));
+        let factor = self.datagram / datagram;
+        self.curve.rescale(factor);
+        if let Some(episode) = &mut self.episode {
+            episode.before.rescale(factor);
+        }
+        self.datagram = datagram;
+    }
+
     fn decision(&self) -> Decision {
         let gain = if self.curve.in_slow_start() { PACING_GAIN_SLOW_START } else { PACING_GAIN };
         let window = Bytes::new((self.curve.cwnd * self.datagram) as u64);

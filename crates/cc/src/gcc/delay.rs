@@ -96,7 +96,7 @@ impl Delay {
         self.detector.update(self.value, departure, variation.arrival.as_millis_f64())
     }
 
-    /// The last word.
+    /// What the detector said last.
     pub fn signal(&self) -> Signal {
         self.detector.signal()
     }

@@ -6,9 +6,9 @@ pub enum Signal {
     /// The queue neither grows nor drains.
     #[default]
     Normal,
-    /// It grows.
+    /// The queue grows: the link is used beyond what it carries.
     Over,
-    /// It drains.
+    /// The queue drains.
     Under,
 }
 
@@ -97,12 +97,12 @@ impl Detector {
         self.threshold = (self.threshold + step).clamp(RANGE.0, RANGE.1);
     }
 
-    /// gamma, in ms.
+    /// The threshold gamma, in ms.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// The last word.
+    /// What was found at the last group.
     pub fn signal(&self) -> Signal {
         self.signal
     }

@@ -35,9 +35,9 @@ impl From<Span> for Grouping {
 /// ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// When it left.
+    /// When it left, on the clock of its send times.
     pub sent: RemoteTime,
-    /// When it arrived.
+    /// When it arrived, on the receiver's clock.
     pub arrived: RemoteTime,
     /// When we learnt of it.
     pub heard: Time,

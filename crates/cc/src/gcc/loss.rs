@@ -128,7 +128,7 @@ impl Browser {
 pub enum Losses {
     /// A step with every report.
     Equation(Reports),
-    /// A browser's.
+    /// The step of browsers, which rises over a second and pauses after a cut.
     Browser(Browser),
 }
 

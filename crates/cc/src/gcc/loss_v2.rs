@@ -43,7 +43,7 @@ const RISE_WINDOW: Span = Span::from_millis(300);
 /// Losses are never certain nor impossible.
 const PROBABLE: (f64, f64) = (1e-6, 1.0 - 1e-6);
 
-/// What limits.
+/// What limits the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The delay-based estimate; losses don't.
@@ -68,7 +68,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Adds a packet.
+    /// Adds a packet of `size` bytes that arrived or was lost.
     pub fn add(&mut self, sent_at: Time, size: u32, lost: bool) {
         self.packets += 1;
         self.lost += u64::from(lost);

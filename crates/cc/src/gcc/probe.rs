@@ -113,6 +113,11 @@ impl Prober {
         }
     }
 
+    /// Packets have at most `mtu` bytes from here on.
+    pub fn set_mtu(&mut self, mtu: u32) {
+        self.mtu = mtu.max(1);
+    }
+
     /// The probe being sent.
     pub fn active(&self) -> Option<Probe> {
         self.active.map(|active| active.probe)

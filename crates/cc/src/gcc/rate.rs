@@ -37,7 +37,7 @@ const COLLAPSE: f64 = 0.5;
 /// Which rules the rate follows: the draft's, libwebrtc's of 2015, or today's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rules {
-    /// The draft's.
+    /// Those of draft-ietf-rmcat-gcc-02, section 5.5.
     Draft,
     /// libwebrtc's `AimdRateControl` of 2015 and 2016, beside the receiver: a cut whenever the estimator asks
     /// for one, half a packet a response time or step near capacity.
@@ -64,9 +64,9 @@ pub struct Params {
     pub growth: f64,
     /// Rate at first and its bounds, in bit/s.
     pub initial: f64,
-    /// See `initial`.
+    /// Lowest rate, in bit/s.
     pub min: f64,
-    /// See `initial`.
+    /// Highest rate, in bit/s.
     pub max: f64,
 }
 

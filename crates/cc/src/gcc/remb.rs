@@ -284,10 +284,13 @@ mod tests {
             half.write(now, &mut blob);
             words.extend(decode(&blob).map(|bps| (now, bps)));
         }
-        let gaps: Vec<_> = words.windows(2).map(|w| (w[1].0 - w[0].0).as_millis_f64().round()).collect();
+        let times: Vec<Time> = words.iter().map(|(at, _)| *at).collect();
+        let gaps: Vec<_> = times.windows(2).map(|w| (w[1] - w[0]).as_millis_f64().round()).collect();
         assert!(gaps[..2].iter().all(|gap| (999.0..=1035.0).contains(gap)), "{gaps:?}");
-        let cut = words.windows(2).find(|w| w[1].1 < w[0].1).expect("a cut");
-        assert!(cut[1].0 - cut[0].0 < Span::from_millis(999), "{words:?}");
+        let mut steps = words.iter().zip(words.iter().skip(1));
+        let cut = steps.find(|((_, before), (_, after))| after < before);
+        let gap = cut.map(|((before, _), (at, _))| *at - *before).expect("a cut");
+        assert!(gap < Span::from_millis(999), "{words:?}");
         assert!(half.rate() < 1e6);
         assert_eq!(half.due_at(), half.sent.map(|(at, _)| at + Span::from_secs(1)));
     }

@@ -31,9 +31,9 @@ const fn adaptive(name: &'static str, wander: f64, up: f64, down: f64) -> Revisi
     Revision { name, wander, column: Column { up, down, ..CODE } }
 }
 
-/// As published.
+/// The constants that the adaptive threshold's authors published, of July 2015.
 pub const PUBLISHED: Revision = adaptive("2015-07", 1e-3, 0.01, 0.000_18);
-/// As it stayed.
+/// The constants since August 2016.
 pub const LAST: Revision = adaptive("2016-08", 1e-3, CODE.up, CODE.down);
 
 const ALL: [Revision; 5] = [

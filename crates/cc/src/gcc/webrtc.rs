@@ -32,7 +32,7 @@ pub struct Choice {
     pub rate: Params,
     /// Groups in the trendline.
     pub window: usize,
-    /// Probe at all.
+    /// Whether it probes at all.
     pub probing: bool,
     /// Most that the first probes go to, in bit/s.
     pub probe_cap: f64,
@@ -253,6 +253,12 @@ impl Controller for Webrtc {
     fn next_timer(&self) -> Option<Time> {
         let probe = self.prober.as_ref().and_then(|prober| prober.next(self.alr.since()));
         [probe, self.silence.next()].into_iter().flatten().min()
+    }
+
+    fn on_mtu(&mut self, mtu: u32) {
+        if let Some(prober) = &mut self.prober {
+            prober.set_mtu(mtu);
+        }
     }
 
     fn decision(&self) -> Decision {

@@ -40,6 +40,13 @@ impl Window {
         self.datagrams
     }
 
+    /// The same window in datagrams of another size: `factor` times as many of them.
+    pub fn rescale(&mut self, factor: f64) {
+        for window in [&mut self.datagrams, &mut self.plateau, &mut self.start, &mut self.reno] {
+            *window = (*window * factor).clamp(FEWEST, MOST);
+        }
+    }
+
     /// So many datagrams were acknowledged at `now`, over a round trip of `rtt`: RFC 9438 sections 4.2 to
     /// 4.4.
     pub fn acked(&mut self, now: Time, datagrams: f64, rtt: Span) {

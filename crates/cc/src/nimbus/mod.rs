@@ -343,6 +343,13 @@ impl Controller for Nimbus {
         [self.tick_at(), self.silence_at()].into_iter().flatten().min()
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        if let Mode::Competitive(window) = &mut self.mode {
+            window.rescale(f64::from(self.setup.mtu.max(1)) / f64::from(mtu.max(1)));
+        }
+        self.setup.mtu = mtu;
+    }
+
     fn decision(&self) -> Decision {
         let pacing = Rate::from_f64(self.rate);
         // Media at the base, and the pulse on top of it where there is one: the frames of a pulse are what

@@ -12,7 +12,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Takes a point.
+    /// Adds the point (`x`, `y`) to the fit.
     pub fn add(&mut self, x: f64, y: f64) {
         self.n += 1.0;
         self.x += x;
@@ -22,7 +22,7 @@ impl Line {
         self.yy += y * y;
     }
 
-    /// Points taken.
+    /// Points in the fit.
     pub fn count(&self) -> usize {
         self.n as usize
     }

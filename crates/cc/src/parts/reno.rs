@@ -50,6 +50,12 @@ impl RenoWindow {
         }
     }
 
+    /// Datagrams have at most `mtu` bytes from here on.
+    pub fn set_datagram(&mut self, mtu: u32) {
+        self.datagram = u64::from(mtu.max(1));
+        self.window = self.window.max(self.minimum());
+    }
+
     /// The window, in bytes.
     pub fn bytes(&self) -> u64 {
         self.window

@@ -299,6 +299,11 @@ impl<L: Learner> Controller for Pcc<L> {
         [self.monitor.ends_at(), self.silence_at()].into_iter().flatten().min()
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.datagram = u64::from(mtu.max(1));
+        self.monitor.set_mtu(mtu);
+    }
+
     fn decision(&self) -> Decision {
         let rate = Rate::from_f64(self.sending * 1e6);
         // The encoder follows the base and not every slower trial: what waits then makes the faster ones

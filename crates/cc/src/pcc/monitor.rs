@@ -38,7 +38,7 @@ pub struct Length {
 /// Names an experiment: results of an older generation come too late to matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// Counts plans.
+    /// The plan it belongs to, counted from the start.
     pub generation: u32,
     /// Place in the plan.
     pub index: u32,
@@ -173,6 +173,11 @@ impl Monitor {
             origin: None,
             unread: 0,
         }
+    }
+
+    /// Packets have at most `datagram` bytes from here on.
+    pub fn set_mtu(&mut self, datagram: u32) {
+        self.datagram = datagram.max(1);
     }
 
     /// Intervals are measured by this round trip until there is a sample.

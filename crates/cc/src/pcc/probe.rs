@@ -18,9 +18,9 @@ pub struct Tried {
 /// Lowest and highest rate, in Mbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Never below.
+    /// Lowest rate that is tried, in Mbit/s.
     pub min: f64,
-    /// Never above.
+    /// Highest rate that is tried, in Mbit/s.
     pub max: f64,
 }
 

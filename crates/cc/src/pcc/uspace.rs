@@ -28,7 +28,7 @@ const MOST_RAISED: u32 = 1 << 10;
 pub struct Params {
     /// Weight of the latency gradient.
     pub latency: f64,
-    /// Pairs that vote.
+    /// Pairs of intervals that vote on a direction.
     pub pairs: usize,
     /// Gives way: deviation costs, and the majority may slow down but only all may speed up.
     pub scavenger: bool,

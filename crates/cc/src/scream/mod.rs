@@ -340,6 +340,10 @@ impl Controller for Scream {
         self.follow(now, report.in_flight.get());
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.mss = f64::from(mtu.max(1));
+    }
+
     fn decision(&self) -> Decision {
         let slack = self.params.overhead * self.frames.high();
         let window = self.window.map(|window| Bytes::new((window * slack).max(self.mss) as u64));

@@ -216,6 +216,10 @@ impl Controller for Sprout {
         [tick, keep_alive].into_iter().flatten().min()
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.datagram = u64::from(mtu.max(1));
+    }
+
     fn decision(&self) -> Decision {
         let window = self.in_flight.saturating_add(self.allowance()).max(1);
         // Until its first packet tells, a flow is taken for an encoder's. A backlogged one must not be paced.

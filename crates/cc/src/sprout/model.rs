@@ -200,7 +200,7 @@ impl Default for Belief {
 }
 
 impl Belief {
-    /// A tick passes.
+    /// Moves the belief on by a tick.
     pub fn evolve(&mut self) {
         evolve(&Tables::get().kernel, &mut self.p);
     }

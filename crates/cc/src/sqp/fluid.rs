@@ -138,8 +138,8 @@ mod tests {
         let run = |step: &dyn Fn(f64, f64) -> f64| {
             let (mut x, mut y, mut updates) = (0.5e6, 2e6, 0);
             while x + y < 0.9 * C {
-                let s = (0.9 * sample(C, y, x, 2.0), 0.9 * sample(C, x, y, 2.0));
-                (x, y) = (step(x, s.0), step(y, s.1));
+                let (of_x, of_y) = (0.9 * sample(C, y, x, 2.0), 0.9 * sample(C, x, y, 2.0));
+                (x, y) = (step(x, of_x), step(y, of_y));
                 updates += 1;
             }
             (jain(x, y), updates)

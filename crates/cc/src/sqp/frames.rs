@@ -12,13 +12,13 @@ const REMEMBERED: usize = 128;
 /// One frame's burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrameBurst {
-    /// Stream and frame.
+    /// Stream, frame and version.
     pub id: (u8, u32, u8),
     /// Send time of its first packet.
     pub first_sent: Time,
     /// Send time of its latest packet.
     pub last_sent: Time,
-    /// Bytes sent.
+    /// Bytes sent of it so far.
     pub bytes: u64,
     /// Bits that the estimate allowed a frame when its first packet left.
     pub full: f64,
@@ -30,7 +30,7 @@ pub struct FrameBurst {
     pub sent: u32,
     /// Packets known to have arrived.
     pub arrived: u32,
-    /// Packets given up.
+    /// Packets of it given up.
     pub lost: u32,
     /// Some packet arrived at a time nobody told us.
     pub untimed: bool,

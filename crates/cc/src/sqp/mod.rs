@@ -385,6 +385,10 @@ impl Controller for Sqp {
         self.silent_at().into_iter().chain(overdue).min()
     }
 
+    fn on_mtu(&mut self, mtu: u32) {
+        self.setup.mtu = mtu;
+    }
+
     fn decision(&self) -> Decision {
         let jitter = self.params.jitter.max(self.setup.frame_interval.mul_f64(self.params.jitter_share));
         Decision {

@@ -61,7 +61,7 @@ pub struct Params {
     pub jitter: Span,
     /// As `jitter`, as a share of the frame interval; the longer one counts.
     pub jitter_share: f64,
-    /// Eq. 2 on.
+    /// Whether eq. 2 is used, which makes up for encoders that undershoot.
     pub undershoot: bool,
     /// Leave the first packet's bytes out of F: n packets have n - 1 gaps.
     pub exclude_first: bool,

@@ -103,8 +103,8 @@ mod tests {
         let carried: Vec<_> = given.iter().enumerate().filter(|(_, rate)| rate.is_some()).collect();
         assert_eq!(carried.len(), 1, "{given:?}");
         // Six frames in seven intervals: the one before arrived at once.
-        let rate = carried[0].1.unwrap();
-        assert!(carried[0].0 >= 9 && (rate / RATE - 6.0 / 7.0).abs() < 0.02, "{carried:?}");
+        let (frame, rate) = (carried[0].0, carried[0].1.unwrap());
+        assert!(frame >= 9 && (rate / RATE - 6.0 / 7.0).abs() < 0.02, "{carried:?}");
     }
 
     #[test]

@@ -30,8 +30,8 @@ use units::{Rate, Span, Time};
 
 use crate::args::Rates;
 use crate::failure::Failure;
-use crate::live::Look;
 use crate::live::serve::{Note, Service, Show};
+use crate::live::{Look, Losses};
 use crate::values::{Feed, Input, PictureSize};
 
 const LENGTH: Span = Span::from_secs(25);
@@ -62,7 +62,7 @@ struct Log {
 }
 
 impl Log {
-    fn note(&mut self, note: &Note) {
+    fn note(&mut self, note: &Note<'_>) {
         match *note {
             Note::Captured { picture, at, .. } => {
                 self.captured.insert(picture, at);
@@ -110,6 +110,7 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
         look: Look { size: Some(SIZE), fps: Some(FPS), barcode: true },
         controller: "sqp".to_owned(),
         rate: None,
+        losses: Losses::usual(),
         playout: session::playout::REGISTRY[0].name.to_owned(),
         rates: Rates { initial: Rate::from_mbps(2), max: Rate::from_mbps(100) },
         notes: Arc::new(move |_, note| notes.lock().expect("no note panics").note(note)),

@@ -1,21 +1,24 @@
 //! `framewire bench`: how fast this build is on this machine. What is measured lives in `instruments`, but
 //! for `browser`, which is about `framewire serve`. `docs/performance.md` says what each figure means.
 
+pub mod args;
 mod browser;
+mod recovery;
 
 use std::path::PathBuf;
 
 #[cfg(target_os = "linux")]
 use instruments::link;
-use instruments::{Benchmark, controllers, fuzz, live, measure, real, scale, shadow, sim};
+use instruments::{Benchmark, controllers, fuzz, live, measure, predictor, real, scale, shadow, sim};
+use media::Source;
 use serde_json::{Value, json};
 
-use crate::args::{Bench, Measured};
 use crate::failure::Failure;
 use crate::live::{Clip, Look, open};
 use crate::output::{self, Terminal};
 use crate::table::Table;
 use crate::values::{Feed, Input, PictureSize};
+use args::{Bench, Measured};
 
 type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 
@@ -25,16 +28,20 @@ const EACH: &[(Measured, Run)] = &[
     (Measured::Controllers, |_| Ok(controllers::run(&Terminal))),
     (Measured::Scale, |_| Ok(scale::run(&Terminal))),
     (Measured::Fuzz, |_| Ok(fuzz::run(&Terminal))),
+    (Measured::Predictor, |_| Ok(predictor::run(&Terminal))),
     (Measured::Live, |args| whole_chain(&input(args))),
     (Measured::Real, |_| Ok(real::run(&Terminal)?)),
     (Measured::Shadow, |_| Ok(shadow::run(&Terminal)?)),
     #[cfg(target_os = "linux")]
     (Measured::Link, |_| Ok(link::run_all(&Terminal)?)),
     (Measured::Browser, |args| browser::run(&input(args))),
+    #[cfg(target_os = "linux")]
+    (Measured::Recovery, |args| recovery::run(&args.recovery, &input(args))),
 ];
 
 /// Runs what was asked for and prints it.
 pub fn bench(args: &Bench) -> Result<(), Failure> {
+    args.recovery.check(args.what)?;
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
@@ -67,11 +74,15 @@ fn input(args: &Bench) -> Input {
 
 /// `live` over a clip.
 fn whole_chain(input: &Input) -> Result<Benchmark, Failure> {
+    Ok(live::run(held(input)?.as_mut(), &input.to_string(), &Terminal)?)
+}
+
+/// The part of a clip that is played again and again, 720p30.
+fn held(input: &Input) -> Result<Box<dyn Source>, Failure> {
     let feed = Feed::Clip(input.clone());
     let (width, height) = live::SIZE;
     let look = Look { size: Some(PictureSize { width, height }), fps: Some(live::FPS), barcode: false };
-    let (mut clip, _) = open(&Clip { input: &feed, look, length: Some(live::HELD) })?;
-    Ok(live::run(clip.as_mut(), &input.to_string(), &Terminal)?)
+    Ok(open(&Clip { input: &feed, look, length: Some(live::HELD) })?.0)
 }
 
 /// Prints the figures, and below them each list of objects as a table of its own.
@@ -79,7 +90,8 @@ fn print(result: &Value) {
     let mut table = Table::new([result["name"].as_str().unwrap_or_default(), ""]);
     let mut lists = Vec::new();
     for (key, value) in result.as_object().into_iter().flatten().filter(|(key, _)| key.as_str() != "name") {
-        match listed(value) {
+        let of_strategies = (key == "strategies").then(|| value.as_array()).flatten();
+        match of_strategies.map(|rows| recovery::table(rows)).or_else(|| listed(value)) {
             Some(list) => lists.push(list),
             None => table.row([key.clone(), written(value)]),
         }

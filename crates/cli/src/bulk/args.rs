@@ -132,7 +132,7 @@ pub struct Table {
 /// What is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A file.
+    /// The bytes of a file.
     File(PathBuf),
     /// So many zeros.
     Zeros(u64),
@@ -156,7 +156,7 @@ impl FromStr for Content {
 /// Where files go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nowhere.
+    /// They are counted and thrown away.
     Null,
     /// Into a folder.
     Folder(PathBuf),

@@ -183,6 +183,7 @@ impl Guest {
         let how = How {
             choice: &self.show.choice(&self.wishes.controller),
             codec: Codec::H264,
+            slices: false,
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,
             first: STEADY_DATAGRAM - SESSION_ID,
@@ -215,9 +216,12 @@ impl Guest {
             }
             ticks += 1;
             let note = Note::Sent {
+                session,
                 at: date_us(),
                 bytes: sender.counters().bytes,
                 estimate: sender.decision().media,
+                mode: sender.mode(),
+                modes: sender.modes(),
             };
             (self.show.notes)(self.number, &note);
             // A sender that waits for nothing any more may not have looked at its clock since; only then is
@@ -312,10 +316,18 @@ impl Guest {
             skipped: counters.skipped,
             controller: &self.wishes.controller,
             trouble: if self.wishes.trouble.is_empty() { &slow } else { &self.wishes.trouble },
+            mode: sender.mode(),
+            mode_changes: mode_changes(sender),
         };
         // A viewer that does not read is told the next time.
         let _ = self.channel.say(&Viewing::Status(status));
     }
+}
+
+/// How often the strategy's mode has changed.
+fn mode_changes(sender: &Sender) -> u32 {
+    let begun: u64 = sender.modes().iter().map(|count| count.entered).sum();
+    u32::try_from(begun.saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
 impl Seen {

@@ -32,12 +32,18 @@ const DELAYS: usize = 1 << 16;
 /// The rate a file is labelled with. Frames are shown when they come, and Y4M knows one rate only.
 const LABEL: Span = Span::from_nanos(33_333_333);
 
+/// A track that was heard of within this time is one that the sender codes at present: six frames of 30 a
+/// second.
+const LATELY: Span = Span::from_millis(200);
+
 /// What the screen has seen.
 #[derive(Default)]
 struct Seen {
     /// Capture to display; the two clocks' offset is unknown, so only differences mean something.
     delays: VecDeque<RelativeDelay>,
     least: Option<RelativeDelay>,
+    /// Pictures shown of each track, the first track first.
+    by_track: Vec<u64>,
     file: Option<Recording>,
     window: Option<Player>,
     /// The window was closed.
@@ -83,6 +89,11 @@ impl Screen for Viewer {
             seen.delays.pop_front();
         }
         seen.delays.push_back(delay);
+        let track = usize::from(session::track_of(shown.stream));
+        if seen.by_track.len() <= track {
+            seen.by_track.resize(track + 1, 0);
+        }
+        seen.by_track[track] += 1;
         let Seen { file, window, closed, trouble, .. } = &mut *seen;
         if let (Some(window), Some(picture)) = (window, &shown.picture) {
             *closed = !window.show(picture);
@@ -247,7 +258,8 @@ fn build(
     let (decoder, further) = (decoder(), decoder);
     let watch = DecoderWatch::new(decoder.times());
     let screen = Box::new(viewer.clone());
-    let receiver = Receiver::new(ReceiverConfig::default(), Some(Box::new(decoder)), Some(screen), tap);
+    let config = ReceiverConfig { conceal: args.conceal, ..ReceiverConfig::default() };
+    let receiver = Receiver::new(config, Some(Box::new(decoder)), Some(screen), tap);
     let receiver = receiver.with_decoders(Box::new(move |_| Some(Box::new(further()))));
     let receiver = receiver.with_half(half).with_playout(args.playout.build());
     Ok((if args.cc.is_some() { receiver } else { receiver.following() }, watch))
@@ -269,8 +281,7 @@ fn listen(
             (packets, last) = (counters.received, now);
         }
         on_tick(now, receiver, counters);
-        let c = receiver.counters();
-        bar.set_message(format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets));
+        bar.set_message(progress(receiver, now, &viewer.seen()));
         let over = receiver.is_finished() || receiver.trouble().is_some();
         let over = over || viewer.seen().is_over();
         silent = !over && now - last > timeout;
@@ -286,6 +297,19 @@ fn listen(
         }),
         Err(error) => Err(Failure::work(error)),
     }
+}
+
+fn progress(receiver: &Receiver, now: Time, seen: &Seen) -> String {
+    let c = receiver.counters();
+    let mut line = format!("{} frames  {} abandoned  {} packets", c.displayed, c.abandoned, c.packets);
+    let tracks = receiver.streams_since(now.saturating_sub(LATELY)).map(session::track_of);
+    let tracks = Vec::from_iter(tracks.map(|track| track.to_string()));
+    if seen.by_track.len() > 1 || tracks.len() > 1 {
+        let shown = Vec::from_iter(seen.by_track.iter().map(u64::to_string));
+        let tracks = if tracks.is_empty() { "none".to_owned() } else { tracks.join(" + ") };
+        line += &format!("  shown by track {}  tracks arriving {tracks}", shown.join(" + "));
+    }
+    line
 }
 
 /// Copies how things stand to where metrics are shown from.
@@ -309,7 +333,7 @@ fn report(args: &args::Receive, receiver: &Receiver, seen: &Seen, warning: Optio
         output::json(&json!({
             "frames": { "assembled": c.assembled, "displayed": c.displayed, "late": c.late, "passed_over": c.passed_over,
                         "abandoned": c.abandoned,
-                        "decode_errors": c.decode_errors },
+                        "concealed": c.concealed, "decode_errors": c.decode_errors, "by_track": seen.by_track },
             "packets": { "received": c.packets, "bytes": c.bytes, "duplicates": c.duplicates, "malformed": c.malformed,
                          "foreign": c.foreign, "stale": c.stale, "far_future": c.far_future, "buffer_full": c.buffer_full },
             "frame_delay_above_least_ms": { "p50": delay(0.5), "p90": delay(0.9), "p99": delay(0.99) },
@@ -345,7 +369,8 @@ mod tests {
         for (frame, ms) in [(0, 120), (1, 100), (2, 150), (3, 110)] {
             let captured = Time::from_secs(9).on_wire();
             let arrival = Arrival::default();
-            let shown = Shown { stream: 0, frame, version: 0, captured, late: false, arrival, picture: None };
+            let (late, concealed, picture) = (false, false, None);
+            let shown = Shown { stream: 0, frame, version: 0, captured, late, arrival, concealed, picture };
             viewer.show(Time::from_millis(ms), &shown);
         }
         let seen = viewer.seen();

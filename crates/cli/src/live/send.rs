@@ -6,9 +6,9 @@ use std::sync::Arc;
 use media::{Codec, CodecConfig, Encoder, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Traffic, Vantage};
-use serde_json::json;
+use serde_json::{Value, json};
 use session::preset::Choice;
-use session::{Remedy, Sender, SenderBuilder, SenderConfig, SenderCounters, Supply, Tracks, rate};
+use session::{ModeCount, Remedy, Sender, SenderBuilder, SenderConfig, SenderCounters, Supply, Tracks, rate};
 use units::{Rate, Span, Time};
 use wire::Endpoint;
 
@@ -68,6 +68,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         first: most.min(first),
         choice: &choice,
         codec,
+        slices: args.slices,
         session: session_number(&driver),
         mtu: most,
         rates: args.rates,
@@ -158,6 +159,8 @@ pub struct How<'a> {
     pub choice: &'a Choice,
     /// What codes the pictures.
     pub codec: Codec,
+    /// Whether frames are cut into slices.
+    pub slices: bool,
     /// The session's number.
     pub session: u32,
     /// Largest datagram in bytes, if the path carries it.
@@ -177,7 +180,7 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
         interval,
         initial: how.rates.initial,
         max: how.rates.max,
-        slices: None,
+        slices: how.slices.then_some(how.mtu.min(how.first) - wire::Media::LEN),
         // Encoding takes its own time here.
         latency: Some(Span::ZERO),
     };
@@ -223,6 +226,7 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
         "height" => line += &format!("  {value:.0}p"),
         _ => {}
     });
+    line += &format!("  {}", mode(sender));
     if counters.skipped + counters.resets > 0 {
         line += &format!("  {} skipped  {} resets", counters.skipped, counters.resets);
     }
@@ -230,6 +234,22 @@ fn progress(sender: &Sender, elapsed: Span) -> String {
         line += &format!("  {:.0} % dummies", 100.0 * dummy_share(&counters));
     }
     line
+}
+
+/// What the strategy is at, and how often it has begun that, if it is ever at anything else.
+fn mode(sender: &Sender) -> String {
+    let now = sender.modes().iter().find(|count| count.mode == sender.mode());
+    match now.filter(|_| sender.modes().len() > 1) {
+        Some(now) => format!("{} ({})", now.mode, now.entered),
+        None => sender.mode().to_owned(),
+    }
+}
+
+/// What the strategy has been at, for programs.
+pub fn modes(modes: &[ModeCount]) -> Value {
+    let each =
+        |count: &ModeCount| json!({ "mode": count.mode, "frames": count.frames, "entered": count.entered });
+    modes.iter().map(each).collect()
 }
 
 /// The round trip in ms, or a dash before it was measured.
@@ -260,6 +280,7 @@ fn report(
                 "captured": c.captured, "encoded": c.encoded, "skipped": c.skipped, "shed": c.shed, "starved": c.starved, "expired": c.expired,
                 "resumed": c.resumed, "resets": c.resets,
             },
+            "strategy": choice.strategy, "recovery": choice.recovery, "modes": modes(sender.modes()),
             "picture": { "height": sender.height(), "changes": c.resized },
             "slow_encoder": sender.slow_encoder().map(|slow| json!({
                 "frame_ms": slow.cost.as_millis_f64(), "rows": slow.rows,

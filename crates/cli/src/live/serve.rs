@@ -11,12 +11,15 @@ use real::Clock;
 use real::quic::{AdmissionWatch, Credentials, Gate, Identity, Limits, Runtime, Token};
 use real::web::{Pages, Visitor, WebServer};
 use serde_json::json;
+use session::ModeCount;
 use session::preset::Choice;
 use units::{Rate, Span};
 use wire::SeenFrame;
 
 use super::clip::Look;
 use super::guest;
+use super::losses::Losses;
+use super::send;
 use super::{catch_interrupts, go_on};
 use crate::args::Rates;
 use crate::failure::Failure;
@@ -34,6 +37,7 @@ Examples:
   framewire serve --input synthetic
   framewire serve --input clip.mp4 --cc copa --listen 127.0.0.1:4433 --token secret
   framewire serve --input clip.mp4 --cc copa:delta=0.58 --rate vidaptive --max 12mbit
+  framewire serve --input clip.mp4 --strategy backup
   framewire serve --input clip.mp4 --viewers 16 --metrics 127.0.0.1:9090 --log-format json 2>> serve.log
 
 Open the address it prints in a browser with WebTransport and WebCodecs. `make web` builds the page.")]
@@ -48,6 +52,8 @@ pub struct Serve {
     /// without it the one of `--cc default`, or `live`. `framewire send --help` says what each does
     #[arg(long, value_name = "POLICY")]
     pub rate: Option<RatePolicy>,
+    #[command(flatten)]
+    pub losses: Losses,
     /// When pages show frames, NAME or NAME:OPTION=VALUE: `at-once`, each when it is ready; `adaptive`,
     /// evenly; or another of `framewire playouts`. A page whose address has `&playout=NAME` follows that
     /// instead
@@ -59,7 +65,7 @@ pub struct Serve {
     /// Who knows this may watch; a new one is made and printed if left out
     #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
     pub token: Option<Token>,
-    /// Viewers at a time, each with a sender and an encoder of its own
+    /// Viewers at a time, each with a sender of its own, and an encoder for each track of `--strategy`
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub viewers: u8,
     #[command(flatten)]
@@ -94,6 +100,8 @@ pub struct Show {
     pub controller: String,
     /// The rate policy of every viewer, if it is not to be the one that goes with the controller.
     pub rate: Option<String>,
+    /// What is done about losses, for every viewer.
+    pub losses: Losses,
     /// When its page shows frames, as text.
     pub playout: String,
     /// The rate it begins at, and the one it never exceeds.
@@ -105,7 +113,7 @@ pub struct Show {
 impl Show {
     /// What a viewer gets who wishes for `controller`.
     pub fn choice(&self, controller: &str) -> Choice {
-        Choice::of(Some(controller), self.rate.as_deref(), None)
+        self.losses.choice(controller, self.rate.as_deref())
     }
 
     /// What is to be known of a controller under its rate policy, if anything.
@@ -118,38 +126,44 @@ impl Show {
 /// What happens to a viewer, for logs and measurements. Dates are microseconds since 1970 by this machine's
 /// calendar.
 #[derive(Clone, Copy, Debug)]
-pub enum Note {
+pub enum Note<'a> {
     /// A picture of the clip was captured.
     Captured {
-        /// The session.
+        /// The number of the viewer's session.
         session: u32,
         /// The capture index in it.
         frame: u32,
         /// The picture's number, as burned in.
         picture: u32,
-        /// When.
+        /// Date of the capture.
         at: u64,
     },
     /// The viewer showed a frame.
     Seen {
-        /// The session.
+        /// The number of the viewer's session.
         session: u32,
         /// What it said of it.
         frame: SeenFrame,
     },
     /// How sending goes, ten times a second.
     Sent {
-        /// When.
+        /// The number of the viewer's session.
+        session: u32,
+        /// Date of these figures.
         at: u64,
         /// Bytes of media and padding so far in this session.
         bytes: u64,
         /// What the controller advises.
         estimate: Option<Rate>,
+        /// What the strategy is at, ...
+        mode: &'static str,
+        /// ... and what it has been at so far.
+        modes: &'a [ModeCount],
     },
 }
 
 /// Takes notes; the number is the viewer's.
-pub type Notes = Arc<dyn Fn(u64, &Note) + Send + Sync>;
+pub type Notes = Arc<dyn Fn(u64, &Note<'_>) + Send + Sync>;
 
 /// This machine's date in microseconds since 1970.
 pub fn date_us() -> u64 {
@@ -257,8 +271,9 @@ fn hash(identity: &Identity) -> String {
 fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
     let controllers: Vec<_> =
         cc::REGISTRY.iter().map(|entry| json!({ "name": entry.name, "about": entry.summary, "rate": show.choice(entry.name).rate })).collect();
+    let Choice { rate, recovery, strategy, .. } = show.choice(&show.controller);
     json!({
-        "port": port, "hash": hash, "controller": show.controller, "rate": show.choice(&show.controller).rate,
+        "port": port, "hash": hash, "controller": show.controller, "rate": rate, "strategy": strategy, "recovery": recovery,
         "playout": show.playout, "maxBps": show.rates.max.as_bps(), "controllers": controllers,
     })
 }
@@ -285,6 +300,7 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         look: args.look,
         controller,
         rate: args.rate.as_ref().map(|rate| rate.0.clone()),
+        losses: args.losses.clone(),
         playout: args.playout.to_string(),
         rates: args.rates,
         notes: notes(args.log.as_deref())?,
@@ -334,7 +350,7 @@ fn notes(file: Option<&Path>) -> Result<Notes, Failure> {
     }))
 }
 
-fn line(viewer: u64, note: &Note) -> serde_json::Value {
+fn line(viewer: u64, note: &Note<'_>) -> serde_json::Value {
     match *note {
         Note::Captured { session, frame, picture, at } => json!({
             "event": "captured", "viewer": viewer, "session": session, "frame": frame, "picture": picture, "at_us": at,
@@ -346,8 +362,9 @@ fn line(viewer: u64, note: &Note) -> serde_json::Value {
                 "at_us": frame.shown, "delay_us": frame.delay_us,
             })
         }
-        Note::Sent { at, bytes, estimate } => json!({
-            "event": "sent", "viewer": viewer, "at_us": at, "bytes": bytes, "estimate_bps": estimate.map(Rate::as_bps),
+        Note::Sent { session, at, bytes, estimate, mode, modes } => json!({
+            "event": "sent", "viewer": viewer, "session": session, "at_us": at, "bytes": bytes,
+            "estimate_bps": estimate.map(Rate::as_bps), "mode": mode, "modes": send::modes(modes),
         }),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use prometheus_client::registry::Unit;
 use real::{ChannelStats, Counters, InboxCounters};
-use session::{ReceiverCounters, Sender, SenderCounters};
+use session::{ModeCount, ReceiverCounters, Sender, SenderCounters};
 use units::{Rate, Span};
 
 use super::Exposition;
@@ -30,10 +30,14 @@ pub struct Figures {
     pub frame_delay: Option<Span>,
 }
 
+/// Modes of a strategy that are shown; none has more.
+const MODES: usize = 4;
+
 /// What a sender is up to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sending {
     counters: SenderCounters,
+    modes: [Option<ModeCount>; MODES],
     /// Both once there is a sample.
     srtt: Option<Span>,
     queue_delay: Option<Span>,
@@ -44,8 +48,11 @@ pub struct Sending {
 impl Sending {
     /// At this moment.
     pub fn of(sender: &Sender) -> Sending {
+        let mut modes = [None; MODES];
+        modes.iter_mut().zip(sender.modes()).for_each(|(shown, count)| *shown = Some(*count));
         Sending {
             counters: sender.counters(),
+            modes,
             srtt: sender.measured_srtt(),
             queue_delay: sender.measured_srtt().map(|_| sender.queue_delay()),
             estimate: sender.decision().media,
@@ -210,6 +217,7 @@ fn show_senders(slots: &Slots, out: &mut Exposition<'_>) {
         None,
         by(slots, "outcome", frames),
     );
+    show_modes(slots, out);
     let packets = |f: &Figures| {
         let counters = f.sending?.counters;
         Some([
@@ -221,6 +229,23 @@ fn show_senders(slots: &Slots, out: &mut Exposition<'_>) {
     };
     let help = "Media packets of senders; loss is lost less spurious, of sent";
     out.counter("framewire_packets", help, None, by(slots, "outcome", packets));
+}
+
+/// A strategy that has one mode has nothing to show.
+fn show_modes(slots: &Slots, out: &mut Exposition<'_>) {
+    let mut show = |name, help, value: fn(&ModeCount) -> u64| {
+        let mut values = Vec::new();
+        for (number, figures) in slots {
+            let modes = figures.sending.map(|sending| sending.modes).unwrap_or_default();
+            for count in modes.iter().flatten().filter(|_| modes[1].is_some()) {
+                let labels = vec![("stream", number.to_string()), ("mode", count.mode.to_owned())];
+                values.push((labels, value(count)));
+            }
+        }
+        out.counter(name, help, None, values);
+    };
+    show("framewire_mode_frames", "Frames captured in each mode of the strategy", |count| count.frames);
+    show("framewire_mode_entered", "Times that each mode of the strategy began", |count| count.entered);
 }
 
 fn show_receivers(slots: &Slots, out: &mut Exposition<'_>) {
@@ -255,7 +280,15 @@ mod tests {
         assert_eq!((third.number, second.number), (0, 1));
         let driver = Counters { received: 5, ..Counters::default() };
         let receiving = Some(ReceiverCounters { displayed: 4, late: 1, ..ReceiverCounters::default() });
+        let mode = |mode, frames, entered| Some(ModeCount { mode, frames, entered });
+        let modes = [mode("normal", 40, 2), mode("recovery", 3, 1), None, None];
+        let sending = Some(Sending { modes, ..Sending::default() });
         third.post(Figures { driver, receiving, ..Figures::default() });
+        let fourth = streams.begin();
+        fourth.post(Figures { sending, ..Figures::default() });
+        let fifth = streams.begin();
+        let sending = Some(Sending { modes: [mode("live", 9, 1), None, None, None], ..Sending::default() });
+        fifth.post(Figures { sending, ..Figures::default() });
         let board = Board::default();
         board.show(move |out| streams.show(out));
         let text = board.text();
@@ -264,8 +297,10 @@ mod tests {
             text.contains("framewire_frames_received_total{stream=\"0\",outcome=\"late\"} 1\n"),
             "{text}"
         );
-        assert!(!text.contains("framewire_frames_sent"), "nobody sends: {text}");
-        drop((second, third));
+        assert!(!text.contains("framewire_frames_sent_total{stream=\"0\""), "it does not send: {text}");
+        let recovery = "framewire_mode_frames_total{stream=\"2\",mode=\"recovery\"} 3\n";
+        assert!(text.contains(recovery) && !text.contains("mode=\"live\""), "{text}");
+        drop((second, third, fourth, fifth));
         assert!(!board.text().contains("stream="));
     }
 }

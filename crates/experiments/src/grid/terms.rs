@@ -40,7 +40,7 @@ pub struct Terms {
     pub deadline: Span,
     /// Time between frames.
     pub interval: Span,
-    /// Longest datagram.
+    /// Longest datagram, in bytes of UDP payload.
     pub mtu: u32,
     /// What the queue holds at most, in bytes; none where that is not known.
     pub room: Option<u64>,

@@ -213,9 +213,9 @@ fn what_is_remembered_is_not_run_again_and_threads_change_nothing() {
 }
 
 /// The rule that spares an invariant, in a changed call.
-fn spared(change: (&str, &str), invariant: Invariant) -> Option<&'static str> {
-    let text = CALL.replace(change.0, change.1);
-    assert!(change.0.is_empty() || text != CALL, "{}", change.0);
+fn spared((old, new): (&str, &str), invariant: Invariant) -> Option<&'static str> {
+    let text = CALL.replace(old, new);
+    assert!(old.is_empty() || text != CALL, "{old}");
     excluded(invariant, &terms(&text)).map(|rule| rule.name)
 }
 
@@ -246,8 +246,8 @@ fn every_rule_spares_what_it_should_and_nothing_next_to_it() {
         (("\"30s\"", "\"14s\""), Picture, Some("too short")),
         (("\"30s\"", "\"15s\""), Picture, None),
     ];
-    for &(change, invariant, expected) in cases {
-        let change = if change.0 == change.1 { ("", "") } else { change };
+    for &((old, new), invariant, expected) in cases {
+        let change = if old == new { ("", "") } else { (old, new) };
         assert_eq!(spared(change, invariant), expected, "{change:?}");
     }
     let beside =

@@ -47,7 +47,7 @@ const TAIL: Span = Span::from_secs(1);
 pub struct Figures {
     /// Median of the time from capture to display.
     pub delay_p50_ms: f64,
-    /// Its 90th percentile.
+    /// 90th percentile of that time, in ms.
     pub delay_p90_ms: f64,
     /// Coded bits a second.
     pub bitrate_bps: f64,
@@ -91,11 +91,11 @@ pub struct Settings {
     pub queue: netsim::QueueSpec,
     /// The rate that the sender starts at.
     pub initial: Rate,
-    /// Its highest rate.
+    /// The highest rate it may send media at.
     pub max: Rate,
     /// How long it sends.
     pub duration: Span,
-    /// How often.
+    /// Runs, one after the other.
     pub runs: u32,
     /// Of every random stream.
     pub seed: u64,

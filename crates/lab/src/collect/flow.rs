@@ -12,6 +12,22 @@ use crate::metrics::Stalls;
 /// The frame number of packets that belong to no frame (padding, a backlogged flow).
 pub const NO_FRAME: u32 = u32::MAX;
 
+/// Which coding of a capture's frames: by which stream, and which version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Coding {
+    /// The stream's number within the session.
+    pub stream: u8,
+    /// The version, 0 the first.
+    pub version: u8,
+}
+
+impl Coding {
+    /// The first version of a stream's frames.
+    pub fn first(stream: u8) -> Coding {
+        Coding { stream, version: 0 }
+    }
+}
+
 /// One packet of media or padding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PacketRow {
@@ -29,8 +45,8 @@ pub struct PacketRow {
     pub frame: u32,
     /// Its index in the frame.
     pub index: u16,
-    /// The stream's number within the session.
-    pub stream: u8,
+    /// Which coding of that frame.
+    pub coding: Coding,
     /// Sent before under another number.
     pub retransmission: bool,
     /// The sender gave it up.
@@ -53,7 +69,7 @@ pub struct RttSample {
 /// What the controller wanted from an instant on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decided {
-    /// From when.
+    /// When the decision was made.
     pub at: Time,
     /// Window in bytes; `u64::MAX` for none.
     pub window: u64,
@@ -127,8 +143,8 @@ pub struct FlowRecord {
     pub totals: FlowTotals,
     /// Packets in send order.
     pub packets: Vec<PacketRow>,
-    /// Frames by stream.
-    pub streams: BTreeMap<u8, StreamFrames>,
+    /// Frames by stream and version.
+    pub streams: BTreeMap<Coding, StreamFrames>,
     /// Round-trip samples.
     pub rtt: Vec<RttSample>,
     /// The controller's decisions; one row per change.
@@ -161,20 +177,20 @@ impl FlowRecord {
     /// Frame round-trip times, one per frame sent from `from` on whose every packet index was acknowledged:
     /// from the start of sending the frame until the sender knew that all of it had arrived.
     pub fn frame_rtts(&self, from: Time) -> Vec<Span> {
-        let mut acked: Vec<(u8, u32, u16, Time)> = self
+        let mut acked: Vec<(Coding, u32, u16, Time)> = self
             .packets
             .iter()
             .filter(|p| p.frame != NO_FRAME && p.sent >= from)
-            .filter_map(|p| Some((p.stream, p.frame, p.index, p.acked?)))
+            .filter_map(|p| Some((p.coding, p.frame, p.index, p.acked?)))
             .collect();
         acked.sort_unstable();
         acked.dedup_by_key(|a| (a.0, a.1, a.2));
         acked.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter_map(|frame| self.frame_rtt(frame)).collect()
     }
 
-    fn frame_rtt(&self, acked: &[(u8, u32, u16, Time)]) -> Option<Span> {
-        let (stream, frame, ..) = acked[0];
-        let row = self.streams.get(&stream)?.rows.get(frame as usize)?;
+    fn frame_rtt(&self, acked: &[(Coding, u32, u16, Time)]) -> Option<Span> {
+        let (coding, frame, ..) = acked[0];
+        let row = self.streams.get(&coding)?.rows.get(frame as usize)?;
         let whole = row.packets > 0 && acked.len() == usize::from(row.packets);
         let last = acked.iter().map(|a| a.3).max()?;
         whole.then_some(last - row.first_sent?)
@@ -233,41 +249,46 @@ impl FlowRecord {
         if let Event::PacketReceived { packet, size, .. } = *event {
             self.receive(at, packet, size, rows);
         } else if rows
-            && let Some((stream, frame)) = frame_of(event)
-            && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame))
+            && let Some((coding, frame)) = frame_of(event)
+            && let Some(row) = self.row_of(coding, frame)
         {
             row.at_receiver(at, event);
             self.take_quality(event);
         }
     }
 
-    /// A frame that another track than the first shows has the quality of that track's coding, where the
-    /// encoder knows it.
+    /// A frame that is shown in another coding than the first has that coding's quality, where the encoder
+    /// knows it.
     fn take_quality(&mut self, event: &Event) {
         let Event::FrameDisplayed { stream, frame, version, .. } = *event else { return };
-        let capture = session::capture_of(stream);
-        if (stream, version) == (capture, 0) {
+        let (shown, first) = (Coding { stream, version }, Coding::first(session::capture_of(stream)));
+        if shown == first {
             return;
         }
-        let coded = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame)).filter(|_| version == 0);
-        let quality = coded.map_or((None, None), |coded| coded.encoder_quality);
-        if let Some(row) = self.streams.get_mut(&capture).and_then(|s| s.get_mut(frame)) {
+        let quality = self.row_of(shown, frame).map_or((None, None), |coded| coded.encoder_quality);
+        if let Some(row) = self.row_of(first, frame) {
             row.encoder_quality = quality;
         }
     }
 
+    fn row_of(&mut self, coding: Coding, frame: u32) -> Option<&mut FrameRow> {
+        self.streams.get_mut(&coding)?.get_mut(frame)
+    }
+
     fn keep_frame_at_sender(&mut self, at: Time, event: &Event) {
-        if let Some((stream, frame)) = frame_of(event)
-            && let Some(row) = self.streams.entry(stream).or_default().open(frame)
+        if let Some((coding, frame)) = frame_of(event)
+            && let Some(row) = self.streams.entry(coding).or_default().open(frame)
         {
             row.at_sender(at, event);
         }
     }
 
     fn keep_sent(&mut self, at: Time, event: &Event) {
-        let Event::PacketSent { packet, size, stream, frame, index, retransmission, .. } = *event else {
+        let Event::PacketSent { packet, size, stream, frame, version, index, retransmission, .. } = *event
+        else {
             return;
         };
+        let coding = Coding { stream, version };
         self.packets.push(PacketRow {
             packet,
             sent: at,
@@ -276,13 +297,13 @@ impl FlowRecord {
             size,
             frame,
             index,
-            stream,
+            coding,
             retransmission,
             lost: false,
             spurious: false,
         });
         if frame != NO_FRAME
-            && let Some(row) = self.streams.get_mut(&stream).and_then(|s| s.get_mut(frame))
+            && let Some(row) = self.row_of(coding, frame)
         {
             row.first_sent.get_or_insert(at);
         }
@@ -361,18 +382,19 @@ impl FlowRecord {
     }
 }
 
-/// The stream and frame an event is about, if it is about the first coding of a frame. What is shown, by
-/// whichever track it came, is the capture's, whose first track has the capture's number.
-fn frame_of(event: &Event) -> Option<(u8, u32)> {
+/// The coding and frame an event is about. What is captured and what is shown, by whichever track it came, is
+/// the capture's, whose first track has the capture's number.
+fn frame_of(event: &Event) -> Option<(Coding, u32)> {
     match *event {
-        Event::FrameCaptured { stream, frame }
-        | Event::FrameSkipped { stream, frame }
-        | Event::FrameEncoded { stream, frame, version: 0, .. }
-        | Event::FrameSent { stream, frame, version: 0, .. }
-        | Event::FrameAssembled { stream, frame, version: 0, .. }
-        | Event::FrameAbandoned { stream, frame, version: 0 } => Some((stream, frame)),
+        Event::FrameCaptured { stream, frame } | Event::FrameSkipped { stream, frame } => {
+            Some((Coding::first(stream), frame))
+        }
+        Event::FrameEncoded { stream, frame, version, .. }
+        | Event::FrameSent { stream, frame, version, .. }
+        | Event::FrameAssembled { stream, frame, version, .. }
+        | Event::FrameAbandoned { stream, frame, version } => Some((Coding { stream, version }, frame)),
         Event::FrameDisplayed { stream, frame, .. } | Event::FrameQuality { stream, frame, .. } => {
-            Some((session::capture_of(stream), frame))
+            Some((Coding::first(session::capture_of(stream)), frame))
         }
         _ => None,
     }

@@ -3,6 +3,7 @@
 use record::Event;
 use units::{Rate, Span, Time};
 
+use super::flow::Coding;
 use super::take_front;
 
 /// One frame of a stream, from its capture to its display.
@@ -18,7 +19,7 @@ pub struct FrameRow {
     pub size: u32,
     /// Rows it was coded with; 0 if it was not coded, or they are not known.
     pub height: u16,
-    /// Decodes alone.
+    /// A key frame: decodes without another.
     pub key: bool,
     /// Left out by the sender.
     pub skipped: bool,
@@ -32,6 +33,8 @@ pub struct FrameRow {
     pub assembled: Option<Time>,
     /// When it was shown.
     pub displayed: Option<Time>,
+    /// The coding that was shown.
+    pub shown: Option<Coding>,
     /// Shown after its deadline.
     pub late: bool,
     /// The receiver stopped waiting for it.
@@ -77,8 +80,9 @@ impl FrameRow {
         match *event {
             Event::FrameAssembled { .. } => self.assembled = Some(at),
             // A better version may be shown later; the first showing is what the viewer waited for.
-            Event::FrameDisplayed { late, .. } if self.displayed.is_none() => {
+            Event::FrameDisplayed { stream, version, late, .. } if self.displayed.is_none() => {
                 (self.displayed, self.late) = (Some(at), late);
+                self.shown = Some(Coding { stream, version });
             }
             Event::FrameAbandoned { .. } => self.abandoned = true,
             Event::FrameQuality { psnr, ssim, .. } => self.shown_quality = (known(psnr.0), known(ssim.0)),
@@ -129,7 +133,8 @@ impl StreamFrames {
 
     /// Takes out the rows at the front of what was captured before `before`.
     pub(super) fn take_until(&mut self, before: Time) -> StreamFrames {
-        let complete = |row: &FrameRow| row.captured.is_none_or(|at| at < before);
+        // Only a capture's first track has the captures; others' rows begin where they are coded.
+        let complete = |row: &FrameRow| row.captured.or(row.encoded).is_none_or(|at| at < before);
         let count = self.rows.iter().position(|row| !complete(row)).unwrap_or(self.rows.len());
         let taken = StreamFrames { rows: take_front(&mut self.rows, count), first: self.first };
         self.first += count as u32;

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use record::{Dropped, Event, NodeId, Recorder};
 use units::{Span, Time};
 
-pub use flow::{Decided, FlowRecord, FlowTotals, FoldedFlow, NO_FRAME, PacketRow, RttSample};
+pub use flow::{Coding, Decided, FlowRecord, FlowTotals, FoldedFlow, NO_FRAME, PacketRow, RttSample};
 pub use frames::{FrameRow, StreamFrames};
 pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
 
@@ -245,13 +245,13 @@ mod tests {
     fn a_frames_story_becomes_one_row() {
         let run = collect(Keep::Rows);
         let flow = &run.flows[0];
-        let frame = &flow.streams[&0].rows[0];
+        let frame = &flow.streams[&Coding::first(0)].rows[0];
         let ms = |t: u64| Some(Time::from_millis(t));
         assert_eq!((frame.captured, frame.encoded, frame.first_sent), (ms(0), ms(2), ms(2)));
         assert_eq!((frame.assembled, frame.displayed, frame.late), (ms(65), ms(66), true));
         assert_eq!((frame.size, frame.key, frame.packets, frame.skipped), (2_900, true, 3, false));
         assert_eq!((frame.psnr(), frame.ssim()), (Some(39.5), Some(0.97)));
-        assert!(flow.streams[&0].rows[1].skipped);
+        assert!(flow.streams[&Coding::first(0)].rows[1].skipped);
         assert_eq!(flow.frame_rtts(Time::ZERO), [Span::from_millis(83)]);
     }
 
@@ -272,35 +272,63 @@ mod tests {
         assert_eq!(run.end, Time::from_millis(90));
     }
 
-    #[test]
-    fn a_frame_has_the_quality_of_the_track_that_shows_it() {
-        let encoded = |stream, psnr| Event::FrameEncoded {
+    fn encoded(stream: u8, version: u8, psnr: f64) -> Event {
+        Event::FrameEncoded {
             stream,
             frame: 0,
-            version: 0,
+            version,
             size: 1_000,
             key: true,
             target: Rate::from_mbps(1),
             height: 360,
             psnr: Real(psnr),
             ssim: Real(0.9),
+        }
+    }
+
+    /// A capture whose frame was coded by two streams, by the first in two versions.
+    fn coded_thrice() -> Collector {
+        let mut collector = Collector::new(&layout(), Keep::Rows);
+        let events = [
+            Event::FrameCaptured { stream: 0, frame: 0 },
+            encoded(0, 0, 40.0),
+            encoded(16, 0, 30.0),
+            encoded(0, 1, 45.0),
+        ];
+        events.iter().for_each(|event| collector.record(Time::from_millis(5), SENDER, event));
+        collector
+    }
+
+    #[test]
+    fn a_frame_has_the_quality_of_the_coding_that_is_shown() {
+        let shown = |stream, version| {
+            let mut collector = coded_thrice();
+            let captured_local = Time::ZERO;
+            let displayed = Event::FrameDisplayed { stream, frame: 0, version, captured_local, late: false };
+            collector.record(Time::from_millis(9), RECEIVER, &displayed);
+            let row = &collector.flows[0].streams[&Coding::first(0)].rows[0];
+            assert_eq!(row.shown, Some(Coding { stream, version }));
+            row.psnr()
         };
-        let displayed = |stream| Event::FrameDisplayed {
-            stream,
-            frame: 0,
-            version: 0,
-            captured_local: Time::ZERO,
-            late: false,
-        };
-        let psnr = |shown: u8| {
-            let mut collector = Collector::new(&layout(), Keep::Rows);
-            collector.record(Time::ZERO, SENDER, &Event::FrameCaptured { stream: 0, frame: 0 });
-            collector.record(Time::ZERO, SENDER, &encoded(0, 40.0));
-            collector.record(Time::ZERO, SENDER, &encoded(16, 30.0));
-            collector.record(Time::from_millis(9), RECEIVER, &displayed(shown));
-            collector.flows[0].streams[&0].rows[0].psnr()
-        };
-        assert_eq!([psnr(0), psnr(16), psnr(32)], [Some(40.0), Some(30.0), None]);
+        let quality = [shown(0, 0), shown(16, 0), shown(0, 1), shown(32, 0)];
+        assert_eq!(quality, [Some(40.0), Some(30.0), Some(45.0), None]);
+    }
+
+    #[test]
+    fn every_coding_has_a_row_until_it_is_complete() {
+        let mut collector = coded_thrice();
+        let early = collector.flows[0].take_complete(Time::ZERO, Time::from_millis(5));
+        assert!(early.streams.values().all(|frames| frames.rows.is_empty()), "it may still arrive");
+        let assembled = Event::FrameAssembled { stream: 0, frame: 0, version: 1, size: 1_000 };
+        collector.record(Time::from_millis(70), RECEIVER, &assembled);
+        let late = collector.flows[0].take_complete(Time::ZERO, Time::from_millis(80));
+        let arrived: Vec<_> = late
+            .streams
+            .iter()
+            .map(|(coding, frames)| (*coding, frames.rows[0].assembled.is_some()))
+            .collect();
+        let coding = |stream, version| Coding { stream, version };
+        assert_eq!(arrived, [(coding(0, 0), false), (coding(0, 1), true), (coding(16, 0), false)]);
     }
 
     #[test]

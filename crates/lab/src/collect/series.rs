@@ -66,7 +66,7 @@ impl FlowRecord {
         let mut bytes = 0;
         for (packet, at) in arrived {
             if packet.frame != NO_FRAME {
-                parts.push((packet.stream, packet.frame, packet.index, at, packet.size));
+                parts.push((packet.coding, packet.frame, packet.index, at, packet.size));
             } else if at >= from {
                 bytes += payload(packet.size);
             }
@@ -79,8 +79,8 @@ impl FlowRecord {
     /// Wire bytes each frame sent, retransmissions included, in capture order of the frames that sent any.
     pub fn bytes_per_frame(&self, from: Time) -> Vec<f64> {
         let mut sizes = vec![0u64; self.frames().len()];
-        let stream = self.streams.keys().next().copied().unwrap_or_default();
-        for packet in self.packets.iter().filter(|p| p.stream == stream) {
+        let coding = self.streams.keys().next().copied().unwrap_or_default();
+        for packet in self.packets.iter().filter(|p| p.coding == coding) {
             if let Some(size) = sizes.get_mut(packet.frame as usize) {
                 *size += u64::from(packet.size + IP_UDP_OVERHEAD);
             }

@@ -17,7 +17,7 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
 pub struct Activity {
     /// When it started to send.
     pub start: Time,
-    /// When it stopped.
+    /// When it stopped sending.
     pub stop: Time,
     /// Its deliveries: `(time, wire bytes)`.
     pub delivered: Vec<(Time, u32)>,

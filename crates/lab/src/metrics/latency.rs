@@ -66,7 +66,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// How many.
+    /// How many stalls there were.
     pub fn count(&self) -> usize {
         self.spans.len()
     }

@@ -13,6 +13,7 @@ mod percentile;
 mod picture;
 mod rates;
 mod simulated;
+mod sqi;
 
 pub use bins::{bin_of, burst_width_of};
 pub use change::{convergence_time, spike_duration};
@@ -25,3 +26,4 @@ pub use picture::{
 };
 pub use rates::{coefficient_of_variation, slots, throughput, windowed_rate};
 pub use simulated::{PathPacket, SimulatedFrame, Simulator, Slot, eq10, simulate};
+pub use sqi::{SQI, SqiConstants, SqiFrame, sqi, sqi_slots};

@@ -86,7 +86,7 @@ mod tests {
         let second = Span::from_millis(200);
         let rates =
             windowed_rate(packets, Time::ZERO, Time::from_millis(400), Span::from_millis(100), second);
-        let mbps: Vec<f64> = rates.iter().map(|r| r.1 / 1e6).collect();
+        let mbps: Vec<f64> = rates.iter().map(|(_, bps)| bps / 1e6).collect();
         assert_eq!(mbps, [0.1, 0.05, 0.0, 0.0]);
     }
 

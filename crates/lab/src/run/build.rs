@@ -350,6 +350,8 @@ fn receiver(
     let Some(video) = scenario.flows[index].video() else { return receiver(config).with_half(half) };
     let config = ReceiverConfig {
         nack: video.nack,
+        conceal: video.conceal,
+        decode_time: video.decode_time,
         feedback_packets: video.feedback_packets.unwrap_or(config.feedback_packets),
         ..config
     };

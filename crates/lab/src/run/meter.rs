@@ -263,7 +263,10 @@ start = \"1s\"
         let record = &outcome.record.flows[0];
         let rows: Vec<FrameTimes> = record.frames().iter().map(|f| (f.captured, f.displayed)).collect();
         assert_eq!(with.flows[0].frames, rows);
-        assert!(rows.len() > 150 && rows.iter().any(|row| row.1.is_none()), "some frames are lost");
+        assert!(
+            rows.len() > 150 && rows.iter().any(|(_, displayed)| displayed.is_none()),
+            "some frames are lost"
+        );
         assert_eq!(with.flows[0].interval, outcome.intervals[0]);
         let without = meter(&scenario, &Overlay::default(), window).unwrap();
         with.flows[0].frames.clear();

@@ -10,6 +10,7 @@ mod stills;
 mod supply;
 mod tcp;
 mod watch;
+mod windows;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +34,7 @@ pub use build::{Endpoints, bottleneck, endpoints, queue_of};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
 pub use stills::{Moment, Still, Stills};
 pub use watch::{FrameLife, SAMPLE, WINDOW, Watched, watch};
+pub use windows::{Fate, Windows, windows};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

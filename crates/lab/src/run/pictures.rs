@@ -79,7 +79,7 @@ impl Originals {
 
 /// What pictures come from.
 pub(super) enum Footage {
-    /// A clip.
+    /// A clip of a file, which can break off.
     Clip(Box<Clip>),
     /// Anything that cannot break off.
     Endless(Box<dyn Source>),

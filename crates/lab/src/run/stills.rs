@@ -31,9 +31,9 @@ pub struct Still {
     pub shown_at: Time,
     /// Its luma PSNR in dB.
     pub psnr: f64,
-    /// What was captured.
+    /// The picture that was captured.
     pub source: RawFrame,
-    /// What was shown.
+    /// The picture on the viewer's screen.
     pub shown: RawFrame,
 }
 

@@ -69,8 +69,13 @@ fn model(
     let interval = interval_of(wanted.fps.unwrap_or(DEFAULT_FPS));
     let full = (table.width, table.height);
     let smaller = Table::smaller(&wanted.table);
-    // A clip that was recorded at one size only cannot change it.
-    let picture = if smaller.is_empty() { (0, 0) } else { (full.0 as u16, full.1 as u16) };
+    // A clip that was recorded at one size only cannot change it. A size that is named is what the sender
+    // says of its pictures, whatever they were recorded at.
+    let picture = match wanted.size {
+        Some(size) => (size.width as u16, size.height as u16),
+        None if smaller.is_empty() => (0, 0),
+        None => (full.0 as u16, full.1 as u16),
+    };
     let encoder = |track: usize| {
         // Each track has randomness of its own; the first one's has the name it always had.
         let suffix = if track == 0 { String::new() } else { format!("{track}") };

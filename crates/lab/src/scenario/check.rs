@@ -241,6 +241,11 @@ fn check_video(video: &Video, choice: &Choice, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(possible, format!("{at}.{name}"), format!("{span} is not between 1ns and 60s"))?;
     }
+    let most = Span::from_secs(60);
+    let why = format!("{} is more than {most}", video.decode_time);
+    require(video.decode_time <= most, format!("{at}.decode_time"), why)?;
+    let why = "only slices can be missing one by one: set encoder = { kind = \"h264\", slices = true }";
+    require(!video.conceal || video.encoder.slices, format!("{at}.conceal"), why)?;
     check_pauses(&video.pause, &format!("{at}.pause"))?;
     let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     check_policy(playout, format!("{at}.playout"))?;

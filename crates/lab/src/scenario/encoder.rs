@@ -50,7 +50,7 @@ pub enum Behaviour {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Encoder {
-    /// Model or codec.
+    /// A model or a real codec, by name.
     pub kind: EncoderKind,
     /// Frames per second, 1 to 240; by default 60, and a clip's own rate.
     pub fps: Option<f64>,

@@ -18,7 +18,7 @@ pub struct Flow {
     pub cc: String,
     /// What it sends, with the settings that only such flows have.
     pub source: Source,
-    /// When it starts.
+    /// When it starts, from the start of the run.
     pub start: Span,
     /// Starts up to this much later, by chance.
     pub start_spread: Span,
@@ -34,7 +34,7 @@ pub struct Flow {
     pub initial: Rate,
     /// Lowest rate; by default the preset's, or 300 kbit/s.
     pub min: Option<Rate>,
-    /// Highest rate.
+    /// Highest rate of its media.
     pub max: Rate,
     /// How far the receiver's clock is ahead of the sender's.
     pub clock_offset: Span,
@@ -94,6 +94,10 @@ pub struct Video {
     pub playout: String,
     /// Whether the receiver asks for missing packets again.
     pub nack: bool,
+    /// The receiver shows frames that lost slices, where its decoder can; the encoder must make slices.
+    pub conceal: bool,
+    /// What decoding a frame of a model's takes; by default no time.
+    pub decode_time: Span,
     /// Feedback goes out after this many packets of frames at latest; by default the session's.
     pub feedback_packets: Option<u32>,
     /// Where its frames come from.
@@ -150,7 +154,7 @@ pub enum Protection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Control {
-    /// Ours.
+    /// One of our registry's controllers.
     #[default]
     Ours,
     /// quinn's own of that name.

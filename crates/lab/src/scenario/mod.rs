@@ -156,7 +156,7 @@ pub struct Police {
 pub struct Reorder {
     /// Share of packets held back.
     pub share: Share,
-    /// For how long.
+    /// How much later each of them arrives.
     #[serde(deserialize_with = "text::quantity")]
     pub delay: Span,
 }
@@ -187,10 +187,10 @@ pub struct Cross {
     /// `listed`: the file of instants, in microseconds, one a line; relative to the scenario's folder.
     #[serde(default)]
     pub instants: Option<PathBuf>,
-    /// IP packet size.
+    /// Size of its packets, IP header included.
     #[serde(default = "default_cross_size", deserialize_with = "text::quantity")]
     pub size: Bytes,
-    /// When it starts.
+    /// When it starts, from the start of the run.
     #[serde(default, deserialize_with = "text::quantity")]
     pub start: Span,
     /// When it stops; by default with the run.

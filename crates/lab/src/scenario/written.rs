@@ -96,6 +96,9 @@ struct Written {
     patience: Option<Span>,
     playout: Option<String>,
     nack: Option<bool>,
+    conceal: Option<bool>,
+    #[serde(default, deserialize_with = "text::optional")]
+    decode_time: Option<Span>,
     feedback_packets: Option<u32>,
     feedback_padding: Option<u32>,
     encoder: Option<Encoder>,
@@ -178,6 +181,8 @@ impl Written {
             patience: self.patience,
             playout: self.playout.clone().unwrap_or_else(usual),
             nack: self.nack.unwrap_or(true),
+            conceal: self.conceal.unwrap_or(false),
+            decode_time: self.decode_time.unwrap_or_default(),
             feedback_packets: self.feedback_packets,
             encoder: self.encoder.clone().unwrap_or_default(),
         }
@@ -204,7 +209,7 @@ impl Written {
     }
 
     /// The fields that not every source has.
-    fn own(&self) -> [Own; 20] {
+    fn own(&self) -> [Own; 22] {
         const VIDEO: &[Kind] = &[Kind::Video];
         const SESSION: &[Kind] = &[Kind::Video, Kind::Backlog];
         const RATES: &[Kind] = &[Kind::Video, Kind::Backlog, Kind::Tcp, Kind::Quic];
@@ -227,6 +232,8 @@ impl Written {
             own("patience", self.patience.is_some(), VIDEO),
             own("playout", self.playout.is_some(), VIDEO),
             own("nack", self.nack.is_some(), VIDEO),
+            own("conceal", self.conceal.is_some(), VIDEO),
+            own("decode_time", self.decode_time.is_some(), VIDEO),
             own("feedback_packets", self.feedback_packets.is_some(), VIDEO),
             own("feedback_padding", self.feedback_padding.is_some(), SESSION),
             own("encoder", self.encoder.is_some(), VIDEO),
@@ -260,7 +267,7 @@ mod tests {
     const SOURCES: [(&str, &str); 5] =
         [("video", "sqp"), ("backlog", "sqp"), ("tcp", "cubic"), ("quic", "cubic"), ("smoltcp", "cubic")];
     /// Every field that not all sources have, with a value it may have.
-    const OWN: [(&str, &str); 20] = [
+    const OWN: [(&str, &str); 22] = [
         ("rate", "\"live\""),
         ("recovery", "\"none\""),
         ("strategy", "\"backup\""),
@@ -278,6 +285,8 @@ mod tests {
         ("patience", "\"50ms\""),
         ("playout", "\"adaptive\""),
         ("nack", "false"),
+        ("conceal", "true\nencoder = { kind = \"h264\", slices = true }"),
+        ("decode_time", "\"10ms\""),
         ("feedback_packets", "4"),
         ("feedback_padding", "4"),
         ("encoder", "{ fps = 30.0 }"),

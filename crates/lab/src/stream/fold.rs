@@ -11,8 +11,8 @@ use netsim::IP_UDP_OVERHEAD;
 use units::{Rate, Span, Time};
 
 use crate::collect::{
-    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FoldedFlow, FrameRow, LinkRecord, NO_FRAME,
-    PacketRow, RttSample, StreamFrames,
+    Arrival, Coding, Collector, Decided, Departure, Drop, FlowRecord, FoldedFlow, FrameRow, LinkRecord,
+    NO_FRAME, PacketRow, RttSample, StreamFrames,
 };
 use crate::metrics::{LatencyOf, bin_of, burst_width_of};
 use crate::scenario::Scenario;
@@ -161,7 +161,7 @@ struct FlowFold {
     estimate: BTreeMap<u32, Mean>,
     smoothed: Option<Span>,
     observed: BTreeMap<&'static str, Extremes<(Time, f64)>>,
-    watched: Option<u8>,
+    watched: Option<Coding>,
     frames: BTreeMap<u32, FrameFold>,
     latencies: LatencyOf,
 }
@@ -221,8 +221,8 @@ impl FlowFold {
             let extremes = self.observed.entry(name).or_default();
             values.iter().for_each(|&(at, value)| extremes.push(columns.of(at), (at, value), |row| row.1));
         }
-        if let Some((&stream, frames)) = rows.streams.iter().next()
-            && *self.watched.get_or_insert(stream) == stream
+        if let Some((&coding, frames)) = rows.streams.iter().next()
+            && *self.watched.get_or_insert(coding) == coding
         {
             frames.rows.iter().for_each(|row| self.frame(row, columns));
         }
@@ -278,7 +278,7 @@ impl FlowFold {
                 size,
                 frame: NO_FRAME,
                 index: 0,
-                stream: 0,
+                coding: Coding::first(0),
                 retransmission: false,
                 lost: false,
                 spurious: false,
@@ -292,9 +292,9 @@ impl FlowFold {
         let observed = self.observed.into_iter();
         record.observed =
             observed.map(|(name, extremes)| (name, in_order(extremes.rows(), |row| row.0))).collect();
-        if let Some(stream) = self.watched {
+        if let Some(coding) = self.watched {
             let rows = self.frames.into_values().filter_map(FrameFold::row).collect();
-            record.streams = BTreeMap::from([(stream, StreamFrames { rows, first: 0 })]);
+            record.streams = BTreeMap::from([(coding, StreamFrames { rows, first: 0 })]);
         }
     }
 }

@@ -18,10 +18,10 @@ use super::flow::{
     FlowSummary, FrameCounts, Mean5, PacketCounts, Percentiles, RatePercentiles, Simulated, StallSummary,
 };
 use super::{JAIN_WINDOW, Plan};
-use crate::collect::{FlowRecord, FlowTotals, FrameRow, NO_FRAME, PacketRow};
+use crate::collect::{Coding, FlowRecord, FlowTotals, FrameRow, NO_FRAME, PacketRow};
 use crate::metrics::{
-    Distribution, LatencyOf, PathPacket, SimulatedFrame, Simulator, StallFinder, Stalls, Variation,
-    psnr_of_counted,
+    Distribution, LatencyOf, PathPacket, SQI, SimulatedFrame, Simulator, SqiFrame, StallFinder, Stalls,
+    Variation, psnr_of_counted, sqi, sqi_slots,
 };
 use crate::scenario::{Encoder, EncoderKind, Flow, Source};
 
@@ -44,7 +44,7 @@ pub struct FlowFigures {
     rtt: Distribution,
     frame_rtt: Distribution,
     frames: Frames,
-    open: BTreeMap<(u8, u32), Parts>,
+    open: BTreeMap<(Coding, u32), Parts>,
     variation: Variation,
     /// What is sent in the current slot, where the flow has no frames: its number, and bytes.
     slot: (usize, u64),
@@ -88,13 +88,18 @@ struct Parts {
 /// Frames in view.
 struct Frames {
     /// The stream people watch; none before the first frame.
-    watched: Option<u8>,
+    watched: Option<Coding>,
     counts: FrameCounts,
     latencies: LatencyOf,
     delay: Distribution,
     bitrate: Distribution,
     psnr: Distribution,
     ssim: Distribution,
+    /// Each frame in view, for SQI; none where a shown one's quality is not known, or where there are more
+    /// than may be kept.
+    slots: Option<Vec<SqiFrame>>,
+    /// Frames that may be kept.
+    limit: usize,
     /// Whether any shown frame's quality was measured, if any is known.
     measured: Option<bool>,
     /// The first capture, and the earliest display, warm-up or not.
@@ -133,6 +138,8 @@ impl FlowFigures {
                 bitrate: values(),
                 psnr: values(),
                 ssim: values(),
+                slots: Some(Vec::new()),
+                limit,
                 measured: None,
                 first: (None, None),
                 interval,
@@ -161,10 +168,9 @@ impl FlowFigures {
         rows.packets.iter().for_each(|row| self.packet(row, settled));
         let samples = rows.rtt.iter().filter(|sample| sample.at >= self.from);
         samples.for_each(|sample| self.rtt.push(sample.latest.as_millis_f64()));
-        // A capture's first track, whose rows say what was shown, stands for it.
-        for (&stream, frames) in rows.streams.range(..16) {
+        for (&coding, frames) in &rows.streams {
             for (number, row) in frames.numbered() {
-                self.frame(stream, number, row);
+                self.frame(coding, number, row);
             }
         }
         if end.is_some() {
@@ -192,7 +198,7 @@ impl FlowFigures {
             }
         }
         if row.frame != NO_FRAME {
-            let parts = self.open.entry((row.stream, row.frame)).or_default();
+            let parts = self.open.entry((row.coding, row.frame)).or_default();
             parts.bytes += u64::from(wire);
             parts.arrived.extend(row.arrived.map(|at| (row.index, at, row.size)));
             parts.acked.extend(row.acked.filter(|_| row.sent >= self.from).map(|at| (row.index, at)));
@@ -220,18 +226,21 @@ impl FlowFigures {
         }
     }
 
-    fn frame(&mut self, stream: u8, number: u32, row: &FrameRow) {
-        let parts = self.open.remove(&(stream, number)).unwrap_or_default();
-        let acknowledged = parts.acknowledged();
+    fn frame(&mut self, coding: Coding, number: u32, row: &FrameRow) {
+        let parts = self.open.remove(&(coding, number)).unwrap_or_default();
+        let (acknowledged, bytes) = (parts.acknowledged(), parts.bytes);
+        self.received.payload += parts.payload(self.from, self.header);
+        // A capture's first track, whose rows say what was shown, stands for it.
+        if coding != Coding::first(session::capture_of(coding.stream)) {
+            return;
+        }
         if row.packets > 0
             && acknowledged.0 == usize::from(row.packets)
             && let Some((last, first)) = acknowledged.1.zip(row.first_sent)
         {
             self.frame_rtt.push((last - first).as_millis_f64());
         }
-        let bytes = parts.bytes;
-        self.received.payload += parts.payload(self.from, self.header);
-        if *self.frames.watched.get_or_insert(stream) != stream {
+        if *self.frames.watched.get_or_insert(coding) != coding {
             return;
         }
         self.frames.take(row, self.from);
@@ -292,6 +301,7 @@ impl FlowFigures {
             + self.variation.held()
             + self.open.values().map(parts).sum::<usize>()
             + size_of_val(&self.windows[..])
+            + frames.slots.as_ref().map_or(0, |slots| size_of_val(&slots[..]))
     }
 
     /// The figures, once the last rows were taken.
@@ -325,6 +335,7 @@ impl FlowFigures {
             bitrate_bps: bitrate.filter(|_| video),
             psnr_db: self.frames.psnr(),
             ssim: self.frames.ssim.spread().map(|spread| Mean5 { mean: spread.mean, p5: spread.p5 }),
+            sqi: self.frames.sqi(),
             quality: self
                 .frames
                 .measured
@@ -452,6 +463,22 @@ impl Frames {
         self.bitrate.push(f64::from(row.size) * 8.0 / self.interval.as_secs_f64());
         row.psnr().into_iter().for_each(|psnr| self.psnr.push(psnr));
         row.ssim().into_iter().for_each(|ssim| self.ssim.push(ssim));
+        self.keep_slot(captured, row);
+    }
+
+    fn keep_slot(&mut self, captured: Time, row: &FrameRow) {
+        let known = row.displayed.is_none() || row.ssim().is_some();
+        let full = |slots: &[SqiFrame]| slots.len() >= self.limit;
+        let Some(slots) = self.slots.as_mut().filter(|slots| known && !full(slots)) else {
+            self.slots = None;
+            return;
+        };
+        slots.push((captured, row.displayed.zip(row.ssim())));
+    }
+
+    fn sqi(&self) -> Option<f64> {
+        let slots = self.slots.as_ref().filter(|slots| slots.iter().any(|(_, shown)| shown.is_some()))?;
+        sqi(&sqi_slots(slots, self.interval), self.interval.as_secs_f64(), &SQI)
     }
 
     fn close(&mut self, to: Time) {

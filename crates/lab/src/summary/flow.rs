@@ -94,7 +94,7 @@ pub struct PacketCounts {
 /// Stalls, as [`stalls`](crate::metrics::stalls) defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StallSummary {
-    /// How many.
+    /// How many stalls there were.
     pub count: usize,
     /// How long in all.
     pub total_s: f64,
@@ -151,8 +151,11 @@ pub struct FlowSummary {
     pub psnr_db: Option<Mean5>,
     /// SSIM (All) of displayed frames.
     pub ssim: Option<Mean5>,
-    /// Where PSNR and SSIM come from: `measured` on the displayed pictures, an `encoder`'s word, or a `model`
-    /// of an encoder, which makes no pictures.
+    /// SQI-SSIM of the frames captured in view ([`sqi`](crate::metrics::sqi)); unknown where a shown frame's
+    /// SSIM is, and of runs that are too long to keep each frame.
+    pub sqi: Option<f64>,
+    /// Where PSNR, SSIM and SQI come from: `measured` on the displayed pictures, an `encoder`'s word, or a
+    /// `model` of an encoder, which makes no pictures.
     pub quality: Option<&'static str>,
     /// Stalls; only of video.
     pub stalls: Option<StallSummary>,

@@ -35,7 +35,7 @@ pub struct Provenance {
     pub seed: u64,
     /// The commit of the program.
     pub commit: String,
-    /// The event hash.
+    /// Hash of all events, as 16 hexadecimal digits: the same for the same run.
     pub hash: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Summary {
     pub commit: String,
     /// The event hash: the same for the same scenario, seed and commit, always.
     pub hash: String,
-    /// Virtual seconds run.
+    /// How long the run lasted, in seconds of virtual time.
     pub duration_s: f64,
     /// Virtual seconds left out of the metrics at the start.
     pub warmup_s: f64,
@@ -76,13 +76,13 @@ pub struct LinkSummary {
     pub queue_ms: Option<Percentiles>,
     /// The most packets that stood in the queue.
     pub peak_packets: u32,
-    /// Packets that arrived.
+    /// Packets that arrived at the link, of all flows.
     pub packets: u64,
-    /// Packets dropped.
+    /// Packets the link dropped, of all flows and for whatever reason.
     pub dropped: u64,
 }
 
-/// Fairness in numbers.
+/// Jain's index of fairness, 1 where all flows got the same.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JainSummary {
     /// Mean over windows.

@@ -4,8 +4,8 @@ use units::{Rate, Span, Time};
 
 use super::parquet_file::{Column, Get};
 use crate::collect::{
-    Arrival, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, LinkRecord, NO_FRAME, PacketRow,
-    RttSample,
+    Arrival, Coding, Collector, Decided, Departure, Drop, FlowRecord, FrameRow, LinkRecord, NO_FRAME,
+    PacketRow, RttSample,
 };
 
 /// A packet and the flow it belongs to.
@@ -20,8 +20,8 @@ pub struct PacketOfFlow<'a> {
 pub struct FrameOfFlow<'a> {
     /// The flow's name.
     pub flow: &'a str,
-    /// The stream's number within the session.
-    pub stream: u8,
+    /// Which coding of its frames.
+    pub coding: Coding,
     /// The capture index.
     pub number: u32,
     /// The frame's row.
@@ -93,9 +93,12 @@ pub fn packet_columns<'a>() -> Vec<Column<PacketOfFlow<'a>>> {
         int("arrived_ns", "first arrival at the receiver; null if it never came", |r| ns(r.packet.arrived)),
         int("acked_ns", "the sender learnt of the arrival", |r| ns(r.packet.acked)),
         int("size", "UDP payload in bytes", |r| Some(i64::from(r.packet.size))),
-        int("stream", "stream number", |r| Some(i64::from(r.packet.stream))),
+        int("stream", "stream number", |r| Some(i64::from(r.packet.coding.stream))),
         int("frame", "capture index; null for padding", |r| {
             (r.packet.frame != NO_FRAME).then_some(i64::from(r.packet.frame))
+        }),
+        int("version", "which coding of the frame, 0 the first; null for padding", |r| {
+            (r.packet.frame != NO_FRAME).then_some(i64::from(r.packet.coding.version))
         }),
         int("index", "place in the frame; null for padding", |r| {
             (r.packet.frame != NO_FRAME).then_some(i64::from(r.packet.index))
@@ -110,14 +113,21 @@ pub fn packet_columns<'a>() -> Vec<Column<PacketOfFlow<'a>>> {
 pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
     vec![
         text("flow", "name of the flow", |r| Some(r.flow)),
-        int("stream", "stream number", |r| Some(i64::from(r.stream))),
+        int("stream", "stream number", |r| Some(i64::from(r.coding.stream))),
         int("frame", "capture index", |r| Some(i64::from(r.number))),
+        int("version", "which coding of the frame, 0 the first", |r| Some(i64::from(r.coding.version))),
         int("captured_ns", "picture read", |r| ns(r.frame.captured)),
         int("encoded_ns", "coded frame ready", |r| ns(r.frame.encoded)),
         int("first_sent_ns", "first packet left", |r| ns(r.frame.first_sent)),
         int("sent_ns", "last packet left for the first time", |r| ns(r.frame.sent)),
         int("assembled_ns", "receiver has all of it", |r| ns(r.frame.assembled)),
         int("displayed_ns", "shown; null if it never was", |r| ns(r.frame.displayed)),
+        int("shown_stream", "whose coding was shown; of a capture's first stream", |r| {
+            r.frame.shown.map(|coding| i64::from(coding.stream))
+        }),
+        int("shown_version", "which version of it was shown", |r| {
+            r.frame.shown.map(|coding| i64::from(coding.version))
+        }),
         int("target_bps", "bitrate asked of the encoder", |r| {
             r.frame.encoded.map(|_| r.frame.target.as_bps().min(i64::MAX as u64) as i64)
         }),
@@ -205,8 +215,8 @@ pub(super) fn packets<'a>(run: &'a Collector, names: &'a [String]) -> Vec<Packet
 pub(super) fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOfFlow<'a>> {
     let mut rows = Vec::new();
     for (flow, record) in of_flows(run, names) {
-        for (&stream, frames) in &record.streams {
-            rows.extend(frames.numbered().map(|(number, frame)| FrameOfFlow { flow, stream, number, frame }));
+        for (&coding, frames) in &record.streams {
+            rows.extend(frames.numbered().map(|(number, frame)| FrameOfFlow { flow, coding, number, frame }));
         }
     }
     rows
@@ -333,7 +343,7 @@ mod tests {
     use super::*;
     use crate::collect::StreamFrames;
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::{Field, RowAccessor};
+    use parquet::record::{Field, Row};
     use std::fs::File;
 
     fn run_of_two_packets() -> Collector {
@@ -345,7 +355,7 @@ mod tests {
             size: 1_200,
             frame: 0,
             index: 3,
-            stream: 0,
+            coding: Coding::first(0),
             retransmission: false,
             lost: false,
             spurious: false,
@@ -359,7 +369,8 @@ mod tests {
             ..FrameRow::default()
         };
         let mut flow = FlowRecord { packets: vec![packet, lost], ..FlowRecord::default() };
-        flow.streams.insert(0, StreamFrames { rows: vec![frame, FrameRow::default()], first: 0 });
+        flow.streams
+            .insert(Coding::first(0), StreamFrames { rows: vec![frame, FrameRow::default()], first: 0 });
         let decided = |ms, media| Decided {
             at: Time::from_millis(ms),
             window: u64::MAX,
@@ -396,6 +407,11 @@ mod tests {
         }
     }
 
+    /// A row's value in the column of this name.
+    fn at<'r>(row: &'r Row, column: &str) -> &'r Field {
+        row.get_column_iter().find(|(name, _)| *name == column).unwrap().1
+    }
+
     #[test]
     fn what_is_written_is_read_back() {
         let folder = Folder::new("tables");
@@ -406,26 +422,23 @@ mod tests {
         let packets = open("packets.parquet");
         let rows: Vec<_> = packets.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 2);
-        assert_eq!(rows[0].get_string(0).unwrap(), "sqp");
-        assert_eq!(rows[0].get_long(1).unwrap(), 7);
-        assert_eq!(rows[0].get_long(3).unwrap(), 25_000_000);
-        let values: Vec<&Field> = rows[1].get_column_iter().map(|(_, field)| field).collect();
-        assert_eq!((values[3], values[7]), (&Field::Null, &Field::Null));
-        assert!(rows[1].get_bool(10).unwrap());
+        assert_eq!(at(&rows[0], "flow"), &Field::Str("sqp".into()));
+        assert_eq!(at(&rows[0], "packet"), &Field::Long(7));
+        assert_eq!(at(&rows[0], "arrived_ns"), &Field::Long(25_000_000));
+        assert_eq!((at(&rows[1], "arrived_ns"), at(&rows[1], "frame")), (&Field::Null, &Field::Null));
+        assert_eq!(at(&rows[1], "given_up"), &Field::Bool(true));
         let meta = packets.metadata().file_metadata().key_value_metadata().unwrap();
         assert!(meta.iter().any(|pair| pair.key == "seed" && pair.value.as_deref() == Some("7")));
 
         let frames: Vec<_> = open("frames.parquet").get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!(frames[0].get_double(16).unwrap(), 22.0);
-        assert_eq!(frames[0].get_double(17).unwrap(), 41.5);
-        assert!(!frames[0].get_bool(19).unwrap());
+        assert_eq!(at(&frames[0], "delay_ms"), &Field::Double(22.0));
+        assert_eq!(at(&frames[0], "psnr_db"), &Field::Double(41.5));
+        assert_eq!(at(&frames[0], "measured"), &Field::Bool(false));
         assert_eq!(open("decisions.parquet").metadata().file_metadata().num_rows(), 4);
         let link: Vec<_> = open("link.parquet").get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!(
-            (link[0].get_string(1).unwrap(), link[1].get_string(1).unwrap()),
-            (&"drop".into(), &"out".into())
-        );
-        assert_eq!(link[0].get_string(7).unwrap(), "queue full");
+        let events = [&link[0], &link[1]].map(|row| at(row, "event"));
+        assert_eq!(events, [&Field::Str("drop".into()), &Field::Str("out".into())]);
+        assert_eq!(at(&link[0], "cause"), &Field::Str("queue full".into()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use units::Time;
 use super::columns::{self, DecisionRow, FrameOfFlow, LinkEvent, PacketOfFlow};
 use super::parquet_file::{Column, Groups};
 use super::{Origin, decision_columns, frame_columns, link_columns, packet_columns};
-use crate::collect::{Collector, FrameRow, PacketRow};
+use crate::collect::{Coding, Collector, FrameRow, PacketRow};
 use crate::files::WriteError;
 
 /// Rows of a group: few enough to be held until they are written (5 MB), enough that what the end of a table
@@ -26,7 +26,7 @@ pub struct TableFiles {
     made: bool,
     names: Vec<String>,
     packets: Part<(u16, PacketRow)>,
-    frames: Part<(u16, u8, u32, FrameRow)>,
+    frames: Part<(u16, Coding, u32, FrameRow)>,
     link: Part<LinkEvent>,
     decisions: Part<(u16, &'static str, Time, f64)>,
     /// The latest window, pace and media rate of each flow.
@@ -127,10 +127,10 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn write_frames(&self, part: &mut Part<(u16, u8, u32, FrameRow)>) -> Result<(), WriteError> {
-        part.write(self.folder, &frame_columns(), |(flow, stream, number, frame)| FrameOfFlow {
+    fn write_frames(&self, part: &mut Part<(u16, Coding, u32, FrameRow)>) -> Result<(), WriteError> {
+        part.write(self.folder, &frame_columns(), |(flow, coding, number, frame)| FrameOfFlow {
             flow: self.name(*flow),
-            stream: *stream,
+            coding: *coding,
             number: *number,
             frame,
         })?;
@@ -189,9 +189,9 @@ impl TableFiles {
             for row in &record.packets {
                 packets.push((flow, *row), |part| place.write_packets(part))?;
             }
-            for (&stream, frames) in &record.streams {
+            for (&coding, frames) in &record.streams {
                 for (number, row) in frames.numbered() {
-                    of_frames.push((flow, stream, number, row.clone()), |part| place.write_frames(part))?;
+                    of_frames.push((flow, coding, number, row.clone()), |part| place.write_frames(part))?;
                 }
             }
             let mut done = Ok(());
@@ -277,7 +277,7 @@ mod tests {
             size: 1_200,
             frame: if row.is_multiple_of(2) { row as u32 } else { NO_FRAME },
             index: 3,
-            stream: 0,
+            coding: Coding::first(0),
             retransmission: false,
             lost: false,
             spurious: false,
@@ -300,7 +300,8 @@ mod tests {
         };
         let mut flow = FlowRecord { packets: (0..GROUP).map(packet).collect(), ..FlowRecord::default() };
         flow.decisions = (0..GROUP / 4).map(decided).collect();
-        flow.streams.insert(0, StreamFrames { rows: (0..FRAME_GROUP).map(frame).collect(), first: 0 });
+        flow.streams
+            .insert(Coding::first(0), StreamFrames { rows: (0..FRAME_GROUP).map(frame).collect(), first: 0 });
         let mut rows = Collector::default();
         rows.flows = vec![flow];
         let sojourn = |row: usize| Span::from_nanos(row as i64);

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::tests::{INTERVAL, ask, encode, game, payload};
 use super::*;
+use crate::testing::{INTERVAL, ask, encode, game, payload};
 use crate::{Decoder, Part, Parts, Source, quality};
 
 const WIDTH: usize = 320;

@@ -1,7 +1,7 @@
 //! Long-term references for real: what is lost costs one predicted frame, and decoding goes on.
 
-use super::tests::{INTERVAL, ask, encode, game, payload};
 use super::*;
+use crate::testing::{INTERVAL, ask, encode, game, payload};
 use crate::{Source, quality};
 
 /// A frame as it is sent and received: what was said of it, and its picture.

@@ -1,40 +1,14 @@
 use units::Rng;
 
 use super::*;
-use crate::{Source, SyntheticConfig, SyntheticGame, quality};
-
-pub(super) const INTERVAL: Span = Span::from_nanos(33_333_333);
-
-pub(super) fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
-    SyntheticGame::new(SyntheticConfig { interval: INTERVAL, seed, ..SyntheticConfig::new(width, height) })
-}
-
-pub(super) fn ask(frame: u32, mbps: f64) -> Ask {
-    Ask {
-        frame,
-        bitrate: Rate::from_f64(mbps * 1e6),
-        interval: INTERVAL,
-        key: frame == 0,
-        largest: None,
-        height: None,
-        peer: None,
-    }
-}
-
-pub(super) fn encode(encoder: &mut H264Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
-    encoder.submit(Time::ZERO, Some(picture), ask).unwrap();
-    encoder.poll(Time::MAX).unwrap()
-}
+use crate::testing::{INTERVAL, ask, encode, game, payload};
+use crate::{Source, quality};
 
 /// `count` coded frames of the synthetic clip.
 fn stream(config: H264Config, count: u32, asked: impl Fn(u32) -> Ask) -> Vec<Coded> {
     let mut source = game(config.width, config.height, 1);
     let mut encoder = H264Encoder::new(config).unwrap();
     (0..count).map(|i| encode(&mut encoder, &source.next_picture().unwrap(), &asked(i))).collect()
-}
-
-pub(super) fn payload(coded: &Coded) -> Bytes {
-    coded.payload.clone().unwrap()
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::tests::{ask, encode, game, payload, whole};
+use super::tests::whole;
 use super::*;
+use crate::testing::{ask, encode, game, payload};
 use crate::{Peer, Source, quality};
 
 /// A stream, one decoder that gets all of it, and one that gets what is not lost.

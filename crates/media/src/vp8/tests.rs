@@ -2,38 +2,16 @@ use proptest::prelude::*;
 use units::{Bytes as Size, Rng};
 
 use super::*;
+use crate::testing::{INTERVAL, ask, encode, game, payload};
 use crate::trajectory::{self, Coding, Trajectory};
 use crate::{
-    ClipOptions, EncoderModel, Memory, ModelConfig, Scaler, Source, SyntheticConfig, SyntheticGame, Table,
-    open_clip, quality, size_of_height, testing,
+    ClipOptions, EncoderModel, Memory, ModelConfig, Scaler, Source, Table, open_clip, quality,
+    size_of_height, testing,
 };
-
-pub(super) const INTERVAL: Span = Span::from_nanos(33_333_333);
-
-pub(super) fn game(width: usize, height: usize, seed: u64) -> SyntheticGame {
-    SyntheticGame::new(SyntheticConfig { interval: INTERVAL, seed, ..SyntheticConfig::new(width, height) })
-}
 
 /// Codes whatever it is given.
 pub(super) fn whole(width: usize, height: usize) -> Vp8Config {
     Vp8Config { drop: 0, ..Vp8Config::new(width, height, INTERVAL) }
-}
-
-pub(super) fn ask(frame: u32, mbps: f64) -> Ask {
-    Ask {
-        frame,
-        bitrate: Rate::from_f64(mbps * 1e6),
-        interval: INTERVAL,
-        key: frame == 0,
-        largest: None,
-        height: None,
-        peer: None,
-    }
-}
-
-pub(super) fn encode(encoder: &mut Vp8Encoder, picture: &Arc<RawFrame>, ask: &Ask) -> Coded {
-    encoder.submit(Time::ZERO, Some(picture), ask).unwrap();
-    encoder.poll(Time::MAX).unwrap()
 }
 
 /// `count` coded frames of the synthetic clip.
@@ -41,10 +19,6 @@ fn stream(config: Vp8Config, count: u32, asked: impl Fn(u32) -> Ask) -> Vec<Code
     let mut source = game(config.width, config.height, 1);
     let mut encoder = Vp8Encoder::new(config).unwrap();
     (0..count).map(|i| encode(&mut encoder, &source.next_picture().unwrap(), &asked(i))).collect()
-}
-
-pub(super) fn payload(coded: &Coded) -> Bytes {
-    coded.payload.clone().unwrap()
 }
 
 /// Mean rate of these frames, in bit/s.
@@ -341,14 +315,15 @@ fn the_model_pays_key_frames_back_as_libvpx_does() {
         return println!("skipped: {file} is not there");
     };
     let mut clip = open_clip(&path, ClipOptions::default()).unwrap();
-    let (size, mut scaler) = (size_of_height(clip.size(), 360), Scaler::default());
-    let scaled = |picture: Arc<RawFrame>| Arc::new(scaler.fit(&picture, size).unwrap().into_owned());
+    let ((width, height), mut scaler) = (size_of_height(clip.size(), 360), Scaler::default());
+    let scaled =
+        |picture: Arc<RawFrame>| Arc::new(scaler.fit(&picture, (width, height)).unwrap().into_owned());
     let pictures: Vec<_> = std::iter::from_fn(|| clip.next_picture()).map(scaled).collect();
     let table = Table::smaller("talking_head").into_iter().find(|table| table.height == 360).unwrap();
-    let mut unlike = (0.0, 0.0);
+    let (mut of_model, mut of_forgetful) = (0.0, 0.0);
     for name in ["keys", "low keys"] {
         let course = trajectory::ALL.iter().find(|course| course.name == name).unwrap();
-        let libvpx = coding(&mut Vp8Encoder::new(whole(size.0, size.1)).unwrap(), &pictures, course);
+        let libvpx = coding(&mut Vp8Encoder::new(whole(width, height)).unwrap(), &pictures, course);
         let play = |memory| {
             let config = ModelConfig { memory, ..ModelConfig::recorded(table.clone(), 1) };
             coding(&mut EncoderModel::new(config).unwrap(), &pictures, course)
@@ -366,7 +341,8 @@ fn the_model_pays_key_frames_back_as_libvpx_does() {
             far(&model),
             far(&forgetful)
         );
-        unlike = (unlike.0 + far(&model), unlike.1 + far(&forgetful));
+        of_model += far(&model);
+        of_forgetful += far(&forgetful);
     }
-    assert!(unlike.0 < unlike.1, "{unlike:?}");
+    assert!(of_model < of_forgetful, "{of_model} {of_forgetful}");
 }

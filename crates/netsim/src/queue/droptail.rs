@@ -47,9 +47,9 @@ pub(super) const INFINITE: Entry = Entry {
 /// How much a queue holds. A packet is accepted if and only if it fits every limit that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Most packets waiting.
+    /// Most packets that may wait.
     pub packets: u32,
-    /// Most bytes waiting.
+    /// Most bytes that may wait, IP headers included.
     pub bytes: u64,
 }
 
@@ -163,10 +163,10 @@ mod tests {
     proptest! {
         #[test]
         fn limits_hold_and_order_is_kept(
-            limit in (1u32..20, 500u64..20_000),
+            packets in 1u32..20, bytes in 500u64..20_000,
             steps in prop::collection::vec((any::<bool>(), 40u32..1500), 1..300)
         ) {
-            let limit = Limit { packets: limit.0, bytes: limit.1 };
+            let limit = Limit { packets, bytes };
             let mut queue = DropTail::new(limit);
             let mut drops = Drops::new();
             let mut waiting = VecDeque::new();

@@ -284,7 +284,8 @@ mod tests {
         let outcome = serve(&mut red, every_millisecond(20_000).map(capable), Span::from_micros(1_250));
         let marked = outcome.out.iter().filter(|(_, packet)| packet.ecn == Ecn::Ce).count();
         assert!(marked > 30 && !outcome.drops.is_empty(), "{marked} {}", outcome.drops.len());
-        let first_mark = outcome.out.iter().find(|(_, packet)| packet.ecn == Ecn::Ce).unwrap().1.id;
-        assert!(first_mark < outcome.drops[0].1);
+        let (_, first_mark) = outcome.out.iter().find(|(_, packet)| packet.ecn == Ecn::Ce).unwrap();
+        let (_, first_drop) = outcome.drops[0];
+        assert!(first_mark.id < first_drop);
     }
 }

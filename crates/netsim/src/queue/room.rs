@@ -146,7 +146,8 @@ mod tests {
         assert_eq!(after_a_fall("droptail:300ms,follow"), ((75..=100).collect(), (0..75).collect()));
         assert_eq!(after_a_fall("drophead:300ms,follow"), ((0..26).collect(), (26..=100).collect()));
         assert_eq!(after_a_fall("droptail:300ms"), (vec![], (0..=100).collect()), "at the fastest rate");
-        assert_eq!(after_a_fall("droptail:300ms,200p,follow").1.len(), 75);
+        let (_, left) = after_a_fall("droptail:300ms,200p,follow");
+        assert_eq!(left.len(), 75);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Core {
         Core { endpoint, epoch, remote, connection: None, answers: Vec::new(), buf: Vec::new(), wake: None }
     }
 
-    /// Opens the connection.
+    /// Opens the connection, as its client.
     pub fn connect(&mut self, now: Time, client: quinn_proto::ClientConfig) {
         let now = self.epoch.moment(now);
         let opened = self.endpoint.connect(now, client, self.remote, tls::NAME);

@@ -12,7 +12,8 @@ use super::*;
 /// A run over a bottleneck of 12 Mbit/s with 20 ms each way.
 struct Run {
     world: World,
-    hosts: (HostId, HostId),
+    sender: HostId,
+    receiver: HostId,
 }
 
 fn run(cc: &str, config: SimulatedConfig, queue: &str, until: Span, recorder: Option<Shared>) -> Run {
@@ -39,15 +40,15 @@ fn over(mut world: World, (sender, receiver): (Sender, Receiver), queue: &str, u
     world.connect(from, 0, &[ahead], to);
     world.connect(to, 0, &[back], from);
     world.run_until(Time::ZERO + until);
-    Run { world, hosts: (from, to) }
+    Run { world, sender: from, receiver: to }
 }
 
 impl Run {
     fn sender(&self) -> &Sender {
-        self.world.endpoint(self.hosts.0)
+        self.world.endpoint(self.sender)
     }
     fn receiver(&self) -> &Receiver {
-        self.world.endpoint(self.hosts.1)
+        self.world.endpoint(self.receiver)
     }
 }
 

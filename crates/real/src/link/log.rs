@@ -44,7 +44,7 @@ pub enum End {
     Dropped {
         /// When that was seen.
         at: Time,
-        /// Why.
+        /// What dropped it.
         cause: Dropped,
     },
 }

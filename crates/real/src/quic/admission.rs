@@ -321,22 +321,23 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
+    /// What came of some attempts.
+    struct Tries {
+        passes: Vec<Pass>,
+        refused: Vec<Reason>,
+    }
+
     /// Attempts of one address whose clients show that they are there when they are asked.
-    fn try_often(
-        admission: &Arc<Admission>,
-        at: Time,
-        who: IpAddr,
-        times: usize,
-    ) -> (Vec<Pass>, Vec<Reason>) {
-        let (mut passes, mut reasons) = (Vec::new(), Vec::new());
+    fn try_often(admission: &Arc<Admission>, at: Time, who: IpAddr, times: usize) -> Tries {
+        let (mut passes, mut refused) = (Vec::new(), Vec::new());
         for _ in 0..times {
             match admission.decide(at, who, false) {
                 Verdict::Enter(pass) => passes.push(pass),
-                Verdict::Refuse(reason) => reasons.push(reason),
+                Verdict::Refuse(reason) => refused.push(reason),
                 Verdict::Retry => unreachable!("it was said that it may not be asked"),
             }
         }
-        (passes, reasons)
+        Tries { passes, refused }
     }
 
     #[test]
@@ -345,25 +346,25 @@ mod tests {
             Limits { handshakes: 20, handshakes_per_address: 5, per_address: 100, ..Limits::default() };
         let admission = admission(limits);
         let now = Time::from_secs(1);
-        let (greedy, refused) = try_often(&admission, now, address(1), 1_000);
+        let Tries { passes: greedy, refused } = try_often(&admission, now, address(1), 1_000);
         assert_eq!((greedy.len(), refused[0]), (5, Reason::AddressHandshakes));
-        let (others, refused) = try_often(&admission, now, address(2), 5);
+        let Tries { passes: others, refused } = try_often(&admission, now, address(2), 5);
         assert_eq!((others.len(), refused.len()), (5, 0));
         // A second later all turns are back, its own too.
-        assert_eq!(try_often(&admission, Time::from_secs(2), address(1), 9).0.len(), 5);
+        assert_eq!(try_often(&admission, Time::from_secs(2), address(1), 9).passes.len(), 5);
     }
 
     #[test]
     fn one_address_has_only_so_many_connections() {
         let admission = admission(Limits { per_address: 2, handshakes_per_address: 9, ..Limits::default() });
         let now = Time::from_secs(1);
-        let (mut passes, refused) = try_often(&admission, now, address(1), 3);
+        let Tries { mut passes, refused } = try_often(&admission, now, address(1), 3);
         assert_eq!((passes.len(), refused), (2, vec![Reason::Address]));
         // A guest's place counts as well as a stranger's, and whoever goes makes room.
         passes[0].admit().unwrap();
-        assert_eq!(try_often(&admission, now, address(1), 1).1, [Reason::Address]);
+        assert_eq!(try_often(&admission, now, address(1), 1).refused, [Reason::Address]);
         passes.pop();
-        assert_eq!(try_often(&admission, now, address(1), 1).0.len(), 1);
+        assert_eq!(try_often(&admission, now, address(1), 1).passes.len(), 1);
         assert_eq!(admission.occupancy(), Occupancy { guests: 1, strangers: 0, memory: Limits::MEMORY });
     }
 
@@ -388,7 +389,7 @@ mod tests {
             })
             .collect();
         assert_eq!(passes.len(), 4, "half of the strangers' places");
-        let (honest, refused) = try_often(&admission, now, address(250), 1);
+        let Tries { passes: honest, refused } = try_often(&admission, now, address(250), 1);
         assert_eq!((honest.len(), refused), (1, vec![]));
         // Nor does forging somebody's address take all of that one's turns and places.
         let admission = self::admission(Limits { handshakes_per_address: 4, ..Limits::default() });
@@ -398,7 +399,7 @@ mod tests {
         });
         let forged: Vec<Pass> = forged.collect();
         assert_eq!(forged.len(), 3);
-        assert_eq!(try_often(&admission, now, address(9), 1).0.len(), 1);
+        assert_eq!(try_often(&admission, now, address(9), 1).passes.len(), 1);
     }
 
     #[test]
@@ -408,13 +409,13 @@ mod tests {
         let now = Time::from_secs(1);
         let mut guests = Vec::new();
         for last in 0..2 {
-            let mut pass = try_often(&admission, now, address(last), 1).0.pop().unwrap();
+            let mut pass = try_often(&admission, now, address(last), 1).passes.pop().unwrap();
             pass.admit().unwrap();
             guests.push(pass);
         }
-        let mut third = try_often(&admission, now, address(3), 1).0.pop().unwrap();
+        let mut third = try_often(&admission, now, address(3), 1).passes.pop().unwrap();
         assert_eq!(third.admit(), Err(Reason::Memory));
-        assert_eq!(try_often(&admission, now, address(4), 1).1, [Reason::Memory]);
+        assert_eq!(try_often(&admission, now, address(4), 1).refused, [Reason::Memory]);
         assert!(admission.occupancy().memory <= memory);
         guests.pop();
         assert_eq!(third.admit(), Ok(()));

@@ -26,11 +26,11 @@ pub struct Call<'a> {
     pub peer: SocketAddr,
     /// Its name, which its certificate must be for unless it is pinned.
     pub host: &'a str,
-    /// Whom to believe.
+    /// Which certificate it must show.
     pub trust: Trust,
     /// What to do there.
     pub role: Role,
-    /// The server's token.
+    /// The token that the server asks for.
     pub token: &'a Token,
     /// What as; may be empty.
     pub name: &'a str,

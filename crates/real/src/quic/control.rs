@@ -70,7 +70,7 @@ pub async fn write<W: AsyncWrite + Unpin>(stream: &mut W, message: &Message<'_>)
 /// What somebody who may come in asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Publish or watch.
+    /// Whether it publishes or watches.
     pub role: Role,
     /// What as, or whom; may be empty.
     pub name: String,

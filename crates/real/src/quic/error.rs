@@ -14,7 +14,7 @@ use crate::channel::Ended;
 /// Why a connection could not be had. Each prints as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum QuicError {
-    /// No socket.
+    /// The socket could not be had.
     #[error(transparent)]
     Socket(#[from] RealError),
     /// No usable certificate or key, or nobody to trust.
@@ -23,27 +23,27 @@ pub enum QuicError {
     /// The server is not who it should be.
     #[error("{peer}: {distrust}")]
     Distrusted {
-        /// The server.
+        /// The server's address.
         peer: SocketAddr,
-        /// Why.
+        /// What is wrong with its certificate.
         distrust: Distrust,
     },
     /// The server turned us away.
     #[error("{peer} refuses: {text}")]
     Refused {
-        /// The server.
+        /// The server's address.
         peer: SocketAddr,
-        /// Why.
+        /// The reason it gave.
         why: Refusal,
         /// The same in its words.
         text: String,
     },
-    /// No answer.
+    /// The server did not answer in time.
     #[error(
         "{peer} has not answered for {waited}; is the receiver running there, and does a firewall let UDP through?"
     )]
     Silent {
-        /// The server.
+        /// The server's address.
         peer: SocketAddr,
         /// For how long we tried.
         waited: Span,
@@ -51,15 +51,15 @@ pub enum QuicError {
     /// Somebody else's QUIC.
     #[error("{peer} speaks QUIC, but not with us: is it `framewire receive`?")]
     Stranger {
-        /// The server.
+        /// The server's address.
         peer: SocketAddr,
     },
     /// The connection broke while it was made.
     #[error("{peer}: {ended}")]
     Broken {
-        /// The server.
+        /// The server's address.
         peer: SocketAddr,
-        /// Why.
+        /// What ended the connection.
         ended: Ended,
     },
 }

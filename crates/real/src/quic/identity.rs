@@ -32,7 +32,7 @@ pub enum IdentityError {
     /// A file can't be read.
     #[error("{}: {text}", .path.display())]
     File {
-        /// The file.
+        /// The file of the certificate or the key.
         path: PathBuf,
         /// What is wrong with it, and what it should hold.
         text: String,

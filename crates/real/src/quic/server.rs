@@ -101,7 +101,7 @@ impl Drop for Server {
 }
 
 impl Guest {
-    /// Where they are.
+    /// The address they come from.
     pub fn peer(&self) -> SocketAddr {
         self.parts.connection.remote_address()
     }
@@ -118,7 +118,7 @@ impl Guest {
         Ok(Arc::new(QuicChannel::start(self.parts, &self.runtime)))
     }
 
-    /// Turns them away.
+    /// Turns them away, with the reason as a code and as a text for people.
     pub fn refuse(mut self, why: Refusal, text: &str) {
         self.runtime.block_on(refuse(&self.parts.connection, &mut self.parts.control, why, text));
     }

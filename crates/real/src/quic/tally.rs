@@ -16,7 +16,7 @@ pub struct AdmissionCounters {
     pub handshakes: u64,
     /// Connection attempts asked to show first that they receive what is sent to them.
     pub retried: u64,
-    /// Connections let in.
+    /// Connections that passed admission.
     pub admitted: u64,
     /// Connection attempts and connections that were not, in the order of [`Reason::ALL`].
     pub refused: [u64; Reason::ALL.len()],

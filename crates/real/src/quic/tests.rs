@@ -249,7 +249,13 @@ fn without_the_token_nobody_gets_in() {
 }
 
 /// A connection past TLS that has said nothing yet.
-fn bare(house: &House) -> (quinn::Endpoint, quinn::Connection) {
+struct Bare {
+    connection: quinn::Connection,
+    /// Lives as long as the connection.
+    _endpoint: quinn::Endpoint,
+}
+
+fn bare(house: &House) -> Bare {
     let (tls, _) = Trust::Pin(house.pin).client_tls(ALPN).unwrap();
     let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
@@ -258,7 +264,7 @@ fn bare(house: &House) -> (quinn::Endpoint, quinn::Connection) {
     runtime.block_on(async {
         let endpoint = quinn::Endpoint::client(LOCALHOST.parse().unwrap()).unwrap();
         let connection = endpoint.connect_with(config, house.at, "localhost").unwrap().await.unwrap();
-        (endpoint, connection)
+        Bare { connection, _endpoint: endpoint }
     })
 }
 
@@ -279,20 +285,20 @@ fn whoever_says_nothing_or_nonsense_is_sent_away() {
     let nonsense = bare(&house);
     let early = bare(&house);
     let _half = runtime.block_on(async {
-        let (mut send, _) = half.1.open_bi().await.unwrap();
+        let (mut send, _) = half.connection.open_bi().await.unwrap();
         send.write_all(&Message::open(Role::Publish, "x", "", Offer::default()).to_vec()[..5]).await.unwrap();
         send
     });
     let _nonsense = runtime.block_on(async {
-        let (mut send, _) = nonsense.1.open_bi().await.unwrap();
+        let (mut send, _) = nonsense.connection.open_bi().await.unwrap();
         send.write_all(&[0xff; 3_000]).await.unwrap();
         send
     });
     // Media without a word opens nothing.
-    (0..100).for_each(|_| early.1.send_datagram(Bytes::from_static(&[1; 1_000])).unwrap());
-    assert_eq!(code(&house, &nonsense.1), Refusal::Malformed as u64);
-    for connection in [&silent.1, &half.1, &early.1] {
-        assert_eq!(code(&house, connection), Refusal::Late as u64);
+    (0..100).for_each(|_| early.connection.send_datagram(Bytes::from_static(&[1; 1_000])).unwrap());
+    assert_eq!(code(&house, &nonsense.connection), Refusal::Malformed as u64);
+    for bare in [&silent, &half, &early] {
+        assert_eq!(code(&house, &bare.connection), Refusal::Late as u64);
     }
     assert!(house.server.accept(Span::from_millis(10)).is_none());
 }

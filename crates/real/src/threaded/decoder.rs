@@ -109,17 +109,20 @@ mod tests {
     use units::Span;
 
     /// Takes 20 ms a frame, and refuses empty ones.
-    struct Slow(Clock, Option<Decoded>);
+    struct Slow {
+        clock: Clock,
+        decoded: Option<Decoded>,
+    }
 
     impl Decoder for Slow {
         fn submit(&mut self, now: Time, frame: u32, coded: Bytes) {
-            self.0.sleep_until(now + Span::from_millis(20));
+            self.clock.sleep_until(now + Span::from_millis(20));
             let empty = || CodecError::Codec { codec: "slow", what: "nothing".to_owned() };
             let picture = coded.first().map(|&luma| RawFrame::filled(2, 2, luma, 0, 0)).ok_or_else(empty);
-            self.1 = Some(Decoded::whole(frame, picture));
+            self.decoded = Some(Decoded::whole(frame, picture));
         }
         fn poll(&mut self, _: Time) -> Option<Decoded> {
-            self.1.take()
+            self.decoded.take()
         }
         fn next_ready(&self) -> Option<Time> {
             None
@@ -128,7 +131,7 @@ mod tests {
 
     fn threaded() -> (ThreadedDecoder, Waker, Clock) {
         let (clock, waker) = (Clock::shared(), Waker::new().unwrap());
-        (ThreadedDecoder::new(Box::new(Slow(clock, None)), clock, waker.clone()), waker, clock)
+        (ThreadedDecoder::new(Box::new(Slow { clock, decoded: None }), clock, waker.clone()), waker, clock)
     }
 
     #[test]
@@ -144,7 +147,8 @@ mod tests {
         assert_eq!(decoder.next_ready(), Some(Time::ZERO));
         let decoded = decoder.poll(clock.now()).unwrap();
         assert_eq!((decoded.frame, decoded.picture.unwrap().y[0]), (7, 99));
-        assert!(decoder.times().take()[0].1 >= Span::from_millis(20));
+        let (_, took) = decoder.times().take()[0];
+        assert!(took >= Span::from_millis(20));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum TransferError {
     Broken {
         /// The other end.
         peer: SocketAddr,
-        /// How.
+        /// What ended it, for people.
         text: String,
     },
     /// The file can't be read.
@@ -25,7 +25,7 @@ pub enum TransferError {
     /// A file is not taken; its sender was told the same.
     #[error("{name} from {peer}: {text}")]
     Denied {
-        /// The sender.
+        /// The sender's address.
         peer: SocketAddr,
         /// What the sender calls it.
         name: String,

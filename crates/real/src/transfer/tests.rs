@@ -106,16 +106,20 @@ fn refusal(error: TransferError) -> (Refusal, String) {
 }
 
 /// A file that breaks off half-way, once some of it has come.
-struct Torn<'a>(Cursor<Vec<u8>>, &'a AtomicU64);
+struct Torn<'a> {
+    bytes: Cursor<Vec<u8>>,
+    /// Bytes that the other side has written.
+    written: &'a AtomicU64,
+}
 
 const HALF: u64 = LENGTH as u64 / 2;
 
 impl Read for Torn<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.0.position() < HALF {
-            return self.0.read(out);
+        if self.bytes.position() < HALF {
+            return self.bytes.read(out);
         }
-        while self.1.load(Ordering::Relaxed) == 0 {
+        while self.written.load(Ordering::Relaxed) == 0 {
             wait();
         }
         Err(io::Error::other("torn"))
@@ -124,7 +128,7 @@ impl Read for Torn<'_> {
 
 impl Seek for Torn<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.0.seek(to)
+        self.bytes.seek(to)
     }
 }
 
@@ -154,7 +158,9 @@ fn what_has_come_is_kept_under_another_name_and_the_next_attempt_goes_on_from_th
     let house = House::new("resumed");
     let go_on = &mut |_: &Underway| ControlFlow::Continue(());
     let (again, _) = house.open(u64::MAX, |at| {
-        let torn = house.upload(at, "a").run(&mut Torn(Cursor::new(content()), &house.came), go_on);
+        let torn = house
+            .upload(at, "a")
+            .run(&mut Torn { bytes: Cursor::new(content()), written: &house.came }, go_on);
         assert!(torn.unwrap_err().to_string().contains("torn"));
         let waits = || fs::metadata(house.part("a")).map_or(0, |part| part.len());
         // The receiver needs a moment to hear of it.
@@ -191,8 +197,9 @@ fn a_sender_is_told_why_its_file_is_not_taken() {
         ["there", "..", "large"].map(|name| refusal(house.send(at, name).unwrap_err()))
     });
     assert_eq!(told.each_ref().map(|(why, _)| *why), [Refusal::Exists, Refusal::Other, Refusal::TooLong]);
+    let [(_, there), _, (_, large)] = &told;
     assert!(
-        told[0].1.contains("`there` is there already") && told[2].1.contains("more than 1000000 bytes"),
+        there.contains("`there` is there already") && large.contains("more than 1000000 bytes"),
         "{told:?}"
     );
     assert_eq!(fs::read(house.folder.join("there")).unwrap(), b"kept");

@@ -31,13 +31,13 @@ pub struct Upload<'a> {
     pub peer: SocketAddr,
     /// Its name, which its certificate must be for unless it is pinned.
     pub host: &'a str,
-    /// Whom to believe.
+    /// Which certificate it must show.
     pub trust: Trust,
     /// The receiver's token.
     pub token: &'a Token,
     /// What the file is called; at most 255 bytes of it travel.
     pub name: &'a str,
-    /// Congestion control.
+    /// The controller that the connection sends under.
     pub congestion: Arc<Congestion>,
     /// Datagrams of this size from the start (UDP payload); `None`: 1200 bytes, and whatever discovery finds
     /// the path to carry.

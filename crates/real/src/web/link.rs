@@ -33,9 +33,9 @@ pub enum Heard {
     },
     /// Frames that were shown.
     Seen {
-        /// Their session.
+        /// The number of their session.
         session: u32,
-        /// The frames.
+        /// What the viewer said of each, oldest first.
         frames: Vec<SeenFrame>,
     },
 }

@@ -113,7 +113,7 @@ pub struct Figures {
     pub utilisation: f64,
     /// Mean time packets waited, in ms.
     pub queue_mean: f64,
-    /// Its 90th percentile.
+    /// 90th percentile of the queue's delay, in ms.
     pub queue_p90: f64,
     /// Packets dropped over packets that arrived.
     pub loss: f64,

@@ -44,8 +44,6 @@ pub struct OutFrame {
     pub count: u16,
     /// Index of the next packet that has not left yet.
     pub next: u16,
-    /// Its packets are useful alone.
-    pub alone: bool,
     /// Its place in the order of sending.
     order: u64,
     size: u32,
@@ -85,7 +83,6 @@ impl OutFrame {
             ready_at,
             count,
             next: 0,
-            alone: !ends.is_empty(),
             order,
             size,
             target: coded.target,
@@ -103,7 +100,7 @@ impl OutFrame {
     fn cut(&mut self, room: u32) {
         self.count = even(self.size, room);
         (self.next, self.acked, self.repeated) = (0, 0, 0);
-        (self.alone, self.ends) = (false, Vec::new());
+        self.ends = Vec::new();
         self.packets = vec![OutPacket::default(); usize::from(self.count)];
     }
 
@@ -120,6 +117,13 @@ impl OutFrame {
     fn left(&self, header: u64) -> (usize, u64) {
         let bytes = |index: u16| u64::from(self.span(index).1 - self.span(index).0) + header;
         (usize::from(self.count - self.next), (self.next..self.count).map(bytes).sum())
+    }
+
+    /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
+    pub fn is_alone(&self, index: u16) -> bool {
+        let (start, end) = self.span(index);
+        let borders = |at: u32| self.pieces.binary_search(&at).is_ok();
+        (start == 0 || borders(start)) && borders(end)
     }
 
     /// Which of the encoder's pieces a packet's payload begins in ([`wire::Media::part`]).

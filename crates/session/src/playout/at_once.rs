@@ -12,7 +12,7 @@ pub const ENTRY: Entry = Entry {
     build: |_| Ok(Box::new(AtOnce)),
 };
 
-/// No wait.
+/// Shows every frame as soon as it is decoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AtOnce;
 

@@ -21,7 +21,7 @@ const DELAY: Span = Span::from_millis(100);
 /// More than that is a mistake.
 const LONGEST: Span = Span::from_secs(60);
 
-/// A set delay.
+/// Shows every frame a set time after its capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed {
     /// From capture to display, less the smallest one-way delay of the last seconds.

@@ -24,15 +24,7 @@ pub const REGISTRY: &[Entry] = &[at_once::ENTRY, fixed::ENTRY, adaptive::ENTRY];
 /// # Errors
 /// [`OptionError`] if there is none of that name, or it does not take the options.
 pub fn build(options: &Options) -> Result<Box<dyn Playout>, OptionError> {
-    let entry =
-        REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Name {
-            what: "playout policy",
-            found: options.name.clone(),
-            instead: units::instead(
-                &options.name,
-                &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>(),
-            ),
-        })?;
+    let entry = cc::entry_called("playout policy", &options.name, REGISTRY, |entry| entry.name)?;
     options.check_keys(entry.options)?;
     (entry.build)(options)
 }

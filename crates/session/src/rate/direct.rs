@@ -35,7 +35,7 @@ pub(super) const FOREVER: Span = Span::from_secs(60);
 /// libwebrtc's limit of its pacer's queue.
 const LONGEST_QUEUE: Span = Span::from_secs(2);
 
-/// The controller's rate.
+/// Gives the encoder the controller's rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct {
     /// Holds the sender's own queue to two seconds.

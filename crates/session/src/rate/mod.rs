@@ -68,7 +68,7 @@ pub struct Departed {
     pub queued: Span,
     /// From the moment it was the oldest that waited until then.
     pub served: Span,
-    /// Coded size.
+    /// Coded size, without headers.
     pub size: Bytes,
     /// Datagram bytes of its packets, each sent once.
     pub sent: Bytes,

@@ -25,15 +25,7 @@ pub const REGISTRY: &[Entry] =
 /// # Errors
 /// [`OptionError`] if there is none of that name, or it does not take the options.
 pub fn build(options: &Options) -> Result<Box<dyn RateControl>, OptionError> {
-    let entry =
-        REGISTRY.iter().find(|entry| entry.name == options.name).ok_or_else(|| OptionError::Name {
-            what: "rate policy",
-            found: options.name.clone(),
-            instead: units::instead(
-                &options.name,
-                &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>(),
-            ),
-        })?;
+    let entry = cc::entry_called("rate policy", &options.name, REGISTRY, |entry| entry.name)?;
     options.check_keys(entry.options)?;
     (entry.build)(options)
 }

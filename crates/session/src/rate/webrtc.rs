@@ -209,7 +209,7 @@ mod tests {
         let vp8 = |index| Some(Quantiser::Vp8(index));
         assert_eq!(changes(&mut policy, 0, 13, vp8(96)), [(2, 540), (7, 360), (12, 270)]);
         assert!(changes(&mut policy, 13, 10, vp8(60)).is_empty());
-        assert_eq!(changes(&mut policy, 23, 30, vp8(10)).last().unwrap().1, 720);
+        assert!(matches!(changes(&mut policy, 23, 30, vp8(10)).last(), Some((_, 720))));
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         assert!(changes(&mut policy, 0, 13, h264(37)).is_empty());
         assert_eq!(changes(&mut policy, 13, 7, h264(51)), [(14, 540), (19, 360)]);
         assert!(changes(&mut policy, 20, 13, h264(25)).is_empty());
-        assert_eq!(changes(&mut policy, 33, 30, h264(24)).last().unwrap().1, 720);
+        assert!(matches!(changes(&mut policy, 33, 30, h264(24)).last(), Some((_, 720))));
     }
 
     #[test]

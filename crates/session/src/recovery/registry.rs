@@ -43,11 +43,7 @@ pub const REGISTRY: &[Entry] = &[
 /// # Errors
 /// [`OptionError`] if there is none of that name.
 pub fn build(name: &str) -> Result<Box<dyn Recovery>, OptionError> {
-    let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| OptionError::Name {
-        what: "recovery policy",
-        found: name.to_owned(),
-        instead: units::instead(name, &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>()),
-    })?;
+    let entry = cc::entry_called("recovery policy", name, REGISTRY, |entry| entry.name)?;
     Ok((entry.build)())
 }
 

@@ -12,22 +12,22 @@ pub struct View<'a> {
     pub padding: u64,
 }
 
-/// What goes next.
+/// What to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// The oldest repair.
     Repair,
     /// The next packet of this stream (an index into [`View::fresh`]).
     Fresh(usize),
-    /// Padding.
+    /// A packet of padding, for a probe.
     Padding,
-    /// Nothing.
+    /// Nothing: no packet waits.
     Nothing,
 }
 
 /// Decides what leaves next.
 pub trait Schedule: Send {
-    /// Picks.
+    /// Chooses the next packet, among waiting repairs, fresh packets of each stream, and padding.
     fn pick(&mut self, view: &View<'_>) -> Pick;
 }
 

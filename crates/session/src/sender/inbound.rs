@@ -102,6 +102,7 @@ impl Sender {
     }
 
     pub(super) fn on_nack(&mut self, now: Time, nack: &Nack) {
+        self.policies.strategy.hear(now, &News::Asked { stream: nack.stream, id: nack.id() });
         nack.wanted().for_each(|index| self.repair(now, nack.stream, nack.id(), index, None));
     }
 

@@ -17,7 +17,7 @@ use wire::{Class, Context, Dialect, Endpoint, FrameId, MAX_DATAGRAM, Native, Pac
 use crate::capture::Capture;
 use crate::chain;
 use crate::config::SenderConfig;
-use crate::counters::SenderCounters;
+use crate::counters::{ModeCount, SenderCounters};
 use crate::rate::{self, Manner, RateControl, WaitLimit};
 use crate::schedule::{self, Pick};
 use crate::shedding::SlowEncoder;
@@ -69,8 +69,12 @@ pub struct Sender {
     fresh: Vec<usize>,
     /// A capture's tracks, as a strategy sees them. Written anew before each look.
     views: Vec<strategy::TrackView>,
-    /// What the strategy was at when it was last asked.
-    mode: Option<&'static str>,
+    /// What a track has for the strategy to hear.
+    news: Vec<strategy::News>,
+    /// What the strategy has been at, in the order it first was; ...
+    modes: Vec<ModeCount>,
+    /// ... and which of these it was at when it was last asked.
+    mode: Option<usize>,
     repairs: VecDeque<(u8, FrameId, u16)>,
     /// What the encoder of the latest frame was asked for.
     target: Option<Rate>,
@@ -127,6 +131,8 @@ impl Sender {
             backlogged,
             fresh: Vec::new(),
             views: Vec::new(),
+            news: Vec::new(),
+            modes: Vec::new(),
             mode: None,
             repairs: VecDeque::new(),
             target: None,
@@ -194,6 +200,17 @@ impl Sender {
     /// for it.
     pub fn slow_encoder(&self) -> Option<SlowEncoder> {
         self.tracks.first().and_then(Track::slow_encoder)
+    }
+
+    /// What the strategy was at when it last saw a captured frame ([`Strategy::mode`]); before that, what it
+    /// begins with.
+    pub fn mode(&self) -> &'static str {
+        self.mode.map_or_else(|| self.policies.strategy.mode(), |at| self.modes[at].mode)
+    }
+
+    /// What the strategy has been at so far, in the order it first was.
+    pub fn modes(&self) -> &[ModeCount] {
+        &self.modes
     }
 
     /// What the controller wants at present.

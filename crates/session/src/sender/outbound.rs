@@ -169,7 +169,7 @@ impl Sender {
             deadline: queued.info.deadline - queued.info.captured,
             reference: queued.info.reference,
             retransmission,
-            alone: queued.alone,
+            alone: queued.is_alone(index),
         };
         let FrameId { frame, version } = id;
         let count = queued.count;

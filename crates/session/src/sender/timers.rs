@@ -8,6 +8,7 @@ use super::Sender;
 
 use crate::capture::Capture;
 use crate::config::SenderConfig;
+use crate::counters::ModeCount;
 use crate::rate::{self, Plan, WaitLimit};
 use crate::strategy::{News, Order, TRACKS, TrackView, View};
 use crate::track::{Context, Track};
@@ -33,9 +34,12 @@ impl Sender {
             rtt: self.core.rtt().min(),
             next_frame: capture.map_or(0, Capture::next_frame),
             counters: &mut self.counters,
+            news: &mut self.news,
             tap: &self.tap,
         };
-        work(&mut self.tracks[track], &mut context)
+        let done = work(&mut self.tracks[track], &mut context);
+        self.news.drain(..).for_each(|news| self.policies.strategy.hear(now, &news));
+        done
     }
 
     /// Captures what is due, and takes from the encoders what they have done.
@@ -66,13 +70,17 @@ impl Sender {
         self.tap.record(now, Event::FrameCaptured { stream: capture, frame });
         self.policies.strategy.hear(now, &News::Captured { capture, frame });
         let orders = self.orders(now, index, frame, plan);
+        if let Some(at) = self.mode {
+            self.modes[at].frames += 1;
+        }
         for (track, order) in tracks.clone().zip(orders) {
             // A frame that is left out may be coded after all in the capture's first track.
             let keep = if track == tracks.start { plan.keep } else { Span::ZERO };
-            let plan = Plan { bitrate: order.rate, encode: order.encode, keep, ..plan };
+            let (bitrate, encode, largest_key) = (order.rate, order.encode, order.largest_key);
+            let plan = Plan { bitrate, encode, largest_key, keep, ..plan };
             let raw = raw.clone();
             self.with_track(now, track, |track, context| {
-                track.take(raw, plan, order.key, context);
+                track.take(raw, plan, order.base, context);
                 track.collect(context);
             });
         }
@@ -84,9 +92,10 @@ impl Sender {
             let Some(frame) = self.with_track(now, track, Track::resumable) else { continue };
             let plan = self.plan(now, index, frame);
             let order = self.orders(now, index, frame, plan)[position];
-            let plan = Plan { bitrate: order.rate, encode: order.encode, ..plan };
+            let (bitrate, encode, largest_key) = (order.rate, order.encode, order.largest_key);
+            let plan = Plan { bitrate, encode, largest_key, ..plan };
             self.with_track(now, track, |track, context| {
-                track.resume(plan, order.key, context);
+                track.resume(plan, order.base, context);
                 track.collect(context);
             });
         }
@@ -105,14 +114,37 @@ impl Sender {
             waited: track.outbox.waiting_since().map_or(Span::ZERO, |since| now - since),
             cut: track.is_cut(),
         }));
-        let (capture, srtt) = (self.captures[index].number, self.core.rtt().smoothed());
-        let view = View { now, capture, frame, srtt, plan, tracks: &self.views };
+        let of_capture = &self.captures[index];
+        let view = View {
+            now,
+            capture: of_capture.number,
+            frame,
+            interval: of_capture.interval,
+            picture: self.config.picture,
+            srtt: self.core.rtt().smoothed(),
+            plan,
+            repairs: self.repair_bytes(),
+            tracks: &self.views,
+        };
         self.policies.strategy.order(&view, &mut orders[..tracks.len()]);
-        let mode = self.policies.strategy.mode();
-        if self.mode.replace(mode).is_some_and(|before| before != mode) {
-            self.tap.record(now, Event::Observed { name: mode, value: Real(1.0) });
-        }
+        self.note_mode(now);
         orders
+    }
+
+    /// Notes what the strategy is at, and records it where that is another than it was.
+    fn note_mode(&mut self, now: Time) {
+        let mode = self.policies.strategy.mode();
+        let at = self.modes.iter().position(|count| count.mode == mode).unwrap_or_else(|| {
+            self.modes.push(ModeCount { mode, frames: 0, entered: 0 });
+            self.modes.len() - 1
+        });
+        let before = self.mode.replace(at);
+        if before != Some(at) {
+            self.modes[at].entered += 1;
+            if before.is_some() {
+                self.tap.record(now, Event::Observed { name: mode, value: Real(1.0) });
+            }
+        }
     }
 
     /// Asks the rate policy about a frame of capture number `index`.

@@ -6,7 +6,7 @@
 
 use wire::Class;
 
-use super::{Order, Strategy, View};
+use super::{Base, Order, Strategy, View};
 use crate::recovery::{self, Missing, Repair};
 use crate::schedule::{self, Pick, Schedule};
 
@@ -26,8 +26,8 @@ impl Strategy for Backup {
         main.rate = view.plan.bitrate.mul_f64(1.0 - SHARE);
         // While a backup waits to leave, another would only wait behind it.
         let behind = view.tracks.iter().any(|track| track.class == Class::OneShot && track.waiting > 0);
-        *backup =
-            Order { encode: backup.encode && !behind, rate: view.plan.bitrate.mul_f64(SHARE), key: true };
+        let (encode, rate) = (backup.encode && !behind, view.plan.bitrate.mul_f64(SHARE));
+        *backup = Order { encode, rate, base: Base::Nothing, ..*backup };
     }
     fn repair(&mut self, _: &recovery::View, _: &Missing) -> Repair {
         Repair::Leave

@@ -6,9 +6,9 @@ use crate::schedule::{self, Pick, Schedule};
 
 /// A recovery policy and a schedule.
 pub struct Live {
-    /// Answers losses.
+    /// What each loss is answered with.
     pub recovery: Box<dyn Recovery>,
-    /// Orders what leaves.
+    /// What leaves first.
     pub schedule: Box<dyn Schedule>,
 }
 

@@ -7,13 +7,20 @@
 //!
 //! `docs/add-a-strategy.md` walks through writing one.
 
+mod alarms;
 mod backup;
 mod live;
+mod prism;
 pub mod registry;
+mod resend;
+mod unchained;
 
 pub use backup::Backup;
 pub use live::Live;
+pub use prism::Prism;
 pub use registry::{Entry, REGISTRY, build};
+pub use resend::Resend;
+pub use unchained::Unchained;
 
 use units::{Bytes, Rate, Span, Time};
 use wire::{Class, FrameId};
@@ -51,12 +58,31 @@ pub struct View<'a> {
     pub capture: u8,
     /// The frame's capture index.
     pub frame: u32,
+    /// Time between frames.
+    pub interval: Span,
+    /// Columns and rows of its pictures, 0 where they are not known.
+    pub picture: (u16, u16),
     /// Smoothed round-trip time.
     pub srtt: Span,
     /// What the rate policy allows the capture.
     pub plan: Plan,
+    /// Datagram bytes that wait to be sent again.
+    pub repairs: Bytes,
     /// The capture's tracks, in the order the strategy named them.
     pub tracks: &'a [TrackView],
+}
+
+/// What a frame may be predicted from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Base {
+    /// The frame before it in its track, or what answers a loss.
+    #[default]
+    Chain,
+    /// The newest frame of its track that is known to have arrived, with all that it depends on. A key frame
+    /// if there is none, or if the encoder can't refer back ([`Strategy::refers_back`]).
+    Acked,
+    /// Nothing: a key frame.
+    Nothing,
 }
 
 /// What a track makes of the frame. It starts as the whole of the rate policy's plan.
@@ -66,18 +92,20 @@ pub struct Order {
     pub encode: bool,
     /// Datagram bits a second to fill.
     pub rate: Rate,
-    /// As a key frame, whatever the chain.
-    pub key: bool,
+    /// What it may be predicted from.
+    pub base: Base,
+    /// The most bytes that it may have as a key frame, if there is a limit.
+    pub largest_key: Option<Bytes>,
 }
 
 impl Order {
     /// All that `plan` allows.
     pub fn whole(plan: &Plan) -> Order {
-        Order { encode: plan.encode, rate: plan.bitrate, key: false }
+        Order { encode: plan.encode, rate: plan.bitrate, base: Base::Chain, largest_key: plan.largest_key }
     }
 }
 
-/// What happened.
+/// What a strategy hears of its packets and of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// A frame was captured.
@@ -87,11 +115,18 @@ pub enum News {
         /// The frame's capture index.
         frame: u32,
     },
+    /// A frame came out of its track's encoder, and waits to be sent.
+    Coded {
+        /// The frame's stream.
+        stream: u8,
+        /// Frame and version.
+        id: FrameId,
+    },
     /// A packet of a frame arrived.
     Acked {
         /// The frame's stream.
         stream: u8,
-        /// The frame.
+        /// Frame and version.
         id: FrameId,
         /// All of the frame has arrived now.
         complete: bool,
@@ -100,14 +135,21 @@ pub enum News {
     Lost {
         /// The frame's stream.
         stream: u8,
-        /// The frame.
+        /// Frame and version.
+        id: FrameId,
+    },
+    /// The receiver asks for packets of a frame.
+    Asked {
+        /// The frame's stream.
+        stream: u8,
+        /// Frame and version.
         id: FrameId,
     },
     /// Nothing has been heard for so long that something may be lost: a probe leaves for an answer.
     Suspected,
     /// The receiver can't decode a stream after this frame.
     Stuck {
-        /// The stream.
+        /// The stream's number.
         stream: u8,
         /// The last frame that it got.
         after: u32,
@@ -133,7 +175,7 @@ pub trait Strategy: Send {
     /// are the sender's matter: a reliable packet is sent until it arrives, one of [`Class::OneShot`] never
     /// again.
     fn repair(&mut self, view: &recovery::View, missing: &Missing) -> Repair;
-    /// What leaves next.
+    /// Which packet leaves next, where one may.
     fn pick(&mut self, view: &schedule::View<'_>) -> Pick;
     /// Whether encoders are to keep frames that the peer has, for [`Repair::Refer`].
     fn refers_back(&self) -> bool {

@@ -1,9 +1,16 @@
 //! Every strategy by name. Scenario files, `send`, `serve` and the documentation grow from this table.
 
-use cc::OptionError;
+use std::path::Path;
+use std::sync::Arc;
 
-use super::{Backup, Live, Strategy};
+use ::prism::Table;
+use cc::{OptionError, Options};
+
+use super::{Backup, Live, Prism, Resend, Strategy, Unchained};
 use crate::recovery;
+
+/// A strategy, or why its options can't be taken.
+pub type Built = Result<Box<dyn Strategy>, OptionError>;
 
 /// One row: a strategy, or a preset of one.
 pub struct Entry {
@@ -11,8 +18,10 @@ pub struct Entry {
     pub name: &'static str,
     /// One line for people.
     pub summary: &'static str,
-    /// Builds one. Its Deadline tracks, if it has any, recover by the policy of this name.
-    pub build: fn(&str) -> Result<Box<dyn Strategy>, OptionError>,
+    /// The options it takes, each with a line of help.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Builds one from options. Its Deadline tracks, if it has any, recover by the policy of this name.
+    pub build: fn(&Options, &str) -> Built,
 }
 
 /// All of them, in the order they are listed to people; the first is what a flow uses that names none.
@@ -20,26 +29,70 @@ pub const REGISTRY: &[Entry] = &[
     Entry {
         name: "live",
         summary: "one track; its losses are answered by the recovery policy",
-        build: |recovery| Ok(Box::new(Live::with(recovery::build(recovery)?))),
+        options: &[],
+        build: |_, recovery| Ok(Box::new(Live::with(recovery::build(recovery)?))),
     },
     Entry {
         name: "backup",
         summary: "two tracks: predicted frames that are sent until they arrive, and small key frames that are sent once",
-        build: |_| Ok(Box::new(Backup)),
+        options: &[],
+        build: |_, _| Ok(Box::new(Backup)),
+    },
+    Entry {
+        name: "resend",
+        summary: "one track that is sent until it arrives, whatever the deadline",
+        options: &[],
+        build: |_, _| Ok(Box::new(Resend)),
+    },
+    Entry {
+        name: "key-frame",
+        summary: "one track without repairs; while something may be lost, every frame is a key frame (thesis section 4.2)",
+        options: &[],
+        build: |_, _| Ok(Box::new(Unchained::key_frames())),
+    },
+    Entry {
+        name: "prism",
+        summary: "predicted frames that are sent until they arrive; while one is missing, key frames beside them (thesis chapter 4)",
+        options: &[
+            (
+                "style",
+                "content that the decision table was made for (global); `framewire prism table --help` lists them",
+            ),
+            ("table", "a file that `framewire prism table` wrote, in place of a style"),
+        ],
+        build: |options, _| Ok(Box::new(Prism::new(table(options)?))),
+    },
+    Entry {
+        name: "prism-ltr",
+        summary: "one track without repairs; while something may be lost, every frame is predicted from the newest that is known to have arrived",
+        options: &[],
+        build: |_, _| Ok(Box::new(Unchained::from_acked())),
     },
 ];
 
-/// Builds the strategy called `name`, whose Deadline tracks recover by the policy called `recovery`.
+/// Builds the strategy that `text` names, with options: `prism:style=racing`. Its Deadline tracks recover by
+/// the policy called `recovery`.
 ///
 /// # Errors
-/// [`OptionError`] if there is none of that name.
-pub fn build(name: &str, recovery: &str) -> Result<Box<dyn Strategy>, OptionError> {
-    let entry = REGISTRY.iter().find(|entry| entry.name == name).ok_or_else(|| OptionError::Name {
-        what: "strategy",
-        found: name.to_owned(),
-        instead: units::instead(name, &REGISTRY.iter().map(|entry| entry.name).collect::<Vec<_>>()),
-    })?;
-    (entry.build)(recovery)
+/// [`OptionError`] if there is none of that name, or it does not take the options.
+pub fn build(text: &str, recovery: &str) -> Built {
+    let options: Options = text.parse()?;
+    let entry = cc::entry_called("strategy", &options.name, REGISTRY, |entry| entry.name)?;
+    options.check_keys(entry.options)?;
+    (entry.build)(&options, recovery)
+}
+
+/// The decision table that the options name: a file, a style that ships, or the one of all clips.
+fn table(options: &Options) -> Result<Arc<Table>, OptionError> {
+    if let Some(file) = options.text("table") {
+        let table = Table::read(Path::new(file));
+        return table
+            .map(Arc::new)
+            .map_err(|error| options.refuse("table", format!("a decision table: {error}")));
+    }
+    let Some(style) = options.text("style") else { return Ok(Table::global()) };
+    let styles = || Table::styles().collect::<Vec<_>>().join(", ");
+    Table::by_style(style).ok_or_else(|| options.refuse("style", format!("one of {}", styles())))
 }
 
 #[cfg(test)]
@@ -50,11 +103,36 @@ mod tests {
     #[test]
     fn every_entry_builds_and_a_wrong_one_is_told_what_there_is() {
         for entry in REGISTRY {
-            let strategy = (entry.build)("retransmit").unwrap();
+            let strategy = build(entry.name, "retransmit").unwrap();
             assert!((1..=TRACKS).contains(&strategy.tracks().len()), "{}", entry.name);
+            let error = build(&format!("{}:nonsense=1", entry.name), "retransmit").err().unwrap();
+            assert!(error.to_string().starts_with(&format!("{} has no option `nonsense`", entry.name)));
         }
         let error = build("fec", "retransmit").err().unwrap().to_string();
-        assert_eq!(error, "no strategy is called `fec`; there are live, backup");
+        assert_eq!(
+            error,
+            "no strategy is called `fec`; there are live, backup, resend, key-frame, prism, prism-ltr"
+        );
         assert!(build("live", "fec").err().unwrap().to_string().starts_with("no recovery policy"));
+    }
+    #[test]
+    fn prism_takes_a_style_or_a_file_and_says_what_is_wrong_with_it() {
+        for style in Table::styles() {
+            assert!(build(&format!("prism:style={style}"), "none").is_ok());
+        }
+        let error = |text: &str| build(text, "none").err().unwrap().to_string();
+        assert_eq!(
+            error("prism:style=golf"),
+            "option `style` of prism is `golf`; it must be one of global, racing, arcade, talking-head, close-up, traffic, film"
+        );
+        let file = std::env::temp_dir().join(format!("framewire-torn-table-{}.json", std::process::id()));
+        let whole = Table::global().to_json();
+        std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+        let torn = error(&format!("prism:table={}", file.display()));
+        assert!(torn.contains("it must be a decision table: ") && !torn.contains('\n'), "{torn}");
+        std::fs::write(&file, whole).unwrap();
+        assert!(build(&format!("prism:table={}", file.display()), "none").is_ok());
+        std::fs::remove_file(&file).unwrap();
+        assert!(error("prism:table=/nowhere.json").contains("/nowhere.json"));
     }
 }

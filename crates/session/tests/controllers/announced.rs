@@ -7,11 +7,11 @@ use record::Tap;
 use units::{Rate, Span, Time};
 use wire::{Announcement, Control, Endpoint, Media, RxMeta};
 
-use crate::path::{self, Flow, Half};
+use crate::path::{self, Flow, Half, Sent};
 
 /// What the flow sends in five seconds where nothing limits it but its controller: the hello's size makes no
 /// difference there.
-fn sent(cc: &'static str, half: Half) -> Vec<(f64, u32, u16, u32)> {
+fn sent(cc: &'static str, half: Half) -> Vec<Sent> {
     let (initial, interval) = (Rate::from_mbps(5), Span::from_millis(40));
     let flow = Flow { half, initial, interval, ..Flow::video(cc) };
     let delay = || LinkConfig::delay(Span::from_millis(20));

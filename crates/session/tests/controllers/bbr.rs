@@ -20,11 +20,11 @@ pub fn buffer(limit: &str) -> LinkConfig {
 pub fn stays(path: &Path, state: f64) -> Vec<(f64, f64)> {
     let mut stays = Vec::new();
     let mut since = None;
-    for (at, seen) in path.observed(0, "bbr_state") {
+    for seen in path.observed(0, "bbr_state") {
         match since {
-            None if seen == state => since = Some(at),
-            Some(from) if seen != state => {
-                stays.push((from, at));
+            None if seen.value == state => since = Some(seen.at),
+            Some(from) if seen.value != state => {
+                stays.push((from, seen.at));
                 since = None;
             }
             _ => {}
@@ -36,7 +36,7 @@ pub fn stays(path: &Path, state: f64) -> Vec<(f64, f64)> {
 /// PROBE_RTTs, each from the first packet sent once the pipe was empty.
 fn throttled(path: &Path) -> Vec<(f64, f64)> {
     let sent = path.sent(0);
-    let first_after = |at: f64| sent[sent.partition_point(|packet| packet.0 <= at)].0;
+    let first_after = |at: f64| sent[sent.partition_point(|packet| packet.at <= at)].at;
     stays(path, PROBE_RTT).into_iter().map(|(from, to)| (first_after(from), to)).collect()
 }
 
@@ -57,8 +57,9 @@ pub fn drop_and_rise() -> LinkConfig {
 pub fn spike_and_rise(cc: &'static str) -> (f64, f64) {
     let path = run(drop_and_rise(), vec![backlogged(cc)], 32);
     let settled = path::quantile(&path.delays(0, 20.0, 25.0), 0.5);
-    let high = |d: &(f64, f64, u32)| (10.0..25.0).contains(&d.0) && d.1 > 2.0 * settled;
-    let spike = path.delivered(0).into_iter().filter(high).map(|d| d.0 - 10.0).fold(0.0, f64::max);
+    let late = path.delivered(0).into_iter().filter(|packet| packet.delay_ms > 2.0 * settled);
+    let since_drop = late.filter(|packet| (10.0..25.0).contains(&packet.at)).map(|packet| packet.at - 10.0);
+    let spike = since_drop.fold(0.0, f64::max);
     let steps = (0..65).map(|n| 25.0 + 0.1 * f64::from(n));
     let rise = steps.into_iter().find(|&at| path.throughput(0, at, at + 0.5) >= 16.0).unwrap() - 24.5;
     println!(
@@ -79,14 +80,14 @@ fn two_numbers_fill_s20_with_little_queue() {
 #[test]
 fn startup_fills_the_pipe_and_finds_the_bandwidth() {
     let path = run(path::s20(), vec![backlogged("bbr")], 3);
-    let end = stays(&path, STARTUP)[0].1;
+    let (_, end) = stays(&path, STARTUP)[0];
     let (bw, rounds) = (path.observed(0, "bbr_bw_bps"), path.observed(0, "bbr_round"));
-    let at_end = bw.partition_point(|seen| seen.0 < end);
+    let at_end = bw.partition_point(|seen| seen.at < end);
     // From here on it can no longer grow by a quarter.
-    let flat = bw.partition_point(|seen| seen.1 < 0.8 * bw[at_end].1);
-    let flat_rounds = rounds[at_end].1 - rounds[flat].1;
+    let flat = bw.partition_point(|seen| seen.value < 0.8 * bw[at_end].value);
+    let flat_rounds = rounds[at_end].value - rounds[flat].value;
     let peak = path.delays(0, 0.0, 3.0).last().unwrap() - 20.6;
-    let error = bw[at_end].1 / 20e6 - 1472.0 / 1500.0;
+    let error = bw[at_end].value / 20e6 - 1472.0 / 1500.0;
     println!(
         "STARTUP ends at {end:.3} s, {flat_rounds} rounds after the plateau; peak {peak:.1} ms, error {error:.4}"
     );

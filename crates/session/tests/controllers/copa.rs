@@ -34,8 +34,8 @@ fn competitive(path: &Path, flow: usize, from: f64, to: f64) -> f64 {
     let seen: Vec<f64> = path
         .observed(flow, "competitive")
         .iter()
-        .filter(|(at, _)| (from..to).contains(at))
-        .map(|(_, value)| *value)
+        .filter(|seen| (from..to).contains(&seen.at))
+        .map(|seen| seen.value)
         .collect();
     if seen.is_empty() { 0.0 } else { mean(&seen) }
 }
@@ -59,8 +59,9 @@ fn only_auto_holds_its_own_against_a_flow_that_fills_the_queue() {
         let share = path.throughput(0, 15.0, 60.0) / 20.0;
         println!("{cc}: {share:.3} of the link beside newreno");
         assert!((low..=high).contains(&share), "{cc}: {share}");
-        let first = path.observed(0, "competitive").into_iter().find(|&(at, on)| at > 5.0 && on > 0.0);
-        assert!(first.is_none_or(|(at, _)| at < 15.0), "{cc} notices at {first:?}");
+        let first =
+            path.observed(0, "competitive").into_iter().find(|seen| seen.at > 5.0 && seen.value > 0.0);
+        assert!(first.is_none_or(|seen| seen.at < 15.0), "{cc} notices at {first:?}");
     }
 }
 

@@ -1,20 +1,28 @@
 //! CUBIC (RFC 9438) over simulated paths: sawtooth, fast convergence, HyStart.
 
-use crate::path::{Path, s20};
+use crate::path::{Observed, Path, s20};
 use crate::steady::{Steady, backlogged, run, steady};
 
-/// Seconds at which the window was cut, and the windows before and after in packets.
-fn cuts(path: &Path) -> Vec<(f64, f64, f64)> {
+/// The window was cut at a time in s.
+struct Cut {
+    at: f64,
+    /// In packets.
+    before: f64,
+    after: f64,
+}
+
+fn cuts(path: &Path) -> Vec<Cut> {
     let windows = path.observed(0, "cwnd_bytes");
-    let cut = |pair: &[(f64, f64)]| {
-        (pair[1].1 < 0.8 * pair[0].1).then(|| (pair[1].0, pair[0].1 / 1472.0, pair[1].1 / 1472.0))
+    let cut = |pair: &[Observed]| {
+        let (before, after) = (pair[0].value / 1472.0, pair[1].value / 1472.0);
+        (after < 0.8 * before).then_some(Cut { at: pair[1].at, before, after })
     };
     windows.windows(2).filter_map(cut).collect()
 }
 
 /// Mean time between cuts from 40 s on.
 fn period(path: &Path) -> f64 {
-    let late: Vec<f64> = cuts(path).into_iter().map(|cut| cut.0).filter(|&at| at > 40.0).collect();
+    let late: Vec<f64> = cuts(path).into_iter().map(|cut| cut.at).filter(|&at| at > 40.0).collect();
     (late[late.len() - 1] - late[0]) / (late.len() - 1) as f64
 }
 
@@ -37,7 +45,7 @@ fn the_sawtooth_of_s20() {
     let least = path.delays(0, 40.0, 112.0)[0] - 20.6;
     assert!((52.0..=74.0).contains(&least), "{least}");
     assert!((5.5..=7.9).contains(&period(&path)), "{}", period(&path));
-    for (_, before, after) in cuts(&path).into_iter().filter(|cut| cut.0 > 40.0) {
+    for Cut { before, after, .. } in cuts(&path).into_iter().filter(|cut| cut.at > 40.0) {
         assert!((265.0..=271.0).contains(&before) && (after - 0.7 * before).abs() < 0.5, "{before} {after}");
     }
 }

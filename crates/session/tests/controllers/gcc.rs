@@ -4,7 +4,7 @@
 use netsim::{LinkConfig, QueueSpec, RateProcess};
 use units::{Rate, Span, Time};
 
-use crate::path::{self, Flow, Path, quantile};
+use crate::path::{self, Cap, Flow, Path, quantile};
 use crate::steady;
 
 /// A video of 1500-byte packets that starts at `kbps`.
@@ -15,7 +15,8 @@ fn video(cc: &'static str, kbps: u64) -> Flow {
 /// The end of the first half second in which `mbps` arrive.
 fn reached(path: &Path, mbps: f64, seconds: u64) -> Option<f64> {
     let windows = (0..seconds * 10).map(|n| n as f64 * 0.1);
-    windows.map(|from| (from, path.throughput(0, from, from + 0.5))).find(|w| w.1 >= mbps).map(|w| w.0 + 0.5)
+    let mut ends = windows.map(|from| (from, from + 0.5));
+    ends.find(|&(from, to)| path.throughput(0, from, to) >= mbps).map(|(_, to)| to)
 }
 
 /// Queue above the empty path's delay of `base` ms (95th percentile), utilisation of `mbps`, and share of
@@ -31,8 +32,8 @@ fn seen(path: &Path, mbps: f64, base: f64, from: f64, to: f64) -> (f64, f64, f64
 fn cuts(path: &Path) -> Vec<f64> {
     let (rate, received) = (path.observed(0, "delay_bps"), path.observed(0, "acknowledged_bps"));
     let early = rate.len() - received.len();
-    let fell = |n: &usize| rate[early + n].1 < rate[early + n - 1].1;
-    (1..received.len()).filter(fell).map(|n| rate[early + n].1 / received[n].1).collect()
+    let fell = |n: &usize| rate[early + n].value < rate[early + n - 1].value;
+    (1..received.len()).filter(fell).map(|n| rate[early + n].value / received[n].value).collect()
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn s2_1_s2_2_one_flow_on_1_and_2_mbit() {
             let queue: QueueSpec = "droptail:300ms".parse().unwrap();
             let rate = RateProcess::Constant(Rate::from_f64(mbps * 1e6));
             let link = LinkConfig::bottleneck(rate, queue, Span::from_millis(25));
-            let caps = vec![(Time::ZERO, Time::MAX, Rate::from_mbps(2))];
+            let caps = vec![Cap { from: Time::ZERO, to: Time::MAX, most: Rate::from_mbps(2) }];
             let flow = Flow { mtu: 1200, caps, interval: Span::from_micros(33_333), ..video(cc, 300) };
             let back = LinkConfig::delay(Span::from_millis(25));
             let mut path = path::build(link, back, vec![flow], true);
@@ -98,11 +99,12 @@ fn the_draft_s_detector_leaves_a_slow_ramp_to_the_loss_controller() {
 
 #[test]
 fn an_application_that_pauses_keeps_its_estimate() {
-    let caps = vec![(Time::from_secs(10), Time::from_secs(20), Rate::from_mbps(1))];
+    let caps = vec![Cap { from: Time::from_secs(10), to: Time::from_secs(20), most: Rate::from_mbps(1) }];
     let path = steady::run(path::s20(), vec![Flow { caps, ..video("gcc", 2000) }], 24);
-    let at = |time: f64| path.observed(0, "target_bps").iter().rfind(|seen| seen.0 < time).unwrap().1 / 1e6;
-    let alr =
-        path.observed(0, "alr").iter().filter(|seen| (12.0..20.0).contains(&seen.0) && seen.1 == 1.0).count();
+    let targets = path.observed(0, "target_bps");
+    let at = |time: f64| targets.iter().rfind(|seen| seen.at < time).unwrap().value / 1e6;
+    let limited = path.observed(0, "alr").into_iter().filter(|seen| seen.value == 1.0);
+    let alr = limited.filter(|seen| (12.0..20.0).contains(&seen.at)).count();
     println!(
         "gcc: target {:.1} before, {:.1} in, {:.1} after the pause (Mbit/s)",
         at(10.0),

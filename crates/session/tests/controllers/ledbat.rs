@@ -33,7 +33,7 @@ fn a_target_beyond_the_buffer_is_reno() {
 fn a_packet_a_round_trip_to_the_bandwidth_delay_product() {
     let path = run(s20(), vec![backlogged("ledbat")], 6);
     let windows = path.observed(0, "cwnd_bytes");
-    let when = |packets: f64| windows.iter().find(|w| w.1 >= packets * 1472.0).unwrap().0;
+    let when = |packets: f64| windows.iter().find(|window| window.value >= packets * 1472.0).unwrap().at;
     let seconds = when(66.0) - when(10.0);
     println!("ledbat: from 10 to 66 packets in {seconds:.2} s");
     // At least 56 round trips of 40.6 ms.

@@ -23,17 +23,17 @@ fn beside(other: &'static str, at: u64, to: u64) -> Path {
 }
 
 fn mode(path: &Path, at: f64) -> f64 {
-    path.observed(0, "nimbus_mode").iter().rfind(|seen| seen.0 < at).map_or(0.0, |seen| seen.1)
+    path.observed(0, "nimbus_mode").iter().rfind(|seen| seen.at < at).map_or(0.0, |seen| seen.value)
 }
 
 #[test]
 fn an_elastic_flow_is_noticed_and_shared_with() {
     let path = beside("newreno", 20, 70);
     let noticed =
-        path.observed(0, "nimbus_elasticity").into_iter().find(|seen| seen.0 > 20.0 && seen.1 > 2.25);
+        path.observed(0, "nimbus_elasticity").into_iter().find(|seen| seen.at > 20.0 && seen.value > 2.25);
     let share = path.throughput(0, 35.0, 70.0) / 20.0;
     println!("nimbus beside newreno from 20 s: noticed at {noticed:?}, share {share:.3} from 35 s");
-    assert!(noticed.is_some_and(|(at, _)| at <= 30.0));
+    assert!(noticed.is_some_and(|seen| seen.at <= 30.0));
     assert!((0.35..=0.65).contains(&share), "{share}");
 }
 

@@ -44,8 +44,8 @@ fn clock_drift_and_the_return_path_do_not_matter() {
     // Held-up reports arrive together: what was seen at the instant of a cut is more than one delay.
     let delays = path.observed(0, "owqd_ms");
     let cwnd = path.observed(0, "cwnd_bytes");
-    for at in cwnd.windows(2).filter(|pair| pair[1].1 < 0.9 * pair[0].1).map(|pair| pair[1].0) {
-        let queued = delays.iter().any(|&(seen, owqd_ms)| seen == at && owqd_ms > 24.0);
+    for at in cwnd.windows(2).filter(|pair| pair[1].value < 0.9 * pair[0].value).map(|pair| pair[1].at) {
+        let queued = delays.iter().any(|owqd_ms| owqd_ms.at == at && owqd_ms.value > 24.0);
         assert!(queued, "cut at {at} s without a queue");
     }
     assert!(seen.queue_p90 <= 30.0 && seen.loss == 0.0, "{seen:?}");

@@ -41,7 +41,7 @@ fn the_model_ends_at_85_packets_in_flight() {
             let most = path
                 .observed(0, "forecast_bytes")
                 .iter()
-                .map(|(_, bytes)| bytes / 1400.0)
+                .map(|bytes| bytes.value / 1400.0)
                 .fold(0.0, f64::max);
             assert!((84.0..=88.0).contains(&most), "{cc}: {most} packets");
             path.throughput(0, 4.0, 10.0)
@@ -77,9 +77,9 @@ fn s0_3_s0_24_a_drop_makes_no_lasting_spike_and_long_round_trips_cost_rate() {
 fn s0_15_video_follows_the_50_hz_of_the_forecasts() {
     let path = steady::run(path::s20(), vec![Flow::video("sprout")], 10);
     let mut slots = [0u64; 240];
-    for (at, _, _, size) in path.sent(0) {
-        if (6.0..10.0).contains(&at) {
-            slots[((at - 6.0) * 60.0) as usize] += u64::from(size);
+    for packet in path.sent(0) {
+        if (6.0..10.0).contains(&packet.at) {
+            slots[((packet.at - 6.0) * 60.0) as usize] += u64::from(packet.bytes);
         }
     }
     // Five bursts for six frame slots: one in six stays empty.

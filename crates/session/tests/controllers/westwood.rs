@@ -2,7 +2,7 @@
 
 use netsim::{Impairments, LinkConfig};
 
-use crate::path::{Path, s20};
+use crate::path::{Observed, Path, s20};
 use crate::steady::{backlogged, run, steady};
 
 /// When the window was cut, in seconds, and to how many packets.
@@ -14,11 +14,11 @@ struct Cut {
 
 fn cuts(path: &Path) -> Vec<Cut> {
     let windows = path.observed(0, "cwnd_bytes");
-    let pairs = windows.iter().zip(windows.iter().skip(1));
-    let cut = |(&(_, before), &(at, after)): (&(f64, f64), &(f64, f64))| {
-        (after < 0.8 * before).then_some(Cut { at, to: after / 1472.0 })
+    let cut = |pair: &[Observed]| {
+        let (before, after) = (pair[0].value, pair[1].value);
+        (after < 0.8 * before).then_some(Cut { at: pair[1].at, to: after / 1472.0 })
     };
-    pairs.filter_map(cut).collect()
+    windows.windows(2).filter_map(cut).collect()
 }
 
 fn sawtooth(cc: &'static str) -> Vec<Cut> {

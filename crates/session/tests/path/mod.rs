@@ -11,24 +11,80 @@ use netsim::{HostConfig, HostId, LinkConfig, LinkId, QueueSpec, RateProcess, Wor
 use record::{Event, Memory};
 use units::{HostClock, Rate, Rng, Span, Time};
 
+/// An encoder's limit for a while.
+#[derive(Clone, Copy)]
+pub struct Cap {
+    pub from: Time,
+    pub to: Time,
+    pub most: Rate,
+}
+
+/// A media packet that left, at a time in s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sent {
+    pub at: f64,
+    pub frame: u32,
+    pub index: u16,
+    /// Of the datagram.
+    pub bytes: u32,
+}
+
+/// A packet that reached the receiver, at a time in s.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivered {
+    pub at: f64,
+    /// One way.
+    pub delay_ms: f64,
+    /// On the wire.
+    pub bytes: u32,
+}
+
+/// A frame shown, at a time in s.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    pub at: f64,
+    pub frame: u32,
+}
+
+/// What an arrival at a queue found, the packet in service included, at a time in s.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    pub at: f64,
+    pub packets: u32,
+}
+
+/// A controller's named quantity, at a time in s.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    pub at: f64,
+    pub value: f64,
+}
+
+/// A flow's two hosts.
+#[derive(Clone, Copy)]
+pub struct Ends {
+    pub sender: HostId,
+    pub receiver: HostId,
+}
+
 /// Delivers `share` of what it was asked for (1: exactly that), at once, but no more than a cap while one is
 /// set.
 pub struct Exact {
     pub share: f64,
     /// Frames are up to this share larger or smaller than that, each in its own way.
     pub swing: f64,
-    pub caps: Vec<(Time, Time, Rate)>,
+    pub caps: Vec<Cap>,
     pub ready: Option<Coded>,
 }
 
 impl Encoder for Exact {
     fn submit(&mut self, now: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
-        let cap =
-            self.caps.iter().find(|(from, to, _)| (*from..*to).contains(&now)).map_or(Rate::MAX, |c| c.2);
+        let cap = self.caps.iter().find(|cap| (cap.from..cap.to).contains(&now));
+        let most = cap.map_or(Rate::MAX, |cap| cap.most);
         // Weyl's sequence: as even as chance, and the same in every run.
         let place = (f64::from(ask.frame) * 0.618_033_988_749_894_9).fract();
         let share = self.share * (1.0 + self.swing * (2.0 * place - 1.0));
-        let size = ask.bitrate.mul_f64(share).min(cap).bytes_in(ask.interval);
+        let size = ask.bitrate.mul_f64(share).min(most).bytes_in(ask.interval);
         let size = ask.largest.map_or(size, |largest| size.min(largest)).get() as u32;
         self.ready = Some(Coded::of_size(ask, size));
         Ok(())
@@ -62,7 +118,7 @@ pub struct Flow {
     pub start: Time,
     pub stop: Time,
     pub receiver_clock: HostClock,
-    pub caps: Vec<(Time, Time, Rate)>,
+    pub caps: Vec<Cap>,
     pub mtu: usize,
     pub repair: bool,
     /// When the receiver shows frames.
@@ -105,7 +161,7 @@ impl Flow {
 pub struct Path {
     pub world: World,
     pub bottleneck: LinkId,
-    pub hosts: Vec<(HostId, HostId)>,
+    pub hosts: Vec<Ends>,
     pub memory: Option<Arc<Mutex<Memory>>>,
 }
 
@@ -178,17 +234,17 @@ pub fn build_seeded(seed: u64, link: LinkConfig, back: LinkConfig, flows: Vec<Fl
         let return_link = world.add_link(&format!("return {number}"), back.clone());
         world.connect(from, number as u16, &[bottleneck], to);
         world.connect(to, number as u16, &[return_link], from);
-        hosts.push((from, to));
+        hosts.push(Ends { sender: from, receiver: to });
     }
     Path { world, bottleneck, hosts, memory }
 }
 
 impl Path {
     pub fn sender(&self, flow: usize) -> &Sender {
-        self.world.endpoint(self.hosts[flow].0)
+        self.world.endpoint(self.hosts[flow].sender)
     }
     pub fn receiver(&self, flow: usize) -> &Receiver {
-        self.world.endpoint(self.hosts[flow].1)
+        self.world.endpoint(self.hosts[flow].receiver)
     }
 }
 
@@ -200,45 +256,45 @@ impl Path {
     }
 
     fn sender_node(&self, flow: usize) -> u16 {
-        self.hosts[flow].0.node().0
+        self.hosts[flow].sender.node().0
     }
 
-    /// `(time, one-way delay in ms, wire bytes)` of every packet that reached the receiver.
-    pub fn delivered(&self, flow: usize) -> Vec<(f64, f64, u32)> {
+    /// Every packet that reached the receiver.
+    pub fn delivered(&self, flow: usize) -> Vec<Delivered> {
         self.events(|at, node, event| match event {
             Event::Delivered { flow: f, delay, size }
                 if usize::from(*f) == flow && node == self.sender_node(flow) + 1 =>
             {
-                Some((at, delay.as_millis_f64(), *size))
+                Some(Delivered { at, delay_ms: delay.as_millis_f64(), bytes: *size })
             }
             _ => None,
         })
     }
 
-    /// `(time, frame)` of every frame shown, in that order.
-    pub fn shown(&self, flow: usize) -> Vec<(f64, u32)> {
-        let receiver = self.hosts[flow].1.node().0;
+    /// Every frame shown, in that order.
+    pub fn shown(&self, flow: usize) -> Vec<Shown> {
+        let receiver = self.hosts[flow].receiver.node().0;
         self.events(|at, node, event| match event {
-            Event::FrameDisplayed { frame, .. } if node == receiver => Some((at, *frame)),
+            Event::FrameDisplayed { frame, .. } if node == receiver => Some(Shown { at, frame: *frame }),
             _ => None,
         })
     }
 
-    /// `(time, frame, index, datagram bytes)` of every media packet sent.
-    pub fn sent(&self, flow: usize) -> Vec<(f64, u32, u16, u32)> {
+    /// Every media packet sent.
+    pub fn sent(&self, flow: usize) -> Vec<Sent> {
         self.events(|at, node, event| match event {
             Event::PacketSent { frame, index, size, .. } if node == self.sender_node(flow) => {
-                Some((at, *frame, *index, *size))
+                Some(Sent { at, frame: *frame, index: *index, bytes: *size })
             }
             _ => None,
         })
     }
 
-    /// `(time, packets in the queue, the one in service included)` at every arrival.
-    pub fn queue(&self) -> Vec<(f64, u32)> {
+    /// The bottleneck's queue at every arrival.
+    pub fn queue(&self) -> Vec<Queued> {
         let link = self.bottleneck.node().0;
         self.events(|at, node, event| match event {
-            Event::LinkEnqueued { packets, .. } if node == link => Some((at, *packets)),
+            Event::LinkEnqueued { packets, .. } if node == link => Some(Queued { at, packets: *packets }),
             _ => None,
         })
     }
@@ -259,11 +315,11 @@ impl Path {
         })
     }
 
-    /// `(time, value)` of a controller's named quantity.
-    pub fn observed(&self, flow: usize, what: &str) -> Vec<(f64, f64)> {
+    /// A controller's named quantity, after each report.
+    pub fn observed(&self, flow: usize, what: &str) -> Vec<Observed> {
         self.events(|at, node, event| match event {
             Event::Observed { name, value } if node == self.sender_node(flow) && *name == what => {
-                Some((at, value.0))
+                Some(Observed { at, value: value.0 })
             }
             _ => None,
         })
@@ -271,15 +327,17 @@ impl Path {
 
     /// Wire throughput in Mbit/s between two times.
     pub fn throughput(&self, flow: usize, from: f64, to: f64) -> f64 {
-        let bytes: u64 =
-            self.delivered(flow).iter().filter(|d| (from..to).contains(&d.0)).map(|d| u64::from(d.2)).sum();
+        let delivered = self.delivered(flow);
+        let inside = delivered.iter().filter(|packet| (from..to).contains(&packet.at));
+        let bytes: u64 = inside.map(|packet| u64::from(packet.bytes)).sum();
         bytes as f64 * 8.0 / (to - from) / 1e6
     }
 
     /// One-way delays in ms between two times, sorted.
     pub fn delays(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
-        let inside = |d: &&(f64, f64, u32)| (from..to).contains(&d.0);
-        let mut delays: Vec<f64> = self.delivered(flow).iter().filter(inside).map(|d| d.1).collect();
+        let delivered = self.delivered(flow);
+        let inside = delivered.iter().filter(|packet| (from..to).contains(&packet.at));
+        let mut delays: Vec<f64> = inside.map(|packet| packet.delay_ms).collect();
         delays.sort_by(f64::total_cmp);
         delays
     }

@@ -146,3 +146,16 @@ fn the_floor_is_for_windows() {
     let media = Decision { media: Some(Rate::from_kbps(50)), ..window };
     assert_eq!([window, media].map(kbps), [Some(100), Some(50)]);
 }
+
+#[test]
+fn the_controller_hears_of_another_mtu_once() {
+    let controller = cc::build(&"newreno".parse().unwrap(), &cc::Setup::default()).unwrap();
+    let mut core: Core<Option<FrameTag>> = Core::new(Config::default(), controller, Tap::default());
+    let burst = |core: &Core<Option<FrameTag>>| core.decision().burst.get();
+    assert_eq!(burst(&core), 2 * 1200);
+    assert!(core.fit(Time::ZERO, 1160, true), "shorter than before");
+    assert_eq!((core.mtu(), burst(&core)), (1160, 2 * 1160));
+    assert!(!core.fit(Time::ZERO, 1160, true), "as before");
+    assert!(!core.fit(Time::ZERO, 9000, true), "longer");
+    assert_eq!((core.mtu(), burst(&core)), (1200, 2 * 1200), "as configured at most");
+}

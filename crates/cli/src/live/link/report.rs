@@ -12,7 +12,7 @@ use crate::table::Table;
 /// What there is to tell.
 pub struct Figures<'a> {
     pub outcome: &'a Outcome,
-    /// Outside and inside.
+    /// The link's addresses, outside and inside.
     pub addresses: (Ipv4Addr, Ipv4Addr),
     /// The date at which the links' time began, in ns since 1970.
     pub began: u64,

@@ -122,13 +122,8 @@ mod tests {
     use super::*;
 
     /// Dequeues every `step` ms up to `until` from an endless queue whose packets have waited `sojourn(ms)`
-    /// microseconds; returns when (ms) something was dropped, and the count.
-    fn drops(
-        parameters: &Parameters,
-        step: u64,
-        until: u64,
-        sojourn: impl Fn(u64) -> i64,
-    ) -> Vec<(u64, u32)> {
+    /// microseconds; returns when something was dropped.
+    fn drops(parameters: &Parameters, step: u64, until: u64, sojourn: impl Fn(u64) -> i64) -> Vec<Drop> {
         let (mut control, mut out, mut drops) = (Control::default(), Vec::new(), Drops::new());
         // A second's head start, so that packets may have entered before the first dequeue.
         for ms in (0..=until).step_by(step as usize) {
@@ -137,15 +132,22 @@ mod tests {
             let pop = || Some((Packet { entered, ..Packet::bare(0, 1500, entered) }, 1_000_000_000));
             control.dequeue(parameters, now, pop, &mut drops);
             if !drops.is_empty() {
-                out.push((ms, control.count));
+                out.push(Drop { ms, count: control.count });
                 drops.clear();
             }
         }
         out
     }
 
-    fn times(drops: &[(u64, u32)]) -> Vec<u64> {
-        drops.iter().map(|drop| drop.0).collect()
+    /// Something was dropped.
+    struct Drop {
+        ms: u64,
+        /// Drops of this episode, as the law counts them.
+        count: u32,
+    }
+
+    fn times(drops: &[Drop]) -> Vec<u64> {
+        drops.iter().map(|drop| drop.ms).collect()
     }
 
     const C1: [u64; 39] = [
@@ -158,7 +160,7 @@ mod tests {
     fn c1_drops_come_ever_more_often() {
         let drops = drops(&Parameters::default(), 1, 1_200, |_| 20_000);
         assert_eq!(times(&drops), C1);
-        assert!(drops.iter().map(|drop| drop.1).eq(1..=39));
+        assert!(drops.iter().map(|drop| drop.count).eq(1..=39));
     }
 
     #[test]
@@ -187,7 +189,7 @@ mod tests {
         let expected =
             [900, 934, 965, 996, 1024, 1052, 1079, 1105, 1130, 1154, 1178, 1201, 1223, 1245, 1266, 1287];
         assert_eq!(times(&drops[10..]), expected);
-        assert!(drops[10..].iter().map(|drop| drop.1).eq(9..=24));
+        assert!(drops[10..].iter().map(|drop| drop.count).eq(9..=24));
     }
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
         let drops = drops(&Parameters::default(), 1, 3_070, sojourn);
         assert_eq!(times(&drops[..10]), C1[..10]);
         assert_eq!(times(&drops[10..]), [2_700, 2_800, 2_871, 2_929, 2_979, 3_024, 3_064]);
-        assert!(drops[10..].iter().map(|drop| drop.1).eq(1..=7));
+        assert!(drops[10..].iter().map(|drop| drop.count).eq(1..=7));
     }
 
     #[test]

@@ -21,9 +21,9 @@ pub struct Search {
     pub lambda: f64,
     /// Longest delay in the pacer that does not pause the encoder.
     pub tau: f64,
-    /// Smallest share.
+    /// Smallest share of the rate that the encoder may be given.
     pub least: f64,
-    /// Largest share.
+    /// Largest share of the rate that the encoder may be given.
     pub most: f64,
 }
 

@@ -94,11 +94,11 @@ pub struct Params {
 pub struct Parts {
     /// alpha is searched for; else it stays at the largest.
     pub alpha: bool,
-    /// The encoder pauses.
+    /// Whether the encoder pauses while packets wait too long.
     pub pause: bool,
     /// What waits too long is dropped.
     pub resets: bool,
-    /// Dummies are sent.
+    /// Whether dummies fill what the encoder leaves of the rate.
     pub dummies: bool,
     /// Packets are paced at the CC-Rate.
     pub even: bool,

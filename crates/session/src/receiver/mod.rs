@@ -1,5 +1,7 @@
 //! The receiving side.
 
+mod showing;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -18,9 +20,11 @@ use crate::chain::{self, Chain};
 use crate::clock::Offset;
 use crate::config::ReceiverConfig;
 use crate::counters::ReceiverCounters;
-use crate::display::{Progress, Screen, Shown};
+use crate::decoding::Decoding;
+use crate::display::{Progress, Screen};
 use crate::feedback::Reporter;
-use crate::playout::{self, AtOnce, Playout, Ready};
+use crate::playout::{self, AtOnce, Playout};
+use crate::versions::Versions;
 
 /// Requests waiting to be sent at most.
 const REQUESTS: usize = 64;
@@ -31,6 +35,11 @@ pub(crate) const REORDER_WAIT: Span = Span::from_millis(5);
 const NACK_INTERVAL: Span = Span::from_millis(80);
 /// A key frame is asked for again this often.
 const KEY_INTERVAL: Span = Span::from_millis(100);
+
+/// Time between frames of a sender that does not say: 30 a second.
+const INTERVAL: Span = Span::from_nanos(33_333_333);
+/// ... and at most, whatever it says: a frame a second.
+const LONGEST_INTERVAL: Span = Span::from_secs(1);
 
 /// Makes a decoder for a stream that is new, if it is to be decoded: the capture's number in the low four
 /// bits, the track's in the high ones.
@@ -58,10 +67,16 @@ pub struct Receiver {
     log: ArrivalLog,
     reporter: Reporter,
     offset: Offset,
+    /// Time between frames, as the sender says: so long a frame of another track waits for the first one's.
+    interval: Span,
     /// By number of stream.
     chains: Vec<Chain>,
     /// What is ready of each capture and waits to be shown.
     queues: BTreeMap<u8, playout::Queue>,
+    /// How many frames of each capture are remembered for those who watch later, ...
+    remember: Option<usize>,
+    /// ... and what arrived of those.
+    versions: BTreeMap<u8, Versions>,
     nacks: VecDeque<Nack>,
     /// When gaps are next asked about, while there are any.
     gaps: Option<Time>,
@@ -97,8 +112,11 @@ impl Receiver {
             reporter: Reporter::default(),
             offset: Offset::default(),
             more: None,
+            interval: INTERVAL,
             chains: Vec::new(),
             queues: BTreeMap::new(),
+            remember: None,
+            versions: BTreeMap::new(),
             nacks: VecDeque::new(),
             gaps: None,
             playout: Box::new(AtOnce),
@@ -140,6 +158,17 @@ impl Receiver {
         Receiver { playout, ..self }
     }
 
+    /// The same receiver, which remembers what arrived of the newest `frames` frames of each capture, and
+    /// when ([`versions`](Receiver::versions)): better versions may come long after a frame was shown.
+    pub fn remembering(self, frames: usize) -> Receiver {
+        Receiver { remember: Some(frames), ..self }
+    }
+
+    /// What has arrived of a capture's frames, where that is remembered.
+    pub fn versions(&self, capture: u8) -> Option<&Versions> {
+        self.versions.get(&capture)
+    }
+
     /// The same receiver, which builds that half of what the sender says of its controller in its hello, if
     /// it says anything.
     pub fn following(self) -> Receiver {
@@ -160,6 +189,12 @@ impl Receiver {
     /// Counts since the start.
     pub fn counters(&self) -> ReceiverCounters {
         self.counters
+    }
+
+    /// The streams of which a packet of a frame arrived at `since` or later, in order: what the sender makes
+    /// of each capture at present, as far as its packets tell.
+    pub fn streams_since(&self, since: Time) -> impl Iterator<Item = u8> {
+        self.chains.iter().filter(move |chain| chain.heard >= since).map(|chain| chain.stream)
     }
 
     /// The sender said that nothing more will come, and what came has been shown.
@@ -250,7 +285,8 @@ impl Receiver {
             let at = self.chains.partition_point(|chain| chain.stream < stream);
             let made = self.decoders.remove(&stream);
             let decoder = made.or_else(|| self.more.as_mut().and_then(|more| more(stream)));
-            self.chains.insert(at, Chain::new(stream, media.class, decoder));
+            let decoding = Decoding::new(decoder, self.config.decode_time);
+            self.chains.insert(at, Chain::new(stream, media.class, decoding));
             let queue = || playout::Queue::new(self.playout.fresh());
             self.queues.entry(chain::capture_of(stream)).or_insert_with(queue);
             at
@@ -293,6 +329,7 @@ impl Receiver {
         let payload = handle.or_else(|| self.over_socket(media.stream, rest).map(Bytes::copy_from_slice));
         let payload_length = length.saturating_sub(self.dialect.header());
         let chain = &mut self.chains[index];
+        chain.heard = now;
         match chain.assembly.insert(media, payload_length, payload, deadline) {
             Stored::Kept => false,
             Stored::Complete => {
@@ -320,14 +357,15 @@ impl Receiver {
 
     /// Decodes, shows and gives up what is due in a stream.
     fn advance(&mut self, now: Time, index: usize) {
-        let progress = self.chains[index].advance(now);
+        let progress = self.chains[index].advance(now, &self.config);
         self.follow(now, index, progress);
         self.collect(now);
     }
 
     /// Asks for a key frame where one is needed, and counts what was given up.
     fn follow(&mut self, now: Time, index: usize, progress: Progress) {
-        let Progress { abandoned, need_key_after } = progress;
+        let Progress { abandoned, concealed, need_key_after } = progress;
+        self.counters.concealed += concealed;
         let chain = &mut self.chains[index];
         if let Some(after) = need_key_after {
             chain.want_key(after, now);
@@ -341,67 +379,12 @@ impl Receiver {
         }
     }
 
-    /// Takes back what the decoders have done, and shows what is due.
-    fn collect(&mut self, now: Time) {
-        for index in 0..self.chains.len() {
-            while let Some(result) = self.chains[index].decoding.poll(now) {
-                match result {
-                    Ok(shown) => self.queue(now, shown),
-                    Err(failed) => self.miss(now, index, failed.frame),
-                }
-            }
-        }
-        self.play(now);
-    }
-
-    /// A frame is ready; it is shown in its turn.
-    fn queue(&mut self, now: Time, shown: Shown) {
-        let Shown { captured, arrival, stream, .. } = shown;
-        let captured_local = self.offset.localise(captured).unwrap_or(now);
-        let ready = Ready { now, captured, captured_local, arrival };
-        if let Some(queue) = self.queues.get_mut(&chain::capture_of(stream)) {
-            queue.push(shown, &ready);
-        }
-    }
-
-    /// A frame would not decode.
-    fn miss(&mut self, now: Time, index: usize, frame: u32) {
-        self.counters.decode_errors += 1;
-        let chain = &mut self.chains[index];
-        if chain.display.failed(frame) {
-            chain.want_key(frame, now);
-        }
-    }
-
-    fn show(&mut self, now: Time, shown: Shown) {
-        self.counters.displayed += 1;
-        self.counters.late += u64::from(shown.late);
-        let captured_local = self.offset.localise(shown.captured).unwrap_or(now);
-        let Shown { stream, frame, version, late, .. } = shown;
-        self.tap.record(now, Event::FrameDisplayed { stream, frame, version, captured_local, late });
-        if let Some(screen) = &mut self.screen {
-            screen.show(now, &shown);
-        }
-    }
-
-    /// Shows what is due. Of several frames of a capture that are due at once only the newest is shown: a
-    /// screen could show each of the others for no time at all.
-    fn play(&mut self, now: Time) {
-        for capture in 0..chain::CAPTURES {
-            let passed_over = &mut self.counters.passed_over;
-            let queue = self.queues.get_mut(&capture);
-            if let Some(shown) = queue.and_then(|queue| queue.take(now, |_| *passed_over += 1)) {
-                self.show(now, shown);
-            }
-        }
-    }
-
     fn ask_for_gaps(&mut self, now: Time) {
         let Some(at) = self.gaps.filter(|at| *at <= now) else { return };
         let mut missing = false;
         let session = self.session.unwrap_or(0);
         for chain in &mut self.chains {
-            let (stream, decoded) = (chain.stream, chain.display.decoded());
+            let (stream, decoded) = (chain.stream, chain.display.newest());
             missing |= chain.assembly.nacks(now, NACK_INTERVAL, session, stream, decoded, |nack| {
                 if self.nacks.len() < REQUESTS {
                     self.nacks.push_back(nack);
@@ -415,6 +398,9 @@ impl Receiver {
         match *control {
             Control::Hello { session, interval_us, announcement, .. } => {
                 self.session.get_or_insert(session);
+                if interval_us > 0 {
+                    self.interval = Span::from_micros(i64::from(interval_us)).min(LONGEST_INTERVAL);
+                }
                 if let Some(announcement) = announcement.filter(|_| std::mem::take(&mut self.following)) {
                     match half(&announcement, interval_us) {
                         Ok(half) => self.half = half,

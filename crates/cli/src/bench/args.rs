@@ -1,0 +1,77 @@
+//! The grammar of `framewire bench`.
+
+use clap::ValueEnum;
+
+use super::recovery::Losing;
+use crate::args::Format;
+use crate::values::Input;
+
+/// `framewire bench`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  framewire bench sim
+  framewire bench all --json > bench.json
+
+`sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
+the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
+emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `browser` the page
+of `framewire serve` in headless Chromium, `recovery` what each strategy makes of losses.
+
+`real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
+  late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
+  sender_cpu_share     CPU time of the sender's driver and QUIC threads over the run, of one core; wanted: < 0.15
+  pacing_error_*_ms    how far a packet's distance from its frame's first is from what the bytes between them take at
+                       the pacing rate, when it was handed over (sent) and at the far end (arrived); wanted: P99 < 1
+
+`recovery` sends 720p30 from one process to another through `framewire link`, which loses packets in bursts, under one strategy
+after the other, and reports of each
+  back_in_time         pictures shown after a newer one; wanted: 0
+  stall_ms             the longest stall of each loss: how long its picture was overdue
+  within               share of the losses with a stall of at most a round trip and two frames; wanted: >= 0.9
+  delay_ms             from capture until a frame or a newer one is shown
+  bytes                of all packets, and of those that are there for losses: sent again, further tracks, key frames
+Other strategies are those of `framewire send --help`; what follows a + is the policy of its `--recovery`:
+  framewire bench recovery --strategies prism,live+key-frames,backup --duration 60s --json
+docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
+pub struct Bench {
+    /// What to measure
+    #[arg(value_enum)]
+    pub what: Measured,
+    /// The clip for `live`, `browser` and `recovery`: Y4M, anything ffmpeg reads, or `synthetic`
+    #[arg(long, value_name = "CLIP")]
+    pub input: Option<Input>,
+    #[command(flatten)]
+    pub format: Format,
+    #[command(flatten)]
+    pub recovery: Losing,
+}
+
+/// What `framewire bench` measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Measured {
+    /// Packets per CPU second of the simulator
+    Sim,
+    /// The same for every controller
+    Controllers,
+    /// Cost and memory with more flows and a faster link
+    Scale,
+    /// Frame rate and added delay in real time
+    Live,
+    /// Late frames, cost and pacing of the QUIC transport
+    Real,
+    /// Virtual against real time
+    Shadow,
+    /// How exact the link emulator is (needs root)
+    Link,
+    /// How fast `framewire fuzz` evaluates networks
+    Fuzz,
+    /// Cost of predicting losses
+    Predictor,
+    /// A real browser that plays what `serve` sends it, behind a link whose rate drops
+    Browser,
+    /// Stalls and delay of each strategy where packets are lost (needs root)
+    Recovery,
+    /// All of them
+    All,
+}

@@ -1,0 +1,110 @@
+//! Prism: while a lost packet is on its way again, the rate is split between the predicted stream, which
+//! keeps its quality, and key frames, which keep the picture moving (thesis chapter 4).
+//!
+//! ```text
+//!            a packet is lost, asked for again, or suspected to be
+//!   NORMAL ----------------------------------------------------------> RECOVERY, frame k = 0, 1, 2, ...
+//!   predicted stream alone <------------------------------------------ predicted stream: rate - x(k)
+//!            the predicted stream is whole up to a frame                key frames: x(k), each sent once
+//!            coded since, and 50 ms have passed                         beyond the table: key frames alone
+//! ```
+//!
+//! The predicted stream is sent until it arrives, so that whatever the receiver misses it gets; a false alarm
+//! costs it the share of the key frames for 50 ms and nothing else. With no loss and no alarm the packets are
+//! those of [`Resend`](super::Resend), byte by byte.
+
+use std::sync::Arc;
+
+use prism::{Fitted, Pictures, Table};
+use units::{Rate, Time};
+use wire::Class;
+
+use super::alarms::{Alarms, SHORTEST, Until};
+use super::{Base, News, Order, Strategy, View};
+use crate::recovery::{self, Missing, Repair};
+use crate::schedule::{self, Pick};
+
+/// The capture's tracks, in this order.
+const PREDICTED: usize = 0;
+const KEY: usize = 1;
+
+/// A split stream under a decision table.
+pub struct Prism {
+    table: Arc<Table>,
+    /// The table for the capture's pictures, from the first look at them on.
+    fitted: Option<Fitted>,
+    alarms: Alarms,
+}
+
+impl Prism {
+    /// Splits by `table`.
+    pub fn new(table: Arc<Table>) -> Prism {
+        Prism { table, fitted: None, alarms: Alarms::new(Until::Whole) }
+    }
+}
+
+/// The table for pictures as the capture has them; as it is where their size is not known.
+fn fit(table: &Arc<Table>, view: &View<'_>) -> Fitted {
+    let pictures = match view.picture {
+        (0, _) | (_, 0) => table.about().pictures,
+        (width, height) => Pictures::new(u32::from(width), u32::from(height), view.interval),
+    };
+    table.clone().fitted(pictures)
+}
+
+/// What the plan's rate leaves beside what is sent again, which is to have left a round trip from now, or 50
+/// ms: at least half, so that the picture goes on however much was lost. Key frames leave first, so that
+/// without this a loss would never be repaired while they take the whole rate.
+///
+/// Deviation: the thesis splits the whole rate, and its simulator's repairs take none of it.
+fn without_repairs(view: &View<'_>) -> Rate {
+    let rate = view.plan.bitrate;
+    let repairs = Rate::average(view.repairs, view.srtt.max(SHORTEST));
+    Rate::from_bps(rate.as_bps() - repairs.as_bps().min(rate.as_bps() / 2))
+}
+
+impl Strategy for Prism {
+    fn tracks(&self) -> &'static [Class] {
+        &[Class::Reliable, Class::OneShot]
+    }
+
+    fn hear(&mut self, now: Time, news: &News) {
+        self.alarms.hear(now, news);
+    }
+
+    fn order(&mut self, view: &View<'_>, orders: &mut [Order]) {
+        let Some(recovery) = self.alarms.advance(view) else {
+            orders[KEY].encode = false;
+            return;
+        };
+        let table = self.fitted.get_or_insert_with(|| fit(&self.table, view));
+        let left = without_repairs(view);
+        let split = table.split(recovery.before, left, recovery.place);
+        // Key frames leave before all that waits, so that it does not matter how long that has waited.
+        // Another key frame would only wait behind the one that does.
+        let encode = view.tracks[KEY].waiting == 0;
+        let largest_key = Some(split.key.bytes_in(view.interval));
+        orders[KEY] = Order { encode, rate: split.key, base: Base::Nothing, largest_key };
+        orders[PREDICTED].encode &= !split.is_key_only();
+        orders[PREDICTED].rate = split.predicted;
+    }
+
+    fn repair(&mut self, _: &recovery::View, _: &Missing) -> Repair {
+        // Neither of its tracks asks: one is sent until it arrives, the other once.
+        Repair::Leave
+    }
+
+    /// Key frames, then what is sent again, then the predicted stream: the thesis has no order, and a key
+    /// frame that waits behind repairs comes when nobody needs it.
+    fn pick(&mut self, view: &schedule::View<'_>) -> Pick {
+        let key = (KEY..view.fresh.len()).step_by(self.tracks().len()).find(|&track| view.fresh[track] > 0);
+        match key {
+            Some(track) => Pick::Fresh(track),
+            None => schedule::Schedule::pick(&mut schedule::Live, view),
+        }
+    }
+
+    fn mode(&self) -> &'static str {
+        self.alarms.mode()
+    }
+}

@@ -1,0 +1,1 @@
+"""Research whose results the Rust workspace takes over."""

@@ -1,0 +1,1 @@
+"""The network that predicts packet loss: its data, training, figures and export."""
