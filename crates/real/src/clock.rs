@@ -70,7 +70,8 @@ fn monotonic_ns() -> u64 {
 /// Turns the date, in which kernels stamp packets, into a [`Clock`]'s time.
 ///
 /// The two clocks' difference is measured by reading one between two readings of the other, and measured
-/// again every second: somebody may set the date.
+/// again ten times a second: somebody may set the date, and what keeps it right (NTP) makes it run up to
+/// 500 ppm (`adjtimex`, kernel) faster or slower, which is 50 us between two measurements.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     clock: Clock,
@@ -80,7 +81,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    const VALID_FOR: Span = Span::from_secs(1);
+    const VALID_FOR: Span = Span::from_millis(100);
 
     pub fn new(clock: Clock) -> Calendar {
         Calendar { clock, offset: date_less_monotonic(), measured: clock.now() }

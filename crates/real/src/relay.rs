@@ -408,7 +408,9 @@ mod tests {
         assert_eq!((notebook.packets.len(), notebook.damaged), (300, 0));
         let (median, p99) = (percentile(&notebook.told, 0.5), percentile(&notebook.told, 0.99));
         println!("25 ms emulated: median {median}, p99 {p99}, least {}", percentile(&notebook.told, 0.0));
-        assert!(percentile(&notebook.told, 0.0) >= there);
+        // Each end turns the kernel's dates into its clock's time, which is good to 50 us and a few more.
+        let dating = Span::from_micros(200);
+        assert!(percentile(&notebook.told, 0.0) >= there - dating);
         assert!(median < there + Span::from_millis(3), "median {median}");
         let ((_, there), (_, back)) = (relay.forward(), relay.backward());
         assert_eq!((sender.heard, back.sent), (30, 30));
