@@ -45,6 +45,8 @@ pub struct Chain {
     pub display: Display,
     /// The track's decoder.
     pub decoding: Decoding,
+    /// The frame after the newest that is decoded.
+    pub next_decoded: u32,
     /// No further frame fitted into the decoder when it was last looked at.
     pub waited: bool,
     /// The last request for a key frame.
@@ -62,6 +64,7 @@ impl Chain {
             heard: Time::ZERO,
             display: Display::default(),
             decoding,
+            next_decoded: 0,
             waited: false,
             key_sequence: 0,
             key_wanted: None,
@@ -84,9 +87,10 @@ impl Chain {
             .is_some_and(|oldest| oldest.is_complete() || oldest.has_gap() || frames.next().is_some())
     }
 
-    /// A frame of this number is likely on its way: all of those before it that were heard of have come.
+    /// A frame of this number will likely be decoded soon: the one before it is, so that neither a loss nor a
+    /// backlog holds it up, and the track leaves no frames out.
     pub fn may_bring(&self, frame: u32) -> bool {
-        !self.is_stuck() && self.assembly.newest().saturating_add(1) >= frame
+        !self.is_stuck() && self.next_decoded >= frame
     }
 
     /// When [`advance`](Chain::advance) will next give something up.

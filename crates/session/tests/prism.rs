@@ -98,6 +98,8 @@ struct Run {
     complete: BTreeSet<(u8, u32)>,
     /// Key frames coded for a recovery: all but the first of a single track.
     keys: usize,
+    /// When the first one of the second track was coded.
+    first_key: Option<Time>,
     receiver: ReceiverCounters,
     /// Packets sent a second time.
     sent_again: u64,
@@ -160,7 +162,7 @@ fn run_deaf(
     world.run_until(until);
     let memory = memory.lock().unwrap();
     let (mut coded, mut complete, mut keys) = (Vec::new(), BTreeSet::new(), 0);
-    let mut mode = "normal";
+    let (mut mode, mut first_key) = ("normal", None);
     for (at, _, event) in &memory.events {
         match *event {
             Event::FrameEncoded { stream: PREDICTED, frame, key, .. } => {
@@ -170,6 +172,7 @@ fn run_deaf(
             Event::FrameEncoded { stream: KEY, key, .. } => {
                 assert!(key, "each decodes alone");
                 keys += 1;
+                first_key.get_or_insert(*at);
             }
             Event::FrameAssembled { stream, frame, .. } => {
                 assert!(complete.insert((stream, frame)), "frame {frame} of {stream} completes once");
@@ -190,6 +193,7 @@ fn run_deaf(
         coded,
         complete,
         keys,
+        first_key,
         receiver,
         sent_again,
         mode,
@@ -242,6 +246,33 @@ fn with_nothing_lost_the_wire_is_that_of_the_predicted_stream_alone() {
     );
     let [ModeCount { mode: "normal", entered: 1, .. }] = prism.modes[..] else { panic!("{:?}", prism.modes) };
     assert!(prism.seen.len() > 580, "{} of 600 shown", prism.seen.len());
+}
+
+#[test]
+fn a_predictor_that_foresees_nothing_changes_nothing_on_the_wire() {
+    let until = Time::from_secs(10);
+    let run = |name| run(name, 3, RATE, link(Rate::from_mbps(25)), back(), until);
+    let resend = run("resend");
+    // No queue stands here: the round trip is the least one.
+    let silent = run("prism:predictor=rtt");
+    assert!(silent.datagrams == resend.datagrams, "byte by byte");
+    // The network raises a few alarms that nothing follows; the picture stays the predicted one.
+    let network = run("prism:predictor=cnn");
+    network.check(until);
+    let shown = network.seen.iter().filter(|sight| sight.stream == PREDICTED).count();
+    let [_, recovery] = network.modes[..] else { panic!("{:?}", network.modes) };
+    assert!((1..=10).contains(&recovery.entered), "{recovery:?}");
+    assert!(shown > 570, "{shown} predicted frames shown of 600");
+}
+
+#[test]
+fn an_alarm_before_a_loss_has_key_frames_on_the_way_when_it_comes() {
+    // A second at 30 Mbit/s into a link of 25, of which the queue holds 100 ms: it is full after half a second.
+    let until = Time::from_secs(6);
+    let run = |name| run(name, 3, Rate::from_mbps(30), link(Rate::from_mbps(25)), back(), until);
+    let first_key = |run: &Run| run.first_key.expect("something is lost");
+    let (told, foretold) = (run("prism"), run("prism:predictor=rtt:above=3"));
+    assert!(first_key(&foretold) < first_key(&told), "{:?}, {:?}", first_key(&foretold), first_key(&told));
 }
 
 #[test]

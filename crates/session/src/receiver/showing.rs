@@ -16,7 +16,11 @@ impl Receiver {
         for index in 0..self.chains.len() {
             while let Some(result) = self.chains[index].decoding.poll(now) {
                 match result {
-                    Ok(shown) => self.queue(now, shown),
+                    Ok(shown) => {
+                        let next = &mut self.chains[index].next_decoded;
+                        *next = (*next).max(shown.frame.saturating_add(1));
+                        self.queue(now, shown);
+                    }
                     Err(failed) => self.miss(now, index, failed.frame),
                 }
             }

@@ -1,5 +1,6 @@
 //! What comes back: feedback, requests, and what follows from them.
 
+use predict::Passage;
 use record::{Dropped, Event};
 use transport::Heard;
 use units::{Bytes, Span, Time};
@@ -41,6 +42,7 @@ impl Sender {
 
     /// Sees to each packet just lost, and tells tracks and strategy of each that was, or that arrived.
     pub(super) fn repair_losses(&mut self, now: Time) {
+        self.tell_watch(now);
         for index in 0..self.core.settled().lost.len() {
             let lost = &self.core.settled().lost[index];
             if let Some(tag) = lost.frame {
@@ -58,6 +60,20 @@ impl Sender {
                 let complete = track.acked(id, tag.index, tag.count);
                 self.policies.strategy.hear(now, &News::Acked { stream: tag.stream, id, complete });
             }
+        }
+    }
+
+    /// Tells what foresees losses what was just settled.
+    fn tell_watch(&mut self, now: Time) {
+        let Some(watch) = &mut self.watch else { return };
+        let settled = self.core.settled();
+        settled.lost.iter().for_each(|_| watch.lost(now));
+        let timed = settled.acked.iter().filter_map(|acked| {
+            let arrived_at = acked.arrived_at?;
+            Some(Passage { sent_at: acked.sent_at, arrived_at })
+        });
+        if let Some(newest) = self.core.rtt().latest() {
+            watch.heard(now, newest, timed);
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use cc::{Controller, Decision, FrameTag, Setup};
 use media::Encoder;
+use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
 use units::{Rate, Rng, Span, Time};
@@ -56,6 +57,8 @@ pub struct Sender {
     policies: Policies,
     /// How the rate policy wants things between frames.
     manner: Manner,
+    /// Foresees losses for the strategy, if it wants that.
+    watch: Option<Watch>,
     /// When dummies may leave, if the manner has any.
     filler: Option<Filler>,
     rng: Rng,
@@ -94,11 +97,12 @@ impl Sender {
         config: SenderConfig,
         setup: &Setup,
         controller: Box<dyn Controller>,
-        policies: Policies,
+        mut policies: Policies,
         supplies: Vec<Supply>,
         rng: Rng,
         tap: Tap,
     ) -> Sender {
+        let watch = policies.strategy.take_watch();
         let manner = policies.rate.manner();
         let mut captures = Vec::new();
         let mut tracks = Vec::new();
@@ -123,6 +127,7 @@ impl Sender {
             limits: (setup.min, setup.max),
             policies,
             manner,
+            watch,
             filler: manner.dummies.map(|dummies| Filler::new(dummies, config.mtu)),
             rng,
             tap,

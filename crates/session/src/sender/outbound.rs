@@ -134,6 +134,9 @@ impl Sender {
         if let Some(filler) = &mut self.filler {
             filler.sent(now, Bytes::new(length as u64));
         }
+        if let Some(watch) = &mut self.watch {
+            watch.sent(now);
+        }
         packet
     }
 

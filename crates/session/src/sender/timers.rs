@@ -69,6 +69,7 @@ impl Sender {
         self.counters.captured += 1;
         self.tap.record(now, Event::FrameCaptured { stream: capture, frame });
         self.policies.strategy.hear(now, &News::Captured { capture, frame });
+        self.look_ahead(now);
         let orders = self.orders(now, index, frame, plan);
         if let Some(at) = self.mode {
             self.modes[at].frames += 1;
@@ -83,6 +84,16 @@ impl Sender {
                 track.take(raw, plan, order.base, context);
                 track.collect(context);
             });
+        }
+    }
+
+    /// Tells the strategy of losses that its predictor foresees, and notes how likely they are.
+    fn look_ahead(&mut self, now: Time) {
+        let Some(watch) = &mut self.watch else { return };
+        if watch.alarm(now) {
+            let value = Real(f64::from(watch.probability(now)));
+            self.tap.record(now, Event::Observed { name: "foretold", value });
+            self.policies.strategy.hear(now, &News::Foretold);
         }
     }
 

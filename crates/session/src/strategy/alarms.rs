@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use predict::Watch;
 use units::{Rate, Span, Time};
 
 use super::{News, View};
@@ -10,11 +11,20 @@ use crate::chain;
 /// Thesis section 4.5.4.2: each alarm is answered for at least so long.
 pub const SHORTEST: Span = Span::from_millis(50);
 
+/// A decoder of which nothing is known decodes so many frames in an interval (ours: slow for hardware, fast
+/// for software).
+const DECODES: i64 = 3;
+
 /// When a recovery is over, besides [`SHORTEST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// All of the first track up to a frame coded after the alarm has arrived: it is repaired.
-    Whole,
+    /// All of the first track up to a frame coded after the alarm has arrived, and its decoder, which takes
+    /// `decode` for a frame (a third of an interval if that is not known), will have caught up when the next
+    /// one arrives: it is repaired.
+    Whole {
+        /// Time that the receiver's decoder takes for a frame.
+        decode: Option<Span>,
+    },
     /// A frame coded after the alarm has arrived: it builds on nothing that was lost.
     Any,
 }
@@ -41,25 +51,51 @@ struct Progress {
     newest: Option<u32>,
     /// The newest frame that has arrived whole.
     arrived: Option<u32>,
+    /// Frames that have arrived whole behind one that has not.
+    held: BTreeSet<u32>,
+    /// When the receiver will have decoded what it can, on the sender's clock and as late as the sender hears
+    /// of it.
+    decoded_at: Time,
 }
 
 impl Progress {
-    fn has_come_to(&self, until: Until, alarm: u32) -> bool {
-        match (until, self.missing.first()) {
-            (Until::Any, _) => self.arrived.is_some_and(|arrived| arrived > alarm),
-            (Until::Whole, None) => true,
-            (Until::Whole, Some(&first)) => {
-                first > alarm + 1 && self.newest.is_some_and(|newest| newest > alarm)
-            }
+    /// A frame has arrived whole, of which each takes the receiver `decode`.
+    fn complete(&mut self, now: Time, frame: u32, decode: Span) {
+        self.arrived = self.arrived.max(Some(frame));
+        if !self.missing.remove(&frame) {
+            return;
         }
+        self.held.insert(frame);
+        let still_held = self.missing.first().map_or_else(BTreeSet::new, |first| self.held.split_off(first));
+        let ready = std::mem::replace(&mut self.held, still_held).len();
+        if ready > 0 {
+            self.decoded_at = self.decoded_at.max(now) + decode * ready as i64;
+        }
+    }
+
+    /// All up to a frame coded after `alarm` has arrived.
+    fn is_whole_beyond(&self, alarm: u32) -> bool {
+        match self.missing.first() {
+            None => true,
+            Some(&first) => first > alarm + 1 && self.newest.is_some_and(|newest| newest > alarm),
+        }
+    }
+
+    /// A frame that leaves now finds no more than one frame before it in the decoder: both it and the news of
+    /// what was decoded take part of a round trip, in which what is on its way is decoded too.
+    fn is_caught_up(&self, view: &View<'_>, decode: Span) -> bool {
+        self.decoded_at + decode * self.missing.len() as i64 <= view.now + view.srtt + decode
     }
 }
 
 /// NORMAL or RECOVERY (thesis section 4.5.1), by what a strategy hears.
-#[derive(Clone, Debug)]
 pub struct Alarms {
     until: Until,
+    /// Foresees losses, until the sender takes it.
+    watch: Option<Watch>,
     progress: Progress,
+    /// Time that the receiver's decoder takes for a frame.
+    decode: Span,
     recovery: Option<Recovery>,
     /// An alarm that the next captured frame answers.
     raised: Option<Time>,
@@ -70,10 +106,16 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// NORMAL, with recoveries that last for 50 ms and `until` this.
-    pub fn new(until: Until) -> Alarms {
-        let (progress, rate) = (Progress::default(), Rate::ZERO);
-        Alarms { until, progress, recovery: None, raised: None, rate, captured: 0 }
+    /// NORMAL, with recoveries that last for 50 ms and `until` this, and begin before a loss where `watch`
+    /// foresees it.
+    pub fn new(until: Until, watch: Option<Watch>) -> Alarms {
+        let (progress, decode, rate) = (Progress::default(), Span::ZERO, Rate::ZERO);
+        Alarms { until, watch, progress, decode, recovery: None, raised: None, rate, captured: 0 }
+    }
+
+    /// As [`Strategy::take_watch`](super::Strategy::take_watch).
+    pub fn take_watch(&mut self) -> Option<Watch> {
+        self.watch.take()
     }
 
     /// Takes notice of what happens to the first track, and of every sign of a loss.
@@ -84,12 +126,11 @@ impl Alarms {
                 self.progress.newest = Some(id.frame);
             }
             News::Acked { stream, id, complete: true } if chain::track_of(stream) == 0 => {
-                self.progress.missing.remove(&id.frame);
-                self.progress.arrived = self.progress.arrived.max(Some(id.frame));
+                self.progress.complete(now, id.frame, self.decode);
                 self.forget(id.frame);
             }
             News::Lost { id, .. } | News::Asked { id, .. } if self.matters(id.frame) => self.raise(now),
-            News::Suspected => self.raise(now),
+            News::Suspected | News::Foretold => self.raise(now),
             _ => {}
         }
     }
@@ -103,7 +144,7 @@ impl Alarms {
 
     /// Whether a loss in a frame harms what comes.
     fn matters(&self, frame: u32) -> bool {
-        self.until == Until::Whole || self.progress.arrived.is_none_or(|arrived| arrived < frame)
+        self.until != Until::Any || self.progress.arrived.is_none_or(|arrived| arrived < frame)
     }
 
     /// Something may be lost: the next frame is coded for it, and those for 50 ms.
@@ -114,11 +155,26 @@ impl Alarms {
         }
     }
 
+    /// What was lost when `alarm` was the newest frame does no harm any more.
+    fn is_over(&self, view: &View<'_>, alarm: u32) -> bool {
+        let progress = &self.progress;
+        match self.until {
+            Until::Any => progress.arrived.is_some_and(|arrived| arrived > alarm),
+            Until::Whole { .. } => {
+                progress.is_whole_beyond(alarm) && progress.is_caught_up(view, self.decode)
+            }
+        }
+    }
+
     /// A frame was captured: the recovery that it belongs to.
     pub fn advance(&mut self, view: &View<'_>) -> Option<Recovery> {
-        let now = view.now;
-        let has_come = |recovery: &Recovery| self.progress.has_come_to(self.until, recovery.alarm);
-        if self.recovery.as_ref().is_some_and(|recovery| now >= recovery.until && has_come(recovery)) {
+        if let Until::Whole { decode } = self.until {
+            self.decode = decode.unwrap_or(view.interval / DECODES);
+        }
+        if self
+            .recovery
+            .is_some_and(|recovery| view.now >= recovery.until && self.is_over(view, recovery.alarm))
+        {
             self.recovery = None;
         }
         if let Some(raised) = self.raised.take()

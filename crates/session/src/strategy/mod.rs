@@ -147,6 +147,9 @@ pub enum News {
     },
     /// Nothing has been heard for so long that something may be lost: a probe leaves for an answer.
     Suspected,
+    /// What leaves within the next 50 ms is likely to be lost, says the strategy's own predictor
+    /// ([`Strategy::take_watch`]). Heard before each captured frame that this holds for.
+    Foretold,
     /// The receiver can't decode a stream after this frame.
     Stuck {
         /// The stream's number.
@@ -180,6 +183,11 @@ pub trait Strategy: Send {
     /// Whether encoders are to keep frames that the peer has, for [`Repair::Refer`].
     fn refers_back(&self) -> bool {
         false
+    }
+    /// What foresees losses for it, if it has such a thing: its sender takes it once, tells it of every packet
+    /// and passes its alarms on ([`News::Foretold`]).
+    fn take_watch(&mut self) -> Option<predict::Watch> {
+        None
     }
     /// What it is at, for those who look at a run.
     fn mode(&self) -> &'static str {

@@ -2,7 +2,7 @@
 //! keeps its quality, and key frames, which keep the picture moving (thesis chapter 4).
 //!
 //! ```text
-//!            a packet is lost, asked for again, or suspected to be
+//!            a packet is lost, asked for again, or suspected or foretold to be
 //!   NORMAL ----------------------------------------------------------> RECOVERY, frame k = 0, 1, 2, ...
 //!   predicted stream alone <------------------------------------------ predicted stream: rate - x(k)
 //!            the predicted stream is whole up to a frame                key frames: x(k), each sent once
@@ -15,8 +15,9 @@
 
 use std::sync::Arc;
 
+use predict::Watch;
 use prism::{Fitted, Pictures, Table};
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 use wire::Class;
 
 use super::alarms::{Alarms, SHORTEST, Until};
@@ -37,9 +38,10 @@ pub struct Prism {
 }
 
 impl Prism {
-    /// Splits by `table`.
-    pub fn new(table: Arc<Table>) -> Prism {
-        Prism { table, fitted: None, alarms: Alarms::new(Until::Whole) }
+    /// Splits by `table`, before a loss where `watch` foresees it, until the receiver's decoder, which takes
+    /// `decode` for a frame if that is known, has caught up.
+    pub fn new(table: Arc<Table>, watch: Option<Watch>, decode: Option<Span>) -> Prism {
+        Prism { table, fitted: None, alarms: Alarms::new(Until::Whole { decode }, watch) }
     }
 }
 
@@ -102,6 +104,10 @@ impl Strategy for Prism {
             Some(track) => Pick::Fresh(track),
             None => schedule::Schedule::pick(&mut schedule::Live, view),
         }
+    }
+
+    fn take_watch(&mut self) -> Option<Watch> {
+        self.alarms.take_watch()
     }
 
     fn mode(&self) -> &'static str {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use ::prism::Table;
 use cc::{OptionError, Options};
+use predict::Watch;
+use units::Span;
 
 use super::{Backup, Live, Prism, Resend, Strategy, Unchained};
 use crate::recovery;
@@ -23,6 +25,12 @@ pub struct Entry {
     /// Builds one from options. Its Deadline tracks, if it has any, recover by the policy of this name.
     pub build: fn(&Options, &str) -> Built,
 }
+
+/// What strategies with a mode for losses have in common.
+const PREDICTOR: (&str, &str) = (
+    "predictor",
+    "what foresees losses, so that the recovery begins before them (none); `framewire predict list` lists them",
+);
 
 /// All of them, in the order they are listed to people; the first is what a flow uses that names none.
 pub const REGISTRY: &[Entry] = &[
@@ -47,8 +55,8 @@ pub const REGISTRY: &[Entry] = &[
     Entry {
         name: "key-frame",
         summary: "one track without repairs; while something may be lost, every frame is a key frame (thesis section 4.2)",
-        options: &[],
-        build: |_, _| Ok(Box::new(Unchained::key_frames())),
+        options: &[PREDICTOR],
+        build: |options, _| Ok(Box::new(Unchained::key_frames(watch(options)?))),
     },
     Entry {
         name: "prism",
@@ -59,14 +67,19 @@ pub const REGISTRY: &[Entry] = &[
                 "content that the decision table was made for (global); `framewire prism table --help` lists them",
             ),
             ("table", "a file that `framewire prism table` wrote, in place of a style"),
+            (
+                "decode",
+                "time that the receiver's decoder takes for a frame (a third of an interval): key frames go on until it has caught up",
+            ),
+            PREDICTOR,
         ],
-        build: |options, _| Ok(Box::new(Prism::new(table(options)?))),
+        build: |options, _| Ok(Box::new(Prism::new(table(options)?, watch(options)?, decode_time(options)?))),
     },
     Entry {
         name: "prism-ltr",
         summary: "one track without repairs; while something may be lost, every frame is predicted from the newest that is known to have arrived",
-        options: &[],
-        build: |_, _| Ok(Box::new(Unchained::from_acked())),
+        options: &[PREDICTOR],
+        build: |options, _| Ok(Box::new(Unchained::from_acked(watch(options)?))),
     },
 ];
 
@@ -80,6 +93,21 @@ pub fn build(text: &str, recovery: &str) -> Built {
     let entry = cc::entry_called("strategy", &options.name, REGISTRY, |entry| entry.name)?;
     options.check_keys(entry.options)?;
     (entry.build)(&options, recovery)
+}
+
+/// The time of a frame in the receiver's decoder, if the options say it.
+fn decode_time(options: &Options) -> Result<Option<Span>, OptionError> {
+    let Some(text) = options.text("decode") else { return Ok(None) };
+    let time = text.parse().ok().filter(|time| (Span::ZERO..=Span::from_secs(1)).contains(time));
+    time.map(Some).ok_or_else(|| options.refuse("decode", "a time of at most 1s, such as 10ms".to_owned()))
+}
+
+/// What the options have foresee losses.
+fn watch(options: &Options) -> Result<Option<Watch>, OptionError> {
+    let Some(name) = options.text("predictor").filter(|&name| name != "none") else { return Ok(None) };
+    let predictor = predict::build(name)
+        .map_err(|error| options.refuse("predictor", format!("a loss predictor: {error}")))?;
+    Ok(Some(Watch::new(predictor)))
 }
 
 /// The decision table that the options name: a file, a style that ships, or the one of all clips.
@@ -116,6 +144,18 @@ mod tests {
         assert!(build("live", "fec").err().unwrap().to_string().starts_with("no recovery policy"));
     }
     #[test]
+    fn losses_are_foreseen_where_that_is_asked_for() {
+        for name in ["prism", "key-frame", "prism-ltr"] {
+            let watches =
+                |option: &str| build(&format!("{name}{option}"), "none").unwrap().take_watch().is_some();
+            assert!(!watches("") && !watches(":predictor=none"));
+            assert!(watches(":predictor=cnn") && watches(":predictor=rtt:above=2"));
+            let error = build(&format!("{name}:predictor=oracle"), "none").err().unwrap().to_string();
+            assert!(error.ends_with("no loss predictor is called `oracle`; there are cnn, rtt"), "{error}");
+        }
+        assert!(build("resend:predictor=cnn", "none").is_err(), "it has no mode for losses");
+    }
+    #[test]
     fn prism_takes_a_style_or_a_file_and_says_what_is_wrong_with_it() {
         for style in Table::styles() {
             assert!(build(&format!("prism:style={style}"), "none").is_ok());
@@ -134,5 +174,7 @@ mod tests {
         assert!(build(&format!("prism:table={}", file.display()), "none").is_ok());
         std::fs::remove_file(&file).unwrap();
         assert!(error("prism:table=/nowhere.json").contains("/nowhere.json"));
+        assert!(build("prism:decode=10ms", "none").is_ok());
+        assert!(error("prism:decode=2s").ends_with("it must be a time of at most 1s, such as 10ms"));
     }
 }

@@ -9,6 +9,7 @@
 //! the next one builds, so that a second loss costs another round trip. Here each stands alone until one of
 //! them has arrived, and 50 ms have passed. Alarms are those of [`Prism`](super::Prism).
 
+use predict::Watch;
 use units::Time;
 use wire::Class;
 
@@ -18,7 +19,6 @@ use crate::recovery::{self, Missing, Repair};
 use crate::schedule::{self, Pick, Schedule};
 
 /// One track without repairs.
-#[derive(Clone, Debug)]
 pub struct Unchained {
     alarms: Alarms,
     base: Base,
@@ -26,8 +26,8 @@ pub struct Unchained {
 
 impl Unchained {
     /// Key frames, each of the size of any frame (thesis section 4.2: I-frame recovery).
-    pub fn key_frames() -> Unchained {
-        Unchained { alarms: Alarms::new(Until::Any), base: Base::Nothing }
+    pub fn key_frames(watch: Option<Watch>) -> Unchained {
+        Unchained { alarms: Alarms::new(Until::Any, watch), base: Base::Nothing }
     }
 
     /// Frames that are predicted from the newest one that is known to have arrived.
@@ -35,8 +35,8 @@ impl Unchained {
     /// Deviation: not in the thesis, whose two streams share the rate. A frame that is predicted from what
     /// has arrived is as safe as a key frame and nearly as good as any other, so that there is nothing to
     /// split.
-    pub fn from_acked() -> Unchained {
-        Unchained { base: Base::Acked, ..Unchained::key_frames() }
+    pub fn from_acked(watch: Option<Watch>) -> Unchained {
+        Unchained { base: Base::Acked, ..Unchained::key_frames(watch) }
     }
 }
 
@@ -62,6 +62,9 @@ impl Strategy for Unchained {
     }
     fn refers_back(&self) -> bool {
         self.base == Base::Acked
+    }
+    fn take_watch(&mut self) -> Option<Watch> {
+        self.alarms.take_watch()
     }
     fn mode(&self) -> &'static str {
         self.alarms.mode()
