@@ -146,6 +146,20 @@ fn run_deaf(
     until: Time,
     deaf: Span,
 ) -> Run {
+    run_to(ReceiverConfig::default(), name, seed, rate, there, back, until, deaf)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one thing each test changes")]
+fn run_to(
+    config: ReceiverConfig,
+    name: &str,
+    seed: u64,
+    rate: Rate,
+    there: LinkConfig,
+    back: LinkConfig,
+    until: Time,
+    deaf: Span,
+) -> Run {
     let memory = Arc::new(Mutex::new(Memory::default()));
     let mut world = World::new(seed, Some(memory.clone() as record::Shared));
     let (there, back) = (world.add_link("there", there), world.add_link("back", back));
@@ -155,7 +169,7 @@ fn run_deaf(
     let near = world.add_host(HostConfig::new("sender"), wired);
     let seen = Seen::default();
     let tap = world.next_host_tap(HostClock::default());
-    let receiver = Receiver::new(ReceiverConfig::default(), None, Some(Box::new(seen.clone())), tap);
+    let receiver = Receiver::new(config, None, Some(Box::new(seen.clone())), tap);
     let far = world.add_host(HostConfig::new("receiver"), Deaf { receiver, deaf });
     world.connect(near, 0, &[there], far);
     world.connect(far, 0, &[back], near);
@@ -299,6 +313,36 @@ fn an_outage_is_bridged_by_key_frames_and_the_predicted_stream_catches_up() {
         let late = prism.seen.iter().filter(|sight| sight.at > settled);
         assert!(late.clone().count() > 80 && late.clone().all(|sight| sight.stream == PREDICTED));
     }
+}
+
+#[test]
+fn key_frames_go_on_until_a_slow_decoder_has_caught_up() {
+    // 14 ms of every 16.7 for a frame, and all that a round trip holds back behind a packet.
+    let decode_time = Span::from_millis(14);
+    let config = ReceiverConfig { decode_time, ..ReceiverConfig::default() };
+    let until = Time::from_secs(6);
+    let lost = Span::from_millis(3);
+    let mut most_saved = Span::ZERO;
+    for one_way in [20, 60, 100].map(Span::from_millis) {
+        let far = |rate| LinkConfig { delay: LinkConfig::delay(one_way).delay, ..link(rate) };
+        let (there, back) = (far(Rate::from_mbps(25)), far(Rate::from_mbps(10)));
+        let run = |name| run_to(config, name, 3, RATE, there.clone(), back.clone(), until, lost);
+        // The longest time without a picture once one was shown that came after the loss was answered.
+        let second_gap = |run: &Run| {
+            let mut after = run.seen.iter().map(|sight| sight.at).skip_while(|at| *at < OUTAGE + one_way * 2);
+            let first = after.next().unwrap();
+            run.longest_gap(first)
+        };
+        let (knows, guesses) = (run("prism:decode=14ms"), run("prism:decode=0ms"));
+        [&knows, &guesses].into_iter().for_each(|run| run.check(Time::from_secs(14)));
+        let (known, guessed) = (second_gap(&knows), second_gap(&guesses));
+        assert!(known <= INTERVAL * 5 / 2 && known <= guessed, "{one_way}: {known:?}, {guessed:?}");
+        most_saved = most_saved.max(guessed - known);
+        assert_eq!(knows.mode, "normal", "the recovery ended");
+        let late = knows.seen.iter().filter(|sight| sight.at > OUTAGE + one_way * 8 + Span::from_millis(300));
+        assert!(late.clone().count() > 60 && late.clone().all(|sight| sight.stream == PREDICTED));
+    }
+    assert!(most_saved > INTERVAL, "{most_saved:?} less without a picture");
 }
 
 #[test]
