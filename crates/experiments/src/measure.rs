@@ -130,13 +130,14 @@ type OfBins = fn(&Probe, usize, f64) -> Vec<(f64, f64)>;
 /// What distribution a function summarises, as `NAME(flow, from, to)`.
 type OfFlow = fn(&Probe, usize, f64, f64) -> Vec<f64>;
 
-const OF_FLOWS: [(&str, OfFlow); 6] = [
+const OF_FLOWS: [(&str, OfFlow); 7] = [
     ("owd", Probe::delays),
     ("rtt", Probe::rtts),
     ("media", Probe::media),
     ("frame_delay", Probe::frame_delays),
     ("spacing", Probe::spacings),
     ("psnr", Probe::psnrs),
+    ("ssim", Probe::ssims),
 ];
 
 /// What another room measures, for formulas to ask: a function of a text that gives numbers by name.

@@ -342,6 +342,12 @@ impl Probe {
         captured.filter_map(|(_, frame)| frame.psnr()).collect()
     }
 
+    /// SSIM of the frames captured in a time that were shown.
+    pub fn ssims(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
+        let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
+        captured.filter_map(|(_, frame)| frame.ssim()).collect()
+    }
+
     /// Stretches in which the controller's window was at most `bytes`: when each began, and how long it was.
     pub fn narrow(&self, flow: usize, from: f64, to: f64, bytes: f64) -> Vec<(f64, f64)> {
         let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
