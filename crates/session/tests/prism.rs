@@ -281,7 +281,7 @@ fn a_predictor_that_foresees_nothing_changes_nothing_on_the_wire() {
 
 #[test]
 fn an_alarm_before_a_loss_has_key_frames_on_the_way_when_it_comes() {
-    // A second at 30 Mbit/s into a link of 25, of which the queue holds 100 ms: it is full after half a second.
+    // 30 Mbit/s into a link of 25, of which the queue holds 100 ms: it is full after half a second.
     let until = Time::from_secs(6);
     let run = |name| run(name, 3, Rate::from_mbps(30), link(Rate::from_mbps(25)), back(), until);
     let first_key = |run: &Run| run.first_key.expect("something is lost");

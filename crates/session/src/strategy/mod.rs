@@ -184,8 +184,8 @@ pub trait Strategy: Send {
     fn refers_back(&self) -> bool {
         false
     }
-    /// What foresees losses for it, if it has such a thing: its sender takes it once, tells it of every packet
-    /// and passes its alarms on ([`News::Foretold`]).
+    /// What foresees losses for it, if it has such a thing: its sender takes it once, tells it of every
+    /// packet and passes its alarms on ([`News::Foretold`]).
     fn take_watch(&mut self) -> Option<predict::Watch> {
         None
     }
