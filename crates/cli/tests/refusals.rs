@@ -237,3 +237,30 @@ fn nothing_is_written_when_input_is_refused() {
     std::fs::write(&good, text).expect("the folder can be written");
     refused(&["run", &good.display().to_string(), "--out", &file.display().to_string()], &["a-file"]);
 }
+
+#[test]
+fn tables_and_weights_that_are_torn_old_or_absurd_start_nothing() {
+    let folder = folder("tables");
+    let asset = |path: &str| {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        std::fs::read_to_string(path).expect("it comes along")
+    };
+    let kinds = [
+        ("table", "", asset("prism/tables/racing.json")),
+        ("predictor", "cnn:weights=", asset("predict/weights/cnn.json")),
+    ];
+    for (option, prefix, whole) in kinds {
+        let spoilt = [
+            ("torn", whole[..whole.len() / 2].to_owned()),
+            ("old", whole.replacen("\"version\": 1", "\"version\": 7", 1)),
+            ("absurd", " ".repeat(20_000_000)),
+        ];
+        for (name, text) in spoilt {
+            let file = folder.join(format!("{option}-{name}.json"));
+            std::fs::write(&file, text).expect("the folder can be written");
+            let strategy = format!("prism:{option}={prefix}{}", file.display());
+            let arguments = ["send", "--strategy", &strategy, "--input", "synthetic", "udp://127.0.0.1:9"];
+            refused(&arguments, &[&format!("{option}-{name}.json"), &format!("`{option}`")]);
+        }
+    }
+}

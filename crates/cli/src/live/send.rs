@@ -186,6 +186,9 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     };
     let strategy = session::strategy::build(&how.choice.strategy, &how.choice.recovery);
     let tracks = strategy.map_err(Failure::input)?.tracks().len();
+    if let Some(fallback) = session::strategy::fallback(&how.choice.strategy) {
+        output::above_status(|| eprintln!("note: {fallback}"));
+    }
     let encoder = |_| {
         let encoder = how.codec.encoder(config).map_err(Failure::input)?;
         let encoder = ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker());

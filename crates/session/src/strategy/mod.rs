@@ -18,7 +18,7 @@ mod unchained;
 pub use backup::Backup;
 pub use live::Live;
 pub use prism::Prism;
-pub use registry::{Entry, REGISTRY, build};
+pub use registry::{Entry, REGISTRY, build, fallback};
 pub use resend::Resend;
 pub use unchained::Unchained;
 

@@ -95,6 +95,15 @@ pub fn build(text: &str, recovery: &str) -> Built {
     (entry.build)(&options, recovery)
 }
 
+/// What the strategy that `text` names falls back to because `text` does not say, in a line for people.
+pub fn fallback(text: &str) -> Option<&'static str> {
+    let options: Options = text.parse().ok()?;
+    let silent = options.name == "prism" && !options.is_set("style") && !options.is_set("table");
+    silent.then_some(
+        "strategy prism: the built-in decision table of all clips; `prism:style=` or `table=` names another",
+    )
+}
+
 /// The time of a frame in the receiver's decoder, if the options say it.
 fn decode_time(options: &Options) -> Result<Option<Span>, OptionError> {
     let Some(text) = options.text("decode") else { return Ok(None) };
@@ -160,6 +169,8 @@ mod tests {
         for style in Table::styles() {
             assert!(build(&format!("prism:style={style}"), "none").is_ok());
         }
+        assert!(fallback("prism:decode=5ms").is_some() && fallback("prism:style=racing").is_none());
+        assert!(fallback("live").is_none());
         let error = |text: &str| build(text, "none").err().unwrap().to_string();
         assert_eq!(
             error("prism:style=golf"),
