@@ -25,6 +25,7 @@ mod prism;
 mod probe;
 mod real;
 mod rows;
+pub mod scenes;
 mod theory;
 mod value;
 
