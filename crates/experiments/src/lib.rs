@@ -17,14 +17,17 @@ mod execute;
 pub mod expression;
 mod file;
 pub mod grid;
+mod judge;
 mod measure;
 mod papers;
 mod pictures;
 mod points;
+mod predictor;
 mod prism;
 mod probe;
 mod real;
 mod rows;
+pub mod scenes;
 mod theory;
 mod value;
 

@@ -51,6 +51,7 @@ fn engine() -> Engine {
     });
     super::theory::register(&mut engine);
     super::prism::register(&mut engine);
+    super::predictor::register(&mut engine);
     engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
         let (a, b) = (as_number(&a)?, as_number(&b)?);
         Answer::Ok((a - b).abs() <= share * b.abs())
@@ -115,11 +116,11 @@ fn swing(points: &[(f64, f64)]) -> f64 {
     Probe::percentile_of(values(), 99.0) - Probe::percentile_of(values(), 1.0)
 }
 
-fn floats(values: impl IntoIterator<Item = f64>) -> Array {
+pub(crate) fn floats(values: impl IntoIterator<Item = f64>) -> Array {
     values.into_iter().map(Dynamic::from_float).collect()
 }
 
-fn curve(points: impl IntoIterator<Item = (f64, f64)>) -> Array {
+pub(crate) fn curve(points: impl IntoIterator<Item = (f64, f64)>) -> Array {
     points.into_iter().map(|(x, y)| Dynamic::from(floats([x, y]))).collect()
 }
 

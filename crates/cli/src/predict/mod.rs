@@ -2,7 +2,6 @@
 //! `predict`, the training in `python/research/loss_predictor`.
 
 mod npy;
-mod scenes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::predict::REGISTRY;
 use clap::Subcommand;
+use experiments::scenes::{self, Scene};
 use lab::files::write_whole;
 use lab::run::{Windows, windows};
 use lab::scenario::Scenario;
@@ -19,7 +19,6 @@ use crate::args::{Format, MOST_SEED};
 use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
-use scenes::Scene;
 
 /// `framewire predict`.
 #[derive(Debug, Subcommand)]
@@ -124,7 +123,7 @@ fn dataset(args: &Dataset) -> Result<(), Failure> {
         scenes::recorded(args.seconds, args.seed).map_err(Failure::Input)?
     } else {
         std::fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, &error))?;
-        scenes::random(args.runs, args.seconds, args.seed, &args.out).map_err(Failure::work)?
+        scenes::random(0..args.runs, args.seconds, args.seed, &args.out).map_err(Failure::work)?
     };
     if scenes.is_empty() {
         eprintln!(

@@ -1,11 +1,15 @@
-//! The scenarios that a loss predictor is trained on and judged by.
+//! The scenarios that a loss predictor is trained on and judged by: `framewire predict dataset` writes their
+//! runs to files, and rows of Prism's claims judge the shipped predictors by those that trained none.
 
+use std::io::{self, Write};
 use std::path::Path;
 
-use experiments::data_trace;
+use lab::files::write_whole;
 use netsim::MahimahiTrace;
 use netsim::models::{Cellular, Fading, Outages, WiFi};
 use units::Rng;
+
+use crate::data::data_trace;
 
 /// A scenario to be run, and how its results are filed.
 pub struct Scene {
@@ -17,7 +21,7 @@ pub struct Scene {
     pub text: String,
 }
 
-type Make = fn(&mut Rng, &Draw<'_>) -> std::io::Result<String>;
+type Make = fn(&mut Rng, &Draw<'_>) -> io::Result<String>;
 
 /// What a scene is made for.
 struct Draw<'a> {
@@ -36,11 +40,27 @@ const FAMILIES: &[(&str, Make)] = &[
     ("home", home),
 ];
 
-/// `runs` scenes of each family. Traces that they name are written into `folder`.
-pub fn random(runs: u32, seconds: u32, seed: u64, folder: &Path) -> std::io::Result<Vec<Scene>> {
+/// Whether scene `number` of a family neither trained the shipped network nor chose its threshold: of five
+/// consecutive numbers three train, the fourth chooses, the last tests (`split` in
+/// `python/research/loss_predictor/data.py`).
+pub fn is_tested(number: u32) -> bool {
+    number % 5 == 4
+}
+
+/// The scenes of each family with these `numbers`, each `seconds` of virtual time long. A scene depends on
+/// `seed`, family, number and length alone. Traces that scenes name are written into `folder`, which exists.
+///
+/// # Errors
+/// A trace that can't be written.
+pub fn random(
+    numbers: impl Iterator<Item = u32> + Clone,
+    seconds: u32,
+    seed: u64,
+    folder: &Path,
+) -> io::Result<Vec<Scene>> {
     let mut scenes = Vec::new();
     for (family, make) in FAMILIES {
-        for number in 0..runs {
+        for number in numbers.clone() {
             let name = format!("{family}-{number:03}");
             let mut rng = Rng::stream(seed, &format!("predict/{name}"));
             let draw = Draw { name: &name, seconds, folder };
@@ -94,7 +114,7 @@ fn steady(rng: &mut Rng) -> (f64, String) {
 }
 
 /// Long Cubic flows through the same queue, which overflows again and again.
-fn cubic(rng: &mut Rng, draw: &Draw<'_>) -> std::io::Result<String> {
+fn cubic(rng: &mut Rng, draw: &Draw<'_>) -> io::Result<String> {
     let (rate, text) = steady(rng);
     let mut scene = [link(rng, &text, ""), video(rng, rate)].concat();
     for _ in 0..=rng.below(3) {
@@ -105,7 +125,7 @@ fn cubic(rng: &mut Rng, draw: &Draw<'_>) -> std::io::Result<String> {
 }
 
 /// Page loads: short Cubic flows that come and go.
-fn pages(rng: &mut Rng, _: &Draw<'_>) -> std::io::Result<String> {
+fn pages(rng: &mut Rng, _: &Draw<'_>) -> io::Result<String> {
     let (rate, text) = steady(rng);
     let mut scene = [link(rng, &text, ""), video(rng, rate)].concat();
     let largest = spread(rng, 200.0, 3_000.0);
@@ -119,7 +139,7 @@ fn pages(rng: &mut Rng, _: &Draw<'_>) -> std::io::Result<String> {
 }
 
 /// Random loss in bursts, as radio links without repair have it; with nothing to foretell it but its burst.
-fn bursts(rng: &mut Rng, _: &Draw<'_>) -> std::io::Result<String> {
+fn bursts(rng: &mut Rng, _: &Draw<'_>) -> io::Result<String> {
     let (rate, text) = steady(rng);
     let (loss, burst) = (spread(rng, 0.1, 4.0), spread(rng, 1.5, 60.0));
     let more = format!("loss = \"ge:loss={loss:.2}%,burst={burst:.1}\"\n");
@@ -127,7 +147,7 @@ fn bursts(rng: &mut Rng, _: &Draw<'_>) -> std::io::Result<String> {
 }
 
 /// Traffic that listens to nobody and overruns the link for a while.
-fn onoff(rng: &mut Rng, _: &Draw<'_>) -> std::io::Result<String> {
+fn onoff(rng: &mut Rng, _: &Draw<'_>) -> io::Result<String> {
     let (rate, text) = steady(rng);
     let burst = rate * rng.uniform_in(0.3, 1.2);
     let (on, off) = (spread(rng, 100.0, 2_000.0), spread(rng, 300.0, 6_000.0));
@@ -139,7 +159,7 @@ fn onoff(rng: &mut Rng, _: &Draw<'_>) -> std::io::Result<String> {
 
 /// A mobile link by the model of `netsim::models`, with parameters from half to twice those of a walk and a
 /// drive, and a Cubic flow in every third scene.
-fn mobile(rng: &mut Rng, draw: &Draw<'_>) -> std::io::Result<String> {
+fn mobile(rng: &mut Rng, draw: &Draw<'_>) -> io::Result<String> {
     let rate = spread(rng, 1.5, 60.0);
     let (walk, drive) = (Cellular::WALK, Cellular::DRIVE);
     let fading = |rng: &mut Rng, walk: Fading, drive: Fading| Fading {
@@ -161,7 +181,7 @@ fn mobile(rng: &mut Rng, draw: &Draw<'_>) -> std::io::Result<String> {
 }
 
 /// A link in a home, by the model of the same place: rates, neighbours and repetitions vary as much.
-fn home(rng: &mut Rng, draw: &Draw<'_>) -> std::io::Result<String> {
+fn home(rng: &mut Rng, draw: &Draw<'_>) -> io::Result<String> {
     let usual = WiFi::HOME;
     let about = |rng: &mut Rng, value: f64| spread(rng, value / 2.0, value * 2.0);
     let model = WiFi {
@@ -176,14 +196,11 @@ fn home(rng: &mut Rng, draw: &Draw<'_>) -> std::io::Result<String> {
 }
 
 /// A scene over `trace`, which is written beside it; with a Cubic flow in some.
-fn on_trace(
-    rng: &mut Rng,
-    draw: &Draw<'_>,
-    trace: &MahimahiTrace,
-    with_cubic: f64,
-) -> std::io::Result<String> {
+fn on_trace(rng: &mut Rng, draw: &Draw<'_>, trace: &MahimahiTrace, with_cubic: f64) -> io::Result<String> {
     let file = format!("{}.trace", draw.name);
-    std::fs::write(draw.folder.join(&file), trace.to_text())?;
+    // Whole or not at all: another process may be reading the same trace.
+    write_whole(&draw.folder.join(&file), |to| to.write_all(trace.to_text().as_bytes()))
+        .map_err(io::Error::other)?;
     // Only what adapts: a fixed rate above that of a link that fades loses packets for seconds, of which a
     // sender knows without a predictor.
     let cc = one_of(rng, &["sqp", "default", "gcc"]);
@@ -228,7 +245,10 @@ const RECORDED: &[(&str, &str, &str)] = &[
 
 /// A scene for each recorded trace that is there: 20 ms each way, and 100 ms of queue at the trace's mean
 /// rate. Three scenes in four are under the adaptive controllers in turn, the fourth has a Cubic flow
-/// besides.
+/// besides. Traces that are not on this machine are left out.
+///
+/// # Errors
+/// A line that says which trace can't be read, and why.
 pub fn recorded(seconds: u32, seed: u64) -> Result<Vec<Scene>, String> {
     let mut scenes = Vec::new();
     for (family, folder, names) in RECORDED {
@@ -261,17 +281,19 @@ mod tests {
 
     #[test]
     fn scenes_are_scenarios_and_the_same_each_time() {
-        let folder = std::env::temp_dir().join(format!("framewire-predict-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("framewire-scenes-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let scenes = random(6, 10, 1, &folder).unwrap();
+        let scenes = random(0..6, 10, 1, &folder).unwrap();
         assert_eq!(scenes.len(), 6 * FAMILIES.len());
         for scene in &scenes {
             let parsed = Scenario::parse(&scene.text, &folder.join("x.toml"));
             assert!(parsed.is_ok(), "{}: {:?}\n{}", scene.name, parsed.err(), scene.text);
         }
-        let again = random(6, 10, 1, &folder).unwrap();
+        let again = random(0..6, 10, 1, &folder).unwrap();
         assert!(scenes.iter().zip(&again).all(|(a, b)| a.text == b.text));
-        assert_ne!(scenes[0].text, random(1, 10, 2, &folder).unwrap()[0].text);
+        let one = random(5..6, 10, 1, &folder).unwrap();
+        assert_eq!((&one[1].name, &one[1].text), (&scenes[11].name, &scenes[11].text));
+        assert_ne!(scenes[0].text, random(0..1, 10, 2, &folder).unwrap()[0].text);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
