@@ -31,8 +31,9 @@ use logs::Logs;
 
 /// The largest IP packet of the emulated link.
 const MTU: u32 = 1500;
-/// A receiver that has missed all goodbyes waits for so long.
-const SILENCE: &str = "3s";
+/// A receiver that has missed all goodbyes waits for so long. A burst is counted in packets, and at the end
+/// of a stream two probes leave in a second: what is a moment in between can take ten seconds there.
+const SILENCE: &str = "20s";
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
