@@ -83,6 +83,9 @@ impl Progress {
 
     /// A frame that leaves now finds no more than one frame before it in the decoder: both it and the news of
     /// what was decoded take part of a round trip, in which what is on its way is decoded too.
+    ///
+    /// Deviation: the thesis' receiver says when it has recovered. Ours acknowledges packets and says nothing
+    /// of its decoder, so that the sender reckons.
     fn is_caught_up(&self, view: &View<'_>, decode: Span) -> bool {
         self.decoded_at + decode * self.missing.len() as i64 <= view.now + view.srtt + decode
     }
