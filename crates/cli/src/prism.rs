@@ -15,14 +15,14 @@ use crate::args::Format;
 use crate::failure::Failure;
 use crate::output;
 
-/// `framewire prism`.
+/// Commands of `framewire prism`: what is made from clips before anything is sent.
 #[derive(Debug, Subcommand)]
 pub enum Prism {
     /// Make decision tables from clips: how a sender splits its rate while it recovers from a loss
     Table(Box<Make>),
 }
 
-/// `framewire prism table`.
+/// Flags of `framewire prism table`: the clips, how they are coded, and where tables and report go.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -30,7 +30,7 @@ def judged(runs: list[Run], network: LossNetwork, threshold: float, above: float
     for name, (predictor, chosen) in predictors.items():
         found = curve(runs, predictor)
         found["at_chosen_threshold"] = vars(judge(runs, [predictor(run) for run in runs], chosen))
-        found["families"] = {}
+        families: dict[str, dict[str, object]] = {}
         for family in sorted({run.family for run in runs}):
             of_family = [run for run in runs if run.family == family]
             if any(run.labels.any() for run in of_family):
@@ -39,7 +39,8 @@ def judged(runs: list[Run], network: LossNetwork, threshold: float, above: float
                     judge(of_family, [predictor(run) for run in of_family], chosen)
                 )
                 del whole["curve"]
-                found["families"][family] = whole  # type: ignore[index]
+                families[family] = whole
+        found["families"] = families
         result[name] = found
     shares = loss_shares(runs)
     if len(shares):

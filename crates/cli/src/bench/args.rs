@@ -6,7 +6,7 @@ use super::recovery::Losing;
 use crate::args::Format;
 use crate::values::Input;
 
-/// `framewire bench`.
+/// Flags of `framewire bench`: which benchmark, its clip, its form, and the losses of `recovery`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::Table;
 
-/// `framewire predict`.
+/// Commands of `framewire predict`: what predictors there are, and the data they are trained on.
 #[derive(Debug, Subcommand)]
 pub enum Predict {
     /// List the loss predictors
@@ -29,7 +29,7 @@ pub enum Predict {
     Dataset(Dataset),
 }
 
-/// `framewire predict dataset`.
+/// Flags of `framewire predict dataset`: which runs, how many, how long, and where their windows go.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
