@@ -58,15 +58,22 @@ impl Tap {
     }
 
     /// Records `event`, which happened at `local` on this node's clock.
-    #[inline]
+    #[inline(always)]
     pub fn record(&self, local: Time, event: Event) {
+        // Only this much is inlined, so that where nobody records no event is made.
         if let Some(recorder) = &self.recorder {
-            let mut recorder = recorder.lock().expect("a recorder panicked earlier");
-            recorder.record(self.clock.world(local), NodeId(self.node), &event);
+            self.write(recorder, local, &event);
         }
     }
 
+    #[inline(never)]
+    fn write(&self, recorder: &Shared, local: Time, event: &Event) {
+        let mut recorder = recorder.lock().expect("a recorder panicked earlier");
+        recorder.record(self.clock.world(local), NodeId(self.node), event);
+    }
+
     /// False where events go nowhere, so that a caller may skip preparing one.
+    #[inline]
     pub fn is_on(&self) -> bool {
         self.recorder.is_some()
     }

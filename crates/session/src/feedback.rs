@@ -1,7 +1,7 @@
 //! What the receiver reports, and when.
 
 use units::{Ecn, Span, Time};
-use wire::{Arrival, Dialect, Draft};
+use wire::{Arrival, Dialect, Draft, Spoken};
 
 use crate::arrivals::ArrivalLog;
 use crate::config::ReceiverConfig;
@@ -106,7 +106,7 @@ impl Reporter {
         &mut self,
         draft: &Draft<'_>,
         log: &ArrivalLog,
-        dialect: &mut dyn Dialect,
+        dialect: &mut Spoken,
         out: &mut [u8],
     ) -> (u32, usize) {
         self.sequence += 1;
@@ -164,7 +164,7 @@ mod tests {
         let mut out = [0; 1200];
         let sent = Time::from_millis(ms);
         let draft = Draft { session: 1, sequence: 0, sent, refused: 0, blob: &[], arrivals: &[] };
-        let (_, length) = reporter.write(&draft, log, &mut wire::Native, &mut out);
+        let (_, length) = reporter.write(&draft, log, &mut Spoken::default(), &mut out);
         let feedback = Feedback::decode(&out[..length]).unwrap();
         (feedback.arrivals().map(|a| a.packet).collect(), feedback.ranges().collect())
     }

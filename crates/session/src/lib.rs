@@ -27,6 +27,7 @@ mod decoding;
 mod display;
 mod feedback;
 mod outbox;
+mod parity;
 pub mod playout;
 pub mod preset;
 pub mod rate;

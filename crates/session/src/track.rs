@@ -15,7 +15,7 @@ use crate::outbox::{FrameInfo, Outbox};
 use crate::rate::Plan;
 use crate::references::References;
 use crate::shedding::{Shedding, SlowEncoder};
-use crate::strategy::{Base, News};
+use crate::strategy::{Base, News, Order};
 
 /// The longest reference, in captured frames: as many decoded ones as a receiver keeps account of. Beyond it
 /// a key frame is due.
@@ -151,7 +151,7 @@ impl Track {
         // Once the source has ended nothing else may look at the clock, and the end could not be told.
         let emptying = if ended && self.is_idle() { self.outbox.next_expiry() } else { None };
         let kept = self.kept.as_ref().filter(|_| self.outbox.waiting_packets() == 0).map(|_| Time::ZERO);
-        [self.encoder.next_ready(), emptying, kept].into_iter().flatten().min()
+        Time::first(Time::first(self.encoder.next_ready(), emptying), kept)
     }
 
     /// When the frame was captured of which nothing has come out of the encoder yet, if there is one.
@@ -247,7 +247,7 @@ impl Track {
     }
 
     /// Takes a captured frame, and submits it if that is planned.
-    pub fn take(&mut self, raw: Raw, plan: Plan, base: Base, ctx: &mut Context<'_>) {
+    pub fn take(&mut self, raw: Raw, plan: Plan, order: Order, ctx: &mut Context<'_>) {
         self.awaited = Some(ctx.now);
         let open = self.may_encode();
         let full = self.outbox.is_full();
@@ -256,7 +256,7 @@ impl Track {
         if !open || !plan.encode && !plan.keep.is_positive() {
             self.skip(raw.frame, ctx);
         } else if plan.encode {
-            self.encode(&raw, plan, base, ctx);
+            self.encode(&raw, plan, order, ctx);
         } else {
             self.kept = Some(Kept { until: ctx.now + plan.keep, raw });
         }
@@ -292,18 +292,19 @@ impl Track {
     }
 
     /// Encodes the frame that was left out, or gives it up.
-    pub fn resume(&mut self, plan: Plan, base: Base, ctx: &mut Context<'_>) {
+    pub fn resume(&mut self, plan: Plan, order: Order, ctx: &mut Context<'_>) {
         if !plan.encode || !self.may_encode() {
             return self.give_up_kept(ctx);
         }
         if let Some(kept) = self.kept.take() {
             ctx.counters.resumed += 1;
-            self.encode(&kept.raw, plan, base, ctx);
+            self.encode(&kept.raw, plan, order, ctx);
         }
     }
 
-    fn encode(&mut self, raw: &Raw, plan: Plan, base: Base, ctx: &mut Context<'_>) {
+    fn encode(&mut self, raw: &Raw, plan: Plan, order: Order, ctx: &mut Context<'_>) {
         let (now, frame, interval) = (ctx.now, raw.frame, self.interval);
+        let Order { base, parity, .. } = order;
         let plan = Plan { height: self.shedding.rows(plan.height), ..plan };
         // The first key frame may still be in the making.
         let before = self.last_coded.or(self.in_encoder.front().map(|(_, info)| info.id.frame));
@@ -338,7 +339,7 @@ impl Track {
         let deadline = captured + worth;
         let height = plan.height.unwrap_or(ctx.config.picture.1);
         let id = FrameId::first(frame);
-        let info = FrameInfo { id, captured, born: captured, deadline, reference: None, height };
+        let info = FrameInfo { id, captured, born: captured, deadline, reference: None, height, parity };
         self.in_encoder.push_back((now, info));
     }
 
@@ -495,7 +496,8 @@ mod tests {
             let news = &mut Vec::new();
             let mut ctx = Context { now, config, header, rtt, next_frame: frame + 1, counters, news, tap };
             track.key_requested(0);
-            track.take(Raw { frame, picture: None, captured: now }, plan, Base::Chain, &mut ctx);
+            let order = Order::whole(&plan);
+            track.take(Raw { frame, picture: None, captured: now }, plan, order, &mut ctx);
             track.collect(&mut ctx);
         }
         track.key_out.unwrap().1

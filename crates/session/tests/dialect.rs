@@ -4,7 +4,10 @@ use framewire_session::{Receiver, ReceiverConfig, SenderBuilder, Video};
 use media::{EncoderModel, ModelConfig, Table};
 use netsim::{HostConfig, LinkConfig, QueueSpec, RateProcess, World};
 use units::{HostClock, Rate, Span, Time};
-use wire::{Context, Dialect, Draft, Native, Outgoing, Packet, WireError};
+use wire::{
+    Context, Control, Dialect, Draft, Feedback, KeyFrameRequest, Kind, Media, Nack, Native, Outgoing,
+    WireError,
+};
 
 /// Bytes before each packet.
 const PREFIX: [u8; 5] = *b"other";
@@ -23,14 +26,23 @@ impl Dialect for Other {
     fn least_padding(&self) -> usize {
         PREFIX.len() + Native.least_padding()
     }
-    fn session(&self, datagram: &[u8]) -> Result<u32, WireError> {
-        Native.session(plain(datagram)?)
+    fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError> {
+        Native.peek(plain(datagram)?)
     }
-    fn read<'a>(&mut self, datagram: &'a [u8], context: &Context) -> Result<Packet<'a>, WireError> {
-        Ok(match Native.read(plain(datagram)?, context)? {
-            Packet::Media(media, head) => Packet::Media(media, PREFIX.len() + head),
-            other => other,
-        })
+    fn media(&mut self, datagram: &[u8], context: &Context, media: &mut Media) -> Result<usize, WireError> {
+        Ok(PREFIX.len() + Native.media(plain(datagram)?, context, media)?)
+    }
+    fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
+        Native.feedback(plain(datagram)?)
+    }
+    fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError> {
+        Native.nack(plain(datagram)?)
+    }
+    fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError> {
+        Native.key_frame_request(plain(datagram)?)
+    }
+    fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
+        Native.control(plain(datagram)?)
     }
     fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize {
         out[..PREFIX.len()].copy_from_slice(&PREFIX);

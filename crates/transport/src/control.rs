@@ -178,6 +178,7 @@ impl CongestionControl {
     }
 
     /// Lets the controller's timer run if it is due; true if it was.
+    #[inline]
     pub fn run_timer(&mut self, now: Time) -> bool {
         let due = self.next_timer().is_some_and(|at| at <= now);
         if due {
@@ -188,6 +189,7 @@ impl CongestionControl {
     }
 
     /// Records what was settled.
+    #[inline]
     pub fn record_settled(&self, now: Time, news: &News<'_>, rtt: &RoundTrips) {
         if !self.tap.is_on() {
             return;
@@ -207,6 +209,7 @@ impl CongestionControl {
     }
 
     /// Records the decision, with `pacing` as its host applies it, and the controller's inner quantities.
+    #[inline]
     pub fn record_decision(&self, now: Time, pacing: Option<Rate>) {
         if !self.tap.is_on() {
             return;

@@ -207,6 +207,7 @@ impl<T: Carried> Core<T> {
     }
 
     /// When the last packet left.
+    #[inline]
     pub fn last_sent_at(&self) -> Time {
         self.last_sent_at
     }
@@ -217,6 +218,7 @@ impl<T: Carried> Core<T> {
     }
 
     /// The controller's rate ([`cc_rate`]); none only of a controller that limits nothing.
+    #[inline]
     pub fn cc_rate(&self) -> Option<Rate> {
         let smoothed = self.rtt.smoothed();
         let latest = self.rtt.latest().filter(|_| self.config.fresh);
@@ -357,6 +359,7 @@ impl<T: Carried> Core<T> {
     ///
     /// # Errors
     /// [`NeverSent`] if it names a packet that was never sent; nothing is changed then.
+    #[inline]
     pub fn heard<A, R>(&mut self, now: Time, heard: Heard<'_, A, R>) -> Result<(), NeverSent>
     where
         A: Iterator<Item = Arrival>,
@@ -401,10 +404,12 @@ impl<T: Carried> Core<T> {
     }
 
     /// Whether a feedback packet may name `newest`: it was sent.
+    #[inline]
     pub fn could_be(&self, newest: Option<u64>) -> bool {
         newest.is_none_or(|newest| newest < self.ledger.next_packet())
     }
 
+    #[inline]
     fn report(&mut self, now: Time, blob: &[u8]) {
         let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = &self.settled;
         let news = News {
@@ -425,6 +430,7 @@ impl<T: Carried> Core<T> {
         self.control.record_decision(now, self.decision().pacing);
     }
 
+    #[inline]
     fn apply_decision(&mut self) {
         let Decision { pacing, burst, tick, probe, .. } = *self.decision();
         match self.config.pace {
@@ -443,6 +449,7 @@ impl<T: Carried> Core<T> {
         }
     }
 
+    #[inline]
     fn probe_timeout_at(&self) -> Option<Time> {
         let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(MAX_BACKOFF));
         let waiting = self.ledger.in_flight() > Bytes::ZERO && !self.probe_due;
@@ -450,13 +457,15 @@ impl<T: Carried> Core<T> {
     }
 
     /// When [`find_losses`](Core::find_losses) or [`wake`](Core::wake) will next have something to do.
+    #[inline]
     pub fn next_wake(&self) -> Option<Time> {
-        let timers = [self.losses.loss_at(), self.probe_timeout_at(), self.control.next_timer()];
-        timers.into_iter().flatten().min()
+        let of_losses = Time::first(self.losses.loss_at(), self.probe_timeout_at());
+        Time::first(of_losses, self.control.next_timer())
     }
 
     /// Gives up what is overdue and tells the controller; true if [`settled`](Core::settled) has something
     /// for the host.
+    #[inline]
     pub fn find_losses(&mut self, now: Time) -> bool {
         if self.losses.loss_at().is_none_or(|at| at > now) {
             return false;
@@ -472,6 +481,7 @@ impl<T: Carried> Core<T> {
 
     /// Runs the other timers: a probe for an answer becomes due, the controller's own. After
     /// [`find_losses`](Core::find_losses).
+    #[inline]
     pub fn wake(&mut self, now: Time) {
         if self.probe_timeout_at().is_some_and(|at| at <= now) {
             self.probe_due = true;

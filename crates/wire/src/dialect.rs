@@ -10,23 +10,6 @@ use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, WireError, peek,
 };
 
-/// A packet that was read.
-#[derive(Clone, Copy, Debug)]
-pub enum Packet<'a> {
-    /// A frame's bytes or padding, its numbers whole, with its header's length; the payload follows that.
-    Media(Media, usize),
-    /// What arrived, and when.
-    Feedback(Feedback<'a>),
-    /// Packets wanted again.
-    Nack(Nack),
-    /// A key frame wanted.
-    KeyFrameRequest(KeyFrameRequest),
-    /// Session set-up and end.
-    Control(Control<'a>),
-    /// A packet that neither side of interactive video takes.
-    Other,
-}
-
 /// A packet to be written, but for feedback.
 #[derive(Clone, Copy, Debug)]
 pub enum Outgoing<'a> {
@@ -73,16 +56,27 @@ pub trait Dialect: Send {
     fn header(&self) -> usize;
     /// Bytes of the shortest packet of padding.
     fn least_padding(&self) -> usize;
-    /// The session of a packet, before anything else is read.
+    /// A packet's kind and session, before anything else is read.
     ///
     /// # Errors
-    /// [`WireError`] if it is no packet of this dialect.
-    fn session(&self, datagram: &[u8]) -> Result<u32, WireError>;
-    /// Reads a packet.
-    ///
-    /// # Errors
-    /// [`WireError`] if it is no packet of this dialect.
-    fn read<'a>(&mut self, datagram: &'a [u8], context: &Context) -> Result<Packet<'a>, WireError>;
+    /// [`WireError`] if it is no packet of this dialect, as from all that read one.
+    fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError>;
+    /// Reads the header of a packet of [`Kind::Media`], its numbers whole, into a [blank](Media::blank) one.
+    /// Returns its length: the payload follows.
+    #[expect(clippy::missing_errors_doc, reason = "as peek")]
+    fn media(&mut self, datagram: &[u8], context: &Context, media: &mut Media) -> Result<usize, WireError>;
+    /// Reads a packet of [`Kind::Feedback`].
+    #[expect(clippy::missing_errors_doc, reason = "as peek")]
+    fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError>;
+    /// Reads a packet of [`Kind::Nack`].
+    #[expect(clippy::missing_errors_doc, reason = "as peek")]
+    fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError>;
+    /// Reads a packet of [`Kind::KeyFrameRequest`].
+    #[expect(clippy::missing_errors_doc, reason = "as peek")]
+    fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError>;
+    /// Reads a packet of [`Kind::Control`].
+    #[expect(clippy::missing_errors_doc, reason = "as peek")]
+    fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError>;
     /// Writes a packet, a media packet's header only, to the front of `out`, and returns its length.
     fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize;
     /// Writes a report and the `ranges` of numbers that arrived at all, from the largest down. Returns its
@@ -95,39 +89,139 @@ pub trait Dialect: Send {
     ) -> (usize, usize);
 }
 
+/// The dialect of an endpoint. [`Native`] is called directly, not through a table of functions: sender and
+/// receiver read or write with it for each packet.
+pub enum Spoken {
+    /// The encoding of `docs/wire.md`, called directly.
+    Native(Native),
+    /// Any other, called through its trait.
+    Other(Box<dyn Dialect>),
+}
+
+impl Default for Spoken {
+    fn default() -> Spoken {
+        Spoken::Native(Native)
+    }
+}
+
+impl Dialect for Spoken {
+    #[inline(always)]
+    fn header(&self) -> usize {
+        match self {
+            Spoken::Native(native) => native.header(),
+            Spoken::Other(other) => other.header(),
+        }
+    }
+    #[inline(always)]
+    fn least_padding(&self) -> usize {
+        match self {
+            Spoken::Native(native) => native.least_padding(),
+            Spoken::Other(other) => other.least_padding(),
+        }
+    }
+    #[inline(always)]
+    fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError> {
+        match self {
+            Spoken::Native(native) => native.peek(datagram),
+            Spoken::Other(other) => other.peek(datagram),
+        }
+    }
+    #[inline(always)]
+    fn media(&mut self, datagram: &[u8], context: &Context, media: &mut Media) -> Result<usize, WireError> {
+        match self {
+            Spoken::Native(native) => native.media(datagram, context, media),
+            Spoken::Other(other) => other.media(datagram, context, media),
+        }
+    }
+    #[inline(always)]
+    fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
+        match self {
+            Spoken::Native(native) => native.feedback(datagram),
+            Spoken::Other(other) => other.feedback(datagram),
+        }
+    }
+    #[inline(always)]
+    fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError> {
+        match self {
+            Spoken::Native(native) => native.nack(datagram),
+            Spoken::Other(other) => other.nack(datagram),
+        }
+    }
+    #[inline(always)]
+    fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError> {
+        match self {
+            Spoken::Native(native) => native.key_frame_request(datagram),
+            Spoken::Other(other) => other.key_frame_request(datagram),
+        }
+    }
+    #[inline(always)]
+    fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
+        match self {
+            Spoken::Native(native) => native.control(datagram),
+            Spoken::Other(other) => other.control(datagram),
+        }
+    }
+    #[inline(always)]
+    fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize {
+        match self {
+            Spoken::Native(native) => native.write(packet, out),
+            Spoken::Other(other) => other.write(packet, out),
+        }
+    }
+    #[inline(always)]
+    fn write_feedback(
+        &mut self,
+        draft: &Draft<'_>,
+        ranges: &mut dyn Iterator<Item = &(u64, u64)>,
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        match self {
+            Spoken::Native(native) => native.write_feedback(draft, ranges, out),
+            Spoken::Other(other) => other.write_feedback(draft, ranges, out),
+        }
+    }
+}
+
 /// The encoding of `docs/wire.md`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
 impl Dialect for Native {
-    #[inline]
+    #[inline(always)]
     fn header(&self) -> usize {
         Media::LEN
     }
-    #[inline]
+    #[inline(always)]
     fn least_padding(&self) -> usize {
         Media::PADDING_LEN
     }
-    #[inline]
-    fn session(&self, datagram: &[u8]) -> Result<u32, WireError> {
-        peek(datagram).map(|(_, session)| session)
+    #[inline(always)]
+    fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError> {
+        peek(datagram)
     }
-    #[inline]
-    fn read<'a>(&mut self, datagram: &'a [u8], context: &Context) -> Result<Packet<'a>, WireError> {
-        let (kind, _) = peek(datagram)?;
-        Ok(match kind {
-            Kind::Media => {
-                let media = context.near.widen(Media::decode(datagram)?, context.reported);
-                Packet::Media(media, media.header())
-            }
-            Kind::Feedback => Packet::Feedback(Feedback::decode(datagram)?),
-            Kind::Nack => Packet::Nack(Nack::decode(datagram)?),
-            Kind::KeyFrameRequest => Packet::KeyFrameRequest(KeyFrameRequest::decode(datagram)?),
-            Kind::Control => Packet::Control(Control::decode(datagram)?),
-            Kind::Segment | Kind::SegmentAck | Kind::TimingProbe | Kind::TimingEcho => Packet::Other,
-        })
+    #[inline(always)]
+    fn media(&mut self, datagram: &[u8], context: &Context, media: &mut Media) -> Result<usize, WireError> {
+        media.read(datagram)?;
+        context.near.widen(media, context.reported);
+        Ok(media.header())
     }
-    #[inline]
+    #[inline(always)]
+    fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
+        Feedback::decode(datagram)
+    }
+    #[inline(always)]
+    fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError> {
+        Nack::decode(datagram)
+    }
+    #[inline(always)]
+    fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError> {
+        KeyFrameRequest::decode(datagram)
+    }
+    #[inline(always)]
+    fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
+        Control::decode(datagram)
+    }
+    #[inline(always)]
     fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize {
         match packet {
             Outgoing::Media(media) => media.encode(out),
@@ -136,6 +230,7 @@ impl Dialect for Native {
             Outgoing::Control(control) => control.encode(out),
         }
     }
+    #[inline(always)]
     fn write_feedback(
         &mut self,
         draft: &Draft<'_>,

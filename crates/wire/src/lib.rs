@@ -21,7 +21,7 @@ mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Announcement, Control, KeyFrameRequest, Nack};
-pub use dialect::{Context, Dialect, Draft, Native, Outgoing, Packet};
+pub use dialect::{Context, Dialect, Draft, Native, Outgoing, Spoken};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, FrameId, Media, Near};

@@ -77,11 +77,12 @@ pub struct Media {
     pub frame: u32,
     /// Which coding of the frame ([`FrameId`]).
     pub version: u8,
-    /// This packet's index in the frame; below `count`.
+    /// This packet's index in the frame. From `count` on it is a parity packet ([`Media::parity`]).
     pub index: u16,
-    /// Packets in the frame; at least 1.
+    /// Packets that the frame is cut into; at least 1.
     pub count: u16,
     /// Which of the encoder's pieces of the frame its payload begins in; pieces from number 255 on share it.
+    /// Of a parity packet how many of those the frame has.
     pub part: u8,
     /// When the frame was captured, on the sender's clock, to 1 us; at most 2^32 us (71.6 minutes) before
     /// `sent`, and said to be that old if it is older.
@@ -115,18 +116,17 @@ impl Near {
         self.packet = self.packet.max(Some(media.packet));
     }
 
-    /// The packet with whole numbers: those nearest to the ones heard before. `reported` is the receiver's
+    /// Makes a packet's numbers whole: those nearest to the ones heard before. `reported` is the receiver's
     /// own last feedback sequence, which no sender can have seen beyond.
     #[inline]
-    pub fn widen(&self, media: Media, reported: u32) -> Media {
+    pub fn widen(&self, media: &mut Media, reported: u32) {
         let behind = reported.wrapping_sub(media.feedback_seen) & Media::MASK_FEEDBACK;
-        let feedback_seen = reported.saturating_sub(behind);
-        let packet = self.packet.map_or(media.packet, |heard| {
+        media.feedback_seen = reported.saturating_sub(behind);
+        media.packet = self.packet.map_or(media.packet, |heard| {
             // How far the low bits lie ahead of, or behind, those heard before.
             let ahead = media.packet.wrapping_sub(heard) << Media::UNSENT_BITS;
             heard.saturating_add_signed(ahead as i64 >> Media::UNSENT_BITS)
         });
-        Media { packet, feedback_seen, ..media }
     }
 }
 
@@ -147,13 +147,14 @@ mod at {
     pub const REFERENCE_VERSION: usize = 39;
 }
 
-/// The big-endian number in the `N` bytes from `at` on. Written for constants: it becomes one load and one
-/// swap.
+/// The big-endian number in the `N` bytes from `at` on, at most eight, none of which is before the seventh.
+/// Written for constants: it becomes one load of eight bytes, one swap and a mask. Bytes put together first
+/// would cost a failed store forwarding each.
 #[inline(always)]
 fn get<const N: usize>(head: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
-    word[8 - N..].copy_from_slice(&head[at..at + N]);
-    u64::from_be_bytes(word)
+    word.copy_from_slice(&head[at + N - 8..at + N]);
+    u64::from_be_bytes(word) & (u64::MAX >> (64 - 8 * N))
 }
 
 /// Writes the low `N` bytes of `value` from `at` on.
@@ -213,6 +214,13 @@ impl Media {
         self.reference.is_none() && self.class != Class::Padding
     }
 
+    /// Of a parity packet which one it is, and how many its frame has: any `count` of a frame's packets give
+    /// all of it.
+    #[inline]
+    pub fn parity(&self) -> Option<(u16, u16)> {
+        self.index.checked_sub(self.count).map(|number| (number, u16::from(self.part)))
+    }
+
     /// Bytes of its header.
     #[inline]
     pub fn header(&self) -> usize {
@@ -232,9 +240,9 @@ impl Media {
     ///
     /// # Panics
     /// If `out` is shorter than [`Media::LEN`], or [`Media::PADDING_LEN`] for padding.
-    #[inline]
+    #[inline(always)]
     pub fn encode(&self, out: &mut [u8]) -> usize {
-        debug_assert!(self.index < self.count);
+        debug_assert!(self.parity().is_none_or(|(number, of)| number < of));
         let sent = micros(self.sent.as_nanos());
         let head = out.first_chunk_mut::<{ Media::PADDING_LEN }>().expect("room for a header");
         head[0] = first_byte(Kind::Media);
@@ -278,52 +286,70 @@ impl Media {
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no media packet of this version.
-    #[inline]
     pub fn decode(datagram: &[u8]) -> Result<Media, WireError> {
+        let mut media = Media::blank();
+        media.read(datagram)?;
+        Ok(media)
+    }
+
+    /// Nothing that was sent: where a header is to be [read](Media::read).
+    #[inline]
+    pub fn blank() -> Media {
+        Media::padding(0, 0, RemoteTime::from_nanos(0), 0)
+    }
+
+    /// As [`decode`](Media::decode), into a [blank](Media::blank) header, in place: this runs for each
+    /// packet, and a header that was just written field by field is slow to copy.
+    ///
+    /// # Errors
+    /// As [`decode`](Media::decode); part of the header may have been read then.
+    #[inline(always)]
+    pub fn read(&mut self, datagram: &[u8]) -> Result<(), WireError> {
         let (kind, session) = peek(datagram)?;
         if kind != Kind::Media {
             return Err(WireError::Kind(kind as u8));
         }
         let head = datagram.first_chunk::<{ Media::PADDING_LEN }>().ok_or(WireError::Truncated)?;
         let flags = head[1];
-        let sent = RemoteTime::from_nanos(get::<6>(head, at::SENT) as i64 * 1_000);
-        let feedback_seen = get::<3>(head, at::FEEDBACK_SEEN) as u32;
-        let padding = Media::padding(session, get::<5>(head, at::PACKET), sent, feedback_seen);
+        self.session = session;
+        self.packet = get::<5>(head, at::PACKET);
+        self.sent = RemoteTime::from_nanos(get::<6>(head, at::SENT) as i64 * 1_000);
+        self.feedback_seen = get::<3>(head, at::FEEDBACK_SEEN) as u32;
         match Class::from_bits(flags) {
-            Class::Padding if flags == Class::Padding as u8 => Ok(padding),
+            Class::Padding if flags == Class::Padding as u8 => {
+                self.captured = self.sent;
+                Ok(())
+            }
             Class::Padding => Err(WireError::Field("flags")),
-            class => padding.decode_frame(class, datagram),
+            class => self.read_frame(class, datagram),
         }
     }
 
     /// Reads what is a frame's.
     #[inline]
-    fn decode_frame(self, class: Class, datagram: &[u8]) -> Result<Media, WireError> {
+    fn read_frame(&mut self, class: Class, datagram: &[u8]) -> Result<(), WireError> {
         let head = datagram.first_chunk::<{ Media::LEN }>().ok_or(WireError::Truncated)?;
         let flags = head[1];
         if flags >> 5 != 0 {
             return Err(WireError::Field("flags"));
         }
         let (index, count) = (get::<2>(head, at::INDEX) as u16, get::<2>(head, at::COUNT) as u16);
-        if index >= count {
+        let last = if index < count { count } else { count.saturating_add(u16::from(head[at::PART])) };
+        if count == 0 || index >= last || index >= count && flags & ALONE != 0 {
             return Err(WireError::Field("index"));
         }
         let id = FrameId { frame: get::<4>(head, at::FRAME) as u32, version: head[at::VERSION] };
-        Ok(Media {
-            stream: head[at::STREAM],
-            class,
-            frame: id.frame,
-            version: id.version,
-            index,
-            count,
-            part: head[at::PART],
-            captured: self.sent + Span::from_micros(-(get::<4>(head, at::AGE) as i64)),
-            deadline: Span::from_millis(get::<2>(head, at::DEADLINE) as i64),
-            reference: reference(head, id)?,
-            retransmission: flags & RETRANSMISSION != 0,
-            alone: flags & ALONE != 0,
-            ..self
-        })
+        self.reference = reference(head, id)?;
+        self.stream = head[at::STREAM];
+        self.class = class;
+        (self.frame, self.version) = (id.frame, id.version);
+        (self.index, self.count) = (index, count);
+        self.part = head[at::PART];
+        self.captured = self.sent + Span::from_micros(-(get::<4>(head, at::AGE) as i64));
+        self.deadline = Span::from_millis(get::<2>(head, at::DEADLINE) as i64);
+        self.retransmission = flags & RETRANSMISSION != 0;
+        self.alone = flags & ALONE != 0;
+        Ok(())
     }
 }
 
@@ -353,6 +379,7 @@ mod tests {
         fn media()(
             (session, feedback_seen, frame) in any::<(u32, u32, u32)>(),
             (stream, version, class, flags, part) in any::<(u8, u8, u8, u8, u8)>(),
+            parity in any::<prop::sample::Index>(),
             packet in 0..1u64 << 48,
             sent_ns in 1i64 << 50..1 << 57,
             age_ns in 0i64..1 << 41,
@@ -368,14 +395,20 @@ mod tests {
             }
             let other = u32::try_from(i64::from(frame) - back).ok();
             let reference = other.map(|frame| FrameId { frame, version: reference_version });
+            let is_parity = flags & 8 != 0 && part > 0 && count < u16::MAX - 255;
+            let index = if is_parity {
+                count + parity.index(usize::from(part)) as u16
+            } else {
+                index.index(usize::from(count)) as u16
+            };
             Media {
                 session, packet, sent, feedback_seen, stream, class, frame, version, count, part,
-                index: index.index(usize::from(count)) as u16,
+                index,
                 captured: RemoteTime::from_nanos(sent_ns - age_ns),
                 deadline: Span::from_nanos(deadline_ns),
                 reference: reference.filter(|&other| other != FrameId { frame, version }),
                 retransmission: flags & 2 != 0,
-                alone: flags & 4 != 0,
+                alone: flags & 4 != 0 && !is_parity,
             }
         }
     }
@@ -396,11 +429,11 @@ mod tests {
             let mut out = [0xaa; 80];
             let length = media.encode(&mut out);
             prop_assert_eq!(length, if media.class == Class::Padding { Media::PADDING_LEN } else { Media::LEN });
-            let decoded = Media::decode(&out[..length + rest]).unwrap();
+            let mut widened = Media::decode(&out[..length + rest]).unwrap();
             let mut near = Near::default();
             let before = media.packet.saturating_add_signed(ahead);
             near.heard(&Media { packet: before, ..media });
-            let widened = near.widen(decoded, media.feedback_seen.saturating_add(unheard));
+            near.widen(&mut widened, media.feedback_seen.saturating_add(unheard));
             prop_assert_eq!(widened, rounded(media));
             for length in 0..length {
                 prop_assert_eq!(Media::decode(&out[..length]), Err(WireError::Truncated));
@@ -458,28 +491,39 @@ mod tests {
             let sent = RemoteTime::from_nanos(5_000);
             let mut out = [0; Media::PADDING_LEN];
             Media::padding(1, packet, sent, 0x0100_0003).encode(&mut out);
-            let media = near.widen(Media::decode(&out).unwrap(), 0x0100_0005);
+            let mut media = Media::decode(&out).unwrap();
+            near.widen(&mut media, 0x0100_0005);
             assert_eq!((media.packet, media.sent, media.feedback_seen), (packet, sent, 0x0100_0003));
             near.heard(&media);
         }
         let out = &mut [0; Media::PADDING_LEN];
         Media::padding(1, 5, RemoteTime::from_nanos(0), 9).encode(out);
-        let seen = Near::default().widen(Media::decode(out).unwrap(), 3).feedback_seen;
-        assert_eq!(seen, 0, "a report that was never written can't have been seen");
+        let mut media = Media::decode(out).unwrap();
+        Near::default().widen(&mut media, 3);
+        assert_eq!(media.feedback_seen, 0, "a report that was never written can't have been seen");
     }
 
     #[test]
     fn unknown_flags_and_impossible_fields_are_refused() {
         let mut out = [0; Media::LEN];
         example().encode(&mut out);
-        let refused = |changes: &[(usize, u8)]| {
+        let changed = |changes: &[(usize, u8)]| {
             let mut bytes = out;
             changes.iter().for_each(|&(at, value)| bytes[at] = value);
-            Media::decode(&bytes).unwrap_err()
+            bytes
         };
+        let refused = |changes: &[(usize, u8)]| Media::decode(&changed(changes)).unwrap_err();
         assert_eq!(refused(&[(1, 0x20)]), WireError::Field("flags"));
         assert_eq!(refused(&[(1, 0x07)]), WireError::Field("flags"), "padding is of no frame");
-        assert_eq!(refused(&[(at::INDEX, 0x1c)]), WireError::Field("index"));
+        let parity = |number: u8| [(1, 2), (at::COUNT, 0x19), (at::COUNT + 1, 0x1a - number), (at::PART, 3)];
+        assert_eq!(Media::decode(&changed(&parity(2))).unwrap().parity(), Some((2, 3)));
+        assert_eq!(refused(&parity(3)), WireError::Field("index"), "there are three parity packets");
+        assert_eq!(
+            refused(&[(at::COUNT, 0x19), (at::COUNT + 1, 0x1a)]),
+            WireError::Field("index"),
+            "parity, and alone"
+        );
+        assert_eq!(refused(&[(at::COUNT, 0), (at::COUNT + 1, 0)]), WireError::Field("index"));
         assert_eq!(refused(&[(1, KEY)]), WireError::Field("reference"), "a key frame has none");
         let itself = [(at::BACK, 0), (at::BACK + 1, 0), (at::REFERENCE_VERSION, 0x14)];
         assert_eq!(refused(&itself), WireError::Field("reference"));

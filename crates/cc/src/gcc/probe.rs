@@ -214,7 +214,7 @@ impl Prober {
             (self.state == State::Waiting).then_some(self.initiated_at + WAIT + Span::from_nanos(1));
         let active = self.active.map(|active| active.done().unwrap_or(active.until));
         let alr = self.alr_probe_at(alr).filter(|_| self.state == State::Complete);
-        [self.due, waiting, active, alr].into_iter().flatten().min()
+        Time::first(Time::first(self.due, waiting), Time::first(active, alr))
     }
 
     fn alr_probe_at(&self, alr: Option<Time>) -> Option<Time> {

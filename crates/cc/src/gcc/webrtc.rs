@@ -252,7 +252,7 @@ impl Controller for Webrtc {
 
     fn next_timer(&self) -> Option<Time> {
         let probe = self.prober.as_ref().and_then(|prober| prober.next(self.alr.since()));
-        [probe, self.silence.next()].into_iter().flatten().min()
+        Time::first(probe, self.silence.next())
     }
 
     fn on_mtu(&mut self, mtu: u32) {

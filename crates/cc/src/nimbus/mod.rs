@@ -340,7 +340,7 @@ impl Controller for Nimbus {
     }
 
     fn next_timer(&self) -> Option<Time> {
-        [self.tick_at(), self.silence_at()].into_iter().flatten().min()
+        Time::first(self.tick_at(), self.silence_at())
     }
 
     fn on_mtu(&mut self, mtu: u32) {

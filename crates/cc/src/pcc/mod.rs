@@ -296,7 +296,7 @@ impl<L: Learner> Controller for Pcc<L> {
     }
 
     fn next_timer(&self) -> Option<Time> {
-        [self.monitor.ends_at(), self.silence_at()].into_iter().flatten().min()
+        Time::first(self.monitor.ends_at(), self.silence_at())
     }
 
     fn on_mtu(&mut self, mtu: u32) {

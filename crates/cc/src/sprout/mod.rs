@@ -213,7 +213,7 @@ impl Controller for Sprout {
         let running = self.since.filter(|_| self.elapsed < TICKS - 1);
         let tick = running.map(|at| at + TICK * (self.elapsed as i64 + 1) + SLACK);
         let keep_alive = self.sent_at.filter(|_| !self.overdue).map(|at| at + KEEP_ALIVE);
-        [tick, keep_alive].into_iter().flatten().min()
+        Time::first(tick, keep_alive)
     }
 
     fn on_mtu(&mut self, mtu: u32) {

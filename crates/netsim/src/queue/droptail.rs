@@ -107,20 +107,29 @@ impl DropTail {
         DropTail { packets: Fifo::default(), room: Room::fixed(limit) }
     }
 
+    /// The limit at `now`, within which all that waits is.
+    #[inline(always)]
+    fn limit(&mut self, now: Time, drops: &mut Drops) -> Limit {
+        if !self.room.is_fixed() {
+            self.shrink(now, drops);
+        }
+        self.room.latest()
+    }
+
     /// Drops the newest packets where the limit has come down: they would wait for longer than it says.
-    fn shrink(&mut self, now: Time, drops: &mut Drops) -> Limit {
+    #[cold]
+    fn shrink(&mut self, now: Time, drops: &mut Drops) {
         let limit = self.room.at(now);
         while !limit.holds(self.packets.backlog()) {
             let newest = self.packets.pop_newest().expect("an empty queue is within every limit");
             drops.push((newest, Dropped::QueueFull));
         }
-        limit
     }
 }
 
 impl Queue for DropTail {
     fn enqueue(&mut self, now: Time, packet: Packet, drops: &mut Drops) -> Result<(), Dropped> {
-        let limit = self.shrink(now, drops);
+        let limit = self.limit(now, drops);
         if !limit.admits(self.packets.backlog(), packet.size) {
             return Err(Dropped::QueueFull);
         }
@@ -129,7 +138,7 @@ impl Queue for DropTail {
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Drops) -> Option<Packet> {
-        self.shrink(now, drops);
+        self.limit(now, drops);
         self.packets.pop()
     }
 

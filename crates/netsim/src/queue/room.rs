@@ -19,6 +19,8 @@ const OF_A_TRACE: Span = Span::from_secs(1);
 pub(super) struct Room {
     /// Holds at all times.
     fixed: Limit,
+    /// The limit when it was last looked at.
+    latest: Limit,
     follows: Option<Box<Follows>>,
 }
 
@@ -34,7 +36,13 @@ struct Follows {
 
 impl Room {
     pub fn fixed(limit: Limit) -> Room {
-        Room { fixed: limit, follows: None }
+        Room { fixed: limit, latest: limit, follows: None }
+    }
+
+    /// Whether the limit is the same at all times.
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        self.follows.is_none()
     }
 
     /// Whether nothing limits it.
@@ -45,16 +53,22 @@ impl Room {
     /// `fixed`, and what the link of `setup` sends in `time`.
     pub fn following(fixed: Limit, time: Span, setup: &Setup) -> Room {
         let follows = Follows { time, process: setup.process.clone(), rate: setup.reference };
-        Room { fixed, follows: Some(Box::new(follows)) }
+        Room { fixed, latest: fixed, follows: Some(Box::new(follows)) }
     }
 
     /// The limit at `now`; times never decrease from call to call.
     #[inline]
     pub fn at(&mut self, now: Time) -> Limit {
-        match &mut self.follows {
-            None => self.fixed,
-            Some(follows) => self.fixed.and(follows.at(now)),
+        if let Some(follows) = &mut self.follows {
+            self.latest = self.fixed.and(follows.at(now));
         }
+        self.latest
+    }
+
+    /// The limit when it was last looked at.
+    #[inline]
+    pub fn latest(&self) -> Limit {
+        self.latest
     }
 }
 

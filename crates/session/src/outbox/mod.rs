@@ -7,6 +7,7 @@ use media::{Coded, Quantiser};
 use units::{Bytes as Size, Rate, Span, Time};
 use wire::{Class, FrameId};
 
+use crate::parity;
 use crate::rate::Departed;
 
 /// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest
@@ -31,6 +32,8 @@ pub struct FrameInfo {
     pub reference: Option<FrameId>,
     /// Rows it is coded with; 0 if they are not known.
     pub height: u16,
+    /// Parity packets that protect it, as a share of those it is cut into ([`crate::parity`]).
+    pub parity: f64,
 }
 
 /// One frame, cut into packets.
@@ -40,8 +43,12 @@ pub struct OutFrame {
     pub info: FrameInfo,
     /// When it came from the encoder.
     pub ready_at: Time,
-    /// Packets it has.
+    /// Packets it is cut into.
     pub count: u16,
+    /// Parity packets behind those.
+    parity: u16,
+    /// Their payloads, where the frame's are real.
+    shards: Vec<Bytes>,
     /// Index of the next packet that has not left yet.
     pub next: u16,
     /// Its place in the order of sending.
@@ -56,8 +63,10 @@ pub struct OutFrame {
     /// evenly.
     ends: Vec<u32>,
     packets: Vec<OutPacket>,
-    /// How many are known to have arrived.
+    /// How many are known to have arrived, parity packets among them.
     acked: u16,
+    /// How many are lost and need not be sent again: a parity packet stands in for each.
+    spared: u16,
     /// Packets that were repeated unasked, from the first on.
     repeated: u16,
 }
@@ -67,21 +76,29 @@ pub struct OutFrame {
 struct OutPacket {
     /// When it last left.
     last_sent: Time,
+    /// How often it was sent again.
+    repeats: u8,
     /// It is known to have arrived.
     arrived: bool,
     /// It is to be sent again, and there was no room for it among the repairs.
     wanted: bool,
+    /// It is lost, and a parity packet stands in for it.
+    spared: bool,
 }
 
 impl OutFrame {
     fn new(info: FrameInfo, coded: Coded, order: u64, ready_at: Time, room: u32) -> OutFrame {
         let size = coded.size.max(1);
+        let room = if info.parity > 0.0 { parity::longest(room) } else { room };
         let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room) };
         let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
-        OutFrame {
+        let parity = parity::packets(count, info.parity);
+        let mut frame = OutFrame {
             info,
             ready_at,
             count,
+            parity,
+            shards: Vec::new(),
             next: 0,
             order,
             size,
@@ -90,22 +107,34 @@ impl OutFrame {
             payload: coded.payload,
             pieces: coded.pieces,
             ends,
-            packets: vec![OutPacket::default(); usize::from(count)],
+            packets: vec![OutPacket::default(); usize::from(count + parity)],
             acked: 0,
+            spared: 0,
             repeated: 0,
+        };
+        if parity > 0 && frame.payload.is_some() {
+            let parts: Vec<Bytes> = (0..count).filter_map(|index| frame.part(index).1).collect();
+            frame.shards = parity::protect(&parts, parity);
         }
+        frame
     }
 
-    /// Cuts it into packets of at most `room` bytes, whatever the encoder's pieces.
+    /// Packets it has, parity packets among them.
+    pub fn total(&self) -> u16 {
+        self.count + self.parity
+    }
+
+    /// Cuts it into packets of at most `room` bytes, whatever the encoder's pieces, without parity packets.
     fn cut(&mut self, room: u32) {
         self.count = even(self.size, room);
-        (self.next, self.acked, self.repeated) = (0, 0, 0);
+        (self.parity, self.shards) = (0, Vec::new());
+        (self.next, self.acked, self.spared, self.repeated) = (0, 0, 0, 0);
         self.ends = Vec::new();
         self.packets = vec![OutPacket::default(); usize::from(self.count)];
     }
 
-    /// The longest of its packets' payloads.
-    fn longest(&self) -> u32 {
+    /// The longest payload of the packets it is cut into.
+    fn longest_part(&self) -> u32 {
         let length = |(start, end): (u32, u32)| end - start;
         match self.ends.is_empty() {
             true => length(self.span(0)),
@@ -113,21 +142,45 @@ impl OutFrame {
         }
     }
 
+    /// The longest of its packets' payloads.
+    fn longest(&self) -> u32 {
+        if self.parity > 0 { parity::shard(self.longest_part()) } else { self.longest_part() }
+    }
+
+    /// Bytes of a packet's payload.
+    fn length(&self, index: u16) -> u32 {
+        let (start, end) = if index < self.count { self.span(index) } else { (0, self.longest()) };
+        end - start
+    }
+
+    /// Bytes of all its packets, each with a header of `header`.
+    fn bytes(&self, header: u64) -> u64 {
+        let parity = u64::from(self.parity) * u64::from(self.longest());
+        u64::from(self.size) + parity + u64::from(self.total()) * header
+    }
+
     /// What is left to send for the first time: packets, and their bytes, each with a header of `header`.
     fn left(&self, header: u64) -> (usize, u64) {
-        let bytes = |index: u16| u64::from(self.span(index).1 - self.span(index).0) + header;
-        (usize::from(self.count - self.next), (self.next..self.count).map(bytes).sum())
+        let bytes = |index: u16| u64::from(self.length(index)) + header;
+        (usize::from(self.total() - self.next), (self.next..self.total()).map(bytes).sum())
     }
 
     /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
     pub fn is_alone(&self, index: u16) -> bool {
+        if index >= self.count {
+            return false;
+        }
         let (start, end) = self.span(index);
         let borders = |at: u32| self.pieces.binary_search(&at).is_ok();
         (start == 0 || borders(start)) && borders(end)
     }
 
-    /// Which of the encoder's pieces a packet's payload begins in ([`wire::Media::part`]).
+    /// Which of the encoder's pieces a packet's payload begins in; of a parity packet how many the frame has
+    /// of those ([`wire::Media::part`]).
     pub fn piece(&self, index: u16) -> u8 {
+        if index >= self.count {
+            return self.parity as u8;
+        }
         let start = self.span(index).0;
         self.pieces.partition_point(|&end| end <= start).min(255) as u8
     }
@@ -145,12 +198,15 @@ impl OutFrame {
 
     /// Length and bytes of a packet's payload.
     pub fn part(&self, index: u16) -> (usize, Option<Bytes>) {
+        if index >= self.count {
+            return (self.longest() as usize, self.shards.get(usize::from(index - self.count)).cloned());
+        }
         let (start, end) = self.span(index);
         let bytes = self.payload.as_ref().map(|payload| payload.slice(start as usize..end as usize));
         ((end - start) as usize, bytes)
     }
 
-    /// All of it is known to have arrived.
+    /// Enough of it is known to have arrived for the whole.
     fn arrived(&self) -> bool {
         self.acked >= self.count
     }
@@ -249,8 +305,9 @@ impl Outbox {
         let before = self.places.insert(info.id, self.next_place);
         assert!(before.is_none(), "{:?} is in the outbox already", info.id);
         self.next_place += 1;
-        self.waiting_packets += usize::from(frame.count);
-        self.waiting_bytes += u64::from(frame.size) + u64::from(frame.count) * self.header;
+        let (packets, bytes) = frame.left(self.header);
+        self.waiting_packets += packets;
+        self.waiting_bytes += bytes;
         self.held += u64::from(frame.size);
         self.frames.push_back(frame);
         dropped
@@ -291,12 +348,12 @@ impl Outbox {
     /// The current frame's next packet left at `now`. True if it was the frame's last.
     pub fn advance(&mut self, now: Time) -> bool {
         let Some(frame) = self.frames.get_mut(self.sending) else { return false };
-        let (start, end) = frame.span(frame.next);
+        let length = frame.length(frame.next);
         frame.packets[usize::from(frame.next)].last_sent = now;
         frame.next += 1;
-        let done = frame.next == frame.count;
+        let done = frame.next == frame.total();
         self.waiting_packets -= 1;
-        self.waiting_bytes -= u64::from(end - start) + self.header;
+        self.waiting_bytes -= u64::from(length) + self.header;
         if done {
             self.departed.push(Departed {
                 frame: frame.info.id.frame,
@@ -304,7 +361,7 @@ impl Outbox {
                 queued: now - frame.ready_at,
                 served: now - frame.ready_at.max(self.idle_since),
                 size: Size::new(u64::from(frame.size)),
-                sent: Size::new(u64::from(frame.size) + u64::from(frame.count) * self.header),
+                sent: Size::new(frame.bytes(self.header)),
                 target: frame.target,
                 quantiser: frame.quantiser,
             });
@@ -341,28 +398,46 @@ impl Outbox {
         self.frames.get_mut(position)
     }
 
-    /// When a packet last left, if it has left and its frame is still kept.
-    pub fn last_sent(&self, id: FrameId, index: u16) -> Option<Time> {
+    /// When a packet last left, and how often it was sent again, if it has left and its frame is still kept.
+    pub fn last_sent(&self, id: FrameId, index: u16) -> Option<(Time, u8)> {
         let frame = self.frame(id)?;
         let packet = frame.packets.get(usize::from(index)).filter(|_| index < frame.next)?;
-        Some(packet.last_sent)
+        Some((packet.last_sent, packet.repeats))
     }
 
     /// A packet was sent again.
     pub fn resent(&mut self, now: Time, id: FrameId, index: u16) {
         if let Some(packet) = self.frame_mut(id).and_then(|f| f.packets.get_mut(usize::from(index))) {
             packet.last_sent = now;
+            packet.repeats = packet.repeats.saturating_add(1);
         }
     }
 
-    /// Packet `index` of the `count` of a frame arrived, perhaps not for the first time. What was sent before
-    /// a frame was cut anew says nothing of it. True if all of it has arrived, which was not known.
-    pub fn acked(&mut self, id: FrameId, index: u16, count: u16) -> bool {
-        let Some(frame) = self.frame_mut(id).filter(|frame| frame.count == count) else { return false };
+    /// Packet `index` of the `total` of a frame arrived, perhaps not for the first time. What was sent before
+    /// a frame was cut anew says nothing of it. True if enough of it has arrived for the whole, which was not
+    /// known.
+    pub fn acked(&mut self, id: FrameId, index: u16, total: u16) -> bool {
+        let Some(frame) = self.frame_mut(id).filter(|frame| frame.total() == total) else { return false };
         let Some(packet) = frame.packets.get_mut(usize::from(index)) else { return false };
         let news = !std::mem::replace(&mut packet.arrived, true);
+        let spared = std::mem::take(&mut packet.spared);
+        frame.spared -= u16::from(spared);
         frame.acked += u16::from(news);
-        news && frame.arrived()
+        news && frame.acked == frame.count
+    }
+
+    /// A packet is given up (`lost`), or its receiver asks for it: true if parity packets stand in for all
+    /// that is lost of its frame, as far as is known. What the receiver misses may be on its way, so that
+    /// asking alone proves nothing.
+    pub fn spare(&mut self, id: FrameId, index: u16, lost: bool) -> bool {
+        let Some(frame) = self.frame_mut(id).filter(|frame| frame.parity > 0) else { return false };
+        let Some(packet) = frame.packets.get_mut(usize::from(index)) else { return false };
+        if lost && !packet.spared && frame.spared < frame.parity {
+            packet.spared = true;
+            frame.spared += 1;
+            return true;
+        }
+        !lost
     }
 
     /// A packet is to be sent again once there is room for it among the repairs.
@@ -395,7 +470,7 @@ impl Outbox {
             left.take_while(|frame| frame.packets.last().is_some_and(|last| last.last_sent >= since));
         recent.find_map(|frame| {
             let index =
-                (frame.repeated..frame.count).find(|&index| !frame.packets[usize::from(index)].arrived)?;
+                (frame.repeated..frame.total()).find(|&index| !frame.packets[usize::from(index)].arrived)?;
             frame.repeated = index + 1;
             Some((frame.info.id, index))
         })
@@ -424,7 +499,7 @@ impl Outbox {
     fn useless_after(&self, frame: &OutFrame) -> Option<Time> {
         match self.class {
             Class::Reliable => None,
-            _ if frame.next == frame.count => Some(frame.info.deadline),
+            _ if frame.next == frame.total() => Some(frame.info.deadline),
             _ => Some(frame.info.born + self.longest),
         }
     }
@@ -454,7 +529,7 @@ impl Outbox {
         for mut frame in std::mem::take(&mut self.frames) {
             let (fits, begun) = (frame.longest() <= room, frame.next > 0);
             if !fits && begun && self.class != Class::Reliable {
-                unsent += u64::from(frame.next < frame.count);
+                unsent += u64::from(frame.next < frame.total());
                 self.forget(&frame);
                 continue;
             }
@@ -463,7 +538,7 @@ impl Outbox {
             }
             self.frames.push_back(frame);
         }
-        self.sending = self.frames.iter().take_while(|frame| frame.next == frame.count).count();
+        self.sending = self.frames.iter().take_while(|frame| frame.next == frame.total()).count();
         let left = self.frames.iter().map(|frame| frame.left(self.header));
         (self.waiting_packets, self.waiting_bytes) =
             left.fold((0, 0), |sum, frame| (sum.0 + frame.0, sum.1 + frame.1));

@@ -27,6 +27,7 @@ fn info(frame: u32) -> FrameInfo {
         deadline: Time::from_millis(400),
         reference: frame.checked_sub(1).map(FrameId::first),
         height: 0,
+        parity: 0.0,
     }
 }
 
@@ -64,6 +65,40 @@ proptest! {
         prop_assert_eq!(outbox.waiting_packets(), left);
         prop_assert_eq!(outbox.waiting_bytes(), left as u64 * (1000 + Media::LEN as u64));
     }
+}
+
+/// Sends a frame of five packets and two parity packets whole.
+fn protected() -> Outbox {
+    let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+    let info = FrameInfo { parity: 0.4, ..info(1) };
+    outbox.push(info, coded(1, 4_990, vec![]), Time::ZERO, 1_000);
+    assert_eq!((outbox.waiting_packets(), outbox.current().unwrap().count), (7, 5));
+    // Parity packets are as long as the longest packet and two bytes.
+    assert_eq!(outbox.waiting_bytes(), 4_990 + 2 * 1_000 + 7 * Media::LEN as u64);
+    let sent: Vec<bool> = (0..7).map(|_| outbox.advance(Time::ZERO)).collect();
+    assert_eq!(sent, [false, false, false, false, false, false, true]);
+    assert_eq!(outbox.waiting_bytes(), 0);
+    outbox
+}
+
+#[test]
+fn a_lost_packet_is_repaired_only_where_no_parity_packet_stands_in_for_it() {
+    let (mut outbox, id) = (protected(), FrameId::first(1));
+    assert!(outbox.spare(id, 0, false), "its receiver asks before it has the parity packets");
+    assert!(outbox.spare(id, 0, true) && outbox.spare(id, 6, true));
+    assert!(!outbox.spare(id, 3, true), "the third loss of a frame with two parity packets");
+    // One that counted as lost arrives after all.
+    assert!(!outbox.acked(id, 0, 7));
+    assert!(outbox.spare(id, 4, true));
+}
+
+#[test]
+fn a_frame_has_arrived_with_as_many_packets_as_it_was_cut_into() {
+    let (mut outbox, id) = (protected(), FrameId::first(1));
+    let arrived: Vec<bool> = [0, 2, 3, 5, 6, 1].map(|index| outbox.acked(id, index, 7)).to_vec();
+    assert_eq!(arrived, [false, false, false, false, true, false]);
+    outbox.expire(Time::ZERO);
+    assert!(outbox.is_empty());
 }
 
 proptest! {

@@ -10,8 +10,8 @@ use media::Decoder;
 use record::{Dropped, Event, Tap};
 use units::{Rate, RelativeDelay, Span, Time};
 use wire::{
-    Announcement, Class, Context, Control, Dialect, Draft, Endpoint, FrameId, KeyFrameRequest, Media, Nack,
-    Native, Near, Outgoing, Packet, RxMeta, TxMeta,
+    Announcement, Class, Context, Control, Dialect, Draft, Endpoint, FrameId, KeyFrameRequest, Kind, Media,
+    Nack, Near, Outgoing, RxMeta, Spoken, TxMeta, WireError,
 };
 
 use crate::arrivals::{ArrivalLog, Novelty};
@@ -48,7 +48,7 @@ pub type Decoders = Box<dyn FnMut(u8) -> Option<Box<dyn Decoder>> + Send>;
 /// The receiving endpoint.
 pub struct Receiver {
     config: ReceiverConfig,
-    dialect: Box<dyn Dialect>,
+    dialect: Spoken,
     /// The largest numbers heard.
     near: Near,
     session: Option<u32>,
@@ -98,7 +98,7 @@ impl Receiver {
     ) -> Receiver {
         Receiver {
             config,
-            dialect: Box::new(Native),
+            dialect: Spoken::default(),
             near: Near::default(),
             session: config.session,
             half: None,
@@ -148,9 +148,9 @@ impl Receiver {
         Receiver { half, ..self }
     }
 
-    /// The same receiver, which writes and reads packets in another encoding than [`Native`].
+    /// The same receiver, which writes and reads packets in another encoding than [`wire::Native`].
     pub fn speaking(self, dialect: Box<dyn Dialect>) -> Receiver {
-        Receiver { dialect, ..self }
+        Receiver { dialect: Spoken::Other(dialect), ..self }
     }
 
     /// The same receiver, which shows frames when `playout` says; a new one shows each at once ([`playout`]).
@@ -202,6 +202,28 @@ impl Receiver {
         self.ended && self.queues.values().all(|queue| queue.next_due().is_none())
     }
 
+    #[inline]
+    fn read(&mut self, now: Time, datagram: &[u8], meta: RxMeta) -> Result<(), WireError> {
+        let (kind, session) = self.dialect.peek(datagram)?;
+        // Without its half at this end the sender would run blind: it had better hear that nobody answers.
+        let foreign = self.trouble.is_some() || self.session.is_some_and(|ours| ours != session);
+        match kind {
+            _ if foreign => self.refuse(now, Dropped::Foreign),
+            Kind::Media => {
+                let context = Context { near: self.near, reported: self.reporter.sequence() };
+                let mut media = Media::blank();
+                let head = self.dialect.media(datagram, &context, &mut media)?;
+                self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), meta);
+            }
+            Kind::Control => {
+                let control = self.dialect.control(datagram)?;
+                self.on_control(now, &control);
+            }
+            _ => self.refuse(now, Dropped::Foreign),
+        }
+        Ok(())
+    }
+
     fn refuse(&mut self, now: Time, cause: Dropped) {
         let counter = match cause {
             Dropped::Malformed => &mut self.counters.malformed,
@@ -216,13 +238,13 @@ impl Receiver {
     }
 
     /// A packet of frames or padding, with what follows its header.
-    fn on_media(&mut self, now: Time, media: Media, rest: &[u8], mut meta: RxMeta) {
+    fn on_media(&mut self, now: Time, media: &Media, rest: &[u8], mut meta: RxMeta) {
         let padding = media.class == Class::Padding;
         if !padding && !chain::is_allowed(media.stream) {
             return self.refuse(now, Dropped::Malformed);
         }
         // Before the packet counts as arrived: what is acknowledged is not sent again.
-        if !padding && !self.make_room(now, &media, rest, meta.payload.as_ref()) {
+        if !padding && !self.make_room(now, media, rest, meta.payload.as_ref()) {
             return self.refuse(now, Dropped::BufferFull);
         }
         let novelty = self.log.insert(media.packet);
@@ -232,9 +254,9 @@ impl Receiver {
             Novelty::FarFuture => return self.refuse(now, Dropped::FarFuture),
             Novelty::Next | Novelty::AfterGap | Novelty::Filling => {}
         }
-        self.near.heard(&media);
-        self.accept(now, &media, &meta);
-        let complete = !padding && self.assemble(now, &media, rest, meta.payload.take(), meta.length);
+        self.near.heard(media);
+        self.accept(now, media, &meta);
+        let complete = !padding && self.assemble(now, media, rest, meta.payload.take(), meta.length);
         if novelty == Novelty::AfterGap && self.config.nack && !padding {
             self.gaps = Some(now + REORDER_WAIT);
         }
@@ -331,7 +353,7 @@ impl Receiver {
         let chain = &mut self.chains[index];
         chain.heard = now;
         match chain.assembly.insert(media, payload_length, payload, deadline) {
-            Stored::Kept => false,
+            Stored::Kept | Stored::Spare => false,
             Stored::Complete => {
                 self.counters.assembled += 1;
                 let size = chain.assembly.completed(media.id(), now);
@@ -417,7 +439,7 @@ impl Receiver {
     /// When a feedback packet is due, for the arrivals' sake or the receiver half's.
     fn report_due(&self) -> Option<Time> {
         let half = self.half.as_ref().and_then(|half| half.due_at());
-        [self.reporter.due_at(), half].into_iter().flatten().min()
+        Time::first(self.reporter.due_at(), half)
     }
 
     fn transmit_request(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
@@ -460,19 +482,8 @@ fn half(
 
 impl Endpoint for Receiver {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        let Ok(session) = self.dialect.session(datagram) else { return self.refuse(now, Dropped::Malformed) };
-        // Without its half at this end the sender would run blind: it had better hear that nobody answers.
-        if self.trouble.is_some() || self.session.is_some_and(|ours| ours != session) {
-            return self.refuse(now, Dropped::Foreign);
-        }
-        let context = Context { near: self.near, reported: self.reporter.sequence() };
-        match self.dialect.read(datagram, &context) {
-            Ok(Packet::Media(media, head)) => {
-                self.on_media(now, media, datagram.get(head..).unwrap_or_default(), meta)
-            }
-            Ok(Packet::Control(control)) => self.on_control(now, &control),
-            Ok(_) => self.refuse(now, Dropped::Foreign),
-            Err(_) => self.refuse(now, Dropped::Malformed),
+        if self.read(now, datagram, meta).is_err() {
+            self.refuse(now, Dropped::Malformed);
         }
     }
 
@@ -494,13 +505,14 @@ impl Endpoint for Receiver {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        let chains = self.chains.iter().flat_map(|chain| {
-            let key = chain.key_wanted.map(|(_, at)| at);
-            [chain.next_expiry(), key, chain.decoding.next_ready()]
-        });
-        let queues = self.queues.values().map(playout::Queue::next_due);
         let half = self.half.as_ref().and_then(|half| half.next_timer());
-        chains.chain(queues).chain([self.report_due(), self.gaps, half]).flatten().min()
+        let mut first = Time::first(Time::first(self.report_due(), self.gaps), half);
+        for chain in &self.chains {
+            first = Time::first(first, chain.next_expiry());
+            first = Time::first(first, chain.key_wanted.map(|(_, at)| at));
+            first = Time::first(first, chain.decoding.next_ready());
+        }
+        self.queues.values().fold(first, |first, queue| Time::first(first, queue.next_due()))
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
@@ -515,7 +527,7 @@ impl Endpoint for Receiver {
                 }
                 let draft =
                     Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
-                let (sequence, length) = self.reporter.write(&draft, &self.log, &mut *self.dialect, out);
+                let (sequence, length) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
                 self.counters.feedback += 1;
                 self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
                 length

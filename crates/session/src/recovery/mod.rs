@@ -1,9 +1,11 @@
 //! What to do about packets that did not arrive.
 
+mod nack;
 mod newest_acked;
 pub mod registry;
 mod retransmit;
 
+pub use nack::Nack;
 pub use newest_acked::{KeyFrames, NewestAcked};
 pub use registry::{Entry, REGISTRY, build};
 pub use retransmit::{NoRepair, Retransmit};
@@ -24,6 +26,8 @@ pub struct Missing {
     pub class: Class,
     /// When this packet of the frame last left.
     pub last_sent: Time,
+    /// How often it was sent again, at most 255.
+    pub repeats: u8,
     /// When the frame stops being worth showing.
     pub deadline: Time,
 }

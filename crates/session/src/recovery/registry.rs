@@ -2,7 +2,7 @@
 
 use cc::OptionError;
 
-use super::{KeyFrames, NewestAcked, NoRepair, Recovery, Retransmit};
+use super::{KeyFrames, Nack, NewestAcked, NoRepair, Recovery, Retransmit};
 
 /// One row: a recovery policy.
 pub struct Entry {
@@ -20,6 +20,11 @@ pub const REGISTRY: &[Entry] = &[
         name: "retransmit",
         summary: "a lost packet is sent again while it can arrive before its frame's deadline; later a key frame is coded",
         build: || Box::new(Retransmit),
+    },
+    Entry {
+        name: "nack",
+        summary: "a lost packet is sent again up to ten times, whatever its frame's deadline; then a key frame is coded (libwebrtc)",
+        build: || Box::new(Nack),
     },
     Entry {
         name: "none",
@@ -57,7 +62,7 @@ mod tests {
         let error = build("fec").err().unwrap().to_string();
         assert_eq!(
             error,
-            "no recovery policy is called `fec`; there are retransmit, none, newest-acked, key-frames"
+            "no recovery policy is called `fec`; there are retransmit, nack, none, newest-acked, key-frames"
         );
     }
 }

@@ -9,6 +9,11 @@ use super::{Missing, Recovery, Repair, View};
 /// the ledger and from a NACK) sends it once.
 const ON_ITS_WAY: f64 = 0.9;
 
+/// Whether the packet left so lately that it can't have been heard of.
+pub(super) fn is_on_its_way(view: &View, missing: &Missing) -> bool {
+    view.now - missing.last_sent < view.srtt.mul_f64(ON_ITS_WAY).max(Span::from_millis(1))
+}
+
 /// Retransmission under a deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retransmit;
@@ -16,10 +21,9 @@ pub struct Retransmit;
 impl Recovery for Retransmit {
     fn repair(&mut self, view: &View, missing: &Missing) -> Repair {
         let due = view.now + view.queue + view.srtt / 2;
-        let young = view.now - missing.last_sent < view.srtt.mul_f64(ON_ITS_WAY).max(Span::from_millis(1));
         match missing.class {
             Class::Padding | Class::OneShot => Repair::Leave,
-            _ if young => Repair::Leave,
+            _ if is_on_its_way(view, missing) => Repair::Leave,
             Class::Deadline if due > missing.deadline => Repair::KeyFrame,
             Class::Deadline | Class::Reliable => Repair::Resend,
         }
@@ -43,7 +47,8 @@ mod tests {
 
     fn missing(class: Class, last_sent: u64, deadline: u64) -> Missing {
         let (last_sent, deadline) = (Time::from_millis(last_sent), Time::from_millis(deadline));
-        Missing { stream: 0, id: wire::FrameId::first(1), index: 0, class, last_sent, deadline }
+        let id = wire::FrameId::first(1);
+        Missing { stream: 0, id, index: 0, class, last_sent, repeats: 0, deadline }
     }
 
     #[test]

@@ -86,10 +86,13 @@ impl Sender {
         if self.manner.flush && track.is_useless(id.frame) {
             return;
         }
-        let Some(last_sent) = track.outbox.last_sent(id, index) else { return track.missing(id) };
+        let Some((last_sent, repeats)) = track.outbox.last_sent(id, index) else { return track.missing(id) };
+        if track.outbox.spare(id, index, lost.is_some()) {
+            return;
+        }
         let class = track.outbox.class;
         let deadline = track.outbox.frame(id).map_or(now, |out| out.info.deadline);
-        let missing = Missing { stream, id, index, class, last_sent, deadline };
+        let missing = Missing { stream, id, index, class, last_sent, repeats, deadline };
         let view = recovery::View { now, srtt: self.core.rtt().smoothed(), queue };
         let answer = match class {
             Class::Deadline => self.policies.strategy.repair(&view, &missing),

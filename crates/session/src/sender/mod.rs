@@ -13,7 +13,9 @@ use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
 use units::{Rate, Rng, Span, Time};
-use wire::{Class, Context, Dialect, Endpoint, FrameId, MAX_DATAGRAM, Native, Packet, RxMeta, TxMeta};
+use wire::{
+    Class, Dialect, Endpoint, FrameId, Kind, MAX_DATAGRAM, Native, RxMeta, Spoken, TxMeta, WireError,
+};
 
 use crate::capture::Capture;
 use crate::chain;
@@ -50,7 +52,7 @@ impl Default for Policies {
 /// The sending endpoint.
 pub struct Sender {
     config: SenderConfig,
-    dialect: Box<dyn Dialect>,
+    dialect: Spoken,
     /// Packets in flight, and the controller. What carries a frame's bytes says which.
     core: Core<Option<FrameTag>>,
     limits: (Rate, Rate),
@@ -122,7 +124,7 @@ impl Sender {
         }
         Sender {
             config,
-            dialect: Box::new(Native),
+            dialect: Spoken::default(),
             core: Core::new(core_config(&config, &manner, setup, backlogged), controller, tap.clone()),
             limits: (setup.min, setup.max),
             policies,
@@ -160,7 +162,7 @@ impl Sender {
     /// [`Native`].
     pub fn speaking(mut self, dialect: Box<dyn Dialect>) -> Sender {
         self.tracks.iter_mut().for_each(|track| track.outbox.set_header(dialect.header()));
-        Sender { dialect, ..self }
+        Sender { dialect: Spoken::Other(dialect), ..self }
     }
 
     /// Counts since the start.
@@ -272,6 +274,32 @@ impl Sender {
         }
     }
 
+    #[inline]
+    fn read(&mut self, now: Time, datagram: &[u8]) -> Result<(), WireError> {
+        let (kind, session) = self.dialect.peek(datagram)?;
+        match kind {
+            _ if session != self.config.session => self.counters.foreign += 1,
+            Kind::Feedback => {
+                let feedback = self.dialect.feedback(datagram)?;
+                self.on_feedback(now, &feedback);
+            }
+            Kind::Nack => {
+                let nack = self.dialect.nack(datagram)?;
+                self.on_nack(now, &nack);
+            }
+            Kind::KeyFrameRequest => {
+                let request = self.dialect.key_frame_request(datagram)?;
+                self.on_key_request(now, &request);
+            }
+            Kind::Control => {
+                let control = self.dialect.control(datagram)?;
+                self.on_control(&control);
+            }
+            _ => self.counters.foreign += 1,
+        }
+        Ok(())
+    }
+
     /// Where a stream's track stands among the tracks.
     #[inline]
     fn position(&self, stream: u8) -> Option<usize> {
@@ -348,18 +376,8 @@ fn core_config(config: &SenderConfig, manner: &Manner, setup: &Setup, backlogged
 
 impl Endpoint for Sender {
     fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
-        let foreign = self.dialect.session(datagram).is_ok_and(|session| session != self.config.session);
-        if foreign {
-            self.counters.foreign += 1;
-            return;
-        }
-        match self.dialect.read(datagram, &Context::default()) {
-            Ok(Packet::Feedback(feedback)) => self.on_feedback(now, &feedback),
-            Ok(Packet::Nack(nack)) => self.on_nack(now, &nack),
-            Ok(Packet::KeyFrameRequest(request)) => self.on_key_request(now, &request),
-            Ok(Packet::Control(control)) => self.on_control(&control),
-            Ok(Packet::Media(..) | Packet::Other) => self.counters.foreign += 1,
-            Err(_) => self.refuse_malformed(now),
+        if self.read(now, datagram).is_err() {
+            self.refuse_malformed(now);
         }
     }
 

@@ -3,7 +3,7 @@
 use cc::FrameTag;
 use record::Event;
 use units::{Bytes, Span, Time};
-use wire::{Announcement, Control, FrameId, Media, Outgoing, TxMeta};
+use wire::{Announcement, Control, Dialect, FrameId, Media, Outgoing, TxMeta};
 
 use super::{PROBE_SIZE, Sender};
 use crate::capture::Capture;
@@ -175,7 +175,7 @@ impl Sender {
             alone: queued.is_alone(index),
         };
         let FrameId { frame, version } = id;
-        let count = queued.count;
+        let count = queued.total();
         let tag = FrameTag { stream, frame, version, index, count, retransmission };
         let waiting = self.tracks.iter().map(|track| track.outbox.waiting_packets()).sum();
         let app_limited = self.runs_dry(waiting);

@@ -2,7 +2,7 @@
 
 use record::{Event, Real};
 use units::{Bytes, Span, Time};
-use wire::Class;
+use wire::{Class, Dialect};
 
 use super::Sender;
 
@@ -81,7 +81,7 @@ impl Sender {
             let plan = Plan { bitrate, encode, largest_key, keep, ..plan };
             let raw = raw.clone();
             self.with_track(now, track, |track, context| {
-                track.take(raw, plan, order.base, context);
+                track.take(raw, plan, order, context);
                 track.collect(context);
             });
         }
@@ -106,7 +106,7 @@ impl Sender {
             let (bitrate, encode, largest_key) = (order.rate, order.encode, order.largest_key);
             let plan = Plan { bitrate, encode, largest_key, ..plan };
             self.with_track(now, track, |track, context| {
-                track.resume(plan, order.base, context);
+                track.resume(plan, order, context);
                 track.collect(context);
             });
         }

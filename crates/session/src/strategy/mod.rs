@@ -9,6 +9,7 @@
 
 mod alarms;
 mod backup;
+mod fec;
 mod live;
 mod prism;
 pub mod registry;
@@ -16,6 +17,7 @@ mod resend;
 mod unchained;
 
 pub use backup::Backup;
+pub use fec::Fec;
 pub use live::Live;
 pub use prism::Prism;
 pub use registry::{Entry, REGISTRY, build, fallback};
@@ -86,7 +88,7 @@ pub enum Base {
 }
 
 /// What a track makes of the frame. It starts as the whole of the rate policy's plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Order {
     /// Code it, or leave it out.
     pub encode: bool,
@@ -96,12 +98,17 @@ pub struct Order {
     pub base: Base,
     /// The most bytes that it may have as a key frame, if there is a limit.
     pub largest_key: Option<Bytes>,
+    /// Parity packets that protect it, as a share of the packets it is cut into, at most 1: rounded up, 255
+    /// at most. They are sent beside [`rate`](Order::rate). A lost packet that one stands in for is not
+    /// [repaired](Strategy::repair).
+    pub parity: f64,
 }
 
 impl Order {
     /// All that `plan` allows.
     pub fn whole(plan: &Plan) -> Order {
-        Order { encode: plan.encode, rate: plan.bitrate, base: Base::Chain, largest_key: plan.largest_key }
+        let &Plan { encode, bitrate: rate, largest_key, .. } = plan;
+        Order { encode, rate, base: Base::Chain, largest_key, parity: 0.0 }
     }
 }
 

@@ -86,7 +86,7 @@ impl Strategy for Prism {
         // Another key frame would only wait behind the one that does.
         let encode = view.tracks[KEY].waiting == 0;
         let largest_key = Some(split.key.bytes_in(view.interval));
-        orders[KEY] = Order { encode, rate: split.key, base: Base::Nothing, largest_key };
+        orders[KEY] = Order { encode, rate: split.key, base: Base::Nothing, largest_key, parity: 0.0 };
         orders[PREDICTED].encode &= !split.is_key_only();
         orders[PREDICTED].rate = split.predicted;
     }

@@ -8,7 +8,7 @@ use cc::{OptionError, Options};
 use predict::Watch;
 use units::Span;
 
-use super::{Backup, Live, Prism, Resend, Strategy, Unchained};
+use super::{Backup, Fec, Live, Prism, Resend, Strategy, Unchained, fec};
 use crate::recovery;
 
 /// A strategy, or why its options can't be taken.
@@ -76,6 +76,15 @@ pub const REGISTRY: &[Entry] = &[
         build: |options, _| Ok(Box::new(Prism::new(table(options)?, watch(options)?, decode_time(options)?))),
     },
     Entry {
+        name: "fec",
+        summary: "one track with parity packets in each frame; the recovery policy answers what they can't make good",
+        options: &[(
+            "share",
+            "parity packets for each packet of a frame, above 0 and at most 1 (0.2), rounded up",
+        )],
+        build: |options, recovery| Ok(Box::new(Fec::new(share(options)?, recovery::build(recovery)?))),
+    },
+    Entry {
         name: "prism-ltr",
         summary: "one track without repairs; while something may be lost, every frame is predicted from the newest that is known to have arrived",
         options: &[PREDICTOR],
@@ -102,6 +111,13 @@ pub fn fallback(text: &str) -> Option<&'static str> {
     silent.then_some(
         "strategy prism: the built-in decision table of all clips; `prism:style=` or `table=` names another",
     )
+}
+
+/// Parity packets for each packet of a frame.
+fn share(options: &Options) -> Result<f64, OptionError> {
+    let Some(text) = options.text("share") else { return Ok(fec::SHARE) };
+    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| options.refuse("share", "a number above 0 and at most 1, such as 0.2".to_owned()))
 }
 
 /// The time of a frame in the receiver's decoder, if the options say it.
@@ -145,11 +161,15 @@ mod tests {
             let error = build(&format!("{}:nonsense=1", entry.name), "retransmit").err().unwrap();
             assert!(error.to_string().starts_with(&format!("{} has no option `nonsense`", entry.name)));
         }
-        let error = build("fec", "retransmit").err().unwrap().to_string();
+        let error = build("tambur", "retransmit").err().unwrap().to_string();
         assert_eq!(
             error,
-            "no strategy is called `fec`; there are live, backup, resend, key-frame, prism, prism-ltr"
+            "no strategy is called `tambur`; there are live, backup, resend, key-frame, prism, fec, prism-ltr"
         );
+        for share in ["0", "-0.1", "1.1", "NaN", "much"] {
+            let error = build(&format!("fec:share={share}"), "retransmit").err().unwrap().to_string();
+            assert!(error.ends_with("it must be a number above 0 and at most 1, such as 0.2"), "{error}");
+        }
         assert!(build("live", "fec").err().unwrap().to_string().starts_with("no recovery policy"));
     }
     #[test]
