@@ -325,12 +325,14 @@ impl Probe {
         Shown::modelled(&self.outcome, flow, at(from), at(to), seen)
     }
 
-    /// Of the wire bytes that arrived, those of tracks beside the first and those sent again, as shares.
+    /// Of the wire bytes sent, those of tracks beside the first, those sent again and those of parity, as a
+    /// share.
     pub fn recovery_bytes(&self, flow: usize, from: f64, to: f64) -> f64 {
         let (mut all, mut extra) = (0u64, 0u64);
         for packet in self.sent_rows(flow, from, to) {
             all += u64::from(packet.size);
-            let is_extra = packet.retransmission || packet.coding.stream >> 4 > 0;
+            let beside = packet.retransmission || packet.coding.stream >> 4 > 0;
+            let is_extra = beside || self.flow(flow).is_parity(packet);
             extra += if is_extra { u64::from(packet.size) } else { 0 };
         }
         extra as f64 / all.max(1) as f64

@@ -105,7 +105,8 @@ pub enum Event {
         psnr: Real,
         ssim: Real,
     },
-    /// The last packet of a frame left for the first time.
+    /// The last packet of a frame left for the first time. It was cut into `packets`; those with a higher
+    /// index were parity.
     FrameSent { stream: u8, frame: u32, version: u8, packets: u16 },
     /// Every packet of a frame has arrived.
     FrameAssembled { stream: u8, frame: u32, version: u8, size: u32 },

@@ -191,9 +191,19 @@ impl FlowRecord {
     fn frame_rtt(&self, acked: &[(Coding, u32, u16, Time)]) -> Option<Span> {
         let (coding, frame, ..) = acked[0];
         let row = self.streams.get(&coding)?.rows.get(frame as usize)?;
-        let whole = row.packets > 0 && acked.len() == usize::from(row.packets);
-        let last = acked.iter().map(|a| a.3).max()?;
-        whole.then_some(last - row.first_sent?)
+        // As many as it was cut into are enough, parity packets among them.
+        let mut times: Vec<Time> = acked.iter().map(|a| a.3).collect();
+        times.sort_unstable();
+        let whole = *times.get(usize::from(row.packets).checked_sub(1)?)?;
+        Some(whole - row.first_sent?)
+    }
+
+    /// A parity packet: it stands behind those that its frame was cut into. Not known before the frame has
+    /// left whole.
+    pub fn is_parity(&self, packet: &PacketRow) -> bool {
+        let stream = self.streams.get(&packet.coding).filter(|_| packet.frame != NO_FRAME);
+        let row = stream.and_then(|stream| stream.rows.get(packet.frame.checked_sub(stream.first)? as usize));
+        row.is_some_and(|row| row.packets > 0 && packet.index >= row.packets)
     }
 
     /// Takes out the rows that nothing changes any more: packets sent and frames captured before these
