@@ -349,8 +349,9 @@ impl<W: Write> Qlog<W> {
             Event::FrameSkipped { stream, frame } => {
                 self.frame(at, "framewire:frame_skipped", Id { stream, frame, version: 0 });
             }
-            Event::FrameSent { stream, frame, version, .. } => {
-                self.frame(at, "framewire:frame_sent", Id { stream, frame, version });
+            Event::FrameSent { stream, frame, version, packets } => {
+                let id = Id { stream, frame, version };
+                self.event(at, "framewire:frame_sent", format_args!("{id},\"packets\":{packets}"));
             }
             Event::FrameAssembled { stream, frame, version, .. } => {
                 self.frame(at, "framewire:frame_assembled", Id { stream, frame, version });

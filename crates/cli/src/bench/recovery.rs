@@ -140,7 +140,7 @@ pub fn run(losing: &Losing, input: &Input) -> Result<Benchmark, Failure> {
 /// A row for each strategy. What was not measured is a dash.
 pub fn table(strategies: &[Value]) -> Table {
     let heads = ["strategy", "shown", "back in time", "losses", "stall P50 ms", "P90", "max", "within"];
-    let more = ["delay P95 ms", "P99", "recovery", "sent again", "tracks", "key frames"];
+    let more = ["delay P95 ms", "P99", "recovery", "sent again", "tracks", "key frames", "parity"];
     let mut table = Table::new(heads.into_iter().chain(more));
     for row in strategies {
         let number = |value: &Value, digits: usize| match value.as_f64() {
@@ -169,6 +169,7 @@ pub fn table(strategies: &[Value]) -> Table {
             of_all("resent"),
             of_all("further_tracks"),
             of_all("key_frames"),
+            of_all("parity"),
         ]);
     }
     table
@@ -195,13 +196,13 @@ mod tests {
     fn what_was_not_measured_is_a_dash() {
         let row = json!({ "strategy": "prism", "frames": { "shown": 3, "captured": 4, "back_in_time": 0 },
             "loss_events": 0, "stall_ms": { "p50": null }, "within": null, "delay_ms": { "p95": 51.6 },
-            "bytes": { "all": 200, "recovery": 50, "resent": 50, "further_tracks": 0, "key_frames": 0 } });
+            "bytes": { "all": 200, "recovery": 50, "resent": 50, "further_tracks": 0, "key_frames": 0, "parity": 0 } });
         let text = table(&[row]).to_string();
         let fields: Vec<&str> = text.lines().last().unwrap().split("  ").filter(|f| !f.is_empty()).collect();
         let fields: Vec<&str> = fields.iter().map(|field| field.trim()).collect();
         assert_eq!(
             fields,
-            ["prism", "3 of 4", "0", "0", "–", "–", "–", "–", "52", "–", "25 %", "25 %", "0 %", "0 %"]
+            ["prism", "3 of 4", "0", "0", "–", "–", "–", "–", "52", "–", "25 %", "25 %", "0 %", "0 %", "0 %"]
         );
     }
 

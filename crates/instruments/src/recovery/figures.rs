@@ -56,6 +56,8 @@ pub struct Figures {
     pub further_tracks: u64,
     /// Bytes of the first track's key frames after the first.
     pub key_frames: u64,
+    /// Bytes of the first track's parity packets.
+    pub parity: u64,
 }
 
 impl Figures {
@@ -90,10 +92,12 @@ impl Figures {
     fn count_bytes(&mut self, logs: &Logs) {
         for sent in &logs.sent {
             self.bytes += sent.size;
+            let parity = logs.cut.get(&(sent.stream, sent.frame)).is_some_and(|cut| sent.index >= *cut);
             let key = sent.frame > 0 && logs.keys.contains(&(sent.stream, sent.frame));
             match (session::track_of(sent.stream), sent.again) {
                 (_, true) => self.resent += sent.size,
                 (1.., false) => self.further_tracks += sent.size,
+                (0, false) if parity => self.parity += sent.size,
                 (0, false) if key => self.key_frames += sent.size,
                 (0, false) => {}
             }
@@ -102,7 +106,7 @@ impl Figures {
 
     /// Bytes that were spent on recovery.
     pub fn recovery(&self) -> u64 {
-        self.resent + self.further_tracks + self.key_frames
+        self.resent + self.further_tracks + self.key_frames + self.parity
     }
 
     /// Share of the loss events whose stall is at most `bound`.
@@ -131,7 +135,8 @@ impl Figures {
             "whole_gap_within": self.within(known.bound() - known.interval),
             "delay_ms": spread(&|p| self.delay_ms(p)),
             "bytes": { "all": self.bytes, "recovery": self.recovery(), "resent": self.resent,
-                       "further_tracks": self.further_tracks, "key_frames": self.key_frames },
+                       "further_tracks": self.further_tracks, "key_frames": self.key_frames,
+                       "parity": self.parity },
         })
     }
 }
@@ -212,7 +217,7 @@ mod tests {
             let at = ms(40 * u64::from(frame));
             let number = u64::from(frame);
             logs.captured.insert(frame, at);
-            logs.sent.push(Sent { number, at, size: 100, stream: 0, frame, again: false });
+            logs.sent.push(Sent { number, at, size: 100, stream: 0, frame, index: 0, again: false });
             if !missing.contains(&frame) {
                 logs.received.insert(number);
                 logs.shown.push(Shown { at: at + Span::from_millis(30), stream: 0, frame });
@@ -258,13 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_recovery_are_repairs_further_tracks_and_key_frames() {
+    fn bytes_of_recovery_are_repairs_further_tracks_key_frames_and_parity() {
         let mut logs = logs(3, &[]);
         logs.keys = BTreeSet::from([(0, 0), (0, 2), (16, 1)]);
-        let sent = Sent { number: 3, at: ms(90), size: 7, stream: 0, frame: 1, again: true };
-        logs.sent.extend([sent, Sent { number: 4, size: 11, stream: 16, again: false, ..sent }]);
+        logs.cut = BTreeMap::from([((0, 1), 1)]);
+        let sent = Sent { number: 3, at: ms(90), size: 7, stream: 0, frame: 1, index: 0, again: true };
+        let parity = Sent { number: 5, size: 13, index: 1, again: false, ..sent };
+        logs.sent.extend([sent, Sent { number: 4, size: 11, stream: 16, again: false, ..sent }, parity]);
         let figures = Figures::of(&logs, &KNOWN);
         assert_eq!((figures.resent, figures.further_tracks, figures.key_frames), (7, 11, 100));
-        assert_eq!((figures.recovery(), figures.bytes), (118, 318));
+        assert_eq!((figures.parity, figures.recovery(), figures.bytes), (13, 131, 331));
     }
 }

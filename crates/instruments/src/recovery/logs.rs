@@ -25,6 +25,8 @@ pub struct Sent {
     pub stream: u8,
     /// Capture index of its frame.
     pub frame: u32,
+    /// Its index in the frame.
+    pub index: u64,
     /// Its bytes had left before.
     pub again: bool,
 }
@@ -47,6 +49,8 @@ pub struct Logs {
     pub captured: BTreeMap<u32, Time>,
     /// Stream and number of the frames that were coded as key frames.
     pub keys: BTreeSet<(u8, u32)>,
+    /// How many packets each frame of a stream was cut into; those behind them are parity.
+    pub cut: BTreeMap<(u8, u32), u64>,
     /// Packets of frames, in the order they left.
     pub sent: Vec<Sent>,
     /// Numbers of the packets that arrived.
@@ -107,8 +111,12 @@ impl Logs {
                 size: number("length").unwrap_or_default(),
                 stream,
                 frame,
+                index: number("index").unwrap_or_default(),
                 again: data["retransmission"] == true,
             }),
+            Some("framewire:frame_sent") => {
+                self.cut.extend(number("packets").map(|packets| ((stream, frame), packets)));
+            }
             Some("framewire:packet_received") => {
                 self.received.insert(packet);
             }
@@ -163,7 +171,10 @@ mod tests {
         assert_eq!(logs.captured, BTreeMap::from([(3, Time::from_millis(5))]));
         assert_eq!(logs.keys, BTreeSet::from([(16, 3)]));
         let at = Time::from_millis(10);
-        assert_eq!(logs.sent, [Sent { number: 7, at, size: 800, stream: 16, frame: 3, again: false }]);
+        assert_eq!(
+            logs.sent,
+            [Sent { number: 7, at, size: 800, stream: 16, frame: 3, index: 0, again: false }]
+        );
         assert_eq!(logs.received, BTreeSet::from([7]));
         let at = Time::ZERO + Span::from_micros(31_500);
         assert_eq!(logs.shown, [Shown { at, stream: 16, frame: 3 }]);
