@@ -17,9 +17,14 @@ pub fn shard(longest: u32) -> u32 {
     (longest + LENGTH).next_multiple_of(2)
 }
 
-/// The longest payload whose shard has at most `room` bytes.
+/// The longest payload whose shard has at most `room` bytes; 0 where there is no room for any.
 pub fn longest(room: u32) -> u32 {
-    room / 2 * 2 - LENGTH
+    (room / 2 * 2).saturating_sub(LENGTH)
+}
+
+/// Whether so many bytes are a shard of any payload.
+pub fn is_shard(length: usize) -> bool {
+    length.is_multiple_of(2) && length > LENGTH as usize
 }
 
 /// How many parity packets protect `count` packets, for so many as a `share` of those: rounded up, so that a
@@ -130,6 +135,8 @@ mod tests {
     fn a_share_is_rounded_up_and_shards_fit_into_packets() {
         assert_eq!([1, 4, 5, 6, 60].map(|count| packets(count, 0.2)), [1, 1, 1, 2, 12]);
         assert_eq!((packets(5, 0.0), packets(8_000, 0.5)), (0, MAX));
+        assert_eq!([0, 1, 2, 3, 4].map(longest), [0, 0, 0, 0, 2]);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(is_shard), [false, false, false, false, true, false]);
         for room in [1_159, 1_160] {
             assert!(shard(longest(room)) <= room && longest(room) >= room - 3);
         }

@@ -67,7 +67,6 @@ impl Assembling {
         arrived.resize(usize::from(media.count).div_ceil(64), 0);
         parts.clear();
         *self = Assembling {
-            parity: Parity::default(),
             id: media.id(),
             count: media.count,
             reference: media.reference,
@@ -80,6 +79,9 @@ impl Assembling {
             ..Assembling::default()
         };
     }
+
+    /// Bytes of memory that keep account of a parity packet.
+    pub(super) const PARITY: usize = size_of::<(u16, Option<Bytes>)>();
 
     /// Bytes of memory that keep account of a frame of so many packets, whatever arrives of it.
     pub(super) fn account(media: &Media) -> usize {
@@ -128,13 +130,13 @@ impl Assembling {
         if arrived.is_empty() {
             (*known, *shard) = (of, length);
         }
-        if *broken || (*known, *shard) != (of, length) {
+        if *broken || !parity::is_shard(length) || (*known, *shard) != (of, length) {
             return Err(Stored::Implausible);
         }
         if arrived.iter().any(|&(other, _)| other == number) {
             return Err(Stored::Duplicate);
         }
-        self.weight += payload.as_ref().map_or(0, Bytes::len) + size_of::<(u16, Option<Bytes>)>();
+        self.weight += payload.as_ref().map_or(0, Bytes::len) + Assembling::PARITY;
         arrived.push((number, payload));
         Ok(())
     }

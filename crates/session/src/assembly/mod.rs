@@ -101,6 +101,7 @@ impl Assembly {
     /// frame can be decoded once it is complete.
     pub fn room_for(&self, media: &Media, bytes: usize, next: bool) -> Room {
         let known = self.find(media.id()).is_some();
+        let bytes = bytes + if media.parity().is_some() { Assembling::PARITY } else { 0 };
         if self.is_stale(media) || !known && self.is_implausible(media) {
             return Room::Free;
         }

@@ -229,6 +229,26 @@ proptest! {
         }
     }
 
+    /// Packets of few small frames, parity among them, that contradict each other in number and length, with
+    /// bytes or without.
+    #[test]
+    fn parity_that_contradicts_itself_does_no_harm(
+        packets in prop::collection::vec(
+            (0u32..3, 0u16..12, 1u16..6, 0u8..5, 0usize..7, any::<bool>()), 0..200
+        )
+    ) {
+        let mut assembly = Assembly::new(Class::Deadline);
+        for (frame, index, count, part, length, real) in packets {
+            let index = index % (count + u16::from(part));
+            let bytes = (real && length > 0).then(|| Bytes::from(vec![frame as u8; length]));
+            let media = Media { part, ..media(frame, index, count) };
+            assembly.insert(&media, length, bytes, LATER);
+            prop_assert_eq!(assembly.held, assembly.frames.iter().map(|frame| frame.weight).sum::<usize>());
+            prop_assert!(assembly.frames.iter().all(|frame| frame.have <= frame.count));
+            assembly.frames.iter().for_each(|frame| drop(frame.bytes()));
+        }
+    }
+
     /// A live stream goes on whatever is missing of it: the newest frame always finds room.
     #[test]
     fn a_newer_frame_is_never_refused(missing in prop::collection::vec(any::<bool>(), FRAMES..FRAMES + 200)) {

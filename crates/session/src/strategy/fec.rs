@@ -1,17 +1,16 @@
 //! One track with forward error correction: parity packets in each frame, whether packets are lost or not.
 //!
-//! A frame of n packets is followed by n times the share, rounded up, of parity packets of its longest
-//! packet's length; any n of all of them give the frame. They take their part of the rate: video gets 1 / (1
-//! + share) of it. What is lost beyond them is the recovery policy's matter, as with [`Live`]. This is FEC at
-//! its plainest, by frame and at a fixed share; libwebrtc adapts the share to the loss it measures, and
-//! Tambur (NSDI 2023) codes over several frames.
+//! A frame of n packets is followed by parity packets of its longest packet's length, n times the share of
+//! them, rounded up; any n of all its packets give the frame. They are paid from the rate: at a share of 0.2
+//! video gets five sixths of it. What is lost beyond them is the recovery policy's matter, as with [`Live`].
+//! This is FEC at its plainest, by frame and at a fixed share; libwebrtc adapts the share to the loss that it
+//! measures, and Tambur (NSDI 2023) codes over several frames.
 
 use super::{Live, Order, Strategy, View};
 use crate::recovery::{self, Missing, Recovery, Repair};
 use crate::schedule::{self, Pick};
 
-/// The share where none is named: one parity packet for five, as Salsify's evaluation and Hangouts have it
-/// (ours: half of what Tambur's evaluation gives a block code).
+/// The share where none is named: one parity packet for five. Our choice, not held against others.
 pub const SHARE: f64 = 0.2;
 
 /// [`Live`] with parity packets.
