@@ -42,7 +42,10 @@ fn bad_flags_name_the_remedy() {
     refused(&["bench", "sim", "--seed", "3"], &["--seed", "framewire bench recovery"]);
     refused(&["bench", "recovery", "--duration", "1s"], &["--duration", "3s at least"]);
     refused(&["bench", "recovery", "--rate", "0bit"], &["--rate", "above zero"]);
-    refused(&["bench", "recovery", "--strategies", "prism,fec"], &["no strategy is called `fec`", "resend"]);
+    refused(
+        &["bench", "recovery", "--strategies", "prism,tambur"],
+        &["no strategy is called `tambur`", "resend"],
+    );
     refused(&["bench", "recovery", "--strategies", "live+nac"], &["no recovery policy is called `nac`"]);
     refused(&["link", "--delay", "-1ms", "--", "true"], &["--delay", "20ms"]);
     refused(&["run", "x.toml", "--seed", "many"], &["many", "--seed", "a whole number"]);
@@ -96,7 +99,10 @@ fn bad_flags_of_live_commands_name_the_remedy() {
     for to in [&["send", "udp://127.0.0.1:9"][..], &["serve"]] {
         let with = |more: &[&'static str]| [to, &["--input", "synthetic"], more].concat();
         refused(&with(&["--strategy", "bakcup"]), &["'bakcup'", "--strategy", "did you mean `backup`"]);
-        refused(&with(&["--recovery", "fec"]), &["'fec'", "--recovery", "retransmit, none, newest-acked"]);
+        refused(
+            &with(&["--recovery", "fec"]),
+            &["'fec'", "--recovery", "retransmit, nack, none, newest-acked"],
+        );
     }
     refused(&["send", "example:1", "--input", "synthetic"], &["udp://"]);
     refused(
