@@ -54,9 +54,9 @@ pub fn protect(parts: &[Bytes], parity: u16) -> Vec<Bytes> {
     coded.into_iter().map(Bytes::from).collect()
 }
 
-/// The payloads at the indices `missing` of a frame of `count` packets, from those that arrived and from
-/// `parity`: each with its index. `None` if these are too few, or don't fit together: whoever sends may have
-/// written anything.
+/// The payloads at the indices `missing` of a frame that was cut into `count` packets and has `of` parity
+/// packets, in that order: from what `arrived` and from `parity`, both with their numbers. `None` if these
+/// are too few, or don't fit together: whoever sends may have written anything.
 pub fn recover<'a>(
     count: u16,
     of: u16,

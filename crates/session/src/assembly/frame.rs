@@ -14,9 +14,9 @@ use crate::playout::Arrival;
 pub struct Assembling {
     /// Which frame of its stream.
     pub id: FrameId,
-    /// Packets it has.
+    /// Packets that it was cut into.
     pub count: u16,
-    /// Packets that arrived.
+    /// How many of those arrived, or were restored from parity.
     pub have: u16,
     /// What it is predicted from; `None`: a key frame.
     pub reference: Option<FrameId>,
@@ -32,7 +32,7 @@ pub struct Assembling {
     pub(super) completed: Time,
     /// A packet of it arrived as a retransmission.
     repaired: bool,
-    /// Payload bytes that arrived so far.
+    /// Payload bytes of those.
     pub size: u32,
     /// Bytes of memory it takes: payloads, and the account of them.
     pub(super) weight: usize,
@@ -93,7 +93,7 @@ impl Assembling {
         self.arrived[usize::from(index / 64)] >> (index % 64) & 1 == 1
     }
 
-    /// Every packet has arrived.
+    /// Each of its packets has arrived or was restored.
     pub fn is_complete(&self) -> bool {
         self.have == self.count
     }
