@@ -30,4 +30,5 @@ mod x264;
 
 pub use file::oracle;
 pub use model::{Model, Quality, Recording, Run, Step, exponential, predict};
+pub use shipped::Tables;
 pub use table::{About, Fitted, MOST_FRAMES, MOST_STEPS, Origin, Pictures, Split, Table, TableError};

@@ -36,10 +36,20 @@ pub struct Recovery {
     pub before: Rate,
     /// Frames captured since it began, the present one not counted.
     pub place: usize,
+    /// Nothing but a predictor has asked for it so far.
+    pub foretold: bool,
     /// The frame that was captured last when the newest alarm came.
     alarm: u32,
     /// It lasts until then at least.
     until: Time,
+}
+
+/// A sign of a loss.
+#[derive(Clone, Copy, Debug)]
+struct Alarm {
+    at: Time,
+    /// A predictor's, without any other.
+    foretold: bool,
 }
 
 /// What is known of the capture's first track.
@@ -101,7 +111,7 @@ pub struct Alarms {
     decode: Span,
     recovery: Option<Recovery>,
     /// An alarm that the next captured frame answers.
-    raised: Option<Time>,
+    raised: Option<Alarm>,
     /// The rate of the last frame outside a recovery.
     rate: Rate,
     /// The frame captured last.
@@ -132,8 +142,11 @@ impl Alarms {
                 self.progress.complete(now, id.frame, self.decode);
                 self.forget(id.frame);
             }
-            News::Lost { id, .. } | News::Asked { id, .. } if self.matters(id.frame) => self.raise(now),
-            News::Suspected | News::Foretold => self.raise(now),
+            News::Lost { id, .. } | News::Asked { id, .. } if self.matters(id.frame) => {
+                self.raise(now, false)
+            }
+            News::Suspected => self.raise(now, false),
+            News::Foretold => self.raise(now, true),
             _ => {}
         }
     }
@@ -151,10 +164,12 @@ impl Alarms {
     }
 
     /// Something may be lost: the next frame is coded for it, and those for 50 ms.
-    fn raise(&mut self, now: Time) {
-        self.raised = Some(now);
+    fn raise(&mut self, now: Time, foretold: bool) {
+        let foretold = foretold && self.raised.is_none_or(|alarm| alarm.foretold);
+        self.raised = Some(Alarm { at: now, foretold });
         if let Some(recovery) = &mut self.recovery {
             (recovery.alarm, recovery.until) = (self.captured, now + SHORTEST);
+            recovery.foretold &= foretold;
         }
     }
 
@@ -183,8 +198,8 @@ impl Alarms {
         if let Some(raised) = self.raised.take()
             && self.recovery.is_none()
         {
-            let (before, alarm) = (self.rate, self.captured);
-            self.recovery = Some(Recovery { before, place: 0, alarm, until: raised + SHORTEST });
+            let (before, alarm, foretold) = (self.rate, self.captured, raised.foretold);
+            self.recovery = Some(Recovery { before, place: 0, foretold, alarm, until: raised.at + SHORTEST });
         }
         self.captured = view.frame;
         let Some(recovery) = &mut self.recovery else {

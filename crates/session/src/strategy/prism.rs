@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use predict::Watch;
-use prism::{Fitted, Pictures, Table};
+use prism::{Fitted, Pictures, Table, Tables};
 use units::{Rate, Span, Time};
 use wire::Class;
 
@@ -29,19 +29,25 @@ use crate::schedule::{self, Pick};
 const PREDICTED: usize = 0;
 const KEY: usize = 1;
 
-/// A split stream under a decision table.
+/// A split stream under decision tables.
 pub struct Prism {
-    table: Arc<Table>,
-    /// The table for the capture's pictures, from the first look at them on.
-    fitted: Option<Fitted>,
+    tables: Tables,
+    /// The tables for the capture's pictures, from the first look at them on.
+    fitted: Option<ForPictures>,
     alarms: Alarms,
 }
 
+/// [`Tables`] for the capture's pictures.
+struct ForPictures {
+    lost: Fitted,
+    foretold: Fitted,
+}
+
 impl Prism {
-    /// Splits by `table`, before a loss where `watch` foresees it, until the receiver's decoder, which takes
+    /// Splits by `tables`, before a loss where `watch` foresees it, until the receiver's decoder, which takes
     /// `decode` for a frame if that is known, has caught up.
-    pub fn new(table: Arc<Table>, watch: Option<Watch>, decode: Option<Span>) -> Prism {
-        Prism { table, fitted: None, alarms: Alarms::new(Until::Whole { decode }, watch) }
+    pub fn new(tables: Tables, watch: Option<Watch>, decode: Option<Span>) -> Prism {
+        Prism { tables, fitted: None, alarms: Alarms::new(Until::Whole { decode }, watch) }
     }
 }
 
@@ -79,7 +85,11 @@ impl Strategy for Prism {
             orders[KEY].encode = false;
             return;
         };
-        let table = self.fitted.get_or_insert_with(|| fit(&self.table, view));
+        let Tables { lost, foretold } = &self.tables;
+        let tables = self
+            .fitted
+            .get_or_insert_with(|| ForPictures { lost: fit(lost, view), foretold: fit(foretold, view) });
+        let table = if recovery.foretold { &tables.foretold } else { &tables.lost };
         let left = without_repairs(view);
         let split = table.split(recovery.before, left, recovery.place);
         // Key frames leave before all that waits, so that it does not matter how long that has waited.
@@ -112,5 +122,64 @@ impl Strategy for Prism {
 
     fn mode(&self) -> &'static str {
         self.alarms.mode()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::FrameId;
+
+    use super::*;
+    use crate::rate::Plan;
+    use crate::strategy::TrackView;
+
+    /// What a frame's second track gets, and whether the first is coded.
+    fn order(strategy: &mut Prism, frame: u32) -> (Rate, bool) {
+        let (plan, zero) = (Plan::new(Rate::from_mbps(10), true), Span::ZERO);
+        let track = |stream, class| TrackView {
+            stream,
+            class,
+            waiting: 0,
+            waiting_bytes: units::Bytes::ZERO,
+            waited: zero,
+            cut: false,
+        };
+        let view = View {
+            now: Time::from_millis(16 * u64::from(frame)),
+            capture: 0,
+            frame,
+            interval: Span::from_millis(16),
+            picture: (1920, 1080),
+            srtt: Span::from_millis(40),
+            plan,
+            repairs: units::Bytes::ZERO,
+            tracks: &[track(0, Class::Reliable), track(16, Class::OneShot)],
+        };
+        let mut orders = [Order::whole(&plan); 2];
+        strategy.order(&view, &mut orders);
+        let key = if orders[KEY].encode { orders[KEY].rate } else { Rate::ZERO };
+        (key, orders[PREDICTED].encode)
+    }
+
+    #[test]
+    fn a_predictor_alone_costs_less_than_what_is_known_to_be_lost() {
+        let tables = Tables::by_style("racing").unwrap();
+        let mut foretold = Prism::new(tables.clone(), None, None);
+        let mut lost = Prism::new(tables, None, None);
+        for strategy in [&mut foretold, &mut lost] {
+            assert_eq!(order(strategy, 0), (Rate::ZERO, true), "nothing is wrong yet");
+        }
+        let now = Time::from_millis(10);
+        let loss = News::Lost { stream: 0, id: FrameId { frame: 0, version: 0 } };
+        foretold.hear(now, &News::Foretold);
+        lost.hear(now, &loss);
+        let (little, much) = (order(&mut foretold, 1), order(&mut lost, 1));
+        assert!(Rate::ZERO < little.0 && little.0 < much.0 && little.1 && much.1, "{little:?} {much:?}");
+        // What was foretold has happened: from now on it is a loss like any other.
+        foretold.hear(now, &loss);
+        assert_eq!(order(&mut foretold, 2), order(&mut lost, 2));
+        // And a predictor's word after it takes nothing back.
+        foretold.hear(now, &News::Foretold);
+        assert_eq!(order(&mut foretold, 3), order(&mut lost, 3));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ::prism::Table;
+use ::prism::{Table, Tables};
 use cc::{OptionError, Options};
 use predict::Watch;
 use units::Span;
@@ -22,6 +22,8 @@ pub struct Entry {
     pub summary: &'static str,
     /// The options it takes, each with a line of help.
     pub options: &'static [(&'static str, &'static str)],
+    /// Says in a line for people what it takes because the options name nothing, if it takes something.
+    pub fallback: fn(&Options) -> Option<&'static str>,
     /// Builds one from options. Its Deadline tracks, if it has any, recover by the policy of this name.
     pub build: fn(&Options, &str) -> Built,
 }
@@ -38,24 +40,28 @@ pub const REGISTRY: &[Entry] = &[
         name: "live",
         summary: "one track; its losses are answered by the recovery policy",
         options: &[],
+        fallback: no_fallback,
         build: |_, recovery| Ok(Box::new(Live::with(recovery::build(recovery)?))),
     },
     Entry {
         name: "backup",
         summary: "two tracks: predicted frames that are sent until they arrive, and small key frames that are sent once",
         options: &[],
+        fallback: no_fallback,
         build: |_, _| Ok(Box::new(Backup)),
     },
     Entry {
         name: "resend",
         summary: "one track that is sent until it arrives, whatever the deadline",
         options: &[],
+        fallback: no_fallback,
         build: |_, _| Ok(Box::new(Resend)),
     },
     Entry {
         name: "key-frame",
         summary: "one track without repairs; while something may be lost, every frame is a key frame (thesis section 4.2)",
         options: &[PREDICTOR],
+        fallback: no_fallback,
         build: |options, _| Ok(Box::new(Unchained::key_frames(watch(options)?))),
     },
     Entry {
@@ -67,13 +73,17 @@ pub const REGISTRY: &[Entry] = &[
                 "content that the decision table was made for (global); `framewire prism table --help` lists them",
             ),
             ("table", "a file that `framewire prism table` wrote, in place of a style"),
+            ("foretold", "a second one, for recoveries that only the predictor asks for so far (as `table`)"),
             (
                 "decode",
                 "time that the receiver's decoder takes for a frame (a third of an interval): key frames go on until it has caught up",
             ),
             PREDICTOR,
         ],
-        build: |options, _| Ok(Box::new(Prism::new(table(options)?, watch(options)?, decode_time(options)?))),
+        fallback: table_fallback,
+        build: |options, _| {
+            Ok(Box::new(Prism::new(tables(options)?, watch(options)?, decode_time(options)?)))
+        },
     },
     Entry {
         name: "fec",
@@ -82,12 +92,14 @@ pub const REGISTRY: &[Entry] = &[
             "share",
             "parity packets for each packet of a frame, above 0 and at most 1 (0.2), rounded up",
         )],
+        fallback: no_fallback,
         build: |options, recovery| Ok(Box::new(Fec::new(share(options)?, recovery::build(recovery)?))),
     },
     Entry {
         name: "prism-ltr",
         summary: "one track without repairs; while something may be lost, every frame is predicted from the newest that is known to have arrived",
         options: &[PREDICTOR],
+        fallback: no_fallback,
         build: |options, _| Ok(Box::new(Unchained::from_acked(watch(options)?))),
     },
 ];
@@ -107,7 +119,16 @@ pub fn build(text: &str, recovery: &str) -> Built {
 /// What the strategy that `text` names falls back to because `text` does not say, in a line for people.
 pub fn fallback(text: &str) -> Option<&'static str> {
     let options: Options = text.parse().ok()?;
-    let silent = options.name == "prism" && !options.is_set("style") && !options.is_set("table");
+    let entry = REGISTRY.iter().find(|entry| entry.name == options.name)?;
+    (entry.fallback)(&options)
+}
+
+fn no_fallback(_: &Options) -> Option<&'static str> {
+    None
+}
+
+fn table_fallback(options: &Options) -> Option<&'static str> {
+    let silent = !options.is_set("style") && !options.is_set("table");
     silent.then_some(
         "strategy prism: the built-in decision table of all clips; `prism:style=` or `table=` names another",
     )
@@ -135,17 +156,32 @@ fn watch(options: &Options) -> Result<Option<Watch>, OptionError> {
     Ok(Some(Watch::new(predictor)))
 }
 
-/// The decision table that the options name: a file, a style that ships, or the one of all clips.
-fn table(options: &Options) -> Result<Arc<Table>, OptionError> {
-    if let Some(file) = options.text("table") {
-        let table = Table::read(Path::new(file));
-        return table
-            .map(Arc::new)
-            .map_err(|error| options.refuse("table", format!("a decision table: {error}")));
+/// The decision tables that the options name: files, those of a style that ship, or those of all clips.
+fn tables(options: &Options) -> Result<Tables, OptionError> {
+    let mut tables = style(options)?;
+    if let Some(table) = file(options, "table")? {
+        tables = Tables { lost: table.clone(), foretold: table };
     }
-    let Some(style) = options.text("style") else { return Ok(Table::global()) };
+    if let Some(table) = file(options, "foretold")? {
+        tables.foretold = table;
+    }
+    Ok(tables)
+}
+
+/// The tables of the style that the options name.
+fn style(options: &Options) -> Result<Tables, OptionError> {
+    let Some(style) = options.text("style") else { return Ok(Tables::global()) };
     let styles = || Table::styles().collect::<Vec<_>>().join(", ");
-    Table::by_style(style).ok_or_else(|| options.refuse("style", format!("one of {}", styles())))
+    Tables::by_style(style).ok_or_else(|| options.refuse("style", format!("one of {}", styles())))
+}
+
+/// The table in the file that an option names.
+fn file(options: &Options, key: &str) -> Result<Option<Arc<Table>>, OptionError> {
+    let Some(file) = options.text(key) else { return Ok(None) };
+    let table = Table::read(Path::new(file));
+    table
+        .map(|table| Some(Arc::new(table)))
+        .map_err(|error| options.refuse(key, format!("a decision table: {error}")))
 }
 
 #[cfg(test)]
@@ -203,7 +239,9 @@ mod tests {
         assert!(torn.contains("it must be a decision table: ") && !torn.contains('\n'), "{torn}");
         std::fs::write(&file, whole).unwrap();
         assert!(build(&format!("prism:table={}", file.display()), "none").is_ok());
+        assert!(build(&format!("prism:style=racing,foretold={}", file.display()), "none").is_ok());
         std::fs::remove_file(&file).unwrap();
+        assert!(error("prism:foretold=/nowhere.json").starts_with("option `foretold` of prism"));
         assert!(error("prism:table=/nowhere.json").contains("/nowhere.json"));
         assert!(build("prism:decode=10ms", "none").is_ok());
         assert!(error("prism:decode=2s").ends_with("it must be a time of at most 1s, such as 10ms"));
