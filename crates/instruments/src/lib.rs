@@ -2,7 +2,7 @@
 //!
 //! | instrument | what it measures |
 //! |---|---|
-//! | [`sim`], [`controllers`], [`scale`], [`fuzz`], [`predictor`] | the cost of simulated packets, of each controller, of many flows, of a search, of predicting losses |
+//! | [`sim`], [`controllers`], [`scale`], [`fuzz`], [`predictor`], [`schedule`] | the cost of simulated packets, of each controller, of many flows, of a search, of predicting losses, of planning an upload |
 //! | [`live`], [`real`], [`shadow`], [`link`] | what real time adds: the whole chain, the QUIC transport, one scenario in both worlds, the emulated link |
 //! | [`recovery`] | what each strategy makes of losses: two processes, an encoder and an emulated link |
 //! | [`twin`] | a clip through two processes and an emulated link, beside the simulator |
@@ -33,6 +33,7 @@ pub mod real_lab;
 #[cfg(target_os = "linux")]
 pub mod recovery;
 pub mod scale;
+pub mod schedule;
 pub mod shadow;
 pub mod sim;
 pub mod soak;

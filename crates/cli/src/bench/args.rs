@@ -15,8 +15,8 @@ Examples:
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
 the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
-emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `browser` the page
-of `framewire serve` in headless Chromium, `recovery` what each strategy makes of losses.
+emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `schedule` how
+near the best Vantage's schedules are, `browser` the page of `framewire serve` in headless Chromium, `recovery` what each strategy makes of losses.
 
 `real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
   late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
@@ -68,6 +68,8 @@ pub enum Measured {
     Fuzz,
     /// Cost of predicting losses
     Predictor,
+    /// Vantage's schedules: how near the best, and how long they take
+    Schedule,
     /// A real browser that plays what `serve` sends it, behind a link whose rate drops
     Browser,
     /// Stalls and delay of each strategy where packets are lost (needs root)

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 #[cfg(target_os = "linux")]
 use instruments::link;
-use instruments::{Benchmark, controllers, fuzz, live, measure, predictor, real, scale, shadow, sim};
+use instruments::{
+    Benchmark, controllers, fuzz, live, measure, predictor, real, scale, schedule, shadow, sim,
+};
 use media::Source;
 use serde_json::{Value, json};
 
@@ -29,6 +31,7 @@ const EACH: &[(Measured, Run)] = &[
     (Measured::Scale, |_| Ok(scale::run(&Terminal))),
     (Measured::Fuzz, |_| Ok(fuzz::run(&Terminal))),
     (Measured::Predictor, |_| Ok(predictor::run(&Terminal))),
+    (Measured::Schedule, |_| Ok(schedule::run(&Terminal))),
     (Measured::Live, |args| whole_chain(&input(args))),
     (Measured::Real, |_| Ok(real::run(&Terminal)?)),
     (Measured::Shadow, |_| Ok(shadow::run(&Terminal)?)),
