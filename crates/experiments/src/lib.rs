@@ -29,6 +29,7 @@ mod real;
 mod rows;
 pub mod scenes;
 mod theory;
+mod upload;
 mod value;
 
 pub use book::book;

@@ -52,6 +52,7 @@ fn engine() -> Engine {
     super::theory::register(&mut engine);
     super::prism::register(&mut engine);
     super::predictor::register(&mut engine);
+    super::upload::register(&mut engine);
     engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
         let (a, b) = (as_number(&a)?, as_number(&b)?);
         Answer::Ok((a - b).abs() <= share * b.abs())

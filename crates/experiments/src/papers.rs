@@ -12,11 +12,12 @@ pub struct Paper {
 }
 
 /// All of them; last what is claimed by nobody but us. Two of one key are parts of one document.
-pub const PAPERS: [Paper; 7] = [
+pub const PAPERS: [Paper; 8] = [
     paper("sqp", "000", "SQP (arXiv 2207.11857)"),
     paper("quic-dc", "001", "QUIC-DC"),
     paper("gcc-aqm", "002", "GCC and active queue management"),
     paper("thesis", "003-ccfuzz", "CC-Fuzz (a thesis, chapter 7)"),
+    paper("thesis", "003-vantage", "Vantage (a thesis, chapter 3)"),
     paper("thesis", "003-prism", "Prism (a thesis, chapter 4)"),
     paper("vidaptive", "004", "Vidaptive"),
     paper("ours", "ours", "Our own"),

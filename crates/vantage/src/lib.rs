@@ -5,15 +5,19 @@
 //! [`Window`] is solved: which frames of before are sent again, and how large every frame is.
 //!
 //! ```text
-//!   curves, what viewers have, their delays, bytes to spend -> Window::solve -> Schedule
+//!   frames coded and arrived -> Engine -> what the next frame may have, and what is sent again
+//!                                 '-- every period: Window::solve -> Schedule
 //! ```
 //!
 //! `docs/vantage.md` has the measurements.
 
+mod archive;
 mod curve;
+mod engine;
 mod schedule;
 mod viewers;
 
 pub use curve::{Curve, CurveError, Estimate};
+pub use engine::{Engine, Settings};
 pub use schedule::{Again, Effort, Past, Schedule, Window, WindowError};
 pub use viewers::{Delays, DelaysError};

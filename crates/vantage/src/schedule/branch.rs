@@ -18,8 +18,8 @@ struct Node {
 
 /// The best set that is found, and a bound of all sets' objectives.
 pub(super) fn solve(problem: &Problem, effort: Effort) -> (Best, f64) {
-    let settled: Settled =
-        problem.items.iter().map(|item| (item.least > problem.most).then_some(false)).collect();
+    let largest = problem.most.min(problem.budget);
+    let settled: Settled = problem.items.iter().map(|item| (item.least > largest).then_some(false)).collect();
     let root = Node { relaxed: relax(problem, &settled, f64::NEG_INFINITY), settled };
     let mut left = effort.0.max(1).saturating_sub(root.relaxed.asked);
     let mut best = Best::nothing(problem);

@@ -2,8 +2,12 @@
 
 use super::Problem;
 
-/// Halvings of a price's range: to 1e-12 of it.
+/// Halvings of a price's range at most, and the share of a price that its range is not narrowed below.
 const HALVINGS: usize = 40;
+const NARROW: f64 = 1e-9;
+/// Golden sections of the range of a frame's price: to a hundred-thousandth of it.
+const SECTIONS: usize = 24;
+const GOLDEN: f64 = 0.618_033_988_75;
 
 /// What the prices say.
 #[derive(Clone, Debug)]
@@ -50,72 +54,94 @@ const AROUND: [f64; 8] = [0.999, 1.001, 0.95, 1.05, 0.85, 1.18, 0.7, 1.4];
 pub(super) fn relax(problem: &Problem, settled: &[Option<bool>], enough: f64) -> Relaxed {
     let enough = enough - problem.base;
     let mut market = Market { problem, settled, bound: f64::INFINITY, enough, asked: 0 };
-    let (mut low, mut high) = (0.0, 0.0);
-    let mut price = market.by_bytes(0.0);
-    if market.ask(price, 0.0).again > problem.most_again() {
-        high = problem.items.iter().map(|item| item.weight).fold(0.0, f64::max);
-        for _ in 0..HALVINGS {
-            if market.bound <= enough || high - low < 1e-6 * high {
-                break;
-            }
-            let middle = (low + high) / 2.0;
-            price = market.by_bytes(middle);
-            let over = market.ask(price, middle).again > problem.most_again();
-            if over { low = middle } else { high = middle }
-        }
-    }
+    let (price, of_frame) = market.prices();
     let bound = problem.base + market.bound;
     if market.bound <= enough {
         return Relaxed { bound, sets: Vec::new(), torn: None, asked: market.asked };
     }
     let around = std::iter::once(1.0).chain(AROUND);
-    let mut sets: Vec<Vec<bool>> = around.map(|factor| market.ask(price * factor, high).sent).collect();
-    let torn = market.torn(price, (low, high));
+    let mut sets: Vec<Vec<bool>> = around.map(|factor| market.ask(price * factor, of_frame).sent).collect();
+    let torn = market.torn(price, of_frame);
     sets.dedup();
     Relaxed { bound, sets, torn, asked: market.asked }
 }
 
 impl Market<'_> {
-    /// The least price of a byte at which the frames fit the budget, at this price of a frame sent again.
-    /// Each price that is tried bounds the gain.
-    fn by_bytes(&mut self, of_frame: f64) -> f64 {
-        if self.fits(0.0, of_frame) {
-            return 0.0;
+    /// The prices of a byte, and of a frame sent again, at which the bound is lowest.
+    fn prices(&mut self) -> (f64, f64) {
+        let (price, of_none) = self.by_bytes(0.0);
+        if self.bound <= self.enough || self.ask(price * 0.9999, 0.0).again <= self.problem.most_again() {
+            return (price, 0.0);
+        }
+        // The bound at the best price of a byte is convex in that of a frame: golden sections.
+        let (mut low, mut high) =
+            (0.0, self.problem.items.iter().map(|item| item.weight).fold(0.0, f64::max));
+        let mut best = (of_none, price, 0.0);
+        let (mut left, mut right) = (high - GOLDEN * high, GOLDEN * high);
+        let (mut of_left, mut of_right) = (self.at(left, &mut best), self.at(right, &mut best));
+        for _ in 0..SECTIONS {
+            if self.bound <= self.enough {
+                break;
+            }
+            if of_left <= of_right {
+                (high, right, of_right) = (right, left, of_left);
+                left = high - GOLDEN * (high - low);
+                of_left = self.at(left, &mut best);
+            } else {
+                (low, left, of_left) = (left, right, of_right);
+                right = low + GOLDEN * (high - low);
+                of_right = self.at(right, &mut best);
+            }
+        }
+        (best.1, best.2)
+    }
+
+    /// The least bound at a price of a frame; `best` keeps the least of all, and its prices.
+    fn at(&mut self, of_frame: f64, best: &mut (f64, f64, f64)) -> f64 {
+        let (price, bound) = self.by_bytes(of_frame);
+        if bound < best.0 {
+            *best = (bound, price, of_frame);
+        }
+        bound
+    }
+
+    /// The least price of a byte at which the frames fit the budget, at this price of a frame sent again, and
+    /// the least bound that any price on the way there gave.
+    fn by_bytes(&mut self, of_frame: f64) -> (f64, f64) {
+        let mut least = f64::INFINITY;
+        if self.fits(0.0, of_frame, &mut least) {
+            return (0.0, least);
         }
         // No frame gains more than its weight, and none has less than the least bytes.
         let steepest = self.problem.items.iter().map(|item| item.weight / item.least);
         let (mut low, mut high) = (0.0, steepest.fold(0.0, f64::max));
-        self.fits(high, of_frame);
+        self.fits(high, of_frame, &mut least);
         for _ in 0..HALVINGS {
-            if self.bound <= self.enough {
+            if self.bound <= self.enough || high - low < NARROW * high {
                 break;
             }
             // By ratio while the range is wide: prices span many orders of magnitude.
             let middle = if low > 0.0 { (low * high).sqrt() } else { high / 1e3 };
-            if self.fits(middle, of_frame) {
-                high = middle
-            } else {
-                low = middle
-            }
-            if high - low < 1e-12 * high {
-                break;
-            }
+            if self.fits(middle, of_frame, &mut least) { high = middle } else { low = middle }
         }
-        high
+        (high, least)
     }
 
-    fn fits(&mut self, price: f64, of_frame: f64) -> bool {
+    fn fits(&mut self, price: f64, of_frame: f64, least: &mut f64) -> bool {
         let answer = self.ask(price, of_frame);
         let of_frames = of_frame * self.problem.most_again() as f64;
-        self.bound = self.bound.min(answer.value + price * self.problem.budget + of_frames);
+        *least = least.min(answer.value + price * self.problem.budget + of_frames);
+        self.bound = self.bound.min(*least);
         answer.bytes <= self.problem.budget
     }
 
     /// Of the frames on which a slightly lower and a slightly higher price differ, that with most bytes. Of
     /// equal frames of now, of which the first ones are sent, the first of those that the budget is too small
     /// for.
-    fn torn(&mut self, price: f64, (low, high): (f64, f64)) -> Option<usize> {
-        let (cheap, dear) = (self.ask(price * 0.9999, low), self.ask(price * 1.0001, high));
+    fn torn(&mut self, price: f64, of_frame: f64) -> Option<usize> {
+        // Where frames have a price it is known to some digits only.
+        let (less, more) = (of_frame * 0.99, of_frame * 1.01);
+        let (cheap, dear) = (self.ask(price * 0.9999, less), self.ask(price * 1.0001, more));
         let differ: Vec<usize> = (0..cheap.sent.len()).filter(|&i| cheap.sent[i] != dear.sent[i]).collect();
         let bytes = |i: usize| self.problem.items[i].best(self.problem, price).0;
         let most = differ.iter().copied().max_by(|&x, &y| bytes(x).total_cmp(&bytes(y)))?;

@@ -9,7 +9,7 @@ pub(super) struct Filled {
     pub sizes: Vec<f64>,
     /// What the last byte is worth.
     pub price: f64,
-    /// The objective.
+    /// The objective at these sizes, what the endpoint has included.
     pub value: f64,
 }
 

@@ -15,8 +15,8 @@
 //! until one more is worth the same everywhere. Which frames are in the set is found from the other side: at
 //! a price per byte (and per frame sent again) each frame decides for itself, runs by dynamic programming,
 //! and what all of them gain is above any schedule's value ([`dual`]). The set at the price where the budget
-//! is met is where a local search begins ([`search`]); branch and bound settle what is left, while there is effort
-//! ([`branch`]). So a schedule comes with a bound: how much better the best one could be.
+//! is met is where a local search begins ([`search`]); branch and bound settle what is left, while there is
+//! effort ([`branch`]). So a schedule comes with a bound: how much better the best one could be.
 //!
 //! Deviation: the thesis has Gurobi solve a mixed-integer program of curves in linear pieces.
 
@@ -91,7 +91,7 @@ pub struct Schedule {
     pub future: Vec<u32>,
     /// Frames of before, by rising capture index.
     pub again: Vec<Again>,
-    /// The objective.
+    /// The objective, what the endpoint has already included.
     pub value: f64,
     /// No schedule has an objective above this.
     pub bound: f64,
