@@ -64,7 +64,7 @@ mod tests {
             assert!(Paper::documents(paper.key).contains(&paper.document));
             assert_eq!(Paper::key_of(paper.document), paper.key);
         }
-        assert_eq!(Paper::documents("thesis"), ["003-ccfuzz", "003-prism"]);
+        assert_eq!(Paper::documents("thesis"), ["003-ccfuzz", "003-vantage", "003-prism"]);
         assert_eq!(Paper::keys(), ["sqp", "quic-dc", "gcc-aqm", "thesis", "vidaptive", "ours"]);
         assert_eq!((Paper::find("000x"), Paper::key_of("mine")), (None, "mine"));
         assert!(Paper::documents("000x").is_empty());

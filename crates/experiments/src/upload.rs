@@ -4,6 +4,7 @@
 //! | function | gives |
 //! |---|---|
 //! | `upload(style, trace, how)` | numbers and lists of one upload of 150 s, by name: see [`found`] |
+//! | `upload_toy()` | the thesis' example, planned: see [`toy`] |
 //!
 //! ```text
 //!   clip's black-box model -> sizes to SSIM        uplink: what a millisecond carries, frames of now first
@@ -24,7 +25,7 @@ use prism::survey::Surveyed;
 use prism::{Pictures, Quality};
 use rhai::{Array, Dynamic, Engine as Formulas, Map};
 use units::Rate;
-use vantage::{Delays, Engine, Settings};
+use vantage::{Curve, Delays, Effort, Engine, Past, Settings, Window};
 
 use crate::data::data_trace;
 use crate::measure::{Answer, refuse};
@@ -58,6 +59,37 @@ pub(crate) fn register(formulas: &mut Formulas) {
         let found = known(style, trace, how)?;
         Ok(map(&found))
     });
+    formulas.register_fn("upload_toy", toy);
+}
+
+/// The thesis' example (section 3.4.1): half a Mbit/s for ten seconds, then three, Q = 1 - 1 / (2 b + 1) at b
+/// Mbit/s. Each ten seconds are one frame of the planner. Qualities and the split, as the thesis prints them.
+fn toy() -> Answer<Map> {
+    let mbit = 1e6 / 8.0 * 10.0;
+    let curve = Curve::new(2.0 / mbit, 1.0).map_err(|error| format!("{error:?}"))?;
+    let quality = |rate: f64| curve.quality(rate * mbit);
+    let window = Window {
+        budget: 3.0 * mbit,
+        future: vec![curve],
+        weight: 2.0,
+        past: vec![Past { frame: 0, curve, quality: quality(0.5), weight: 1.0 }],
+        sizes: (200.0, 3.0 * mbit),
+        least_gain: 0.0,
+        run_cost: 0.0,
+    };
+    let plan = window.solve(Effort::default()).map_err(|error| format!("{error:?}"))?;
+    let of = |size: u32| f64::from(size) / mbit;
+    let now = of(plan.future[0]);
+    let again = plan.again.first().map_or(0.0, |again| of(again.size));
+    let all = [
+        ("delayed", quality(1.75)),
+        ("real_time", (quality(0.5) + quality(3.0)) / 2.0),
+        ("now_mbit", now),
+        ("again_mbit", again),
+        ("now", (quality(0.5) + quality(now)) / 2.0),
+        ("later", (quality(again) + quality(now)) / 2.0),
+    ];
+    Ok(all.into_iter().map(|(name, n)| (name.into(), Dynamic::from_float(n))).collect())
 }
 
 /// What was seen of one upload, by name.

@@ -226,6 +226,8 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const RATE: f64 = 250_000.0;
@@ -234,37 +236,80 @@ mod tests {
         1.0 - 1.0 / (size / 1_000.0 + 1.0)
     }
 
-    /// Frames of a second each way: what is coded arrives at once, but for an outage.
-    fn run(seconds: u32, outage: std::ops::Range<u32>) -> (Engine, Vec<Again>) {
-        let mut engine = Engine::new(Settings::default());
-        let mut again = Vec::new();
-        for frame in 0..seconds * 30 {
-            let now = f64::from(frame) / 30.0;
-            let rate = if outage.contains(&(frame / 30)) { 0.0 } else { RATE };
-            if frame % 60 == 0 {
-                let plan = engine.turn(now, rate * 2.0);
-                assert!(plan.is_none_or(|plan| plan.bytes() as f64 <= rate * 2.0));
+    /// An upload through a network that carries `rate` bytes a second, but for an outage.
+    struct Path {
+        rate: f64,
+        outage: std::ops::Range<f64>,
+        engine: Engine,
+        /// Time, frame and size of what was sent again.
+        again: Vec<(f64, Again)>,
+        /// Of each frame, the best version and when it came.
+        has: Vec<Option<(f64, f64)>>,
+    }
+
+    impl Path {
+        fn run(settings: Settings, seconds: f64, rate: f64, outage: std::ops::Range<f64>) -> Path {
+            let engine = Engine::new(settings);
+            let mut path = Path { rate, outage, engine, again: Vec::new(), has: Vec::new() };
+            let interval = path.engine.settings.interval;
+            let frames_of_period = (path.engine.settings.period / interval).round() as usize;
+            for frame in 0..(seconds / interval) as usize {
+                let now = frame as f64 * interval;
+                if frame.is_multiple_of(frames_of_period) {
+                    path.turn(now);
+                }
+                path.frame(now, frame as u32);
             }
-            let size = engine.live(now, frame, rate, 0.0);
-            assert!(f64::from(size) <= rate / 30.0);
-            if size > 0 {
-                engine.coded_live(frame, f64::from(size), quality(f64::from(size)));
-                engine.left(false);
-                engine.arrived(frame, quality(f64::from(size)));
+            path
+        }
+
+        fn rate(&self, now: f64) -> f64 {
+            if self.outage.contains(&now) { 0.0 } else { self.rate }
+        }
+
+        fn turn(&mut self, now: f64) {
+            let budget = self.rate(now) * self.engine.settings.period;
+            let plan = self.engine.turn(now, budget);
+            assert!(plan.is_none_or(|plan| plan.bytes() as f64 <= budget));
+        }
+
+        /// What a frame's interval carries: its own frame, then those of before.
+        fn frame(&mut self, now: f64, frame: u32) {
+            let rate = self.rate(now);
+            let mut free = rate * self.engine.settings.interval;
+            let size = f64::from(self.engine.live(now, frame, rate, 0.0));
+            self.has.push(None);
+            assert!(size <= free.max(if rate > 0.0 { LEAST } else { 0.0 }));
+            if size > 0.0 {
+                self.engine.coded_live(frame, size, quality(size));
+                self.engine.left(false);
+                self.arrive(now, frame, quality(size));
             }
-            let mut free = rate / 30.0 - f64::from(size);
+            free -= size;
             while free > 0.0
-                && let Some(next) = engine.again(now, rate)
+                && let Some(next) = self.engine.again(now, rate)
             {
-                let q = quality(f64::from(next.size));
-                engine.coded_again(next.frame, f64::from(next.size), q);
-                engine.left(true);
-                engine.arrived(next.frame, q);
+                let better = quality(f64::from(next.size));
+                let before = self.has[next.frame as usize].map_or(0.0, |(quality, _)| quality);
+                assert!(next.frame < frame && better > before, "{next:?} has {before}");
+                self.engine.coded_again(next.frame, f64::from(next.size), better);
+                self.engine.left(true);
+                self.arrive(now, next.frame, better);
+                self.again.push((now, next));
                 free -= f64::from(next.size);
-                again.push(next);
             }
         }
-        (engine, again)
+
+        fn arrive(&mut self, now: f64, frame: u32, quality: f64) {
+            self.engine.arrived(frame, quality);
+            self.has[frame as usize] = Some((quality, now));
+        }
+    }
+
+    fn run(seconds: u32, outage: std::ops::Range<u32>) -> (Engine, Vec<Again>) {
+        let outage = f64::from(outage.start)..f64::from(outage.end);
+        let path = Path::run(Settings::default(), f64::from(seconds), RATE, outage);
+        (path.engine, path.again.into_iter().map(|(_, again)| again).collect())
     }
 
     #[test]
@@ -295,5 +340,31 @@ mod tests {
         assert_eq!(engine.live(0.2, 2, 0.0, 0.0), 0);
         assert_eq!(engine.live(0.3, 3, 30_000.0, 2_900.0), 200, "as small as can be");
         assert!(engine.again(0.2, 1e6).is_none() && engine.turn(2.0, 1e5).is_none());
+    }
+
+    proptest! {
+        /// Sheet, acceptance 6: what a pause took is there for those who watch after 30 s, if the network has
+        /// room for it. Over frame rates, periods, rates and pauses.
+        #[test]
+        fn a_pause_is_repaired_in_time(
+            fps in prop::sample::select(vec![15.0, 30.0, 60.0]),
+            period in prop::sample::select(vec![1.0, 2.0, 4.0]),
+            rate in 60_000.0..1_000_000.0f64,
+            begins in 8.0..20.0f64,
+            length in 0.5..5.0f64,
+        ) {
+            let settings = Settings { interval: 1.0 / fps, period, ..Settings::default() };
+            let path = Path::run(settings, begins + length + 32.0, rate, begins..begins + length);
+            let (from, to) = ((begins * fps).ceil() as usize, ((begins + length) * fps) as usize);
+            for frame in from..to {
+                let captured = frame as f64 / fps;
+                let came = path.has[frame].map(|(_, at)| at);
+                prop_assert!(came.is_some_and(|at| at <= captured + 30.0), "frame {frame}: {came:?}");
+            }
+            prop_assert_eq!(path.engine.never_sent(), 0);
+            // Nothing older than anybody watches is sent.
+            let age = |&(at, again): &(f64, Again)| at - f64::from(again.frame) / fps;
+            prop_assert!(path.again.iter().all(|sent| age(sent) <= 30.0 + 1e-9));
+        }
     }
 }
