@@ -17,6 +17,10 @@ export default defineConfig({
     // The page's policy allows no data: addresses for code, and one file more costs nothing on the way.
     assetsInlineLimit: 0,
     modulePreload: false,
+    // What is bundled is passed on with its licence.
+    license: { fileName: "licences.md" },
+    // Two pages that share no script: who opens the one loads nothing of the other.
+    rolldownOptions: { input: ["index.html", "delays.html"] },
   },
   worker: { format: "es" },
   test: { include: ["test/*.test.ts"] },

@@ -60,6 +60,11 @@ pub enum Command {
     Send(Box<Send>),
     /// Receive what `framewire send` sends
     Receive(Box<Receive>),
+    /// Send a clip or a camera to an endpoint for viewers at every delay: what went out poor is sent again,
+    /// better
+    Upload(Box<crate::live::upload::Args>),
+    /// Be the endpoint of uploads: the best version of every frame, as HLS and DASH for each delay
+    Ingest(Box<crate::live::ingest::Args>),
     /// Pass UDP on through an emulated link, in real time
     Relay(Relay),
     /// Run a command behind an emulated link, in a network namespace of its own
@@ -376,16 +381,8 @@ pub struct Send {
     /// out
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(256..=1472))]
     pub mtu: Option<u16>,
-    /// QUIC: the receiver's token
-    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
-    pub token: Option<Token>,
-    /// QUIC: SHA-256 of the receiver's certificate, which it prints; then no other is accepted, and this one
-    /// whoever signed it
-    #[arg(long, value_name = "SHA256")]
-    pub pin: Option<Fingerprint>,
-    /// QUIC: accept certificates signed by those in this PEM file, instead of those this machine trusts
-    #[arg(long, value_name = "FILE", conflicts_with = "pin")]
-    pub ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub contact: Contact,
     /// QUIC: a name for what is sent
     #[arg(long, default_value = "")]
     pub name: String,
@@ -406,6 +403,29 @@ impl Send {
     pub fn choice(&self) -> Result<Choice, String> {
         let rate = self.rate.as_ref().map(|rate| rate.0.as_str());
         Ok(self.losses.choice(self.cc.only()?, rate))
+    }
+}
+
+/// How a receiver over QUIC is known, and what it wants to be shown.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Contact {
+    /// QUIC: the receiver's token
+    #[arg(long, env = "FRAMEWIRE_TOKEN", hide_env_values = true)]
+    pub token: Option<Token>,
+    /// QUIC: SHA-256 of the receiver's certificate, which it prints; then no other is accepted, and this one
+    /// whoever signed it
+    #[arg(long, value_name = "SHA256")]
+    pub pin: Option<Fingerprint>,
+    /// QUIC: accept certificates signed by those in this PEM file, instead of those this machine trusts
+    #[arg(long, value_name = "FILE", conflicts_with = "pin")]
+    pub ca: Option<PathBuf>,
+}
+
+impl Contact {
+    /// Each flag, and whether it was given for `target`, whose address may hold a pin.
+    pub fn given(&self, target: &Target) -> [(&'static str, bool); 3] {
+        let pin = self.pin.or(target.pin).is_some();
+        [("--token", self.token.is_some()), ("--pin", pin), ("--ca", self.ca.is_some())]
     }
 }
 

@@ -97,6 +97,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Bench(args) => bench::bench(&args),
         Command::Send(args) => live::send(&args),
         Command::Receive(args) => live::receive(&args),
+        Command::Ingest(args) => live::ingest(&args),
+        Command::Upload(args) => live::upload(&args),
         Command::Relay(args) => live::relay(&args),
         Command::Link(args) => live::link(&args),
         Command::Bulk(args) => bulk::bulk(&args),

@@ -9,6 +9,8 @@
 //!                                   qualities from a recorded Table)
 //! ```
 
+#[cfg(feature = "codecs")]
+mod archive;
 pub mod barcode;
 mod clip;
 #[cfg(feature = "codecs")]
@@ -18,6 +20,8 @@ mod frame;
 #[cfg(feature = "codecs")]
 mod h264;
 mod jpeg;
+#[cfg(feature = "codecs")]
+mod measuring;
 mod model;
 mod quality;
 #[cfg(feature = "codecs")]
@@ -38,6 +42,8 @@ mod y4m;
 #[cfg(test)]
 mod testing;
 
+#[cfg(feature = "codecs")]
+pub use archive::{Archive, ArchiveError, Packed};
 pub use clip::{Clip, ClipError, ClipOptions, has_sound, open_clip};
 #[cfg(feature = "codecs")]
 pub use codec::{AnyDecoder, Codec, CodecConfig};
@@ -49,6 +55,8 @@ pub use h264::{
     SliceReader,
 };
 pub use jpeg::jpeg;
+#[cfg(feature = "codecs")]
+pub use measuring::Measuring;
 pub use model::{Cap, EncoderModel, ModelConfig};
 pub use quality::{PSNR_CAP, psnr, quality};
 #[cfg(feature = "codecs")]

@@ -269,4 +269,9 @@ pub trait Source: Send {
     }
     /// The next picture; `None` at the end.
     fn next_picture(&mut self) -> Option<Arc<RawFrame>>;
+    /// When the picture was captured that it gave last, if its pictures are of before: an archive. `None` for
+    /// clips and cameras. It is no lack if an archive has no picture ready.
+    fn captured(&self) -> Option<Time> {
+        None
+    }
 }

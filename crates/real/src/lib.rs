@@ -32,6 +32,7 @@ pub mod quic;
 mod relay;
 mod settings;
 mod socket;
+pub mod storage;
 #[cfg(test)]
 mod testing;
 mod threaded;

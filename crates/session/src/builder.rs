@@ -7,6 +7,7 @@ use units::{Rate, Rng, Span};
 use crate::config::SenderConfig;
 use crate::preset::Choice;
 use crate::sender::{Policies, Sender};
+use crate::strategy::Strategy;
 use crate::supply::{Supply, Video};
 use crate::{rate, strategy};
 
@@ -57,6 +58,7 @@ pub struct SenderBuilder {
     rate: Option<String>,
     recovery: Option<String>,
     strategy: Option<String>,
+    made: Option<Box<dyn Strategy>>,
     least: Option<Rate>,
     initial: Option<Rate>,
     most: Option<Rate>,
@@ -91,6 +93,12 @@ impl SenderBuilder {
     #[must_use]
     pub fn strategy(self, strategy: &str) -> SenderBuilder {
         SenderBuilder { strategy: Some(strategy.to_owned()), ..self }
+    }
+
+    /// A strategy that was made already, in place of one by name.
+    #[must_use]
+    pub fn with_strategy(self, strategy: Box<dyn Strategy>) -> SenderBuilder {
+        SenderBuilder { made: Some(strategy), ..self }
     }
 
     /// Controller and policies at once.
@@ -189,15 +197,17 @@ impl SenderBuilder {
     ///
     /// # Errors
     /// [`BuildError`] if a name or an option is unknown, or there is nothing to send.
-    pub fn build(self) -> Result<Sender, BuildError> {
+    pub fn build(mut self) -> Result<Sender, BuildError> {
         let choice = Choice::of(self.controller.as_deref(), self.rate.as_deref(), self.recovery.as_deref());
         let setup = self.setup(&choice)?;
         let controller: Box<dyn Controller> = cc::build(&choice.controller.parse()?, &setup)?;
         let name = self.strategy.as_deref().unwrap_or(strategy::REGISTRY[0].name);
-        let strategy = strategy::build(name, &choice.recovery)?;
-        let tracks = strategy.tracks().len();
-        for supply in &self.supplies {
-            let encoders = supply.encoders();
+        let strategy = match self.made.take() {
+            Some(made) => made,
+            None => strategy::build(name, &choice.recovery)?,
+        };
+        for (capture, supply) in (0..).zip(&self.supplies) {
+            let (tracks, encoders) = (strategy.tracks(capture).len(), supply.encoders());
             if encoders.is_some_and(|encoders| encoders != tracks) {
                 let encoders = encoders.unwrap_or_default();
                 return Err(BuildError::Encoders { strategy: name.to_owned(), tracks, encoders });

@@ -93,7 +93,8 @@ impl Capture {
         }
         let starved = self.source.as_mut().is_some_and(|source| !source.is_ready());
         if starved {
-            counters.starved += u64::from(!self.starved && self.next_frame > 0);
+            let lacks = self.source.as_ref().is_some_and(|source| source.captured().is_none());
+            counters.starved += u64::from(lacks && !self.starved && self.next_frame > 0);
             self.next_capture = Some(now + self.interval / AGAIN);
         }
         self.starved = starved;
@@ -120,6 +121,7 @@ impl Capture {
         };
         let frame = self.next_frame;
         self.next_frame += 1;
-        Some(Raw { frame, picture, captured: now })
+        let captured = self.source.as_ref().and_then(|source| source.captured()).unwrap_or(now);
+        Some(Raw { frame, picture, captured })
     }
 }

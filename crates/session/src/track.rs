@@ -434,7 +434,9 @@ impl Track {
                     ssim: Real(quality.1),
                 },
             );
-            ctx.news.push(News::Coded { stream: self.stream, id: info.id });
+            let ssim = coded.quality.map(|quality| quality.ssim);
+            let (stream, id, size, key) = (self.stream, info.id, coded.size, coded.key);
+            ctx.news.push(News::Coded { stream, id, size, key, ssim });
             if self.outbox.push(info, coded, now, ctx.room()) {
                 ctx.counters.expired += 1;
                 self.want_key(ctx.next_frame);

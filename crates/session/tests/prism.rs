@@ -120,7 +120,7 @@ fn sender(name: &str, seed: u64, rate: Rate, tap: Tap) -> Sender {
     let setup = Setup { initial: rate, max: rate, frame_interval: INTERVAL, ..Setup::default() };
     let controller = cc::build(&"fixed".parse().unwrap(), &setup).unwrap();
     let strategy = strategy::build(name, "none").unwrap();
-    let supply = match strategy.tracks().len() {
+    let supply = match strategy.tracks(0).len() {
         1 => Supply::Video(Video { encoder: encoder(seed), source: None, interval: INTERVAL }),
         _ => Supply::Tracks(Tracks {
             encoders: vec![encoder(seed), encoder(seed + 1)],

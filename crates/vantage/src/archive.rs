@@ -15,6 +15,8 @@ pub(crate) struct Entry {
     pub curve: Option<Curve>,
     /// SSIM of the best version that the endpoint has; 0 without one.
     pub quality: f64,
+    /// ... and of the best of those that were sent again.
+    pub again: f64,
     /// A version of it is planned, or on its way.
     pub pending: bool,
 }
@@ -33,7 +35,13 @@ impl Archive {
             self.first = frame;
         }
         assert_eq!(frame, self.first + self.frames.len() as u32, "frames are captured one after the other");
-        self.frames.push_back(Entry { captured, coded: Vec::new(), curve, quality: 0.0, pending: false });
+        let coded = Vec::new();
+        self.frames.push_back(Entry { captured, coded, curve, quality: 0.0, again: 0.0, pending: false });
+    }
+
+    /// The capture index that the next frame has.
+    pub fn next(&self) -> u32 {
+        self.first + self.frames.len() as u32
     }
 
     /// Forgets what was captured before this, in seconds, and says how many of those have no version at the
@@ -56,6 +64,10 @@ impl Archive {
         let Some(entry) = self.get_mut(frame) else { return };
         entry.coded.push((size, quality));
         entry.curve = curves.fit(&entry.coded).or(entry.curve);
+    }
+
+    pub fn frames_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.frames.iter_mut()
     }
 
     pub fn frames(&self) -> impl Iterator<Item = (u32, &Entry)> {

@@ -192,19 +192,67 @@ impl Engine {
         self.archive.coded(frame, size, quality, &self.curves);
     }
 
-    /// All of a version of this SSIM has left: of a frame of before the next may follow.
+    /// A version has left whole. After one of a frame of before, the next of those may follow.
     pub fn left(&mut self, of_before: bool) {
         if of_before {
             self.sending = false;
         }
     }
 
-    /// The endpoint has a version of this SSIM.
-    pub fn arrived(&mut self, frame: u32, quality: f64) {
+    /// The endpoint has a version of this SSIM, the one of now. Returns the SSIM that it had before, if the
+    /// frame still matters.
+    pub fn arrived(&mut self, frame: u32, quality: f64) -> Option<f64> {
+        let entry = self.archive.get_mut(frame)?;
+        entry.pending = false;
+        let before = entry.quality;
+        entry.quality = before.max(quality);
+        Some(before)
+    }
+
+    /// The endpoint has a version of this SSIM, one that was sent again. Returns the SSIM that it had before,
+    /// if the frame still matters.
+    pub fn arrived_again(&mut self, frame: u32, quality: f64) -> Option<f64> {
+        let entry = self.archive.get_mut(frame)?;
+        entry.again = entry.again.max(quality);
+        self.arrived(frame, quality)
+    }
+
+    /// The version of now never arrives, or can't be decoded there for what it is predicted from is missing.
+    /// The endpoint has at best what was sent again.
+    pub fn lost(&mut self, frame: u32) {
         if let Some(entry) = self.archive.get_mut(frame) {
-            entry.quality = entry.quality.max(quality);
+            entry.quality = entry.again;
             entry.pending = false;
         }
+    }
+
+    /// There is no picture of a frame any more: it is not planned with again.
+    pub fn gone(&mut self, frame: u32) {
+        self.set_pending(frame, true);
+    }
+
+    /// The endpoint has forgotten all that it had, as one that was started anew.
+    pub fn forgotten(&mut self) {
+        self.archive.frames_mut().for_each(|entry| {
+            (entry.quality, entry.again, entry.pending) = (0.0, 0.0, false);
+        });
+        (self.plan, self.next, self.sending) = (None, None, false);
+    }
+
+    /// Frames that can still be sent again, of which the endpoint has no version and none is on its way.
+    pub fn missing(&self) -> usize {
+        self.archive.frames().filter(|(_, entry)| entry.quality == 0.0 && !entry.pending).count()
+    }
+
+    /// The capture index that the next frame of now has.
+    pub fn next_frame(&self) -> u32 {
+        self.archive.next()
+    }
+
+    /// Whether anything planned waits to be sent again.
+    pub fn is_repairing(&self) -> bool {
+        let plans = self.plan.iter().chain(&self.next);
+        self.sending || plans.into_iter().any(|plan| !plan.again.is_empty())
     }
 
     /// Frames that went out of the archive without any version at the endpoint.

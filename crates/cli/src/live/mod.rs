@@ -1,7 +1,8 @@
-//! Real time: `framewire send`, `receive`, `relay`, `serve` and `link`.
+//! Real time: `framewire send`, `receive`, `upload`, `ingest`, `relay`, `serve` and `link`.
 
 mod clip;
 mod guest;
+pub mod ingest;
 mod link;
 mod log;
 mod losses;
@@ -11,6 +12,7 @@ mod receive;
 mod relay;
 mod send;
 pub mod serve;
+pub mod upload;
 mod watch;
 mod y4m;
 
@@ -22,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use real::RealError;
 
 pub use clip::{Clip, Look, open};
+pub use ingest::ingest;
 pub use link::{Link, link};
 pub use log::Log;
 pub use losses::Losses;
@@ -29,6 +32,7 @@ pub use receive::receive;
 pub use relay::relay;
 pub use send::send;
 pub use serve::{Serve, serve};
+pub use upload::upload;
 
 use crate::failure::Failure;
 pub use crate::output::ticker;

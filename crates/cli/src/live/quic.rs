@@ -12,10 +12,11 @@ use units::Span;
 use wire::{Offer, Refusal, Role};
 
 use super::go_on;
-use crate::args;
+use crate::args::{self, Contact};
 use crate::failure::Failure;
 use crate::operations::{self, Keeper, Renewal, Running, Status};
 use crate::output;
+use crate::values::Target;
 
 /// A server that has not answered by then will not.
 const PATIENCE: Span = Span::from_secs(10);
@@ -41,26 +42,42 @@ fn runtime(threads: usize) -> Result<Runtime, Failure> {
     Runtime::new(threads).map_err(|error| Failure::Work(format!("no threads for QUIC: {error}")))
 }
 
+/// Who is called, and by whom.
+#[derive(Clone, Copy)]
+pub struct Dial<'a> {
+    /// The receiver's address.
+    pub target: &'a Target,
+    /// How it is known, and what it wants to be shown.
+    pub contact: &'a Contact,
+    /// What is sent is called this.
+    pub name: &'a str,
+    /// What it is coded with.
+    pub codec: Codec,
+    /// The congestion controller, with its options.
+    pub controller: &'a str,
+}
+
 /// Connects to a receiver and is let in.
-pub fn call(args: &args::Send, controller: &str) -> Result<Line, Failure> {
-    let token = args.token.as_ref().ok_or_else(|| {
+pub fn call(dial: &Dial<'_>) -> Result<Line, Failure> {
+    let Dial { target, contact, name, codec, controller } = *dial;
+    let token = contact.token.as_ref().ok_or_else(|| {
         Failure::Input(
             "quic:// needs --token (or FRAMEWIRE_TOKEN): the one that `framewire receive` printed".to_owned(),
         )
     })?;
-    let trust = match (args.pin.or(args.target.pin), &args.ca) {
+    let trust = match (contact.pin.or(target.pin), &contact.ca) {
         (Some(pin), _) => Trust::Pin(pin),
         (None, Some(file)) => Trust::File(file.clone()),
         (None, None) => Trust::System,
     };
     let call = Call {
-        peer: args.target.resolve().map_err(Failure::Input)?,
-        host: args.target.host(),
+        peer: target.resolve().map_err(Failure::Input)?,
+        host: target.host(),
         trust,
         role: Role::Publish,
         token,
-        name: &args.name,
-        offer: Offer { codec: args.codec.web_name(), controller },
+        name,
+        offer: Offer { codec: codec.web_name(), controller },
         patience: PATIENCE,
         clock: Clock::shared(),
         limits: Limits::default(),

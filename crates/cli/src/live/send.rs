@@ -14,9 +14,10 @@ use wire::Endpoint;
 
 use super::clip::{Clip, open};
 use super::log::Log;
+use super::quic::Dial;
 use super::watch::Watch;
 use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
-use crate::args::{self, Rates};
+use crate::args::{self, Rates, Send};
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Streams, Verbosity};
 use crate::output;
@@ -52,7 +53,10 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     )?;
     let line = match args.target.scheme {
         Scheme::Udp => None,
-        Scheme::Quic => Some(quic::call(args, controller)?),
+        Scheme::Quic => {
+            let Send { target, contact, name, codec, .. } = args;
+            Some(quic::call(&Dial { target, contact, name, codec: *codec, controller })?)
+        }
     };
     let mut driver = match &line {
         Some(line) => Driver::over(line.channel.clone()),
@@ -112,14 +116,9 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
 
 /// Plain UDP has nobody who would look at a token, a pin or a name.
 fn refuse_protection(args: &args::Send) -> Result<(), Failure> {
-    let pin = args.pin.or(args.target.pin).is_some();
-    let given = [
-        ("--token", args.token.is_some()),
-        ("--pin", pin),
-        ("--ca", args.ca.is_some()),
-        ("--name", !args.name.is_empty()),
-    ];
-    refuse_over_udp(&args.target.to_string(), &given)
+    let given = args.contact.given(&args.target).into_iter();
+    let given = given.chain([("--name", !args.name.is_empty())]);
+    refuse_over_udp(&args.target.to_string(), &Vec::from_iter(given))
 }
 
 fn by_udp(args: &args::Send) -> Result<Driver, Failure> {
@@ -185,7 +184,7 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
         latency: Some(Span::ZERO),
     };
     let strategy = session::strategy::build(&how.choice.strategy, &how.choice.recovery);
-    let tracks = strategy.map_err(Failure::input)?.tracks().len();
+    let tracks = strategy.map_err(Failure::input)?.tracks(0).len();
     if let Some(fallback) = session::strategy::fallback(&how.choice.strategy) {
         output::above_status(|| eprintln!("note: {fallback}"));
     }

@@ -280,7 +280,7 @@ fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
 
 /// The folder of the built page: the one named, or where `make web` puts it beside the command; `None` for
 /// the page that comes along inside the command.
-fn page_folder(named: Option<&Path>) -> Option<PathBuf> {
+pub(super) fn page_folder(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(folder) = named {
         return Some(folder.to_owned());
     }

@@ -60,7 +60,7 @@ impl Board {
 
 impl Site for Board {
     fn file(&self, path: &str) -> Option<File> {
-        (path == "/metrics").then(|| File { kind: KIND, bytes: Bytes::from(self.text()) })
+        (path == "/metrics").then(|| File::page(KIND, Bytes::from(self.text())))
     }
     fn directions(&self) -> &'static str {
         "metrics are at /metrics"

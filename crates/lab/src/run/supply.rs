@@ -45,7 +45,7 @@ pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, Sce
     let strategy = session::strategy::build(&choice.strategy, &choice.recovery);
     let strategy =
         strategy.map_err(|e| scenario.error(format!("flow[{}].strategy", index + 1), e.to_string()))?;
-    let tracks = strategy.tracks().len();
+    let tracks = strategy.tracks(0).len();
     match video.encoder.kind {
         EncoderKind::Model => model(scenario, index, &video.encoder, tracks),
         EncoderKind::Codec(named) => codec(scenario, index, video, named, tracks),

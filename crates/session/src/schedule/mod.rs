@@ -3,8 +3,10 @@
 /// What waits, as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Packets waiting to be sent again.
+    /// Packets waiting to be sent again, those of captures of lower number first.
     pub repairs: usize,
+    /// The capture that the first of them is of.
+    pub repair_of: Option<u8>,
     /// Per stream, packets of frames waiting to be sent for the first time; a backlogged stream always has
     /// some.
     pub fresh: &'a [usize],
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn repairs_then_streams_then_padding() {
-        let pick = |repairs, fresh: &[usize], padding| Live.pick(&View { repairs, fresh, padding });
+        let pick = |repairs, fresh: &[usize], padding| Live.pick(&View { repairs, repair_of: None, fresh, padding });
         assert_eq!(pick(1, &[3], 9), Pick::Repair);
         assert_eq!(pick(0, &[0, 3], 9), Pick::Fresh(1));
         assert_eq!(pick(0, &[0, 0], 9), Pick::Padding);

@@ -7,6 +7,7 @@ use units::{Bytes, Span, Time};
 use wire::{Arrival, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
 
 use super::Sender;
+use crate::chain;
 use crate::recovery::{self, Missing, Recovery, Repair, Retransmit};
 use crate::strategy::News;
 
@@ -107,7 +108,11 @@ impl Sender {
             Repair::Refer => track.refer_back(id.frame),
             Repair::Resend if self.repairs.len() < REPAIRS => {
                 if !self.repairs.contains(&(stream, id, index)) {
-                    self.repairs.push_back((stream, id, index));
+                    // What is filmed first matters first.
+                    let capture = chain::capture_of(stream);
+                    let after = |&(other, ..): &(u8, _, _)| chain::capture_of(other) <= capture;
+                    let at = self.repairs.iter().rposition(after).map_or(0, |last| last + 1);
+                    self.repairs.insert(at, (stream, id, index));
                 }
             }
             // What is reliable is not forgotten: it comes into the queue when there is room.

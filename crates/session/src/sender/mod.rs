@@ -339,7 +339,7 @@ fn built(
         WaitLimit::OfOldest(_) => Span::MAX,
     };
     let header = Native.header();
-    let classes = strategy.tracks();
+    let classes = strategy.tracks(capture);
     assert_eq!(classes.len(), encoders.len(), "an encoder for each track of the strategy");
     let tracks = (0..).zip(classes.iter().zip(encoders));
     tracks
@@ -432,7 +432,8 @@ impl Endpoint for Sender {
         loop {
             let padding = self.core.padding();
             self.look_at_fresh();
-            let view = schedule::View { repairs: self.repairs.len(), fresh: &self.fresh, padding };
+            let repair_of = self.repairs.front().map(|&(stream, ..)| chain::capture_of(stream));
+            let view = schedule::View { repairs: self.repairs.len(), repair_of, fresh: &self.fresh, padding };
             let pick = self.policies.strategy.pick(&view);
             if pick == Pick::Nothing {
                 return self.transmit_dummy(now, out);

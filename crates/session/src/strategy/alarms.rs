@@ -134,7 +134,7 @@ impl Alarms {
     /// Takes notice of what happens to the first track, and of every sign of a loss.
     pub fn hear(&mut self, now: Time, news: &News) {
         match *news {
-            News::Coded { stream, id } if chain::track_of(stream) == 0 => {
+            News::Coded { stream, id, .. } if chain::track_of(stream) == 0 => {
                 self.progress.missing.insert(id.frame);
                 self.progress.newest = Some(id.frame);
             }

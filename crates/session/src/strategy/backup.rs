@@ -18,7 +18,7 @@ const SHARE: f64 = 0.2;
 pub struct Backup;
 
 impl Strategy for Backup {
-    fn tracks(&self) -> &'static [Class] {
+    fn tracks(&self, _: u8) -> &'static [Class] {
         &[Class::Reliable, Class::OneShot]
     }
     fn order(&mut self, view: &View<'_>, orders: &mut [Order]) {

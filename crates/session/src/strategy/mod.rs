@@ -113,7 +113,7 @@ impl Order {
 }
 
 /// What a strategy hears of its packets and of the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum News {
     /// A frame was captured.
     Captured {
@@ -128,6 +128,12 @@ pub enum News {
         stream: u8,
         /// Frame and version.
         id: FrameId,
+        /// Its bytes, without headers.
+        size: u32,
+        /// Whether it decodes without any other frame.
+        key: bool,
+        /// SSIM against its source, where the encoder knows it.
+        ssim: Option<f64>,
     },
     /// A packet of a frame arrived.
     Acked {
@@ -168,9 +174,10 @@ pub enum News {
 
 /// Divides a capture among its tracks, answers losses, orders what leaves.
 pub trait Strategy: Send {
-    /// The tracks it has each capture coded in, the first of which is what a viewer looks at if all goes
-    /// well: at least one, at most [`TRACKS`].
-    fn tracks(&self) -> &'static [Class] {
+    /// The tracks it has the capture of this number coded in, the first of which is what a viewer looks at
+    /// if all goes well: at least one, at most [`TRACKS`].
+    fn tracks(&self, capture: u8) -> &'static [Class] {
+        let _ = capture;
         &[Class::Deadline]
     }
     /// Takes notice. Nothing has to be done about it.

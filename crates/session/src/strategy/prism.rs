@@ -72,7 +72,7 @@ fn without_repairs(view: &View<'_>) -> Rate {
 }
 
 impl Strategy for Prism {
-    fn tracks(&self) -> &'static [Class] {
+    fn tracks(&self, _: u8) -> &'static [Class] {
         &[Class::Reliable, Class::OneShot]
     }
 
@@ -109,7 +109,7 @@ impl Strategy for Prism {
     /// Key frames, then what is sent again, then the predicted stream: the thesis has no order, and a key
     /// frame that waits behind repairs comes when nobody needs it.
     fn pick(&mut self, view: &schedule::View<'_>) -> Pick {
-        let key = (KEY..view.fresh.len()).step_by(self.tracks().len()).find(|&track| view.fresh[track] > 0);
+        let key = (KEY..view.fresh.len()).step_by(self.tracks(0).len()).find(|&track| view.fresh[track] > 0);
         match key {
             Some(track) => Pick::Fresh(track),
             None => schedule::Schedule::pick(&mut schedule::Live, view),

@@ -12,7 +12,7 @@ use crate::schedule::{self, Pick, Schedule};
 pub struct Resend;
 
 impl Strategy for Resend {
-    fn tracks(&self) -> &'static [Class] {
+    fn tracks(&self, _: u8) -> &'static [Class] {
         &[Class::Reliable]
     }
     fn repair(&mut self, _: &recovery::View, _: &Missing) -> Repair {

@@ -41,7 +41,7 @@ impl Unchained {
 }
 
 impl Strategy for Unchained {
-    fn tracks(&self) -> &'static [Class] {
+    fn tracks(&self, _: u8) -> &'static [Class] {
         // Not one-shot: a receiver that can't go on asks for a key frame.
         &[Class::Deadline]
     }

@@ -1,0 +1,122 @@
+//! One uploader: its packets through receiver and decoders to the stream it uploads.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use ingest::Arrival;
+use media::AnyDecoder;
+use real::quic::Guest;
+use real::{Channel, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
+use record::Tap;
+use session::{Receiver, ReceiverConfig, Screen, Shown, capture_of};
+use tracing::{info, warn};
+use units::{Span, Time};
+use wire::{Offer, Refusal};
+
+use super::Args;
+use super::stream::{Desk, Gone, Stream};
+use crate::failure::Failure;
+use crate::live::{go_on, refused};
+use crate::output;
+
+/// The stream of an uploader over UDP, who says no name.
+const UNNAMED: &str = "upload";
+
+/// Hands each decoded picture to its stream.
+struct Pictures {
+    stream: Stream,
+}
+
+impl Pictures {
+    fn take(&self, now: Time, shown: &Shown) {
+        // A receiver hands its screen each picture once; who needs it for longer keeps a copy.
+        let Some(picture) = shown.picture.clone() else { return };
+        let again = capture_of(shown.stream) == upload::AGAIN;
+        self.stream.take(Arrival { captured: shown.captured, again, at: now, picture: Arc::new(picture) });
+    }
+}
+
+impl Screen for Pictures {
+    fn show(&mut self, now: Time, shown: &Shown) {
+        self.take(now, shown);
+    }
+    fn discard(&mut self, now: Time, unseen: &Shown) {
+        self.take(now, unseen);
+    }
+}
+
+/// Receives what an uploader over QUIC sends, until it ends.
+pub fn by_quic(guest: Guest, desk: &Arc<Desk>) {
+    let name = guest.request.name.clone();
+    let stream = match desk.stream(&name) {
+        Ok(stream) => stream,
+        Err(why) => return guest.refuse(Refusal::Other, &why),
+    };
+    let peer = guest.peer();
+    let channel = match guest.welcome(&Offer::default()) {
+        Ok(channel) => channel,
+        Err(error) => return warn!("{peer}: {error}"),
+    };
+    info!("{peer} uploads {}", stream.name());
+    let mut driver = Driver::over(channel.clone());
+    let run = receive(&mut driver, &stream, None);
+    let ended = channel.inbox().ended();
+    let told = run.is_ok_and(|finished| finished);
+    let orderly = told || ended.as_ref().is_some_and(real::Ended::is_orderly);
+    channel.finish("the endpoint has all");
+    stream.gone(if orderly { Gone::Done } else { Gone::CutOff });
+    if !orderly {
+        let why = ended.map_or_else(|| "nothing is heard".to_owned(), |ended| ended.to_string());
+        output::above_status(|| eprintln!("{}: cut off, {}", stream.name(), output::plain(&why)));
+    }
+}
+
+/// Receives one upload after the other over UDP.
+pub fn by_udp(args: &Args, desk: &Arc<Desk>) -> Result<(), Failure> {
+    let mut told = false;
+    while go_on().is_continue() && !(args.once && desk.has_ended()) {
+        let mut driver = Driver::open(args.listen.at, Peer::First, &Settings::default()).map_err(refused)?;
+        if !std::mem::replace(&mut told, true) {
+            eprintln!("listening on udp://{}", driver.local());
+        }
+        let stream = desk.stream(UNNAMED).map_err(Failure::Work)?;
+        let finished = receive(&mut driver, &stream, Some(args.patience)).map_err(Failure::work)?;
+        stream.gone(if finished { Gone::Done } else { Gone::CutOff });
+        desk.tend();
+    }
+    Ok(())
+}
+
+/// Runs a receiver until the uploader says that it is done, or the connection ends; over UDP, which has none,
+/// until it was silent for this long. True if it said so.
+fn receive(driver: &mut Driver, stream: &Stream, patience: Option<Span>) -> Result<bool, RealError> {
+    let (clock, waker) = (driver.clock(), driver.waker());
+    let trouble: Arc<Mutex<Option<String>>> = Arc::default();
+    let told = trouble.clone();
+    let decoder = move || {
+        let told = told.clone();
+        let unbuilt = move |error: media::CodecError| {
+            told.lock().expect("nothing panics while it holds this").get_or_insert(error.to_string());
+        };
+        ThreadedDecoder::new(Box::new(AnyDecoder::new(unbuilt)), clock, waker.clone())
+    };
+    let screen = Box::new(Pictures { stream: stream.clone() });
+    let receiver = Receiver::new(ReceiverConfig::default(), None, Some(screen), Tap::default());
+    let mut receiver = receiver.with_decoders(Box::new(move |_| Some(Box::new(decoder())))).following();
+    let (mut packets, mut last) = (0, clock.now());
+    let run = driver.run(&mut receiver, &Limits::default(), &mut |now, receiver: &mut Receiver, counters| {
+        if counters.received > packets {
+            (packets, last) = (counters.received, now);
+        }
+        let silent = patience.is_some_and(|patience| packets > 0 && now - last > patience);
+        let over = receiver.is_finished() || receiver.trouble().is_some() || silent;
+        if over { ControlFlow::Break(()) } else { go_on() }
+    });
+    if let Some(trouble) = trouble.lock().expect("nothing panics while it holds this").take() {
+        warn!("{}: {trouble}", stream.name());
+    }
+    match run {
+        Ok(()) | Err(RealError::Ended { .. }) => Ok(receiver.is_finished()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,296 @@
+//! The streams that are uploaded, each packaged on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ingest::{Arrival, Class, Ingest, Kind, Settings, Shelf, Status};
+use real::Clock;
+use real::storage::{self, Storage};
+use tracing::warn;
+use units::{Rate, Span, Time};
+
+use crate::failure::Failure;
+use crate::live::serve::date_us;
+use crate::output;
+
+/// Pictures that wait for a stream's thread at most: four seconds of 30 Hz. A machine that is too slow drops
+/// more.
+const WAITING: usize = 120;
+/// Streams that are remembered at most, ended ones with them.
+const STREAMS: usize = 1_000;
+
+/// What all streams have in common.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub classes: Vec<Class>,
+    pub segment: Span,
+    pub rate: Option<Rate>,
+    pub window: Option<Span>,
+    pub memory: usize,
+    pub patience: Span,
+}
+
+/// Where uploaders come in, and streams are kept.
+pub struct Desk {
+    terms: Terms,
+    storage: Arc<Storage>,
+    /// The folder that files go to, if it is one: movies are written there.
+    folder: Option<PathBuf>,
+    streams: Mutex<BTreeMap<String, Kept>>,
+}
+
+struct Kept {
+    stream: Stream,
+    thread: Option<JoinHandle<()>>,
+    ended: bool,
+}
+
+/// How an uploader left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It said that it is done.
+    Done,
+    /// It may come back.
+    CutOff,
+}
+
+enum Told {
+    Picture(Arrival),
+    Came,
+    Gone(Gone),
+}
+
+/// A handle to a stream.
+#[derive(Clone)]
+pub struct Stream {
+    name: String,
+    told: SyncSender<Told>,
+    status: Arc<Mutex<Status>>,
+}
+
+impl Stream {
+    /// Its name, which is the folder of its files.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A picture has arrived. Without room it is dropped, as if it had been lost.
+    pub fn take(&self, arrival: Arrival) {
+        if let Err(TrySendError::Full(_)) = self.told.try_send(Told::Picture(arrival)) {
+            warn!("{}: packaging is too slow, a picture is dropped; give it fewer uploads or delays", self.name);
+        }
+    }
+
+    /// The uploader has left.
+    pub fn gone(&self, how: Gone) {
+        // A thread that has ended needs no telling.
+        let _ = self.told.send(Told::Gone(how));
+    }
+}
+
+impl Desk {
+    /// Files go to `place`.
+    pub fn open(place: &str, terms: Terms) -> Result<Desk, Failure> {
+        let storage = Storage::open(place, storage::Settings::default()).map_err(Failure::input)?;
+        let folder = (!place.contains("://")).then(|| PathBuf::from(place));
+        Ok(Desk { terms, storage: Arc::new(storage), folder, streams: Mutex::default() })
+    }
+
+    /// Where files are.
+    pub fn storage(&self) -> Arc<Storage> {
+        self.storage.clone()
+    }
+
+    /// The stream of this name: one that was cut off, or a new one, whose name gets a number if there was such
+    /// a one before.
+    ///
+    /// # Errors
+    /// Words for the uploader, if the name is none or the stream is being uploaded already.
+    pub fn stream(&self, name: &str) -> Result<Stream, String> {
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(fine) {
+            return Err("a stream's name has up to 64 letters, digits and dashes".to_owned());
+        }
+        let mut streams = self.lock();
+        if let Some(kept) = streams.get(name).filter(|kept| !kept.is_over()) {
+            if Arc::strong_count(&kept.stream.status) > HELD {
+                return Err(format!("{name} is being uploaded already"));
+            }
+            let _ = kept.stream.told.send(Told::Came);
+            return Ok(kept.stream.clone());
+        }
+        if streams.len() >= STREAMS {
+            return Err("the endpoint has taken as many streams as it remembers".to_owned());
+        }
+        let numbered = |number: usize| if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        let fresh = (1..STREAMS).map(numbered).find(|name| self.is_fresh(&streams, name));
+        let fresh = fresh.ok_or_else(|| "where files go can't be reached at present".to_owned())?;
+        let kept = self.begin(&fresh);
+        let stream = kept.stream.clone();
+        streams.insert(fresh, kept);
+        drop(streams);
+        self.list();
+        Ok(stream)
+    }
+
+    /// Whether nothing was ever uploaded by this name.
+    fn is_fresh(&self, streams: &BTreeMap<String, Kept>, name: &str) -> bool {
+        let described = self.storage.get(&format!("{name}/index.json"));
+        // What can't be looked up may be there.
+        !streams.contains_key(name) && described.is_ok_and(|found| found.is_none())
+    }
+
+    fn begin(&self, name: &str) -> Kept {
+        let (told, hears) = sync_channel(WAITING);
+        let status = Arc::new(Mutex::new(Status::default()));
+        let Terms { classes, segment, rate, window, memory, patience } = self.terms.clone();
+        let settings = Settings { name: name.to_owned(), classes, segment, rate, window, memory };
+        let (storage, folder, shown) = (self.storage.clone(), self.folder.clone(), status.clone());
+        let thread = std::thread::spawn(move || {
+            Packaging::new(settings, patience, storage, folder, shown).run(&hears);
+        });
+        let stream = Stream { name: name.to_owned(), told, status };
+        Kept { stream, thread: Some(thread), ended: false }
+    }
+
+    /// Whether any stream has come to its end.
+    pub fn has_ended(&self) -> bool {
+        self.lock().values().any(Kept::is_over)
+    }
+
+    /// Notes which streams have ended since.
+    pub fn tend(&self) {
+        let mut changed = false;
+        for kept in self.lock().values_mut() {
+            changed |= kept.is_over() && !std::mem::replace(&mut kept.ended, true);
+        }
+        if changed {
+            self.list();
+        }
+    }
+
+    /// Writes which streams there are.
+    fn list(&self) {
+        let streams = self.lock();
+        let of = |(name, kept): (&String, &Kept)| serde_json::json!({ "name": name, "ended": kept.is_over() });
+        let list = serde_json::json!({ "streams": streams.iter().map(of).collect::<Vec<_>>() });
+        // A list is always taken.
+        let _ = self.storage.put("streams.json", list.to_string().into(), storage::Kind::Playlist);
+    }
+
+    /// Ends all streams, waits until their files are stored, and says how they stand.
+    pub fn close(&self) -> Vec<(String, Status)> {
+        let kept = std::mem::take(&mut *self.lock());
+        for kept in kept.values() {
+            kept.stream.gone(Gone::Done);
+        }
+        let mut streams = Vec::new();
+        for (name, mut kept) in kept {
+            // A thread that panicked has said so itself.
+            let _ = kept.thread.take().map(JoinHandle::join);
+            let status = kept.stream.status.lock().expect("nothing panics while it holds this").clone();
+            streams.push((name, status));
+        }
+        if let Err(error) = self.storage.flush(FLUSH) {
+            output::above_status(|| eprintln!("{error}"));
+        }
+        streams
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.streams.lock().expect("nothing panics while it holds this")
+    }
+}
+
+/// How long files may take to be stored at the end.
+const FLUSH: Duration = Duration::from_secs(30);
+/// Handles of a stream's status while nobody uploads it: the desk's and its thread's.
+const HELD: usize = 2;
+
+impl Kept {
+    fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// A stream's files on their way into storage.
+struct ToStorage(Arc<Storage>);
+
+impl Shelf for ToStorage {
+    fn put(&mut self, path: &str, bytes: bytes::Bytes, kind: Kind) -> bool {
+        let kind = match kind {
+            Kind::Segment => storage::Kind::Segment,
+            Kind::Listing => storage::Kind::Playlist,
+        };
+        self.0.put(path, bytes, kind).is_ok()
+    }
+}
+
+/// A stream's thread.
+struct Packaging {
+    ingest: Ingest<File>,
+    clock: Clock,
+    patience: Span,
+    status: Arc<Mutex<Status>>,
+    /// When the uploader was cut off, if it was.
+    away: Option<Time>,
+}
+
+impl Packaging {
+    fn new(
+        settings: Settings,
+        patience: Span,
+        storage: Arc<Storage>,
+        folder: Option<PathBuf>,
+        status: Arc<Mutex<Status>>,
+    ) -> Packaging {
+        let clock = Clock::shared();
+        let movie = folder.and_then(|folder| {
+            let folder = folder.join(&settings.name);
+            let file = std::fs::create_dir_all(&folder).and_then(|()| File::create(folder.join("movie.mp4")));
+            file.map_err(|error| warn!("{}: no movie: {error}", folder.display())).ok()
+        });
+        let date_ms = (date_us() / 1_000) as i64;
+        let shelf = Box::new(ToStorage(storage));
+        let ingest = Ingest::new(settings, shelf, movie, clock.now(), date_ms);
+        Packaging { ingest, clock, patience, status, away: None }
+    }
+
+    /// Packages until the upload has ended.
+    fn run(mut self, hears: &Receiver<Told>) {
+        loop {
+            let now = self.clock.now();
+            let next = self.ingest.wake(now);
+            self.post();
+            let until = self.away.map(|away| away + self.patience);
+            let wait = next.into_iter().chain(until).min().map_or(LONGEST_WAIT, |at| at - self.clock.now());
+            let wait = Duration::from_nanos(wait.clamp(Span::ZERO, LONGEST_WAIT).as_nanos().unsigned_abs());
+            match hears.recv_timeout(wait) {
+                Ok(Told::Picture(arrival)) => drop(self.ingest.take(&arrival)),
+                Ok(Told::Came) => self.away = None,
+                Ok(Told::Gone(Gone::CutOff)) => self.away = Some(self.clock.now()),
+                Ok(Told::Gone(Gone::Done)) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if until.is_some_and(|until| self.clock.now() >= until) {
+                break;
+            }
+        }
+        if let Err(error) = self.ingest.finish() {
+            warn!("the movie: {error}");
+        }
+        self.post();
+    }
+
+    fn post(&self) {
+        *self.status.lock().expect("nothing panics while it holds this") = self.ingest.status();
+    }
+}
+
+/// The stream's thread looks up that often at least.
+const LONGEST_WAIT: Span = Span::from_millis(500);

@@ -1,0 +1,452 @@
+//! One upload at its endpoint.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{Seek, Write};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use units::{Bytes, Rate, RemoteTime, Span, Time};
+
+use crate::class::{Class, Listed, Tally};
+use crate::encoding::{Encoding, Shown, ticks};
+use crate::mp4::{self, Movie, Sample};
+use crate::playlist::{self, Playlist, Segment};
+use crate::store::{Arrival, Seen, Store};
+use crate::{Kind, Shelf};
+
+/// How an upload is packaged.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The stream's name: the folder of its files.
+    pub name: String,
+    /// The delays at which it can be watched, rising.
+    pub classes: Vec<Class>,
+    /// How long a segment is.
+    pub segment: Span,
+    /// Bits a second that segments are coded at; `None` for what suits the pictures.
+    pub rate: Option<Rate>,
+    /// How much of the past a playlist lists; `None` for all.
+    pub window: Option<Span>,
+    /// Bytes of pictures that are kept at most.
+    pub memory: usize,
+}
+
+/// How an upload stands at its endpoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Media time of the newest frame.
+    pub newest: Span,
+    /// Of each class, by rising delay.
+    pub classes: Vec<ClassStatus>,
+    /// Bytes of pictures.
+    pub held: usize,
+    /// Pictures dropped for want of room.
+    pub dropped: u64,
+    /// Segments that could not be coded, or that a full shelf refused; they were made again later.
+    pub refused: u64,
+}
+
+/// How a class stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Segments listed.
+    pub segments: u32,
+    /// Frames captured in them, ...
+    pub frames: usize,
+    /// ... of these those that are shown as they were first sent, ...
+    pub arrived: usize,
+    /// ... and as they were sent again. Of the others nothing was there in time.
+    pub repaired: usize,
+}
+
+/// What players read before the first segment.
+const HEADER: &str = "init.mp4";
+/// The delay of the fastest frame is looked for over this long, twice: two clocks drift apart.
+const SHIFT_WINDOW: Span = Span::from_secs(30);
+/// Frames are taken for so far apart until two have arrived, and then for no less and no more than this.
+const INTERVAL: Span = Span::from_nanos(33_333_333);
+const INTERVALS: std::ops::RangeInclusive<Span> = Span::from_millis(4)..=Span::from_secs(1);
+/// A frame this much newer than the newest is none: segments up to it would have to be filled.
+const LEAP: Span = Span::from_secs(3_600);
+
+/// When media time zero was, by the endpoint's clock: as early as the fastest frame of late says.
+#[derive(Debug, Default)]
+struct Shift {
+    begun: Time,
+    now: Option<Time>,
+    before: Option<Time>,
+}
+
+impl Shift {
+    fn hear(&mut self, at: Time, zero: Time) {
+        if at - self.begun > SHIFT_WINDOW {
+            (self.begun, self.before, self.now) = (at, self.now, None);
+        }
+        self.now = Some(self.now.map_or(zero, |least| least.min(zero)));
+    }
+
+    fn zero(&self) -> Option<Time> {
+        self.now.into_iter().chain(self.before).min()
+    }
+}
+
+/// A segment that was made, to be listed by later classes if nothing has become better.
+struct Made {
+    /// The picture before it, if it shows that on at first.
+    held: Option<Seen>,
+    seen: Vec<Seen>,
+    path: String,
+    samples: Arc<[Sample]>,
+    /// How often its number was made.
+    variations: u32,
+}
+
+/// Makes segments and playlists of what arrives of one upload.
+pub struct Ingest<M> {
+    settings: Settings,
+    shelf: Box<dyn Shelf>,
+    store: Store,
+    encoding: Encoding,
+    classes: Vec<Listed>,
+    movie: Option<M>,
+    writing: Option<Movie<M>>,
+    /// Unix time in ms of the endpoint's clock's zero.
+    epoch_ms: i64,
+    origin: Option<RemoteTime>,
+    shift: Shift,
+    /// Media times of the newest frames of now, for their interval.
+    recent: VecDeque<Span>,
+    newest: Span,
+    /// The highest rate of a segment so far.
+    most: Rate,
+    made: BTreeMap<u32, Made>,
+    ended: bool,
+    refused: u64,
+}
+
+impl<M: Write + Seek> Ingest<M> {
+    /// An upload that has not begun. Its files go to `shelf`, and the whole of it in its final version, where
+    /// that is wanted, to `movie`. `unix_ms` is the date at `now`.
+    pub fn new(
+        settings: Settings,
+        shelf: Box<dyn Shelf>,
+        movie: Option<M>,
+        now: Time,
+        unix_ms: i64,
+    ) -> Ingest<M> {
+        Ingest {
+            store: Store::new(settings.memory),
+            encoding: Encoding::new(settings.rate),
+            classes: Vec::new(),
+            settings,
+            shelf,
+            movie,
+            writing: None,
+            epoch_ms: unix_ms - (now - Time::ZERO).as_nanos() / 1_000_000,
+            origin: None,
+            shift: Shift::default(),
+            recent: VecDeque::new(),
+            newest: Span::ZERO,
+            most: Rate::ZERO,
+            made: BTreeMap::new(),
+            ended: false,
+            refused: 0,
+        }
+    }
+
+    /// A version of a frame is there. False if it is of no use: older than all that is kept, or further from
+    /// the others than an hour.
+    pub fn take(&mut self, arrival: &Arrival) -> bool {
+        let origin = *self.origin.get_or_insert(arrival.captured);
+        let time = arrival.captured - origin;
+        let oldest = self.begins(self.classes.last().map_or(0, |last| last.next));
+        if time < oldest || time > self.newest + LEAP || self.ended {
+            return false;
+        }
+        let zero = arrival.at - time;
+        if !arrival.again {
+            self.shift.hear(arrival.at, zero);
+            self.recent.push_back(time);
+            if self.recent.len() > 60 {
+                self.recent.pop_front();
+            }
+        }
+        self.newest = self.newest.max(time);
+        self.store.insert(time, zero - self.shift.zero().unwrap_or(zero), arrival);
+        true
+    }
+
+    /// Makes and lists what is due, and says when to look again.
+    pub fn wake(&mut self, now: Time) -> Option<Time> {
+        let zero = self.shift.zero()?;
+        self.begin(zero);
+        let mut next = Time::MAX;
+        for class in 0..self.classes.len() {
+            while let Some(due) = self.due(class, zero) {
+                if due > now || self.ended {
+                    next = next.min(due);
+                    break;
+                }
+                if !self.advance(class, None) {
+                    // The shelf is full, or the encoder failed: a second later it may not be.
+                    next = next.min(now + Span::from_secs(1));
+                    break;
+                }
+            }
+        }
+        (next != Time::MAX && !self.ended).then_some(next)
+    }
+
+    /// The upload has ended: all that remains is listed at once, since nothing becomes better any more.
+    ///
+    /// # Errors
+    /// [`mp4::Mp4Error`] if the movie can't be finished.
+    pub fn finish(&mut self) -> Result<Option<M>, mp4::Mp4Error> {
+        let Some(zero) = self.shift.zero() else { return Ok(None) };
+        self.begin(zero);
+        let end = self.newest + self.interval();
+        for class in 0..self.classes.len() {
+            while self.begins(self.classes[class].next) <= self.newest && self.advance(class, Some(end)) {}
+            self.classes[class].playlist.end();
+            self.list(class);
+        }
+        self.ended = true;
+        self.describe();
+        self.writing.take().map(Movie::finish).transpose()
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        let of = |listed: &Listed| {
+            let Tally { frames, arrived, repaired, .. } = listed.total;
+            let (name, segments) = (listed.class.name.clone(), listed.next);
+            ClassStatus { name, segments, frames, arrived, repaired }
+        };
+        Status {
+            newest: self.newest,
+            classes: self.classes.iter().map(of).collect(),
+            held: self.store.held(),
+            dropped: self.store.dropped(),
+            refused: self.refused,
+        }
+    }
+
+    /// Unix time in ms of media time zero, once something has arrived.
+    pub fn date_ms(&self) -> Option<i64> {
+        let zero = self.shift.zero()?;
+        Some(self.epoch_ms + (zero - Time::ZERO).as_nanos() / 1_000_000)
+    }
+
+    /// Opens the playlists, once there is a first frame to date them by.
+    fn begin(&mut self, _zero: Time) {
+        if !self.classes.is_empty() {
+            return;
+        }
+        let date_ms = self.date_ms();
+        let Settings { classes, segment, window, .. } = self.settings.clone();
+        let most = window.map_or(usize::MAX, |window| (window.as_nanos() / segment.as_nanos()) as usize + 2);
+        for class in classes {
+            let began = date_ms.and_then(|ms| u64::try_from(ms).ok());
+            let settings = playlist::Settings { target: segment, window, header: HEADER.to_owned(), began };
+            let playlist = Playlist::new(settings).expect("the length of segments was checked");
+            self.classes.push(Listed::new(class, playlist, most));
+        }
+    }
+
+    fn begins(&self, number: u32) -> Span {
+        self.settings.segment * i64::from(number)
+    }
+
+    /// When a class gets its next segment.
+    fn due(&self, class: usize, zero: Time) -> Option<Time> {
+        let listed = self.classes.get(class)?;
+        Some(zero + self.begins(listed.next + 1) + listed.class.delay)
+    }
+
+    /// Time between frames: the lower quartile of late, since frames are left out where the network carries
+    /// little.
+    fn interval(&self) -> Span {
+        let times = self.recent.iter().zip(self.recent.iter().skip(1));
+        let mut gaps: Vec<Span> =
+            times.map(|(&before, &after)| after - before).filter(|gap| gap.is_positive()).collect();
+        gaps.sort_unstable();
+        let quartile = gaps.get(gaps.len() / 4).copied();
+        quartile.unwrap_or(INTERVAL).clamp(*INTERVALS.start(), *INTERVALS.end())
+    }
+
+    /// Gives a class its next segment, of what there is now; the upload's last one ends at `end`. False if
+    /// that failed, and is to be tried again.
+    fn advance(&mut self, class: usize, end: Option<Span>) -> bool {
+        let number = self.classes[class].next;
+        let (from, to) = (self.begins(number), self.begins(number + 1));
+        let to = end.map_or(to, |end| end.min(to));
+        let seen = self.store.seen(from, to);
+        let held = self.held(class, from, &seen);
+        let same = self.made.get(&number).is_some_and(|made| made.seen == seen && made.held == held);
+        if !same && !self.make(class, number, (from, to), (held, &seen)) {
+            self.refused += 1;
+            return false;
+        }
+        self.keep_last(class, &seen);
+        self.add(class, number, (from, to), &seen);
+        self.list(class);
+        if class == 0 {
+            self.store.pack(to);
+        }
+        if class + 1 == self.classes.len() {
+            self.settle(number, (from, to));
+        }
+        true
+    }
+
+    /// The version of the picture before a segment, if that is shown on because the first frames are missing.
+    fn held(&self, class: usize, from: Span, seen: &[Seen]) -> Option<Seen> {
+        let late = seen.first().is_none_or(|(first, _)| *first - from > self.interval() / 2);
+        self.classes[class].last.as_ref().filter(|_| late).map(|(last, _)| *last)
+    }
+
+    /// Codes a segment and puts it on the shelf.
+    fn make(
+        &mut self,
+        class: usize,
+        number: u32,
+        (from, to): (Span, Span),
+        (held, seen): (Option<Seen>, &[Seen]),
+    ) -> bool {
+        let shown = self.shown(class, from, held, seen);
+        let Ok(samples) = self.encoding.segment(&shown, to, self.interval()) else { return false };
+        if samples.is_empty() || !self.describe_once() {
+            return false;
+        }
+        let variations = self.made.get(&number).map_or(0, |made| made.variations) + 1;
+        let path = format!("s/{number:06}-{variations}.m4s");
+        let bytes = mp4::segment(number, ticks(from), &samples);
+        let size = bytes.len() as u64;
+        if !self.put(&path, bytes.into(), Kind::Segment) {
+            return false;
+        }
+        self.most = self.most.max(Rate::average(Bytes::new(size), to - from));
+        let made = Made { held, seen: seen.to_vec(), path, samples: samples.into(), variations };
+        self.made.insert(number, made);
+        true
+    }
+
+    /// The pictures of a segment and when each is shown. At the very beginning, what nothing has arrived of
+    /// shows the picture after it.
+    fn shown(&self, class: usize, from: Span, held: Option<Seen>, seen: &[Seen]) -> Vec<Shown> {
+        let last = self.classes[class].last.as_ref().filter(|_| held.is_some());
+        let held = last.map(|(_, picture)| Shown { from, picture: picture.clone() });
+        let pictures =
+            seen.iter().filter_map(|&(from, _)| Some(Shown { from, picture: self.store.picture(from)? }));
+        let mut shown: Vec<Shown> = held.into_iter().chain(pictures).collect();
+        shown.iter_mut().take(1).for_each(|first| first.from = from);
+        shown
+    }
+
+    fn keep_last(&mut self, class: usize, seen: &[Seen]) {
+        let last = seen.last().and_then(|&last| Some((last, self.store.picture(last.0)?)));
+        self.classes[class].last = last.or(self.classes[class].last.take());
+    }
+
+    fn add(&mut self, class: usize, number: u32, (from, to): (Span, Span), seen: &[Seen]) {
+        let made = &self.made[&number];
+        let duration = (ticks(to) - ticks(from)) as u32;
+        let segment = Segment { number, path: made.path.clone(), begins: ticks(from), duration };
+        let expected = ((to - from).as_nanos() + self.interval().as_nanos() / 2) / self.interval().as_nanos();
+        let repaired = seen.iter().filter(|(_, again)| *again > 0).count();
+        let arrived = seen.len() - repaired;
+        let frames = seen.len().max(expected as usize);
+        let listed = &mut self.classes[class];
+        listed.playlist.add(segment).expect("it continues the one before");
+        listed.note(Tally { number, begins: from, frames, arrived, repaired });
+        listed.next = number + 1;
+    }
+
+    /// The last class has a segment: nothing of it becomes better.
+    fn settle(&mut self, number: u32, (from, to): (Span, Span)) {
+        if self.writing.is_none()
+            && let (Some(file), Some(description)) = (self.movie.take(), &self.encoding.description)
+        {
+            self.writing = Movie::new(file, description).ok();
+        }
+        if let (Some(movie), Some(made)) = (&mut self.writing, self.made.get(&number))
+            && movie.add(&made.samples).is_err()
+        {
+            self.writing = None;
+        }
+        let notes = self.notes(from, to);
+        // Who wants to know of each frame can do without, if there is no room.
+        self.put(&format!("s/{number:06}.json"), notes.into(), Kind::Segment);
+        self.made = self.made.split_off(&(number + 1));
+        self.store.forget(to);
+    }
+
+    /// What arrived of each frame, and how long after its capture.
+    fn notes(&self, from: Span, to: Span) -> String {
+        let frames: Vec<Value> = self
+            .store
+            .notes(from, to)
+            .map(|(time, notes)| {
+                let each = notes.iter().map(|note| json!([note.delay.as_secs_f64(), note.again]));
+                json!({ "at_s": time.as_secs_f64(), "arrived": each.collect::<Vec<_>>() })
+            })
+            .collect();
+        json!({ "frames": frames }).to_string()
+    }
+
+    /// Puts what players read before anything else, once.
+    fn describe_once(&mut self) -> bool {
+        let first = self.made.is_empty() && self.classes.iter().all(|listed| listed.next == 0);
+        let Some(description) = self.encoding.description.clone().filter(|_| first) else { return true };
+        let header = mp4::header(&description);
+        if !self.put(HEADER, header.into(), Kind::Segment) {
+            return false;
+        }
+        self.describe();
+        true
+    }
+
+    /// What there is to watch, for a page.
+    fn describe(&mut self) {
+        let Some(description) = &self.encoding.description else { return };
+        let classes: Vec<Value> = self
+            .classes
+            .iter()
+            .map(|Listed { class: Class { name, delay }, .. }| {
+                json!({
+                    "name": name, "delay_s": delay.as_secs_f64(), "playlist": format!("{name}.m3u8"),
+                    "manifest": format!("{name}.mpd"), "history": format!("{name}.json"),
+                })
+            })
+            .collect();
+        let movie = (self.ended && self.writing.is_some()).then_some("movie.mp4");
+        let index = json!({
+            "name": self.settings.name, "width": description.width, "height": description.height,
+            "codec": description.codec(),
+            "interval_s": self.interval().as_secs_f64(), "segment_s": self.settings.segment.as_secs_f64(),
+            "date_ms": self.date_ms(), "ended": self.ended, "classes": classes, "movie": movie,
+        });
+        self.put("index.json", index.to_string().into(), Kind::Listing);
+    }
+
+    /// Puts a class's playlists and history.
+    fn list(&mut self, class: usize) {
+        let listed = &self.classes[class];
+        let name = listed.class.name.clone();
+        let codec = self.encoding.description.as_ref();
+        let manifest = codec.map(|description| listed.playlist.to_dash(description, self.most));
+        let files =
+            [("m3u8", Some(listed.playlist.to_hls())), ("mpd", manifest), ("json", Some(listed.history()))];
+        for (kind, text) in files {
+            if let Some(text) = text {
+                self.put(&format!("{name}.{kind}"), text.into(), Kind::Listing);
+            }
+        }
+    }
+
+    fn put(&mut self, path: &str, bytes: bytes::Bytes, kind: Kind) -> bool {
+        self.shelf.put(&format!("{}/{path}", self.settings.name), bytes, kind)
+    }
+}

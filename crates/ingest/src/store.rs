@@ -1,0 +1,211 @@
+//! The best version of every frame, for as long as a segment may still be made of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use media::{Packed, RawFrame};
+use units::{RemoteTime, Span, Time};
+
+/// A frame as it arrives at the endpoint.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// When it was captured, by the uploader's clock: which frame it is.
+    pub captured: RemoteTime,
+    /// Whether it is a better version of a frame of before; else it is one of now.
+    pub again: bool,
+    /// When it was decoded, by the endpoint's clock.
+    pub at: Time,
+    /// Its picture.
+    pub picture: Arc<RawFrame>,
+}
+
+/// Which version of which frame: segments of the same ones are the same.
+pub type Seen = (Span, u32);
+
+/// One arrival of a frame, for those who want to know what a viewer at any delay could see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Note {
+    /// From the capture of the frame until it was there, on a path that took no longer than the fastest frame.
+    pub delay: Span,
+    /// Whether it was sent again.
+    pub again: bool,
+}
+
+/// A picture, packed once it is not needed soon.
+#[derive(Debug)]
+enum Held {
+    Raw(Arc<RawFrame>),
+    Packed(Packed),
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        match self {
+            Held::Raw(picture) => picture.y.len() * 3 / 2,
+            Held::Packed(packed) => packed.len(),
+        }
+    }
+
+    fn picture(&self) -> Option<Arc<RawFrame>> {
+        match self {
+            Held::Raw(picture) => Some(picture.clone()),
+            Held::Packed(packed) => packed.unpack().map(Arc::new),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Frame {
+    notes: Vec<Note>,
+    /// How many of them were sent again.
+    again: u32,
+    /// The newest version, which is the best: the uploader sends nothing again that gets no better.
+    held: Option<Held>,
+}
+
+/// Versions of one frame that are noted at most.
+const NOTES: usize = 16;
+
+/// Frames by their media time, within a bound of bytes.
+#[derive(Debug)]
+pub struct Store {
+    frames: BTreeMap<Span, Frame>,
+    held: usize,
+    most: usize,
+    /// Frames before this time are packed.
+    packed_to: Span,
+    dropped: u64,
+}
+
+impl Store {
+    /// A store of at most `most` bytes of pictures. The oldest make way.
+    pub fn new(most: usize) -> Store {
+        Store { frames: BTreeMap::new(), held: 0, most, packed_to: Span::ZERO, dropped: 0 }
+    }
+
+    /// A version of the frame at this media time is there, `delay` after its capture.
+    pub fn insert(&mut self, time: Span, delay: Span, arrival: &Arrival) {
+        let fresh = Frame { notes: Vec::new(), again: 0, held: None };
+        let frame = self.frames.entry(time).or_insert(fresh);
+        if frame.notes.len() < NOTES {
+            frame.notes.push(Note { delay, again: arrival.again });
+        }
+        // A frame of now that comes after one that was sent again is the poorer one.
+        if frame.again > 0 && !arrival.again {
+            return;
+        }
+        frame.again += u32::from(arrival.again);
+        let late = time < self.packed_to;
+        let held = if late {
+            Held::Packed(Packed::of(&arrival.picture))
+        } else {
+            Held::Raw(arrival.picture.clone())
+        };
+        self.held += held.bytes();
+        self.held -= frame.held.replace(held).map_or(0, |old| old.bytes());
+        self.shrink();
+    }
+
+    /// The versions that there are of frames from `from` to before `to`.
+    pub fn seen(&self, from: Span, to: Span) -> Vec<Seen> {
+        let frames = self.frames.range(from..to);
+        frames.filter(|(_, frame)| frame.held.is_some()).map(|(&time, frame)| (time, frame.again)).collect()
+    }
+
+    /// What arrived of the frames from `from` to before `to`, and when.
+    pub fn notes(&self, from: Span, to: Span) -> impl Iterator<Item = (Span, &[Note])> {
+        self.frames.range(from..to).map(|(&time, frame)| (time, frame.notes.as_slice()))
+    }
+
+    /// The picture of the frame at this time.
+    pub fn picture(&self, time: Span) -> Option<Arc<RawFrame>> {
+        self.frames.get(&time)?.held.as_ref()?.picture()
+    }
+
+    /// What lies before this is not needed soon.
+    pub fn pack(&mut self, before: Span) {
+        for (_, frame) in self.frames.range_mut(self.packed_to.min(before)..before) {
+            if let Some(Held::Raw(picture)) = &frame.held {
+                let packed = Held::Packed(Packed::of(picture));
+                self.held -= picture.y.len() * 3 / 2;
+                self.held += packed.bytes();
+                frame.held = Some(packed);
+            }
+        }
+        self.packed_to = self.packed_to.max(before);
+    }
+
+    /// No segment is made of what lies before this any more.
+    pub fn forget(&mut self, before: Span) {
+        let kept = self.frames.split_off(&before);
+        let gone = std::mem::replace(&mut self.frames, kept);
+        self.held -= gone.values().filter_map(|frame| frame.held.as_ref()).map(Held::bytes).sum::<usize>();
+    }
+
+    /// Bytes of pictures.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Pictures that were dropped for want of room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn shrink(&mut self) {
+        let mut frames = self.frames.values_mut();
+        while self.held > self.most
+            && let Some(frame) = frames.next()
+        {
+            if let Some(held) = frame.held.take() {
+                self.held -= held.bytes();
+                self.dropped += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(again: bool, luma: u8) -> Arrival {
+        let picture = Arc::new(RawFrame::filled(64, 48, luma, 128, 128));
+        Arrival { captured: RemoteTime::from_nanos(0), again, at: Time::ZERO, picture }
+    }
+
+    fn luma(store: &Store, ms: i64) -> Option<u8> {
+        store.picture(Span::from_millis(ms)).map(|picture| picture.y[0])
+    }
+
+    #[test]
+    fn the_best_version_is_kept_whatever_the_order() {
+        let (mut store, ms) = (Store::new(1 << 20), Span::from_millis);
+        store.insert(ms(0), ms(5), &arrival(false, 20));
+        store.insert(ms(0), ms(900), &arrival(true, 30));
+        store.insert(ms(33), ms(900), &arrival(true, 40));
+        store.insert(ms(33), ms(950), &arrival(false, 50));
+        assert_eq!((luma(&store, 0), luma(&store, 33), luma(&store, 66)), (Some(30), Some(40), None));
+        assert_eq!(store.seen(ms(0), ms(100)), [(ms(0), 1), (ms(33), 1)]);
+        store.pack(ms(20));
+        store.insert(ms(0), ms(1_900), &arrival(true, 60));
+        assert_eq!((luma(&store, 0), luma(&store, 33)), (Some(60), Some(40)));
+        let notes: Vec<usize> = store.notes(ms(0), ms(100)).map(|(_, notes)| notes.len()).collect();
+        assert_eq!(notes, [3, 2]);
+        store.forget(ms(33));
+        assert_eq!((luma(&store, 0), luma(&store, 33)), (None, Some(40)));
+        store.forget(ms(34));
+        assert_eq!(store.held(), 0);
+    }
+
+    #[test]
+    fn pictures_keep_within_their_bound() {
+        let one = 64 * 48 * 3 / 2;
+        let mut store = Store::new(10 * one);
+        for frame in 0..100 {
+            store.insert(Span::from_millis(frame), Span::ZERO, &arrival(false, 20));
+            assert!(store.held() <= 10 * one);
+        }
+        assert_eq!((store.dropped(), luma(&store, 89), luma(&store, 90)), (90, None, Some(20)));
+    }
+}

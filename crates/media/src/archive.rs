@@ -1,0 +1,356 @@
+//! The pictures of the last seconds in little memory, to be coded once more.
+//!
+//! ```text
+//!   push(picture) -> [raw]  --waiting()/packed()-->  [packed]  --(file given)-->  file, as a ring
+//!                       '------------------ picture(frame) --------------------------'
+//! ```
+//!
+//! A picture is packed without loss: each sample is what is left of it after a prediction from its neighbours,
+//! and LZ4 packs that. `docs/vantage.md` says what that takes. Whoever holds an archive packs when it suits, on
+//! a thread of its own for instance.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::RawFrame;
+
+/// Pictures that wait to be packed at most; a second of 60 Hz. The oldest of more are dropped.
+const RAW: usize = 60;
+
+/// A picture in little memory, without loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed {
+    width: usize,
+    height: usize,
+    /// The residuals of Y, U and V, one after the other, as an LZ4 block.
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    /// Packs a picture.
+    ///
+    /// ```
+    /// use framewire_media as media;
+    /// let grey = media::RawFrame::filled(64, 48, 126, 128, 128);
+    /// let packed = media::Packed::of(&grey);
+    /// assert!(packed.len() < 300 && packed.unpack() == Some(grey));
+    /// ```
+    pub fn of(picture: &RawFrame) -> Packed {
+        let &RawFrame { width, height, ref y, ref u, ref v } = picture;
+        let mut residuals = Vec::with_capacity(y.len() + u.len() + v.len());
+        for (plane, stride) in [(y, width), (u, width / 2), (v, width / 2)] {
+            predict(plane, stride, &mut residuals);
+        }
+        Packed { width, height, bytes: lz4_flex::compress(&residuals) }
+    }
+
+    /// The picture; `None` if the bytes are not those that were packed.
+    pub fn unpack(&self) -> Option<RawFrame> {
+        let (width, height) = (self.width, self.height);
+        let (luma, chroma) = (width * height, (width / 2) * (height / 2));
+        let mut samples = vec![0; luma + 2 * chroma];
+        let length = lz4_flex::decompress_into(&self.bytes, &mut samples).ok()?;
+        if length != samples.len() {
+            return None;
+        }
+        let v = samples.split_off(luma + chroma);
+        let u = samples.split_off(luma);
+        let [y, u, v] = [(samples, width), (u, width / 2), (v, width / 2)].map(|(mut plane, stride)| {
+            restore(&mut plane, stride);
+            plane
+        });
+        Some(RawFrame { width, height, y, u, v })
+    }
+
+    /// Bytes that it takes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it takes no bytes, which no picture does.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// What a sample is taken for: the mean of those to its left and above.
+fn mean(left: u8, above: u8) -> u8 {
+    ((u16::from(left) + u16::from(above)) / 2) as u8
+}
+
+/// Appends what predictions leave of a plane. Beyond its left edge lies the sample above, beyond its top zero.
+fn predict(plane: &[u8], stride: usize, out: &mut Vec<u8>) {
+    let mut above = vec![0; stride];
+    for row in plane.chunks_exact(stride) {
+        let mut left = above[0];
+        for (&sample, above) in row.iter().zip(&mut above) {
+            out.push(sample.wrapping_sub(mean(left, *above)));
+            (left, *above) = (sample, sample);
+        }
+    }
+}
+
+/// The other way.
+fn restore(plane: &mut [u8], stride: usize) {
+    let mut above = vec![0; stride];
+    for row in plane.chunks_exact_mut(stride) {
+        let mut left = above[0];
+        for (sample, above) in row.iter_mut().zip(&mut above) {
+            *sample = sample.wrapping_add(mean(left, *above));
+            (left, *above) = (*sample, *sample);
+        }
+    }
+}
+
+/// Why an archive can't use its file.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}; the archive needs a file that it can write", .path.display())]
+pub struct ArchiveError {
+    path: PathBuf,
+    source: std::io::Error,
+}
+
+/// Where a picture is.
+#[derive(Debug)]
+enum Place {
+    /// Not packed yet.
+    Raw(Arc<RawFrame>),
+    Memory(Packed),
+    /// In the file: its sides, where it begins, and its length.
+    File {
+        size: (usize, usize),
+        at: u64,
+        length: usize,
+    },
+    /// It found no room, or the file failed.
+    Gone,
+}
+
+impl Place {
+    fn bytes(&self) -> usize {
+        match self {
+            Place::Memory(packed) => packed.len(),
+            Place::File { length, .. } => *length,
+            Place::Raw(_) | Place::Gone => 0,
+        }
+    }
+}
+
+/// The newest pictures of a capture, within a bound of bytes: in memory, or in a file. The oldest make way.
+#[derive(Debug)]
+pub struct Archive {
+    first: u32,
+    places: VecDeque<Place>,
+    /// Bytes of what is packed, and how many there may be.
+    held: usize,
+    most: usize,
+    /// Pictures before this one are packed, or gone.
+    packed_to: u32,
+    file: Option<Ring>,
+}
+
+/// A file that is written round and round.
+#[derive(Debug)]
+struct Ring {
+    file: File,
+    next: u64,
+}
+
+impl Archive {
+    /// An archive in memory of at most `most` bytes, besides a second's pictures that are not packed yet.
+    pub fn in_memory(most: usize) -> Archive {
+        Archive { first: 0, places: VecDeque::new(), held: 0, most, packed_to: 0, file: None }
+    }
+
+    /// An archive in a file of at most `most` bytes, which is made anew and is of no use to others.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the file can't be made.
+    pub fn in_file(path: &Path, most: usize) -> Result<Archive, ArchiveError> {
+        let options = File::options().read(true).write(true).create(true).truncate(true).open(path);
+        let file = options.map_err(|source| ArchiveError { path: path.to_owned(), source })?;
+        Ok(Archive { file: Some(Ring { file, next: 0 }), ..Archive::in_memory(most) })
+    }
+
+    /// The next picture is there; returns its number, from 0.
+    pub fn push(&mut self, picture: Arc<RawFrame>) -> u32 {
+        let frame = self.first + self.places.len() as u32;
+        self.places.push_back(Place::Raw(picture));
+        let late = (frame + 1).saturating_sub(RAW as u32);
+        for behind in self.packed_to.max(self.first)..late {
+            // Whoever packs is too slow.
+            self.places[(behind - self.first) as usize] = Place::Gone;
+            self.packed_to = behind + 1;
+        }
+        frame
+    }
+
+    /// The oldest picture that is not packed yet, with its number: to be given back by
+    /// [`packed`](Archive::packed).
+    pub fn waiting(&mut self) -> Option<(u32, Arc<RawFrame>)> {
+        self.packed_to = self.packed_to.max(self.first);
+        let Some(Place::Raw(picture)) = self.places.get((self.packed_to - self.first) as usize) else {
+            return None;
+        };
+        let frame = self.packed_to;
+        self.packed_to += 1;
+        Some((frame, picture.clone()))
+    }
+
+    /// A picture was packed.
+    pub fn packed(&mut self, frame: u32, packed: Packed) {
+        let Some(at) = frame.checked_sub(self.first).map(|at| at as usize) else { return };
+        if at >= self.places.len() {
+            return;
+        }
+        while self.held + packed.len() > self.most && self.first < frame {
+            self.drop_oldest();
+        }
+        let at = (frame - self.first) as usize;
+        let fits = self.held + packed.len() <= self.most;
+        self.places[at] = if fits { self.store(packed) } else { Place::Gone };
+        self.held += self.places[at].bytes();
+    }
+
+    /// Packs all that waits, here and now.
+    pub fn pack(&mut self) {
+        while let Some((frame, picture)) = self.waiting() {
+            self.packed(frame, Packed::of(&picture));
+        }
+    }
+
+    /// The picture of this number, if it is still here.
+    pub fn picture(&mut self, frame: u32) -> Option<Arc<RawFrame>> {
+        let at = frame.checked_sub(self.first)? as usize;
+        match self.places.get(at)? {
+            Place::Raw(picture) => Some(picture.clone()),
+            Place::Memory(packed) => packed.unpack().map(Arc::new),
+            &Place::File { size, at, length } => {
+                let packed = self.file.as_mut()?.read(size, at, length)?;
+                packed.unpack().map(Arc::new)
+            }
+            Place::Gone => None,
+        }
+    }
+
+    /// Drops the pictures before this one.
+    pub fn forget(&mut self, before: u32) {
+        while self.first < before && !self.places.is_empty() {
+            self.drop_oldest();
+        }
+    }
+
+    /// Bytes of what is packed.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self.places.pop_front();
+        self.held -= oldest.map_or(0, |place| place.bytes());
+        self.first += 1;
+    }
+
+    fn store(&mut self, packed: Packed) -> Place {
+        let Some(ring) = &mut self.file else { return Place::Memory(packed) };
+        let (size, length) = ((packed.width, packed.height), packed.len());
+        // The end of a round may be cut short, so that each picture lies in one piece: what was there belongs
+        // to pictures that are older than those within the bound, or soon will.
+        if ring.next + packed.len() as u64 > 2 * self.most as u64 {
+            ring.next = 0;
+        }
+        let at = ring.next;
+        match ring.write(&packed) {
+            Ok(()) => Place::File { size, at, length },
+            // A disk that is full has no room for pictures; the upload goes on without them.
+            Err(_) => Place::Gone,
+        }
+    }
+}
+
+impl Ring {
+    fn write(&mut self, packed: &Packed) -> std::io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.next))?;
+        self.file.write_all(&packed.bytes)?;
+        self.next += packed.len() as u64;
+        Ok(())
+    }
+
+    fn read(&mut self, (width, height): (usize, usize), at: u64, length: usize) -> Option<Packed> {
+        self.file.seek(SeekFrom::Start(at)).ok()?;
+        let mut bytes = vec![0; length];
+        self.file.read_exact(&mut bytes).ok()?;
+        Some(Packed { width, height, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Source, SyntheticConfig, SyntheticGame};
+
+    fn game() -> SyntheticGame {
+        SyntheticGame::new(SyntheticConfig::new(320, 180))
+    }
+
+    #[test]
+    fn a_packed_picture_is_the_picture() {
+        let picture = game().next_picture().unwrap();
+        let packed = Packed::of(&picture);
+        assert!(packed.len() < 320 * 180, "{} bytes", packed.len());
+        assert_eq!(packed.unpack().as_ref(), Some(&*picture));
+        let torn = Packed { bytes: packed.bytes[..packed.len() / 2].to_vec(), ..packed.clone() };
+        assert_eq!(torn.unpack(), None);
+        let larger = Packed { height: 200, ..packed };
+        assert_eq!(larger.unpack(), None);
+    }
+
+    fn fill(mut archive: Archive, pictures: usize) -> (Archive, Vec<Arc<RawFrame>>) {
+        let mut game = game();
+        let pictures: Vec<_> = std::iter::from_fn(|| game.next_picture()).take(pictures).collect();
+        for picture in &pictures {
+            archive.push(picture.clone());
+            archive.pack();
+        }
+        (archive, pictures)
+    }
+
+    #[test]
+    fn the_oldest_make_way_in_memory_and_in_a_file() {
+        let one = Packed::of(&game().next_picture().unwrap()).len();
+        let path = std::env::temp_dir().join(format!("framewire-archive-{}", std::process::id()));
+        for archive in [Archive::in_memory(10 * one), Archive::in_file(&path, 10 * one).unwrap()] {
+            let (mut archive, pictures) = fill(archive, 50);
+            assert!(archive.held() <= 10 * one && archive.held() > 5 * one, "{} of {one}", archive.held());
+            assert!(archive.picture(20).is_none() && archive.picture(50).is_none());
+            for frame in 46..50 {
+                let back = archive.picture(frame).unwrap();
+                assert!(pictures[frame as usize] == back, "frame {frame}");
+            }
+            archive.forget(48);
+            assert!(archive.picture(47).is_none() && archive.picture(48).is_some());
+        }
+        assert!(std::fs::metadata(&path).unwrap().len() <= 20 * one as u64 + 2 * one as u64);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn pictures_that_nobody_packs_do_not_pile_up() {
+        let mut archive = Archive::in_memory(1 << 20);
+        let picture = game().next_picture().unwrap();
+        for _ in 0..1_000 {
+            archive.push(picture.clone());
+        }
+        assert_eq!((archive.picture(939).is_some(), archive.picture(940).is_some()), (false, true));
+        assert_eq!(archive.waiting().map(|(frame, _)| frame), Some(940));
+    }
+
+    #[test]
+    fn a_file_that_can_not_be_made_is_told() {
+        let error = Archive::in_file(Path::new("/nowhere/archive"), 1).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/archive: ") && error.ends_with("it can write"), "{error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! One upload for viewers at every delay (Devdeep Ray's thesis, CMU-CS-22-143, chapter 3): the two captures
+//! and the strategy of a [`session::Sender`] that sends frames of now, and better versions of frames of
+//! before.
+//!
+//! ```text
+//!   camera --> Camera --(capture 0, sent until its deadline)--> live encoder ---\
+//!                 |  pictures                                                    >-- Sender -->
+//!                 v                                                             /
+//!              Archive --(capture 1, sent until it arrives)--> second encoder --
+//!                 ^
+//!              vantage::Engine: which frame, how large
+//! ```
+//!
+//! The frames of capture 1 are numbered in the order they are sent, and each is predicted from the one sent
+//! before it. What it shows is told by the time of its capture ([`wire::Media::captured`]), which is that of
+//! the frame of capture 0.
+
+mod source;
+mod state;
+mod strategy;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use media::{Archive, Packed, Source};
+use session::Strategy;
+use units::{Span, Time};
+
+use state::State;
+pub use state::Status;
+
+/// The capture that is filmed now.
+pub const LIVE: u8 = 0;
+/// The capture that sends frames of before again.
+pub const AGAIN: u8 = 1;
+
+/// A handle to an upload, which outlives the senders that carry it: one after the other, if the endpoint goes
+/// away and comes back.
+///
+/// ```
+/// use framewire_upload::Upload;
+/// use media::{Archive, Codec, CodecConfig, Encoder, Measuring, Source, SyntheticConfig, SyntheticGame};
+/// use session::{SenderBuilder, Supply, Tracks};
+/// use units::{Rate, Span};
+///
+/// let clip = SyntheticGame::new(SyntheticConfig::new(320, 180));
+/// let (size, interval) = (clip.size(), clip.interval());
+/// let settings = vantage::Settings { interval: interval.as_secs_f64(), ..vantage::Settings::default() };
+/// let upload = Upload::new(settings, Archive::in_memory(64 << 20)).at_once();
+/// let encoder = |interval| -> Result<Vec<Box<dyn Encoder>>, media::CodecError> {
+///     let max = Rate::from_mbps(20);
+///     let (width, height) = size;
+///     let config = CodecConfig { width, height, interval, initial: max, max, slices: None, latency: None };
+///     Ok(vec![Box::new(Measuring::new(Codec::H264.encoder(config)?, Codec::H264)?)])
+/// };
+/// let (camera, archive) = (upload.camera(Box::new(clip)), upload.archive(size, interval));
+/// let again = archive.interval();
+/// let sender = SenderBuilder::default()
+///     .with_strategy(upload.strategy())
+///     .supply(Supply::Tracks(Tracks { encoders: encoder(interval)?, source: Some(camera), interval }))
+///     .supply(Supply::Tracks(Tracks { encoders: encoder(again)?, source: Some(archive), interval: again }))
+///     .build()?;
+/// assert!(!sender.is_finished());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Upload {
+    state: Arc<Mutex<State>>,
+    /// Pictures are packed and unpacked where they are asked for.
+    at_once: bool,
+}
+
+impl Upload {
+    /// An upload that plans by `settings` and keeps its pictures in `archive`. Somebody must call
+    /// [`work`](Upload::work) again and again, or it is made one that does it [at once](Upload::at_once).
+    pub fn new(settings: vantage::Settings, archive: Archive) -> Upload {
+        Upload { state: Arc::new(Mutex::new(State::new(settings, archive))), at_once: false }
+    }
+
+    /// The same upload, which packs pictures as they come and unpacks them as they are wanted: right in
+    /// virtual time. In real time it would hold up the network for some milliseconds a frame.
+    #[must_use]
+    pub fn at_once(self) -> Upload {
+        Upload { at_once: true, ..self }
+    }
+
+    /// The source of capture [`LIVE`]: `source`, of which each picture goes into the archive.
+    pub fn camera(&self, source: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(source::Camera { upload: self.clone(), source })
+    }
+
+    /// The source of capture [`AGAIN`]: pictures of this size that were captured `interval` apart, as the
+    /// plan wants them.
+    pub fn archive(&self, size: (usize, usize), interval: Span) -> Box<dyn Source> {
+        Box::new(source::Again {
+            upload: self.clone(),
+            size,
+            interval: interval / source::AGAIN_RATE,
+            captured: None,
+        })
+    }
+
+    /// The strategy of the sender that carries the upload from now on, a new one with captures of their own:
+    /// what an earlier one had on its way is taken for lost. If the endpoint `forgot` what it had, because it
+    /// was started anew, all that the archive still has is missing there.
+    pub fn strategy_after(&self, forgot: bool) -> Box<dyn Strategy> {
+        self.lock().begin(forgot);
+        Box::new(strategy::Vantage { upload: self.clone() })
+    }
+
+    /// The strategy of the first sender.
+    pub fn strategy(&self) -> Box<dyn Strategy> {
+        self.strategy_after(false)
+    }
+
+    /// Packs a picture that waits for it, or unpacks the one that is wanted. False if there is nothing to do.
+    pub fn work(&self) -> bool {
+        let wanted = self.lock().unpack();
+        let waiting = self.lock().pictures.waiting();
+        if let Some((frame, picture)) = &waiting {
+            let packed = Packed::of(picture);
+            self.lock().pictures.packed(*frame, packed);
+        }
+        wanted || waiting.is_some()
+    }
+
+    /// Films a picture at `now` though no sender carries the upload at present: it is sent again later, if it
+    /// is still in the archive then.
+    pub fn film_alone(&self, now: Time, source: &mut dyn Source) {
+        // A source that has nothing yet is looked at again for the next picture.
+        if !source.is_ready() {
+            return;
+        }
+        let picture = source.next_picture();
+        let mut state = self.lock();
+        match picture {
+            Some(picture) => state.filmed_alone(now, picture),
+            None => state.camera_ended(),
+        }
+    }
+
+    /// Goes on with what is to be sent again once the camera has ended, for no frame of now brings it about
+    /// any more: to be called some ten times a second. False once nothing is missing that
+    /// could be repaired.
+    pub fn tick(&self, now: Time) -> bool {
+        self.lock().tick_alone(now)
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        self.lock().status()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds this")
+    }
+}
