@@ -18,7 +18,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: false,
     // What is bundled is passed on with its licence.
-    license: { fileName: "licences.md" },
+    license: { fileName: "licences.txt" },
     // Two pages that share no script: who opens the one loads nothing of the other.
     rolldownOptions: { input: ["index.html", "delays.html"] },
   },

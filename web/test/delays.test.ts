@@ -233,6 +233,7 @@ describe("the past", () => {
       "0.4 s of these 2 s did not arrive: the picture is held meanwhile",
     ]);
     expect(words(segment(1, 4, 0))).toEqual(["0.2 s missing of 2 s", ""]);
+    expect(words(segment(1, 1, 0))).toEqual(["<0.1 s missing of 2 s", ""]);
     expect(past.describe(undefined, 0.04)).toBe("–");
     expect(past.held([], undefined, 0.04)).toBe("");
   });

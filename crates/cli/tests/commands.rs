@@ -75,7 +75,7 @@ fn claims_are_held_against_their_bands() {
 fn every_command_teaches_itself() {
     assert!(printed(&["--help"]).contains("framewire demo"));
     assert!(printed(&["--version"]).starts_with("framewire "));
-    for command in ["run", "compare", "demo", "bench", "send", "receive", "relay"] {
+    for command in ["run", "compare", "demo", "bench", "send", "receive", "relay", "upload", "ingest"] {
         let help = printed(&[command, "--help"]);
         assert!(help.contains("Example") && help.contains(&format!("framewire {command}")), "{help}");
     }

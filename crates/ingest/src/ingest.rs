@@ -49,7 +49,7 @@ pub struct Status {
 /// How a class stands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassStatus {
-    /// Its name.
+    /// How it is called in paths.
     pub name: String,
     /// Segments listed.
     pub segments: u32,
@@ -178,25 +178,19 @@ impl<M: Write + Seek> Ingest<M> {
         true
     }
 
-    /// Makes and lists what is due, and says when to look again.
+    /// Makes and lists the segment that is due, of the class of the shortest delay if several are, and says
+    /// when to look again: at once if there are more. Pictures that have come meanwhile should be taken
+    /// first.
     pub fn wake(&mut self, now: Time) -> Option<Time> {
-        let zero = self.shift.zero()?;
-        self.begin(zero);
-        let mut next = Time::MAX;
-        for class in 0..self.classes.len() {
-            while let Some(due) = self.due(class, zero) {
-                if due > now || self.ended {
-                    next = next.min(due);
-                    break;
-                }
-                if !self.advance(class, None) {
-                    // The shelf is full, or the encoder failed: a second later it may not be.
-                    next = next.min(now + Span::from_secs(1));
-                    break;
-                }
-            }
-        }
-        (next != Time::MAX && !self.ended).then_some(next)
+        let zero = self.shift.zero().filter(|_| !self.ended)?;
+        self.begin();
+        let due = (0..self.classes.len()).filter_map(|class| Some((self.due(class, zero)?, class)));
+        let due: Vec<(Time, usize)> = due.collect();
+        let Some(&(_, class)) = due.iter().find(|(at, _)| *at <= now) else {
+            return due.into_iter().map(|(at, _)| at).min();
+        };
+        // Where the shelf is full, or the encoder fails: a second later they may not.
+        Some(if self.advance(class, None) { now } else { now + Span::from_secs(1) })
     }
 
     /// The upload has ended: all that remains is listed at once, since nothing becomes better any more.
@@ -204,8 +198,10 @@ impl<M: Write + Seek> Ingest<M> {
     /// # Errors
     /// [`mp4::Mp4Error`] if the movie can't be finished.
     pub fn finish(&mut self) -> Result<Option<M>, mp4::Mp4Error> {
-        let Some(zero) = self.shift.zero() else { return Ok(None) };
-        self.begin(zero);
+        if self.shift.zero().is_none() {
+            return Ok(None);
+        }
+        self.begin();
         let end = self.newest + self.interval();
         for class in 0..self.classes.len() {
             while self.begins(self.classes[class].next) <= self.newest && self.advance(class, Some(end)) {}
@@ -240,7 +236,7 @@ impl<M: Write + Seek> Ingest<M> {
     }
 
     /// Opens the playlists, once there is a first frame to date them by.
-    fn begin(&mut self, _zero: Time) {
+    fn begin(&mut self) {
         if !self.classes.is_empty() {
             return;
         }

@@ -15,7 +15,7 @@ pub struct Arrival {
     pub again: bool,
     /// When it was decoded, by the endpoint's clock.
     pub at: Time,
-    /// Its picture.
+    /// What the decoder made of it.
     pub picture: Arc<RawFrame>,
 }
 
@@ -25,7 +25,8 @@ pub type Seen = (Span, u32);
 /// One arrival of a frame, for those who want to know what a viewer at any delay could see.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Note {
-    /// From the capture of the frame until it was there, on a path that took no longer than the fastest frame.
+    /// From the capture of the frame until it was there, on a path that took no longer than the fastest
+    /// frame.
     pub delay: Span,
     /// Whether it was sent again.
     pub again: bool,

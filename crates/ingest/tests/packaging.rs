@@ -98,7 +98,7 @@ fn run(frames: u32, mut coming: Vec<Coming>, full: (Time, Time), window: Option<
             let captured = RemoteTime::from_nanos(7_000_000_000 + (INTERVAL * i64::from(number)).as_nanos());
             ingest.take(&Arrival { captured, again, at, picture: picture(number) });
         }
-        ingest.wake(now);
+        while ingest.wake(now).is_some_and(|next| next <= now) {}
         now += Span::from_millis(50);
     }
     let movie = ingest.finish().unwrap().map(Cursor::into_inner).unwrap_or_default();

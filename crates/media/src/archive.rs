@@ -5,9 +5,9 @@
 //!                       '------------------ picture(frame) --------------------------'
 //! ```
 //!
-//! A picture is packed without loss: each sample is what is left of it after a prediction from its neighbours,
-//! and LZ4 packs that. `docs/vantage.md` says what that takes. Whoever holds an archive packs when it suits, on
-//! a thread of its own for instance.
+//! A picture is packed without loss: each sample is what is left of it after a prediction from its
+//! neighbours, and LZ4 packs that. `docs/vantage.md` says what that takes. Whoever holds an archive packs
+//! when it suits, on a thread of its own for instance.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,8 +17,9 @@ use std::sync::Arc;
 
 use crate::RawFrame;
 
-/// Pictures that wait to be packed at most; a second of 60 Hz. The oldest of more are dropped.
-const RAW: usize = 60;
+/// Pictures that wait to be packed at most: four seconds of 30 Hz, on cores that are busy. The oldest of more
+/// are dropped.
+const RAW: usize = 120;
 
 /// A picture in little memory, without loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +82,8 @@ fn mean(left: u8, above: u8) -> u8 {
     ((u16::from(left) + u16::from(above)) / 2) as u8
 }
 
-/// Appends what predictions leave of a plane. Beyond its left edge lies the sample above, beyond its top zero.
+/// Appends what predictions leave of a plane. Beyond its left edge lies the sample above, beyond its top
+/// zero.
 fn predict(plane: &[u8], stride: usize, out: &mut Vec<u8>) {
     let mut above = vec![0; stride];
     for row in plane.chunks_exact(stride) {
@@ -160,7 +162,7 @@ struct Ring {
 }
 
 impl Archive {
-    /// An archive in memory of at most `most` bytes, besides a second's pictures that are not packed yet.
+    /// An archive in memory of at most `most` bytes, besides 120 pictures that are not packed yet.
     pub fn in_memory(most: usize) -> Archive {
         Archive { first: 0, places: VecDeque::new(), held: 0, most, packed_to: 0, file: None }
     }
@@ -344,8 +346,8 @@ mod tests {
         for _ in 0..1_000 {
             archive.push(picture.clone());
         }
-        assert_eq!((archive.picture(939).is_some(), archive.picture(940).is_some()), (false, true));
-        assert_eq!(archive.waiting().map(|(frame, _)| frame), Some(940));
+        assert_eq!((archive.picture(879).is_some(), archive.picture(880).is_some()), (false, true));
+        assert_eq!(archive.waiting().map(|(frame, _)| frame), Some(880));
     }
 
     #[test]

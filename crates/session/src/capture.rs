@@ -86,19 +86,20 @@ impl Capture {
     }
 
     /// Whether a frame is to be captured now. Where it is, but the source has no picture yet, it is asked
-    /// again a little later.
-    pub fn is_due(&mut self, now: Time, counters: &mut SenderCounters) -> bool {
+    /// again a little later. An archive is also asked later where the encoders are not `open`: what they
+    /// leave out of a camera is past, but an archive has it still.
+    pub fn is_due(&mut self, now: Time, open: bool, counters: &mut SenderCounters) -> bool {
         if self.next_at().is_none_or(|at| at > now) {
             return false;
         }
+        let of_before = self.source.as_ref().is_some_and(|source| source.captured().is_some());
         let starved = self.source.as_mut().is_some_and(|source| !source.is_ready());
-        if starved {
-            let lacks = self.source.as_ref().is_some_and(|source| source.captured().is_none());
-            counters.starved += u64::from(lacks && !self.starved && self.next_frame > 0);
+        if starved || of_before && !open {
+            counters.starved += u64::from(starved && !of_before && !self.starved && self.next_frame > 0);
             self.next_capture = Some(now + self.interval / AGAIN);
         }
         self.starved = starved;
-        !starved
+        !starved && (open || !of_before)
     }
 
     /// Captures a frame, or ends with its source. The next one comes an interval and `wander` later (arXiv

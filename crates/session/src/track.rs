@@ -262,7 +262,8 @@ impl Track {
         }
     }
 
-    fn may_encode(&self) -> bool {
+    /// The encoder keeps up, and the outbox has room: a frame that is taken now is not left out.
+    pub fn may_encode(&self) -> bool {
         !self.outbox.is_full()
             && self.shedding.is_open(self.in_encoder.len(), self.outbox.waiting_packets() > 0)
     }

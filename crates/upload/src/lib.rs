@@ -89,14 +89,9 @@ impl Upload {
     }
 
     /// The source of capture [`AGAIN`]: pictures of this size that were captured `interval` apart, as the
-    /// plan wants them.
+    /// plan wants them. It has as many of before as there are of now (thesis section 3.5.2).
     pub fn archive(&self, size: (usize, usize), interval: Span) -> Box<dyn Source> {
-        Box::new(source::Again {
-            upload: self.clone(),
-            size,
-            interval: interval / source::AGAIN_RATE,
-            captured: None,
-        })
+        Box::new(source::Again { upload: self.clone(), size, interval, captured: None })
     }
 
     /// The strategy of the sender that carries the upload from now on, a new one with captures of their own:

@@ -7,9 +7,6 @@ use units::{Span, Time};
 
 use crate::Upload;
 
-/// Pictures of before may follow each other so many times faster than they were captured.
-pub const AGAIN_RATE: i64 = 4;
-
 /// The camera, which fills the archive.
 pub struct Camera {
     pub upload: Upload,

@@ -207,8 +207,13 @@ impl State {
         // A sender that was away for long starts afresh.
         let due = self.next_turn.filter(|&at| now - at < period).unwrap_or(now);
         self.next_turn = Some(due + period);
-        let mean = self.rates.iter().map(|(_, rate)| rate).sum::<f64>() / self.rates.len().max(1) as f64;
-        self.engine.turn(seconds(now), mean * self.settings.period);
+        let budget = self.mean_rate() * self.settings.period;
+        self.engine.turn(seconds(now), budget);
+    }
+
+    /// Bytes a second that the network took of late, on average.
+    fn mean_rate(&self) -> f64 {
+        self.rates.iter().map(|(_, rate)| rate).sum::<f64>() / self.rates.len().max(1) as f64
     }
 
     fn measure(&mut self, now: Time, rate: f64) {
@@ -273,7 +278,7 @@ impl State {
     }
 
     /// A frame of before came out of its encoder.
-    pub fn coded_again(&mut self, frame: u32, size: u32, ssim: Option<f64>) {
+    pub fn coded_again(&mut self, now: Time, frame: u32, size: u32, ssim: Option<f64>) {
         let Some((again, _)) = self.taken.take() else { return };
         let bytes = with_headers(size);
         let quality = self.quality(bytes, ssim);
@@ -282,9 +287,7 @@ impl State {
         self.status.again_bytes += bytes as u64;
         self.waiting_again += (size.div_ceil(ROOM)) as usize;
         self.allowance -= bytes;
-        if let Some(&(now, rate)) = self.rates.back() {
-            self.want_next(now, rate);
-        }
+        self.want_next(now, self.mean_rate());
     }
 
     /// SSIM of a frame of `bytes`: as its encoder says, else as others of that size.
@@ -343,7 +346,7 @@ impl State {
     /// What a frame of now would bring about, when there are no more. False once nothing is left to do.
     pub fn tick_alone(&mut self, now: Time) -> bool {
         if self.camera_ended && !self.over {
-            let rate = self.rates.back().map_or(0.0, |&(_, rate)| rate);
+            let rate = self.mean_rate();
             self.give_up(now, Span::ZERO);
             self.turn(now);
             self.allowance = rate * self.settings.period / 4.0 - self.waiting_again as f64 * f64::from(ROOM);

@@ -26,7 +26,7 @@ impl Strategy for Vantage {
             News::Coded { stream, id, size, key, ssim } if capture_of(stream) == LIVE => {
                 state.coded(now, id.frame, size, key, ssim);
             }
-            News::Coded { id, size, ssim, .. } => state.coded_again(id.frame, size, ssim),
+            News::Coded { id, size, ssim, .. } => state.coded_again(now, id.frame, size, ssim),
             News::Acked { stream, id, complete: true } if capture_of(stream) == LIVE => {
                 state.arrived(id.frame);
             }

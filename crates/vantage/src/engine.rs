@@ -112,7 +112,7 @@ impl Engine {
         let coming = self.curves.next()?;
         let ends = now + 2.0 * period;
         let past = |(frame, entry): (u32, &Entry)| {
-            let curve = if self.settings.own_curves { entry.curve? } else { coming };
+            let curve = entry.curve.filter(|_| self.settings.own_curves).unwrap_or(coming);
             let weight = delays.beyond(ends - entry.captured);
             (!entry.pending && weight > 0.0).then_some(Past { frame, curve, quality: entry.quality, weight })
         };

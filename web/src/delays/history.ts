@@ -72,10 +72,15 @@ export function describe(segment: Segment | undefined, interval: number): string
   const { frames, repaired, missing } = segment;
   const whole = seconds(frames * interval);
   const parts = [
-    ...(repaired > 0 ? [`${seconds(repaired * interval)} repaired`] : []),
-    ...(missing > 0 ? [`${seconds(missing * interval)} missing`] : []),
+    ...(repaired > 0 ? [`${some(repaired * interval)} repaired`] : []),
+    ...(missing > 0 ? [`${some(missing * interval)} missing`] : []),
   ];
   return parts.length === 0 ? "as first sent" : `${parts.join(", ")} of ${whole}`;
+}
+
+/** A length above nothing, in s: a frame or two are not 0 s. */
+function some(value: number): string {
+  return value < 0.05 ? "<0.1 s" : seconds(value);
 }
 
 /** Why the picture stands still in this one of the segments, in words; empty if it need not. */

@@ -7,8 +7,8 @@ import type { DelayClass, Index, Stream } from "./facts.js";
 import { Panel } from "./panel.js";
 import type { Report } from "./player.js";
 
-/** Between two questions to the endpoint, in ms. */
-const ASK_EVERY = 1000;
+/** Between two questions to the endpoint, in ms: the players must not be ahead of what is known of segments. */
+const ASK_EVERY = 500;
 /** Between two looks at the players, in ms. */
 const SHOW_EVERY = 250;
 /** Dates of media time zero that differ by more are those of two streams, in ms. */

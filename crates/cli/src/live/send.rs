@@ -14,7 +14,7 @@ use wire::Endpoint;
 
 use super::clip::{Clip, open};
 use super::log::Log;
-use super::quic::Dial;
+use super::quic::{Dial, Line};
 use super::watch::Watch;
 use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args::{self, Rates, Send};
@@ -53,10 +53,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     )?;
     let line = match args.target.scheme {
         Scheme::Udp => None,
-        Scheme::Quic => {
-            let Send { target, contact, name, codec, .. } = args;
-            Some(quic::call(&Dial { target, contact, name, codec: *codec, controller })?)
-        }
+        Scheme::Quic => Some(by_quic(args, controller)?),
     };
     let mut driver = match &line {
         Some(line) => Driver::over(line.channel.clone()),
@@ -119,6 +116,11 @@ fn refuse_protection(args: &args::Send) -> Result<(), Failure> {
     let given = args.contact.given(&args.target).into_iter();
     let given = given.chain([("--name", !args.name.is_empty())]);
     refuse_over_udp(&args.target.to_string(), &Vec::from_iter(given))
+}
+
+fn by_quic(args: &args::Send, controller: &str) -> Result<Line, Failure> {
+    let Send { target, contact, name, codec, .. } = args;
+    quic::call(&Dial { target, contact, name, codec: *codec, controller })
 }
 
 fn by_udp(args: &args::Send) -> Result<Driver, Failure> {

@@ -29,7 +29,7 @@ const MEDIA: &str = "\
 pub(super) struct Answer {
     pub head: String,
     pub body: Body,
-    /// Of the body.
+    /// The bytes of the body that are sent.
     pub range: Range<u64>,
     /// The last on its connection.
     pub closes: bool,

@@ -17,7 +17,7 @@ pub enum StorageError {
     /// The folder can't be made or opened.
     #[error("{place}: {source}")]
     Folder {
-        /// The folder.
+        /// Its path, as it was given.
         place: String,
         /// What the system said.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum StorageError {
     /// More waits than may: the file is not taken and must not be listed.
     #[error("{path} is not stored: {waiting} bytes wait for storage already, of at most {limit}")]
     Full {
-        /// The file.
+        /// The path it was put under.
         path: String,
         /// Bytes that wait.
         waiting: u64,
@@ -41,7 +41,7 @@ pub enum StorageError {
     /// The place did not answer, or not with the file.
     #[error("{path} can't be read: {why}")]
     Unreachable {
-        /// The file.
+        /// The path it was put under.
         path: String,
         /// What it said, in one line.
         why: String,
@@ -49,9 +49,9 @@ pub enum StorageError {
     /// Longer than fits into memory.
     #[error("{path} has {length} bytes, more than the {limit} that are read at once")]
     Long {
-        /// The file.
+        /// The path it was put under.
         path: String,
-        /// Its bytes.
+        /// How many bytes it has.
         length: u64,
         /// Bytes that are read at once.
         limit: u64,
@@ -65,7 +65,7 @@ pub enum StorageError {
     Unstored {
         /// Files that wait.
         files: u64,
-        /// Their bytes.
+        /// How many bytes these have.
         bytes: u64,
         /// One of those that have waited longest.
         first: String,

@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn repairs_then_streams_then_padding() {
-        let pick = |repairs, fresh: &[usize], padding| Live.pick(&View { repairs, repair_of: None, fresh, padding });
+        let pick =
+            |repairs, fresh: &[usize], padding| Live.pick(&View { repairs, repair_of: None, fresh, padding });
         assert_eq!(pick(1, &[3], 9), Pick::Repair);
         assert_eq!(pick(0, &[0, 3], 9), Pick::Fresh(1));
         assert_eq!(pick(0, &[0, 0], 9), Pick::Padding);

@@ -48,7 +48,8 @@ impl Sender {
             for track in self.captures[index].tracks.clone() {
                 self.with_track(now, track, Track::collect);
             }
-            if self.captures[index].is_due(now, &mut self.counters) {
+            let open = self.tracks[self.captures[index].tracks.clone()].iter().all(Track::may_encode);
+            if self.captures[index].is_due(now, open, &mut self.counters) {
                 self.capture_frame(now, index);
             } else {
                 self.resume_frames(now, index);

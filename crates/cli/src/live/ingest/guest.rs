@@ -1,7 +1,7 @@
 //! One uploader: its packets through receiver and decoders to the stream it uploads.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ingest::Arrival;
 use media::AnyDecoder;
@@ -23,16 +23,38 @@ use crate::output;
 const UNNAMED: &str = "upload";
 
 /// Hands each decoded picture to its stream.
+#[derive(Clone)]
 struct Pictures {
-    stream: Stream,
+    desk: Arc<Desk>,
+    name: String,
+    /// Over UDP it begins with the first picture: nobody says before that somebody uploads.
+    stream: Arc<OnceLock<Result<Stream, String>>>,
 }
 
 impl Pictures {
+    fn of(desk: &Arc<Desk>, name: &str) -> Pictures {
+        Pictures { desk: desk.clone(), name: name.to_owned(), stream: Arc::default() }
+    }
+
+    /// The stream; why there is none, in words for the uploader.
+    fn stream(&self) -> &Result<Stream, String> {
+        self.stream.get_or_init(|| self.desk.stream(&self.name))
+    }
+
     fn take(&self, now: Time, shown: &Shown) {
         // A receiver hands its screen each picture once; who needs it for longer keeps a copy.
         let Some(picture) = shown.picture.clone() else { return };
         let again = capture_of(shown.stream) == upload::AGAIN;
-        self.stream.take(Arrival { captured: shown.captured, again, at: now, picture: Arc::new(picture) });
+        if let Ok(stream) = self.stream() {
+            stream.take(Arrival { captured: shown.captured, again, at: now, picture: Arc::new(picture) });
+        }
+    }
+
+    /// The uploader has left, of a stream that has begun.
+    fn gone(&self, how: Gone) {
+        if let Some(Ok(stream)) = self.stream.get() {
+            stream.gone(how);
+        }
     }
 }
 
@@ -48,40 +70,43 @@ impl Screen for Pictures {
 /// Receives what an uploader over QUIC sends, until it ends.
 pub fn by_quic(guest: Guest, desk: &Arc<Desk>) {
     let name = guest.request.name.clone();
-    let stream = match desk.stream(&name) {
-        Ok(stream) => stream,
-        Err(why) => return guest.refuse(Refusal::Other, &why),
-    };
+    let pictures = Pictures::of(desk, &name);
+    if let Err(why) = pictures.stream() {
+        return guest.refuse(Refusal::Other, why);
+    }
     let peer = guest.peer();
     let channel = match guest.welcome(&Offer::default()) {
         Ok(channel) => channel,
         Err(error) => return warn!("{peer}: {error}"),
     };
-    info!("{peer} uploads {}", stream.name());
+    info!("{peer} uploads {name}");
     let mut driver = Driver::over(channel.clone());
-    let run = receive(&mut driver, &stream, None);
+    let run = receive(&mut driver, &pictures, None);
     let ended = channel.inbox().ended();
     let told = run.is_ok_and(|finished| finished);
     let orderly = told || ended.as_ref().is_some_and(real::Ended::is_orderly);
     channel.finish("the endpoint has all");
-    stream.gone(if orderly { Gone::Done } else { Gone::CutOff });
+    pictures.gone(if orderly { Gone::Done } else { Gone::CutOff });
     if !orderly {
         let why = ended.map_or_else(|| "nothing is heard".to_owned(), |ended| ended.to_string());
-        output::above_status(|| eprintln!("{}: cut off, {}", stream.name(), output::plain(&why)));
+        output::above_status(|| eprintln!("{name}: cut off, {}", output::plain(&why)));
     }
 }
 
 /// Receives one upload after the other over UDP.
 pub fn by_udp(args: &Args, desk: &Arc<Desk>) -> Result<(), Failure> {
     let mut told = false;
-    while go_on().is_continue() && !(args.once && desk.has_ended()) {
+    while go_on().is_continue() && !desk.has_ended(args.once) {
         let mut driver = Driver::open(args.listen.at, Peer::First, &Settings::default()).map_err(refused)?;
         if !std::mem::replace(&mut told, true) {
             eprintln!("listening on udp://{}", driver.local());
         }
-        let stream = desk.stream(UNNAMED).map_err(Failure::Work)?;
-        let finished = receive(&mut driver, &stream, Some(args.patience)).map_err(Failure::work)?;
-        stream.gone(if finished { Gone::Done } else { Gone::CutOff });
+        let pictures = Pictures::of(desk, UNNAMED);
+        let finished = receive(&mut driver, &pictures, Some(args.patience)).map_err(Failure::work)?;
+        if let Some(Err(why)) = pictures.stream.get() {
+            return Err(Failure::Work(why.clone()));
+        }
+        pictures.gone(if finished { Gone::Done } else { Gone::CutOff });
         desk.tend();
     }
     Ok(())
@@ -89,7 +114,7 @@ pub fn by_udp(args: &Args, desk: &Arc<Desk>) -> Result<(), Failure> {
 
 /// Runs a receiver until the uploader says that it is done, or the connection ends; over UDP, which has none,
 /// until it was silent for this long. True if it said so.
-fn receive(driver: &mut Driver, stream: &Stream, patience: Option<Span>) -> Result<bool, RealError> {
+fn receive(driver: &mut Driver, pictures: &Pictures, patience: Option<Span>) -> Result<bool, RealError> {
     let (clock, waker) = (driver.clock(), driver.waker());
     let trouble: Arc<Mutex<Option<String>>> = Arc::default();
     let told = trouble.clone();
@@ -100,7 +125,7 @@ fn receive(driver: &mut Driver, stream: &Stream, patience: Option<Span>) -> Resu
         };
         ThreadedDecoder::new(Box::new(AnyDecoder::new(unbuilt)), clock, waker.clone())
     };
-    let screen = Box::new(Pictures { stream: stream.clone() });
+    let screen = Box::new(pictures.clone());
     let receiver = Receiver::new(ReceiverConfig::default(), None, Some(screen), Tap::default());
     let mut receiver = receiver.with_decoders(Box::new(move |_| Some(Box::new(decoder())))).following();
     let (mut packets, mut last) = (0, clock.now());
@@ -113,7 +138,7 @@ fn receive(driver: &mut Driver, stream: &Stream, patience: Option<Span>) -> Resu
         if over { ControlFlow::Break(()) } else { go_on() }
     });
     if let Some(trouble) = trouble.lock().expect("nothing panics while it holds this").take() {
-        warn!("{}: {trouble}", stream.name());
+        warn!("{}: {trouble}", pictures.name);
     }
     match run {
         Ok(()) | Err(RealError::Ended { .. }) => Ok(receiver.is_finished()),

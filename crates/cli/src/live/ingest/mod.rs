@@ -10,15 +10,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ingest::Class;
-use real::quic::{Gate, Identity, Runtime, Server, Token};
 use real::Clock;
+use real::quic::{Gate, Identity, Runtime, Server, Token};
 use serde_json::json;
 use units::{Bytes, Rate, Span};
 
 use super::{catch_interrupts, go_on, refuse_over_udp};
 use crate::args::Format;
 use crate::failure::Failure;
-use crate::operations::{self, Certificate, ConnectionLimits, Operations, Renewal, Running, Status, Verbosity};
+use crate::operations::{
+    self, Certificate, ConnectionLimits, Operations, Renewal, Running, Status, Verbosity,
+};
 use crate::output;
 use crate::table::Table;
 use crate::values::{Listen, Scheme};
@@ -37,8 +39,8 @@ Each delay is a playlist of its own: http://HOST:PORT/NAME/live.m3u8, NAME/30s.m
 segment enters it when its last frame is as old as the delay, in the best version there is by then; nothing that is
 listed ever changes, so any player and any cache will do. NAME/movie.mp4 is the whole in its final version.")]
 pub struct Args {
-    /// Address and port to listen on for uploads: quic://ADDR:PORT, or udp://ADDR:PORT for one on a network of
-    /// your own
+    /// Address and port to listen on for uploads: quic://ADDR:PORT, or udp://ADDR:PORT for one on a network
+    /// of your own
     #[arg(long, value_name = "quic://ADDR:PORT")]
     pub listen: Listen,
     /// Where files go: a folder, or s3://BUCKET/PREFIX with the keys in AWS_ACCESS_KEY_ID and
@@ -54,7 +56,7 @@ pub struct Args {
     /// Length of a segment, 0.5s to 10s: what a viewer waits for at least
     #[arg(long, default_value = "2s")]
     pub segment: Span,
-    /// Bitrate of segments; a quarter of a bit for each pixel if left out, so that coding once more costs
+    /// Bitrate of segments; 0.15 bits for each pixel if left out, so that coding once more costs
     /// little of the upload's quality
     #[arg(long)]
     pub rate: Option<Rate>,
@@ -64,8 +66,9 @@ pub struct Args {
     /// Uploads at a time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub uploads: u8,
-    /// Memory for the pictures of an upload that may still become better; the oldest make way
-    #[arg(long, value_name = "SIZE", default_value = "512mb")]
+    /// Memory for the pictures of an upload that may still become better: 30 s of 1280x720 at 30 Hz take 0.5
+    /// to 1 GB; the oldest make way
+    #[arg(long, value_name = "SIZE", default_value = "1000MB")]
     pub memory: Bytes,
     /// How long an upload that was cut off may stay away before it is taken for ended
     #[arg(long, default_value = "1min")]
@@ -157,7 +160,7 @@ fn by_quic(args: &Args, runtime: &Runtime, running: &Running, desk: &Arc<Desk>) 
         output::above_status(|| eprintln!("pin {}", next.fingerprint()));
     });
     std::thread::scope(|scope| {
-        while go_on() == ControlFlow::Continue(()) && !(args.once && desk.has_ended()) {
+        while go_on() == ControlFlow::Continue(()) && !desk.has_ended(args.once) {
             desk.tend();
             if let Some(guest) = server.accept(LOOK_EVERY) {
                 scope.spawn(move || guest::by_quic(guest, desk));

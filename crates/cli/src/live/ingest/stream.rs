@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -63,31 +65,37 @@ enum Told {
     Picture(Arrival),
     Came,
     Gone(Gone),
+    Close,
 }
 
 /// A handle to a stream.
 #[derive(Clone)]
 pub struct Stream {
     name: String,
+    done: Arc<AtomicBool>,
     told: SyncSender<Told>,
     status: Arc<Mutex<Status>>,
 }
 
 impl Stream {
-    /// Its name, which is the folder of its files.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// A picture has arrived. Without room it is dropped, as if it had been lost.
     pub fn take(&self, arrival: Arrival) {
         if let Err(TrySendError::Full(_)) = self.told.try_send(Told::Picture(arrival)) {
-            warn!("{}: packaging is too slow, a picture is dropped; give it fewer uploads or delays", self.name);
+            warn!(
+                "{}: packaging is too slow, a picture is dropped; give it fewer uploads or delays",
+                self.name
+            );
         }
+    }
+
+    /// Its uploader has said that it is done.
+    fn is_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed)
     }
 
     /// The uploader has left.
     pub fn gone(&self, how: Gone) {
+        self.done.fetch_or(how == Gone::Done, Ordering::Relaxed);
         // A thread that has ended needs no telling.
         let _ = self.told.send(Told::Gone(how));
     }
@@ -106,11 +114,11 @@ impl Desk {
         self.storage.clone()
     }
 
-    /// The stream of this name: one that was cut off, or a new one, whose name gets a number if there was such
-    /// a one before.
+    /// The stream of this name: one that was cut off, whether that has been noticed yet or not, or a new one,
+    /// whose name gets a number if there was such a one before.
     ///
     /// # Errors
-    /// Words for the uploader, if the name is none or the stream is being uploaded already.
+    /// Words for the uploader, if the name is none, or files can't be looked up.
     pub fn stream(&self, name: &str) -> Result<Stream, String> {
         let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(fine) {
@@ -118,9 +126,6 @@ impl Desk {
         }
         let mut streams = self.lock();
         if let Some(kept) = streams.get(name).filter(|kept| !kept.is_over()) {
-            if Arc::strong_count(&kept.stream.status) > HELD {
-                return Err(format!("{name} is being uploaded already"));
-            }
             let _ = kept.stream.told.send(Told::Came);
             return Ok(kept.stream.clone());
         }
@@ -152,15 +157,16 @@ impl Desk {
         let settings = Settings { name: name.to_owned(), classes, segment, rate, window, memory };
         let (storage, folder, shown) = (self.storage.clone(), self.folder.clone(), status.clone());
         let thread = std::thread::spawn(move || {
+            yield_to_others();
             Packaging::new(settings, patience, storage, folder, shown).run(&hears);
         });
-        let stream = Stream { name: name.to_owned(), told, status };
+        let stream = Stream { name: name.to_owned(), done: Arc::default(), told, status };
         Kept { stream, thread: Some(thread), ended: false }
     }
 
-    /// Whether any stream has come to its end.
-    pub fn has_ended(&self) -> bool {
-        self.lock().values().any(Kept::is_over)
+    /// Whether any stream has come to its end, or been told to, for who wants no other `once` that is so.
+    pub fn has_ended(&self, once: bool) -> bool {
+        once && self.lock().values().any(|kept| kept.is_over() || kept.stream.is_done())
     }
 
     /// Notes which streams have ended since.
@@ -177,7 +183,8 @@ impl Desk {
     /// Writes which streams there are.
     fn list(&self) {
         let streams = self.lock();
-        let of = |(name, kept): (&String, &Kept)| serde_json::json!({ "name": name, "ended": kept.is_over() });
+        let of =
+            |(name, kept): (&String, &Kept)| serde_json::json!({ "name": name, "ended": kept.is_over() });
         let list = serde_json::json!({ "streams": streams.iter().map(of).collect::<Vec<_>>() });
         // A list is always taken.
         let _ = self.storage.put("streams.json", list.to_string().into(), storage::Kind::Playlist);
@@ -187,7 +194,8 @@ impl Desk {
     pub fn close(&self) -> Vec<(String, Status)> {
         let kept = std::mem::take(&mut *self.lock());
         for kept in kept.values() {
-            kept.stream.gone(Gone::Done);
+            // A thread that has ended needs no telling.
+            let _ = kept.stream.told.send(Told::Close);
         }
         let mut streams = Vec::new();
         for (name, mut kept) in kept {
@@ -209,14 +217,26 @@ impl Desk {
 
 /// How long files may take to be stored at the end.
 const FLUSH: Duration = Duration::from_secs(30);
-/// Handles of a stream's status while nobody uploads it: the desk's and its thread's.
-const HELD: usize = 2;
 
 impl Kept {
     fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
+
+/// Lets whoever receives and decodes go first on cores that are busy: a segment that is late is late once, a
+/// frame that is late is missing.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call takes no memory. It can't fail for a thread that asks for less of itself.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}
+
+/// How nice a stream's thread is: an eighth of the weight of others (sched(7)).
+#[cfg(target_os = "linux")]
+const NICE: libc::c_int = 10;
 
 /// A stream's files on their way into storage.
 struct ToStorage(Arc<Storage>);
@@ -237,7 +257,9 @@ struct Packaging {
     clock: Clock,
     patience: Span,
     status: Arc<Mutex<Status>>,
-    /// When the uploader was cut off, if it was.
+    /// Uploaders at present: one that was cut off may be back before that is noticed.
+    uploaders: usize,
+    /// Since when there is none.
     away: Option<Time>,
 }
 
@@ -258,33 +280,59 @@ impl Packaging {
         let date_ms = (date_us() / 1_000) as i64;
         let shelf = Box::new(ToStorage(storage));
         let ingest = Ingest::new(settings, shelf, movie, clock.now(), date_ms);
-        Packaging { ingest, clock, patience, status, away: None }
+        Packaging { ingest, clock, patience, status, uploaders: 1, away: None }
     }
 
     /// Packages until the upload has ended.
     fn run(mut self, hears: &Receiver<Told>) {
-        loop {
-            let now = self.clock.now();
-            let next = self.ingest.wake(now);
-            self.post();
-            let until = self.away.map(|away| away + self.patience);
-            let wait = next.into_iter().chain(until).min().map_or(LONGEST_WAIT, |at| at - self.clock.now());
-            let wait = Duration::from_nanos(wait.clamp(Span::ZERO, LONGEST_WAIT).as_nanos().unsigned_abs());
-            match hears.recv_timeout(wait) {
-                Ok(Told::Picture(arrival)) => drop(self.ingest.take(&arrival)),
-                Ok(Told::Came) => self.away = None,
-                Ok(Told::Gone(Gone::CutOff)) => self.away = Some(self.clock.now()),
-                Ok(Told::Gone(Gone::Done)) | Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if until.is_some_and(|until| self.clock.now() >= until) {
+        let mut next = None;
+        while let ControlFlow::Continue(()) = self.hear(hears, next) {
+            // All that has come goes before segments are made, however late these are.
+            if hears.try_iter().any(|told| self.take(told).is_break()) {
                 break;
             }
+            next = self.ingest.wake(self.clock.now());
+            self.post();
         }
         if let Err(error) = self.ingest.finish() {
             warn!("the movie: {error}");
         }
         self.post();
+    }
+
+    /// Waits until something is told, a segment is due at `next`, or the uploader has been away for too long.
+    fn hear(&mut self, hears: &Receiver<Told>, next: Option<Time>) -> ControlFlow<()> {
+        let until = self.away.map(|away| away + self.patience);
+        if until.is_some_and(|until| self.clock.now() >= until) {
+            return ControlFlow::Break(());
+        }
+        let wait = next.into_iter().chain(until).min().map_or(LONGEST_WAIT, |at| at - self.clock.now());
+        let wait = Duration::from_nanos(wait.clamp(Span::ZERO, LONGEST_WAIT).as_nanos().unsigned_abs());
+        match hears.recv_timeout(wait) {
+            Ok(told) => self.take(told),
+            Err(RecvTimeoutError::Disconnected) => ControlFlow::Break(()),
+            Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
+        }
+    }
+
+    fn take(&mut self, told: Told) -> ControlFlow<()> {
+        match told {
+            Told::Picture(arrival) => drop(self.ingest.take(&arrival)),
+            Told::Close => return ControlFlow::Break(()),
+            Told::Came => {
+                self.uploaders += 1;
+                self.away = None;
+            }
+            Told::Gone(how) => {
+                self.uploaders = self.uploaders.saturating_sub(1);
+                match (self.uploaders, how) {
+                    (0, Gone::Done) => return ControlFlow::Break(()),
+                    (0, Gone::CutOff) => self.away = Some(self.clock.now()),
+                    _ => {}
+                }
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn post(&self) {

@@ -30,6 +30,10 @@ const LONGEST_DATAGRAM: usize = 1472;
 pub struct Carried {
     pub packets: u64,
     pub lost: u64,
+    /// Frames of now that were not coded at first, ...
+    pub left_out: u64,
+    /// ... of these those that an encoder was too slow for.
+    pub shed: u64,
     /// Connections, or sessions over UDP.
     pub connections: u64,
 }
@@ -57,10 +61,14 @@ pub fn carry(args: &Args, upload: &Upload, film: &Film, running: &Running) -> Re
         let (end, counts) = carrier.send(line, forgot)?;
         carried.packets += counts.packets;
         carried.lost += counts.lost;
+        carried.left_out += counts.skipped;
+        carried.shed += counts.shed;
         match end {
             End::Done => return Ok(carried),
             End::Away { forgot: did, why } => {
-                output::above_status(|| eprintln!("{why}; filming goes on, and the endpoint is called again"));
+                output::above_status(|| {
+                    eprintln!("{why}; filming goes on, and the endpoint is called again")
+                });
                 forgot = did;
             }
         }
@@ -163,9 +171,7 @@ impl Carrier<'_> {
                     self.args.target
                 )));
             }
-            (None, Ok(())) => {
-                End::Away { forgot: false, why: format!("silent for {}", self.args.timeout) }
-            }
+            (None, Ok(())) => End::Away { forgot: false, why: format!("silent for {}", self.args.timeout) },
         };
         if let Some(line) = &line {
             // Why it ended is told already.

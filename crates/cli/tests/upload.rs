@@ -1,0 +1,162 @@
+//! `framewire upload` and `framewire ingest` as processes, over a relay whose link pauses, and over QUIC with
+//! an uploader that is killed.
+#![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn spawn(arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_framewire"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the command starts")
+}
+
+/// The JSON that the process printed, once it has ended well.
+fn finish(child: Child) -> Value {
+    let output = child.wait_with_output().expect("the command ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+/// An address nobody listens on at present.
+fn free() -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");
+    socket.local_addr().expect("it has an address").to_string()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+/// What an endpoint says on standard error before anybody comes, after each of these words.
+fn announced<const N: usize>(endpoint: &mut Child, words: [&str; N]) -> [String; N] {
+    let mut said = BufReader::new(endpoint.stderr.take().expect("it was asked for")).lines();
+    let found = words.map(|word| {
+        let line = said.find_map(|line| line.expect("it is text").strip_prefix(word).map(str::to_owned));
+        line.expect("the endpoint says how to reach it")
+    });
+    // What it says later has somewhere to go until it ends.
+    std::thread::spawn(move || said.count());
+    found
+}
+
+/// Sums over a class's history.
+fn sum(folder: &Path, class: &str, key: &str) -> u64 {
+    let history = std::fs::read(folder.join(format!("{class}.json"))).expect("each class has a history");
+    let history: Value = serde_json::from_slice(&history).expect("it is JSON");
+    let segments = history["segments"].as_array().expect("a list");
+    segments.iter().map(|segment| segment[key].as_u64().expect("a count")).sum()
+}
+
+fn get(site: &str, path: &str) -> String {
+    let address = site.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).expect("the endpoint serves files");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").expect("it is taken");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+const CLIP: [&str; 6] = ["--input", "synthetic", "--size", "160x96", "--name", "stage"];
+
+#[test]
+fn a_pause_of_the_link_is_repaired_for_those_who_watch_later() {
+    let (folder, trace) = (folder("pause"), folder("pause.trace"));
+    // 3 Mbit/s, and nothing from 2 to 4 s.
+    let instants = (1..15_000u32).map(|packet| packet * 4).filter(|at| !(2_000..4_000).contains(at));
+    let lines: Vec<String> = instants.map(|at| at.to_string()).collect();
+    std::fs::write(&trace, lines.join("\n") + "\n").expect("the trace is written");
+    let (near, far) = (free(), free());
+    let far = format!("udp://{far}");
+    let (out, trace) = (folder.display().to_string(), trace.display().to_string());
+    let mut endpoint = spawn(&[
+        "ingest",
+        "--listen",
+        &far,
+        "--out",
+        &out,
+        "--http",
+        "127.0.0.1:0",
+        "--delays",
+        "0.5s,10s",
+        "--segment",
+        "1s",
+        "--once",
+        "--json",
+    ]);
+    let [site, _] = announced(&mut endpoint, ["watch at ", "listening on "]);
+    let relay = spawn(&["relay", "--listen", &near, "--to", &far, "--trace", &trace, "--duration", "40s"]);
+    let target = format!("udp://{near}");
+    let rest = ["--duration", "7s", "--delays", "0s:1,10s:5", "--json"];
+    let uploaded = finish(spawn(&[&["upload", &target][..], &CLIP[..4], &rest].concat()));
+    let playlist = get(&site, "/upload/live.m3u8");
+    assert!(playlist.contains("200 OK") && playlist.contains("mpegurl"), "{playlist}");
+    assert!(get(&site, "/upload/../../etc/passwd").starts_with("HTTP/1.1 404"));
+    let ingested = finish(endpoint);
+    let mut relay = relay;
+    let _ = relay.kill();
+    let _ = relay.wait();
+    assert_eq!(uploaded["frames"]["captured"].as_u64(), Some(210), "{uploaded}");
+    assert!(uploaded["frames"]["repaired"].as_u64() >= Some(20), "{uploaded}");
+    let folder = folder.join("upload");
+    let missing = ["live", "10s"].map(|class| sum(&folder, class, "missing"));
+    assert!(missing[0] >= 30 && missing[1] < missing[0] / 2, "{missing:?} {ingested}");
+    assert!(sum(&folder, "10s", "repaired") >= 20, "{ingested}");
+    assert!(std::fs::metadata(folder.join("movie.mp4")).expect("the whole").len() > 10_000);
+}
+
+#[test]
+fn an_uploader_that_is_killed_comes_back_and_strangers_do_not_come_in() {
+    let folder = folder("killed");
+    let out = folder.display().to_string();
+    let mut endpoint = spawn(&[
+        "ingest",
+        "--listen",
+        "quic://127.0.0.1:0",
+        "--out",
+        &out,
+        "--http",
+        "127.0.0.1:0",
+        "--delays",
+        "0.5s,5s",
+        "--segment",
+        "1s",
+        "--token",
+        "right",
+        "--once",
+        "--json",
+    ]);
+    let [at, pin] = announced(&mut endpoint, ["listening on ", "pin "]);
+    let target = format!("{at}?pin={pin}");
+    let upload = |token: &'static str, duration: &'static str| {
+        let rest = ["--token", token, "--duration", duration, "--json"];
+        spawn(&[&["upload", target.as_str()][..], &CLIP, &rest].concat())
+    };
+    let stranger = upload("wrong", "1s").wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&stranger.stderr).into_owned();
+    assert!(stranger.status.code() == Some(2) && error.contains("the token is wrong"), "{error}");
+    let mut first = upload("right", "60s");
+    let begun = folder.join("stage/live.m3u8");
+    for _ in 0..200 {
+        if begun.is_file() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    first.kill().expect("it runs");
+    let _ = first.wait();
+    let second = finish(upload("right", "3s"));
+    assert_eq!(second["frames"]["captured"].as_u64(), Some(90), "{second}");
+    let ingested = finish(endpoint);
+    let streams = ingested["streams"].as_array().expect("a list");
+    assert_eq!((streams.len(), streams[0]["name"].as_str()), (1, Some("stage")), "{ingested}");
+    assert!(streams[0]["seconds"].as_f64() > Some(3.5), "both uploads: {ingested}");
+}
