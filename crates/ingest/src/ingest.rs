@@ -178,17 +178,18 @@ impl<M: Write + Seek> Ingest<M> {
         true
     }
 
-    /// Makes and lists the segment that is due, of the class of the shortest delay if several are, and says
-    /// when to look again: at once if there are more. Pictures that have come meanwhile should be taken
+    /// Makes and lists the segment that is due, the one that has been for the longest if several are, and
+    /// says when to look again: at once if there are more. Pictures that have come meanwhile should be taken
     /// first.
     pub fn wake(&mut self, now: Time) -> Option<Time> {
         let zero = self.shift.zero().filter(|_| !self.ended)?;
         self.begin();
         let due = (0..self.classes.len()).filter_map(|class| Some((self.due(class, zero)?, class)));
-        let due: Vec<(Time, usize)> = due.collect();
-        let Some(&(_, class)) = due.iter().find(|(at, _)| *at <= now) else {
-            return due.into_iter().map(|(at, _)| at).min();
-        };
+        // On a machine that is too slow every class gets its turn: what one has coded is the next one's file.
+        let (at, class) = due.min()?;
+        if at > now {
+            return Some(at);
+        }
         // Where the shelf is full, or the encoder fails: a second later they may not.
         Some(if self.advance(class, None) { now } else { now + Span::from_secs(1) })
     }
@@ -289,7 +290,7 @@ impl<M: Write + Seek> Ingest<M> {
         self.add(class, number, (from, to), &seen);
         self.list(class);
         if class == 0 {
-            self.store.pack(to);
+            self.store.may_pack(to);
         }
         if class + 1 == self.classes.len() {
             self.settle(number, (from, to));

@@ -32,7 +32,7 @@ pub struct Note {
     pub again: bool,
 }
 
-/// A picture, packed once it is not needed soon.
+/// A picture, packed where it is not needed soon and others need the room.
 #[derive(Debug)]
 enum Held {
     Raw(Arc<RawFrame>),
@@ -73,15 +73,17 @@ pub struct Store {
     frames: BTreeMap<Span, Frame>,
     held: usize,
     most: usize,
-    /// Frames before this time are packed.
+    /// Frames from the one time to before the other may be packed; before the first, all are.
     packed_to: Span,
+    may_pack_to: Span,
     dropped: u64,
 }
 
 impl Store {
     /// A store of at most `most` bytes of pictures. The oldest make way.
     pub fn new(most: usize) -> Store {
-        Store { frames: BTreeMap::new(), held: 0, most, packed_to: Span::ZERO, dropped: 0 }
+        let (packed_to, may_pack_to) = (Span::ZERO, Span::ZERO);
+        Store { frames: BTreeMap::new(), held: 0, most, packed_to, may_pack_to, dropped: 0 }
     }
 
     /// A version of the frame at this media time is there, `delay` after its capture.
@@ -96,12 +98,8 @@ impl Store {
             return;
         }
         frame.again += u32::from(arrival.again);
-        let late = time < self.packed_to;
-        let held = if late {
-            Held::Packed(Packed::of(&arrival.picture))
-        } else {
-            Held::Raw(arrival.picture.clone())
-        };
+        self.packed_to = self.packed_to.min(time);
+        let held = Held::Raw(arrival.picture.clone());
         self.held += held.bytes();
         self.held -= frame.held.replace(held).map_or(0, |old| old.bytes());
         self.shrink();
@@ -123,17 +121,10 @@ impl Store {
         self.frames.get(&time)?.held.as_ref()?.picture()
     }
 
-    /// What lies before this is not needed soon.
-    pub fn pack(&mut self, before: Span) {
-        for (_, frame) in self.frames.range_mut(self.packed_to.min(before)..before) {
-            if let Some(Held::Raw(picture)) = &frame.held {
-                let packed = Held::Packed(Packed::of(picture));
-                self.held -= picture.y.len() * 3 / 2;
-                self.held += packed.bytes();
-                frame.held = Some(packed);
-            }
-        }
-        self.packed_to = self.packed_to.max(before);
+    /// What lies before this is not needed soon: it may be packed when room is needed. That costs as much as
+    /// decoding a frame, so it is put off until then.
+    pub fn may_pack(&mut self, before: Span) {
+        self.may_pack_to = self.may_pack_to.max(before);
     }
 
     /// No segment is made of what lies before this any more.
@@ -153,16 +144,34 @@ impl Store {
         self.dropped
     }
 
+    /// Makes room: packs what may be, and if that is not enough drops the oldest.
     fn shrink(&mut self) {
-        let mut frames = self.frames.values_mut();
-        while self.held > self.most
-            && let Some(frame) = frames.next()
+        while self.held > self.most && (self.pack_one() || self.drop_one()) {}
+    }
+
+    fn pack_one(&mut self) -> bool {
+        let raw = |(_, frame): &(&Span, &mut Frame)| matches!(frame.held, Some(Held::Raw(_)));
+        let from = self.packed_to.min(self.may_pack_to);
+        let Some((&time, frame)) = self.frames.range_mut(from..self.may_pack_to).find(raw) else {
+            self.packed_to = self.may_pack_to;
+            return false;
+        };
+        self.packed_to = time;
+        if let Some(held) = &mut frame.held
+            && let Held::Raw(picture) = held
         {
-            if let Some(held) = frame.held.take() {
-                self.held -= held.bytes();
-                self.dropped += 1;
-            }
+            let packed = Held::Packed(Packed::of(picture));
+            self.held = self.held - held.bytes() + packed.bytes();
+            *held = packed;
         }
+        true
+    }
+
+    fn drop_one(&mut self) -> bool {
+        let Some(held) = self.frames.values_mut().find_map(|frame| frame.held.take()) else { return false };
+        self.held -= held.bytes();
+        self.dropped += 1;
+        true
     }
 }
 
@@ -188,7 +197,7 @@ mod tests {
         store.insert(ms(33), ms(950), &arrival(false, 50));
         assert_eq!((luma(&store, 0), luma(&store, 33), luma(&store, 66)), (Some(30), Some(40), None));
         assert_eq!(store.seen(ms(0), ms(100)), [(ms(0), 1), (ms(33), 1)]);
-        store.pack(ms(20));
+        store.may_pack(ms(20));
         store.insert(ms(0), ms(1_900), &arrival(true, 60));
         assert_eq!((luma(&store, 0), luma(&store, 33)), (Some(60), Some(40)));
         let notes: Vec<usize> = store.notes(ms(0), ms(100)).map(|(_, notes)| notes.len()).collect();
@@ -208,5 +217,23 @@ mod tests {
             assert!(store.held() <= 10 * one);
         }
         assert_eq!((store.dropped(), luma(&store, 89), luma(&store, 90)), (90, None, Some(20)));
+    }
+
+    #[test]
+    fn what_may_be_packed_is_packed_before_anything_is_dropped() {
+        let one = 64 * 48 * 3 / 2;
+        let mut store = Store::new(10 * one);
+        for frame in 0..100 {
+            store.may_pack(Span::from_millis(frame - 5));
+            store.insert(Span::from_millis(frame), Span::ZERO, &arrival(false, frame as u8));
+            assert!(store.held() <= 10 * one);
+        }
+        assert_eq!((store.dropped(), luma(&store, 0), luma(&store, 99)), (0, Some(0), Some(99)));
+        // A better version of a frame that is packed is packed in its turn.
+        for frame in 0..20 {
+            store.insert(Span::from_millis(frame), Span::ZERO, &arrival(true, 7));
+            assert!(store.held() <= 10 * one);
+        }
+        assert_eq!((store.dropped(), luma(&store, 0), luma(&store, 50)), (0, Some(7), Some(50)));
     }
 }

@@ -39,6 +39,8 @@ pub mod sim;
 pub mod soak;
 #[cfg(target_os = "linux")]
 pub mod twin;
+#[cfg(target_os = "linux")]
+pub mod uploads;
 
 pub use benchmark::Benchmark;
 pub use failure::Failure;

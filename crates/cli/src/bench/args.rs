@@ -4,7 +4,8 @@ use clap::ValueEnum;
 
 use super::recovery::Losing;
 use crate::args::Format;
-use crate::values::Input;
+use crate::failure::Failure;
+use crate::values::{Input, PictureSize};
 
 /// Flags of `framewire bench`: which benchmark, its clip, its form, and the losses of `recovery`.
 #[derive(Debug, clap::Args)]
@@ -16,7 +17,7 @@ Examples:
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
 the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
 emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `schedule` how
-near the best Vantage's schedules are, `browser` the page of `framewire serve` in headless Chromium, `recovery` what each strategy makes of losses.
+near the best Vantage's schedules are, `ingest` what 20 uploads and 200 viewers cost their endpoint, `browser` the page of `framewire serve` in headless Chromium, `recovery` what each strategy makes of losses.
 
 `real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
   late_frames          not shown, or later than two frame intervals (33.3 ms) after their capture; wanted: 0
@@ -33,6 +34,13 @@ after the other, and reports of each
   bytes                of all packets, and of those that are there for losses: sent again, further tracks, key frames
 Other strategies are those of `framewire send --help`; what follows a + is the policy of its `--recovery`:
   framewire bench recovery --strategies prism,live+key-frames,backup --duration 60s --json
+
+`ingest` starts an endpoint of its own, uploads a clip to it 20 times at 2 Mbit/s, and fetches what 200 players would:
+  cores                CPU time of the endpoint's process over the run
+  peak_memory_bytes    the most memory that it had
+  classes              of each delay: segments, frames, and those missing; wanted: 0
+  viewers              requests, failures, playlists that went back on what they listed; wanted: 0 of both. How long answers
+                       took, and how late a segment was seen after it was due: up to half a second of that is the viewer's
 docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
 pub struct Bench {
     /// What to measure
@@ -45,6 +53,42 @@ pub struct Bench {
     pub format: Format,
     #[command(flatten)]
     pub recovery: Losing,
+    #[command(flatten)]
+    pub ingest: Crowd,
+}
+
+/// Who uploads to the endpoint that is measured. Left out is what is used by default.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Only for `ingest`")]
+pub struct Crowd {
+    /// Uploads at a time [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub uploads: Option<u8>,
+    /// Size of their pictures; each upload has 2 Mbit/s [default: 480x270]
+    #[arg(long, value_name = "WxH")]
+    pub size: Option<PictureSize>,
+    /// Viewers at a time, each with a connection of its own [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=500))]
+    pub viewers: Option<u16>,
+}
+
+impl Crowd {
+    /// Another benchmark heeds nothing of this.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] that names the flag.
+    pub fn check(&self, what: Measured) -> Result<(), Failure> {
+        let given = [
+            ("--uploads", self.uploads.is_some()),
+            ("--size", self.size.is_some()),
+            ("--viewers", self.viewers.is_some()),
+        ];
+        let given = given.iter().find(|(_, given)| *given);
+        match given.filter(|_| !matches!(what, Measured::Ingest | Measured::All)) {
+            Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `framewire bench ingest`"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What `framewire bench` measures.
@@ -70,6 +114,8 @@ pub enum Measured {
     Predictor,
     /// Vantage's schedules: how near the best, and how long they take
     Schedule,
+    /// Many uploads to one endpoint, and many viewers of them
+    Ingest,
     /// A real browser that plays what `serve` sends it, behind a link whose rate drops
     Browser,
     /// Stalls and delay of each strategy where packets are lost (needs root)

@@ -7,11 +7,11 @@ mod recovery;
 
 use std::path::PathBuf;
 
-#[cfg(target_os = "linux")]
-use instruments::link;
 use instruments::{
     Benchmark, controllers, fuzz, live, measure, predictor, real, scale, schedule, shadow, sim,
 };
+#[cfg(target_os = "linux")]
+use instruments::{link, uploads};
 use media::Source;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use crate::live::{Clip, Look, open};
 use crate::output::{self, Terminal};
 use crate::table::Table;
 use crate::values::{Feed, Input, PictureSize};
-use args::{Bench, Measured};
+use args::{Bench, Crowd, Measured};
 
 type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 
@@ -37,6 +37,8 @@ const EACH: &[(Measured, Run)] = &[
     (Measured::Shadow, |_| Ok(shadow::run(&Terminal)?)),
     #[cfg(target_os = "linux")]
     (Measured::Link, |_| Ok(link::run_all(&Terminal)?)),
+    #[cfg(target_os = "linux")]
+    (Measured::Ingest, |args| endpoint(&args.ingest, &input(args))),
     (Measured::Browser, |args| browser::run(&input(args))),
     #[cfg(target_os = "linux")]
     (Measured::Recovery, |args| recovery::run(&args.recovery, &input(args))),
@@ -45,6 +47,7 @@ const EACH: &[(Measured, Run)] = &[
 /// Runs what was asked for and prints it.
 pub fn bench(args: &Bench) -> Result<(), Failure> {
     args.recovery.check(args.what)?;
+    args.ingest.check(args.what)?;
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
@@ -80,10 +83,25 @@ fn whole_chain(input: &Input) -> Result<Benchmark, Failure> {
     Ok(live::run(held(input)?.as_mut(), &input.to_string(), &Terminal)?)
 }
 
+/// Many uploads of a clip to one endpoint.
+#[cfg(target_os = "linux")]
+fn endpoint(crowd: &Crowd, input: &Input) -> Result<Benchmark, Failure> {
+    let mut settings = uploads::Settings::new(std::env::current_exe().map_err(Failure::work)?);
+    settings.uploads = crowd.uploads.map_or(settings.uploads, usize::from);
+    settings.viewers = crowd.viewers.map_or(settings.viewers, usize::from);
+    settings.size = crowd.size.map_or(settings.size, |size| (size.width, size.height));
+    let mut clip = shown(input, settings.size)?;
+    Ok(uploads::run(&settings, clip.as_mut(), &input.to_string(), &Terminal)?)
+}
+
 /// The part of a clip that is played again and again, 720p30.
 fn held(input: &Input) -> Result<Box<dyn Source>, Failure> {
+    shown(input, live::SIZE)
+}
+
+/// The same at another size.
+fn shown(input: &Input, (width, height): (usize, usize)) -> Result<Box<dyn Source>, Failure> {
     let feed = Feed::Clip(input.clone());
-    let (width, height) = live::SIZE;
     let look = Look { size: Some(PictureSize { width, height }), fps: Some(live::FPS), barcode: false };
     Ok(open(&Clip { input: &feed, look, length: Some(live::HELD) })?.0)
 }

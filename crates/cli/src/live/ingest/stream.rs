@@ -75,16 +75,42 @@ pub struct Stream {
     done: Arc<AtomicBool>,
     told: SyncSender<Told>,
     status: Arc<Mutex<Status>>,
+    crowded: Arc<Mutex<Crowded>>,
+}
+
+/// Pictures that packaging was too slow for.
+#[derive(Debug, Default)]
+struct Crowded {
+    dropped: u64,
+    /// When it was last said how many.
+    said: Option<Time>,
+}
+
+/// It is said that often.
+const SAY_EVERY: Span = Span::from_secs(10);
+
+impl Crowded {
+    /// Another one. How many there were, if that is to be said at `now`.
+    fn drop_one(&mut self, now: Time) -> Option<u64> {
+        self.dropped += 1;
+        let due = self.said.is_none_or(|said| now - said >= SAY_EVERY);
+        due.then(|| self.said = Some(now)).map(|()| self.dropped)
+    }
 }
 
 impl Stream {
     /// A picture has arrived. Without room it is dropped, as if it had been lost.
     pub fn take(&self, arrival: Arrival) {
+        let at = arrival.at;
         if let Err(TrySendError::Full(_)) = self.told.try_send(Told::Picture(arrival)) {
-            warn!(
-                "{}: packaging is too slow, a picture is dropped; give it fewer uploads or delays",
-                self.name
-            );
+            let dropped = self.crowded.lock().expect("nothing panics while it holds this").drop_one(at);
+            if let Some(dropped) = dropped {
+                warn!(
+                    "{}: packaging is too slow: pictures dropped so far: {dropped}; give it fewer uploads or \
+                     delays, or smaller pictures",
+                    self.name
+                );
+            }
         }
     }
 
@@ -160,7 +186,8 @@ impl Desk {
             yield_to_others();
             Packaging::new(settings, patience, storage, folder, shown).run(&hears);
         });
-        let stream = Stream { name: name.to_owned(), done: Arc::default(), told, status };
+        let stream =
+            Stream { name: name.to_owned(), done: Arc::default(), told, status, crowded: Arc::default() };
         Kept { stream, thread: Some(thread), ended: false }
     }
 

@@ -1,0 +1,216 @@
+import { readFileSync } from "node:fs";
+import { expect, type Page, test } from "@playwright/test";
+import type { Scripts } from "../src/delays/main.js";
+import type { Report } from "../src/delays/player.js";
+import {
+  barcodes,
+  clip720,
+  type Film,
+  hasClip,
+  hasFfmpeg,
+  play,
+  ssims,
+  type Told,
+  Upload,
+} from "./programs.js";
+
+/** Frames a second. */
+const RATE = 30;
+/** What the link's queue still holds, and what starting takes: the outage lasts at least a second less. */
+const SLACK = 0.5;
+/** How long the small film is, in s: FRAMEWIRE_FILM=600 watches for ten minutes. */
+const FILMED = Number(process.env.FRAMEWIRE_FILM ?? 22);
+/** A player remembers its last 2000 frames: of longer films it is not counted which it has shown. */
+const COUNTED = 60;
+/** A browser on a busy machine leaves pictures out: this share is shown, and never for so long none, in s. */
+const SEEN = 0.7;
+const UNSEEN = 0.4;
+
+let upload: Upload | undefined;
+
+test.afterEach(async () => {
+  await upload?.remove();
+  upload = undefined;
+});
+
+async function reports(page: Page): Promise<[Report, Report]> {
+  const all = await page.evaluate(() => (window as unknown as { framewire: Scripts }).framewire.players());
+  return all as [Report, Report];
+}
+
+/** Errors of the page; a file that the endpoint has not written yet is none. */
+function complaints(page: Page): string[] {
+  const all: string[] = [];
+  page.on("console", (message) => {
+    const early = /\/\d+s\.json$/.test(message.location().url) && message.text().includes("404");
+    if (message.type() === "error" && !early) {
+      all.push(`${message.text()} ${message.location().url}`);
+    }
+  });
+  page.on("pageerror", (error) => all.push(error.message));
+  return all;
+}
+
+/** Whether a media time lies in the outage, whatever starting took. */
+function isAway({ outage: [from, to] }: Film, time: number): boolean {
+  return time > from + SLACK && time < to - SLACK;
+}
+
+/** The longest time between two frames shown, in s. */
+function longestGap(times: number[]): number {
+  return Math.max(...times.slice(1).map((time, index) => time - (times[index] ?? time)));
+}
+
+function sum(history: Told[], part: "frames" | "missing" | "repaired" | "arrived"): number {
+  return history.reduce((total, segment) => total + segment[part], 0);
+}
+
+/** Uploads a film and watches it at both delays until it ends; what both players say then. */
+async function watch(page: Page, film: Film, classes: [string, string]): Promise<[Report, Report]> {
+  upload = await Upload.start(film);
+  const going = upload;
+  await expect.poll(() => going.has("live.json"), { timeout: 15_000 }).toBe(true);
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.goto(`${upload.address}?delays=${classes.join(",")}#upload`);
+  const [live, late] = [page.locator(".panel").first(), page.locator(".panel").last()];
+  const held = /^Nothing arrived for these \d s: the picture is held$/;
+  await expect(live.locator(".overlay")).toHaveText(held, { timeout: 30_000 });
+  const patience = { timeout: (film.duration + 45) * 1000 };
+  await expect(late.locator(".shown")).toHaveText(/^(0\.9|1) s repaired/, patience);
+  if (process.env.FRAMEWIRE_PICTURE !== undefined) {
+    const later = () => reports(page).then(([, delayed]) => delayed.mediaTime);
+    await expect.poll(later, { timeout: 15_000 }).toBeGreaterThan(film.outage[0] + 3.5);
+    await page.screenshot({ path: `${process.env.FRAMEWIRE_PICTURE}-${classes[1]}.png` });
+  }
+  await expect(late.locator(".overlay")).toHaveText("Played to its end", patience);
+  await expect(page.locator("#state")).toHaveText("upload has ended");
+  await expect(page.getByRole("link")).toHaveAttribute("href", `${upload.address}upload/movie.mp4`);
+  return reports(page);
+}
+
+/** What holds of every outage that is shorter than the delay: one viewer sees the stall, the other all. */
+async function judge(film: Film, delayed: string, [nearly, late]: [Report, Report]): Promise<void> {
+  const going = upload as Upload;
+  const { captured, left_out } = (await going.uploaded()).frames;
+  const [early, all] = [await going.history("live"), await going.history(delayed)];
+  const shown = (report: Report) => report.frames.filter((time) => isAway(film, time)).length;
+  const away = (film.outage[1] - film.outage[0] - 2 * SLACK) * RATE;
+  console.log(
+    `${going.over}: ${captured} frames captured, ${left_out} not coded at first; missing live ${sum(early, "missing")}, ` +
+      `${delayed} ${sum(all, "missing")} (${sum(all, "repaired")} sent again); players showed ${nearly.frames.length} and ` +
+      `${late.frames.length}, in the outage ${shown(nearly)} and ${shown(late)}; longest gap ` +
+      `${longestGap(nearly.frames).toFixed(2)} and ${longestGap(late.frames).toFixed(2)} s`,
+  );
+  expect(captured).toBe(film.duration * RATE);
+  // At once: nothing while the link carries nothing.
+  const outage = early.filter(({ begins_s }) => isAway(film, begins_s) && isAway(film, begins_s + 1));
+  expect(outage.length).toBeGreaterThanOrEqual(2);
+  expect(outage.every((segment) => segment.missing === segment.frames)).toBe(true);
+  // Later: every frame is in the playlist, and the player goes through all of it.
+  expect(sum(all, "missing")).toBe(0);
+  expect(sum(all, "frames")).toBe(captured);
+  expect(longestGap(late.frames)).toBeLessThan(UNSEEN);
+  expect(late.frames.at(-1)).toBeGreaterThan(film.duration - 1);
+  if (film.duration < COUNTED) {
+    expect(shown(nearly)).toBeLessThan(away * 0.1);
+    expect(longestGap(nearly.frames)).toBeGreaterThan(0.8);
+    expect(shown(late)).toBeGreaterThan(away * SEEN);
+    expect(late.frames.length).toBeGreaterThan(captured * SEEN);
+    expect(late.frames[0]).toBeLessThan(1);
+  }
+  expect([...nearly.errors, ...late.errors]).toEqual([]);
+  const { streams } = await going.ingested();
+  expect(streams.map(({ name, dropped }) => [name, dropped])).toEqual([["upload", 0]]);
+}
+
+/** The whole in its final version has each number that was burned into a picture once, in order. */
+function judgeMovie(captured: number): void {
+  const numbers = barcodes((upload as Upload).file("movie.mp4"));
+  expect(numbers).toEqual(Array.from({ length: captured }, (_, index) => index));
+}
+
+test("shows ten seconds later what an outage has kept from who watches live", async ({ page }) => {
+  test.setTimeout((FILMED + 100) * 1000);
+  const wrong = complaints(page);
+  const film: Film = {
+    clip: ["--input", "synthetic", "--size", "320x180"],
+    duration: FILMED,
+    rate: 3000,
+    outage: [6, 11],
+    delays: "0.5s,10s",
+    viewers: "0s:1,10s:10",
+  };
+  const watched = watch(page, film, ["live", "10s"]);
+  await expect.poll(() => upload?.has("10s.m3u8") ?? false, { timeout: 40_000 }).toBe(true);
+  // Another player follows each playlist to its end, as if it were live.
+  const played = ["live", "10s"].map((name) => play(`${upload?.address}upload/${name}.m3u8`));
+  await judge(film, "10s", await watched);
+  expect(await Promise.all(played)).toEqual(["", ""]);
+  expect(wrong).toEqual([]);
+  if (hasFfmpeg()) {
+    judgeMovie(film.duration * RATE);
+  } else {
+    console.log("skipped: the numbers in the movie's pictures, for want of ffmpeg");
+  }
+});
+
+test("a real clip of 1280x720 is whole for those who watch 30 s later", async ({ page }) => {
+  test.skip(!hasFfmpeg(), "for want of ffmpeg");
+  test.setTimeout(240_000);
+  const wrong = complaints(page);
+  const film: Film = {
+    clip: ["--input", clip720(20)],
+    duration: 20,
+    rate: 6000,
+    outage: [7, 12],
+    delays: "0.5s,30s",
+    viewers: "0s:1,30s:10",
+  };
+  await judge(film, "30s", await watch(page, film, ["live", "30s"]));
+  expect(wrong).toEqual([]);
+  judgeMovie(film.duration * RATE);
+  show(film);
+});
+
+/** Prints SSIM second by second, and holds the two viewers' against each other. */
+function show(film: Film): void {
+  const going = upload as Upload;
+  const source = film.clip[1] as string;
+  const [live, late] = ["live", "30s"].map((name) => ({
+    measured: bySecond(ssims(going.file(`${name}.m3u8`), source, RATE)),
+    told: told(going.file(`${name}.json`)),
+  })) as [Seconds, Seconds];
+  console.log(
+    `SSIM of each second by ffmpeg's filter, ${hasClip() ? "a real clip" : "a test picture"}, and as the uploader told it`,
+  );
+  console.log("   s   live  told   30 s  told");
+  const digits = (value: number | undefined) => (value === undefined ? "    –" : value.toFixed(3));
+  for (let second = 0; second < film.duration; second += 1) {
+    const cells = [live, late].map((each) => `${digits(each.measured[second])} ${digits(each.told[second])}`);
+    console.log(`${second.toString().padStart(4)}  ${cells.join("  ")}`);
+  }
+  const away = live.measured.map((_, second) => second).filter((s) => isAway(film, s) && isAway(film, s + 1));
+  for (const second of away) {
+    expect(late.measured[second]).toBeGreaterThan((live.measured[second] ?? 1) + 0.05);
+  }
+  expect(Math.min(...late.measured.slice(1))).toBeGreaterThan(0.85);
+}
+
+interface Seconds {
+  measured: number[];
+  told: (number | undefined)[];
+}
+
+function bySecond(values: number[]): number[] {
+  const seconds = Math.ceil(values.length / RATE);
+  return Array.from({ length: seconds }, (_, second) => {
+    const within = values.slice(second * RATE, (second + 1) * RATE);
+    return within.reduce((total, value) => total + value, 0) / within.length;
+  });
+}
+
+/** What the endpoint's history says of each segment, which is a second long. */
+function told(history: string): (number | undefined)[] {
+  const { segments } = JSON.parse(readFileSync(history, "utf8")) as { segments: { ssim?: number | null }[] };
+  return segments.map(({ ssim }) => ssim ?? undefined);
+}
