@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use units::{Bytes, Rate, RemoteTime, Span, Time};
 
-use crate::class::{Class, Listed, Tally};
+use crate::class::{Class, Listed, Tally, rounded};
 use crate::encoding::{Encoding, Shown, ticks};
 use crate::mp4::{self, Movie, Sample};
 use crate::playlist::{self, Playlist, Segment};
@@ -59,6 +59,10 @@ pub struct ClassStatus {
     pub arrived: usize,
     /// ... and as they were sent again. Of the others nothing was there in time.
     pub repaired: usize,
+    /// Of those shown, the ones whose SSIM is known, ...
+    pub rated: usize,
+    /// ... and the mean of it; `None` if it is of none.
+    pub ssim: Option<f64>,
 }
 
 /// What players read before the first segment.
@@ -216,9 +220,9 @@ impl<M: Write + Seek> Ingest<M> {
     /// How it stands.
     pub fn status(&self) -> Status {
         let of = |listed: &Listed| {
-            let Tally { frames, arrived, repaired, .. } = listed.total;
-            let (name, segments) = (listed.class.name.clone(), listed.next);
-            ClassStatus { name, segments, frames, arrived, repaired }
+            let Tally { frames, arrived, repaired, rated, .. } = listed.total;
+            let (name, segments, ssim) = (listed.class.name.clone(), listed.next, listed.total.mean_ssim());
+            ClassStatus { name, segments, frames, arrived, repaired, rated, ssim }
         };
         Status {
             newest: self.newest,
@@ -354,9 +358,11 @@ impl<M: Write + Seek> Ingest<M> {
         let repaired = seen.iter().filter(|(_, again)| *again > 0).count();
         let arrived = seen.len() - repaired;
         let frames = seen.len().max(expected as usize);
+        let ssims: Vec<f64> = seen.iter().filter_map(|&(time, _)| self.store.ssim(time)).collect();
+        let (rated, ssim) = (ssims.len(), ssims.iter().sum());
         let listed = &mut self.classes[class];
         listed.playlist.add(segment).expect("it continues the one before");
-        listed.note(Tally { number, begins: from, frames, arrived, repaired });
+        listed.note(Tally { number, begins: from, frames, arrived, repaired, rated, ssim });
         listed.next = number + 1;
     }
 
@@ -379,13 +385,15 @@ impl<M: Write + Seek> Ingest<M> {
         self.store.forget(to);
     }
 
-    /// What arrived of each frame, and how long after its capture.
+    /// What arrived of each frame, how long after its capture, whether it was sent again, and how good it is.
     fn notes(&self, from: Span, to: Span) -> String {
         let frames: Vec<Value> = self
             .store
             .notes(from, to)
             .map(|(time, notes)| {
-                let each = notes.iter().map(|note| json!([note.delay.as_secs_f64(), note.again]));
+                let each = notes.iter().map(|note| {
+                    json!([note.delay.as_secs_f64(), note.again, note.rating.ssim().map(rounded)])
+                });
                 json!({ "at_s": time.as_secs_f64(), "arrived": each.collect::<Vec<_>>() })
             })
             .collect();
