@@ -82,6 +82,8 @@ pub(crate) struct State {
     ratings: VecDeque<Rated>,
     /// Who watches at which delay, as the endpoint said last.
     watchers: Option<Vec<Watchers>>,
+    /// They are planned for.
+    follows: bool,
     last_key: u32,
     /// Frames of now from this one on can't be decoded until a key frame comes.
     broken: Option<u32>,
@@ -111,6 +113,7 @@ impl State {
             live: BTreeMap::new(),
             ratings: VecDeque::new(),
             watchers: None,
+            follows: false,
             last_key: 0,
             broken: None,
             allowance: 0.0,
@@ -157,6 +160,12 @@ impl State {
     }
 
     pub fn camera_ended(&mut self) {
+        // Nothing of now needs the network any more: what nobody who watches would have seen is repaired for
+        // those who watch what is kept.
+        if self.follows && !std::mem::replace(&mut self.camera_ended, true) {
+            let kept = Delays::uniform(self.engine.horizon().ceil() as u16);
+            self.engine.watch(Some(kept), 0.0);
+        }
         self.camera_ended = true;
     }
 
@@ -337,9 +346,10 @@ impl State {
     /// The endpoint says who watches; from the next plan on that is what is planned for, if `planned`.
     pub fn watched(&mut self, watchers: &[Watchers], planned: bool) {
         self.watchers = Some(watchers.to_vec());
-        if !planned {
+        if !planned || self.camera_ended {
             return;
         }
+        self.follows = true;
         let delay =
             |watchers: &Watchers| Span::from_millis(i64::from(watchers.delay_ms)).min(LONGEST).as_secs_f64();
         let offered = watchers.iter().map(delay).fold(0.0, f64::max);
