@@ -95,6 +95,8 @@ pub fn by_quic(guest: Guest, desk: &Arc<Desk>) {
     let mut driver = Driver::over(channel.clone());
     let mut talk = Talk::new(desk, &pictures.rated, Some(channel.clone()));
     let run = receive(&mut driver, &pictures, None, &mut talk);
+    // The last of what it said, before the stream ends.
+    talk.hear();
     let ended = channel.inbox().ended();
     let told = run.is_ok_and(|finished| finished);
     let orderly = told || ended.as_ref().is_some_and(real::Ended::is_orderly);

@@ -75,7 +75,8 @@ impl Talk {
         }
     }
 
-    fn hear(&mut self) {
+    /// Takes what the uploader has said.
+    pub fn hear(&mut self) {
         let (Some(channel), Some(ratings)) = (&self.channel, &self.rated.0) else { return };
         let mut ratings = ratings.lock().expect("nothing panics while it holds this");
         for said in channel.heard() {
