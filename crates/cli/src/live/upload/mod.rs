@@ -236,6 +236,9 @@ fn report(args: &Args, upload: &Upload, carried: &Carried, elapsed: Span) {
     let seconds = elapsed.as_secs_f64();
     let sent = (live_bytes + again_bytes) as f64;
     if args.format.json {
+        // Over UDP there is nothing to tell the endpoint by.
+        let told = args.target.scheme == Scheme::Quic;
+        let ratings = told.then(|| json!({ "told": status.rated, "dropped": status.unrated }));
         output::json(&json!({
             "target": args.target.to_string(), "name": args.name, "duration_s": seconds,
             "frames": {
@@ -246,7 +249,7 @@ fn report(args: &Args, upload: &Upload, carried: &Carried, elapsed: Span) {
             "again_share": again_bytes as f64 / sent.max(1.0),
             "packets": { "sent": carried.packets, "lost": carried.lost },
             "connections": carried.connections, "viewers": viewers_json(upload.watchers()),
-            "ratings": { "told": status.rated, "dropped": status.unrated },
+            "ratings": ratings,
         }));
         return;
     }
