@@ -126,7 +126,7 @@ export class Panel {
     this.#put(".behind", delay(this.#behind));
     this.#put(".shown", describe(segment, interval));
     this.#put(".at", clock(time));
-    this.#put(".ssim", segment === undefined ? "–" : likeness(segment.ssim, segment.rated / segment.frames));
+    this.#put(".ssim", likeness(segment?.ssim ?? Number.NaN, 1));
     this.#put(".mean", likeness(summary.ssim, summary.rated / summary.total));
     this.#put(".counts", counts(summary));
     this.#put(".pause", paused ? "Play" : "Pause");
