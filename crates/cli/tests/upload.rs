@@ -1,5 +1,5 @@
-//! `framewire upload` and `framewire ingest` as processes: over a relay whose link pauses, and over QUIC with an
-//! uploader that is killed, and with viewers.
+//! `framewire upload` and `framewire ingest` as processes: over a relay whose link pauses, and over QUIC with
+//! an uploader that is killed, and with viewers.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -131,8 +131,8 @@ pub struct Ingest<M> {
 }
 
 /// The usual one of gaps between frames: the mean of those near the lower quartile, since frames are left out
-/// where the network carries little. The quartile itself is too small where captures come a millisecond early or
-/// late, and frames that never were would be missing.
+/// where the network carries little. The quartile itself is too small where captures come a millisecond early
+/// or late, and frames that never were would be missing.
 fn usual(mut gaps: Vec<Span>) -> Option<Span> {
     gaps.sort_unstable();
     let quartile = *gaps.get(gaps.len() / 4)?;

@@ -68,8 +68,8 @@ fn picture(number: u32) -> Arc<RawFrame> {
     Arc::new(RawFrame::filled(64, 48, 16 + (number % 200) as u8, 128, 128))
 }
 
-/// SSIM of the first 300 frames: 0.9, and 0.98 where they are sent again; of even ones it is known before they
-/// are there, of the others after. Of later frames nothing is known.
+/// SSIM of the first 300 frames: 0.9, and 0.98 where they are sent again; of even ones it is known before
+/// they are there, of the others after. Of later frames nothing is known.
 fn rating(ratings: &mut Ratings, number: u32, again: bool) -> Rating {
     let (frame, ssim) = ((u8::from(again), number), if again { 0.98 } else { 0.9 });
     if number < 300 && number.is_multiple_of(2) {

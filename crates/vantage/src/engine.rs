@@ -21,8 +21,8 @@ pub struct Settings {
     pub interval: f64,
     /// Seconds that a plan is for (the thesis' `P`).
     pub period: f64,
-    /// How late it is watched, until [`Engine::watch`] says otherwise. What is older than the longest delay is
-    /// not sent again.
+    /// How late it is watched, until [`Engine::watch`] says otherwise. What is older than the longest delay
+    /// is not sent again.
     pub delays: Delays,
     /// Frames of before that are planned with, those of the lowest quality.
     pub candidates: usize,
