@@ -95,8 +95,12 @@ test("charts what became of the segments, and says when the picture is held", as
   const box = await live.locator("rect.arrived").last().boundingBox();
   expect(box?.height).toBeGreaterThan(20);
   await expect(late.locator(".likeness polyline")).toHaveCount(1);
+  await expect(late.locator(".tick")).toHaveText(["1", "0.95", "0.9"]);
+  expect((await late.locator(".likeness polygon").boundingBox())?.height).toBeGreaterThan(20);
+  await expect(late.locator(".key.ssim-line")).toBeVisible();
   await expect(late.locator(".mean")).toHaveText(/^0\.9\d\d$/);
   await expect(live.locator(".likeness")).toBeHidden();
+  await expect(live.locator(".key.ssim-line")).toBeHidden();
   await expect(live.locator(".mean")).toHaveText("–");
 
   const overlay = live.locator(".overlay");

@@ -200,7 +200,8 @@ export class Endpoint {
     return this.#numbers(delay).map((number) => {
       const late = number % 4 === 2 ? RATE : number % 4 === 3 ? 12 : 0;
       const [missing, repaired] = delay.delay >= 10 ? [0, late] : [late, 0];
-      const likeness = delay.delay >= 10 ? { ssim: 0.97 + 0.02 * Math.sin(number) } : {};
+      const ssim = 0.97 + 0.02 * Math.sin(number);
+      const likeness = delay.delay >= 10 ? { ssim, rated: RATE } : { ssim: null, rated: 0 };
       return { number, begins_s: number, frames: RATE, missing, repaired, arrived: RATE - late, ...likeness };
     });
   }

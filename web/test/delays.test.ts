@@ -25,8 +25,9 @@ const INDEX = {
 };
 const SEGMENT = { number: 12, begins_s: 24, frames: 50, missing: 3, repaired: 12, arrived: 35 };
 
-/** A segment of 2 s at 25 frames a second. */
+/** A segment of 2 s at 25 frames a second; its SSIM is that of all that are shown. */
 function segment(number: number, missing: number, repaired: number, ssim = Number.NaN): Segment {
+  const rated = Number.isFinite(ssim) ? 50 - missing : 0;
   return {
     number,
     begins: number * 2,
@@ -35,6 +36,7 @@ function segment(number: number, missing: number, repaired: number, ssim = Numbe
     repaired,
     arrived: 50 - missing - repaired,
     ssim,
+    rated,
   };
 }
 
@@ -103,6 +105,7 @@ describe("a history", () => {
       [13, 0.97],
     ]);
     expect(read?.[0]).toMatchObject({ begins: 24, frames: 50, missing: 3, repaired: 12, arrived: 35 });
+    expect(read?.map(({ rated }) => rated)).toEqual([0, 47]);
   });
 
   test.each([
@@ -120,6 +123,15 @@ describe("a history", () => {
   test("takes no likeness beyond 0 to 1", () => {
     for (const ssim of [-0.1, 1.1, "1", null]) {
       expect(readHistory({ segments: [{ ...SEGMENT, ssim }] })?.[0]?.ssim).toBeNaN();
+    }
+  });
+
+  test("says of how many frames the likeness is known, none of which is missing", () => {
+    const read = (fields: object) => readHistory({ segments: [{ ...SEGMENT, ...fields }] })?.[0];
+    expect(read({ ssim: 0.97, rated: 40 })).toMatchObject({ ssim: 0.97, rated: 40 });
+    expect(read({ ssim: null, rated: 0 })).toMatchObject({ ssim: Number.NaN, rated: 0 });
+    for (const rated of [48, 0, -1, 1.5, null, "40"]) {
+      expect(read({ ssim: 0.97, rated })).toMatchObject({ ssim: Number.NaN, rated: 0 });
     }
   });
 
@@ -201,9 +213,14 @@ describe("the past", () => {
     expect(summary.repaired).toBeCloseTo(1);
     expect(summary.missing).toBeCloseTo(2);
     expect(summary.ssim).toBeCloseTo(0.95);
+    expect(summary.rated).toBeCloseTo(4);
     expect(past.counts(summary)).toBe("repaired 1 s of 6 s; missing 2 s");
     expect(past.counts(past.summarize([], 0.04))).toBe("no segment yet");
     expect(past.summarize([segment(1, 0, 0)], 0.04).ssim).toBeNaN();
+    // Half of a segment counts half, and what is not known not at all.
+    const some = past.summarize([segment(0, 0, 0, 1), segment(1, 25, 0, 0.85), segment(2, 0, 0)], 0.04);
+    expect(some.ssim).toBeCloseTo(0.95);
+    expect(some.rated).toBeCloseTo(3);
   });
 
   test("says which segment is shown, a frame's rounding aside", () => {
@@ -255,7 +272,13 @@ describe("the past", () => {
     ]);
     expect([0.52, 31.44, 302, Number.NaN].map(past.delay)).toEqual(["0.5 s", "31.4 s", "5 min 2 s", "–"]);
     expect([7.9, 723, 3723, -1].map(past.clock)).toEqual(["0:07", "12:03", "1:02:03", "–"]);
-    expect([0.98765, Number.NaN].map(past.likeness)).toEqual(["0.988", "–"]);
+    expect([1, 0.5, 0.999, 0.001].map((part) => past.likeness(0.98765, part))).toEqual([
+      "0.988",
+      "0.988 of 50 %",
+      "0.988 of 99 %",
+      "0.988 of <1 %",
+    ]);
+    expect([0, 1, Number.NaN].map((part) => past.likeness(Number.NaN, part))).toEqual(["–", "–", "–"]);
   });
 });
 
@@ -276,14 +299,43 @@ describe("the timeline", () => {
     expect(leastLikeness([])).toBe(0.9);
     expect(leastLikeness([segment(1, 0, 0, 0.73)])).toBe(0.7);
     expect(likenessLines(all, 0.04, 0.9)).toEqual([
-      [
-        [2, expect.closeTo(0.5)],
-        [4, expect.closeTo(0.5)],
-      ],
-      [
-        [6, 0],
-        [8, 0],
-      ],
+      {
+        partly: false,
+        points: [
+          [2, expect.closeTo(0.5)],
+          [4, expect.closeTo(0.5)],
+        ],
+      },
+      {
+        partly: false,
+        points: [
+          [6, 0],
+          [8, 0],
+        ],
+      },
+    ]);
+  });
+
+  test("draws the likeness of a part of a segment as such, without a gap", () => {
+    const all = [segment(0, 0, 0, 1), segment(1, 25, 0, 0.95), segment(2, 10, 0, 0.95), segment(3, 50, 0)];
+    expect(likenessLines(all, 0.04, 0.9)).toEqual([
+      {
+        partly: false,
+        points: [
+          [0, 0],
+          [2, 0],
+        ],
+      },
+      {
+        partly: true,
+        points: [
+          [2, 0],
+          [2, expect.closeTo(0.5)],
+          [4, expect.closeTo(0.5)],
+          [4, expect.closeTo(0.5)],
+          [6, expect.closeTo(0.5)],
+        ],
+      },
     ]);
   });
 });

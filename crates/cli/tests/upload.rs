@@ -1,5 +1,5 @@
-//! `framewire upload` and `framewire ingest` as processes, over a relay whose link pauses, and over QUIC with
-//! an uploader that is killed.
+//! `framewire upload` and `framewire ingest` as processes: over a relay whose link pauses, and over QUIC with
+//! an uploader that is killed, and with viewers.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,19 +47,43 @@ fn announced<const N: usize>(endpoint: &mut Child, words: [&str; N]) -> [String;
     found
 }
 
+fn json_of(file: &Path) -> Value {
+    let bytes = std::fs::read(file).expect("the file is there");
+    serde_json::from_slice(&bytes).expect("it is JSON")
+}
+
+/// What became of each segment of a class.
+fn history(folder: &Path, class: &str) -> Vec<Value> {
+    json_of(&folder.join(format!("{class}.json")))["segments"].as_array().expect("a list").clone()
+}
+
 /// Sums over a class's history.
 fn sum(folder: &Path, class: &str, key: &str) -> u64 {
-    let history = std::fs::read(folder.join(format!("{class}.json"))).expect("each class has a history");
-    let history: Value = serde_json::from_slice(&history).expect("it is JSON");
-    let segments = history["segments"].as_array().expect("a list");
-    segments.iter().map(|segment| segment[key].as_u64().expect("a count")).sum()
+    history(folder, class).iter().map(|segment| segment[key].as_u64().expect("a count")).sum()
+}
+
+/// Waits until an endpoint has stored a file.
+fn wait_for(file: &Path) {
+    for _ in 0..200 {
+        if file.is_file() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{} does not come", file.display());
 }
 
 fn get(site: &str, path: &str) -> String {
+    get_as("test", site, path)
+}
+
+/// The answer to a client of this name.
+fn get_as(agent: &str, site: &str, path: &str) -> String {
     let address = site.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).expect("the endpoint serves files");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").expect("it is taken");
+    let fields = format!("Host: here\r\nUser-Agent: {agent}\r\nConnection: close");
+    write!(stream, "GET {path} HTTP/1.1\r\n{fields}\r\n\r\n").expect("it is taken");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     String::from_utf8_lossy(&answer).into_owned()
@@ -111,6 +135,11 @@ fn a_pause_of_the_link_is_repaired_for_those_who_watch_later() {
     assert!(missing[0] >= 30 && missing[1] < missing[0] / 2, "{missing:?} {ingested}");
     assert!(sum(&folder, "10s", "repaired") >= 20, "{ingested}");
     assert!(std::fs::metadata(folder.join("movie.mp4")).expect("the whole").len() > 10_000);
+    // Over UDP there is nothing to say it by: unknown is not zero.
+    assert!(history(&folder, "10s").iter().all(|segment| segment["ssim"].is_null() && segment["rated"] == 0));
+    assert!(uploaded["viewers"].is_null() && uploaded["ratings"].is_null(), "{uploaded}");
+    let watched = json_of(&folder.join("viewers.json"));
+    assert!(watched["classes"].as_array().is_some_and(|classes| classes.len() == 2), "{watched}");
 }
 
 #[test]
@@ -144,13 +173,7 @@ fn an_uploader_that_is_killed_comes_back_and_strangers_do_not_come_in() {
     let error = String::from_utf8_lossy(&stranger.stderr).into_owned();
     assert!(stranger.status.code() == Some(2) && error.contains("the token is wrong"), "{error}");
     let mut first = upload("right", "60s");
-    let begun = folder.join("stage/live.m3u8");
-    for _ in 0..200 {
-        if begun.is_file() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_for(&folder.join("stage/live.m3u8"));
     first.kill().expect("it runs");
     let _ = first.wait();
     let second = finish(upload("right", "3s"));
@@ -159,4 +182,69 @@ fn an_uploader_that_is_killed_comes_back_and_strangers_do_not_come_in() {
     let streams = ingested["streams"].as_array().expect("a list");
     assert_eq!((streams.len(), streams[0]["name"].as_str()), (1, Some("stage")), "{ingested}");
     assert!(streams[0]["seconds"].as_f64() > Some(3.5), "both uploads: {ingested}");
+}
+
+#[test]
+fn an_endpoint_knows_how_good_frames_are_and_an_uploader_who_watches() {
+    let folder = folder("watched");
+    let out = folder.display().to_string();
+    let mut endpoint = spawn(&[
+        "ingest",
+        "--listen",
+        "quic://127.0.0.1:0",
+        "--out",
+        &out,
+        "--http",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+        "--delays",
+        "0.5s,3s",
+        "--segment",
+        "1s",
+        "--token",
+        "right",
+        "--once",
+        "--json",
+    ]);
+    let words = ["metrics at ", "watch at ", "listening on ", "pin "];
+    let [metrics, site, at, pin] = announced(&mut endpoint, words);
+    let target = format!("{at}?pin={pin}");
+    let rest = ["--token", "right", "--duration", "9s", "--json"];
+    let uploading = spawn(&[&["upload", target.as_str()][..], &CLIP, &rest].concat());
+    let folder = folder.join("stage");
+    wait_for(&folder.join("3s.m3u8"));
+    for (agent, class) in [("one", "live"), ("two", "live"), ("two", "live"), ("two", "3s")] {
+        let playlist = get_as(agent, &site, &format!("/stage/{class}.m3u8"));
+        assert!(playlist.starts_with("HTTP/1.1 200"), "{playlist}");
+    }
+    // Whoever asks for anything else does not watch.
+    get_as("three", &site, "/stage/live.json");
+    let shown = get(metrics.trim_end_matches("/metrics"), "/metrics");
+    assert!(shown.contains("framewire_viewers{name=\"stage\",delay=\"live\"} 2.0\n"), "{shown}");
+    assert!(shown.contains("framewire_viewers{name=\"stage\",delay=\"3s\"} 1.0\n"), "{shown}");
+    let uploaded = finish(uploading);
+    let ingested = finish(endpoint);
+    let viewers = serde_json::json!([{ "delay_s": 0.5, "viewers": 2 }, { "delay_s": 3.0, "viewers": 1 }]);
+    assert_eq!(uploaded["viewers"], viewers, "{uploaded}");
+    let watched = json_of(&folder.join("viewers.json"));
+    assert_eq!(watched["classes"][0], serde_json::json!({ "name": "live", "delay_s": 0.5, "viewers": 2 }));
+    assert!(uploaded["ratings"]["told"].as_u64() >= Some(250), "{uploaded}");
+    assert_eq!(uploaded["ratings"]["dropped"], 0, "{uploaded}");
+    // By the end of a class's delay nearly all that is shown has been rated, and none other.
+    for (class, least) in [("live", 0.8), ("3s", 0.95)] {
+        let [shown, rated] = [["arrived", "repaired"].as_slice(), &["rated"]]
+            .map(|keys| keys.iter().map(|key| sum(&folder, class, key)).sum::<u64>());
+        assert!(
+            shown >= 200 && rated <= shown && rated as f64 >= least * shown as f64,
+            "{class}: {ingested}"
+        );
+        for segment in history(&folder, class).iter().filter(|segment| segment["rated"] != 0) {
+            let ssim = segment["ssim"].as_f64().expect("it is known");
+            assert!((0.7..1.0).contains(&ssim), "{segment}");
+        }
+    }
+    let first = &json_of(&folder.join("s/000001.json"))["frames"][0]["arrived"][0];
+    assert!(first[2].as_f64().is_some_and(|ssim| (0.5..1.0).contains(&ssim)), "{first}");
+    assert!(ingested["streams"][0]["classes"][1]["ssim"].as_f64() > Some(0.7), "{ingested}");
 }

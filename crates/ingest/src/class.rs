@@ -90,16 +90,32 @@ pub struct Tally {
     pub arrived: usize,
     /// Shown as they were sent again.
     pub repaired: usize,
+    /// Of those shown, the ones whose SSIM is known, ...
+    pub rated: usize,
+    /// ... and the sum of it.
+    pub ssim: f64,
 }
 
 impl Tally {
+    /// Mean SSIM of the frames that it is known of. A missing one shows the picture held, and how alike that
+    /// is to what was captured nobody has measured: it is none of them.
+    pub fn mean_ssim(&self) -> Option<f64> {
+        (self.rated > 0).then(|| rounded(self.ssim / self.rated as f64))
+    }
+
     fn to_json(self) -> Value {
         json!({
             "number": self.number, "begins_s": self.begins.as_secs_f64(), "frames": self.frames,
             "missing": self.frames - self.arrived - self.repaired,
             "repaired": self.repaired, "arrived": self.arrived,
+            "ssim": self.mean_ssim(), "rated": self.rated,
         })
     }
+}
+
+/// An SSIM to the five digits that an uploader tells.
+pub fn rounded(ssim: f64) -> f64 {
+    (ssim * 1e5).round() / 1e5
 }
 
 /// A class at work.
@@ -126,6 +142,8 @@ impl Listed {
         self.total.frames += tally.frames;
         self.total.arrived += tally.arrived;
         self.total.repaired += tally.repaired;
+        self.total.rated += tally.rated;
+        self.total.ssim += tally.ssim;
         self.tallies.push_back(tally);
         if self.tallies.len() > self.most {
             self.tallies.pop_front();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use units::{Bytes, Rate, RemoteTime, Span, Time};
 
-use crate::class::{Class, Listed, Tally};
+use crate::class::{Class, Listed, Tally, rounded};
 use crate::encoding::{Encoding, Shown, ticks};
 use crate::mp4::{self, Movie, Sample};
 use crate::playlist::{self, Playlist, Segment};
@@ -59,6 +59,10 @@ pub struct ClassStatus {
     pub arrived: usize,
     /// ... and as they were sent again. Of the others nothing was there in time.
     pub repaired: usize,
+    /// Of those shown, the ones whose SSIM is known, ...
+    pub rated: usize,
+    /// ... and the mean of it; `None` if it is of none.
+    pub ssim: Option<f64>,
 }
 
 /// What players read before the first segment.
@@ -124,6 +128,17 @@ pub struct Ingest<M> {
     made: BTreeMap<u32, Made>,
     ended: bool,
     refused: u64,
+}
+
+/// The usual one of gaps between frames: the mean of those near the lower quartile, since frames are left out
+/// where the network carries little. The quartile itself is too small where captures come a millisecond early
+/// or late, and frames that never were would be missing.
+fn usual(mut gaps: Vec<Span>) -> Option<Span> {
+    gaps.sort_unstable();
+    let quartile = *gaps.get(gaps.len() / 4)?;
+    gaps.retain(|&gap| (quartile / 2..=quartile + quartile / 2).contains(&gap));
+    let sum = gaps.iter().fold(Span::ZERO, |sum, &gap| sum + gap);
+    Some(sum / i64::try_from(gaps.len()).ok()?)
 }
 
 impl<M: Write + Seek> Ingest<M> {
@@ -217,9 +232,9 @@ impl<M: Write + Seek> Ingest<M> {
     /// How it stands.
     pub fn status(&self) -> Status {
         let of = |listed: &Listed| {
-            let Tally { frames, arrived, repaired, .. } = listed.total;
-            let (name, segments) = (listed.class.name.clone(), listed.next);
-            ClassStatus { name, segments, frames, arrived, repaired }
+            let Tally { frames, arrived, repaired, rated, .. } = listed.total;
+            let (name, segments, ssim) = (listed.class.name.clone(), listed.next, listed.total.mean_ssim());
+            ClassStatus { name, segments, frames, arrived, repaired, rated, ssim }
         };
         Status {
             newest: self.newest,
@@ -262,15 +277,11 @@ impl<M: Write + Seek> Ingest<M> {
         Some(zero + self.begins(listed.next + 1) + listed.class.delay)
     }
 
-    /// Time between frames: the lower quartile of late, since frames are left out where the network carries
-    /// little.
+    /// Time between frames of late.
     fn interval(&self) -> Span {
         let times = self.recent.iter().zip(self.recent.iter().skip(1));
-        let mut gaps: Vec<Span> =
-            times.map(|(&before, &after)| after - before).filter(|gap| gap.is_positive()).collect();
-        gaps.sort_unstable();
-        let quartile = gaps.get(gaps.len() / 4).copied();
-        quartile.unwrap_or(INTERVAL).clamp(*INTERVALS.start(), *INTERVALS.end())
+        let gaps = times.map(|(&before, &after)| after - before).filter(|gap| gap.is_positive());
+        usual(gaps.collect()).unwrap_or(INTERVAL).clamp(*INTERVALS.start(), *INTERVALS.end())
     }
 
     /// Gives a class its next segment, of what there is now; the upload's last one ends at `end`. False if
@@ -355,9 +366,11 @@ impl<M: Write + Seek> Ingest<M> {
         let repaired = seen.iter().filter(|(_, again)| *again > 0).count();
         let arrived = seen.len() - repaired;
         let frames = seen.len().max(expected as usize);
+        let ssims: Vec<f64> = seen.iter().filter_map(|&(time, _)| self.store.ssim(time)).collect();
+        let (rated, ssim) = (ssims.len(), ssims.iter().sum());
         let listed = &mut self.classes[class];
         listed.playlist.add(segment).expect("it continues the one before");
-        listed.note(Tally { number, begins: from, frames, arrived, repaired });
+        listed.note(Tally { number, begins: from, frames, arrived, repaired, rated, ssim });
         listed.next = number + 1;
     }
 
@@ -380,13 +393,15 @@ impl<M: Write + Seek> Ingest<M> {
         self.store.forget(to);
     }
 
-    /// What arrived of each frame, and how long after its capture.
+    /// What arrived of each frame, how long after its capture, whether it was sent again, and how good it is.
     fn notes(&self, from: Span, to: Span) -> String {
         let frames: Vec<Value> = self
             .store
             .notes(from, to)
             .map(|(time, notes)| {
-                let each = notes.iter().map(|note| json!([note.delay.as_secs_f64(), note.again]));
+                let each = notes.iter().map(|note| {
+                    json!([note.delay.as_secs_f64(), note.again, note.rating.ssim().map(rounded)])
+                });
                 json!({ "at_s": time.as_secs_f64(), "arrived": each.collect::<Vec<_>>() })
             })
             .collect();
@@ -445,5 +460,21 @@ impl<M: Write + Seek> Ingest<M> {
 
     fn put(&mut self, path: &str, bytes: bytes::Bytes, kind: Kind) -> bool {
         self.shelf.put(&format!("{}/{path}", self.settings.name), bytes, kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_gap_is_that_of_the_camera_however_uneven() {
+        assert_eq!(usual(Vec::new()), None);
+        // 30 Hz of which each capture is up to 3 ms early or late, a third of the frames left out.
+        let at = |frame: i64| Span::from_micros(frame * 33_333 + (frame * 7_919) % 6_000 - 3_000);
+        let times: Vec<Span> = (0..60).filter(|frame| frame % 3 != 1).map(at).collect();
+        let gaps = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let usual = usual(gaps).unwrap();
+        assert!((usual - Span::from_micros(33_333)).abs() < Span::from_millis(1), "{usual}");
     }
 }

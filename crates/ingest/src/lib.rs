@@ -16,10 +16,12 @@ mod encoding;
 mod ingest;
 pub mod mp4;
 pub mod playlist;
+mod ratings;
 mod store;
 
 pub use class::{Class, ClassError};
 pub use ingest::{ClassStatus, Ingest, Settings, Status};
+pub use ratings::{Number, Rating, Ratings};
 pub use store::{Arrival, Note};
 
 /// How a file is to be kept.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use media::{Packed, RawFrame};
 use units::{RemoteTime, Span, Time};
 
+use crate::Rating;
+
 /// A frame as it arrives at the endpoint.
 #[derive(Clone, Debug)]
 pub struct Arrival {
@@ -17,19 +19,23 @@ pub struct Arrival {
     pub at: Time,
     /// What the decoder made of it.
     pub picture: Arc<RawFrame>,
+    /// How good it is, as soon as that is known.
+    pub rating: Rating,
 }
 
 /// Which version of which frame: segments of the same ones are the same.
 pub type Seen = (Span, u32);
 
 /// One arrival of a frame, for those who want to know what a viewer at any delay could see.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Note {
     /// From the capture of the frame until it was there, on a path that took no longer than the fastest
     /// frame.
     pub delay: Span,
     /// Whether it was sent again.
     pub again: bool,
+    /// How good it is.
+    pub rating: Rating,
 }
 
 /// A picture, packed where it is not needed soon and others need the room.
@@ -62,6 +68,8 @@ struct Frame {
     again: u32,
     /// The newest version, which is the best: the uploader sends nothing again that gets no better.
     held: Option<Held>,
+    /// How good that is.
+    rating: Rating,
 }
 
 /// Versions of one frame that are noted at most.
@@ -88,16 +96,18 @@ impl Store {
 
     /// A version of the frame at this media time is there, `delay` after its capture.
     pub fn insert(&mut self, time: Span, delay: Span, arrival: &Arrival) {
-        let fresh = Frame { notes: Vec::new(), again: 0, held: None };
+        let fresh = Frame { notes: Vec::new(), again: 0, held: None, rating: Rating::default() };
         let frame = self.frames.entry(time).or_insert(fresh);
         if frame.notes.len() < NOTES {
-            frame.notes.push(Note { delay, again: arrival.again });
+            let rating = arrival.rating.clone();
+            frame.notes.push(Note { delay, again: arrival.again, rating });
         }
         // A frame of now that comes after one that was sent again is the poorer one.
         if frame.again > 0 && !arrival.again {
             return;
         }
         frame.again += u32::from(arrival.again);
+        frame.rating = arrival.rating.clone();
         self.packed_to = self.packed_to.min(time);
         let held = Held::Raw(arrival.picture.clone());
         self.held += held.bytes();
@@ -109,6 +119,11 @@ impl Store {
     pub fn seen(&self, from: Span, to: Span) -> Vec<Seen> {
         let frames = self.frames.range(from..to);
         frames.filter(|(_, frame)| frame.held.is_some()).map(|(&time, frame)| (time, frame.again)).collect()
+    }
+
+    /// SSIM of the version that there is of the frame at this time, where it is known.
+    pub fn ssim(&self, time: Span) -> Option<f64> {
+        self.frames.get(&time)?.rating.ssim()
     }
 
     /// What arrived of the frames from `from` to before `to`, and when.
@@ -181,7 +196,8 @@ mod tests {
 
     fn arrival(again: bool, luma: u8) -> Arrival {
         let picture = Arc::new(RawFrame::filled(64, 48, luma, 128, 128));
-        Arrival { captured: RemoteTime::from_nanos(0), again, at: Time::ZERO, picture }
+        let rating = Rating::default();
+        Arrival { captured: RemoteTime::from_nanos(0), again, at: Time::ZERO, picture, rating }
     }
 
     fn luma(store: &Store, ms: i64) -> Option<u8> {

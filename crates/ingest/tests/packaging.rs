@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use framewire_ingest::playlist::check;
-use framewire_ingest::{Arrival, Class, Ingest, Kind, Settings, Shelf};
+use framewire_ingest::{Arrival, Class, Ingest, Kind, Rating, Ratings, Settings, Shelf};
 use media::RawFrame;
 use proptest::prelude::*;
 use units::{RemoteTime, Span, Time};
@@ -68,6 +68,20 @@ fn picture(number: u32) -> Arc<RawFrame> {
     Arc::new(RawFrame::filled(64, 48, 16 + (number % 200) as u8, 128, 128))
 }
 
+/// SSIM of the first 300 frames: 0.9, and 0.98 where they are sent again; of even ones it is known before
+/// they are there, of the others after. Of later frames nothing is known.
+fn rating(ratings: &mut Ratings, number: u32, again: bool) -> Rating {
+    let (frame, ssim) = ((u8::from(again), number), if again { 0.98 } else { 0.9 });
+    if number < 300 && number.is_multiple_of(2) {
+        ratings.said(frame, ssim);
+    }
+    let rating = ratings.arrived(frame);
+    if number < 300 {
+        ratings.said(frame, ssim);
+    }
+    rating
+}
+
 /// One version of a frame: when it comes, which, and whether it is sent again.
 type Coming = (Time, u32, bool);
 
@@ -87,7 +101,7 @@ fn run(frames: u32, mut coming: Vec<Coming>, full: (Time, Time), window: Option<
         Ingest::new(settings, Box::new(kept.clone()), Some(movie), Time::ZERO, 1_700_000_000_000);
     coming.sort_by_key(|coming| coming.0);
     let mut coming = coming.into_iter().peekable();
-    let mut now = Time::ZERO;
+    let (mut now, mut ratings) = (Time::ZERO, Ratings::default());
     while now < Time::ZERO + INTERVAL * i64::from(frames + 2) {
         {
             let mut kept = kept.0.lock().unwrap();
@@ -96,7 +110,8 @@ fn run(frames: u32, mut coming: Vec<Coming>, full: (Time, Time), window: Option<
         }
         while let Some((at, number, again)) = coming.next_if(|coming| coming.0 <= now) {
             let captured = RemoteTime::from_nanos(7_000_000_000 + (INTERVAL * i64::from(number)).as_nanos());
-            ingest.take(&Arrival { captured, again, at, picture: picture(number) });
+            let rating = rating(&mut ratings, number, again);
+            ingest.take(&Arrival { captured, again, at, picture: picture(number), rating });
         }
         while ingest.wake(now).is_some_and(|next| next <= now) {}
         now += Span::from_millis(50);
@@ -141,6 +156,28 @@ fn a_class_has_what_was_there_by_its_delay() {
     assert!(lists[0].ends_with("#EXT-X-ENDLIST\n") && movie.len() > 1_000);
     let index = kept.text("a/index.json").unwrap();
     assert!(index.contains("\"ended\":true") && index.contains("\"movie\":\"movie.mp4\""), "{index}");
+}
+
+#[test]
+fn a_segment_says_how_good_it_is_where_that_is_known() {
+    // Frames 100 to 149 are the third segment, 175 to 199 half of the fourth.
+    let halves = outage(100, 150, Span::from_secs(7)).into_iter().zip(outage(175, 200, Span::from_secs(7)));
+    let coming = halves.map(|(one, other)| if other.2 { other } else { one }).collect();
+    let (kept, _) = run(400, coming, (Time::MAX, Time::MAX), None);
+    let history = |class: &str| -> Vec<(u64, Option<f64>)> {
+        let text = kept.text(&format!("a/{class}.json")).unwrap();
+        let history: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let segments = history["segments"].as_array().unwrap();
+        segments.iter().map(|one| (one["rated"].as_u64().unwrap(), one["ssim"].as_f64())).collect()
+    };
+    let (good, none) = ((50, Some(0.9)), (0, None));
+    assert_eq!(history("live"), [good, good, none, (25, Some(0.9)), good, good, none, none]);
+    let (repaired, half) = ((50, Some(0.98)), (50, Some(0.94)));
+    assert_eq!(history("10s"), [good, good, repaired, half, good, good, none, none]);
+    let notes: serde_json::Value = serde_json::from_str(&kept.text("a/s/000002.json").unwrap()).unwrap();
+    assert_eq!(notes["frames"][0]["arrived"], serde_json::json!([[6.98, true, 0.98]]));
+    let notes: serde_json::Value = serde_json::from_str(&kept.text("a/s/000007.json").unwrap()).unwrap();
+    assert_eq!(notes["frames"][0]["arrived"], serde_json::json!([[0.0, false, null]]));
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod request;
 mod tests;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,6 +119,19 @@ pub trait Site: Send + Sync {
     fn file(&self, path: &str) -> Option<File>;
     /// Said to whoever asks for what is not there, as in `there is no such page; / is the one`.
     fn directions(&self) -> &'static str;
+    /// Somebody gets the file at a path, or part of it. It is called on the thread that answers.
+    fn fetched(&self, client: &Client<'_>, path: &str) {
+        let _ = (client, path);
+    }
+}
+
+/// Who asks, as far as a server can tell people apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client<'a> {
+    /// The address that the connection comes from: that of a cache or a proxy, where one is in between.
+    pub address: IpAddr,
+    /// What the client calls itself (`User-Agent`); may be empty.
+    pub agent: &'a str,
 }
 
 /// Bounds on what clients take of a server.
@@ -229,14 +242,14 @@ async fn accept(listener: tokio::net::TcpListener, site: Arc<dyn Site>, limits: 
         let Ok(place) = places.clone().acquire_owned().await else { return };
         // A connection that is gone before it is accepted is no reason to stop; one that can't be for want of
         // descriptors will be when there are some.
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (site, places) = (site.clone(), places.clone());
         tokio::spawn(async move {
             // Whoever is too slow, or gone, is forgotten.
-            let _ = converse(stream, &site, limits, &places).await;
+            let _ = converse(stream, peer.ip(), &site, limits, &places).await;
             drop(place);
         });
     }
@@ -246,6 +259,7 @@ async fn accept(listener: tokio::net::TcpListener, site: Arc<dyn Site>, limits: 
 /// one is free, nobody holds his between requests.
 async fn converse(
     mut stream: TcpStream,
+    address: IpAddr,
     site: &Arc<dyn Site>,
     limits: Limits,
     places: &Semaphore,
@@ -261,7 +275,16 @@ async fn converse(
         come.drain(..taken);
         let more = nth < limits.requests && places.available_permits() > 0;
         let site = site.clone();
-        let answer = aside(move || Answer::to(&request, &*site, more)).await?;
+        let answer = aside(move || {
+            let answer = Answer::to(&request, &*site, more);
+            if let Request::Get(get) = &request
+                && answer.is_of_file()
+            {
+                site.fetched(&Client { address, agent: &get.agent }, &get.path);
+            }
+            answer
+        });
+        let answer = answer.await?;
         send(&mut stream, &answer).await?;
         if answer.closes {
             break;

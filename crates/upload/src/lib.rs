@@ -24,9 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use media::{Archive, Packed, Source};
 use session::Strategy;
 use units::{Span, Time};
+use wire::{Rated, Watchers};
 
 use state::State;
-pub use state::Status;
+pub use state::{LONGEST, Status};
 
 /// The capture that is filmed now.
 pub const LIVE: u8 = 0;
@@ -138,6 +139,23 @@ impl Upload {
     /// could be repaired.
     pub fn tick(&self, now: Time) -> bool {
         self.lock().tick_alone(now)
+    }
+
+    /// Hands the SSIMs of frames that were coded since to `take`, for the endpoint: as many at a time as one
+    /// message has, for as long as it takes them. What it does not take waits, within a bound.
+    pub fn tell(&self, take: impl FnMut(&[Rated]) -> bool) {
+        self.lock().tell(take);
+    }
+
+    /// The endpoint says who watches at which delay. From the next plan on frames are worth what that makes
+    /// them worth, if `planned`; with nobody watching, what the settings say.
+    pub fn watched(&self, watchers: &[Watchers], planned: bool) {
+        self.lock().watched(watchers, planned);
+    }
+
+    /// Who watches at which delay, as the endpoint said last; `None` if it never did.
+    pub fn watchers(&self) -> Option<Vec<Watchers>> {
+        self.lock().watchers()
     }
 
     /// How it stands.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use media::{Archive, RawFrame};
 use session::strategy::{Order, View};
 use units::{Bytes, Rate, Span, Time};
-use vantage::{Again, Engine, Settings};
-use wire::Media;
+use vantage::{Again, Delays, Engine, Settings};
+use wire::{Media, Rated, Watchers};
 
 /// The next plan is made with what the network took on average over this long (thesis section 3.5.3).
 const MEASURED: Span = Span::from_secs(1);
@@ -16,6 +16,11 @@ const MEASURED: Span = Span::from_secs(1);
 const GIVEN_UP: Span = Span::from_secs(1);
 /// A datagram's payload, by which headers are counted: the session's usual size.
 const ROOM: u32 = 1200 - Media::LEN as u32;
+/// SSIMs that wait to be told to the endpoint at most: 17 s of both captures at 30 Hz. A pause of the network
+/// that is longer loses the oldest.
+const RATINGS: usize = 1024;
+/// Frames are kept for no longer, whatever delay an endpoint offers.
+pub const LONGEST: Span = Span::from_secs(600);
 
 /// How an upload stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,6 +41,10 @@ pub struct Status {
     pub never_sent: u64,
     /// Bytes of the archive.
     pub archive: u64,
+    /// Frames whose SSIM was told to the endpoint.
+    pub rated: u64,
+    /// Frames whose SSIM was dropped, for the endpoint took none for too long.
+    pub unrated: u64,
 }
 
 /// A frame of now that is on its way.
@@ -69,6 +78,12 @@ pub(crate) struct State {
     /// What was coded again, by the sender's number of it, with its SSIM.
     again: BTreeMap<u32, (u32, f64)>,
     live: BTreeMap<u32, Live>,
+    /// SSIMs that the endpoint has not been told.
+    ratings: VecDeque<Rated>,
+    /// Who watches at which delay, as the endpoint said last.
+    watchers: Option<Vec<Watchers>>,
+    /// They are planned for.
+    follows: bool,
     last_key: u32,
     /// Frames of now from this one on can't be decoded until a key frame comes.
     broken: Option<u32>,
@@ -96,6 +111,9 @@ impl State {
             taken: None,
             again: BTreeMap::new(),
             live: BTreeMap::new(),
+            ratings: VecDeque::new(),
+            watchers: None,
+            follows: false,
             last_key: 0,
             broken: None,
             allowance: 0.0,
@@ -118,6 +136,8 @@ impl State {
         if forgot {
             self.engine.forgotten();
         }
+        // What the endpoint knows them by was the last sender's.
+        self.status.unrated += std::mem::take(&mut self.ratings).len() as u64;
         (self.wanted, self.taken, self.waiting_again) = (None, None, 0);
         (self.last_key, self.broken) = (self.base, None);
         self.engine.left(true);
@@ -140,6 +160,12 @@ impl State {
     }
 
     pub fn camera_ended(&mut self) {
+        // Nothing of now needs the network any more: what nobody who watches would have seen is repaired for
+        // those who watch what is kept.
+        if self.follows && !std::mem::replace(&mut self.camera_ended, true) {
+            let kept = Delays::uniform(self.engine.horizon().ceil() as u16);
+            self.engine.watch(Some(kept), 0.0);
+        }
         self.camera_ended = true;
     }
 
@@ -159,7 +185,7 @@ impl State {
 
     fn remember(&mut self, now: Time) {
         self.times.push_back(now);
-        let longest = Span::from_secs_f64(self.settings.delays.longest());
+        let longest = Span::from_secs_f64(self.engine.horizon());
         while self.times.front().is_some_and(|&at| now - at > longest) {
             self.times.pop_front();
             self.first += 1;
@@ -295,6 +321,46 @@ impl State {
         ssim.or_else(|| Some(self.engine.coming()?.quality(bytes))).unwrap_or(0.5)
     }
 
+    /// A frame of the sender has this SSIM, which the endpoint is to be told.
+    pub fn measured(&mut self, stream: u8, frame: u32, ssim: f64) {
+        self.ratings.extend(Rated::new(stream, frame, ssim));
+        if self.ratings.len() > RATINGS {
+            self.ratings.pop_front();
+            self.status.unrated += 1;
+        }
+    }
+
+    /// Hands the SSIMs that wait to `take`, as many at a time as one message has, for as long as it takes
+    /// them.
+    pub fn tell(&mut self, mut take: impl FnMut(&[Rated]) -> bool) {
+        while !self.ratings.is_empty() {
+            let some = self.ratings.len().min(wire::Quality::MOST);
+            if !take(&self.ratings.make_contiguous()[..some]) {
+                return;
+            }
+            self.ratings.drain(..some);
+            self.status.rated += some as u64;
+        }
+    }
+
+    /// The endpoint says who watches; from the next plan on that is what is planned for, if `planned`.
+    pub fn watched(&mut self, watchers: &[Watchers], planned: bool) {
+        self.watchers = Some(watchers.to_vec());
+        if !planned || self.camera_ended {
+            return;
+        }
+        self.follows = true;
+        let delay =
+            |watchers: &Watchers| Span::from_millis(i64::from(watchers.delay_ms)).min(LONGEST).as_secs_f64();
+        let offered = watchers.iter().map(delay).fold(0.0, f64::max);
+        let counts = watchers.iter().map(|watchers| (delay(watchers), f64::from(watchers.viewers)));
+        self.engine.watch(Delays::new(counts).ok(), offered);
+    }
+
+    pub fn watchers(&self) -> Option<Vec<Watchers>> {
+        self.watchers.clone()
+    }
+
     /// So many packets of frames of before wait.
     pub fn waits_again(&mut self, packets: usize) {
         self.waiting_again = packets;
@@ -378,4 +444,56 @@ fn seconds(now: Time) -> f64 {
 /// Datagram bytes of a frame of `size` bytes.
 fn with_headers(size: u32) -> f64 {
     f64::from(size + size.div_ceil(ROOM) * Media::LEN as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State::new(Settings::default(), Archive::in_memory(1 << 20))
+    }
+
+    #[test]
+    fn ssims_wait_for_room_within_a_bound_and_are_counted() {
+        let mut state = state();
+        state.measured(0, 7, f64::NAN);
+        (0..100).for_each(|frame| state.measured(0, frame, 0.9));
+        let mut told = Vec::new();
+        let mut room = 1;
+        state.tell(|rated| {
+            let taken = room > 0;
+            room -= i32::from(taken);
+            told.extend(rated.iter().filter(|_| taken).map(|rated| rated.frame));
+            taken
+        });
+        assert_eq!((told.len(), state.status().rated), (64, 64));
+        state.tell(|rated| {
+            told.extend(rated.iter().map(|rated| rated.frame));
+            true
+        });
+        assert_eq!(told, Vec::from_iter(0..100));
+        (0..RATINGS as u32 + 10).for_each(|frame| state.measured(1, frame, 0.9));
+        assert_eq!((state.status().rated, state.status().unrated), (100, 10));
+        // Another sender numbers its frames anew.
+        state.begin(false);
+        state.tell(|_| panic!("nothing waits"));
+        assert_eq!(state.status().unrated, 10 + RATINGS as u64);
+    }
+
+    #[test]
+    fn who_watches_is_shown_and_planned_for_if_wanted() {
+        let mut state = state();
+        assert_eq!(state.watchers(), None);
+        let watchers = [(500, 3), (45_000, 0)].map(|(delay_ms, viewers)| Watchers { delay_ms, viewers });
+        state.watched(&watchers, false);
+        assert_eq!((state.watchers(), state.engine.horizon()), (Some(watchers.to_vec()), 30.0));
+        state.watched(&watchers, true);
+        assert_eq!(state.engine.horizon(), 45.0);
+        let endless = [Watchers { delay_ms: u32::MAX, viewers: u32::MAX }];
+        state.watched(&endless, true);
+        assert_eq!(state.engine.horizon(), LONGEST.as_secs_f64());
+        state.watched(&[], true);
+        assert_eq!(state.watchers(), Some(Vec::new()));
+    }
 }

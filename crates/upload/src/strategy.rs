@@ -21,6 +21,9 @@ impl Strategy for Vantage {
 
     fn hear(&mut self, now: Time, news: &News) {
         let mut state = self.upload.lock();
+        if let News::Coded { stream, id, ssim: Some(ssim), .. } = *news {
+            state.measured(stream, id.frame, ssim);
+        }
         match *news {
             News::Captured { capture: LIVE, frame } => state.captured(now, frame),
             News::Coded { stream, id, size, key, ssim } if capture_of(stream) == LIVE => {

@@ -1,6 +1,6 @@
 //! An upload with real encoders over simulated networks: what the endpoint has of each frame, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use framewire_upload::{AGAIN, LIVE, Status, Upload};
@@ -12,6 +12,7 @@ use netsim::{HostConfig, LinkConfig, QueueSpec, RateProcess, World};
 use record::{Event, Memory};
 use session::{Receiver, ReceiverConfig, Screen, Sender, SenderBuilder, Shown, Supply, Tracks, capture_of};
 use units::{Bytes, HostClock, Rate, RemoteTime, Span, Time};
+use wire::Watchers;
 
 const SIZE: (usize, usize) = (320, 180);
 
@@ -90,11 +91,13 @@ struct How {
     controller: &'static str,
     /// Frames of before are sent again.
     again: bool,
+    /// Who watches, as the endpoint says: delays in ms.
+    watching: Option<&'static [(u32, u32)]>,
     until: Time,
 }
 
 fn run(how: How) -> Run {
-    let How { frames, rate, controller, again: repairs, until } = how;
+    let How { frames, rate, controller, again: repairs, watching, until } = how;
     let clip = Numbered { game: SyntheticGame::new(SyntheticConfig::new(SIZE.0, SIZE.1)), next: 0, frames };
     let interval = clip.interval();
     let usual = vantage::Settings::default();
@@ -130,12 +133,27 @@ fn run(how: How) -> Run {
     let receiver = world.add_host(HostConfig::new("receiver"), receiver);
     world.connect(sender, 0, &[there], receiver);
     world.connect(receiver, 0, &[back], sender);
-    let mut now = Time::ZERO;
+    let (mut now, mut told) = (Time::ZERO, Vec::new());
     while now < until && !world.endpoint::<Sender>(sender).is_finished() {
         now += Span::from_millis(100);
         world.run_until(now);
         upload.tick(now);
+        if let Some(watching) = watching {
+            let watchers = |&(delay_ms, viewers): &_| Watchers { delay_ms, viewers };
+            upload.watched(&watching.iter().map(watchers).collect::<Vec<_>>(), true);
+        }
+        upload.tell(|rated| {
+            told.extend(rated.iter().map(|rated| (rated.stream, rated.frame)));
+            true
+        });
     }
+    assert!(told.len() as u64 == upload.status().rated && upload.status().unrated == 0);
+    let numbers: BTreeSet<(u8, u32)> = told.iter().copied().collect();
+    assert_eq!(
+        (numbers.len(), numbers.len() >= frames as usize / 2),
+        (told.len(), true),
+        "each is told once"
+    );
     let mut has: BTreeMap<u32, Vec<(u8, Span)>> = BTreeMap::new();
     for (captured, versions) in endpoint.0.lock().unwrap().iter() {
         assert!(versions.iter().all(|version| version.number == versions[0].number), "{versions:?}");
@@ -178,7 +196,7 @@ impl Run {
 fn who_watches_half_a_minute_later_sees_what_an_outage_swallowed() {
     let rate = steady(10, 15, Rate::from_mbps(2));
     let until = Time::from_secs(80);
-    let run = run(How { frames: 40 * 30, rate, controller: "default", again: true, until });
+    let run = run(How { frames: 40 * 30, rate, controller: "default", again: true, watching: None, until });
     let (live, late) = (run.by(Span::from_millis(500)), run.by(Span::from_secs(30)));
     println!("{live} frames within 0.5 s, {late} within 30 s, of {}: {:?}", run.frames, run.status);
     assert!(live < 36 * 30, "{live} frames of 40 s, 5 of which the network took nothing");
@@ -190,10 +208,27 @@ fn who_watches_half_a_minute_later_sees_what_an_outage_swallowed() {
 }
 
 #[test]
+fn nothing_is_sent_again_for_those_who_watch_at_once_until_the_end() {
+    let (rate, until) = (steady(8, 11, Rate::from_mbps(2)), Time::from_secs(60));
+    let watching = Some([(500, 9), (30_000, 0)].as_slice());
+    let run = run(How { frames: 20 * 30, rate, controller: "default", again: true, watching, until });
+    let again = run.has.iter().flat_map(|(&number, versions)| {
+        versions.iter().filter(|(capture, _)| *capture == AGAIN).map(move |(_, after)| (number, *after))
+    });
+    // The camera ends at 20 s; plans begin a period later.
+    let sent = again.map(|(number, after)| f64::from(number) / 30.0 + after.as_secs_f64());
+    let (first, count) = sent.fold((f64::MAX, 0), |(first, count), at| (at.min(first), count + 1));
+    println!("{count} frames sent again, from {first:.1} s on: {:?}", run.status);
+    assert!(first > 20.0 && count > 60, "{count} from {first} s on");
+    assert_eq!((run.by(Span::from_secs(30)), run.status.never_sent), (20 * 30, 0));
+}
+
+#[test]
 fn frames_of_now_do_not_wait_for_those_of_before() {
     let (rate, until) = (Rate::from_mbps(2), Time::from_secs(22));
     let p95 = |again: bool, controller: &'static str| {
-        let run = run(How { frames: 20 * 30, rate: steady(6, 9, rate), controller, again, until });
+        let run =
+            run(How { frames: 20 * 30, rate: steady(6, 9, rate), controller, again, watching: None, until });
         assert_eq!(run.status.again_bytes > 0, again);
         run.waits[run.waits.len() * 95 / 100]
     };

@@ -21,7 +21,8 @@ pub struct Settings {
     pub interval: f64,
     /// Seconds that a plan is for (the thesis' `P`).
     pub period: f64,
-    /// How late it is watched. What is older than the longest delay is not sent again.
+    /// How late it is watched, until [`Engine::watch`] says otherwise. What is older than the longest delay
+    /// is not sent again.
     pub delays: Delays,
     /// Frames of before that are planned with, those of the lowest quality.
     pub candidates: usize,
@@ -65,6 +66,10 @@ pub struct Engine {
     settings: Settings,
     archive: Archive,
     curves: Estimate,
+    /// Who watches, where that is known.
+    watching: Option<Delays>,
+    /// How long frames are kept, in seconds.
+    horizon: f64,
     /// The plan of this period, and that of the next.
     plan: Option<Plan>,
     next: Option<Plan>,
@@ -84,8 +89,36 @@ struct Plan {
 impl Engine {
     /// An upload that begins.
     pub fn new(settings: Settings) -> Engine {
-        let (archive, curves) = (Archive::default(), Estimate::default());
-        Engine { settings, archive, curves, plan: None, next: None, sending: false, never_sent: 0 }
+        let horizon = settings.delays.longest();
+        Engine {
+            settings,
+            archive: Archive::default(),
+            curves: Estimate::default(),
+            watching: None,
+            horizon,
+            plan: None,
+            next: None,
+            sending: false,
+            never_sent: 0,
+        }
+    }
+
+    /// From the next plan on frames are worth what those who `watch` make them worth; without any, what the
+    /// settings say. Frames are kept for as long as the settings' longest delay, or for `offered` seconds if
+    /// that is longer: who watches at a delay that is offered may come later.
+    pub fn watch(&mut self, watching: Option<Delays>, offered: f64) {
+        self.watching = watching;
+        self.horizon = self.horizon.max(offered);
+    }
+
+    /// Who is planned for.
+    fn delays(&self) -> &Delays {
+        self.watching.as_ref().unwrap_or(&self.settings.delays)
+    }
+
+    /// How long frames are kept, in seconds.
+    pub fn horizon(&self) -> f64 {
+        self.horizon
     }
 
     /// A period begins at `now`, in seconds. What is planned now is sent in the period after it, for which
@@ -96,7 +129,7 @@ impl Engine {
             self.set_pending(again.frame, false);
         }
         self.plan = self.next.take();
-        self.never_sent += self.archive.forget(now - self.settings.delays.longest());
+        self.never_sent += self.archive.forget(now - self.horizon);
         // The engine's own numbers are in their bounds.
         let schedule = self.window(now, budget)?.solve(self.settings.effort).ok()?;
         schedule.again.iter().for_each(|again| self.set_pending(again.frame, true));
@@ -108,7 +141,8 @@ impl Engine {
 
     /// What is planned at `now` for the period after this one.
     fn window(&self, now: f64, budget: f64) -> Option<Window> {
-        let Settings { interval, period, delays, candidates, least_gain, run_share, .. } = &self.settings;
+        let Settings { interval, period, candidates, least_gain, run_share, .. } = &self.settings;
+        let delays = self.delays();
         let coming = self.curves.next()?;
         let ends = now + 2.0 * period;
         let past = |(frame, entry): (u32, &Entry)| {
@@ -297,18 +331,26 @@ mod tests {
 
     impl Path {
         fn run(settings: Settings, seconds: f64, rate: f64, outage: std::ops::Range<f64>) -> Path {
-            let engine = Engine::new(settings);
-            let mut path = Path { rate, outage, engine, again: Vec::new(), has: Vec::new() };
-            let interval = path.engine.settings.interval;
-            let frames_of_period = (path.engine.settings.period / interval).round() as usize;
-            for frame in 0..(seconds / interval) as usize {
+            let mut path = Path::begun(settings, rate, outage);
+            path.go_on(seconds);
+            path
+        }
+
+        fn begun(settings: Settings, rate: f64, outage: std::ops::Range<f64>) -> Path {
+            Path { rate, outage, engine: Engine::new(settings), again: Vec::new(), has: Vec::new() }
+        }
+
+        /// Up to `until`, in seconds since the beginning.
+        fn go_on(&mut self, until: f64) {
+            let interval = self.engine.settings.interval;
+            let frames_of_period = (self.engine.settings.period / interval).round() as usize;
+            for frame in self.has.len()..(until / interval) as usize {
                 let now = frame as f64 * interval;
                 if frame.is_multiple_of(frames_of_period) {
-                    path.turn(now);
+                    self.turn(now);
                 }
-                path.frame(now, frame as u32);
+                self.frame(now, frame as u32);
             }
-            path
         }
 
         fn rate(&self, now: f64) -> f64 {
@@ -388,6 +430,35 @@ mod tests {
         assert_eq!(engine.live(0.2, 2, 0.0, 0.0), 0);
         assert_eq!(engine.live(0.3, 3, 30_000.0, 2_900.0), 200, "as small as can be");
         assert!(engine.again(0.2, 1e6).is_none() && engine.turn(2.0, 1e5).is_none());
+    }
+
+    /// Frames sent again in 60 s with a pause from 10 to 15 s, told from 5 s on who watches.
+    fn again_for(watching: Option<Delays>, offered: f64) -> (Engine, Vec<Again>) {
+        let mut path = Path::begun(Settings::default(), RATE, 10.0..15.0);
+        path.go_on(5.0);
+        path.engine.watch(watching, offered);
+        path.go_on(60.0);
+        (path.engine, path.again.into_iter().map(|(_, again)| again).collect())
+    }
+
+    #[test]
+    fn plans_are_for_those_who_watch_and_the_archive_for_those_who_may_come() {
+        let of = |pairs: &[(f64, f64)]| Some(Delays::new(pairs.iter().copied()).unwrap());
+        let repaired =
+            |again: &[Again]| (300..450).filter(|frame| again.iter().any(|a| a.frame == *frame)).count();
+        let (_, uniform) = again_for(None, 30.0);
+        let (_, early) = again_for(of(&[(0.5, 9.0)]), 30.0);
+        let (engine, late) = again_for(of(&[(0.5, 9.0), (30.0, 40.0)]), 30.0);
+        assert_eq!([&uniform, &early, &late].map(|again| repaired(again)), [150, 0, 150]);
+        assert_eq!(engine.horizon(), 30.0, "it does not shrink");
+        // A longer delay is offered: what those may see is kept and repaired, and counted as lost later.
+        let (engine, _) = again_for(of(&[(60.0, 1.0)]), 60.0);
+        assert_eq!((engine.horizon(), engine.never_sent()), (60.0, 0));
+        let (mut engine, _) = again_for(of(&[(0.5, 1.0)]), 5.0);
+        assert_eq!((engine.horizon(), engine.never_sent()), (30.0, 150));
+        // Nobody watches any more: as many as usual at each delay.
+        engine.watch(None, 5.0);
+        assert_eq!(engine.delays(), &Delays::uniform(30));
     }
 
     proptest! {

@@ -17,6 +17,7 @@ mod message;
 pub mod oracle;
 mod segment;
 mod timing;
+mod uploading;
 mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
@@ -28,4 +29,5 @@ pub use media::{Class, FrameId, Media, Near};
 pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};
 pub use timing::{TimedArrival, TimingEcho, TimingProbe};
+pub use uploading::{Quality, Rated, Uploading, Watchers, Watching};
 pub use viewing::{Seen, SeenFrame, Status, Viewing, Wish};

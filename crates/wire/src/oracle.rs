@@ -9,14 +9,14 @@ use units::Time;
 
 use crate::{
     Arrival, Control, Draft, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment,
-    SegmentAck, TimingEcho, TimingProbe, Viewing, peek,
+    SegmentAck, TimingEcho, TimingProbe, Uploading, Viewing, peek,
 };
 
 /// A packet's decoder.
 type Oracle = fn(&[u8]);
 
 /// Every oracle, with its fuzz target's name.
-pub const ALL: [(&str, Oracle); 11] = [
+pub const ALL: [(&str, Oracle); 12] = [
     ("media", media),
     ("feedback", feedback),
     ("nack", nack),
@@ -28,6 +28,7 @@ pub const ALL: [(&str, Oracle); 11] = [
     ("timing_echo", timing_echo),
     ("message", message),
     ("viewing", viewing),
+    ("uploading", uploading),
 ];
 
 /// [`Media::decode`] is stable under encoding, and writes only its header.
@@ -183,12 +184,24 @@ pub fn viewing(bytes: &[u8]) {
     assert_eq!(Viewing::decode(&again[..length]), Ok(Some(viewing)));
 }
 
+/// [`Uploading::decode`] takes no more than it is given, and is stable under encoding.
+///
+/// # Panics
+/// If it is not.
+pub fn uploading(bytes: &[u8]) {
+    let Ok(Some(uploading)) = Uploading::decode(bytes) else { return };
+    let mut again = [0; Uploading::MAX_LEN];
+    let length = uploading.encode(&mut again);
+    assert!(length <= bytes.len(), "fields of a later version may be missing, nothing else");
+    assert_eq!(Uploading::decode(&again[..length]), Ok(Some(uploading)));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        Announcement, Class, FrameId, Offer, Refusal, Role, SeenFrame, SegmentArrival, Status, TimedArrival,
-        VERSION, Wish,
+        Announcement, Class, FrameId, Offer, Rated, Refusal, Role, SeenFrame, SegmentArrival, Status,
+        TimedArrival, VERSION, Watchers, Wish,
     };
     use units::{Ecn, RemoteTime, Rng, Span};
 
@@ -277,6 +290,12 @@ mod tests {
         all
     }
 
+    fn uploadings() -> Vec<Vec<u8>> {
+        let rated = |frame| Rated::new(1, frame, 0.97).expect("a number");
+        let delays = [500, 30_000].map(|delay_ms| Watchers { delay_ms, viewers: 3 });
+        vec![Uploading::quality(&[rated(8), rated(9)]), Uploading::watching(&delays)]
+    }
+
     fn example_media() -> Media {
         Media {
             session: 7,
@@ -357,7 +376,7 @@ mod tests {
     #[test]
     fn tens_of_thousands_of_random_and_mutated_inputs_break_nothing() {
         let mut rng = Rng::stream(1, "wire/oracle");
-        let seeds = [seeds(), vec![announcing()], messages(), viewings()].concat();
+        let seeds = [seeds(), vec![announcing()], messages(), viewings(), uploadings()].concat();
         for _ in 0..30_000 {
             let mut bytes = if rng.chance(0.2) {
                 random(&mut rng)

@@ -50,8 +50,10 @@ export interface Segment {
   repaired: number;
   /** Shown as first sent. */
   arrived: number;
-  /** Mean likeness to what was captured, 0 to 1; NaN where it is not known. */
+  /** Mean SSIM of the frames of which it is known, 0 to 1; NaN if it is of none. */
   ssim: number;
+  /** How many those are, among the frames shown. */
+  rated: number;
 }
 
 /** The streams, if `value` has their shape. */
@@ -108,7 +110,7 @@ function readClass(value: unknown): DelayClass | undefined {
 }
 
 function readSegment(value: unknown): Segment | undefined {
-  const { number, begins_s, frames, missing, repaired, arrived, ssim } = (value ?? {}) as Record<
+  const { number, begins_s, frames, missing, repaired, arrived, ssim, rated } = (value ?? {}) as Record<
     string,
     unknown
   >;
@@ -118,8 +120,12 @@ function readSegment(value: unknown): Segment | undefined {
   if (!isCount(missing) || !isCount(repaired) || !isCount(arrived) || missing + repaired + arrived > frames) {
     return undefined;
   }
-  const likeness = isNumber(ssim) && ssim >= 0 && ssim <= 1 ? ssim : Number.NaN;
-  return { number, begins: begins_s, frames, missing, repaired, arrived, ssim: likeness };
+  const shown = repaired + arrived;
+  // Without a word on how many it is the mean of, it is that of all that are shown.
+  const known = rated === undefined ? shown : rated;
+  const isRated = isNumber(ssim) && ssim >= 0 && ssim <= 1 && isCount(known) && known > 0 && known <= shown;
+  const quality = isRated ? { ssim, rated: known } : { ssim: Number.NaN, rated: 0 };
+  return { number, begins: begins_s, frames, missing, repaired, arrived, ...quality };
 }
 
 function isStream(value: unknown): value is Stream {

@@ -14,8 +14,10 @@ export interface Summary {
   arrived: number;
   repaired: number;
   missing: number;
-  /** Mean over the frames of segments whose likeness is known; NaN if it is of none. */
+  /** Mean over the frames of which it is known; NaN if it is of none. */
   ssim: number;
+  /** Those whose SSIM is known. */
+  rated: number;
 }
 
 /**
@@ -38,15 +40,14 @@ export function endOf(segments: Segment[], interval: number): number {
 export function summarize(segments: Segment[], interval: number): Summary {
   const sum = (part: (segment: Segment) => number) =>
     segments.reduce((total, segment) => total + part(segment), 0);
-  const rated = segments.filter(({ ssim, frames }) => Number.isFinite(ssim) && frames > 0);
-  const weight = rated.reduce((total, { frames }) => total + frames, 0);
+  const rated = sum(({ rated }) => rated);
   return {
     total: sum(({ frames }) => frames) * interval,
     arrived: sum(({ arrived }) => arrived) * interval,
     repaired: sum(({ repaired }) => repaired) * interval,
     missing: sum(({ missing }) => missing) * interval,
-    ssim:
-      weight > 0 ? rated.reduce((total, { ssim, frames }) => total + ssim * frames, 0) / weight : Number.NaN,
+    ssim: rated > 0 ? sum(({ ssim, rated }) => (rated > 0 ? ssim * rated : 0)) / rated : Number.NaN,
+    rated: rated * interval,
   };
 }
 
@@ -138,7 +139,14 @@ export function clock(value: number): string {
   return hours > 0 ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
 }
 
-/** A likeness, 0 to 1, with three digits; a dash where it is not known. */
-export function likeness(value: number): string {
-  return Number.isFinite(value) ? value.toFixed(3) : "–";
+/**
+ * A mean SSIM with three digits, and of which part of the video it is the mean, unless that is all of it; a dash
+ * where it is not known.
+ */
+export function likeness(ssim: number, part: number): string {
+  if (!Number.isFinite(ssim)) {
+    return "–";
+  }
+  const percent = Math.min(99, Math.round(part * 100));
+  return part >= 1 ? ssim.toFixed(3) : `${ssim.toFixed(3)} of ${percent === 0 ? "<1" : percent} %`;
 }

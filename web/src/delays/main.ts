@@ -197,9 +197,11 @@ function toggleBoth(): void {
 
 function show(): void {
   const end = Math.max(...panels.map((panel) => panel.end));
+  // One scale for all, so that delays can be compared.
+  const least = Math.min(...panels.map((panel) => panel.least));
   const now = clock.at(Date.now());
   for (const panel of panels) {
-    panel.show(now, end);
+    panel.show(now, end, least);
   }
 }
 

@@ -60,6 +60,11 @@ export class Panel {
     return endOf(this.#history, this.#index?.interval ?? 0);
   }
 
+  /** The lowest SSIM that a chart of it must show. */
+  get least(): number {
+    return leastLikeness(this.#history);
+  }
+
   get report(): Report {
     const { time, segments, errors, frames } = this.#player;
     return {
@@ -108,9 +113,10 @@ export class Panel {
   }
 
   /**
-   * Shows how it stands when the endpoint's clock says `now`, in ms, the chart ending at media time `end`.
+   * Shows how it stands when the endpoint's clock says `now`, in ms, the chart ending at media time `end` and
+   * SSIM beginning at `least`.
    */
-  show(now: number, end: number): void {
+  show(now: number, end: number, least: number): void {
     const { interval = 0, date = Number.NaN } = this.#index ?? {};
     const { time, paused, over } = this.#player;
     const segment = segmentAt(this.#history, time, interval);
@@ -120,15 +126,22 @@ export class Panel {
     this.#put(".behind", delay(this.#behind));
     this.#put(".shown", describe(segment, interval));
     this.#put(".at", clock(time));
-    this.#put(".ssim", likeness(segment?.ssim ?? Number.NaN));
-    this.#put(".mean", likeness(summary.ssim));
+    this.#put(".ssim", likeness(segment?.ssim ?? Number.NaN, 1));
+    this.#put(".mean", likeness(summary.ssim, summary.rated / summary.total));
     this.#put(".counts", counts(summary));
     this.#put(".pause", paused ? "Play" : "Pause");
     this.#get(".pause").setAttribute("aria-pressed", String(paused));
     this.#get(".bars").setAttribute("aria-label", `What became of each segment: ${counts(summary)}`);
-    this.#get(".rated").hidden = !Number.isFinite(summary.ssim);
-    this.#put(".least", `SSIM, ${leastLikeness(this.#history)} to 1`);
-    this.#timeline.draw(this.#history, interval);
+    const known = Number.isFinite(summary.ssim);
+    this.#get(".rated").hidden = !known;
+    this.#get(".key.ssim-line").hidden = !known;
+    this.#put(".least", String(least));
+    this.#put(".half", String((1 + least) / 2));
+    this.#get(".likeness").setAttribute(
+      "aria-label",
+      `SSIM of each segment, mean ${likeness(summary.ssim, 1)}`,
+    );
+    this.#timeline.draw(this.#history, interval, least);
     this.#timeline.scroll(end, time);
     this.#tell(segment, interval);
   }

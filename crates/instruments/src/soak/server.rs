@@ -196,9 +196,10 @@ impl SoakServer {
             .map_or(0, |instance| instance.runtime.handle().metrics().num_alive_tasks())
     }
 
-    /// The most tasks there can be: four for every connection, four of the server's own.
+    /// The most tasks there can be: five for every connection that is let in, four for every other, four of
+    /// the server's own.
     pub fn most_tasks(&self) -> usize {
-        4 * (self.limits.guests + self.limits.strangers) + 4
+        5 * self.limits.guests + 4 * self.limits.strangers + 4
     }
 
     fn counters(&self) -> AdmissionCounters {

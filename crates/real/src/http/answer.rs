@@ -36,6 +36,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Whether bytes of a file follow.
+    pub fn is_of_file(&self) -> bool {
+        self.head.starts_with("HTTP/1.1 2") && !self.range.is_empty()
+    }
+
     /// The whole answer to a request. `more` says whether the connection may serve another one.
     pub fn to(request: &Request, site: &dyn Site, more: bool) -> Answer {
         match request {

@@ -20,6 +20,8 @@ pub(super) struct Get {
     pub path: String,
     pub body: bool,
     pub range: Option<Wanted>,
+    /// What the client calls itself.
+    pub agent: String,
     /// Whether the connection serves another request after this one (RFC 9112 section 9.3).
     pub persistent: bool,
 }
@@ -50,6 +52,7 @@ fn of_head(head: &str) -> Option<Request> {
         path: target.split(['?', '#']).next().unwrap_or_default().to_owned(),
         body,
         range: fields.range().filter(|_| body),
+        agent: fields.agent.to_owned(),
         persistent: version == "1" && !fields.closes,
     }))
 }
@@ -60,6 +63,7 @@ struct Fields<'a> {
     /// Two ranges, or a condition on one: no version of a file has a name here, so that none matches.
     whole: bool,
     closes: bool,
+    agent: &'a str,
 }
 
 impl<'a> Fields<'a> {
@@ -81,6 +85,7 @@ impl<'a> Fields<'a> {
         match name {
             "range" => self.whole |= self.range.replace(value).is_some(),
             "if-range" => self.whole = true,
+            "user-agent" => self.agent = value,
             "connection" => {
                 self.closes |= value.split(',').any(|option| option.trim().eq_ignore_ascii_case("close"));
             }
@@ -126,6 +131,13 @@ mod tests {
         assert_eq!(range("\r\nRange: bytes=1-2\r\nRange: bytes=1-2"), None);
         assert_eq!(range("\r\nIf-Range: \"x\"\r\nRange: bytes=1-2"), None);
         assert_eq!(get("HEAD / HTTP/1.1\r\nRange: bytes=1-2\r\n\r\n").unwrap().range, None);
+    }
+
+    #[test]
+    fn clients_say_what_they_are_or_nothing() {
+        let agent = |fields: &str| get(&format!("GET / HTTP/1.1{fields}\r\n\r\n")).unwrap().agent;
+        assert_eq!(agent("\r\nuser-agent:  Player/1.0 (x) "), "Player/1.0 (x)");
+        assert_eq!(agent(""), "");
     }
 
     #[test]

@@ -134,6 +134,38 @@ fn whoever_only_waits_makes_room() {
     assert!(String::from_utf8_lossy(&answer).contains("Connection: keep-alive"), "and yet it ended");
 }
 
+/// A shop that notes who gets what.
+#[derive(Default)]
+struct Ledger(std::sync::Mutex<Vec<(IpAddr, String, String)>>);
+
+impl Site for Ledger {
+    fn file(&self, path: &str) -> Option<File> {
+        Shop.file(path)
+    }
+    fn directions(&self) -> &'static str {
+        Shop.directions()
+    }
+    fn fetched(&self, client: &Client<'_>, path: &str) {
+        self.0.lock().unwrap().push((client.address, client.agent.to_owned(), path.to_owned()));
+    }
+}
+
+#[test]
+fn a_site_hears_who_gets_its_files() {
+    let (runtime, ledger) = (Runtime::new(1).unwrap(), Arc::new(Ledger::default()));
+    let at = serve(&runtime, "127.0.0.1:0".parse().unwrap(), ledger.clone()).unwrap();
+    ask(at, b"GET /live.m3u8?x HTTP/1.1\r\nUser-Agent: one\r\n\r\n");
+    ask(at, b"GET /s/1.m4s HTTP/1.1\r\nRange: bytes=2-4\r\n\r\n");
+    // No file's bytes: not there, not readable, beyond the end, and the head alone.
+    for request in ["GET /no.m3u8", "GET /gone.m4s", "HEAD /live.m3u8", "POST /live.m3u8"] {
+        ask(at, format!("{request} HTTP/1.1\r\n\r\n").as_bytes());
+    }
+    ask(at, b"GET /s/1.m4s HTTP/1.1\r\nRange: bytes=20-\r\n\r\n");
+    let got = std::mem::take(&mut *ledger.0.lock().unwrap());
+    let one = |agent: &str, path: &str| (at.ip(), agent.to_owned(), path.to_owned());
+    assert_eq!(got, [one("one", "/live.m3u8"), one("", "/s/1.m4s")]);
+}
+
 #[test]
 fn a_long_file_comes_in_parts_and_any_range_of_it() {
     let (_runtime, at) = shop(Limits::default());

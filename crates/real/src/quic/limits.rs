@@ -75,9 +75,10 @@ const STREAM_WINDOW: u32 = 4 * Message::MAX_LEN as u32;
 const WEB_WINDOW: u32 = 8 << 10;
 
 impl Limits {
-    /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream and
-    /// handshake.
-    pub const MEMORY: usize = SEND_BUFFER + Limits::STRANGER_MEMORY + crate::channel::WAITING_BYTES;
+    /// What one connection may make us hold, in bytes: datagrams both ways, its inbox, its stream, what
+    /// is said on that and handshake.
+    pub const MEMORY: usize =
+        SEND_BUFFER + Limits::STRANGER_MEMORY + crate::channel::WAITING_BYTES + super::talk::MEMORY;
     /// The same before it has shown the token: it has no inbox, and nothing is sent to it.
     pub const STRANGER_MEMORY: usize = RECEIVE_BUFFER + (64 << 10);
 

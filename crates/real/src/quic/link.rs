@@ -1,5 +1,6 @@
 //! A QUIC connection as a [`Channel`].
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use wire::{Message, Refusal};
 use super::admission::{Admission, Pass};
 use super::control::{ControlError, Messages};
 use super::error::ended;
+use super::talk::{Ear, Said, Talk, TalkCounters};
 use crate::RealError;
 use crate::channel::{Channel, ChannelStats, Ended, Inbox, Unsent};
 use crate::socket;
@@ -23,8 +25,8 @@ pub struct QuicChannel {
     endpoint: Endpoint,
     inbox: Arc<Inbox>,
     runtime: Handle,
-    /// Our half of the control stream: dropping it would end it.
-    _control: SendStream,
+    /// What goes beside the datagrams; with it ends our half of the control stream.
+    talk: Talk,
     /// A guest's place at a server.
     _place: Option<Pass>,
     span: LogSpan,
@@ -53,22 +55,32 @@ impl QuicChannel {
         let admission = place.as_ref().map(|pass| pass.admission().clone());
         let datagrams = take_datagrams(connection.clone(), inbox.clone(), idle, admission);
         runtime.spawn(datagrams.instrument(span.clone()));
-        runtime.spawn(take_messages(connection.clone(), messages, inbox.clone()).instrument(span.clone()));
+        let (talk, ear) = Talk::start(control, inbox.waker(), runtime);
+        let messages = take_messages(connection.clone(), messages, inbox.clone(), ear);
+        runtime.spawn(messages.instrument(span.clone()));
         runtime.spawn(watch_path(connection.clone()).instrument(span.clone()));
-        QuicChannel {
-            connection,
-            endpoint,
-            inbox,
-            runtime: runtime.clone(),
-            _control: control,
-            _place: place,
-            span,
-        }
+        QuicChannel { connection, endpoint, inbox, runtime: runtime.clone(), talk, _place: place, span }
     }
 
     /// What the log knows the connection by; to be entered by threads that work for it.
     pub fn span(&self) -> &LogSpan {
         &self.span
+    }
+
+    /// Says something beside the media, in its turn: an encoded message of the control stream. False if there
+    /// is no room, for the peer has not taken what was said before.
+    pub fn say(&self, message: Vec<u8>) -> bool {
+        self.talk.say(message)
+    }
+
+    /// Takes what the peer has said beside the media. The driver is woken when there is something.
+    pub fn heard(&self) -> VecDeque<Said> {
+        self.talk.heard()
+    }
+
+    /// What was said and heard so far.
+    pub fn talked(&self) -> TalkCounters {
+        self.talk.counters()
     }
 
     /// Moves a client's end to another socket, bound to `local`: another port, or the address of another
@@ -200,22 +212,32 @@ pub(crate) async fn watch_path(connection: Connection) {
 }
 
 /// Waits for what the peer says after the greeting.
-async fn take_messages(connection: Connection, mut messages: Messages<RecvStream>, inbox: Arc<Inbox>) {
+async fn take_messages(
+    connection: Connection,
+    mut messages: Messages<RecvStream>,
+    inbox: Arc<Inbox>,
+    ear: Ear,
+) {
+    let malformed = |error: &dyn std::fmt::Display| {
+        connection.close(VarInt::from_u32(Refusal::Malformed as u32), error.to_string().as_bytes());
+        Ended::Failed(error.to_string())
+    };
     let why = loop {
         match messages.next().await {
             Ok(Message::Bye { text }) => break Ended::Bye(text.to_owned()),
             Ok(Message::Reload) => break Ended::Reload,
             Ok(Message::Refused { why, text }) => break Ended::Refused(why, text.to_owned()),
-            // Kinds of a later version, those of files, and a greeting said twice.
-            Ok(Message::Unknown(_) | Message::Have { .. } | Message::Open { .. } | Message::Ready { .. }) => {
+            Ok(Message::Unknown(_)) => {
+                if let Err(error) = ear.hear(messages.last()) {
+                    break malformed(&error);
+                }
             }
+            // Those of files, and a greeting said twice.
+            Ok(Message::Have { .. } | Message::Open { .. } | Message::Ready { .. }) => {}
             // The connection is over; whoever waits for datagrams knows why.
             Err(ControlError::Ended) if connection.close_reason().is_some() => return,
             Err(ControlError::Ended) => break Ended::Bye(String::new()),
-            Err(error @ ControlError::Broken(_)) => {
-                connection.close(VarInt::from_u32(Refusal::Malformed as u32), error.to_string().as_bytes());
-                break Ended::Failed(error.to_string());
-            }
+            Err(error @ ControlError::Broken(_)) => break malformed(&error),
         }
     };
     inbox.end(why);

@@ -18,6 +18,7 @@ mod link;
 mod listener;
 mod runtime;
 mod server;
+mod talk;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub use listener::AdmissionWatch;
 pub(crate) use listener::{Listener, ListenerConfig, Newcomer, told};
 pub use runtime::Runtime;
 pub use server::{Guest, Server};
+pub use talk::{Said, TalkCounters};
 pub use tally::AdmissionCounters;
 pub use token::Token;
 pub use trust::{Distrust, Trust};

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use units::{Span, Time};
-use wire::{Message, Offer, Refusal, Role};
+use wire::{Message, Offer, Rated, Refusal, Role, Uploading, Watchers};
 
 use super::*;
 use crate::channel::{Channel, Ended, STEADY_DATAGRAM, Unsent};
@@ -530,4 +530,43 @@ fn an_admission_watch_knows_who_is_here_and_how_they_went() {
     }
     let bye = Ended::KINDS.iter().position(|kind| *kind == "bye").unwrap();
     assert_eq!((watch.occupancy().guests, watch.counters().ended[bye]), (0, 1));
+}
+
+#[test]
+fn both_ends_are_heard_beside_the_media_within_bounds() {
+    let mut house = House::new(quick());
+    let (near, far) = house.connect();
+    let until = |done: &dyn Fn() -> bool| {
+        let deadline = Clock::shared().now() + Span::from_secs(5);
+        while !done() {
+            assert!(Clock::shared().now() < deadline);
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let rated = |frame| Rated::new(0, frame, 0.5).unwrap();
+    assert!(near.say(Uploading::quality(&[rated(1), rated(2)])));
+    let watchers = Watchers { delay_ms: 500, viewers: 3 };
+    assert!(far.say(Uploading::watching(&[watchers])));
+    // A kind of a later version is passed over, and does not disturb what follows.
+    assert!(near.say(vec![0, 2, 99, 1]));
+    assert!(near.say(Uploading::quality(&[rated(3)])));
+    until(&|| far.talked().heard == 2 && near.talked().heard == 1);
+    assert_eq!(near.heard(), [Said::Watching(vec![watchers])]);
+    assert_eq!(far.heard(), [Said::Quality(vec![rated(1), rated(2)]), Said::Quality(vec![rated(3)])]);
+    // Whoever does not listen keeps the newest few.
+    for frame in 0..50 {
+        until(&|| near.say(Uploading::quality(&[rated(frame)])));
+    }
+    until(&|| far.talked().heard == 52);
+    let kept = far.heard();
+    assert_eq!(
+        (kept.len() as u64, kept.back()),
+        (50 - far.talked().overflowed, Some(&Said::Quality(vec![rated(49)])))
+    );
+    assert!(kept.len() < 20 && far.inbox().ended().is_none());
+    // What can't be such a message ends the connection.
+    assert!(near.say(vec![0, 2, 37, 200]));
+    until(&|| near.inbox().ended().is_some());
+    let ended = near.inbox().ended().unwrap();
+    assert!(matches!(&ended, Ended::Refused(Refusal::Malformed, _)), "{ended:?}");
 }

@@ -15,12 +15,17 @@ use wire::{Offer, Refusal};
 
 use super::Args;
 use super::stream::{Desk, Gone, Stream};
+use super::talk::{Rated, Talk};
 use crate::failure::Failure;
 use crate::live::{go_on, refused};
 use crate::output;
 
 /// The stream of an uploader over UDP, who says no name.
 const UNNAMED: &str = "upload";
+
+/// How often an uploader is listened to: what it says of a frame is to be known when a segment is made half a
+/// second after it.
+const TICK: Span = Span::from_millis(50);
 
 /// Hands each decoded picture to its stream.
 #[derive(Clone)]
@@ -29,11 +34,12 @@ struct Pictures {
     name: String,
     /// Over UDP it begins with the first picture: nobody says before that somebody uploads.
     stream: Arc<OnceLock<Result<Stream, String>>>,
+    rated: Rated,
 }
 
 impl Pictures {
-    fn of(desk: &Arc<Desk>, name: &str) -> Pictures {
-        Pictures { desk: desk.clone(), name: name.to_owned(), stream: Arc::default() }
+    fn of(desk: &Arc<Desk>, name: &str, rated: Rated) -> Pictures {
+        Pictures { desk: desk.clone(), name: name.to_owned(), stream: Arc::default(), rated }
     }
 
     /// The stream; why there is none, in words for the uploader.
@@ -46,8 +52,14 @@ impl Pictures {
         let Some(picture) = shown.picture.clone() else { return };
         let again = capture_of(shown.stream) == upload::AGAIN;
         if let Ok(stream) = self.stream() {
-            stream.take(Arrival { captured: shown.captured, again, at: now, picture: Arc::new(picture) });
+            let (picture, rating) = (Arc::new(picture), self.rated.arrived(shown));
+            stream.take(Arrival { captured: shown.captured, again, at: now, picture, rating });
         }
+    }
+
+    /// What the stream is called, once it has begun.
+    fn called(&self) -> Option<&str> {
+        self.stream.get()?.as_ref().ok().map(Stream::name)
     }
 
     /// The uploader has left, of a stream that has begun.
@@ -70,7 +82,7 @@ impl Screen for Pictures {
 /// Receives what an uploader over QUIC sends, until it ends.
 pub fn by_quic(guest: Guest, desk: &Arc<Desk>) {
     let name = guest.request.name.clone();
-    let pictures = Pictures::of(desk, &name);
+    let pictures = Pictures::of(desk, &name, Rated::over_quic());
     if let Err(why) = pictures.stream() {
         return guest.refuse(Refusal::Other, why);
     }
@@ -81,7 +93,10 @@ pub fn by_quic(guest: Guest, desk: &Arc<Desk>) {
     };
     info!("{peer} uploads {name}");
     let mut driver = Driver::over(channel.clone());
-    let run = receive(&mut driver, &pictures, None);
+    let mut talk = Talk::new(desk, &pictures.rated, Some(channel.clone()));
+    let run = receive(&mut driver, &pictures, None, &mut talk);
+    // The last of what it said, before the stream ends.
+    talk.hear();
     let ended = channel.inbox().ended();
     let told = run.is_ok_and(|finished| finished);
     let orderly = told || ended.as_ref().is_some_and(real::Ended::is_orderly);
@@ -101,8 +116,10 @@ pub fn by_udp(args: &Args, desk: &Arc<Desk>) -> Result<(), Failure> {
         if !std::mem::replace(&mut told, true) {
             eprintln!("listening on udp://{}", driver.local());
         }
-        let pictures = Pictures::of(desk, UNNAMED);
-        let finished = receive(&mut driver, &pictures, Some(args.patience)).map_err(Failure::work)?;
+        let pictures = Pictures::of(desk, UNNAMED, Rated::default());
+        let mut talk = Talk::new(desk, &pictures.rated, None);
+        let finished = receive(&mut driver, &pictures, Some(args.patience), &mut talk);
+        let finished = finished.map_err(Failure::work)?;
         if let Some(Err(why)) = pictures.stream.get() {
             return Err(Failure::Work(why.clone()));
         }
@@ -114,7 +131,12 @@ pub fn by_udp(args: &Args, desk: &Arc<Desk>) -> Result<(), Failure> {
 
 /// Runs a receiver until the uploader says that it is done, or the connection ends; over UDP, which has none,
 /// until it was silent for this long. True if it said so.
-fn receive(driver: &mut Driver, pictures: &Pictures, patience: Option<Span>) -> Result<bool, RealError> {
+fn receive(
+    driver: &mut Driver,
+    pictures: &Pictures,
+    patience: Option<Span>,
+    talk: &mut Talk,
+) -> Result<bool, RealError> {
     let (clock, waker) = (driver.clock(), driver.waker());
     let trouble: Arc<Mutex<Option<String>>> = Arc::default();
     let told = trouble.clone();
@@ -129,10 +151,12 @@ fn receive(driver: &mut Driver, pictures: &Pictures, patience: Option<Span>) -> 
     let receiver = Receiver::new(ReceiverConfig::default(), None, Some(screen), Tap::default());
     let mut receiver = receiver.with_decoders(Box::new(move |_| Some(Box::new(decoder())))).following();
     let (mut packets, mut last) = (0, clock.now());
-    let run = driver.run(&mut receiver, &Limits::default(), &mut |now, receiver: &mut Receiver, counters| {
+    let limits = Limits { tick: TICK, ..Limits::default() };
+    let run = driver.run(&mut receiver, &limits, &mut |now, receiver: &mut Receiver, counters| {
         if counters.received > packets {
             (packets, last) = (counters.received, now);
         }
+        talk.tick(now, pictures.called());
         let silent = patience.is_some_and(|patience| packets > 0 && now - last > patience);
         let over = receiver.is_finished() || receiver.trouble().is_some() || silent;
         if over { ControlFlow::Break(()) } else { go_on() }

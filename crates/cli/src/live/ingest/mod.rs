@@ -1,8 +1,10 @@
 //! `framewire ingest`: the endpoint of uploads.
 
+mod audience;
 mod guest;
 mod page;
 mod stream;
+mod talk;
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -109,6 +111,8 @@ pub fn ingest(args: &Args) -> Result<(), Failure> {
     let runtime = Runtime::new(2).map_err(Failure::work)?;
     let desk = Arc::new(Desk::open(&args.out, terms)?);
     let http = page::serve(&runtime, args, &desk)?;
+    let shown = desk.clone();
+    running.board.show(move |out| shown.show(out));
     eprintln!("watch at http://{http}/");
     catch_interrupts();
     let taken = match args.listen.scheme {
@@ -192,6 +196,7 @@ fn report(args: &Args, streams: &[(String, ingest::Status)]) {
                 json!({
                     "name": class.name, "segments": class.segments, "frames": class.frames,
                     "missing": class.frames - class.arrived - class.repaired, "repaired": class.repaired,
+                    "ssim": class.ssim, "rated": class.rated,
                 })
             })
             .collect()
@@ -205,7 +210,7 @@ fn report(args: &Args, streams: &[(String, ingest::Status)]) {
         output::json(&json!({ "streams": streams.iter().map(of).collect::<Vec<_>>() }));
         return;
     }
-    let mut table = Table::new(["stream", "class", "segments", "frames", "missing", "sent again"]);
+    let mut table = Table::new(["stream", "class", "segments", "frames", "missing", "sent again", "SSIM"]);
     for (name, status) in streams {
         for class in &status.classes {
             table.row([
@@ -215,6 +220,7 @@ fn report(args: &Args, streams: &[(String, ingest::Status)]) {
                 class.frames.to_string(),
                 (class.frames - class.arrived - class.repaired).to_string(),
                 class.repaired.to_string(),
+                class.ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.3}")),
             ]);
         }
     }

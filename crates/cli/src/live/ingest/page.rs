@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use real::http::{self, File, Limits, Site};
+use real::Clock;
+use real::http::{self, Client, File, Limits, Site};
 use real::quic::Runtime;
 use real::storage::Shelf;
 use real::web::Pages;
 
 use super::Args;
+use super::audience::Audience;
 use super::stream::Desk;
 use crate::failure::Failure;
 use crate::live::serve::page_folder;
@@ -21,6 +23,7 @@ const PAGE: &str = "/delays.html";
 struct Watching {
     pages: Pages,
     shelf: Shelf,
+    audience: Arc<Audience>,
 }
 
 impl Site for Watching {
@@ -35,6 +38,9 @@ impl Site for Watching {
     fn directions(&self) -> &'static str {
         "there is no such file; / is a page that watches, /NAME/live.m3u8 a playlist"
     }
+    fn fetched(&self, client: &Client<'_>, path: &str) {
+        self.audience.fetched(Clock::shared().now(), client, path);
+    }
 }
 
 /// Serves them from now on, and says where.
@@ -45,6 +51,6 @@ pub fn serve(runtime: &Runtime, args: &Args, desk: &Desk) -> Result<SocketAddr, 
         Some(folder) => Pages::read(&folder).map_err(Failure::input)?,
         None => Pages::of(shipped::PAGE),
     };
-    let site = Watching { pages, shelf: Shelf::new(desk.storage()) };
+    let site = Watching { pages, shelf: Shelf::new(desk.storage()), audience: desk.audience.clone() };
     http::serve_within(runtime, args.http, Arc::new(site), Limits::players()).map_err(Failure::input)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -16,8 +16,10 @@ use real::storage::{self, Storage};
 use tracing::warn;
 use units::{Rate, Span, Time};
 
+use super::audience::Audience;
 use crate::failure::Failure;
 use crate::live::serve::date_us;
+use crate::operations::Exposition;
 use crate::output;
 
 /// Pictures that wait for a stream's thread at most: four seconds of 30 Hz. A machine that is too slow drops
@@ -44,6 +46,10 @@ pub struct Desk {
     /// The folder that files go to, if it is one: movies are written there.
     folder: Option<PathBuf>,
     streams: Mutex<BTreeMap<String, Kept>>,
+    /// Who watches them.
+    pub audience: Arc<Audience>,
+    /// SSIMs of frames that never came.
+    unrated: AtomicU64,
 }
 
 struct Kept {
@@ -99,6 +105,11 @@ impl Crowded {
 }
 
 impl Stream {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A picture has arrived. Without room it is dropped, as if it had been lost.
     pub fn take(&self, arrival: Arrival) {
         let at = arrival.at;
@@ -132,12 +143,29 @@ impl Desk {
     pub fn open(place: &str, terms: Terms) -> Result<Desk, Failure> {
         let storage = Storage::open(place, storage::Settings::default()).map_err(Failure::input)?;
         let folder = (!place.contains("://")).then(|| PathBuf::from(place));
-        Ok(Desk { terms, storage: Arc::new(storage), folder, streams: Mutex::default() })
+        let audience = Arc::new(Audience::new(terms.classes.clone()));
+        let (storage, streams, unrated) = (Arc::new(storage), Mutex::default(), AtomicU64::new(0));
+        Ok(Desk { terms, storage, folder, streams, audience, unrated })
     }
 
     /// Where files are.
     pub fn storage(&self) -> Arc<Storage> {
         self.storage.clone()
+    }
+
+    /// So many more SSIMs were dropped, for their frames did not come.
+    pub fn unrated(&self, count: u64) {
+        self.unrated.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Shows who watches what is uploaded now.
+    pub fn show(&self, out: &mut Exposition<'_>) {
+        let names = |(name, kept): (&String, &Kept)| (!kept.is_over()).then(|| name.clone());
+        let streams: Vec<String> = self.lock().iter().filter_map(names).collect();
+        self.audience.show(Clock::shared().now(), &streams, out);
+        let help = "SSIMs that uploaders told of frames that never came";
+        let unrated = self.unrated.load(Ordering::Relaxed);
+        out.counter("framewire_ratings_dropped", help, None, [(vec![], unrated)]);
     }
 
     /// The stream of this name: one that was cut off, whether that has been noticed yet or not, or a new one,

@@ -3,12 +3,13 @@
 use std::ops::ControlFlow;
 
 use media::{Codec, CodecConfig, CodecError, Encoder, Measuring, Source};
+use real::quic::Said;
 use real::{Channel, Clock, Counters, Driver, Ended, Limits, RealError, Settings, ThreadedEncoder};
 use session::preset::Choice;
 use session::{Sender, SenderBuilder, SenderConfig, Supply, Tracks, rate};
 use units::{Rate, Span, Time};
 use upload::Upload;
-use wire::Endpoint;
+use wire::{Endpoint, Uploading};
 
 use super::film::Film;
 use super::{Args, progress, since};
@@ -22,6 +23,8 @@ use crate::values::Scheme;
 
 /// Between two attempts to reach an endpoint that is away.
 const AGAIN_AFTER: Span = Span::from_secs(1);
+/// How often frames' SSIMs are told, and figures shown: a segment is made half a second after its last frame.
+const TICK: Span = Span::from_millis(100);
 /// The longest datagram a session sends: an IPv4 packet of 1500.
 const LONGEST_DATAGRAM: usize = 1472;
 
@@ -147,12 +150,13 @@ impl Carrier<'_> {
         let bar = ticker();
         let (mut heard, mut last) = (0, driver.clock().now());
         // Over UDP nobody tells of an endpoint that is away but its silence; over QUIC the connection does.
-        let limits = Limits { patience: Some(self.args.timeout), ..Limits::default() };
+        let limits = Limits { patience: Some(self.args.timeout), tick: TICK, ..Limits::default() };
         let run = driver.run(&mut sender, &limits, &mut |now, sender: &mut Sender, counters: &Counters| {
             if counters.received > heard {
                 (heard, last) = (counters.received, now);
             }
             self.post(sender, counters, line.as_ref());
+            self.talk(line.as_ref());
             self.upload.tick(now);
             bar.set_message(self.progress(sender));
             sender.wake(now);
@@ -205,6 +209,18 @@ impl Carrier<'_> {
             .supply(tracks(camera, interval)?)
             .supply(tracks(archive, again)?);
         sender.build().map_err(Failure::input)
+    }
+
+    /// Tells the endpoint how good frames are, and hears who watches.
+    fn talk(&self, line: Option<&Line>) {
+        // Over UDP there is nothing to tell it by.
+        let Some(Line { channel, .. }) = line else { return self.upload.tell(|_| true) };
+        self.upload.tell(|frames| channel.say(Uploading::quality(frames)));
+        for said in channel.heard() {
+            if let Said::Watching(watchers) = said {
+                self.upload.watched(&watchers, self.args.delays.is_none());
+            }
+        }
     }
 
     fn post(&self, sender: &Sender, counters: &Counters, line: Option<&Line>) {

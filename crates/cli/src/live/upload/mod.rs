@@ -12,8 +12,9 @@ use media::{Archive, Codec};
 use real::Clock;
 use serde_json::json;
 use units::{Bytes, Span, Time};
-use upload::{Status, Upload};
+use upload::{LONGEST, Status, Upload};
 use vantage::Delays;
+use wire::Watchers;
 
 use super::clip::{Clip, Look, open};
 use super::{catch_interrupts, refuse_over_udp};
@@ -52,7 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "CC", default_value = session::preset::DEFAULT.name)]
     pub cc: CcList,
     /// Who watches how late, DELAY:VIEWERS,...: what is sent again, and how much of the network it gets,
-    /// follows from it. As many at each second from 0 to 30 if left out
+    /// follows from it. If left out, those that the endpoint says watch (over quic://); without any, as many
+    /// at each second from 0 to 30
     #[arg(long, value_name = "DELAY:VIEWERS,...", value_parser = delays)]
     pub delays: Option<Delays>,
     /// Send nothing again: the same upload without what this command is for, to compare with
@@ -93,16 +95,13 @@ fn delays(text: &str) -> Result<Delays, String> {
     };
     let pairs: Option<Vec<(f64, f64)>> = text.split(',').map(pair).collect();
     let delays = Delays::new(pairs.ok_or_else(wrong)?).map_err(|_| wrong())?;
-    if delays.longest() > MOST_DELAY.as_secs_f64() {
+    if delays.longest() > LONGEST.as_secs_f64() {
         return Err(format!(
-            "`{text}`: the longest delay is {MOST_DELAY} at most; the archive would not hold more"
+            "`{text}`: the longest delay is {LONGEST} at most; the archive would not hold more"
         ));
     }
     Ok(delays)
 }
-
-/// The longest delay: an archive of 10 min of 1280x720 at 30 Hz takes 10 to 20 GB.
-const MOST_DELAY: Span = Span::from_secs(600);
 
 /// Uploads until the clip ends and all is repaired, or the endpoint stays away.
 pub fn upload(args: &Args) -> Result<(), Failure> {
@@ -128,7 +127,7 @@ pub fn upload(args: &Args) -> Result<(), Failure> {
     }
     let carried = carried?;
     trouble.check()?;
-    report(args, &upload.status(), &carried, Clock::shared().now() - begun);
+    report(args, &upload, &carried, Clock::shared().now() - begun);
     Ok(())
 }
 
@@ -194,7 +193,8 @@ impl Drop for Helper {
     }
 }
 
-/// What the status line says: live rate, share of what is sent again, what is missing, what was repaired.
+/// What the status line says: live rate, share of what is sent again, what is missing, what was repaired, who
+/// watches.
 fn progress(upload: &Upload, interval: Span, elapsed: Span, live: units::Rate) -> String {
     let Status { live_bytes, again_bytes, repaired, improved, missing, never_sent, .. } = upload.status();
     let share = 100.0 * again_bytes as f64 / (live_bytes + again_bytes).max(1) as f64;
@@ -209,25 +209,47 @@ fn progress(upload: &Upload, interval: Span, elapsed: Span, live: units::Rate) -
     if never_sent > 0 {
         line += &format!("  lost for good {:.1} s", seconds(never_sent));
     }
+    if let Some(watchers) = upload.watchers() {
+        line += &format!("  viewers {}", viewers(&watchers));
+    }
     line
 }
 
-fn report(args: &Args, status: &Status, carried: &Carried, elapsed: Span) {
-    let Status { captured, live_bytes, again_bytes, repaired, improved, missing, never_sent, archive } =
-        *status;
+/// Who watches, as `--delays` would have it: `0.5s:3,30s:1`.
+fn viewers(watchers: &[Watchers]) -> String {
+    let watched = watchers.iter().filter(|watchers| watchers.viewers > 0);
+    let each =
+        watched.map(|watchers| format!("{}s:{}", f64::from(watchers.delay_ms) / 1e3, watchers.viewers));
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { "none".to_owned() } else { each.join(",") }
+}
+
+/// The same for programs; null where the endpoint never said.
+fn viewers_json(watchers: Option<Vec<Watchers>>) -> serde_json::Value {
+    let of = |watchers: &Watchers| json!({ "delay_s": f64::from(watchers.delay_ms) / 1e3, "viewers": watchers.viewers });
+    watchers.map_or(serde_json::Value::Null, |watchers| watchers.iter().map(of).collect())
+}
+
+fn report(args: &Args, upload: &Upload, carried: &Carried, elapsed: Span) {
+    let status = upload.status();
+    let Status { captured, live_bytes, again_bytes, repaired, improved, missing, never_sent, .. } = status;
     let seconds = elapsed.as_secs_f64();
     let sent = (live_bytes + again_bytes) as f64;
     if args.format.json {
+        // Over UDP there is nothing to tell the endpoint by.
+        let told = args.target.scheme == Scheme::Quic;
+        let ratings = told.then(|| json!({ "told": status.rated, "dropped": status.unrated }));
         output::json(&json!({
             "target": args.target.to_string(), "name": args.name, "duration_s": seconds,
             "frames": {
                 "captured": captured, "left_out": carried.left_out, "shed": carried.shed, "repaired": repaired,
                 "improved": improved, "missing": missing, "never_sent": never_sent,
             },
-            "bytes": { "live": live_bytes, "again": again_bytes, "archive": archive },
+            "bytes": { "live": live_bytes, "again": again_bytes, "archive": status.archive },
             "again_share": again_bytes as f64 / sent.max(1.0),
             "packets": { "sent": carried.packets, "lost": carried.lost },
-            "connections": carried.connections,
+            "connections": carried.connections, "viewers": viewers_json(upload.watchers()),
+            "ratings": ratings,
         }));
         return;
     }
@@ -254,6 +276,17 @@ fn since(begun: Time) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn viewers_are_shown_as_delays_are_given() {
+        let watchers = [(500, 3), (5_000, 0), (30_000, 1)];
+        let watchers = watchers.map(|(delay_ms, viewers)| Watchers { delay_ms, viewers });
+        assert_eq!(viewers(&watchers), "0.5s:3,30s:1");
+        assert!(delays(&viewers(&watchers)).is_ok());
+        assert_eq!(viewers(&watchers[1..2]), "none");
+        assert_eq!(viewers_json(Some(watchers[1..2].to_vec())), json!([{ "delay_s": 5.0, "viewers": 0 }]));
+        assert_eq!(viewers_json(None), serde_json::Value::Null);
+    }
 
     #[test]
     fn delays_are_read_or_explained() {
