@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `upload(style, trace, how)` | numbers and lists of one upload of 150 s, by name: see [`found`] |
 //! | `upload_toy()` | the thesis' example, planned: see [`toy`] |
+//! | `uplink_swings(trace, window)` | how a recorded uplink varies, over windows of so many ms: see [`swings`] |
 //!
 //! ```text
 //!   clip's black-box model -> sizes to SSIM        uplink: what a millisecond carries, frames of now first
@@ -13,8 +14,8 @@
 //!
 //! Deviation: frames are not coded, but have the quality that Prism's model of the clip's codings gives a
 //! predicted frame of this size after the one before it ([`prism::Model`]); of frames sent again the first of
-//! a run is a key frame. A frame counts at once if it is there 200 ms after its capture, which the thesis
-//! leaves open.
+//! a run is a key frame. A frame counts at once if it is there half a second after its capture, which the
+//! thesis leaves open.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,8 +45,13 @@ const FUTURE: usize = 30_000;
 const OPPORTUNITY: f64 = 1504.0;
 /// Propagation, in ms (ours).
 const PROPAGATION: usize = 20;
-/// How late a frame may come for those who watch at once, in seconds (ours).
-const AT_ONCE: f64 = 0.2;
+/// How late a frame may come for those who watch at once, in seconds: the least delay of `framewire ingest`
+/// unless told otherwise, its class `live`.
+const AT_ONCE: f64 = 0.5;
+/// Base-RT: seconds over which the rate is measured, and that a frame may wait for those before it.
+const WINDOW: f64 = 0.1;
+/// Base-RT: bytes of a frame that is sent at least, as the engine has it.
+const LEAST: f64 = 200.0;
 /// SQI-SSIM with a picture that stands losing its worth in a second instead of a tenth: the article's
 /// constants as they are remembered (sheet `metrics`, section 3.2), which its authors' table contradicts.
 const MILD: SqiConstants = SqiConstants { stall: 1.0, ..SQI };
@@ -60,6 +66,53 @@ pub(crate) fn register(formulas: &mut Formulas) {
         Ok(map(&found))
     });
     formulas.register_fn("upload_toy", toy);
+    formulas.register_fn("uplink_swings", |trace: &str, window: rhai::INT| -> Answer<Map> {
+        let bytes = recorded(trace).or_else(refuse)?;
+        let swings = swings(&bytes, usize::try_from(window).unwrap_or(0)).or_else(refuse)?;
+        Ok(swings.into_iter().map(|(name, n)| (name.into(), Dynamic::from_float(n))).collect())
+    });
+}
+
+/// How an uplink varies over windows of `window` ms (section 3.3.3):
+///
+/// | name | |
+/// |---|---|
+/// | `low`, `high` | share of the windows that carry at most half, at least one and a half of the mean |
+/// | `low_ms`, `high_ms` | mean length of windows in a row that are so |
+/// | `gain` | what the high ones carry above the mean, as a multiple of what the low ones lack |
+fn swings(bytes: &[f64], window: usize) -> Result<[(&'static str, f64); 5], String> {
+    if window == 0 || window > bytes.len() {
+        return Err(format!("a trace of {} ms has no windows of {window} ms", bytes.len()));
+    }
+    let carried: Vec<f64> = bytes.chunks_exact(window).map(|of| of.iter().sum()).collect();
+    let mean = carried.iter().sum::<f64>() / carried.len() as f64;
+    let low: Vec<bool> = carried.iter().map(|&bytes| bytes <= 0.5 * mean).collect();
+    let high: Vec<bool> = carried.iter().map(|&bytes| bytes >= 1.5 * mean).collect();
+    let away = |of: &[bool]| -> f64 {
+        carried.iter().zip(of).filter(|(_, of)| **of).map(|(bytes, _)| (bytes - mean).abs()).sum()
+    };
+    let share = |of: &[bool]| of.iter().filter(|of| **of).count() as f64 / of.len() as f64;
+    let length = |of: &[bool]| {
+        let rows: Vec<usize> = of.split(|of| !of).map(<[bool]>::len).filter(|&length| length > 0).collect();
+        (rows.iter().sum::<usize>() * window) as f64 / rows.len() as f64
+    };
+    Ok([
+        ("low", share(&low)),
+        ("high", share(&high)),
+        ("low_ms", length(&low)),
+        ("high_ms", length(&high)),
+        ("gain", away(&high) / away(&low)),
+    ])
+}
+
+/// Bytes that a recorded trace carries in each of its milliseconds.
+fn recorded(name: &str) -> Result<Vec<f64>, String> {
+    let path = data_trace(name)?.ok_or_else(|| format!("{name} is not here"))?;
+    let trace = MahimahiTrace::open(&path).map_err(|error| error.to_string())?;
+    let period = trace.duration().as_millis_f64() as usize;
+    let mut bytes = vec![0.0; period];
+    trace.millis().iter().for_each(|&at| bytes[at as usize % period] += OPPORTUNITY);
+    Ok(bytes)
 }
 
 /// The thesis' example (section 3.4.1): half a Mbit/s for ten seconds, then three, Q = 1 - 1 / (2 b + 1) at b
@@ -133,12 +186,7 @@ impl Uplink {
                 mbit.parse().map_err(|_| format!("`{name}`: constant:MBIT, such as constant:1.5"))?;
             return Ok(Uplink::of(&[mbit * 125.0]));
         }
-        let path = data_trace(name)?.ok_or_else(|| format!("{name} is not here"))?;
-        let trace = MahimahiTrace::open(&path).map_err(|error| error.to_string())?;
-        let period = trace.duration().as_millis_f64() as usize;
-        let mut bytes = vec![0.0; period];
-        trace.millis().iter().for_each(|&at| bytes[at as usize % period] += OPPORTUNITY);
-        Ok(Uplink::of(&bytes))
+        Ok(Uplink::of(&recorded(name)?))
     }
 
     /// A link that repeats these milliseconds.
@@ -205,9 +253,11 @@ impl Manner {
                 vantage(Settings { delays, ..settings })
             }
             "one-curve" => vantage(Settings { own_curves: false, ..settings }),
+            // Without candidates nothing is sent again, and frames of now get all.
+            "live-only" => vantage(Settings { candidates: 0, ..settings }),
             _ => Err(format!(
                 "`{how}` is no way to upload; there are base-rt, base-delay, vantage, early, late, worst, unweighted, one-curve, \
-                 period:SECONDS, oracle:FACTOR"
+                 live-only, period:SECONDS, oracle:FACTOR"
             )),
         }
     }
@@ -297,6 +347,7 @@ impl<'a> Upload<'a> {
         let rate = self.uplink.rate(at, 100);
         let size = match self.kind {
             Kind::Delayed => (self.uplink.rate(at, 30_000) * INTERVAL) as u32,
+            Kind::RealTime => real_time(rate, waiting),
             _ => self.engine.live(at as f64 / 1e3, frame, rate, waiting),
         };
         if size == 0 {
@@ -304,7 +355,7 @@ impl<'a> Upload<'a> {
         }
         let quality = self.quality(size, frame, self.last_live);
         self.last_live = Some(quality);
-        if self.kind != Kind::Delayed {
+        if self.plans() {
             self.engine.coded_live(frame, f64::from(size), quality);
         }
         self.bytes.0 += f64::from(size);
@@ -379,6 +430,15 @@ impl<'a> Upload<'a> {
         };
         counted.map(best).collect()
     }
+}
+
+/// Bytes of a frame of Base-RT, 0 to leave it out: at the rate of the last 100 ms, of which what waits is
+/// taken off. It is left out if that rate is zero (section 3.7.2), or would not carry what waits in as long.
+fn real_time(rate: f64, waiting: f64) -> u32 {
+    if rate <= 0.0 || waiting > WINDOW * rate {
+        return 0;
+    }
+    ((rate - waiting / WINDOW) * INTERVAL).max(LEAST) as u32
 }
 
 /// When a frame is captured.
@@ -462,10 +522,31 @@ mod tests {
         assert!((Manner::parse("period:4").unwrap().settings.period - 4.0).abs() < 1e-12);
         let wrong = Manner::parse("fastest").err().unwrap();
         assert!(wrong.starts_with("`fastest` is no way to upload; there are base-rt, base-delay"));
-        for name in ["base-rt", "base-delay", "vantage", "early", "late", "worst", "unweighted", "one-curve"]
-        {
+        let all = ["base-rt", "base-delay", "vantage", "early", "late", "worst", "unweighted", "one-curve"];
+        for name in all.into_iter().chain(["live-only"]) {
             assert!(Manner::parse(name).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn swings_are_told_by_windows() {
+        // Means of two milliseconds: 4, 0, 1, 8, 8, 3; 4 on average.
+        let bytes = [8.0, 0.0, 0.0, 0.0, 1.0, 1.0, 8.0, 8.0, 8.0, 8.0, 0.0, 6.0, 9.0];
+        let found = swings(&bytes, 2).unwrap();
+        let third = 1.0 / 3.0;
+        let expected =
+            [("low", third), ("high", third), ("low_ms", 4.0), ("high_ms", 4.0), ("gain", 8.0 / 7.0)];
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert!(found.0 == expected.0 && (found.1 - expected.1).abs() < 1e-12, "{found:?} {expected:?}");
+        }
+        assert!(swings(&bytes, 0).is_err() && swings(&bytes, 14).is_err());
+    }
+
+    #[test]
+    fn frames_of_base_rt_have_the_rate_of_100_ms() {
+        assert_eq!((real_time(30_000.0, 0.0), real_time(30_000.0, 600.0)), (1_000, 800));
+        assert_eq!(real_time(30_000.0, 2_900.0), 200);
+        assert_eq!((real_time(30_000.0, 3_100.0), real_time(0.0, 0.0)), (0, 0));
     }
 
     #[test]

@@ -213,7 +213,9 @@ impl State {
         self.allowance = rate * interval - size - waiting - self.waiting_again as f64 * f64::from(ROOM);
         self.want_next(view.now, rate);
         let planned = Rate::from_bps((size * 8.0 / interval) as u64);
-        Order { encode: size > 0.0, rate: planned.min(view.plan.bitrate), ..order }
+        // The engine codes through a short pause; the sender may not want to.
+        let encode = view.plan.encode && size > 0.0;
+        Order { encode, rate: planned.min(view.plan.bitrate), ..order }
     }
 
     /// How large the frame of before becomes whose picture was just taken.

@@ -12,6 +12,8 @@
 use std::collections::VecDeque;
 
 use crate::archive::{Archive, Entry};
+use crate::curve::Bias;
+use crate::network::Network;
 use crate::{Again, Curve, Delays, Effort, Estimate, Past, Schedule, Window};
 
 /// What an upload is for, and how it plans.
@@ -56,8 +58,10 @@ impl Default for Settings {
 const LEAST: f64 = 200.0;
 /// Seconds over which the network's rate is measured for frames of now (thesis section 3.6.3).
 const WINDOW: f64 = 0.1;
-/// Seconds that a frame of now may wait for those before it; else it is left out (ours).
-const PATIENCE: f64 = 0.1;
+/// Seconds that a frame of now may wait for those before it, at the network's mean rate, and seconds that the
+/// network may take nothing for; else it is left out. Ours: after as long a frame is not worth showing any
+/// more (`session::SenderConfig::DEADLINE`, ITU-T G.114).
+const PATIENCE: f64 = 0.4;
 /// Most bytes, as a multiple of what a frame has on average (sheet section 8).
 const MOST: f64 = 4.0;
 
@@ -70,6 +74,9 @@ pub struct Engine {
     watching: Option<Delays>,
     /// How long frames are kept, in seconds.
     horizon: f64,
+    network: Network,
+    /// What frames sent again come out as, by what their curves say.
+    again: Bias,
     /// The plan of this period, and that of the next.
     plan: Option<Plan>,
     next: Option<Plan>,
@@ -81,6 +88,8 @@ pub struct Engine {
 /// A plan and what is left of it.
 struct Plan {
     begins: f64,
+    /// Bytes a second that it is made for.
+    rate: f64,
     /// Sizes of the frames of now.
     future: Vec<u32>,
     again: VecDeque<Again>,
@@ -96,6 +105,8 @@ impl Engine {
             curves: Estimate::default(),
             watching: None,
             horizon,
+            network: Network::default(),
+            again: Bias::default(),
             plan: None,
             next: None,
             sending: false,
@@ -134,8 +145,8 @@ impl Engine {
         let schedule = self.window(now, budget)?.solve(self.settings.effort).ok()?;
         schedule.again.iter().for_each(|again| self.set_pending(again.frame, true));
         let again = schedule.again.iter().copied().collect();
-        let begins = now + self.settings.period;
-        self.next = Some(Plan { begins, future: schedule.future.clone(), again });
+        let (begins, rate) = (now + self.settings.period, budget / self.settings.period);
+        self.next = Some(Plan { begins, rate, future: schedule.future.clone(), again });
         Some(schedule)
     }
 
@@ -147,6 +158,8 @@ impl Engine {
         let ends = now + 2.0 * period;
         let past = |(frame, entry): (u32, &Entry)| {
             let curve = entry.curve.filter(|_| self.settings.own_curves).unwrap_or(coming);
+            // Also of one that was sent again already, whose curve knows of that: a third time is worth little.
+            let curve = self.again.correct(curve);
             let weight = delays.beyond(ends - entry.captured);
             (!entry.pending && weight > 0.0).then_some(Past { frame, curve, quality: entry.quality, weight })
         };
@@ -171,14 +184,17 @@ impl Engine {
     /// Frame `frame` is captured at `now`. Bytes to code it to, 0 to leave it out: the network takes `rate`
     /// bytes a second, and `waiting` bytes of frames of now have not left yet.
     ///
-    /// Deviation: a recorded link pauses for tens of milliseconds again and again. What waits is taken off
-    /// the frames of the next 100 ms, the time over which the rate is measured, and a frame that would get
-    /// next to nothing is coded as small as can be; it is left out only if the network takes nothing at all,
-    /// or what waits has 100 ms to go. The thesis leaves frames out where the network takes nothing.
+    /// Deviation: the thesis leaves frames out where the network takes nothing, which a recorded link does for
+    /// a tenth of a second again and again. Here what waits is taken off the frames of the next 100 ms, the
+    /// time over which the rate is measured, and a frame that would get next to nothing is coded as small as
+    /// can be: those at once miss it more than its bytes. It is left out once the network has taken nothing
+    /// for [`PATIENCE`], or if what waits has as long to go. How long that takes is judged by the mean of the
+    /// last second if that is more than `rate`: right after a pause the rate of 100 ms says next to nothing.
     pub fn live(&mut self, now: f64, frame: u32, rate: f64, waiting: f64) -> u32 {
         self.archive.push(frame, now, self.curves.next());
-        // A small frame costs those at once less than none.
-        if rate <= 0.0 || waiting > PATIENCE * rate {
+        self.network.takes(now, rate);
+        let usual = rate.max(self.network.mean());
+        if self.network.pause(now) > PATIENCE || waiting > PATIENCE * usual {
             return 0;
         }
         let free = (rate - waiting / WINDOW) * self.settings.interval;
@@ -196,10 +212,13 @@ impl Engine {
     }
 
     /// No frame of now waits at `now`: the next frame of before, if the plan has one that can leave before
-    /// its period ends when the network takes `rate` bytes a second. Those that can't are dropped.
+    /// its period ends when the network takes `rate` bytes a second, or what the plan is made for if that is
+    /// more. Those that can't are dropped.
     pub fn again(&mut self, now: f64, rate: f64) -> Option<Again> {
         let plan = self.plan.as_mut()?;
         let ends = plan.begins + self.settings.period;
+        // A short pause is no reason to drop all that was planned.
+        let rate = rate.max(plan.rate);
         while let Some(again) = plan.again.pop_front() {
             if f64::from(again.size) <= rate * (ends - now) {
                 self.sending = true;
@@ -223,6 +242,10 @@ impl Engine {
 
     /// A frame of before was coded to `size` bytes, with this SSIM.
     pub fn coded_again(&mut self, frame: u32, size: f64, quality: f64) {
+        let known = self.archive.get_mut(frame).and_then(|entry| entry.curve);
+        if let Some(curve) = known.or(self.curves.next()) {
+            self.again.learn(curve, size, quality);
+        }
         self.archive.coded(frame, size, quality, &self.curves);
     }
 
@@ -323,6 +346,8 @@ mod tests {
         rate: f64,
         outage: std::ops::Range<f64>,
         engine: Engine,
+        /// Frames of now that have not left whole: the bytes that have not, and the quality.
+        waiting: VecDeque<(u32, f64, f64)>,
         /// Time, frame and size of what was sent again.
         again: Vec<(f64, Again)>,
         /// Of each frame, the best version and when it came.
@@ -337,7 +362,8 @@ mod tests {
         }
 
         fn begun(settings: Settings, rate: f64, outage: std::ops::Range<f64>) -> Path {
-            Path { rate, outage, engine: Engine::new(settings), again: Vec::new(), has: Vec::new() }
+            let engine = Engine::new(settings);
+            Path { rate, outage, engine, waiting: VecDeque::new(), again: Vec::new(), has: Vec::new() }
         }
 
         /// Up to `until`, in seconds since the beginning.
@@ -363,19 +389,30 @@ mod tests {
             assert!(plan.is_none_or(|plan| plan.bytes() as f64 <= budget));
         }
 
-        /// What a frame's interval carries: its own frame, then those of before.
+        /// What a frame's interval carries: frames of now in their order, then those of before.
         fn frame(&mut self, now: f64, frame: u32) {
             let rate = self.rate(now);
             let mut free = rate * self.engine.settings.interval;
-            let size = f64::from(self.engine.live(now, frame, rate, 0.0));
+            let waiting = self.waiting.iter().map(|(_, left, _)| left).sum();
+            let size = f64::from(self.engine.live(now, frame, rate, waiting));
             self.has.push(None);
-            assert!(size <= free.max(if rate > 0.0 { LEAST } else { 0.0 }));
+            assert!(size <= free.max(LEAST));
             if size > 0.0 {
                 self.engine.coded_live(frame, size, quality(size));
-                self.engine.left(false);
-                self.arrive(now, frame, quality(size));
+                self.waiting.push_back((frame, size, quality(size)));
             }
-            free -= size;
+            while free > 0.0
+                && let Some((frame, left, quality)) = self.waiting.front_mut()
+            {
+                let sent = left.min(free);
+                (*left, free) = (*left - sent, free - sent);
+                let (frame, left, quality) = (*frame, *left, *quality);
+                if left <= 0.0 {
+                    self.waiting.pop_front();
+                    self.engine.left(false);
+                    self.arrive(now, frame, quality);
+                }
+            }
             while free > 0.0
                 && let Some(next) = self.engine.again(now, rate)
             {
@@ -425,10 +462,9 @@ mod tests {
     #[test]
     fn nothing_of_now_is_coded_behind_what_waits() {
         let mut engine = Engine::new(Settings::default());
-        assert_eq!(engine.live(0.0, 0, 30_000.0, 3_100.0), 0);
+        assert_eq!(engine.live(0.0, 0, 30_000.0, 12_100.0), 0, "0.4 s and more would pass first");
         assert_eq!(engine.live(0.1, 1, 30_000.0, 600.0), 800);
-        assert_eq!(engine.live(0.2, 2, 0.0, 0.0), 0);
-        assert_eq!(engine.live(0.3, 3, 30_000.0, 2_900.0), 200, "as small as can be");
+        assert_eq!(engine.live(0.2, 2, 30_000.0, 2_900.0), 200, "as small as can be");
         assert!(engine.again(0.2, 1e6).is_none() && engine.turn(2.0, 1e5).is_none());
     }
 
@@ -459,6 +495,34 @@ mod tests {
         // Nobody watches any more: as many as usual at each delay.
         engine.watch(None, 5.0);
         assert_eq!(engine.delays(), &Delays::uniform(30));
+    }
+
+    #[test]
+    fn a_short_pause_leaves_no_frame_out() {
+        let mut engine = Engine::new(Settings::default());
+        assert_eq!(engine.live(0.0, 0, 0.0, 0.0), 0, "nothing is known of the network");
+        assert_eq!(engine.live(2.0, 1, 30_000.0, 0.0), 1_000);
+        assert_eq!(engine.live(2.1, 2, 0.0, 600.0), 200);
+        // By the rate of 100 ms, half a second; by the mean of the last second, 50 ms.
+        assert_eq!(engine.live(2.2, 3, 1_000.0, 500.0), 200);
+        assert_eq!(engine.live(2.5, 4, 0.0, 0.0), 200);
+        assert_eq!(engine.live(2.7, 5, 0.0, 0.0), 0, "half a second");
+    }
+
+    #[test]
+    fn a_pause_drops_no_plan() {
+        let mut engine = Engine::new(Settings::default());
+        for frame in 0..60 {
+            engine.live(f64::from(frame) / 30.0, frame, RATE, 0.0);
+            engine.coded_live(frame, 8_000.0, quality(8_000.0));
+            engine.lost(frame);
+        }
+        let plan = engine.turn(2.0, 2.0 * RATE).unwrap();
+        assert!(plan.again.len() > 30);
+        engine.turn(4.0, 2.0 * RATE);
+        assert_eq!(engine.again(4.5, 10.0), plan.again.first().copied(), "a rate right after a pause");
+        assert_eq!(engine.again(5.999, RATE), None, "nothing of it can leave in a millisecond");
+        assert!(engine.plan.is_some_and(|plan| plan.again.is_empty()));
     }
 
     proptest! {

@@ -14,6 +14,7 @@
 mod archive;
 mod curve;
 mod engine;
+mod network;
 mod schedule;
 mod viewers;
 
