@@ -92,7 +92,26 @@ pub struct Tally {
     pub repaired: usize,
 }
 
+/// Frames of a segment at most, for those who read histories back: hours of 60 Hz.
+const MOST_FRAMES: u64 = 1 << 20;
+
 impl Tally {
+    /// Of a segment that begins at a multiple of `segment`; `None` if it is none of [`to_json`](Self::to_json).
+    fn from_json(value: &Value, segment: Span) -> Option<Tally> {
+        let count = |key: &str| value.get(key)?.as_u64().filter(|count| *count < MOST_FRAMES);
+        let number = value.get("number")?.as_u64().and_then(|number| u32::try_from(number).ok())?;
+        let [frames, arrived, repaired] =
+            [count("frames")?, count("arrived")?, count("repaired")?].map(|count| count as usize);
+        let begins = segment * i64::from(number);
+        (arrived + repaired <= frames).then_some(Tally { number, begins, frames, arrived, repaired })
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.frames += other.frames;
+        self.arrived += other.arrived;
+        self.repaired += other.repaired;
+    }
+
     fn to_json(self) -> Value {
         json!({
             "number": self.number, "begins_s": self.begins.as_secs_f64(), "frames": self.frames,
@@ -113,22 +132,41 @@ pub struct Listed {
     tallies: VecDeque<Tally>,
     /// Segments that are told of at most.
     most: usize,
+    /// Of the segments that are not told of any more, ...
+    pub gone: Tally,
+    /// ... and of all.
     pub total: Tally,
 }
 
 impl Listed {
     pub fn new(class: Class, playlist: Playlist, most: usize) -> Listed {
-        let (tallies, total) = (VecDeque::new(), Tally::default());
-        Listed { class, playlist, next: 0, last: None, tallies, most, total }
+        let (tallies, gone, total) = (VecDeque::new(), Tally::default(), Tally::default());
+        Listed { class, playlist, next: 0, last: None, tallies, most, gone, total }
+    }
+
+    /// The class whose playlist was read back, with what became of frames that are in no history any more,
+    /// and the history, which may be damaged.
+    pub fn resume(mut self, gone: Tally, history: &[u8], segment: Span) -> Listed {
+        self.next = self.playlist.segments().last().map_or(0, |last| last.number + 1);
+        (self.gone, self.total) = (gone, gone);
+        let history: Value = serde_json::from_slice(history).unwrap_or_default();
+        let segments = history.get("segments").and_then(Value::as_array).into_iter().flatten();
+        for tally in segments.filter_map(|value| Tally::from_json(value, segment)) {
+            let rises = self.tallies.back().is_none_or(|last| last.number < tally.number);
+            if rises && tally.number < self.next {
+                self.note(tally);
+            }
+        }
+        self
     }
 
     pub fn note(&mut self, tally: Tally) {
-        self.total.frames += tally.frames;
-        self.total.arrived += tally.arrived;
-        self.total.repaired += tally.repaired;
+        self.total.add(&tally);
         self.tallies.push_back(tally);
-        if self.tallies.len() > self.most {
-            self.tallies.pop_front();
+        if self.tallies.len() > self.most
+            && let Some(first) = self.tallies.pop_front()
+        {
+            self.gone.add(&first);
         }
     }
 

@@ -107,6 +107,18 @@ impl Store {
         self.shrink();
     }
 
+    /// A picture out of a segment that an endpoint before this one made. It stands back behind what has
+    /// arrived since.
+    pub fn restore(&mut self, (time, again): Seen, picture: &RawFrame) {
+        let frame = self.frames.entry(time).or_insert(Frame { notes: Vec::new(), again: 0, held: None });
+        if frame.held.is_none() {
+            let held = Held::Packed(Packed::of(picture));
+            self.held += held.bytes();
+            (frame.held, frame.again) = (Some(held), again);
+            self.shrink();
+        }
+    }
+
     /// The versions that there are of frames from `from` to before `to`.
     pub fn seen(&self, from: Span, to: Span) -> Vec<Seen> {
         let frames = self.frames.range(from..to);

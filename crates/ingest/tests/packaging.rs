@@ -62,6 +62,9 @@ impl Shelf for Kept {
         kept.files.insert(path.to_owned(), bytes);
         true
     }
+    fn get(&self, path: &str) -> Result<Option<Bytes>, String> {
+        Ok(self.0.lock().unwrap().files.get(path).cloned())
+    }
 }
 
 fn picture(number: u32) -> Arc<RawFrame> {
