@@ -1,13 +1,14 @@
-//! `framewire upload` and `framewire ingest` as processes, over a relay whose link pauses, and over QUIC with
-//! an uploader that is killed.
+//! `framewire upload` and `framewire ingest` as processes, over a relay whose link pauses, and over QUIC where
+//! one or the other is killed.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ingest::playlist::check;
 use serde_json::Value;
 
 fn spawn(arguments: &[&str]) -> Child {
@@ -159,4 +160,111 @@ fn an_uploader_that_is_killed_comes_back_and_strangers_do_not_come_in() {
     let streams = ingested["streams"].as_array().expect("a list");
     assert_eq!((streams.len(), streams[0]["name"].as_str()), (1, Some("stage")), "{ingested}");
     assert!(streams[0]["seconds"].as_f64() > Some(3.5), "both uploads: {ingested}");
+}
+
+/// Writes a certificate for this machine and its key: an endpoint that is started again is known by them.
+fn certificate(folder: &Path) -> [String; 2] {
+    std::fs::create_dir_all(folder).expect("a folder");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("it signs");
+    let files = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+    for (file, text) in files.iter().zip([certificate.pem(), key.serialize_pem()]) {
+        std::fs::write(file, text).expect("it is written");
+    }
+    files.map(|file| file.display().to_string())
+}
+
+/// Looks at playlists as they change, like a player that never sleeps.
+struct Watch {
+    lists: Vec<(PathBuf, Option<String>)>,
+}
+
+impl Watch {
+    fn of(folder: &Path, classes: &[&str]) -> Watch {
+        let list = |class: &&str| (folder.join(format!("{class}.m3u8")), None);
+        Watch { lists: classes.iter().map(list).collect() }
+    }
+
+    /// Looks until `until`.
+    fn watch(&mut self, mut until: impl FnMut(&[Option<&str>]) -> bool) {
+        let begun = Instant::now();
+        loop {
+            for (path, before) in &mut self.lists {
+                let after = std::fs::read_to_string(&*path).ok();
+                if let (Some(before), Some(after)) = (&before, &after) {
+                    assert_eq!(check(before, after), Ok(()), "{}:\n{before}\n{after}", path.display());
+                }
+                *before = after.or(before.take());
+            }
+            let now: Vec<Option<&str>> = self.lists.iter().map(|(_, text)| text.as_deref()).collect();
+            if until(&now) {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{now:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Samples in a movie: the count of its table of sizes.
+fn samples(movie: &[u8]) -> u32 {
+    let at = movie.windows(4).position(|window| window == b"stsz").expect("a movie has a table of sizes");
+    u32::from_be_bytes(movie[at + 12..at + 16].try_into().expect("four bytes"))
+}
+
+#[test]
+fn an_endpoint_that_is_killed_goes_on_with_the_stream() {
+    let folder = folder("endpoint-killed");
+    let [cert, key] = certificate(&folder);
+    let out = folder.join("out");
+    let (at, out_text) = (format!("quic://{}", free()), out.display().to_string());
+    let start = || {
+        let mut endpoint = spawn(&[
+            "ingest",
+            "--listen",
+            &at,
+            "--out",
+            &out_text,
+            "--http",
+            "127.0.0.1:0",
+            "--delays",
+            "0.5s,10s",
+            "--segment",
+            "1s",
+            "--token",
+            "right",
+            "--cert",
+            &cert,
+            "--key",
+            &key,
+            "--once",
+            "--json",
+        ]);
+        let [pin] = announced(&mut endpoint, ["pin "]);
+        (endpoint, pin)
+    };
+    let (mut first, pin) = start();
+    let target = format!("{at}?pin={pin}");
+    let rest = ["--token", "right", "--duration", "9s", "--delays", "0s:1,10s:5", "--json"];
+    let uploader = spawn(&[&["upload", &target][..], &CLIP, &rest].concat());
+    let mut watch = Watch::of(&out.join("stage"), &["live", "10s"]);
+    watch.watch(|lists| lists[0].is_some_and(|live| live.matches(".m4s").count() >= 3));
+    first.kill().expect("it runs");
+    let _ = first.wait();
+    std::thread::sleep(Duration::from_millis(500));
+    let (second, _) = start();
+    watch.watch(|lists| lists.iter().all(|list| list.is_some_and(|list| list.contains("ENDLIST"))));
+    let (uploaded, ingested) = (finish(uploader), finish(second));
+    let streams = ingested["streams"].as_array().expect("a list");
+    assert_eq!((streams.len(), streams[0]["name"].as_str()), (1, Some("stage")), "{ingested}");
+    assert!(!out.join("stage-2").exists() && uploaded["connections"] == 2, "{uploaded} {ingested}");
+    let folder = out.join("stage");
+    let [live, late] =
+        ["live", "10s"].map(|class| (sum(&folder, class, "frames"), sum(&folder, class, "missing")));
+    println!("missing at once {live:?}, after 10 s {late:?}: {uploaded} {ingested}");
+    assert!(live.1 >= 10, "the endpoint was away: {ingested}");
+    assert_eq!((late.0, late.1), (270, 0), "{ingested} {uploaded}");
+    let movie = std::fs::read(folder.join("movie.mp4")).expect("the whole");
+    assert_eq!(samples(&movie), 270);
 }

@@ -325,12 +325,19 @@ impl<M: Write + Seek> Ingest<M> {
         }
         self.keep_last(class, &seen);
         self.add(class, number, (from, to), &seen);
+        let last = class + 1 == self.classes.len();
+        if last {
+            // Before the playlist, out of which the segment may slide: which file shows it.
+            let notes = self.notes(number, from, to);
+            // Who wants to know of each frame can do without, if there is no room.
+            self.put(&format!("s/{number:06}.json"), notes.into(), Kind::Segment);
+        }
         self.list(class);
         if class == 0 {
             self.store.pack(to);
         }
-        if class + 1 == self.classes.len() {
-            self.settle(number, (from, to));
+        if last {
+            self.settle(number, to);
         }
         true
     }
@@ -407,7 +414,7 @@ impl<M: Write + Seek> Ingest<M> {
     }
 
     /// The last class has a segment: nothing of it becomes better.
-    fn settle(&mut self, number: u32, (from, to): (Span, Span)) {
+    fn settle(&mut self, number: u32, to: Span) {
         if self.lives == 0
             && self.writing.is_none()
             && let (Some(file), Some(description)) = (self.movie.take(), &self.encoding.description)
@@ -419,9 +426,6 @@ impl<M: Write + Seek> Ingest<M> {
         {
             self.writing = None;
         }
-        let notes = self.notes(number, from, to);
-        // Who wants to know of each frame can do without, if there is no room.
-        self.put(&format!("s/{number:06}.json"), notes.into(), Kind::Segment);
         self.made = self.made.split_off(&(number + 1));
         self.past = self.past.split_off(&(number + 1));
         self.store.forget(to);
