@@ -239,6 +239,22 @@ impl Engine {
         (self.plan, self.next, self.sending) = (None, None, false);
     }
 
+    /// A frame was captured at `captured`, in seconds, before this engine was there: to be told of the first
+    /// before any other, and then one after the other. The endpoint has a version of SSIM `quality`, and of
+    /// `again` of those that were sent again; 0 without one.
+    pub fn restore(&mut self, captured: f64, frame: u32, quality: f64, again: f64) {
+        self.archive.push(frame, captured, None);
+        if let Some(entry) = self.archive.get_mut(frame) {
+            (entry.quality, entry.again) = (quality, again);
+        }
+    }
+
+    /// SSIM of the best version of a frame that the endpoint has, and of the best of those that were sent
+    /// again, 0 without one; `None` of a frame that is not remembered.
+    pub fn quality(&self, frame: u32) -> Option<(f64, f64)> {
+        self.archive.get(frame).map(|entry| (entry.quality, entry.again))
+    }
+
     /// Frames that can still be sent again, of which the endpoint has no version and none is on its way.
     pub fn missing(&self) -> usize {
         self.archive.frames().filter(|(_, entry)| entry.quality == 0.0 && !entry.pending).count()
