@@ -23,6 +23,11 @@ pub const MOST_SEGMENTS: u32 = 1 << 28;
 const VARIATIONS: u32 = 10;
 /// Lives that are counted; who was killed more often begins another stream.
 const LIVES: u32 = 1_000_000;
+/// Frames of a class, versions of a frame, and samples of a picture that are believed: years of 60 Hz, one
+/// version for each look at it, and more than level 5.2 has (ITU-T H.264 table A-1).
+const MOST_FRAMES: usize = 1 << 31;
+const MOST_AGAIN: u32 = 1 << 20;
+const MOST_SAMPLES: usize = 1 << 24;
 /// The date of the newest segment and the journal's own may differ by this: what a clock may be set by, and
 /// what a picture may leap ahead.
 const APART: Span = Span::from_secs(2 * 3_600);
@@ -98,7 +103,12 @@ impl Opened {
         Rate::from_bps(self.bps)
     }
     pub fn description(&self) -> Result<Description, ResumeError> {
-        Description::new(&self.sps, &self.pps).map_err(|error| ResumeError::Journal(error.to_string()))
+        let description = Description::new(&self.sps, &self.pps)
+            .map_err(|error| ResumeError::Journal(error.to_string()))?;
+        if usize::from(description.width) * usize::from(description.height) > MOST_SAMPLES {
+            return Err(ResumeError::Journal("its pictures are absurd".to_owned()));
+        }
+        Ok(description)
     }
 }
 
@@ -115,6 +125,10 @@ impl Past {
     pub fn new(name: &str, gone: &Tally) -> Past {
         let &Tally { frames, arrived, repaired, .. } = gone;
         Past { name: name.to_owned(), frames, arrived, repaired }
+    }
+    fn is_plausible(&self) -> bool {
+        let &Past { frames, arrived, repaired, .. } = self;
+        frames <= MOST_FRAMES && arrived <= frames && repaired <= frames - arrived
     }
     pub fn gone(&self) -> Tally {
         let &Past { frames, arrived, repaired, .. } = self;
@@ -198,8 +212,9 @@ impl Journal {
         if self.newest_ns < 0 || (ends - span_ms(self.saved_ms)).abs() > APART {
             return wrong("its clock and its frames don't go together");
         }
-        let plausible = (1_000_000..=10_000_000_000).contains(&self.encoder.interval_ns);
-        if self.lives >= LIVES || !plausible || !(1..=1_000_000_000_000).contains(&self.encoder.bps) {
+        let plausible = (1_000_000..=10_000_000_000).contains(&self.encoder.interval_ns)
+            && (1..=1_000_000_000).contains(&self.encoder.bps);
+        if self.lives >= LIVES || !plausible || !self.classes.iter().all(Past::is_plausible) {
             return wrong("its numbers are absurd");
         }
         let fine = |listed: &Listed| {
@@ -209,7 +224,7 @@ impl Journal {
             listed.number < MOST_SEGMENTS
                 && listed.variation < first_variation(self.lives + 1)
                 && rising
-                && listed.seen.iter().all(|(time, _)| within.contains(time))
+                && listed.seen.iter().all(|(time, again)| within.contains(time) && *again < MOST_AGAIN)
         };
         let rising = self.made.windows(2).all(|pair| pair[0].number < pair[1].number);
         if rising && self.made.iter().all(fine) { Ok(()) } else { wrong("its segments are absurd") }
@@ -242,6 +257,7 @@ impl Journal {
     }
 }
 
+/// Milliseconds of a date, or between two, held within what a span has.
 pub fn span_ms(ms: i64) -> Span {
     Span::from_millis(ms.clamp(-MOST_MS, MOST_MS))
 }

@@ -406,6 +406,24 @@ mod tests {
         assert!(engine.again(0.2, 1e6).is_none() && engine.turn(2.0, 1e5).is_none());
     }
 
+    #[test]
+    fn frames_of_before_this_engine_are_sent_again_if_they_are_missing() {
+        let mut engine = Engine::new(Settings::default());
+        for frame in 100..160u32 {
+            let quality = if frame < 130 { 0.0 } else { 0.95 };
+            engine.restore(f64::from(frame) / 30.0, frame, quality, 0.0);
+        }
+        engine.gone(105);
+        assert_eq!((engine.next_frame(), engine.missing()), (160, 29));
+        assert_eq!((engine.quality(131), engine.quality(99)), (Some((0.95, 0.0)), None));
+        assert!(engine.live(6.0, 160, RATE, 0.0) > 0);
+        engine.coded_live(160, 4_000.0, quality(4_000.0));
+        let plan = engine.turn(6.0, RATE * 2.0).expect("a frame was coded");
+        let mut again: Vec<u32> = plan.again.iter().map(|again| again.frame).collect();
+        again.retain(|frame| *frame < 130);
+        assert_eq!(again.len(), 29, "{again:?}");
+    }
+
     proptest! {
         /// Sheet, acceptance 6: what a pause took is there for those who watch after 30 s, if the network has
         /// room for it. Over frame rates, periods, rates and pauses.

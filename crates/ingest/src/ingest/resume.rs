@@ -33,6 +33,10 @@ impl<M: Write + Seek> Ingest<M> {
             ingest.classes.push(listed);
         }
         let next = ingest.classes.iter().map(|listed| listed.next).max().unwrap_or(0);
+        let settled = journal.made.first().map_or(0, |first| first.number);
+        if let Some(behind) = ingest.classes.iter().find(|listed| listed.next < settled) {
+            return Err(ResumeError::Playlist(format!("{}.m3u8", behind.class.name)));
+        }
         if ingest.newest > ingest.begins(next + 1) + LEAP {
             return Err(ResumeError::Journal("its newest frame is far from its segments".to_owned()));
         }
@@ -63,7 +67,7 @@ impl<M: Write + Seek> Ingest<M> {
         self.ahead = journal.newest() + LEAP * 8;
         self.now = now + self.ahead;
         self.epoch_ms = unix_ms - (self.now - Time::ZERO).as_nanos() / 1_000_000;
-        let zero = self.now - span_ms(unix_ms - journal.zero_ms);
+        let zero = self.now - span_ms(unix_ms.saturating_sub(journal.zero_ms));
         self.shift = Shift { begun: self.now, now: None, before: Some(zero) };
         (self.origin, self.newest) = (Some(journal.origin()), journal.newest());
         (self.usual, self.most) = (journal.encoder.interval(), journal.most());
