@@ -1,5 +1,5 @@
-//! `framewire upload` and `framewire ingest` as processes, over a relay whose link pauses, and over QUIC where
-//! one or the other is killed.
+//! `framewire upload` and `framewire ingest` as processes, over a relay whose link pauses, and over QUIC
+//! where one or the other is killed.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};

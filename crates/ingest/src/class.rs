@@ -96,7 +96,8 @@ pub struct Tally {
 const MOST_FRAMES: u64 = 1 << 20;
 
 impl Tally {
-    /// Of a segment that begins at a multiple of `segment`; `None` if it is none of [`to_json`](Self::to_json).
+    /// Of a segment that begins at a multiple of `segment`; `None` if it is none of
+    /// [`to_json`](Self::to_json).
     fn from_json(value: &Value, segment: Span) -> Option<Tally> {
         let count = |key: &str| value.get(key)?.as_u64().filter(|count| *count < MOST_FRAMES);
         let number = value.get("number")?.as_u64().and_then(|number| u32::try_from(number).ok())?;

@@ -145,7 +145,7 @@ impl Place {
 pub struct Stored {
     /// Its first byte.
     pub at: u64,
-    /// Its bytes.
+    /// How many bytes it takes.
     pub length: usize,
     /// What [`sum`] makes of them: the file is written round and round.
     pub sum: u64,
@@ -212,9 +212,9 @@ impl Archive {
         Ok(Archive { file: Some(Ring { file, next: 0 }), ..Archive::in_memory(most) })
     }
 
-    /// The archive in a file that a process before this one was killed over. Its pictures were of `size`; they
-    /// lie where `stored` says, the one of number `first` and those after it. What is not there any more, or
-    /// was overwritten, is noticed when it is asked for.
+    /// The archive in a file that a process before this one was killed over. Its pictures were of `size`;
+    /// they lie where `stored` says, the one of number `first` and those after it. What is not there any
+    /// more, or was overwritten, is noticed when it is asked for.
     ///
     /// # Errors
     /// [`ArchiveError`] if the file can't be used, or another process uses it.

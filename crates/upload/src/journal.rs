@@ -1,5 +1,5 @@
-//! What an upload that was killed leaves to the process after it: of each frame when it was captured, where its
-//! packed picture lies, and how well it arrived.
+//! What an upload that was killed leaves to the process after it: of each frame when it was captured, where
+//! its packed picture lies, and how well it arrived.
 //!
 //! ```text
 //!   head: whose it is    | slot | slot | slot | ...     frame n in slot n modulo their number, written anew
@@ -74,7 +74,7 @@ pub enum JournalError {
     /// The file can't be read or written.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// The file.
+        /// The journal's, or where it was to be.
         path: PathBuf,
         /// What the system says.
         source: std::io::Error,
@@ -133,8 +133,8 @@ impl Journal {
     }
 }
 
-/// The frames of a journal that are younger than `longest` at `now`, one after the other: one that is torn has
-/// no picture, and the time of the one before it. `bytes` may be anything.
+/// The frames of a journal that are younger than `longest` at `now`, one after the other: one that is torn
+/// has no picture, and the time of the one before it. `bytes` may be anything.
 ///
 /// # Errors
 /// [`JournalError`] if there are none to go on with.

@@ -216,8 +216,8 @@ impl Desk {
         Kept { stream, thread: Some(thread), ended: false }
     }
 
-    /// Goes on with the streams that an endpoint before this one was killed over, whether their uploaders come
-    /// back or not: then they end.
+    /// Goes on with the streams that an endpoint before this one was killed over, whether their uploaders
+    /// come back or not: then they end.
     fn take_up(&self) {
         // Without a list there is none; who comes by name is looked up by it.
         let Ok(Some(list)) = self.storage.get(LIST) else { return };

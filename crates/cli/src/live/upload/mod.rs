@@ -63,9 +63,9 @@ pub struct Args {
     /// to 1 GB. Without room the oldest make way
     #[arg(long, value_name = "SIZE", default_value = "1000MB")]
     pub archive: Bytes,
-    /// Keep them in this file instead, and beside it, in FILE.journal, what has become of them: an upload that
-    /// is killed, or gives up, and is started again with the same file and name sends again what the endpoint
-    /// lacks. Both are removed when all is sent
+    /// Keep them in this file instead, and beside it, in FILE.journal, what has become of them: an upload
+    /// that is killed, or gives up, and is started again with the same file and name sends again what the
+    /// endpoint lacks. Both are removed when all is sent
     #[arg(long, value_name = "FILE")]
     pub archive_file: Option<PathBuf>,
     #[command(flatten)]
