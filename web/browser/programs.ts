@@ -274,6 +274,8 @@ export async function play(address: string): Promise<string> {
     "0",
     "-i",
     address,
+    "-fps_mode",
+    "passthrough",
     "-f",
     "null",
     "-",

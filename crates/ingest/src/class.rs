@@ -96,11 +96,38 @@ pub struct Tally {
     pub ssim: f64,
 }
 
+/// Frames of a segment at most, for those who read histories back: hours of 60 Hz.
+const MOST_FRAMES: u64 = 1 << 20;
+
 impl Tally {
     /// Mean SSIM of the frames that it is known of. A missing one shows the picture held, and how alike that
     /// is to what was captured nobody has measured: it is none of them.
     pub fn mean_ssim(&self) -> Option<f64> {
         (self.rated > 0).then(|| rounded(self.ssim / self.rated as f64))
+    }
+
+    /// Of a segment that begins at a multiple of `segment`; `None` if it is none of
+    /// [`to_json`](Self::to_json).
+    fn from_json(value: &Value, segment: Span) -> Option<Tally> {
+        let count = |key: &str| value.get(key)?.as_u64().filter(|count| *count < MOST_FRAMES);
+        let number = value.get("number")?.as_u64().and_then(|number| u32::try_from(number).ok())?;
+        let [frames, arrived, repaired] =
+            [count("frames")?, count("arrived")?, count("repaired")?].map(|count| count as usize);
+        let begins = segment * i64::from(number);
+        let rated = value.get("rated").map_or(Some(0), Value::as_u64).filter(|count| *count < MOST_FRAMES)?;
+        let mean = value.get("ssim").and_then(Value::as_f64).filter(|mean| (0.0..=1.0).contains(mean));
+        let ssim = mean.unwrap_or(0.0) * rated as f64;
+        let rated = if mean.is_some() { rated as usize } else { 0 };
+        let tally = Tally { number, begins, frames, arrived, repaired, rated, ssim };
+        (arrived + repaired <= frames && rated <= arrived + repaired).then_some(tally)
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.frames += other.frames;
+        self.arrived += other.arrived;
+        self.repaired += other.repaired;
+        self.rated += other.rated;
+        self.ssim += other.ssim;
     }
 
     fn to_json(self) -> Value {
@@ -129,24 +156,41 @@ pub struct Listed {
     tallies: VecDeque<Tally>,
     /// Segments that are told of at most.
     most: usize,
+    /// Of the segments that are not told of any more, ...
+    pub gone: Tally,
+    /// ... and of all.
     pub total: Tally,
 }
 
 impl Listed {
     pub fn new(class: Class, playlist: Playlist, most: usize) -> Listed {
-        let (tallies, total) = (VecDeque::new(), Tally::default());
-        Listed { class, playlist, next: 0, last: None, tallies, most, total }
+        let (tallies, gone, total) = (VecDeque::new(), Tally::default(), Tally::default());
+        Listed { class, playlist, next: 0, last: None, tallies, most, gone, total }
+    }
+
+    /// The class whose playlist was read back, with what became of frames that are in no history any more,
+    /// and the history, which may be damaged.
+    pub fn resume(mut self, gone: Tally, history: &[u8], segment: Span) -> Listed {
+        self.next = self.playlist.segments().last().map_or(0, |last| last.number + 1);
+        (self.gone, self.total) = (gone, gone);
+        let history: Value = serde_json::from_slice(history).unwrap_or_default();
+        let segments = history.get("segments").and_then(Value::as_array).into_iter().flatten();
+        for tally in segments.filter_map(|value| Tally::from_json(value, segment)) {
+            let rises = self.tallies.back().is_none_or(|last| last.number < tally.number);
+            if rises && tally.number < self.next {
+                self.note(tally);
+            }
+        }
+        self
     }
 
     pub fn note(&mut self, tally: Tally) {
-        self.total.frames += tally.frames;
-        self.total.arrived += tally.arrived;
-        self.total.repaired += tally.repaired;
-        self.total.rated += tally.rated;
-        self.total.ssim += tally.ssim;
+        self.total.add(&tally);
         self.tallies.push_back(tally);
-        if self.tallies.len() > self.most {
-            self.tallies.pop_front();
+        if self.tallies.len() > self.most
+            && let Some(first) = self.tallies.pop_front()
+        {
+            self.gone.add(&first);
         }
     }
 

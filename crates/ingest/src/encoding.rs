@@ -26,6 +26,8 @@ pub struct Encoding {
     size: (usize, usize),
     rate: Option<Rate>,
     frame: u32,
+    /// Time between frames and rate that the encoder was opened with: its parameter sets follow from them.
+    opened: Option<(Span, Rate)>,
     /// What the samples of all segments so far are decoded with.
     pub description: Option<Description>,
 }
@@ -38,7 +40,30 @@ const LEAST: Rate = Rate::from_kbps(300);
 impl Encoding {
     /// Codes at this rate; without one, at what suits the pictures.
     pub fn new(rate: Option<Rate>) -> Encoding {
-        Encoding { encoder: None, size: (0, 0), rate, frame: 0, description: None }
+        Encoding { encoder: None, size: (0, 0), rate, frame: 0, opened: None, description: None }
+    }
+
+    /// Goes on where an encoder stopped that was opened like this: its samples need the same header.
+    ///
+    /// # Errors
+    /// [`CodecError`] if this encoder's would need another one, or it refuses.
+    pub fn resume(
+        rate: Option<Rate>,
+        of: &Description,
+        opened: (Span, Rate),
+    ) -> Result<Encoding, CodecError> {
+        let mut encoding = Encoding { opened: Some(opened), ..Encoding::new(rate) };
+        let black = Arc::new(black(of));
+        encoding.picture(&black, true, opened.0)?;
+        match &encoding.description {
+            Some(description) if description == of => Ok(encoding),
+            _ => Err(refused("its parameter sets are others".to_owned())),
+        }
+    }
+
+    /// What the encoder was opened with.
+    pub fn opened(&self) -> Option<(Span, Rate)> {
+        self.opened
     }
 
     /// The samples of a segment that shows these pictures until `end`, `interval` apart if none is missing.
@@ -63,11 +88,13 @@ impl Encoding {
     ) -> Result<AccessUnit, CodecError> {
         let size = (picture.width, picture.height);
         if self.size != size {
+            self.opened.take_if(|_| self.encoder.is_some());
             (self.encoder, self.size) = (None, size);
         }
         let usual = || Rate::from_bps((USUAL * (size.0 * size.1) as f64 / interval.as_secs_f64()) as u64);
         let bitrate = self.rate.unwrap_or_else(usual).max(LEAST);
         if self.encoder.is_none() {
+            let (interval, bitrate) = *self.opened.get_or_insert((interval, bitrate));
             self.encoder = Some(opened(size, interval, bitrate)?);
         }
         let encoder = self.encoder.as_mut().expect("it was just opened");
@@ -82,6 +109,11 @@ impl Encoding {
         }
         Ok(unit)
     }
+}
+
+/// What is shown where there is nothing at all.
+pub fn black(of: &Description) -> RawFrame {
+    RawFrame::filled(usize::from(of.width) & !1, usize::from(of.height) & !1, 16, 128, 128)
 }
 
 fn opened(

@@ -1,5 +1,7 @@
 //! One upload at its endpoint.
 
+mod resume;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Seek, Write};
 use std::sync::Arc;
@@ -8,7 +10,8 @@ use serde_json::{Value, json};
 use units::{Bytes, Rate, RemoteTime, Span, Time};
 
 use crate::class::{Class, Listed, Tally, rounded};
-use crate::encoding::{Encoding, Shown, ticks};
+use crate::encoding::{Encoding, Shown, black, ticks};
+use crate::journal;
 use crate::mp4::{self, Movie, Sample};
 use crate::playlist::{self, Playlist, Segment};
 use crate::store::{Arrival, Seen, Store};
@@ -72,6 +75,8 @@ const SHIFT_WINDOW: Span = Span::from_secs(30);
 /// Frames are taken for so far apart until two have arrived, and then for no less and no more than this.
 const INTERVAL: Span = Span::from_nanos(33_333_333);
 const INTERVALS: std::ops::RangeInclusive<Span> = Span::from_millis(4)..=Span::from_secs(1);
+/// Times of capture are told in microseconds, each rounded.
+const ROUNDING: Span = Span::from_millis(1);
 /// A frame this much newer than the newest is none: segments up to it would have to be filled.
 const LEAP: Span = Span::from_secs(3_600);
 
@@ -102,9 +107,10 @@ struct Made {
     held: Option<Seen>,
     seen: Vec<Seen>,
     path: String,
+    /// Empty if an endpoint before this one made it.
     samples: Arc<[Sample]>,
-    /// How often its number was made.
-    variations: u32,
+    /// The number in its path that tells the files of one segment apart.
+    variation: u32,
 }
 
 /// Makes segments and playlists of what arrives of one upload.
@@ -116,16 +122,28 @@ pub struct Ingest<M> {
     classes: Vec<Listed>,
     movie: Option<M>,
     writing: Option<Movie<M>>,
-    /// Unix time in ms of the endpoint's clock's zero.
+    /// Added to the endpoint's clock, so that media time zero lies after the clock's own.
+    ahead: Span,
+    /// Unix time in ms of that clock's zero, and its time when it was told last.
     epoch_ms: i64,
+    now: Time,
     origin: Option<RemoteTime>,
     shift: Shift,
-    /// Media times of the newest frames of now, for their interval.
+    /// Media times of the newest frames of now, for their interval, and what it is until some have arrived.
     recent: VecDeque<Span>,
+    usual: Span,
     newest: Span,
+    /// Media time of the camera's last frame, once it has ended.
+    filmed: Option<Span>,
     /// The highest rate of a segment so far.
     most: Rate,
     made: BTreeMap<u32, Made>,
+    /// The date of media time zero in the playlists.
+    began_ms: Option<u64>,
+    /// How often an endpoint that was killed was gone on from, and the segments it had made whose frames are
+    /// not in the store yet.
+    lives: u32,
+    past: BTreeMap<u32, journal::Listed>,
     ended: bool,
     refused: u64,
 }
@@ -159,13 +177,20 @@ impl<M: Write + Seek> Ingest<M> {
             shelf,
             movie,
             writing: None,
+            ahead: Span::ZERO,
             epoch_ms: unix_ms - (now - Time::ZERO).as_nanos() / 1_000_000,
+            now,
             origin: None,
             shift: Shift::default(),
             recent: VecDeque::new(),
+            usual: INTERVAL,
             newest: Span::ZERO,
+            filmed: None,
             most: Rate::ZERO,
             made: BTreeMap::new(),
+            began_ms: None,
+            lives: 0,
+            past: BTreeMap::new(),
             ended: false,
             refused: 0,
         }
@@ -180,33 +205,56 @@ impl<M: Write + Seek> Ingest<M> {
         if time < oldest || time > self.newest + LEAP || self.ended {
             return false;
         }
-        let zero = arrival.at - time;
+        let at = arrival.at + self.ahead;
+        let zero = at - time;
+        self.now = self.now.max(at);
         if !arrival.again {
-            self.shift.hear(arrival.at, zero);
+            self.shift.hear(at, zero);
             self.recent.push_back(time);
             if self.recent.len() > 60 {
                 self.recent.pop_front();
             }
         }
         self.newest = self.newest.max(time);
+        // Another uploader goes on under the name.
+        self.filmed = self.filmed.filter(|&filmed| time <= filmed + ROUNDING);
         self.store.insert(time, zero - self.shift.zero().unwrap_or(zero), arrival);
         true
+    }
+
+    /// The camera has ended with the frame captured at `last`. No segment is made of what comes after it, so
+    /// that nothing is missing there; the upload goes on with what it sends again. What makes no sense is not
+    /// heeded.
+    pub fn filmed(&mut self, last: RemoteTime) {
+        let Some(origin) = self.origin else { return };
+        let time = last - origin;
+        if (self.newest - ROUNDING..=self.newest + LEAP).contains(&time) {
+            self.filmed = Some(time);
+        }
+    }
+
+    /// Media time of the last frame there is, as far as is known.
+    fn last(&self) -> Span {
+        self.filmed.map_or(self.newest, |filmed| filmed.max(self.newest))
     }
 
     /// Makes and lists the segment that is due, the one that has been for the longest if several are, and
     /// says when to look again: at once if there are more. Pictures that have come meanwhile should be taken
     /// first.
     pub fn wake(&mut self, now: Time) -> Option<Time> {
+        let now = now + self.ahead;
+        self.now = self.now.max(now);
         let zero = self.shift.zero().filter(|_| !self.ended)?;
         self.begin();
         let due = (0..self.classes.len()).filter_map(|class| Some((self.due(class, zero)?, class)));
         // On a machine that is too slow every class gets its turn: what one has coded is the next one's file.
         let (at, class) = due.min()?;
         if at > now {
-            return Some(at);
+            return Some(at - self.ahead);
         }
         // Where the shelf is full, or the encoder fails: a second later they may not.
-        Some(if self.advance(class, None) { now } else { now + Span::from_secs(1) })
+        let wait = if self.advance(class, None) { Span::ZERO } else { Span::from_secs(1) };
+        Some(now + wait - self.ahead)
     }
 
     /// The upload has ended: all that remains is listed at once, since nothing becomes better any more.
@@ -218,14 +266,18 @@ impl<M: Write + Seek> Ingest<M> {
             return Ok(None);
         }
         self.begin();
-        let end = self.newest + self.interval();
+        let end = self.last() + self.interval();
         for class in 0..self.classes.len() {
-            while self.begins(self.classes[class].next) <= self.newest && self.advance(class, Some(end)) {}
+            while self.begins(self.classes[class].next) <= self.last() && self.advance(class, Some(end)) {}
             self.classes[class].playlist.end();
-            self.list(class);
         }
+        // Before the lists say so: an endpoint that is killed here must not go on with what players take for
+        // ended.
         self.ended = true;
+        (0..self.classes.len()).for_each(|class| self.list(class));
+        let filmed = self.film_anew();
         self.describe();
+        filmed?;
         self.writing.take().map(Movie::finish).transpose()
     }
 
@@ -256,32 +308,43 @@ impl<M: Write + Seek> Ingest<M> {
         if !self.classes.is_empty() {
             return;
         }
-        let date_ms = self.date_ms();
-        let Settings { classes, segment, window, .. } = self.settings.clone();
-        let most = window.map_or(usize::MAX, |window| (window.as_nanos() / segment.as_nanos()) as usize + 2);
-        for class in classes {
-            let began = date_ms.and_then(|ms| u64::try_from(ms).ok());
-            let settings = playlist::Settings { target: segment, window, header: HEADER.to_owned(), began };
-            let playlist = Playlist::new(settings).expect("the length of segments was checked");
-            self.classes.push(Listed::new(class, playlist, most));
+        self.began_ms = self.date_ms().and_then(|ms| u64::try_from(ms).ok());
+        for class in self.settings.classes.clone() {
+            let playlist =
+                Playlist::new(self.playlist_settings()).expect("the length of segments was checked");
+            self.classes.push(Listed::new(class, playlist, self.most_told()));
         }
+    }
+
+    fn playlist_settings(&self) -> playlist::Settings {
+        let &Settings { segment, window, .. } = &self.settings;
+        playlist::Settings { target: segment, window, header: HEADER.to_owned(), began: self.began_ms }
+    }
+
+    /// Segments that a class's history tells of at most.
+    fn most_told(&self) -> usize {
+        let Settings { segment, window, .. } = &self.settings;
+        window.map_or(usize::MAX, |window| (window.as_nanos() / segment.as_nanos()) as usize + 2)
     }
 
     fn begins(&self, number: u32) -> Span {
         self.settings.segment * i64::from(number)
     }
 
-    /// When a class gets its next segment.
+    /// When a class gets its next segment. What the camera's last frame lies in is the upload's end to list:
+    /// another upload may go on from it.
     fn due(&self, class: usize, zero: Time) -> Option<Time> {
         let listed = self.classes.get(class)?;
-        Some(zero + self.begins(listed.next + 1) + listed.class.delay)
+        let ends = self.begins(listed.next + 1);
+        let is_filmed = self.filmed.is_none_or(|filmed| ends <= filmed);
+        is_filmed.then_some(zero + ends + listed.class.delay)
     }
 
     /// Time between frames of late.
     fn interval(&self) -> Span {
         let times = self.recent.iter().zip(self.recent.iter().skip(1));
         let gaps = times.map(|(&before, &after)| after - before).filter(|gap| gap.is_positive());
-        usual(gaps.collect()).unwrap_or(INTERVAL).clamp(*INTERVALS.start(), *INTERVALS.end())
+        usual(gaps.collect()).unwrap_or(self.usual).clamp(*INTERVALS.start(), *INTERVALS.end())
     }
 
     /// Gives a class its next segment, of what there is now; the upload's last one ends at `end`. False if
@@ -290,6 +353,7 @@ impl<M: Write + Seek> Ingest<M> {
         let number = self.classes[class].next;
         let (from, to) = (self.begins(number), self.begins(number + 1));
         let to = end.map_or(to, |end| end.min(to));
+        self.restore(number);
         let seen = self.store.seen(from, to);
         let held = self.held(class, from, &seen);
         let same = self.made.get(&number).is_some_and(|made| made.seen == seen && made.held == held);
@@ -299,19 +363,29 @@ impl<M: Write + Seek> Ingest<M> {
         }
         self.keep_last(class, &seen);
         self.add(class, number, (from, to), &seen);
+        let last = class + 1 == self.classes.len();
+        if last {
+            // Before the playlist, out of which the segment may slide: which file shows it.
+            let notes = self.notes(number, from, to);
+            // Who wants to know of each frame can do without, if there is no room.
+            self.put(&format!("s/{number:06}.json"), notes.into(), Kind::Segment);
+        }
         self.list(class);
         if class == 0 {
             self.store.may_pack(to);
         }
-        if class + 1 == self.classes.len() {
-            self.settle(number, (from, to));
+        if last {
+            self.settle(number, to);
         }
         true
     }
 
     /// The version of the picture before a segment, if that is shown on because the first frames are missing.
-    fn held(&self, class: usize, from: Span, seen: &[Seen]) -> Option<Seen> {
+    fn held(&mut self, class: usize, from: Span, seen: &[Seen]) -> Option<Seen> {
         let late = seen.first().is_none_or(|(first, _)| *first - from > self.interval() / 2);
+        if late {
+            self.restore_last(class);
+        }
         self.classes[class].last.as_ref().filter(|_| late).map(|(last, _)| *last)
     }
 
@@ -328,15 +402,16 @@ impl<M: Write + Seek> Ingest<M> {
         if samples.is_empty() || !self.describe_once() {
             return false;
         }
-        let variations = self.made.get(&number).map_or(0, |made| made.variations) + 1;
-        let path = format!("s/{number:06}-{variations}.m4s");
+        let first = journal::first_variation(self.lives);
+        let variation = self.made.get(&number).map_or(first, |made| first.max(made.variation + 1));
+        let path = journal::path(number, variation);
         let bytes = mp4::segment(number, ticks(from), &samples);
         let size = bytes.len() as u64;
         if !self.put(&path, bytes.into(), Kind::Segment) {
             return false;
         }
         self.most = self.most.max(Rate::average(Bytes::new(size), to - from));
-        let made = Made { held, seen: seen.to_vec(), path, samples: samples.into(), variations };
+        let made = Made { held, seen: seen.to_vec(), path, samples: samples.into(), variation };
         self.made.insert(number, made);
         true
     }
@@ -349,6 +424,10 @@ impl<M: Write + Seek> Ingest<M> {
         let pictures =
             seen.iter().filter_map(|&(from, _)| Some(Shown { from, picture: self.store.picture(from)? }));
         let mut shown: Vec<Shown> = held.into_iter().chain(pictures).collect();
+        if let Some(description) = self.encoding.description.as_ref().filter(|_| shown.is_empty()) {
+            // Only after an endpoint was killed, if its last segment can't be read either.
+            shown.push(Shown { from, picture: Arc::new(black(description)) });
+        }
         shown.iter_mut().take(1).for_each(|first| first.from = from);
         shown
     }
@@ -375,8 +454,9 @@ impl<M: Write + Seek> Ingest<M> {
     }
 
     /// The last class has a segment: nothing of it becomes better.
-    fn settle(&mut self, number: u32, (from, to): (Span, Span)) {
-        if self.writing.is_none()
+    fn settle(&mut self, number: u32, to: Span) {
+        if self.lives == 0
+            && self.writing.is_none()
             && let (Some(file), Some(description)) = (self.movie.take(), &self.encoding.description)
         {
             self.writing = Movie::new(file, description).ok();
@@ -386,15 +466,14 @@ impl<M: Write + Seek> Ingest<M> {
         {
             self.writing = None;
         }
-        let notes = self.notes(from, to);
-        // Who wants to know of each frame can do without, if there is no room.
-        self.put(&format!("s/{number:06}.json"), notes.into(), Kind::Segment);
         self.made = self.made.split_off(&(number + 1));
+        self.past = self.past.split_off(&(number + 1));
         self.store.forget(to);
     }
 
-    /// What arrived of each frame, how long after its capture, whether it was sent again, and how good it is.
-    fn notes(&self, from: Span, to: Span) -> String {
+    /// What arrived of each frame, how long after its capture, whether it was sent again, and how good it is;
+    /// and which file shows them.
+    fn notes(&self, number: u32, from: Span, to: Span) -> String {
         let frames: Vec<Value> = self
             .store
             .notes(from, to)
@@ -405,7 +484,8 @@ impl<M: Write + Seek> Ingest<M> {
                 json!({ "at_s": time.as_secs_f64(), "arrived": each.collect::<Vec<_>>() })
             })
             .collect();
-        json!({ "frames": frames }).to_string()
+        let variation = self.made.get(&number).map(|made| made.variation);
+        json!({ "frames": frames, "variation": variation }).to_string()
     }
 
     /// Puts what players read before anything else, once.
@@ -443,14 +523,16 @@ impl<M: Write + Seek> Ingest<M> {
         self.put("index.json", index.to_string().into(), Kind::Listing);
     }
 
-    /// Puts a class's playlists and history.
+    /// Puts a class's playlists and history, and the journal before them: what is listed an endpoint that is
+    /// killed must be able to go on from.
     fn list(&mut self, class: usize) {
+        self.note();
         let listed = &self.classes[class];
         let name = listed.class.name.clone();
         let codec = self.encoding.description.as_ref();
         let manifest = codec.map(|description| listed.playlist.to_dash(description, self.most));
         let files =
-            [("m3u8", Some(listed.playlist.to_hls())), ("mpd", manifest), ("json", Some(listed.history()))];
+            [("json", Some(listed.history())), ("m3u8", Some(listed.playlist.to_hls())), ("mpd", manifest)];
         for (kind, text) in files {
             if let Some(text) = text {
                 self.put(&format!("{name}.{kind}"), text.into(), Kind::Listing);

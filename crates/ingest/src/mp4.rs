@@ -11,6 +11,7 @@
 mod annexb;
 mod boxes;
 mod movie;
+mod read;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use bytes::Bytes;
 pub use annexb::{AccessUnit, Description};
 pub use boxes::{header, segment};
 pub use movie::{MOST_SAMPLES, Movie};
+pub use read::samples;
 
 /// Ticks in a second, the same in all files and playlists: the one of MPEG systems, whole for 24, 25, 30, 50
 /// and 60 frames a second.
@@ -73,6 +75,9 @@ pub enum Mp4Error {
     /// A movie that ends before its first sample.
     #[error("the movie has no sample; a file needs one")]
     Empty,
+    /// A file that should be a segment of ours is none.
+    #[error("no segment of ours: {0}")]
+    Segment(&'static str),
     /// The file can't be written. What is there by then is no movie.
     #[error("the movie can't be written: {0}")]
     Io(#[from] std::io::Error),

@@ -94,6 +94,9 @@ pub enum PlaylistError {
         /// The playlist's target duration in seconds.
         target: u64,
     },
+    /// A list that was to be gone on with is not as it would be written.
+    #[error("the list was not written with these settings, or has changed since")]
+    Resumed,
     /// After [`Playlist::end`] nothing is listed anymore.
     #[error("segment {0} comes after the playlist's end")]
     Ended(u32),
@@ -153,6 +156,28 @@ impl Playlist {
         self.listed.push_back(segment);
         self.slide();
         Ok(())
+    }
+
+    /// Goes on with what `listing` lists, which [`to_hls`](Playlist::to_hls) wrote of a playlist with the
+    /// same settings. `describe` says of a segment's number where it begins and its length, in ticks.
+    ///
+    /// # Errors
+    /// [`PlaylistError::Resumed`] if the list is not just what this playlist would write, or has ended.
+    pub fn resume(
+        settings: Settings,
+        listing: &str,
+        describe: impl Fn(u32) -> (u64, u32),
+    ) -> Result<Playlist, PlaylistError> {
+        let mut playlist = Playlist::new(settings)?;
+        let first = listing.lines().find_map(|line| line.strip_prefix("#EXT-X-MEDIA-SEQUENCE:"));
+        let first: u32 = first.and_then(|first| first.parse().ok()).ok_or(PlaylistError::Resumed)?;
+        let paths = listing.lines().filter(|line| !line.starts_with('#'));
+        for (at, path) in (0u32..).zip(paths) {
+            let number = first.checked_add(at).ok_or(PlaylistError::Resumed)?;
+            let (begins, duration) = describe(number);
+            playlist.add(Segment { number, path: path.to_owned(), begins, duration })?;
+        }
+        if playlist.to_hls() == listing { Ok(playlist) } else { Err(PlaylistError::Resumed) }
     }
 
     /// No segment comes anymore.

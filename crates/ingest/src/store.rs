@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Frame {
     notes: Vec<Note>,
     /// How many of them were sent again.
@@ -96,8 +96,7 @@ impl Store {
 
     /// A version of the frame at this media time is there, `delay` after its capture.
     pub fn insert(&mut self, time: Span, delay: Span, arrival: &Arrival) {
-        let fresh = Frame { notes: Vec::new(), again: 0, held: None, rating: Rating::default() };
-        let frame = self.frames.entry(time).or_insert(fresh);
+        let frame = self.frames.entry(time).or_default();
         if frame.notes.len() < NOTES {
             let rating = arrival.rating.clone();
             frame.notes.push(Note { delay, again: arrival.again, rating });
@@ -113,6 +112,18 @@ impl Store {
         self.held += held.bytes();
         self.held -= frame.held.replace(held).map_or(0, |old| old.bytes());
         self.shrink();
+    }
+
+    /// A picture out of a segment that an endpoint before this one made. It stands back behind what has
+    /// arrived since.
+    pub fn restore(&mut self, (time, again): Seen, picture: &RawFrame) {
+        let frame = self.frames.entry(time).or_default();
+        if frame.held.is_none() {
+            let held = Held::Packed(Packed::of(picture));
+            self.held += held.bytes();
+            (frame.held, frame.again) = (Some(held), again);
+            self.shrink();
+        }
     }
 
     /// The versions that there are of frames from `from` to before `to`.

@@ -62,6 +62,9 @@ impl Shelf for Kept {
         kept.files.insert(path.to_owned(), bytes);
         true
     }
+    fn get(&self, path: &str) -> Result<Option<Bytes>, String> {
+        Ok(self.0.lock().unwrap().files.get(path).cloned())
+    }
 }
 
 fn picture(number: u32) -> Arc<RawFrame> {
@@ -82,10 +85,42 @@ fn rating(ratings: &mut Ratings, number: u32, again: bool) -> Rating {
     rating
 }
 
+/// Where the camera has ended, nothing is missing of what comes after, however long the rest is sent again.
+#[test]
+fn nothing_is_missing_after_the_cameras_end() {
+    let (mut ingest, kept) = begun(None);
+    let at = |frame: u32| Time::ZERO + INTERVAL * i64::from(frame);
+    let captured = |frame: u32| RemoteTime::from_nanos(7_000_000_000 + (at(frame) - Time::ZERO).as_nanos());
+    let take = |ingest: &mut Ingest<_>, frame: u32, at: Time, again: bool| {
+        let rating = Rating::default();
+        ingest.take(&Arrival { captured: captured(frame), again, at, picture: picture(frame), rating })
+    };
+    let missing = |kept: &Kept, class: &str| -> (usize, u64) {
+        let history = kept.text(&format!("a/{class}.json")).unwrap();
+        let history: serde_json::Value = serde_json::from_str(&history).unwrap();
+        let segments = history["segments"].as_array().unwrap();
+        (segments.len(), segments.iter().map(|segment| segment["missing"].as_u64().unwrap()).sum())
+    };
+    // Five seconds of film, of which the last but one comes eight seconds late.
+    for frame in (0..125).filter(|&frame| frame != 123) {
+        assert!(take(&mut ingest, frame, at(frame), false));
+        while ingest.wake(at(frame)).is_some_and(|next| next <= at(frame)) {}
+    }
+    ingest.filmed(captured(124));
+    ingest.filmed(captured(1_000_000));
+    let later = at(124) + Span::from_secs(8);
+    while ingest.wake(later).is_some_and(|next| next <= later) {}
+    assert_eq!(missing(&kept, "live"), (2, 0));
+    assert!(take(&mut ingest, 123, later, true));
+    ingest.finish().unwrap();
+    assert_eq!(["live", "4s", "10s"].map(|class| missing(&kept, class)), [(3, 0); 3]);
+}
+
 /// One version of a frame: when it comes, which, and whether it is sent again.
 type Coming = (Time, u32, bool);
 
-fn run(frames: u32, mut coming: Vec<Coming>, full: (Time, Time), window: Option<Span>) -> (Kept, Vec<u8>) {
+/// An upload with three delays.
+fn begun(window: Option<Span>) -> (Ingest<Cursor<Vec<u8>>>, Kept) {
     let classes = Class::list(&[Span::from_millis(500), Span::from_secs(4), Span::from_secs(10)]).unwrap();
     let kept = Kept::default();
     let settings = Settings {
@@ -96,9 +131,12 @@ fn run(frames: u32, mut coming: Vec<Coming>, full: (Time, Time), window: Option<
         window,
         memory: 1 << 20,
     };
-    let movie = Cursor::new(Vec::new());
-    let mut ingest =
-        Ingest::new(settings, Box::new(kept.clone()), Some(movie), Time::ZERO, 1_700_000_000_000);
+    let movie = Some(Cursor::new(Vec::new()));
+    (Ingest::new(settings, Box::new(kept.clone()), movie, Time::ZERO, 1_700_000_000_000), kept)
+}
+
+fn run(frames: u32, mut coming: Vec<Coming>, full: (Time, Time), window: Option<Span>) -> (Kept, Vec<u8>) {
+    let (mut ingest, kept) = begun(window);
     coming.sort_by_key(|coming| coming.0);
     let mut coming = coming.into_iter().peekable();
     let (mut now, mut ratings) = (Time::ZERO, Ratings::default());

@@ -10,7 +10,7 @@
 //! when it suits, on a thread of its own for instance.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,11 +122,10 @@ enum Place {
     /// Not packed yet.
     Raw(Arc<RawFrame>),
     Memory(Packed),
-    /// In the file: its sides, where it begins, and its length.
+    /// In the file.
     File {
         size: (usize, usize),
-        at: u64,
-        length: usize,
+        stored: Stored,
     },
     /// It found no room, or the file failed.
     Gone,
@@ -136,10 +135,33 @@ impl Place {
     fn bytes(&self) -> usize {
         match self {
             Place::Memory(packed) => packed.len(),
-            Place::File { length, .. } => *length,
+            Place::File { stored, .. } => stored.length,
             Place::Raw(_) | Place::Gone => 0,
         }
     }
+}
+
+/// Where a packed picture lies in an archive's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its first byte.
+    pub at: u64,
+    /// How many bytes it takes.
+    pub length: usize,
+    /// What [`sum`] makes of them: the file is written round and round.
+    pub sum: u64,
+}
+
+/// A sum over bytes that tells those which were overwritten or torn, and no more than that: FNV-1a over words
+/// of eight bytes, which costs less than packing them.
+pub fn sum(bytes: &[u8]) -> u64 {
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    words.fold(0xcbf2_9ce4_8422_2325 ^ bytes.len() as u64, mix)
 }
 
 /// The newest pictures of a capture, within a bound of bytes: in memory, or in a file. The oldest make way.
@@ -162,20 +184,68 @@ struct Ring {
     next: u64,
 }
 
+/// Opens an archive's file for this process alone.
+fn open(path: &Path) -> Result<File, ArchiveError> {
+    let wrong = |source| ArchiveError { path: path.to_owned(), source };
+    let options = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    let file = options.map_err(wrong)?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(wrong(std::io::Error::other("another process uses it"))),
+        // Some file systems have no locks.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
+}
+
 impl Archive {
     /// An archive in memory of at most `most` bytes, besides 120 pictures that are not packed yet.
     pub fn in_memory(most: usize) -> Archive {
         Archive { first: 0, places: VecDeque::new(), held: 0, most, packed_to: 0, file: None }
     }
 
-    /// An archive in a file of at most `most` bytes, which is made anew and is of no use to others.
+    /// An archive in a file of at most `most` bytes, which is made anew, and which no other process may use
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the file can't be made.
+    /// [`ArchiveError`] if the file can't be made, or another process uses it.
     pub fn in_file(path: &Path, most: usize) -> Result<Archive, ArchiveError> {
-        let options = File::options().read(true).write(true).create(true).truncate(true).open(path);
-        let file = options.map_err(|source| ArchiveError { path: path.to_owned(), source })?;
+        let file = open(path)?;
+        file.set_len(0).map_err(|source| ArchiveError { path: path.to_owned(), source })?;
         Ok(Archive { file: Some(Ring { file, next: 0 }), ..Archive::in_memory(most) })
+    }
+
+    /// The archive in a file that a process before this one was killed over. Its pictures were of `size`;
+    /// they lie where `stored` says, the one of number `first` and those after it. What is not there any
+    /// more, or was overwritten, is noticed when it is asked for.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the file can't be used, or another process uses it.
+    pub fn of_file(
+        path: &Path,
+        most: usize,
+        size: (usize, usize),
+        first: u32,
+        stored: impl IntoIterator<Item = Option<Stored>>,
+    ) -> Result<Archive, ArchiveError> {
+        let file = open(path)?;
+        let length = file.metadata().map_or(0, |file| file.len());
+        let mut archive = Archive { first, ..Archive::in_memory(most) };
+        let mut next = 0;
+        for stored in stored {
+            let ends = |stored: &Stored| stored.at.checked_add(stored.length as u64);
+            let there = stored.filter(|stored| ends(stored).is_some_and(|end| end <= length));
+            next = there.as_ref().and_then(ends).unwrap_or(next);
+            let place = there.map_or(Place::Gone, |stored| Place::File { size, stored });
+            archive.held += place.bytes();
+            archive.places.push_back(place);
+        }
+        for place in &mut archive.places {
+            if archive.held > most {
+                archive.held -= std::mem::replace(place, Place::Gone).bytes();
+            }
+        }
+        archive.packed_to = first + archive.places.len() as u32;
+        archive.file = Some(Ring { file, next });
+        Ok(archive)
     }
 
     /// The next picture is there; returns its number, from 0.
@@ -231,11 +301,19 @@ impl Archive {
         match self.places.get(at)? {
             Place::Raw(picture) => Some(picture.clone()),
             Place::Memory(packed) => packed.unpack().map(Arc::new),
-            &Place::File { size, at, length } => {
-                let packed = self.file.as_mut()?.read(size, at, length)?;
+            &Place::File { size, stored } => {
+                let packed = self.file.as_mut()?.read(size, stored)?;
                 packed.unpack().map(Arc::new)
             }
             Place::Gone => None,
+        }
+    }
+
+    /// Where the picture of this number lies in the file, if it does.
+    pub fn stored(&self, frame: u32) -> Option<Stored> {
+        match self.places.get(frame.checked_sub(self.first)? as usize)? {
+            Place::File { stored, .. } => Some(*stored),
+            _ => None,
         }
     }
 
@@ -259,7 +337,8 @@ impl Archive {
 
     fn store(&mut self, packed: Packed) -> Place {
         let Some(ring) = &mut self.file else { return Place::Memory(packed) };
-        let (size, length) = ((packed.width, packed.height), packed.len());
+        let size = (packed.width, packed.height);
+        let sum = sum(&packed.bytes);
         // The end of a round may be cut short, so that each picture lies in one piece: what was there belongs
         // to pictures that are older than those within the bound, or soon will.
         if ring.next + packed.len() as u64 > 2 * self.most as u64 {
@@ -267,7 +346,7 @@ impl Archive {
         }
         let at = ring.next;
         match ring.write(&packed) {
-            Ok(()) => Place::File { size, at, length },
+            Ok(()) => Place::File { size, stored: Stored { at, length: packed.len(), sum } },
             // A disk that is full has no room for pictures; the upload goes on without them.
             Err(_) => Place::Gone,
         }
@@ -282,11 +361,11 @@ impl Ring {
         Ok(())
     }
 
-    fn read(&mut self, (width, height): (usize, usize), at: u64, length: usize) -> Option<Packed> {
-        self.file.seek(SeekFrom::Start(at)).ok()?;
-        let mut bytes = vec![0; length];
+    fn read(&mut self, (width, height): (usize, usize), stored: Stored) -> Option<Packed> {
+        self.file.seek(SeekFrom::Start(stored.at)).ok()?;
+        let mut bytes = vec![0; stored.length];
         self.file.read_exact(&mut bytes).ok()?;
-        Some(Packed { width, height, bytes })
+        (sum(&bytes) == stored.sum).then_some(Packed { width, height, bytes })
     }
 }
 
@@ -339,6 +418,29 @@ mod tests {
             assert!(archive.picture(47).is_none() && archive.picture(48).is_some());
         }
         assert!(std::fs::metadata(&path).unwrap().len() <= 20 * one as u64 + 2 * one as u64);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_gone_on_with_and_what_was_overwritten_is_noticed() {
+        let one = Packed::of(&game().next_picture().unwrap()).len();
+        let path = std::env::temp_dir().join(format!("framewire-archive-again-{}", std::process::id()));
+        let (archive, pictures) = fill(Archive::in_file(&path, 10 * one).unwrap(), 12);
+        let busy = Archive::in_file(&path, one).unwrap_err().to_string();
+        assert!(busy.contains("another process uses it"), "{busy}");
+        let mut stored: Vec<Option<Stored>> = (4..12).map(|frame| archive.stored(frame)).collect();
+        assert!(stored.iter().all(Option::is_some));
+        drop(archive);
+        stored[3].as_mut().unwrap().sum ^= 1;
+        stored[4].as_mut().unwrap().at = u64::MAX - 5;
+        let mut archive = Archive::of_file(&path, 10 * one, (320, 180), 4, stored).unwrap();
+        let there: Vec<u32> = (0..14).filter(|&frame| archive.picture(frame).is_some()).collect();
+        assert_eq!(there, [4, 5, 6, 9, 10, 11]);
+        assert_eq!(archive.push(pictures[0].clone()), 12);
+        archive.pack();
+        assert!(
+            *archive.picture(12).unwrap() == *pictures[0] && *archive.picture(11).unwrap() == *pictures[11]
+        );
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -43,7 +43,7 @@ mod y4m;
 mod testing;
 
 #[cfg(feature = "codecs")]
-pub use archive::{Archive, ArchiveError, Packed};
+pub use archive::{Archive, ArchiveError, Packed, Stored, sum};
 pub use clip::{Clip, ClipError, ClipOptions, has_sound, open_clip};
 #[cfg(feature = "codecs")]
 pub use codec::{AnyDecoder, Codec, CodecConfig};

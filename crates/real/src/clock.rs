@@ -20,6 +20,16 @@ impl Clock {
         Clock { origin: 0 }
     }
 
+    /// What the system calls its present start: a [shared](Clock::shared) clock's times mean nothing to
+    /// processes of another. `None` where it has no name, or the clock is not shared.
+    pub fn boot() -> Option<String> {
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
+        let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    }
+
     /// Time since now.
     pub fn starting_now() -> Clock {
         Clock { origin: monotonic_ns() }

@@ -15,6 +15,7 @@
 //! before it. What it shows is told by the time of its capture ([`wire::Media::captured`]), which is that of
 //! the frame of capture 0.
 
+pub mod journal;
 mod source;
 mod state;
 mod strategy;
@@ -26,6 +27,7 @@ use session::Strategy;
 use units::{Span, Time};
 use wire::{Rated, Watchers};
 
+use journal::{Frame, Journal};
 use state::State;
 pub use state::{LONGEST, Status};
 
@@ -66,6 +68,7 @@ pub const AGAIN: u8 = 1;
 #[derive(Clone)]
 pub struct Upload {
     state: Arc<Mutex<State>>,
+    journal: Option<Arc<Mutex<Journal>>>,
     /// Pictures are packed and unpacked where they are asked for.
     at_once: bool,
 }
@@ -74,7 +77,17 @@ impl Upload {
     /// An upload that plans by `settings` and keeps its pictures in `archive`. Somebody must call
     /// [`work`](Upload::work) again and again, or it is made one that does it [at once](Upload::at_once).
     pub fn new(settings: vantage::Settings, archive: Archive) -> Upload {
-        Upload { state: Arc::new(Mutex::new(State::new(settings, archive))), at_once: false }
+        let state = Arc::new(Mutex::new(State::new(settings, archive)));
+        Upload { state, journal: None, at_once: false }
+    }
+
+    /// The same upload, which writes down in `journal` what another process needs to go on with it, in
+    /// [`work`](Upload::work). `before` are the frames of one that was killed, one after the other, whose
+    /// pictures are in the archive by the same numbers: those that the endpoint lacks are sent again.
+    #[must_use]
+    pub fn with_journal(self, journal: Journal, before: &[Frame]) -> Upload {
+        self.lock().restore(before);
+        Upload { journal: Some(Arc::new(Mutex::new(journal))), ..self }
     }
 
     /// The same upload, which packs pictures as they come and unpacks them as they are wanted: right in
@@ -114,9 +127,19 @@ impl Upload {
         let waiting = self.lock().pictures.waiting();
         if let Some((frame, picture)) = &waiting {
             let packed = Packed::of(picture);
-            self.lock().pictures.packed(*frame, packed);
+            self.lock().packed(*frame, packed);
         }
-        wanted || waiting.is_some()
+        let noted = self.journal.as_ref().is_some_and(|journal| self.note(journal));
+        wanted || waiting.is_some() || noted
+    }
+
+    /// Writes down what has changed. False if nothing has.
+    fn note(&self, journal: &Mutex<Journal>) -> bool {
+        let frames = self.lock().noted();
+        if !frames.is_empty() {
+            journal.lock().expect("nothing panics while it holds this").write(&frames);
+        }
+        !frames.is_empty()
     }
 
     /// Films a picture at `now` though no sender carries the upload at present: it is sent again later, if it
@@ -156,6 +179,11 @@ impl Upload {
     /// Who watches at which delay, as the endpoint said last; `None` if it never did.
     pub fn watchers(&self) -> Option<Vec<Watchers>> {
         self.lock().watchers()
+    }
+
+    /// When the last frame was captured, once the camera has ended.
+    pub fn filmed(&self) -> Option<Time> {
+        self.lock().last_filmed()
     }
 
     /// How it stands.

@@ -1,13 +1,15 @@
 //! What an upload knows: its plan, its pictures, what is on its way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use media::{Archive, RawFrame};
+use media::{Archive, Packed, RawFrame};
 use session::strategy::{Order, View};
 use units::{Bytes, Rate, Span, Time};
 use vantage::{Again, Delays, Engine, Settings};
 use wire::{Media, Rated, Watchers};
+
+use crate::journal::Frame;
 
 /// The next plan is made with what the network took on average over this long (thesis section 3.5.3).
 const MEASURED: Span = Span::from_secs(1);
@@ -91,10 +93,19 @@ pub(crate) struct State {
     allowance: f64,
     /// Packets of frames of before that wait to be sent.
     waiting_again: usize,
+    /// When the newest frame was captured.
+    newest: Option<Time>,
     camera_ended: bool,
     over: bool,
+    /// Frames of which something has changed since it was written down, where it is.
+    touched: Option<BTreeSet<u32>>,
+    /// Frames of a process before this one wait for the first plan.
+    restored: bool,
     status: Status,
 }
+
+/// Frames that are written down at once: what a burst of acknowledgements changes.
+const NOTED: usize = 64;
 
 impl State {
     pub fn new(settings: Settings, pictures: Archive) -> State {
@@ -118,23 +129,70 @@ impl State {
             broken: None,
             allowance: 0.0,
             waiting_again: 0,
+            newest: None,
             camera_ended: false,
             over: false,
+            touched: None,
+            restored: false,
             status: Status::default(),
         }
+    }
+
+    /// What changes is to be written down from now on. `before` are the frames of a process that was killed,
+    /// one after the other.
+    pub fn restore(&mut self, before: &[Frame]) {
+        self.touched = Some(before.iter().map(|frame| frame.number).collect());
+        self.first = before.first().map_or(0, |first| first.number);
+        for frame in before {
+            self.times.push_back(frame.captured);
+            self.engine.restore(seconds(frame.captured), frame.number, frame.quality, frame.again);
+            if self.pictures.stored(frame.number).is_none() {
+                self.engine.gone(frame.number);
+            }
+        }
+        self.restored = !before.is_empty();
+    }
+
+    /// Some of the frames of which something has changed, to be written down.
+    pub fn noted(&mut self) -> Vec<Frame> {
+        let Some(touched) = &mut self.touched else { return Vec::new() };
+        let numbers: Vec<u32> = std::iter::from_fn(|| touched.pop_first()).take(NOTED).collect();
+        numbers.into_iter().filter_map(|number| self.frame(number)).collect()
+    }
+
+    fn frame(&self, number: u32) -> Option<Frame> {
+        let captured = *self.times.get(number.checked_sub(self.first)? as usize)?;
+        let (quality, again) = self.engine.quality(number).unwrap_or_default();
+        Some(Frame { number, captured, stored: self.pictures.stored(number), quality, again })
+    }
+
+    fn touch(&mut self, frame: u32) {
+        if let Some(touched) = &mut self.touched {
+            touched.insert(frame);
+        }
+    }
+
+    /// A version is lost, or can't be decoded.
+    fn lost(&mut self, frame: u32) {
+        self.engine.lost(frame);
+        self.touch(frame);
+    }
+
+    /// A picture was packed.
+    pub fn packed(&mut self, frame: u32, packed: Packed) {
+        self.pictures.packed(frame, packed);
+        self.touch(frame);
     }
 
     /// A sender begins.
     pub fn begin(&mut self, forgot: bool) {
         self.base = self.engine.next_frame();
-        for frame in std::mem::take(&mut self.live).into_keys() {
-            self.engine.lost(frame);
-        }
-        for (frame, _) in std::mem::take(&mut self.again).into_values() {
-            self.engine.lost(frame);
-        }
+        let live = std::mem::take(&mut self.live).into_keys();
+        let again = std::mem::take(&mut self.again).into_values().map(|(frame, _)| frame);
+        live.chain(again).for_each(|frame| self.lost(frame));
         if forgot {
             self.engine.forgotten();
+            (self.first..self.base).for_each(|frame| self.touch(frame));
         }
         // What the endpoint knows them by was the last sender's.
         self.status.unrated += std::mem::take(&mut self.ratings).len() as u64;
@@ -169,6 +227,11 @@ impl State {
         self.camera_ended = true;
     }
 
+    /// When the last frame was captured, once the camera has ended.
+    pub fn last_filmed(&self) -> Option<Time> {
+        self.newest.filter(|_| self.camera_ended)
+    }
+
     pub fn is_over(&self) -> bool {
         self.over
     }
@@ -184,7 +247,9 @@ impl State {
     }
 
     fn remember(&mut self, now: Time) {
+        self.touch(self.first + self.times.len() as u32);
         self.times.push_back(now);
+        self.newest = Some(now);
         let longest = Span::from_secs_f64(self.engine.horizon());
         while self.times.front().is_some_and(|&at| now - at > longest) {
             self.times.pop_front();
@@ -231,6 +296,12 @@ impl State {
         if self.next_turn.is_some_and(|at| now < at) {
             return;
         }
+        // A plan needs a first coded frame to know what bytes are worth; frames of before are not to wait for
+        // a period more.
+        if self.restored && self.engine.coming().is_none() && !self.camera_ended {
+            return;
+        }
+        self.restored = false;
         let period = Span::from_secs_f64(self.settings.period);
         // A sender that was away for long starts afresh.
         let due = self.next_turn.filter(|&at| now - at < period).unwrap_or(now);
@@ -299,7 +370,7 @@ impl State {
         self.engine.coded_live(frame, bytes, quality);
         self.status.live_bytes += bytes as u64;
         if self.broken.is_some() {
-            self.engine.lost(frame);
+            self.lost(frame);
         } else {
             self.live.insert(frame, Live { quality, until: now + GIVEN_UP });
         }
@@ -372,11 +443,13 @@ impl State {
         let frame = self.base + frame;
         if let Some(live) = self.live.remove(&frame) {
             self.engine.arrived(frame, live.quality);
+            self.touch(frame);
         }
     }
 
     pub fn arrived_again(&mut self, frame: u32) {
         let Some((frame, quality)) = self.again.remove(&frame) else { return };
+        self.touch(frame);
         match self.engine.arrived_again(frame, quality) {
             Some(before) if before <= 0.0 => self.status.repaired += 1,
             Some(before) if before < quality => self.status.improved += 1,
@@ -394,20 +467,20 @@ impl State {
         }
         for frame in from..to {
             self.live.remove(&frame);
-            self.engine.lost(frame);
+            self.lost(frame);
         }
     }
 
     /// Takes frames for lost that should have come out of the encoder, or arrived, by now.
     fn give_up(&mut self, now: Time, srtt: Span) {
         if let Some((again, _)) = self.taken.take_if(|(_, until)| now > *until) {
-            self.engine.lost(again.frame);
+            self.lost(again.frame);
         }
         while let Some((&frame, live)) = self.live.first_key_value()
             && now > live.until + srtt * 4
         {
             self.live.remove(&frame);
-            self.engine.lost(frame);
+            self.lost(frame);
         }
     }
 

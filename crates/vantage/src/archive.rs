@@ -39,6 +39,10 @@ impl Archive {
         self.frames.push_back(Entry { captured, coded, curve, quality: 0.0, again: 0.0, pending: false });
     }
 
+    pub fn get(&self, frame: u32) -> Option<&Entry> {
+        self.frames.get(frame.checked_sub(self.first)? as usize)
+    }
+
     /// The capture index that the next frame has.
     pub fn next(&self) -> u32 {
         self.first + self.frames.len() as u32

@@ -296,6 +296,22 @@ impl Engine {
         (self.plan, self.next, self.sending) = (None, None, false);
     }
 
+    /// A frame was captured at `captured`, in seconds, before this engine was there: to be told of the first
+    /// before any other, and then one after the other. The endpoint has a version of SSIM `quality`, and of
+    /// `again` of those that were sent again; 0 without one.
+    pub fn restore(&mut self, captured: f64, frame: u32, quality: f64, again: f64) {
+        self.archive.push(frame, captured, None);
+        if let Some(entry) = self.archive.get_mut(frame) {
+            (entry.quality, entry.again) = (quality, again);
+        }
+    }
+
+    /// SSIM of the best version of a frame that the endpoint has, and of the best of those that were sent
+    /// again, 0 without one; `None` of a frame that is not remembered.
+    pub fn quality(&self, frame: u32) -> Option<(f64, f64)> {
+        self.archive.get(frame).map(|entry| (entry.quality, entry.again))
+    }
+
     /// Frames that can still be sent again, of which the endpoint has no version and none is on its way.
     pub fn missing(&self) -> usize {
         self.archive.frames().filter(|(_, entry)| entry.quality == 0.0 && !entry.pending).count()
@@ -523,6 +539,24 @@ mod tests {
         assert_eq!(engine.again(4.5, 10.0), plan.again.first().copied(), "a rate right after a pause");
         assert_eq!(engine.again(5.999, RATE), None, "nothing of it can leave in a millisecond");
         assert!(engine.plan.is_some_and(|plan| plan.again.is_empty()));
+    }
+
+    #[test]
+    fn frames_of_before_this_engine_are_sent_again_if_they_are_missing() {
+        let mut engine = Engine::new(Settings::default());
+        for frame in 100..160u32 {
+            let quality = if frame < 130 { 0.0 } else { 0.95 };
+            engine.restore(f64::from(frame) / 30.0, frame, quality, 0.0);
+        }
+        engine.gone(105);
+        assert_eq!((engine.next_frame(), engine.missing()), (160, 29));
+        assert_eq!((engine.quality(131), engine.quality(99)), (Some((0.95, 0.0)), None));
+        assert!(engine.live(6.0, 160, RATE, 0.0) > 0);
+        engine.coded_live(160, 4_000.0, quality(4_000.0));
+        let plan = engine.turn(6.0, RATE * 2.0).expect("a frame was coded");
+        let mut again: Vec<u32> = plan.again.iter().map(|again| again.frame).collect();
+        again.retain(|frame| *frame < 130);
+        assert_eq!(again.len(), 29, "{again:?}");
     }
 
     proptest! {

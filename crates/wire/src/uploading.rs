@@ -6,6 +6,7 @@
 //! ```text
 //!   uploader                        endpoint
 //!     Quality (frames, SSIM)     ->            how good each frame is that was coded, some times a second
+//!     Filmed (time)              ->            the camera has ended, said again until the upload has
 //!                                <- Watching   how many watch at which delay, every few seconds
 //! ```
 
@@ -14,8 +15,11 @@ use crate::codec::{Reader, WireError, Writer};
 /// Kinds, as written; those from 32 to 36 are of viewers.
 const QUALITY: u8 = 37;
 const WATCHING: u8 = 38;
+const FILMED: u8 = 39;
 /// Length and kind.
 const HEAD: usize = 3;
+/// Bytes of a whole `Filmed`.
+const FILMED_LEN: usize = HEAD + 8;
 /// Bytes of a [`Rated`], and of a [`Watchers`].
 const RATED: usize = 7;
 const WATCHERS: usize = 8;
@@ -99,6 +103,9 @@ pub enum Uploading<'a> {
     Quality(Quality<'a>),
     /// The endpoint's viewers.
     Watching(Watching<'a>),
+    /// The camera has ended: its last frame was captured at this time, in microseconds on the uploader's
+    /// clock.
+    Filmed(u64),
 }
 
 impl<'a> Uploading<'a> {
@@ -114,6 +121,13 @@ impl<'a> Uploading<'a> {
         match *self {
             Uploading::Quality(Quality(bytes)) => write(QUALITY, bytes.len() / RATED, bytes, out),
             Uploading::Watching(Watching(bytes)) => write(WATCHING, bytes.len() / WATCHERS, bytes, out),
+            Uploading::Filmed(last_us) => {
+                let mut w = Writer::plain(out);
+                w.u16((FILMED_LEN - 2) as u16);
+                w.u8(FILMED);
+                w.u64(last_us);
+                w.len()
+            }
         }
     }
 
@@ -142,6 +156,11 @@ impl<'a> Uploading<'a> {
         Uploading::Watching(Watching(&bytes[..length])).to_vec()
     }
 
+    /// A [`Filmed`](Uploading::Filmed) as bytes of its own.
+    pub fn filmed(last_us: u64) -> Vec<u8> {
+        Uploading::Filmed(last_us).to_vec()
+    }
+
     fn to_vec(self) -> Vec<u8> {
         let mut out = vec![0; Uploading::MAX_LEN];
         let length = self.encode(&mut out);
@@ -160,6 +179,7 @@ impl<'a> Uploading<'a> {
         Ok(Some(match r.u8()? {
             QUALITY => Uploading::Quality(Quality(read(&mut r, Quality::MOST, RATED)?)),
             WATCHING => Uploading::Watching(Watching(read(&mut r, Watching::MOST, WATCHERS)?)),
+            FILMED => Uploading::Filmed(r.u64()?),
             _ => return Ok(None),
         }))
     }
@@ -209,6 +229,7 @@ mod tests {
         fn messages_round_trip(
             frames in proptest::collection::vec((0u8..32, any::<u32>(), 0.0..=1.0f64), 0..100),
             delays in proptest::collection::vec(any::<(u32, u32)>(), 0..12),
+            last_us in any::<u64>(),
         ) {
             let rated = |&(stream, frame, ssim): &_| Rated::new(stream, frame, ssim).expect("a number");
             let frames: Vec<Rated> = frames.iter().map(rated).collect();
@@ -223,11 +244,15 @@ mod tests {
             check(&bytes)?;
             let Ok(Some(Uploading::Watching(watching))) = Uploading::decode(&bytes) else { unreachable!() };
             prop_assert!(watching.delays().eq(delays.iter().copied().take(Watching::MOST)));
+
+            let bytes = Uploading::filmed(last_us);
+            check(&bytes)?;
+            prop_assert_eq!(Uploading::decode(&bytes), Ok(Some(Uploading::Filmed(last_us))));
         }
 
         #[test]
         fn any_bytes_are_an_error_or_a_message(
-            kind in prop_oneof![Just(QUALITY), Just(WATCHING), any::<u8>()],
+            kind in prop_oneof![Just(QUALITY), Just(WATCHING), Just(FILMED), any::<u8>()],
             mut bytes in proptest::collection::vec(any::<u8>(), 0..600),
         ) {
             if let Some(place) = bytes.get_mut(2) {

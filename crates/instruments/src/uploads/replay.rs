@@ -105,7 +105,7 @@ impl Source for Still {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use media::{Decoder, SyntheticConfig, SyntheticGame};
+    use media::{SyntheticConfig, SyntheticGame};
 
     #[test]
     fn a_replay_can_be_decoded_round_after_round() {

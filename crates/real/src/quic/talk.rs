@@ -17,6 +17,8 @@ pub enum Said {
     Quality(Vec<Rated>),
     /// How many watch at each delay.
     Watching(Vec<Watchers>),
+    /// When the camera captured its last frame, in microseconds on the peer's clock.
+    Filmed(u64),
 }
 
 /// What was said and heard so far.
@@ -84,6 +86,7 @@ impl Ear {
         let said = match Uploading::decode(message)? {
             Some(Uploading::Quality(quality)) => Said::Quality(quality.frames().collect()),
             Some(Uploading::Watching(watching)) => Said::Watching(watching.delays().collect()),
+            Some(Uploading::Filmed(last_us)) => Said::Filmed(last_us),
             None => return Ok(()),
         };
         let mut heard = locked(&self.heard);

@@ -10,7 +10,7 @@ use real::{Channel, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
 use record::Tap;
 use session::{Receiver, ReceiverConfig, Screen, Shown, capture_of};
 use tracing::{info, warn};
-use units::{Span, Time};
+use units::{RemoteTime, Span, Time};
 use wire::{Offer, Refusal};
 
 use super::Args;
@@ -60,6 +60,13 @@ impl Pictures {
     /// What the stream is called, once it has begun.
     fn called(&self) -> Option<&str> {
         self.stream.get()?.as_ref().ok().map(Stream::name)
+    }
+
+    /// The camera has ended.
+    fn filmed(&self, last: RemoteTime) {
+        if let Some(Ok(stream)) = self.stream.get() {
+            stream.filmed(last);
+        }
     }
 
     /// The uploader has left, of a stream that has begun.
@@ -157,6 +164,7 @@ fn receive(
             (packets, last) = (counters.received, now);
         }
         talk.tick(now, pictures.called());
+        talk.filmed().into_iter().for_each(|last| pictures.filmed(last));
         let silent = patience.is_some_and(|patience| packets > 0 && now - last > patience);
         let over = receiver.is_finished() || receiver.trouble().is_some() || silent;
         if over { ControlFlow::Break(()) } else { go_on() }

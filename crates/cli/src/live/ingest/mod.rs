@@ -39,7 +39,10 @@ Examples:
 
 Each delay is a playlist of its own: http://HOST:PORT/NAME/live.m3u8, NAME/30s.m3u8, ... (HLS), and .mpd (DASH). A
 segment enters it when its last frame is as old as the delay, in the best version there is by then; nothing that is
-listed ever changes, so any player and any cache will do. NAME/movie.mp4 is the whole in its final version.")]
+listed ever changes, so any player and any cache will do. NAME/movie.mp4 is the whole in its final version.
+
+Killed and started again with the same --out and settings within --patience, it goes on with the streams it had.
+Uploaders find it again if its certificate is the same (--cert, --key).")]
 pub struct Args {
     /// Address and port to listen on for uploads: quic://ADDR:PORT, or udp://ADDR:PORT for one on a network
     /// of your own

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ingest::{Arrival, Class, Ingest, Kind, Settings, Shelf, Status};
+use ingest::{Arrival, Class, Ingest, JOURNAL, Kind, ResumeError, Settings, Shelf, Status};
 use real::Clock;
 use real::storage::{self, Storage};
 use tracing::warn;
-use units::{Rate, Span, Time};
+use units::{Rate, RemoteTime, Span, Time};
 
 use super::audience::Audience;
 use crate::failure::Failure;
@@ -27,6 +27,11 @@ use crate::output;
 const WAITING: usize = 120;
 /// Streams that are remembered at most, ended ones with them.
 const STREAMS: usize = 1_000;
+/// Which streams there are.
+const LIST: &str = "streams.json";
+/// Streams of an endpoint before this one that are gone on with before their uploaders come: as many as there
+/// may be uploads at a time.
+const TAKEN_UP: usize = 64;
 
 /// What all streams have in common.
 #[derive(Clone, Debug)]
@@ -69,6 +74,7 @@ pub enum Gone {
 
 enum Told {
     Picture(Arrival),
+    Filmed(RemoteTime),
     Came,
     Gone(Gone),
     Close,
@@ -125,6 +131,12 @@ impl Stream {
         }
     }
 
+    /// The camera has ended with the frame captured at this time. It is said again: where there is no room it
+    /// can wait.
+    pub fn filmed(&self, last: RemoteTime) {
+        let _ = self.told.try_send(Told::Filmed(last));
+    }
+
     /// Its uploader has said that it is done.
     fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
@@ -145,7 +157,9 @@ impl Desk {
         let folder = (!place.contains("://")).then(|| PathBuf::from(place));
         let audience = Arc::new(Audience::new(terms.classes.clone()));
         let (storage, streams, unrated) = (Arc::new(storage), Mutex::default(), AtomicU64::new(0));
-        Ok(Desk { terms, storage, folder, streams, audience, unrated })
+        let desk = Desk { terms, storage, folder, streams, audience, unrated };
+        desk.take_up();
+        Ok(desk)
     }
 
     /// Where files are.
@@ -168,55 +182,120 @@ impl Desk {
         out.counter("framewire_ratings_dropped", help, None, [(vec![], unrated)]);
     }
 
-    /// The stream of this name: one that was cut off, whether that has been noticed yet or not, or a new one,
-    /// whose name gets a number if there was such a one before.
+    /// The stream of this name: one that was cut off, whether that has been noticed yet or not, even of an
+    /// endpoint before this one; or a new one, whose name gets a number if there was such a one before.
     ///
     /// # Errors
     /// Words for the uploader, if the name is none, or files can't be looked up.
     pub fn stream(&self, name: &str) -> Result<Stream, String> {
-        let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(fine) {
+        if !is_name(name) {
             return Err("a stream's name has up to 64 letters, digits and dashes".to_owned());
         }
         let mut streams = self.lock();
-        if let Some(kept) = streams.get(name).filter(|kept| !kept.is_over()) {
-            let _ = kept.stream.told.send(Told::Came);
-            return Ok(kept.stream.clone());
-        }
-        if streams.len() >= STREAMS {
-            return Err("the endpoint has taken as many streams as it remembers".to_owned());
-        }
         let numbered = |number: usize| if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
-        let fresh = (1..STREAMS).map(numbered).find(|name| self.is_fresh(&streams, name));
-        let fresh = fresh.ok_or_else(|| "where files go can't be reached at present".to_owned())?;
-        let kept = self.begin(&fresh);
-        let stream = kept.stream.clone();
-        streams.insert(fresh, kept);
-        drop(streams);
-        self.list();
-        Ok(stream)
+        for name in (1..STREAMS).map(numbered) {
+            if let Some(kept) = streams.get(&name) {
+                if kept.is_over() {
+                    continue;
+                }
+                let _ = kept.stream.told.send(Told::Came);
+                return Ok(kept.stream.clone());
+            }
+            if streams.len() >= STREAMS {
+                return Err("the endpoint has taken as many streams as it remembers".to_owned());
+            }
+            let Some(ingest) = self.opened(&name)? else { continue };
+            let kept = self.begin(&name, ingest, 1);
+            let stream = kept.stream.clone();
+            streams.insert(name, kept);
+            drop(streams);
+            self.list();
+            return Ok(stream);
+        }
+        Err("there are as many streams of that name as are counted".to_owned())
     }
 
-    /// Whether nothing was ever uploaded by this name.
-    fn is_fresh(&self, streams: &BTreeMap<String, Kept>, name: &str) -> bool {
-        let described = self.storage.get(&format!("{name}/index.json"));
+    /// An upload of this name, from its beginning or from where an endpoint before this one was killed.
+    /// `None` if there was one that can't be gone on with.
+    fn opened(&self, name: &str) -> Result<Option<Ingest<File>>, String> {
+        if let Some(ingest) = self.resumed(name)? {
+            return Ok(Some(ingest));
+        }
         // What can't be looked up may be there.
-        !streams.contains_key(name) && described.is_ok_and(|found| found.is_none())
+        let away = |_| "where files go can't be reached at present".to_owned();
+        let files = ["index.json", JOURNAL].map(|file| self.storage.get(&format!("{name}/{file}")));
+        for file in files {
+            if file.map_err(away)?.is_some() {
+                return Ok(None);
+            }
+        }
+        let (now, date_ms) = now_and_date();
+        let shelf = Box::new(ToStorage(self.storage.clone()));
+        Ok(Some(Ingest::new(self.settings(name), shelf, self.movie(name), now, date_ms)))
     }
 
-    fn begin(&self, name: &str) -> Kept {
+    /// The upload of this name that an endpoint before this one was killed over, if it can be gone on with.
+    fn resumed(&self, name: &str) -> Result<Option<Ingest<File>>, String> {
+        let shelf = Box::new(ToStorage(self.storage.clone()));
+        match Ingest::resume(self.settings(name), shelf, now_and_date(), self.terms.patience) {
+            Ok(Some(mut ingest)) => {
+                self.movie(name).into_iter().for_each(|movie| ingest.film_to(movie));
+                output::above_status(|| eprintln!("{name}: goes on where the endpoint was killed"));
+                Ok(Some(ingest))
+            }
+            Ok(None) | Err(ResumeError::Ended) => Ok(None),
+            Err(ResumeError::Unreachable(why)) => Err(why),
+            Err(error) => {
+                warn!("{name}: {error}; an upload of this name gets a number");
+                Ok(None)
+            }
+        }
+    }
+
+    fn settings(&self, name: &str) -> Settings {
+        let Terms { classes, segment, rate, window, memory, .. } = self.terms.clone();
+        Settings { name: name.to_owned(), classes, segment, rate, window, memory }
+    }
+
+    /// Makes the file of the whole, where files go to a folder.
+    fn movie(&self, name: &str) -> Option<File> {
+        let folder = self.folder.as_ref()?.join(name);
+        let file = std::fs::create_dir_all(&folder).and_then(|()| File::create(folder.join("movie.mp4")));
+        file.map_err(|error| warn!("{}: no movie: {error}", folder.display())).ok()
+    }
+
+    /// Starts the thread of a stream, which has so many uploaders.
+    fn begin(&self, name: &str, ingest: Ingest<File>, uploaders: usize) -> Kept {
         let (told, hears) = sync_channel(WAITING);
         let status = Arc::new(Mutex::new(Status::default()));
-        let Terms { classes, segment, rate, window, memory, patience } = self.terms.clone();
-        let settings = Settings { name: name.to_owned(), classes, segment, rate, window, memory };
-        let (storage, folder, shown) = (self.storage.clone(), self.folder.clone(), status.clone());
+        let (patience, shown) = (self.terms.patience, status.clone());
         let thread = std::thread::spawn(move || {
             yield_to_others();
-            Packaging::new(settings, patience, storage, folder, shown).run(&hears);
+            Packaging::new(ingest, patience, shown, uploaders).run(&hears);
         });
         let stream =
             Stream { name: name.to_owned(), done: Arc::default(), told, status, crowded: Arc::default() };
         Kept { stream, thread: Some(thread), ended: false }
+    }
+
+    /// Goes on with the streams that an endpoint before this one was killed over, whether their uploaders
+    /// come back or not: then they end.
+    fn take_up(&self) {
+        // Without a list there is none; who comes by name is looked up by it.
+        let Ok(Some(list)) = self.storage.get(LIST) else { return };
+        let list: serde_json::Value = serde_json::from_slice(&list).unwrap_or_default();
+        let listed = list["streams"].as_array().into_iter().flatten();
+        let open =
+            listed.filter(|stream| stream["ended"] == false).filter_map(|stream| stream["name"].as_str());
+        for name in open.filter(|name| is_name(name)).take(TAKEN_UP) {
+            if let Ok(Some(ingest)) = self.resumed(name) {
+                let kept = self.begin(name, ingest, 0);
+                self.lock().insert(name.to_owned(), kept);
+            }
+        }
+        if !self.lock().is_empty() {
+            self.list();
+        }
     }
 
     /// Whether any stream has come to its end, or been told to, for who wants no other `once` that is so.
@@ -242,7 +321,7 @@ impl Desk {
             |(name, kept): (&String, &Kept)| serde_json::json!({ "name": name, "ended": kept.is_over() });
         let list = serde_json::json!({ "streams": streams.iter().map(of).collect::<Vec<_>>() });
         // A list is always taken.
-        let _ = self.storage.put("streams.json", list.to_string().into(), storage::Kind::Playlist);
+        let _ = self.storage.put(LIST, list.to_string().into(), storage::Kind::Playlist);
     }
 
     /// Ends all streams, waits until their files are stored, and says how they stand.
@@ -268,6 +347,17 @@ impl Desk {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         self.streams.lock().expect("nothing panics while it holds this")
     }
+}
+
+/// What becomes a folder and an address.
+fn is_name(name: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(fine)
+}
+
+/// The time of the clock that streams go by, and the date in ms.
+fn now_and_date() -> (Time, i64) {
+    (Clock::shared().now(), (date_us() / 1_000) as i64)
 }
 
 /// How long files may take to be stored at the end.
@@ -304,6 +394,9 @@ impl Shelf for ToStorage {
         };
         self.0.put(path, bytes, kind).is_ok()
     }
+    fn get(&self, path: &str) -> Result<Option<bytes::Bytes>, String> {
+        self.0.get(path).map_err(|error| error.to_string())
+    }
 }
 
 /// A stream's thread.
@@ -319,23 +412,10 @@ struct Packaging {
 }
 
 impl Packaging {
-    fn new(
-        settings: Settings,
-        patience: Span,
-        storage: Arc<Storage>,
-        folder: Option<PathBuf>,
-        status: Arc<Mutex<Status>>,
-    ) -> Packaging {
+    fn new(ingest: Ingest<File>, patience: Span, status: Arc<Mutex<Status>>, uploaders: usize) -> Packaging {
         let clock = Clock::shared();
-        let movie = folder.and_then(|folder| {
-            let folder = folder.join(&settings.name);
-            let file = std::fs::create_dir_all(&folder).and_then(|()| File::create(folder.join("movie.mp4")));
-            file.map_err(|error| warn!("{}: no movie: {error}", folder.display())).ok()
-        });
-        let date_ms = (date_us() / 1_000) as i64;
-        let shelf = Box::new(ToStorage(storage));
-        let ingest = Ingest::new(settings, shelf, movie, clock.now(), date_ms);
-        Packaging { ingest, clock, patience, status, uploaders: 1, away: None }
+        let away = (uploaders == 0).then(|| clock.now());
+        Packaging { ingest, clock, patience, status, uploaders, away }
     }
 
     /// Packages until the upload has ended.
@@ -373,6 +453,7 @@ impl Packaging {
     fn take(&mut self, told: Told) -> ControlFlow<()> {
         match told {
             Told::Picture(arrival) => drop(self.ingest.take(&arrival)),
+            Told::Filmed(last) => self.ingest.filmed(last),
             Told::Close => return ControlFlow::Break(()),
             Told::Came => {
                 self.uploaders += 1;

@@ -7,7 +7,7 @@ use real::quic::{QuicChannel, Said};
 use real::storage;
 use session::Shown;
 use tracing::warn;
-use units::{Span, Time};
+use units::{RemoteTime, Span, Time};
 use wire::{Uploading, Watchers};
 
 use super::stream::Desk;
@@ -47,13 +47,16 @@ pub struct Talk {
     /// Who watched when that was shown last.
     shown: Option<Vec<Watchers>>,
     dropped: u64,
+    /// When the camera captured its last frame, in microseconds on the uploader's clock, if it has just said
+    /// so.
+    filmed: Option<i64>,
 }
 
 impl Talk {
     /// With the one on `channel`; over UDP there is none, and only files say who watches.
     pub fn new(desk: &Arc<Desk>, rated: &Rated, channel: Option<Arc<QuicChannel>>) -> Talk {
         let (desk, rated) = (desk.clone(), rated.clone());
-        Talk { desk, rated, channel, next: Time::ZERO, shown: None, dropped: 0 }
+        Talk { desk, rated, channel, next: Time::ZERO, shown: None, dropped: 0, filmed: None }
     }
 
     /// Hears what was said, and tells who watches the stream, once it has a name.
@@ -75,14 +78,25 @@ impl Talk {
         }
     }
 
+    /// When the last frame was captured, if the uploader has said since that the camera has ended.
+    pub fn filmed(&mut self) -> Option<RemoteTime> {
+        let nanos = self.filmed.take()?.checked_mul(1_000)?;
+        Some(RemoteTime::from_nanos(nanos))
+    }
+
     /// Takes what the uploader has said.
     pub fn hear(&mut self) {
         let (Some(channel), Some(ratings)) = (&self.channel, &self.rated.0) else { return };
         let mut ratings = ratings.lock().expect("nothing panics while it holds this");
         for said in channel.heard() {
-            // Who watches is ours to say.
-            let Said::Quality(frames) = said else { continue };
-            frames.iter().for_each(|rated| ratings.said((rated.stream, rated.frame), rated.ssim()));
+            match said {
+                Said::Quality(frames) => {
+                    frames.iter().for_each(|rated| ratings.said((rated.stream, rated.frame), rated.ssim()));
+                }
+                Said::Filmed(last_us) => self.filmed = i64::try_from(last_us).ok(),
+                // Who watches is ours to say.
+                Said::Watching(_) => {}
+            }
         }
         self.desk.unrated(ratings.dropped() - self.dropped);
         self.dropped = ratings.dropped();

@@ -216,6 +216,9 @@ impl Carrier<'_> {
         // Over UDP there is nothing to tell it by.
         let Some(Line { channel, .. }) = line else { return self.upload.tell(|_| true) };
         self.upload.tell(|frames| channel.say(Uploading::quality(frames)));
+        if let Some(last) = self.upload.filmed() {
+            channel.say(Uploading::filmed((last - Time::ZERO).as_nanos().unsigned_abs() / 1_000));
+        }
         for said in channel.heard() {
             if let Said::Watching(watchers) = said {
                 self.upload.watched(&watchers, self.args.delays.is_none());

@@ -2,13 +2,14 @@
 
 mod carry;
 mod film;
+mod keep;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use media::{Archive, Codec};
+use media::Codec;
 use real::Clock;
 use serde_json::json;
 use units::{Bytes, Span, Time};
@@ -64,7 +65,9 @@ pub struct Args {
     /// to 1 GB. Without room the oldest make way
     #[arg(long, value_name = "SIZE", default_value = "1000MB")]
     pub archive: Bytes,
-    /// Keep them in this file instead, which is made anew and removed at the end
+    /// Keep them in this file instead, and beside it, in FILE.journal, what has become of them: an upload
+    /// that is killed, or gives up, and is started again with the same file and name sends again what the
+    /// endpoint lacks. Both are removed when all is sent
     #[arg(long, value_name = "FILE")]
     pub archive_file: Option<PathBuf>,
     #[command(flatten)]
@@ -115,17 +118,15 @@ pub fn upload(args: &Args) -> Result<(), Failure> {
     }
     let running = args.operations.start(Verbosity::warnings())?;
     let film = Film::new(source);
-    let upload = Upload::new(settings(args, film.interval()), archive(args)?);
+    let upload = keep::upload(args, settings(args, film.interval()), &film)?;
     let helper = Helper::start(upload.clone());
     catch_interrupts();
     let begun = Clock::shared().now();
     let carried = carry::carry(args, &upload, &film, &running);
     drop(helper);
-    if let Some(file) = &args.archive_file {
-        // Whoever removed it before us has done our work.
-        let _ = std::fs::remove_file(file);
-    }
+    // What could not be sent is kept for another attempt.
     let carried = carried?;
+    args.archive_file.as_deref().into_iter().for_each(keep::remove);
     trouble.check()?;
     report(args, &upload, &carried, Clock::shared().now() - begun);
     Ok(())
@@ -151,14 +152,6 @@ fn settings(args: &Args, interval: Span) -> vantage::Settings {
     // Without candidates nothing is planned, and frames of now get all.
     let candidates = if args.live_only { 0 } else { usual.candidates };
     vantage::Settings { interval: interval.as_secs_f64(), delays, candidates, ..usual }
-}
-
-fn archive(args: &Args) -> Result<Archive, Failure> {
-    let most = usize::try_from(args.archive.get()).unwrap_or(usize::MAX);
-    match &args.archive_file {
-        Some(file) => Archive::in_file(file, most).map_err(Failure::input),
-        None => Ok(Archive::in_memory(most)),
-    }
 }
 
 /// A thread that packs and unpacks pictures, until it is dropped.
