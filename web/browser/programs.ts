@@ -269,13 +269,15 @@ export async function play(address: string): Promise<string> {
   }
   const player = spawn("ffmpeg", [
     "-v",
-    "warning",
+    "error",
     "-live_start_index",
     "0",
     "-i",
     address,
     "-fps_mode",
     "passthrough",
+    "-enc_time_base",
+    "1:90000",
     "-f",
     "null",
     "-",

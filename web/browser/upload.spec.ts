@@ -20,11 +20,13 @@ const RATE = 30;
 const SLACK = 0.5;
 /** How long the small film is, in s: FRAMEWIRE_FILM=600 watches for ten minutes. */
 const FILMED = Number(process.env.FRAMEWIRE_FILM ?? 22);
+/** The endpoint goes by times of capture: one that came a frame's time late looks like a missing frame. */
+const GUESSED = 3;
 /** A player remembers its last 2000 frames: of longer films it is not counted which it has shown. */
 const COUNTED = 60;
 /** A browser on a busy machine leaves pictures out: this share is shown, and never for so long none, in s. */
 const SEEN = 0.7;
-const UNSEEN = 0.4;
+const UNSEEN = 0.5;
 
 let upload: Upload | undefined;
 
@@ -73,7 +75,7 @@ async function watch(page: Page, film: Film, classes: [string, string]): Promise
   await page.emulateMedia({ colorScheme: "light" });
   await page.goto(`${upload.address}?delays=${classes.join(",")}#upload`);
   const [live, late] = [page.locator(".panel").first(), page.locator(".panel").last()];
-  const held = /^Nothing arrived for these \d s: the picture is held$/;
+  const held = /^Nothing arrived for these [\d.]+ s: the picture is held$/;
   await expect(live.locator(".overlay")).toHaveText(held, { timeout: 30_000 });
   const patience = { timeout: (film.duration + 45) * 1000 };
   await expect(late.locator(".shown")).toHaveText(/^(0\.9|1) s repaired/, patience);
@@ -104,11 +106,11 @@ async function judge(film: Film, delayed: string, [nearly, late]: [Report, Repor
   expect(captured).toBe(film.duration * RATE);
   // At once: nothing while the link carries nothing.
   const outage = early.filter(({ begins_s }) => isAway(film, begins_s) && isAway(film, begins_s + 1));
-  expect(outage.length).toBeGreaterThanOrEqual(2);
+  expect(outage.length).toBeGreaterThanOrEqual(1);
   expect(outage.every((segment) => segment.missing === segment.frames)).toBe(true);
   // Later: every frame is in the playlist, and the player goes through all of it.
-  expect(sum(all, "missing")).toBe(0);
-  expect(sum(all, "frames")).toBe(captured);
+  expect(sum(all, "missing")).toBeLessThanOrEqual(GUESSED);
+  expect(Math.abs(sum(all, "frames") - captured)).toBeLessThanOrEqual(GUESSED);
   expect(longestGap(late.frames)).toBeLessThan(UNSEEN);
   expect(late.frames.at(-1)).toBeGreaterThan(film.duration - 1);
   if (film.duration < COUNTED) {
@@ -116,39 +118,45 @@ async function judge(film: Film, delayed: string, [nearly, late]: [Report, Repor
     expect(longestGap(nearly.frames)).toBeGreaterThan(0.8);
     expect(shown(late)).toBeGreaterThan(away * SEEN);
     expect(late.frames.length).toBeGreaterThan(captured * SEEN);
-    expect(late.frames[0]).toBeLessThan(1);
+    expect(late.frames[0]).toBeLessThan(film.outage[0] - 1);
   }
   expect([...nearly.errors, ...late.errors]).toEqual([]);
   const { streams } = await going.ingested();
   expect(streams.map(({ name, dropped }) => [name, dropped])).toEqual([["upload", 0]]);
 }
 
-/** The whole in its final version has each number that was burned into a picture once, in order. */
-function judgeMovie(captured: number): void {
-  const numbers = barcodes((upload as Upload).file("movie.mp4"));
-  expect(numbers).toEqual(Array.from({ length: captured }, (_, index) => index));
+/**
+ * What was listed after the delay, and the whole in its final version, have each number that was burned into
+ * a picture, in order. A picture may be held over a segment's end.
+ */
+function judgeFiles(captured: number, delayed: string): void {
+  for (const file of [`${delayed}.m3u8`, "movie.mp4"]) {
+    const numbers = barcodes((upload as Upload).file(file)).filter((one, at, all) => one !== all[at - 1]);
+    console.log(`${file}: ${numbers.length} pictures with numbers of their own, of ${captured}`);
+    expect(numbers).toEqual(Array.from({ length: captured }, (_, index) => index));
+  }
 }
 
-test("shows ten seconds later what an outage has kept from who watches live", async ({ page }) => {
+test("shows fifteen seconds later what an outage has kept from who watches live", async ({ page }) => {
   test.setTimeout((FILMED + 100) * 1000);
   const wrong = complaints(page);
   const film: Film = {
     clip: ["--input", "synthetic", "--size", "320x180"],
     duration: FILMED,
     rate: 3000,
-    outage: [6, 11],
-    delays: "0.5s,10s",
-    viewers: "0s:1,10s:10",
+    outage: [6, 9],
+    delays: "0.5s,15s",
+    viewers: "0s:1,15s:10",
   };
-  const watched = watch(page, film, ["live", "10s"]);
-  await expect.poll(() => upload?.has("10s.m3u8") ?? false, { timeout: 40_000 }).toBe(true);
+  const watched = watch(page, film, ["live", "15s"]);
+  await expect.poll(() => upload?.has("15s.m3u8") ?? false, { timeout: 40_000 }).toBe(true);
   // Another player follows each playlist to its end, as if it were live.
-  const played = ["live", "10s"].map((name) => play(`${upload?.address}upload/${name}.m3u8`));
-  await judge(film, "10s", await watched);
+  const played = ["live", "15s"].map((name) => play(`${upload?.address}upload/${name}.m3u8`));
+  await judge(film, "15s", await watched);
   expect(await Promise.all(played)).toEqual(["", ""]);
   expect(wrong).toEqual([]);
   if (hasFfmpeg()) {
-    judgeMovie(film.duration * RATE);
+    judgeFiles(film.duration * RATE, "15s");
   } else {
     console.log("skipped: the numbers in the movie's pictures, for want of ffmpeg");
   }
@@ -159,8 +167,8 @@ test("a real clip of 1280x720 is whole for those who watch 30 s later", async ({
   test.setTimeout(240_000);
   const wrong = complaints(page);
   const film: Film = {
-    clip: ["--input", clip720(20)],
-    duration: 20,
+    clip: ["--input", clip720(36)],
+    duration: 36,
     rate: 6000,
     outage: [7, 12],
     delays: "0.5s,30s",
@@ -168,7 +176,7 @@ test("a real clip of 1280x720 is whole for those who watch 30 s later", async ({
   };
   await judge(film, "30s", await watch(page, film, ["live", "30s"]));
   expect(wrong).toEqual([]);
-  judgeMovie(film.duration * RATE);
+  judgeFiles(film.duration * RATE, "30s");
   show(film);
 });
 

@@ -159,6 +159,21 @@ fn usual(mut gaps: Vec<Span>) -> Option<Span> {
     Some(sum / i64::try_from(gaps.len()).ok()?)
 }
 
+/// Intervals in a length of time, to the nearest.
+fn rounded_count(length: Span, interval: Span) -> usize {
+    ((length.as_nanos() + interval.as_nanos() / 2) / interval.as_nanos()).max(0) as usize
+}
+
+/// Frames that gaps leave room for between the frame `before` the span from `from` to `to`, those at `times`
+/// within it, and its end.
+fn left_out((before, from, to): (Option<Span>, Span, Span), times: &[Span], interval: Span) -> usize {
+    // Without a frame before it, the first one may come half an interval late.
+    let mut last = before.unwrap_or(from - interval / 2);
+    let ends = times.iter().chain([&to]);
+    ends.map(|&time| rounded_count(time - std::mem::replace(&mut last, time), interval).saturating_sub(1))
+        .sum()
+}
+
 impl<M: Write + Seek> Ingest<M> {
     /// An upload that has not begun. Its files go to `shelf`, and the whole of it in its final version, where
     /// that is wanted, to `movie`. `unix_ms` is the date at `now`.
@@ -441,16 +456,31 @@ impl<M: Write + Seek> Ingest<M> {
         let made = &self.made[&number];
         let duration = (ticks(to) - ticks(from)) as u32;
         let segment = Segment { number, path: made.path.clone(), begins: ticks(from), duration };
-        let expected = ((to - from).as_nanos() + self.interval().as_nanos() / 2) / self.interval().as_nanos();
         let repaired = seen.iter().filter(|(_, again)| *again > 0).count();
         let arrived = seen.len() - repaired;
-        let frames = seen.len().max(expected as usize);
+        let frames = seen.len() + self.missing((from, to), seen);
         let ssims: Vec<f64> = seen.iter().filter_map(|&(time, _)| self.store.ssim(time)).collect();
         let (rated, ssim) = (ssims.len(), ssims.iter().sum());
         let listed = &mut self.classes[class];
         listed.playlist.add(segment).expect("it continues the one before");
         listed.note(Tally { number, begins: from, frames, arrived, repaired, rated, ssim });
         listed.next = number + 1;
+    }
+
+    /// Frames captured from `from` to before `to` of which nothing is there, as far as their usual interval
+    /// tells: no more than that leaves room for, and none where frames follow each other.
+    fn missing(&self, (from, to): (Span, Span), seen: &[Seen]) -> usize {
+        let interval = self.interval();
+        if seen.is_empty() {
+            return rounded_count(to - from, interval);
+        }
+        let before = self.store.seen(from - interval, from).last().map(|(time, _)| *time);
+        let times: Vec<Span> = seen.iter().map(|(time, _)| *time).collect();
+        rounded_count(to - from, interval).saturating_sub(seen.len()).min(left_out(
+            (before, from, to),
+            &times,
+            interval,
+        ))
     }
 
     /// The last class has a segment: nothing of it becomes better.
@@ -558,5 +588,20 @@ mod tests {
         let gaps = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let usual = usual(gaps).unwrap();
         assert!((usual - Span::from_micros(33_333)).abs() < Span::from_millis(1), "{usual}");
+    }
+
+    #[test]
+    fn frames_are_left_out_where_there_is_a_gap() {
+        let ms = Span::from_millis;
+        let left_out = |before: Option<i64>, times: &[i64]| {
+            let times: Vec<Span> = times.iter().copied().map(ms).collect();
+            super::left_out((before.map(ms), ms(1_000), ms(1_200)), &times, ms(40))
+        };
+        assert_eq!(left_out(None, &[1_000, 1_040, 1_080, 1_120, 1_160]), 0);
+        // One lies just before, and one just after.
+        assert_eq!(left_out(Some(999), &[1_039, 1_079, 1_119, 1_159]), 0);
+        assert_eq!(left_out(Some(961), &[1_001, 1_041, 1_081, 1_121, 1_161, 1_199]), 0);
+        assert_eq!(left_out(Some(960), &[1_000, 1_080, 1_160]), 2);
+        assert_eq!(left_out(None, &[1_040, 1_080]), 3, "the first and the last two");
     }
 }

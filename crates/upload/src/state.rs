@@ -13,9 +13,12 @@ use crate::journal::Frame;
 
 /// The next plan is made with what the network took on average over this long (thesis section 3.5.3).
 const MEASURED: Span = Span::from_secs(1);
-/// A frame of now is taken for lost so long after it was coded, and four round trips: its deadline has passed
-/// by then, and its last repair has had time to be heard of.
+/// A frame of now is taken for lost so long after it was coded, and four round trips or as long again, if that
+/// is shorter: its deadline has passed by then, and its last repair has had time to be heard of. What lay
+/// before an outage makes round trips of seconds, and is to be planned with before it is too late.
 const GIVEN_UP: Span = Span::from_secs(1);
+/// Frames of now whose decoding is in doubt at most: what is coded until one is given up, at 240 Hz.
+const CHAIN: usize = 480;
 /// A datagram's payload, by which headers are counted: the session's usual size.
 const ROOM: u32 = 1200 - Media::LEN as u32;
 /// SSIMs that wait to be told to the endpoint at most: 17 s of both captures at 30 Hz. A pause of the network
@@ -86,6 +89,9 @@ pub(crate) struct State {
     watchers: Option<Vec<Watchers>>,
     /// They are planned for.
     follows: bool,
+    /// Coded frames of now from the first one on that is not known to have arrived, each with whether it has:
+    /// those before it can be decoded there.
+    chain: BTreeMap<u32, bool>,
     last_key: u32,
     /// Frames of now from this one on can't be decoded until a key frame comes.
     broken: Option<u32>,
@@ -125,6 +131,7 @@ impl State {
             ratings: VecDeque::new(),
             watchers: None,
             follows: false,
+            chain: BTreeMap::new(),
             last_key: 0,
             broken: None,
             allowance: 0.0,
@@ -197,6 +204,7 @@ impl State {
         // What the endpoint knows them by was the last sender's.
         self.status.unrated += std::mem::take(&mut self.ratings).len() as u64;
         (self.wanted, self.taken, self.waiting_again) = (None, None, 0);
+        self.chain.clear();
         (self.last_key, self.broken) = (self.base, None);
         self.engine.left(true);
     }
@@ -373,6 +381,10 @@ impl State {
             self.lost(frame);
         } else {
             self.live.insert(frame, Live { quality, until: now + GIVEN_UP });
+            self.chain.insert(frame, false);
+            if self.chain.len() > CHAIN {
+                self.chain.pop_first();
+            }
         }
     }
 
@@ -445,6 +457,12 @@ impl State {
             self.engine.arrived(frame, live.quality);
             self.touch(frame);
         }
+        if let Some(there) = self.chain.get_mut(&frame) {
+            *there = true;
+        }
+        while self.chain.first_key_value().is_some_and(|(_, there)| *there) {
+            self.chain.pop_first();
+        }
     }
 
     pub fn arrived_again(&mut self, frame: u32) {
@@ -457,9 +475,15 @@ impl State {
         }
     }
 
-    /// The endpoint can't decode frames of now after this one, until a key frame comes.
+    /// The endpoint can't decode frames of now after this one, until a key frame comes. Up to this one it has
+    /// given up what did not arrive, and with it what did but is predicted from that.
     pub fn stuck(&mut self, after: u32) {
         let from = self.base.saturating_add(after).saturating_add(1).max(self.first);
+        let later = self.chain.split_off(&from);
+        for frame in std::mem::replace(&mut self.chain, later).into_keys() {
+            self.live.remove(&frame);
+            self.lost(frame);
+        }
         let next = self.engine.next_frame();
         let to = if self.last_key >= from { self.last_key } else { next };
         if to == next {
@@ -477,7 +501,7 @@ impl State {
             self.lost(again.frame);
         }
         while let Some((&frame, live)) = self.live.first_key_value()
-            && now > live.until + srtt * 4
+            && now > live.until + (srtt * 4).min(GIVEN_UP)
         {
             self.live.remove(&frame);
             self.lost(frame);

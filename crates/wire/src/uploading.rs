@@ -266,7 +266,8 @@ mod tests {
                 Ok(Some(Uploading::Watching(watching))) => {
                     prop_assert!(watching.delays().len() <= Watching::MOST);
                 }
-                Ok(None) => prop_assert!(kind != QUALITY && kind != WATCHING),
+                Ok(Some(Uploading::Filmed(_))) => {}
+                Ok(None) => prop_assert!(![QUALITY, WATCHING, FILMED].contains(&kind)),
                 Err(_) => {}
             }
         }
