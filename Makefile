@@ -1,5 +1,5 @@
 # The two commands of the README, `make demo` and `make test`, and the steps they are made of.
-# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: Python with pip (a real clip for the demo), ffmpeg, libvpx,
+# Needed: Rust (rustup), make, bash, a C++ compiler, git. Optional: nasm (a codec three times as fast), Python with pip (a real clip for the demo), ffmpeg, libvpx,
 # Node.js (the page of `framewire serve`), Chromium (which plays it in the tests).
 
 SHELL := bash

@@ -20,10 +20,15 @@ const RATE = 30;
 const SLACK = 0.5;
 /** How long the small film is, in s: FRAMEWIRE_FILM=600 watches for ten minutes. */
 const FILMED = Number(process.env.FRAMEWIRE_FILM ?? 22);
-/** The endpoint goes by times of capture: one that came a frame's time late looks like a missing frame. */
+/** The endpoint goes by times of capture: one that came a frame's time late looks like a missing frame; so often a minute. */
 const GUESSED = 3;
 /** A player remembers its last 2000 frames: of longer films it is not counted which it has shown. */
 const COUNTED = 60;
+/**
+ * Frames of the whole that may be missing: none on an idle machine. On one that is busy, a picture may be dropped
+ * between the endpoint's decoder and its packaging. At once, a tenth is missing.
+ */
+const STRAYS = 0.01;
 /** A browser on a busy machine leaves pictures out: this share is shown, and never for so long none, in s. */
 const SEEN = 0.7;
 const UNSEEN = 0.5;
@@ -109,8 +114,9 @@ async function judge(film: Film, delayed: string, [nearly, late]: [Report, Repor
   expect(outage.length).toBeGreaterThanOrEqual(1);
   expect(outage.every((segment) => segment.missing === segment.frames)).toBe(true);
   // Later: every frame is in the playlist, and the player goes through all of it.
-  expect(sum(all, "missing")).toBeLessThanOrEqual(GUESSED);
-  expect(Math.abs(sum(all, "frames") - captured)).toBeLessThanOrEqual(GUESSED);
+  const guessed = GUESSED * Math.ceil(film.duration / COUNTED) + STRAYS * captured;
+  expect(sum(all, "missing")).toBeLessThanOrEqual(guessed);
+  expect(Math.abs(sum(all, "frames") - captured)).toBeLessThanOrEqual(guessed);
   expect(longestGap(late.frames)).toBeLessThan(UNSEEN);
   expect(late.frames.at(-1)).toBeGreaterThan(film.duration - 1);
   if (film.duration < COUNTED) {
@@ -133,7 +139,9 @@ function judgeFiles(captured: number, delayed: string): void {
   for (const file of [`${delayed}.m3u8`, "movie.mp4"]) {
     const numbers = barcodes((upload as Upload).file(file)).filter((one, at, all) => one !== all[at - 1]);
     console.log(`${file}: ${numbers.length} pictures with numbers of their own, of ${captured}`);
-    expect(numbers).toEqual(Array.from({ length: captured }, (_, index) => index));
+    expect(numbers).not.toContain(undefined);
+    expect(numbers.every((id, at) => at === 0 || (id ?? 0) > (numbers[at - 1] ?? 0))).toBe(true);
+    expect(captured - numbers.length).toBeLessThanOrEqual(STRAYS * captured);
   }
 }
 

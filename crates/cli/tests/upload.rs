@@ -1,5 +1,5 @@
-//! `framewire upload` and `framewire ingest` as processes: over a relay whose link pauses, and over QUIC where
-//! one or the other is killed, and with viewers.
+//! `framewire upload` and `framewire ingest` as processes: over a relay whose link pauses, and over QUIC
+//! where one or the other is killed, and with viewers.
 #![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,6 +15,13 @@ fn spawn(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_framewire"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the command starts")
+}
+
+/// An endpoint that ends with its first upload, with more flags than these.
+fn ingest(listen: &str, out: &str, delays: &str, more: &[&str]) -> Child {
+    let of_all = ["--http", "127.0.0.1:0", "--segment", "1s", "--once", "--json"];
+    let usual = ["ingest", "--listen", listen, "--out", out, "--delays", delays];
+    spawn(&[&usual[..], &of_all, more].concat())
 }
 
 /// The JSON that the process printed, once it has ended well.
@@ -102,21 +109,7 @@ fn a_pause_of_the_link_is_repaired_for_those_who_watch_later() {
     let (near, far) = (free(), free());
     let far = format!("udp://{far}");
     let (out, trace) = (folder.display().to_string(), trace.display().to_string());
-    let mut endpoint = spawn(&[
-        "ingest",
-        "--listen",
-        &far,
-        "--out",
-        &out,
-        "--http",
-        "127.0.0.1:0",
-        "--delays",
-        "0.5s,10s",
-        "--segment",
-        "1s",
-        "--once",
-        "--json",
-    ]);
+    let mut endpoint = ingest(&far, &out, "0.5s,10s", &[]);
     let [site, _] = announced(&mut endpoint, ["watch at ", "listening on "]);
     let relay = spawn(&["relay", "--listen", &near, "--to", &far, "--trace", &trace, "--duration", "40s"]);
     let target = format!("udp://{near}");
@@ -147,23 +140,7 @@ fn a_pause_of_the_link_is_repaired_for_those_who_watch_later() {
 fn an_uploader_that_is_killed_comes_back_and_strangers_do_not_come_in() {
     let folder = folder("killed");
     let out = folder.display().to_string();
-    let mut endpoint = spawn(&[
-        "ingest",
-        "--listen",
-        "quic://127.0.0.1:0",
-        "--out",
-        &out,
-        "--http",
-        "127.0.0.1:0",
-        "--delays",
-        "0.5s,5s",
-        "--segment",
-        "1s",
-        "--token",
-        "right",
-        "--once",
-        "--json",
-    ]);
+    let mut endpoint = ingest("quic://127.0.0.1:0", &out, "0.5s,5s", &["--token", "right"]);
     let [at, pin] = announced(&mut endpoint, ["listening on ", "pin "]);
     let target = format!("{at}?pin={pin}");
     let upload = |token: &'static str, duration: &'static str| {
@@ -189,25 +166,8 @@ fn an_uploader_that_is_killed_comes_back_and_strangers_do_not_come_in() {
 fn an_endpoint_knows_how_good_frames_are_and_an_uploader_who_watches() {
     let folder = folder("watched");
     let out = folder.display().to_string();
-    let mut endpoint = spawn(&[
-        "ingest",
-        "--listen",
-        "quic://127.0.0.1:0",
-        "--out",
-        &out,
-        "--http",
-        "127.0.0.1:0",
-        "--metrics",
-        "127.0.0.1:0",
-        "--delays",
-        "0.5s,3s",
-        "--segment",
-        "1s",
-        "--token",
-        "right",
-        "--once",
-        "--json",
-    ]);
+    let mut endpoint =
+        ingest("quic://127.0.0.1:0", &out, "0.5s,3s", &["--metrics", "127.0.0.1:0", "--token", "right"]);
     let words = ["metrics at ", "watch at ", "listening on ", "pin "];
     let [metrics, site, at, pin] = announced(&mut endpoint, words);
     let target = format!("{at}?pin={pin}");
@@ -308,27 +268,8 @@ fn an_endpoint_that_is_killed_goes_on_with_the_stream() {
     let out = folder.join("out");
     let (at, out_text) = (format!("quic://{}", free()), out.display().to_string());
     let start = || {
-        let mut endpoint = spawn(&[
-            "ingest",
-            "--listen",
-            &at,
-            "--out",
-            &out_text,
-            "--http",
-            "127.0.0.1:0",
-            "--delays",
-            "0.5s,10s",
-            "--segment",
-            "1s",
-            "--token",
-            "right",
-            "--cert",
-            &cert,
-            "--key",
-            &key,
-            "--once",
-            "--json",
-        ]);
+        let mut endpoint =
+            ingest(&at, &out_text, "0.5s,10s", &["--token", "right", "--cert", &cert, "--key", &key]);
         let [pin] = announced(&mut endpoint, ["pin "]);
         (endpoint, pin)
     };
@@ -385,23 +326,7 @@ fn an_uploader_that_is_killed_sends_again_what_it_had_filmed() {
     let (near, far) = (free(), free());
     let (out, trace) = (folder.join("out"), trace.display().to_string());
     let (out_text, listen) = (out.display().to_string(), format!("quic://{far}"));
-    let mut endpoint = spawn(&[
-        "ingest",
-        "--listen",
-        &listen,
-        "--out",
-        &out_text,
-        "--http",
-        "127.0.0.1:0",
-        "--delays",
-        "0.5s,10s",
-        "--segment",
-        "1s",
-        "--token",
-        "right",
-        "--once",
-        "--json",
-    ]);
+    let mut endpoint = ingest(&listen, &out_text, "0.5s,10s", &["--token", "right"]);
     let [pin] = announced(&mut endpoint, ["pin "]);
     let to = format!("udp://{far}");
     let mut relay = spawn(&["relay", "--listen", &near, "--to", &to, "--trace", &trace, "--duration", "40s"]);

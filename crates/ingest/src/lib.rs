@@ -16,6 +16,7 @@
 
 mod class;
 mod encoding;
+mod gaps;
 mod ingest;
 mod journal;
 pub mod mp4;
