@@ -360,7 +360,10 @@ impl<M: Write + Seek> Ingest<M> {
             // Who wants to know of each frame can do without, if there is no room.
             self.put(&format!("s/{number:06}.json"), notes.into(), Kind::Segment);
         }
-        self.list(class);
+        // At the upload's end all is listed at once: players that see it go on growing would leap to its end.
+        if end.is_none() {
+            self.list(class);
+        }
         if class == 0 {
             self.store.may_pack(to);
         }
