@@ -322,8 +322,9 @@ export function clip720(seconds: number): string {
   return made;
 }
 
-/** A real clip, where the documents lie beside the checkout. */
-const REAL = resolve("../../shared/data/video/talking-head/liveportrait_s18_720p30.mp4");
+/** The folder of real clips, where there is one; then a real clip. */
+const DATA = process.env.FRAMEWIRE_DATA ?? resolve("../../shared/data");
+const REAL = join(DATA, "video/talking-head/liveportrait_s18_720p30.mp4");
 
 /** Whether there is that clip; else a test picture stands in for it. */
 export function hasClip(): boolean {

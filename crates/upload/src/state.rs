@@ -13,9 +13,9 @@ use crate::journal::Frame;
 
 /// The next plan is made with what the network took on average over this long (thesis section 3.5.3).
 const MEASURED: Span = Span::from_secs(1);
-/// A frame of now is taken for lost so long after it was coded, and four round trips or as long again, if that
-/// is shorter: its deadline has passed by then, and its last repair has had time to be heard of. What lay
-/// before an outage makes round trips of seconds, and is to be planned with before it is too late.
+/// A frame of now is taken for lost so long after it was coded, and four round trips or as long again, if
+/// that is shorter: its deadline has passed by then, and its last repair has had time to be heard of. What
+/// lay before an outage makes round trips of seconds, and is to be planned with before it is too late.
 const GIVEN_UP: Span = Span::from_secs(1);
 /// Frames of now whose decoding is in doubt at most: what is coded until one is given up, at 240 Hz.
 const CHAIN: usize = 480;

@@ -113,8 +113,8 @@ impl Estimate {
     }
 }
 
-/// How frames that are sent again come out, as a share of the `1 / (1 - Q)` that their curves say. Coded beside
-/// other neighbours than frames of now, they cost more bytes.
+/// How frames that are sent again come out, as a share of the `1 / (1 - Q)` that their curves say. Coded
+/// beside other neighbours than frames of now, they cost more bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bias(f64);
 

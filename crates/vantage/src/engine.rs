@@ -158,7 +158,8 @@ impl Engine {
         let ends = now + 2.0 * period;
         let past = |(frame, entry): (u32, &Entry)| {
             let curve = entry.curve.filter(|_| self.settings.own_curves).unwrap_or(coming);
-            // Also of one that was sent again already, whose curve knows of that: a third time is worth little.
+            // Also of one that was sent again already, whose curve knows of that: a third time is worth
+            // little.
             let curve = self.again.correct(curve);
             let weight = delays.beyond(ends - entry.captured);
             (!entry.pending && weight > 0.0).then_some(Past { frame, curve, quality: entry.quality, weight })
@@ -184,12 +185,13 @@ impl Engine {
     /// Frame `frame` is captured at `now`. Bytes to code it to, 0 to leave it out: the network takes `rate`
     /// bytes a second, and `waiting` bytes of frames of now have not left yet.
     ///
-    /// Deviation: the thesis leaves frames out where the network takes nothing, which a recorded link does for
-    /// a tenth of a second again and again. Here what waits is taken off the frames of the next 100 ms, the
-    /// time over which the rate is measured, and a frame that would get next to nothing is coded as small as
-    /// can be: those at once miss it more than its bytes. It is left out once the network has taken nothing
-    /// for [`PATIENCE`], or if what waits has as long to go. How long that takes is judged by the mean of the
-    /// last second if that is more than `rate`: right after a pause the rate of 100 ms says next to nothing.
+    /// Deviation: the thesis leaves frames out where the network takes nothing, which a recorded link does
+    /// for a tenth of a second again and again. Here what waits is taken off the frames of the next 100 ms,
+    /// the time over which the rate is measured, and a frame that would get next to nothing is coded as small
+    /// as can be: those at once miss it more than its bytes. It is left out once the network has taken
+    /// nothing for [`PATIENCE`], or if what waits has as long to go. How long that takes is judged by the
+    /// mean of the last second if that is more than `rate`: right after a pause the rate of 100 ms says next
+    /// to nothing.
     pub fn live(&mut self, now: f64, frame: u32, rate: f64, waiting: f64) -> u32 {
         self.archive.push(frame, now, self.curves.next());
         self.network.takes(now, rate);
