@@ -30,8 +30,8 @@ const COUNTED = 60;
  */
 const STRAYS = 0.01;
 /** A browser on a busy machine leaves pictures out: this share is shown, and never for so long none, in s. */
-const SEEN = 0.7;
-const UNSEEN = 0.5;
+const SEEN = 0.5;
+const UNSEEN = 1.5;
 
 let upload: Upload | undefined;
 
