@@ -189,7 +189,7 @@ impl Engine {
     /// for a tenth of a second again and again. Here what waits is taken off the frames of the next 100 ms,
     /// the time over which the rate is measured, and a frame that would get next to nothing is coded as small
     /// as can be: those at once miss it more than its bytes. It is left out once the network has taken
-    /// nothing for [`PATIENCE`], or if what waits has as long to go. How long that takes is judged by the
+    /// nothing for 0.4 s, or if what waits has as long to go. How long that takes is judged by the
     /// mean of the last second if that is more than `rate`: right after a pause the rate of 100 ms says next
     /// to nothing.
     pub fn live(&mut self, now: f64, frame: u32, rate: f64, waiting: f64) -> u32 {
