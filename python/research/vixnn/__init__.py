@@ -1,0 +1,1 @@
+"""ViXNN's models: networks, training data, training, weights for `crates/vixnn`."""
