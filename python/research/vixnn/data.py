@@ -194,7 +194,6 @@ def batch(pool: Pixels, size: int, side: int, rng: np.random.Generator) -> NDArr
         patch = pool[index, y : y + side, x : x + side]
         patch = np.rot90(patch[:, ::-1] if turn & 4 else patch, turn & 3)
         out[place] = patch[:, :, rng.permutation(3)] if colour < 0.15 else patch
-    planes: NDArray[np.float32] = np.ascontiguousarray(out.transpose(0, 3, 1, 2)).astype(
-        np.float32
-    ) / np.float32(255)
+    planes = np.ascontiguousarray(out.transpose(0, 3, 1, 2)).astype(np.float32)
+    planes /= np.float32(255)
     return planes

@@ -105,7 +105,7 @@ def card(name: str, about: dict[str, object], folder: Path) -> None:
         f"| begun from | {about['start']} |",
         f"| steps | {recipe.steps} of {BATCH} patches of {SIDE}x{SIDE}, Adam, "
         f"rate {recipe.rate} falling by a cosine, "
-        f"seed {recipe.seed}, {about['minutes']:.0f} min on {about['threads']} threads |",
+        f"seed {recipe.seed}, {about['minutes']:.0f} min on one thread |",
         "| loss | 0.5 * 20 * MSE + 0.5 * DSSIM, pixels in [0, 1] |",
         f"| data | {about['data']} |",
         "| never trained on | Kodak's 24 pictures and the CIF and QCIF clips of the evaluation, by SHA-256 |",
