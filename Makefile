@@ -26,7 +26,7 @@ demo: cli ## a real clip through a real codec over a simulated cellular link; en
 	@tools/demo-clip "$(TARGET)/demo"
 	@PATH="$(abspath $(TARGET))/demo/bin:$$PATH" "$(TARGET)/release/framewire" demo --out "$(TARGET)/demo/report"
 
-test: tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate browser ## every check, as the continuous integration runs them
+test: tools fetch format lint python unit fuzz-check crosscheck docs advisories hash-gate browser ## every check, as the continuous integration runs them
 	@tools/closing-lines "$(TARGET)/test.log"
 
 tools: ## the parts of the Rust toolchain the checks need
@@ -85,10 +85,10 @@ web: ## the page of `framewire serve`
 browser: cli ## the page's checks, and a real browser that plays
 	@tools/web test
 
-python: ## formatting and lint of python/, which nothing else here needs
-	@tools/toolchain ruff
-	ruff format --check python
-	ruff check python
+python: ## formatting and lint of python/
+	@if tools/toolchain pip && tools/toolchain ruff; then \
+	    export PATH="$$PATH:$(TARGET)/ruff/bin"; ruff format --check python && ruff check python; \
+	else echo "skipped: the checks of python/, for want of the above"; fi
 
 cli: ## the optimised command
 	@tools/toolchain c++
