@@ -1,13 +1,15 @@
 //! What a scenario must satisfy beyond the shape of its fields.
 
 use cc::{OptionError, Options, Setup};
-use media::Table;
+use media::{Codec, Table};
 use quic::Congestion;
 use session::preset::Choice;
 use units::{Bytes, Rate, Span};
 
 use super::error::Problem;
-use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Quic, Scenario, Session, Source, Video};
+use super::{
+    Control, Cross, CrossKind, Encoder, EncoderKind, Flow, Link, Quic, Scenario, Session, Source, Video,
+};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
@@ -244,8 +246,9 @@ fn check_video(video: &Video, choice: &Choice, at: &str) -> Checked {
     let most = Span::from_secs(60);
     let why = format!("{} is more than {most}", video.decode_time);
     require(video.decode_time <= most, format!("{at}.decode_time"), why)?;
-    let why = "only slices can be missing one by one: set encoder = { kind = \"h264\", slices = true }";
-    require(!video.conceal || video.encoder.slices, format!("{at}.conceal"), why)?;
+    let why = "only slices can be missing one by one: set encoder = { kind = \"h264\", slices = true }, or kind = \"vixnn\"";
+    let alone = matches!(video.encoder.kind, EncoderKind::Codec(codec) if codec.is_standalone());
+    require(!video.conceal || video.encoder.slices || alone, format!("{at}.conceal"), why)?;
     check_pauses(&video.pause, &format!("{at}.pause"))?;
     let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     check_policy(playout, format!("{at}.playout"))?;
@@ -312,6 +315,7 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
+    check_options(encoder, at)?;
     let known = Table::names().collect::<Vec<_>>();
     let found = Table::by_name(&encoder.table).is_some();
     require(
@@ -319,6 +323,22 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         format!("{at}.table"),
         format!("no table is called `{}`; {}", encoder.table, units::instead(&encoder.table, &known)),
     )
+}
+
+/// What only some codecs are told is told to one of them.
+fn check_options(encoder: &Encoder, at: &str) -> Checked {
+    let has: &[&str] = match encoder.kind {
+        EncoderKind::Model => &[],
+        EncoderKind::Codec(codec) => codec.options(),
+    };
+    for name in encoder.options().given() {
+        let of = Codec::ALL.iter().filter(|codec| codec.options().contains(&name));
+        let of: Vec<String> = of.map(|codec| format!("kind = \"{}\"", codec.name())).collect();
+        require(has.contains(&name), format!("{at}.{name}"), format!("only {} has it", of.join(", ")))?;
+    }
+    let threads = encoder.threads.unwrap_or(1);
+    let why = format!("{threads} is not between 1 and 64");
+    require((1..=64).contains(&threads), format!("{at}.threads"), why)
 }
 
 fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {

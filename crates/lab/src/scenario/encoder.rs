@@ -1,6 +1,6 @@
 //! A flow's encoder, as its scenario has it.
 
-use media::Codec;
+use media::{Codec, CodecOptions, PacketOrder};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use units::{Rate, Span};
@@ -96,6 +96,21 @@ pub struct Encoder {
     pub slices: bool,
     /// Codec: burn each frame's number into its picture, and check that it is the one shown.
     pub barcode: bool,
+    /// ViXNN: the network, one that is built in by its name, or a file of weights by its path relative to the
+    /// scenario's folder.
+    pub model: Option<String>,
+    /// ViXNN: in which order a packet names its blocks.
+    #[serde(deserialize_with = "super::text::some_parsed")]
+    pub order: Option<PacketOrder>,
+    /// ViXNN: threads that run the network, 1 to 64; one by default. The run does not depend on it.
+    pub threads: Option<usize>,
+}
+
+impl Encoder {
+    /// What only some codecs are told.
+    pub fn options(&self) -> CodecOptions {
+        CodecOptions { model: self.model.clone(), order: self.order, threads: self.threads }
+    }
 }
 
 impl Default for Encoder {
@@ -120,6 +135,9 @@ impl Default for Encoder {
             size: None,
             slices: false,
             barcode: false,
+            model: None,
+            order: None,
+            threads: None,
         }
     }
 }
