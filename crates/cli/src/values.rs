@@ -83,9 +83,7 @@ impl TypedValueParser for Codecs {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(
-            Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary())),
-        ))
+        Some(Box::new(Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()))))
     }
 }
 

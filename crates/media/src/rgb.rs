@@ -100,7 +100,9 @@ mod tests {
         // BT.601's colour bars at full amplitude.
         assert_eq!(of_one(16, 128, 128), [0, 0, 0]);
         assert_eq!(of_one(235, 128, 128), [255, 255, 255]);
-        for (yuv, rgb) in [([81, 90, 240], [255, 0, 0]), ([145, 54, 34], [0, 255, 0]), ([41, 240, 110], [0, 0, 255])] {
+        for (yuv, rgb) in
+            [([81, 90, 240], [255, 0, 0]), ([145, 54, 34], [0, 255, 0]), ([41, 240, 110], [0, 0, 255])]
+        {
             let near = |a: u8, b: u8| a.abs_diff(b) <= 2;
             assert!(of_one(yuv[0], yuv[1], yuv[2]).iter().zip(rgb).all(|(&a, b)| near(a, b)), "{yuv:?}");
             let back = from_rgb(2, 2, &rgb.repeat(4));

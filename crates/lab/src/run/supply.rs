@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use media::{
-    Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, CodecOptions, Encoder, EncoderModel, ModelConfig, Resizing,
-    Source, SyntheticConfig, SyntheticGame, Table,
+    Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, CodecOptions, Encoder, EncoderModel, ModelConfig,
+    Resizing, Source, SyntheticConfig, SyntheticGame, Table,
 };
 use session::{Decoders, Supply, Tracks};
 use units::{Rng, Span, Time};

@@ -2,9 +2,9 @@
 
 use super::registry::Entry;
 use super::{Codec, CodecConfig, CodecOptions};
-#[cfg(feature = "vixnn")]
-use crate::vixnn::{VixnnConfig, VixnnDecoder, VixnnEncoder, open_model};
 use crate::{CodecError, Decoder, Encoder};
+#[cfg(feature = "vixnn")]
+use crate::{VixnnConfig, VixnnDecoder, VixnnEncoder, open_model};
 
 pub(super) const CODEC: Codec = Codec(&Entry {
     name: "vixnn",

@@ -59,13 +59,16 @@ impl VixnnDecoder {
     /// [`CodecError`] if none is well-formed, the picture has a size that is not decoded, or nobody knows its
     /// network.
     pub fn decode(&mut self, packets: &[&[u8]]) -> Result<(RawFrame, bool), CodecError> {
-        let headers: Vec<_> = packets.iter().map(|packet| packet::parse(packet).map(|(header, _)| header)).collect();
+        let headers: Vec<_> =
+            packets.iter().map(|packet| packet::parse(packet).map(|(header, _)| header)).collect();
         let of = match headers.iter().find_map(|header| header.as_ref().ok()) {
             Some(header) => Of::from(header),
             None => {
                 self.ignored += packets.len() as u64;
                 let first = headers.into_iter().find_map(Result::err);
-                return refuse(first.map_or_else(|| "a frame without packets".to_owned(), |error| error.to_string()));
+                return refuse(
+                    first.map_or_else(|| "a frame without packets".to_owned(), |error| error.to_string()),
+                );
             }
         };
         let (width, height) = (usize::from(of.width), usize::from(of.height));
@@ -126,11 +129,8 @@ fn keep_missing(picture: &mut RawFrame, last: &RawFrame, received: &Received) {
     for block in missing {
         let (left, top) = (block % columns * BLOCK, block / columns * BLOCK);
         let (width, height) = (picture.width, picture.height);
-        let planes = [
-            (&mut picture.y, &last.y, 1),
-            (&mut picture.u, &last.u, 2),
-            (&mut picture.v, &last.v, 2),
-        ];
+        let planes =
+            [(&mut picture.y, &last.y, 1), (&mut picture.u, &last.u, 2), (&mut picture.v, &last.v, 2)];
         for (plane, last, by) in planes {
             let (stride, right) = (width / by, (left + BLOCK).min(width) / by);
             for row in top / by..(top + BLOCK).min(height) / by {
@@ -157,8 +157,8 @@ fn split(coded: &[u8]) -> Vec<&[u8]> {
         let follows = |&end: &usize| {
             let count = (end - start - packet::HEADER) / 2;
             header(end).is_some_and(|next| {
-                let goes_on = next.descriptor == this.descriptor
-                    && next.first as usize == this.first as usize + count;
+                let goes_on =
+                    next.descriptor == this.descriptor && next.first as usize == this.first as usize + count;
                 let another = next.descriptor != this.descriptor && next.first == 0 && count == left;
                 Of::from(&next) == Of::from(&this) && (goes_on || another)
             })

@@ -90,8 +90,7 @@ impl OutFrame {
     fn new(info: FrameInfo, coded: Coded, order: u64, ready_at: Time, room: u32) -> OutFrame {
         let size = coded.size.max(1);
         let room = if info.parity > 0.0 { parity::longest(room) } else { room };
-        let ends =
-            if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room, coded.apart) };
+        let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room, coded.apart) };
         let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
         let parity = parity::packets(count, info.parity);
         let mut frame = OutFrame {
