@@ -487,6 +487,25 @@ cc = \"sqp\"
     }
 
     #[test]
+    fn what_a_codec_has_no_option_for_is_refused() {
+        assert_eq!(
+            with("", "[flow.encoder]\nkind = \"h264\"\norder = \"rows\""),
+            "x.toml:11: flow[1].encoder.order: only kind = \"vixnn\" has it"
+        );
+        assert_eq!(
+            with("", "[flow.encoder]\nmodel = \"fast-mdc-0.3\""),
+            "x.toml:10: flow[1].encoder.model: only kind = \"vixnn\" has it"
+        );
+        let vixnn = |line: &str| with("", &format!("[flow.encoder]\nkind = \"vixnn\"\n{line}"));
+        assert!(vixnn("threads = 0").ends_with("flow[1].encoder.threads: 0 is not between 1 and 64"));
+        assert!(vixnn("order = \"spiral\"").contains("there are rows and permuted"));
+        // Packets that decode alone are concealed like slices.
+        let text = format!("{BASE}conceal = true\nencoder = {{ kind = \"vixnn\" }}\n");
+        assert!(Scenario::parse(&text, Path::new("x.toml")).is_ok());
+        assert!(with("", "conceal = true").contains("or kind = \"vixnn\""));
+    }
+
+    #[test]
     fn losses_and_packet_limits_read_in_every_form() {
         let link = |line: &str| {
             let text = BASE.replace("[link]", &format!("[link]\n{line}"));
