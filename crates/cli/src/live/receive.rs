@@ -19,7 +19,7 @@ use super::log::Log;
 use super::play::Player;
 use super::watch::DecoderWatch;
 use super::y4m::Pictures;
-use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
+use super::{catch_interrupts, codec_threads, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
 use crate::operations::{Figures, Slot, Streams, Verbosity};
@@ -244,7 +244,7 @@ fn of_the_sender(error: &OptionError) -> Failure {
 fn options(args: &args::Receive) -> Result<CodecOptions, Failure> {
     let model = args.vixnn_model.as_ref().map(|path| path.display().to_string());
     let given = model.is_some();
-    let options = CodecOptions { model, ..CodecOptions::default() };
+    let options = CodecOptions { model, threads: Some(codec_threads()), ..CodecOptions::default() };
     if given {
         Codec::VIXNN.check().and_then(|()| Codec::VIXNN.decoder_with(&options)).map_err(Failure::input)?;
     }

@@ -16,7 +16,7 @@ use super::clip::{Clip, open};
 use super::log::Log;
 use super::quic::{Dial, Line};
 use super::watch::Watch;
-use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
+use super::{catch_interrupts, codec_threads, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args::{self, Rates, Send};
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Streams, Verbosity};
@@ -174,6 +174,7 @@ pub struct How<'a> {
 /// A sender of `source`, its encoder on a thread of its own.
 pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
+    // Its packets decode alone if it makes slices, or always.
     let sliced = how.slices || how.codec.codec.is_standalone();
     let config = CodecConfig {
         width: size.0,
@@ -190,8 +191,12 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     if let Some(fallback) = session::strategy::fallback(&how.choice.strategy) {
         output::above_status(|| eprintln!("note: {fallback}"));
     }
+    let CodecChoice { codec, mut options } = how.codec.clone();
+    if codec.options().contains(&"threads") {
+        options.threads = options.threads.or(Some(codec_threads()));
+    }
     let encoder = |_| {
-        let encoder = how.codec.codec.encoder_with(config, &how.codec.options).map_err(Failure::input)?;
+        let encoder = codec.encoder_with(config, &options).map_err(Failure::input)?;
         let encoder = ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker());
         Ok(Box::new(encoder) as Box<dyn Encoder>)
     };
