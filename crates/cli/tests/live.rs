@@ -101,7 +101,10 @@ fn by_vixnn(mut receiver: Child, target: &str, more: &[&str]) -> (Value, Value) 
     let said =
         receiver.stderr.take().map(|said| std::thread::spawn(move || BufReader::new(said).lines().count()));
     let clip = ["--input", "synthetic", "--size", "176x144", "--fps", "30", "--duration", "2s", "--json"];
-    let sender = spawn(&[&["send", target, "--codec", "vixnn:order=permuted"][..], &clip, more].concat());
+    let sender = spawn(
+        &[&["send", target, "--recovery", "none", "--codec", "vixnn:order=permuted"][..], &clip, more]
+            .concat(),
+    );
     let sent = serde_json::from_str(&finish(sender)).expect("one JSON object");
     let received = serde_json::from_str(&finish(receiver)).expect("one JSON object");
     drop(said);

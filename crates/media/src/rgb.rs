@@ -1,10 +1,10 @@
 //! Between a picture of 4:2:0 and interleaved RGB, for codecs that code colours.
 //!
 //! Planes hold video levels by ITU-R BT.601 (luma 16 to 235, differences 16 to 240), as everywhere in this
-//! crate; RGB is full range. A chroma sample lies in the middle of its four luma samples (JFIF, MPEG-1): it is
-//! the mean of four colours on the way there, and on the way back each pixel takes nine sixteenths of the
-//! nearest sample, three of the next either way, and one of the diagonal one. Everything is reckoned in integers,
-//! so that it is the same everywhere.
+//! crate; RGB is full range. A chroma sample lies in the middle of its four luma samples (JFIF, MPEG-1): it
+//! is the mean of four colours on the way there, and on the way back each pixel takes nine sixteenths of the
+//! nearest sample, three of the next either way, and one of the diagonal one. Everything is reckoned in
+//! integers, so that it is the same everywhere.
 
 use crate::RawFrame;
 

@@ -168,9 +168,9 @@ impl Display {
     /// was decoded, and no repair can come in time. And whether its packets decode each alone.
     ///
     /// A sender sends the frames of a stream in order. So one whose packets decode alone is as good as it
-    /// gets when the next one begins: it is shown then, and packets of it that the network has put behind
-    /// those of the next one come too late. Where packets are asked for again, repairs have until the next
-    /// one is whole.
+    /// gets when the next one begins: it is shown then. Packets of it that the network has put behind those
+    /// of the next one come too late, as do repairs. To wait for those until the next one is whole would be
+    /// of no use: that one would be due as well, and be shown in its place.
     fn incomplete<'a>(
         &self,
         now: Time,
@@ -190,12 +190,9 @@ impl Display {
         };
         let frame = assembly.frames().find(fits)?;
         let (alone, repaired) = (alone(frame), config.nack && assembly.class() == Class::Deadline);
-        let newer = || assembly.frames().filter(|other| other.id > frame.id);
-        let followed = match (alone, repaired) {
-            (true, false) => newer().next().is_some(),
-            (true, true) | (false, false) => newer().any(Assembling::is_complete),
-            (false, true) => false,
-        };
+        let mut newer = assembly.frames().filter(|other| other.id > frame.id);
+        let followed =
+            if alone { newer.next().is_some() } else { !repaired && newer.any(Assembling::is_complete) };
         (frame.deadline < now || followed).then_some((frame, alone))
     }
 

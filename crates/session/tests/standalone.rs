@@ -1,5 +1,5 @@
-//! A codec whose packets decode each alone, over networks that lose: whatever came of a frame is shown when the
-//! next one begins, and nobody asks for a key frame.
+//! A codec whose packets decode each alone, over networks that lose: whatever came of a frame is shown when
+//! the next one begins, and nobody asks for a key frame.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use record::Tap;
 use units::{HostClock, Rate, Rng, Span, Time};
 
 const INTERVAL: Span = Span::from_millis(33);
-const DELAY: Span = Span::from_millis(30);
+const DELAY: Span = Span::from_millis(10);
 /// Packets of a frame, and bytes of each.
 const PACKETS: u32 = 6;
 const PIECE: u32 = 300;
@@ -158,13 +158,12 @@ fn every_frame_of_which_anything_came_is_shown_when_the_next_one_begins() {
 }
 
 #[test]
-fn a_repair_has_until_the_next_frame_is_whole() {
-    let (without, _) = run(2, "live", "bernoulli:10%", false);
-    let (with, counters) = run(2, "live", "bernoulli:10%", true);
-    let pieces = |seen: &[OnScreen]| seen.iter().map(|seen| u32::from(seen.pieces)).sum::<u32>();
-    assert!(counters.key_requests == 0 && with.len() + 6 >= captured(), "{} {counters:?}", with.len());
-    // Some wait longer, and have more to show for it.
-    assert!(pieces(&with) > pieces(&without), "{} {}", pieces(&with), pieces(&without));
+fn a_repair_has_until_the_next_frame_begins() {
+    let (_, without) = run(2, "live", "bernoulli:10%", false);
+    let (seen, with) = run(2, "live", "bernoulli:10%", true);
+    assert!(with.key_requests == 0 && seen.len() + 4 >= captured(), "{} {with:?}", seen.len());
+    // A round trip is 20 ms, and a frame's last packet is not missed before the next frame comes.
+    assert!(without.concealed > 60 && with.concealed * 2 < without.concealed, "{with:?} {without:?}");
 }
 
 #[test]
@@ -178,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn the_picture_goes_on_over_any_losses(
-        seed in 0u64..1_000, loss in 0.0f64..0.5, burst in 1.0f64..4.0, nack: bool, strategy in 0usize..3
+        seed in 0u64..1_000, loss in 0.0f64..0.4, burst in 1.0f64..3.0, nack: bool, strategy in 0usize..3
     ) {
         let strategy = ["live", "fec:share=0.5", "key-frame"][strategy];
         let loss = format!("ge:loss={:.2}%,burst={burst:.2}", loss * 100.0 + 0.1);

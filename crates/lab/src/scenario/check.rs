@@ -1,7 +1,7 @@
 //! What a scenario must satisfy beyond the shape of its fields.
 
 use cc::{OptionError, Options, Setup};
-use media::{Codec, Table};
+use media::Table;
 use quic::Congestion;
 use session::preset::Choice;
 use units::{Bytes, Rate, Span};
@@ -315,7 +315,7 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
-    check_options(encoder, at)?;
+    encoder.check_options(at)?;
     let known = Table::names().collect::<Vec<_>>();
     let found = Table::by_name(&encoder.table).is_some();
     require(
@@ -323,22 +323,6 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         format!("{at}.table"),
         format!("no table is called `{}`; {}", encoder.table, units::instead(&encoder.table, &known)),
     )
-}
-
-/// What only some codecs are told is told to one of them.
-fn check_options(encoder: &Encoder, at: &str) -> Checked {
-    let has: &[&str] = match encoder.kind {
-        EncoderKind::Model => &[],
-        EncoderKind::Codec(codec) => codec.options(),
-    };
-    for name in encoder.options().given() {
-        let of = Codec::ALL.iter().filter(|codec| codec.options().contains(&name));
-        let of: Vec<String> = of.map(|codec| format!("kind = \"{}\"", codec.name())).collect();
-        require(has.contains(&name), format!("{at}.{name}"), format!("only {} has it", of.join(", ")))?;
-    }
-    let threads = encoder.threads.unwrap_or(1);
-    let why = format!("{threads} is not between 1 and 64");
-    require((1..=64).contains(&threads), format!("{at}.threads"), why)
 }
 
 fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {
@@ -484,25 +468,6 @@ cc = \"sqp\"
         );
         let table = with("", "[flow.encoder]\ntable = \"x\"");
         assert!(table.starts_with("x.toml:10: flow[1].encoder.table: no table is called `x`; there are "));
-    }
-
-    #[test]
-    fn what_a_codec_has_no_option_for_is_refused() {
-        assert_eq!(
-            with("", "[flow.encoder]\nkind = \"h264\"\norder = \"rows\""),
-            "x.toml:11: flow[1].encoder.order: only kind = \"vixnn\" has it"
-        );
-        assert_eq!(
-            with("", "[flow.encoder]\nmodel = \"fast-mdc-0.3\""),
-            "x.toml:10: flow[1].encoder.model: only kind = \"vixnn\" has it"
-        );
-        let vixnn = |line: &str| with("", &format!("[flow.encoder]\nkind = \"vixnn\"\n{line}"));
-        assert!(vixnn("threads = 0").ends_with("flow[1].encoder.threads: 0 is not between 1 and 64"));
-        assert!(vixnn("order = \"spiral\"").contains("there are rows and permuted"));
-        // Packets that decode alone are concealed like slices.
-        let text = format!("{BASE}conceal = true\nencoder = {{ kind = \"vixnn\" }}\n");
-        assert!(Scenario::parse(&text, Path::new("x.toml")).is_ok());
-        assert!(with("", "conceal = true").contains("or kind = \"vixnn\""));
     }
 
     #[test]

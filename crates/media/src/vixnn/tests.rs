@@ -113,7 +113,7 @@ fn blocks_of_which_nothing_came_show_the_picture_before() {
     let (_, after) = coded(20, short);
     let mut decoder = decoder();
     let first = decode(&mut decoder, &parts(&before, |_| true)).picture.unwrap();
-    // 5 packets a descriptor, of 20 blocks or 19; the first packets of all are lost: 20 blocks, nearly two rows.
+    // 5 packets a descriptor, of 20 blocks or 19; the first packets of all are lost: nearly two rows.
     let second = decode(&mut decoder, &parts(&after, |number| number % 5 != 0));
     assert!(second.concealed);
     let second = second.picture.unwrap();
