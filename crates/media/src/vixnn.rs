@@ -52,7 +52,7 @@ pub struct VixnnConfig {
 
 impl VixnnConfig {
     /// Defaults for pictures of this size, `interval` apart: the default network, packets of 1,100 bytes that
-    /// name blocks row by row, one thread, 10 ms latency (CIF on one core of a desktop processor).
+    /// name blocks row by row, one thread, 10 ms latency (which CIF keeps within on one core).
     pub fn new(width: usize, height: usize, interval: Span) -> VixnnConfig {
         VixnnConfig {
             width,

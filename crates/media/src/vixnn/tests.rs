@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{INTERVAL, ask, encode, game, payload};
-use crate::{Decoded, Decoder, Part, Parts, Source, quality};
+use crate::{AnyDecoder, Decoded, Decoder, Part, Parts, Source, quality};
 
 const SIZE: (usize, usize) = (176, 144);
 /// Bytes of one descriptor's packet of such a picture.
@@ -128,6 +128,21 @@ fn blocks_of_which_nothing_came_show_the_picture_before() {
     assert!(same(|of| &of.y, SIZE.0, 0..16, SIZE.0) && same(|of| &of.y, SIZE.0, 16..32, 8 * 16));
     assert!(same(|of| &of.u, SIZE.0 / 2, 0..8, SIZE.0 / 2) && same(|of| &of.v, SIZE.0 / 2, 8..16, 8 * 8));
     assert!(!same(|of| &of.y, SIZE.0, 32..SIZE.1, SIZE.0), "what came is shown");
+}
+
+#[test]
+fn a_stream_is_recognised_by_any_packet() {
+    let (_, coded) = coded(0, config());
+    let mut any = AnyDecoder::new(|error| panic!("{error}"));
+    let tell = any.standalone().unwrap();
+    let some = parts(&coded, |number| number == 5 || number == 6);
+    assert!(some.present.iter().all(|part| tell(&part.bytes)));
+    assert!(!tell(&[0, 0, 0, 1, 0x65]) && !tell(b"VX?\x9d\x01\x2a") && !tell(b"V"));
+    // Nothing of the stream has arrived whole.
+    any.submit_parts(Time::ZERO, 4, &some);
+    let decoded = any.poll(Time::ZERO).unwrap();
+    assert!(decoded.concealed && decoded.frame == 4);
+    assert!(decoded.picture.unwrap() == decode(&mut decoder(), &some).picture.unwrap());
 }
 
 #[test]
