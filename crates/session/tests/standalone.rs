@@ -102,7 +102,9 @@ impl Screen for Seen {
     }
 }
 
-fn run(seed: u64, strategy: &str, loss: &str, nack: bool) -> (Vec<OnScreen>, ReceiverCounters) {
+/// Where packets are `repaired` they are asked for again, and sent again when they are known to be lost.
+fn run(seed: u64, strategy: &str, loss: &str, repaired: bool) -> (Vec<OnScreen>, ReceiverCounters) {
+    let recovery = if repaired { "retransmit" } else { "none" };
     let mut world = World::new(seed, None);
     let queue: QueueSpec = "droptail:200ms".parse().unwrap();
     let mut there = LinkConfig::bottleneck(RateProcess::Constant(Rate::from_mbps(20)), queue, DELAY);
@@ -116,7 +118,7 @@ fn run(seed: u64, strategy: &str, loss: &str, nack: bool) -> (Vec<OnScreen>, Rec
         SenderConfig { deadline: Some(Span::from_millis(250)), ..SenderConfig::default() },
         &setup,
         cc::build(&"fixed".parse().unwrap(), &setup).unwrap(),
-        Policies { strategy: strategy::build(strategy, "retransmit").unwrap(), ..Policies::default() },
+        Policies { strategy: strategy::build(strategy, recovery).unwrap(), ..Policies::default() },
         vec![Supply::Video(Video { encoder, source: None, interval: INTERVAL })],
         Rng::stream(seed, "sender"),
         Tap::default(),
@@ -124,7 +126,7 @@ fn run(seed: u64, strategy: &str, loss: &str, nack: bool) -> (Vec<OnScreen>, Rec
     let sender = world.add_host(HostConfig::new("sender"), sender);
     let seen = Seen::default();
     let tap = world.next_host_tap(HostClock::default());
-    let config = ReceiverConfig { nack, ..ReceiverConfig::default() };
+    let config = ReceiverConfig { nack: repaired, ..ReceiverConfig::default() };
     let decoder = Box::new(Counting::default());
     let receiver = Receiver::new(config, Some(decoder), Some(Box::new(seen.clone())), tap);
     let receiver = world.add_host(HostConfig::new("receiver"), receiver);
