@@ -134,8 +134,6 @@ fn codec(
         barcode: wanted.barcode,
     };
     let ((width, height), interval) = (source.size(), source.interval());
-    // Its packets decode alone if it makes slices, or always.
-    let sliced = wanted.slices || codec.is_standalone();
     let options = options(scenario, wanted);
     let config = CodecConfig {
         width,
@@ -143,7 +141,7 @@ fn codec(
         interval,
         initial: flow.initial,
         max: flow.max,
-        slices: sliced.then_some(video.session.mtu.get() as usize - Media::LEN),
+        slices: wanted.has_slices().then_some(video.session.mtu.get() as usize - Media::LEN),
         latency: wanted.latency,
     };
     let encoder = |_| {

@@ -7,9 +7,7 @@ use session::preset::Choice;
 use units::{Bytes, Rate, Span};
 
 use super::error::Problem;
-use super::{
-    Control, Cross, CrossKind, Encoder, EncoderKind, Flow, Link, Quic, Scenario, Session, Source, Video,
-};
+use super::{Control, Cross, CrossKind, Encoder, Flow, Link, Quic, Scenario, Session, Source, Video};
 
 /// A day of virtual time: longer runs are a mistake in the unit.
 const LONGEST: Span = Span::from_secs(86_400);
@@ -247,8 +245,7 @@ fn check_video(video: &Video, choice: &Choice, at: &str) -> Checked {
     let why = format!("{} is more than {most}", video.decode_time);
     require(video.decode_time <= most, format!("{at}.decode_time"), why)?;
     let why = "only slices can be missing one by one: set encoder = { kind = \"h264\", slices = true }, or kind = \"vixnn\"";
-    let alone = matches!(video.encoder.kind, EncoderKind::Codec(codec) if codec.is_standalone());
-    require(!video.conceal || video.encoder.slices || alone, format!("{at}.conceal"), why)?;
+    require(!video.conceal || video.encoder.has_slices(), format!("{at}.conceal"), why)?;
     check_pauses(&video.pause, &format!("{at}.pause"))?;
     let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     check_policy(playout, format!("{at}.playout"))?;

@@ -113,6 +113,11 @@ impl Encoder {
         CodecOptions { model: self.model.clone(), order: self.order, threads: self.threads }
     }
 
+    /// Whether its frames come in packets that decode alone: slices, or of a codec that has no others.
+    pub fn has_slices(&self) -> bool {
+        self.slices || matches!(self.kind, EncoderKind::Codec(codec) if codec.is_standalone())
+    }
+
     /// What only some codecs are told must be told to one of them.
     pub(super) fn check_options(&self, at: &str) -> Result<(), Problem> {
         let has: &[&str] = match self.kind {
