@@ -29,7 +29,7 @@ fn clamp(value: i32) -> u8 {
 fn chroma(plane: &[u8], (width, height): (usize, usize), x: usize, y: usize) -> i32 {
     let near = |at: usize, most: usize| {
         let nearest = at / 2;
-        let next = if at % 2 == 0 { nearest.saturating_sub(1) } else { (nearest + 1).min(most - 1) };
+        let next = if at.is_multiple_of(2) { nearest.saturating_sub(1) } else { (nearest + 1).min(most - 1) };
         (nearest, next)
     };
     let ((x0, x1), (y0, y1)) = (near(x, width), near(y, height));

@@ -4,6 +4,9 @@
 use super::{Codec, CodecConfig, CodecOptions, h264, vixnn, vp8};
 use crate::{CodecError, Decoder, Encoder};
 
+/// What a row gives: an encoder or a decoder, or why there is none.
+type Opened<T> = Result<Box<T>, CodecError>;
+
 /// One row.
 pub(super) struct Entry {
     /// What it is called on the command line and in scenarios.
@@ -25,9 +28,9 @@ pub(super) struct Entry {
     /// Whether this build has it; if not, an error that says how to build it.
     pub check: fn() -> Result<(), CodecError>,
     /// Opens an encoder for pictures of the configured size.
-    pub encoder: fn(&CodecConfig, &CodecOptions) -> Result<Box<dyn Encoder>, CodecError>,
+    pub encoder: fn(&CodecConfig, &CodecOptions) -> Opened<dyn Encoder>,
     /// Opens a decoder.
-    pub decoder: fn(&CodecOptions) -> Result<Box<dyn Decoder>, CodecError>,
+    pub decoder: fn(&CodecOptions) -> Opened<dyn Decoder>,
 }
 
 /// All of them; the first is what is sent where none is named.
