@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use media::Codec;
+use media::{Codec, CodecChoice};
 use real::quic::{Fingerprint, Token};
 use session::preset::Choice;
 use units::{Rate, Span};
@@ -363,9 +363,10 @@ pub struct Send {
     /// --conceal`
     #[arg(long)]
     pub slices: bool,
-    /// Codec
-    #[arg(long, value_parser = values::codecs(), default_value = Codec::default().name())]
-    pub codec: Codec,
+    /// Codec, NAME or NAME:OPTION=VALUE,OPTION=VALUE. `vixnn` has `model` (a built-in network's name, or a
+    /// .safetensors file), `order` (rows, permuted) and `threads`
+    #[arg(long, value_name = "CODEC", value_parser = values::Codecs, default_value = Codec::default().name())]
+    pub codec: CodecChoice,
     #[command(flatten)]
     pub look: Look,
     #[command(flatten)]
@@ -474,6 +475,9 @@ pub struct Receive {
     /// repaired in time; for `send --slices` (docs/concealment.md)
     #[arg(long)]
     pub conceal: bool,
+    /// ViXNN: a network besides those built in, for senders that use it: a file of weights
+    #[arg(long, value_name = "FILE.safetensors")]
+    pub vixnn_model: Option<PathBuf>,
     /// Give up after this long without a packet
     #[arg(long, default_value = "10s")]
     pub timeout: Span,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use media::Codec;
+use media::{Codec, CodecChoice};
 use real::quic::Fingerprint;
 use session::preset::Choice;
 
@@ -65,10 +65,26 @@ impl FromStr for RatePolicy {
     }
 }
 
-/// The codecs to send with, by name.
-pub fn codecs() -> impl TypedValueParser<Value = Codec> {
-    let listed = Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()));
-    PossibleValuesParser::new(listed).map(|name| Codec::by_name(&name).expect("it is one of those listed"))
+/// Reads a codec's name with its options; `--help` lists what there is.
+#[derive(Clone, Copy, Debug)]
+pub struct Codecs;
+
+impl TypedValueParser for Codecs {
+    type Value = CodecChoice;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<CodecChoice, clap::Error> {
+        let read = |text: &str| -> Result<CodecChoice, String> { text.parse() };
+        read.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Codec::ALL.iter().map(|codec| PossibleValue::new(codec.name()).help(codec.summary()))))
+    }
 }
 
 /// The recovery policies, by name.

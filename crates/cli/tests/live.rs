@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
+#[cfg(feature = "vixnn")]
+use std::net::SocketAddr;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -67,6 +69,93 @@ fn vp8_is_recognised_by_the_receiver() {
     let received: Value = serde_json::from_str(&finish(receiver)).expect("one JSON object");
     assert_eq!(received["frames"]["decode_errors"].as_u64(), Some(0), "{received}");
     assert!(received["frames"]["displayed"].as_u64() >= Some(12), "{sent} {received}");
+}
+
+/// A path to `to` for one sender, which loses every ninth datagram once forty have passed; its address.
+#[cfg(feature = "vixnn")]
+fn lossy(to: SocketAddr) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("there is a port");
+    let address = socket.local_addr().expect("it has an address").to_string();
+    std::thread::spawn(move || {
+        let (mut bytes, mut sender, mut count) = ([0; 2048], None, 0u32);
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let forth = from != to;
+            if forth {
+                (sender, count) = (Some(from), count + 1);
+            }
+            let lost = forth && count > 40 && count.is_multiple_of(9);
+            if let Some(target) = if forth { Some(to) } else { sender }
+                && !lost
+            {
+                // Either end may be gone already.
+                let _ = socket.send_to(&bytes[..length], target);
+            }
+        }
+    });
+    address
+}
+
+/// Two seconds of small pictures in ViXNN, and what both ends printed: the receiver is told nothing of it.
+#[cfg(feature = "vixnn")]
+fn by_vixnn(mut receiver: Child, target: &str, more: &[&str]) -> (Value, Value) {
+    let said =
+        receiver.stderr.take().map(|said| std::thread::spawn(move || BufReader::new(said).lines().count()));
+    let clip = ["--input", "synthetic", "--size", "176x144", "--fps", "30", "--duration", "2s", "--json"];
+    let sender = spawn(
+        &[&["send", target, "--recovery", "none", "--codec", "vixnn:order=permuted"][..], &clip, more]
+            .concat(),
+    );
+    let sent = serde_json::from_str(&finish(sender)).expect("one JSON object");
+    let received = serde_json::from_str(&finish(receiver)).expect("one JSON object");
+    drop(said);
+    (sent, received)
+}
+
+/// Frames are shown though packets of them are lost, and nothing fails to decode.
+#[cfg(feature = "vixnn")]
+fn check_degraded(sent: &Value, received: &Value) {
+    let count = |field: &str| received["frames"][field].as_u64().expect("a count");
+    assert_eq!(count("decode_errors"), 0, "{received}");
+    assert!(count("displayed") >= 30, "{sent} {received}");
+    assert!(count("concealed") >= 10, "{sent} {received}");
+}
+
+#[cfg(feature = "vixnn")]
+#[test]
+fn vixnn_degrades_under_loss_over_udp() {
+    let far = free();
+    let receiver = spawn(&["receive", "--listen", &format!("udp://{far}"), "--timeout", "30s", "--json"]);
+    let near = lossy(far.parse().expect("it is an address"));
+    let (sent, received) = by_vixnn(receiver, &format!("udp://{near}"), &[]);
+    check_degraded(&sent, &received);
+}
+
+#[cfg(feature = "vixnn")]
+#[test]
+fn vixnn_degrades_under_loss_over_quic() {
+    let listen =
+        ["receive", "--listen", "quic://127.0.0.1:0", "--token", "right", "--timeout", "30s", "--json"];
+    let mut receiver = spawn(&listen);
+    let (at, pin) = announced(&mut receiver);
+    let far = at.trim_start_matches("quic://").parse().expect("it is an address");
+    let target = format!("quic://{}?pin={pin}", lossy(far));
+    let (sent, received) = by_vixnn(receiver, &target, &["--token", "right"]);
+    check_degraded(&sent, &received);
+}
+
+#[cfg(feature = "vixnn")]
+#[test]
+fn a_network_that_is_not_there_is_named() {
+    let (code, error) =
+        refused(&["send", "udp://127.0.0.1:9", "--input", "synthetic", "--codec", "vixnn:model=slow"]);
+    assert_eq!(
+        (code, error.contains("no ViXNN model is called `slow`; there are")),
+        (Some(2), true),
+        "{error}"
+    );
+    let listen = ["receive", "--listen", "udp://127.0.0.1:0", "--vixnn-model", "none.safetensors"];
+    let (code, error) = refused(&listen);
+    assert_eq!((code, error.contains("none.safetensors")), (Some(2), true), "{error}");
 }
 
 /// What a receiver over QUIC says on standard error before anybody comes: its address and its pin.

@@ -1,7 +1,9 @@
 //! The codecs by name: what commands and scenario files choose from, and what a receiver recognises.
 
 mod h264;
+mod options;
 mod registry;
+mod vixnn;
 mod vp8;
 
 use std::collections::VecDeque;
@@ -12,6 +14,7 @@ use units::{Rate, Span, Time};
 
 use crate::{CodecError, Decoded, Decoder, Parts, Resizing};
 
+pub use options::{CodecChoice, CodecOptions, PacketOrder};
 use registry::{Entry, REGISTRY};
 
 /// A codec for pictures, one of [`Codec::ALL`].
@@ -69,6 +72,9 @@ impl Codec {
     /// The codec that comes with this crate: H.264, constrained baseline, by OpenH264.
     pub const H264: Codec = h264::CODEC;
 
+    /// ViXNN, a learned codec whose packets decode each alone, with the feature `vixnn`.
+    pub const VIXNN: Codec = vixnn::CODEC;
+
     /// All of them, in the order they are listed to people; the first is what is sent where none is named.
     pub const ALL: &[Codec] = REGISTRY;
 
@@ -103,6 +109,22 @@ impl Codec {
         REGISTRY.iter().copied().find(|codec| (codec.0.begins)(coded))
     }
 
+    /// Whether every frame comes in packets that each decode alone, [`CodecConfig::slices`] or not.
+    pub fn is_standalone(self) -> bool {
+        self.0.standalone
+    }
+
+    /// Whether `packet`, which begins with one of the encoder's pieces, is of a codec of that kind
+    /// ([`Decoder::standalone`]).
+    pub fn stands_alone(packet: &[u8]) -> bool {
+        REGISTRY.iter().any(|codec| codec.0.standalone && (codec.0.begins)(packet))
+    }
+
+    /// Names of the options that it has.
+    pub fn options(self) -> &'static [&'static str] {
+        self.0.options
+    }
+
     /// Whether this build has it.
     ///
     /// # Errors
@@ -116,11 +138,22 @@ impl Codec {
     /// # Errors
     /// [`CodecError`] if the configuration is out of its range, or it was not built in.
     pub fn encoder(self, config: CodecConfig) -> Result<Resizing, CodecError> {
+        self.encoder_with(config, &CodecOptions::default())
+    }
+
+    /// [`encoder`](Codec::encoder), told what only this codec can be told.
+    ///
+    /// # Errors
+    /// [`CodecError`] as there, and if it has no such option or does not take what the option says.
+    pub fn encoder_with(self, config: CodecConfig, options: &CodecOptions) -> Result<Resizing, CodecError> {
         self.check()?;
+        self.check_options(options)?;
         if config.slices.is_some() && !self.0.slices {
             return Err(CodecError::Codec { codec: self.0.name, what: "it has no slices".to_owned() });
         }
-        let open = move |(width, height)| (self.0.encoder)(&CodecConfig { width, height, ..config });
+        let options = options.clone();
+        let open =
+            move |(width, height)| (self.0.encoder)(&CodecConfig { width, height, ..config }, &options);
         Resizing::new((config.width, config.height), Box::new(open))
     }
 
@@ -129,22 +162,46 @@ impl Codec {
     /// # Errors
     /// [`CodecError`] if it can't be started, or was not built in.
     pub fn decoder(self) -> Result<Box<dyn Decoder>, CodecError> {
-        (self.0.decoder)()
+        self.decoder_with(&CodecOptions::default())
+    }
+
+    /// [`decoder`](Codec::decoder), told what only this codec can be told; what it has no option for is left
+    /// aside, since a receiver does not know what comes.
+    ///
+    /// # Errors
+    /// [`CodecError`] as there, and if it does not take what an option says.
+    pub fn decoder_with(self, options: &CodecOptions) -> Result<Box<dyn Decoder>, CodecError> {
+        (self.0.decoder)(options)
+    }
+
+    fn check_options(self, options: &CodecOptions) -> Result<(), CodecError> {
+        let unknown = options.given().find(|name| !self.options().contains(name));
+        unknown.map_or(Ok(()), |name| {
+            Err(CodecError::Codec { codec: self.0.name, what: format!("it has no option `{name}`") })
+        })
     }
 }
 
-/// A decoder for whatever comes: the first key frame says of which codec the stream is, and a later one may
-/// be of another.
+/// A decoder for whatever comes: the first key frame says of which codec the stream is, or any packet of a
+/// codec whose packets decode alone, and a later one may be of another.
 pub struct AnyDecoder {
     current: Option<(Codec, Box<dyn Decoder>)>,
+    options: CodecOptions,
     ready: VecDeque<Decoded>,
     unbuilt: Box<dyn FnMut(CodecError) + Send>,
 }
 
 impl AnyDecoder {
-    /// A decoder that tells `unbuilt` when a stream is of a codec that this build lacks.
+    /// A decoder that tells `unbuilt` when a stream is of a codec that this build lacks, or needs what is not
+    /// here ([`CodecError::Unavailable`]).
     pub fn new(unbuilt: impl FnMut(CodecError) + Send + 'static) -> AnyDecoder {
-        AnyDecoder { current: None, ready: VecDeque::new(), unbuilt: Box::new(unbuilt) }
+        let options = CodecOptions::default();
+        AnyDecoder { current: None, options, ready: VecDeque::new(), unbuilt: Box::new(unbuilt) }
+    }
+
+    /// Tells the decoders of codecs that have such options what these say.
+    pub fn with_options(self, options: CodecOptions) -> AnyDecoder {
+        AnyDecoder { options, ..self }
     }
 
     /// The decoder for `coded`, which is opened if it begins a stream of another codec.
@@ -157,7 +214,7 @@ impl AnyDecoder {
             if let Err(error) = codec.check() {
                 (self.unbuilt)(error);
             }
-            self.current = Some((codec, codec.decoder()?));
+            self.current = Some((codec, codec.decoder_with(&self.options)?));
         }
         let (_, decoder) = self.current.as_mut().expect("it was opened");
         Ok(decoder.as_mut())
@@ -172,6 +229,11 @@ impl AnyDecoder {
                 submit(decoder);
                 // Each decodes at once; taken out here, frames of one stream and the next keep their order.
                 let decoded: Vec<_> = std::iter::from_fn(|| decoder.poll(now)).collect();
+                for Decoded { picture, .. } in &decoded {
+                    if let Err(CodecError::Unavailable { codec, what }) = picture {
+                        (self.unbuilt)(CodecError::Unavailable { codec, what: what.clone() });
+                    }
+                }
                 self.ready.extend(decoded);
             }
             Err(error) => self.ready.push_back(Decoded::whole(frame, Err(error))),
@@ -186,6 +248,10 @@ impl Decoder for AnyDecoder {
 
     fn uses_parts(&self) -> bool {
         self.current.as_ref().is_some_and(|(_, decoder)| decoder.uses_parts())
+    }
+
+    fn standalone(&self) -> Option<fn(&[u8]) -> bool> {
+        Some(Codec::stands_alone)
     }
 
     fn submit_parts(&mut self, now: Time, frame: u32, parts: &Parts) {

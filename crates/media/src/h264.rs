@@ -322,6 +322,7 @@ impl H264Encoder {
             keeps,
             target,
             pieces: stream.pieces,
+            apart: false,
             quality: None,
             quantiser: Some(Quantiser::H264(stream.quantiser)),
             took: None,

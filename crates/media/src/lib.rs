@@ -5,7 +5,8 @@
 //!   Source ------> RawFrame ------> Encoder ------> Coded ~~~ network ~~~> Decoder ------> RawFrame ------> quality
 //!   Clip (y4m,     [barcode]        H264Encoder                            H264Decoder     [barcode]        PSNR, SSIM
 //!   ffmpeg),                        Vp8Encoder                             Vp8Decoder
-//!   SyntheticGame                   EncoderModel (no pictures: sizes and
+//!   SyntheticGame                   VixnnEncoder                           VixnnDecoder
+//!                                   EncoderModel (no pictures: sizes and
 //!                                   qualities from a recorded Table)
 //! ```
 
@@ -28,6 +29,8 @@ mod quality;
 mod recording;
 #[cfg(feature = "codecs")]
 mod resizing;
+#[cfg(feature = "vixnn")]
+mod rgb;
 #[cfg(feature = "codecs")]
 mod scale;
 mod shipped;
@@ -35,6 +38,8 @@ mod synthetic;
 mod table;
 mod traits;
 pub mod trajectory;
+#[cfg(feature = "vixnn")]
+mod vixnn;
 #[cfg(feature = "vpx")]
 mod vp8;
 mod y4m;
@@ -46,7 +51,7 @@ mod testing;
 pub use archive::{Archive, ArchiveError, Packed, Stored, sum};
 pub use clip::{Clip, ClipError, ClipOptions, has_sound, open_clip};
 #[cfg(feature = "codecs")]
-pub use codec::{AnyDecoder, Codec, CodecConfig};
+pub use codec::{AnyDecoder, Codec, CodecChoice, CodecConfig, CodecOptions, PacketOrder};
 pub use ffmpeg::{FfmpegOptions, FfmpegPipe, open_ffmpeg};
 pub use frame::RawFrame;
 #[cfg(feature = "codecs")]
@@ -70,6 +75,8 @@ pub use table::{Curve, Fit, Memorised, Memory, Table, TableError};
 pub use traits::{
     Ask, CodecError, Coded, Decoded, Decoder, Encoder, Part, Parts, Peer, Quality, Quantiser, Source,
 };
+#[cfg(feature = "vixnn")]
+pub use vixnn::{VixnnConfig, VixnnDecoder, VixnnEncoder, open_model};
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

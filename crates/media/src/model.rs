@@ -314,6 +314,7 @@ impl EncoderModel {
             keeps: ask.peer.map(|_| ask.frame),
             target: ask.bitrate,
             pieces: Vec::new(),
+            apart: false,
             quality: Some(self.config.table.quality_at(ask.frame, seen)),
             quantiser: self.config.table.quantiser_at(seen).map(Quantiser::Vp8),
             took: None,

@@ -65,6 +65,8 @@ pub struct Coded {
     /// Ends of the pieces that decode alone (slices), in bytes from the start, the last equal to `size`;
     /// empty if none do.
     pub pieces: Vec<u32>,
+    /// Each piece travels in packets of its own. Otherwise small pieces share one.
+    pub apart: bool,
     /// Quality of the coded picture against its source, where the encoder knows it.
     pub quality: Option<Quality>,
     /// What it was quantised with, where that is known.
@@ -91,6 +93,7 @@ impl Coded {
             keeps: None,
             target: ask.bitrate,
             pieces: Vec::new(),
+            apart: false,
             quality: None,
             quantiser: None,
             took: None,
@@ -127,6 +130,14 @@ pub enum CodecError {
         /// Which codec.
         codec: &'static str,
         /// What it said.
+        what: String,
+    },
+    /// Something that is not here is needed: no later frame of the stream can be decoded either.
+    #[error("{codec}: {what}")]
+    Unavailable {
+        /// Which codec.
+        codec: &'static str,
+        /// What is missing, and what helps.
         what: String,
     },
     /// The picture does not fit the codec's configuration.
@@ -225,9 +236,16 @@ pub trait Decoder: Send {
     fn uses_parts(&self) -> bool {
         false
     }
+    /// How to tell, by the bytes of a packet that begins with a piece ([`Coded::pieces`]), that it decodes
+    /// without any other packet of its frame or of an earlier one. `None` of a decoder of no such codec. A
+    /// receiver shows what has arrived of such a frame once a newer one begins, and needs no key frame after
+    /// it. It is a function, since a receiver asks before the first frame has told the decoder what it is of.
+    fn standalone(&self) -> Option<fn(&[u8]) -> bool> {
+        None
+    }
     /// Begins a frame of which these parts have arrived, where the decoder
-    /// [uses parts](Decoder::uses_parts) or nothing is missing. The frame it is predicted from has been
-    /// decoded, whole or of parts.
+    /// [uses parts](Decoder::uses_parts), they are [standalone](Decoder::standalone), or nothing is missing.
+    /// The frame it is predicted from has been decoded, whole or of parts.
     fn submit_parts(&mut self, now: Time, frame: u32, parts: &Parts) {
         self.submit(now, frame, parts.join());
     }

@@ -246,6 +246,7 @@ impl Vp8Encoder {
             keeps,
             target,
             pieces: Vec::new(),
+            apart: false,
             quality: None,
             quantiser: Some(Quantiser::Vp8(encoded.quantiser)),
             took: None,

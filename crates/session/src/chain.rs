@@ -1,9 +1,9 @@
 //! One track at the receiver: its frames in the making, its decoder, and what it still asks for.
 
 use units::Time;
-use wire::Class;
+use wire::{Class, FrameId};
 
-use crate::assembly::Assembly;
+use crate::assembly::{Assembling, Assembly};
 use crate::config::ReceiverConfig;
 use crate::decoding::Decoding;
 use crate::display::{Display, Progress};
@@ -74,6 +74,13 @@ impl Chain {
     /// Gives the decoder what can be decoded, and gives up what can't be any more.
     pub fn advance(&mut self, now: Time, config: &ReceiverConfig) -> Progress {
         self.display.advance(now, self.stream, &mut self.assembly, &mut self.decoding, config)
+    }
+
+    /// Whether a frame that has just begun to arrive lets another be shown as it is: one whose packets decode
+    /// each alone ([`media::Decoder::standalone`]).
+    pub fn begins(&self, id: FrameId) -> bool {
+        let of = |frame: &&Assembling| frame.id == id && frame.have == 1;
+        self.decoding.standalone().is_some() && self.assembly.frames().any(|frame| of(&frame))
     }
 
     /// Something is missing, or would not decode, that what has arrived since is predicted from.

@@ -67,7 +67,8 @@ pub struct ReceiverConfig {
     pub nack: bool,
     /// Show frames of which parts are missing, where the decoder can make pictures of them
     /// ([`media::Decoder::uses_parts`]): once their deadline has passed, or as soon as a newer frame is there
-    /// where nothing is asked for again.
+    /// where nothing is asked for again. Frames whose packets decode alone ([`media::Decoder::standalone`])
+    /// are shown so in any case.
     pub conceal: bool,
     /// What decoding a frame takes where there is nothing to decode: the model of a decoder, one a track.
     pub decode_time: Span,

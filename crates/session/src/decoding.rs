@@ -75,6 +75,11 @@ impl Decoding {
         self.decoder.as_ref().is_some_and(|decoder| decoder.uses_parts())
     }
 
+    /// How to tell a packet that decodes without any other ([`Decoder::standalone`]).
+    pub fn standalone(&self) -> Option<fn(&[u8]) -> bool> {
+        self.decoder.as_ref()?.standalone()
+    }
+
     /// The oldest frame that is ready, in order of submission; as an error if it would not decode.
     pub fn poll(&mut self, now: Time) -> Option<Result<Shown, Shown>> {
         let front = self.pending.front_mut()?;

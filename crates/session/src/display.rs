@@ -106,18 +106,22 @@ impl Display {
         let mut progress = Progress::default();
         while !decoding.is_full() {
             let ready = assembly.frames().find(|frame| self.decodable(frame));
-            if let Some(frame) = ready {
+            let incomplete = self.incomplete(now, assembly, decoding, config);
+            // What needs nothing but itself comes before a newer frame that is whole.
+            let first = |alone: bool, id: FrameId| ready.is_none_or(|ready| alone && id < ready.id);
+            if let Some((frame, alone)) = incomplete.filter(|(frame, alone)| first(*alone, frame.id)) {
+                let (id, key) = (frame.id, frame.reference.is_none());
+                decoding.submit_parts(now, about(stream, frame), frame.deadline, &frame.usable());
+                progress.concealed += 1;
+                // Nothing is predicted from a frame of this kind.
+                progress.need_key_after = Some(id.frame).filter(|_| !alone);
+                self.decoded(id, key, alone, assembly, &mut progress);
+            } else if let Some(frame) = ready {
                 let id = frame.id;
                 let exact = frame.reference.is_none_or(|reference| self.is_exact(reference));
                 let key = frame.reference.is_none();
                 decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes());
                 self.decoded(id, key, exact, assembly, &mut progress);
-            } else if let Some(frame) = self.concealable(now, assembly, decoding, config) {
-                let (id, key) = (frame.id, frame.reference.is_none());
-                decoding.submit_parts(now, about(stream, frame), frame.deadline, &frame.usable());
-                progress.concealed += 1;
-                progress.need_key_after = Some(id.frame);
-                self.decoded(id, key, false, assembly, &mut progress);
             } else {
                 break;
             }
@@ -161,22 +165,35 @@ impl Display {
     }
 
     /// The oldest frame of which parts are missing, if it is to be shown as it is: what it is predicted from
-    /// was decoded, and no repair can come in time.
-    fn concealable<'a>(
+    /// was decoded, and no repair can come in time. And whether its packets decode each alone.
+    ///
+    /// A sender sends the frames of a stream in order. So one whose packets decode alone is as good as it
+    /// gets when the next one begins: it is shown then. Packets of it that the network has put behind those
+    /// of the next one come too late, as do repairs. To wait for those until the next one is whole would be
+    /// of no use: that one would be due as well, and be shown in its place.
+    fn incomplete<'a>(
         &self,
         now: Time,
         assembly: &'a Assembly,
         decoding: &Decoding,
         config: &ReceiverConfig,
-    ) -> Option<&'a Assembling> {
-        if !config.conceal || !decoding.uses_parts() || assembly.class() == Class::Reliable {
+    ) -> Option<(&'a Assembling, bool)> {
+        let conceals = config.conceal && decoding.uses_parts();
+        let standalone = decoding.standalone();
+        if assembly.class() == Class::Reliable || !conceals && standalone.is_none() {
             return None;
         }
-        let repaired = config.nack && assembly.class() == Class::Deadline;
-        let fits = |frame: &&Assembling| self.may_decode(frame.reference) && frame.is_usable();
+        let alone = |frame: &Assembling| standalone.is_some_and(|tell| frame.stands_alone(tell));
+        let fits = |frame: &&Assembling| {
+            let usable = alone(frame) || conceals && frame.is_usable();
+            usable && !frame.is_complete() && self.may_decode(frame.reference)
+        };
         let frame = assembly.frames().find(fits)?;
-        let followed = || assembly.frames().any(|other| other.id > frame.id && other.is_complete());
-        (frame.deadline < now || !repaired && followed()).then_some(frame)
+        let (alone, repaired) = (alone(frame), config.nack && assembly.class() == Class::Deadline);
+        let mut newer = assembly.frames().filter(|other| other.id > frame.id);
+        let followed =
+            if alone { newer.next().is_some() } else { !repaired && newer.any(Assembling::is_complete) };
+        (frame.deadline < now || followed).then_some((frame, alone))
     }
 
     /// Gives up every frame up to `last`, which breaks the chain.

@@ -79,6 +79,12 @@ pub fn hung_up() -> bool {
     hung_up && !alone
 }
 
+/// Threads of a codec that can have several, where none are asked for: one for each core, four at most,
+/// beyond which a small picture gains little.
+fn codec_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4)
+}
+
 /// A socket that can't be had is the fault of what was given; one that fails later is not.
 fn refused(error: RealError) -> Failure {
     Failure::input(error)

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cc::{OptionError, ReceiverHalf, Setup};
-use media::{AnyDecoder, RawFrame};
+use media::{AnyDecoder, Codec, CodecOptions, RawFrame};
 use real::{Channel, Counters, Driver, Limits, Peer, RealError, Settings, ThreadedDecoder};
 use record::{Tap, Traffic, Vantage};
 use serde_json::json;
@@ -19,7 +19,7 @@ use super::log::Log;
 use super::play::Player;
 use super::watch::DecoderWatch;
 use super::y4m::Pictures;
-use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
+use super::{catch_interrupts, codec_threads, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args;
 use crate::failure::Failure;
 use crate::operations::{Figures, Slot, Streams, Verbosity};
@@ -157,6 +157,7 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
     }
     let viewer = Viewer::default();
     viewer.seen().open(&args.output)?;
+    let options = options(args)?;
     half(args, "")?;
     let running = args.operations.start(Verbosity::warnings())?;
     let log =
@@ -174,7 +175,7 @@ pub fn receive(args: &args::Receive) -> Result<(), Failure> {
             driver
         }
     };
-    let (mut receiver, mut watch) = build(args, &driver, line.as_ref(), &viewer, log.tap())?;
+    let (mut receiver, mut watch) = build(args, options, &driver, line.as_ref(), &viewer, log.tap())?;
     let streams = Arc::new(Streams::default());
     let slot = streams.begin();
     running.board.show(move |out| streams.show(out));
@@ -239,8 +240,20 @@ fn of_the_sender(error: &OptionError) -> Failure {
     Failure::Work(format!("the sender's controller is not known here, update the older of the two: {error}"))
 }
 
+/// What only some codecs are told, if they take it.
+fn options(args: &args::Receive) -> Result<CodecOptions, Failure> {
+    let model = args.vixnn_model.as_ref().map(|path| path.display().to_string());
+    let given = model.is_some();
+    let options = CodecOptions { model, threads: Some(codec_threads()), ..CodecOptions::default() };
+    if given {
+        Codec::VIXNN.check().and_then(|()| Codec::VIXNN.decoder_with(&options)).map_err(Failure::input)?;
+    }
+    Ok(options)
+}
+
 fn build(
     args: &args::Receive,
+    options: CodecOptions,
     driver: &Driver,
     line: Option<&quic::Line>,
     viewer: &Viewer,
@@ -250,10 +263,10 @@ fn build(
     let (told, clock, waker) = (viewer.clone(), driver.clock(), driver.waker());
     let decoder = move || {
         let told = told.clone();
-        let decoder = Box::new(AnyDecoder::new(move |error| {
+        let decoder = AnyDecoder::new(move |error| {
             told.seen().trouble.get_or_insert(error.to_string());
-        }));
-        ThreadedDecoder::new(decoder, clock, waker.clone())
+        });
+        ThreadedDecoder::new(Box::new(decoder.with_options(options.clone())), clock, waker.clone())
     };
     let (decoder, further) = (decoder(), decoder);
     let watch = DecoderWatch::new(decoder.times());

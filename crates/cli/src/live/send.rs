@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use media::{Codec, CodecConfig, Encoder, Source};
+use media::{CodecChoice, CodecConfig, Encoder, Source};
 use real::{Channel, Counters, Driver, Limits, RealError, Settings, ThreadedEncoder};
 use record::{Tap, Traffic, Vantage};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::clip::{Clip, open};
 use super::log::Log;
 use super::quic::{Dial, Line};
 use super::watch::Watch;
-use super::{catch_interrupts, go_on, quic, refuse_over_udp, refused, ticker};
+use super::{catch_interrupts, codec_threads, go_on, quic, refuse_over_udp, refused, ticker};
 use crate::args::{self, Rates, Send};
 use crate::failure::Failure;
 use crate::operations::{Figures, Sending, Streams, Verbosity};
@@ -37,8 +37,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
         refuse_protection(args)?;
     }
     output::warn_of_pair(controller, &choice.rate);
-    let codec = args.codec;
-    codec.check().map_err(Failure::input)?;
+    args.codec.codec.check().map_err(Failure::input)?;
     let clip = Clip { input: &args.input, look: args.look, length: args.duration };
     let (source, trouble) = open(&clip)?;
     if let Feed::Clip(Input::File(path)) = &args.input {
@@ -68,7 +67,7 @@ pub fn send(args: &args::Send) -> Result<(), Failure> {
     let how = How {
         first: most.min(first),
         choice: &choice,
-        codec,
+        codec: args.codec.clone(),
         slices: args.slices,
         session: session_number(&driver),
         mtu: most,
@@ -120,7 +119,7 @@ fn refuse_protection(args: &args::Send) -> Result<(), Failure> {
 
 fn by_quic(args: &args::Send, controller: &str) -> Result<Line, Failure> {
     let Send { target, contact, name, codec, .. } = args;
-    quic::call(&Dial { target, contact, name, codec: *codec, controller })
+    quic::call(&Dial { target, contact, name, codec: codec.codec, controller })
 }
 
 fn by_udp(args: &args::Send) -> Result<Driver, Failure> {
@@ -159,7 +158,7 @@ pub struct How<'a> {
     /// The congestion controller and the policies.
     pub choice: &'a Choice,
     /// What codes the pictures.
-    pub codec: Codec,
+    pub codec: CodecChoice,
     /// Whether frames are cut into slices.
     pub slices: bool,
     /// The session's number.
@@ -175,13 +174,15 @@ pub struct How<'a> {
 /// A sender of `source`, its encoder on a thread of its own.
 pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) -> Result<Sender, Failure> {
     let (size, interval) = (source.size(), source.interval());
+    // Its packets decode alone if it makes slices, or always.
+    let sliced = how.slices || how.codec.codec.is_standalone();
     let config = CodecConfig {
         width: size.0,
         height: size.1,
         interval,
         initial: how.rates.initial,
         max: how.rates.max,
-        slices: how.slices.then_some(how.mtu.min(how.first) - wire::Media::LEN),
+        slices: sliced.then_some(how.mtu.min(how.first) - wire::Media::LEN),
         // Encoding takes its own time here.
         latency: Some(Span::ZERO),
     };
@@ -190,8 +191,12 @@ pub fn build(how: &How<'_>, driver: &Driver, source: Box<dyn Source>, tap: Tap) 
     if let Some(fallback) = session::strategy::fallback(&how.choice.strategy) {
         output::above_status(|| eprintln!("note: {fallback}"));
     }
+    let CodecChoice { codec, mut options } = how.codec.clone();
+    if codec.options().contains(&"threads") {
+        options.threads = options.threads.or(Some(codec_threads()));
+    }
     let encoder = |_| {
-        let encoder = how.codec.encoder(config).map_err(Failure::input)?;
+        let encoder = codec.encoder_with(config, &options).map_err(Failure::input)?;
         let encoder = ThreadedEncoder::new(Box::new(encoder), driver.clock(), driver.waker());
         Ok(Box::new(encoder) as Box<dyn Encoder>)
     };

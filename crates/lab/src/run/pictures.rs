@@ -155,8 +155,10 @@ impl Screen for Judge {
         let scaled = (picture.width, picture.height) != size;
         // A picture that cannot be brought to its source's size has no quality to speak of.
         let Ok(picture) = self.scaler.fit(picture, size) else { return };
-        // Where pictures carry their numbers, the one on the screen must be the one the session says it is.
+        // Where pictures carry their numbers, the one on the screen must be the one the session says it is;
+        // where parts are made up, the number may be, too.
         if !scaled
+            && !shown.concealed
             && barcode::read(&original) == Some(shown.frame)
             && let Some(other) = barcode::read(&picture).filter(|&number| number != shown.frame)
         {

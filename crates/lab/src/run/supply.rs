@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use media::{
-    Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, Encoder, EncoderModel, ModelConfig, Resizing,
-    Source, SyntheticConfig, SyntheticGame, Table,
+    Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, CodecOptions, Encoder, EncoderModel, ModelConfig,
+    Resizing, Source, SyntheticConfig, SyntheticGame, Table,
 };
 use session::{Decoders, Supply, Tracks};
 use units::{Rng, Span, Time};
@@ -134,26 +134,41 @@ fn codec(
         barcode: wanted.barcode,
     };
     let ((width, height), interval) = (source.size(), source.interval());
+    let options = options(scenario, wanted);
     let config = CodecConfig {
         width,
         height,
         interval,
         initial: flow.initial,
         max: flow.max,
-        slices: wanted.slices.then_some(video.session.mtu.get() as usize - Media::LEN),
+        slices: wanted.has_slices().then_some(video.session.mtu.get() as usize - Media::LEN),
         latency: wanted.latency,
     };
-    let encoder = |_| Ok(Box::new(codec.encoder(config).map_err(refuse)?) as Box<dyn Encoder>);
+    let encoder = |_| {
+        let encoder = codec.encoder_with(config, &options).map_err(refuse)?;
+        Ok(Box::new(encoder) as Box<dyn Encoder>)
+    };
     let encoders = (0..tracks).map(encoder).collect::<Result<_, _>>()?;
     // That there is one is known before anything runs.
-    let mut first = Some(codec.decoder().map_err(refuse)?);
-    let decoders: Decoders = Box::new(move |_| first.take().or_else(|| codec.decoder().ok()));
+    let mut first = Some(codec.decoder_with(&options).map_err(refuse)?);
+    let decoders: Decoders = Box::new(move |_| first.take().or_else(|| codec.decoder_with(&options).ok()));
     Ok(Prepared {
         supply: Supply::Tracks(Tracks { encoders, source: Some(Box::new(source)), interval }),
         interval,
         picture: (width as u16, height as u16),
         pictures: Some((decoders, originals)),
     })
+}
+
+/// What only some codecs are told, a file by its path from here.
+fn options(scenario: &Scenario, wanted: &scenario::Encoder) -> CodecOptions {
+    let mut options = wanted.options();
+    let beside = |name: &String| scenario.beside(Path::new(name)).display().to_string();
+    options.model = options.model.map(|name| match name.ends_with(".safetensors") {
+        true => beside(&name),
+        false => name,
+    });
+    options
 }
 
 fn footage(scenario: &Scenario, wanted: &scenario::Encoder, at: &str) -> Result<Footage, ScenarioError> {

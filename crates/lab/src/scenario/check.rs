@@ -244,8 +244,8 @@ fn check_video(video: &Video, choice: &Choice, at: &str) -> Checked {
     let most = Span::from_secs(60);
     let why = format!("{} is more than {most}", video.decode_time);
     require(video.decode_time <= most, format!("{at}.decode_time"), why)?;
-    let why = "only slices can be missing one by one: set encoder = { kind = \"h264\", slices = true }";
-    require(!video.conceal || video.encoder.slices, format!("{at}.conceal"), why)?;
+    let why = "only slices can be missing one by one: set encoder = { kind = \"h264\", slices = true }, or kind = \"vixnn\"";
+    require(!video.conceal || video.encoder.has_slices(), format!("{at}.conceal"), why)?;
     check_pauses(&video.pause, &format!("{at}.pause"))?;
     let playout = video.playout.parse().and_then(|options| session::playout::build(&options));
     check_policy(playout, format!("{at}.playout"))?;
@@ -312,6 +312,7 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         let span = span.unwrap_or_default();
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
+    encoder.check_options(at)?;
     let known = Table::names().collect::<Vec<_>>();
     let found = Table::by_name(&encoder.table).is_some();
     require(

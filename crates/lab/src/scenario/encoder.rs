@@ -1,11 +1,12 @@
 //! A flow's encoder, as its scenario has it.
 
-use media::Codec;
+use media::{Codec, CodecOptions, PacketOrder};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use units::{Rate, Span};
 
 use super::PictureSize;
+use super::error::Problem;
 
 /// Which encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +97,45 @@ pub struct Encoder {
     pub slices: bool,
     /// Codec: burn each frame's number into its picture, and check that it is the one shown.
     pub barcode: bool,
+    /// ViXNN: the network, one that is built in by its name, or a file of weights by its path relative to the
+    /// scenario's folder.
+    pub model: Option<String>,
+    /// ViXNN: in which order a packet names its blocks.
+    #[serde(deserialize_with = "super::text::some_parsed")]
+    pub order: Option<PacketOrder>,
+    /// ViXNN: threads that run the network, 1 to 64; one by default. The run does not depend on it.
+    pub threads: Option<usize>,
+}
+
+impl Encoder {
+    /// What only some codecs are told.
+    pub fn options(&self) -> CodecOptions {
+        CodecOptions { model: self.model.clone(), order: self.order, threads: self.threads }
+    }
+
+    /// Whether its frames come in packets that decode alone: slices, or of a codec that has no others.
+    pub fn has_slices(&self) -> bool {
+        self.slices || matches!(self.kind, EncoderKind::Codec(codec) if codec.is_standalone())
+    }
+
+    /// What only some codecs are told must be told to one of them.
+    pub(super) fn check_options(&self, at: &str) -> Result<(), Problem> {
+        let has: &[&str] = match self.kind {
+            EncoderKind::Model => &[],
+            EncoderKind::Codec(codec) => codec.options(),
+        };
+        if let Some(name) = self.options().given().find(|name| !has.contains(name)) {
+            let of = Codec::ALL.iter().filter(|codec| codec.options().contains(&name));
+            let of: Vec<String> = of.map(|codec| format!("kind = \"{}\"", codec.name())).collect();
+            return Err(Problem::new(format!("{at}.{name}"), format!("only {} has it", of.join(", "))));
+        }
+        match self.threads.filter(|threads| !(1..=64).contains(threads)) {
+            Some(threads) => {
+                Err(Problem::new(format!("{at}.threads"), format!("{threads} is not between 1 and 64")))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 impl Default for Encoder {
@@ -120,6 +160,9 @@ impl Default for Encoder {
             size: None,
             slices: false,
             barcode: false,
+            model: None,
+            order: None,
+            threads: None,
         }
     }
 }
@@ -153,5 +196,29 @@ mod tests {
         assert!(
             refusal.starts_with("x.toml:6: flow[1].encoder.kind: no encoder is called `h265`; did you mean")
         );
+    }
+
+    fn refusal(lines: &str) -> String {
+        let text = format!("duration = \"9s\"\n[link]\ndelay = \"20ms\"\n[[flow]]\n{lines}\n");
+        Scenario::parse(&text, Path::new("x.toml")).expect_err("should be refused").to_string()
+    }
+
+    #[test]
+    fn what_a_codec_has_no_option_for_is_refused() {
+        assert_eq!(
+            refusal("[flow.encoder]\nkind = \"h264\"\norder = \"rows\""),
+            "x.toml:7: flow[1].encoder.order: only kind = \"vixnn\" has it"
+        );
+        assert_eq!(
+            refusal("[flow.encoder]\nmodel = \"fast-mdc-0.3\""),
+            "x.toml:6: flow[1].encoder.model: only kind = \"vixnn\" has it"
+        );
+        let vixnn = |line: &str| refusal(&format!("[flow.encoder]\nkind = \"vixnn\"\n{line}"));
+        assert!(vixnn("threads = 0").ends_with("flow[1].encoder.threads: 0 is not between 1 and 64"));
+        assert!(vixnn("order = \"spiral\"").contains("there are rows and permuted"));
+        // Packets that decode alone are concealed like slices.
+        assert!(refusal("conceal = true").contains("or kind = \"vixnn\""));
+        let concealing = "conceal = true\nencoder = { kind = \"vixnn\" }\nnack = 1";
+        assert!(refusal(concealing).contains("nack"), "nothing else is wrong");
     }
 }

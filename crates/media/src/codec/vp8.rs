@@ -1,7 +1,7 @@
 //! VP8 by the system's libvpx, where the feature `vpx` is on.
 
 use super::registry::Entry;
-use super::{Codec, CodecConfig};
+use super::{Codec, CodecConfig, CodecOptions};
 use crate::{CodecError, Decoder, Encoder};
 #[cfg(feature = "vpx")]
 use crate::{Vp8Config, Vp8Decoder, Vp8Encoder};
@@ -11,6 +11,8 @@ pub(super) const CODEC: Codec = Codec(&Entry {
     summary: "VP8 by libvpx, if the command was built with `--features vpx`",
     web_name: "vp8",
     slices: false,
+    standalone: false,
+    options: &[],
     // RFC 6386 section 9.1: three bytes, then its start code. Those three are no start code of Annex B: such
     // a frame of VP8 would never be shown.
     begins: |coded| {
@@ -32,7 +34,7 @@ fn check() -> Result<(), CodecError> {
 }
 
 #[cfg(feature = "vpx")]
-fn encoder(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
+fn encoder(config: &CodecConfig, _: &CodecOptions) -> Result<Box<dyn Encoder>, CodecError> {
     let base = Vp8Config::new(config.width, config.height, config.interval);
     Ok(Box::new(Vp8Encoder::new(Vp8Config {
         initial: config.initial,
@@ -43,16 +45,16 @@ fn encoder(config: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
 }
 
 #[cfg(feature = "vpx")]
-fn decoder() -> Result<Box<dyn Decoder>, CodecError> {
+fn decoder(_: &CodecOptions) -> Result<Box<dyn Decoder>, CodecError> {
     Ok(Box::new(Vp8Decoder::new()?))
 }
 
 #[cfg(not(feature = "vpx"))]
-fn encoder(_: &CodecConfig) -> Result<Box<dyn Encoder>, CodecError> {
+fn encoder(_: &CodecConfig, _: &CodecOptions) -> Result<Box<dyn Encoder>, CodecError> {
     Err(check().expect_err("it is not built"))
 }
 
 #[cfg(not(feature = "vpx"))]
-fn decoder() -> Result<Box<dyn Decoder>, CodecError> {
+fn decoder(_: &CodecOptions) -> Result<Box<dyn Decoder>, CodecError> {
     Err(check().expect_err("it is not built"))
 }

@@ -23,6 +23,7 @@ pub struct ThreadedDecoder {
     worker: Worker<(u32, Job), Decoded>,
     /// Whether the decoder used parts after the last frame it took: that may depend on the stream.
     uses_parts: Arc<AtomicBool>,
+    standalone: Option<fn(&[u8]) -> bool>,
     /// Frames the thread did not take, and the number of those it has not given back.
     refused: VecDeque<Decoded>,
     inside: usize,
@@ -36,7 +37,7 @@ impl ThreadedDecoder {
         let times = CodecTimes::default();
         let noted = times.clone();
         let uses_parts = Arc::new(AtomicBool::new(decoder.uses_parts()));
-        let told = uses_parts.clone();
+        let (told, standalone) = (uses_parts.clone(), decoder.standalone());
         let worker = Worker::new(waker, move |(frame, job), give: &mut dyn FnMut(Decoded)| {
             timed(clock, &noted, frame, || match job {
                 Job::Whole(coded) => decoder.submit(clock.now(), frame, coded),
@@ -46,7 +47,7 @@ impl ThreadedDecoder {
             // The time has passed already: what a model would still hold back is ready.
             std::iter::from_fn(|| decoder.poll(Time::MAX)).for_each(give);
         });
-        ThreadedDecoder { worker, uses_parts, refused: VecDeque::new(), inside: 0, times }
+        ThreadedDecoder { worker, uses_parts, standalone, refused: VecDeque::new(), inside: 0, times }
     }
 
     /// A handle to how long each frame took.
@@ -78,6 +79,10 @@ impl Decoder for ThreadedDecoder {
 
     fn uses_parts(&self) -> bool {
         self.uses_parts.load(Ordering::Relaxed)
+    }
+
+    fn standalone(&self) -> Option<fn(&[u8]) -> bool> {
+        self.standalone
     }
 
     fn submit_parts(&mut self, _now: Time, frame: u32, parts: &Parts) {

@@ -216,6 +216,12 @@ impl Assembling {
         if self.reference.is_none() { begins } else { self.pieces.iter().any(Option::is_some) }
     }
 
+    /// Whether one of its packets is made of whole pieces and decodes without any other, as `tell` says
+    /// ([`media::Decoder::standalone`]).
+    pub fn stands_alone(&self, tell: fn(&[u8]) -> bool) -> bool {
+        self.parts.iter().zip(&self.pieces).any(|(bytes, piece)| piece.is_some() && tell(bytes))
+    }
+
     /// Asks for what is missing: up to the highest packet seen, or (`whole`) to the end. At most 65 packets
     /// at a time.
     pub(super) fn missing(&self, session: u32, stream: u8, whole: bool) -> Option<Nack> {

@@ -90,7 +90,7 @@ impl OutFrame {
     fn new(info: FrameInfo, coded: Coded, order: u64, ready_at: Time, room: u32) -> OutFrame {
         let size = coded.size.max(1);
         let room = if info.parity > 0.0 { parity::longest(room) } else { room };
-        let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room) };
+        let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room, coded.apart) };
         let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
         let parity = parity::packets(count, info.parity);
         let mut frame = OutFrame {
@@ -217,12 +217,13 @@ fn even(size: u32, room: u32) -> u16 {
     size.div_ceil(room).min(u32::from(u16::MAX)) as u16
 }
 
-/// Packs whole pieces into packets of at most `room` bytes; a larger piece is cut.
-fn pack(pieces: &[u32], room: u32) -> Vec<u32> {
+/// Packs whole pieces into packets of at most `room` bytes, one each where they stay `apart`; a larger piece
+/// is cut.
+fn pack(pieces: &[u32], room: u32, apart: bool) -> Vec<u32> {
     let mut ends = Vec::new();
     let (mut start, mut end) = (0, 0);
     for &piece in pieces {
-        if piece - start > room && end > start {
+        if (apart || piece - start > room) && end > start {
             ends.push(end);
             start = end;
         }

@@ -353,7 +353,13 @@ impl Receiver {
         let chain = &mut self.chains[index];
         chain.heard = now;
         match chain.assembly.insert(media, payload_length, payload, deadline) {
-            Stored::Kept | Stored::Spare => false,
+            Stored::Kept | Stored::Spare => {
+                // It may be what an older frame has waited for of which parts are missing.
+                if chain.begins(media.id()) {
+                    self.advance(now, index);
+                }
+                false
+            }
             Stored::Complete => {
                 self.counters.assembled += 1;
                 let size = chain.assembly.completed(media.id(), now);

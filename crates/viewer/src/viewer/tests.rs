@@ -29,6 +29,7 @@ impl Encoder for Numbers {
             keeps: None,
             target,
             pieces: Vec::new(),
+            apart: false,
             quality: None,
             quantiser: None,
             took: None,

@@ -1,0 +1,219 @@
+//! ViXNN between the session and the crate that has the networks: how many descriptors a frame may have, its
+//! packets, and a picture of those that came. Only with the feature `vixnn`.
+//!
+//! ```text
+//! RawFrame -> RGB -> vixnn::Encoder -> Descriptors -> 1..m of 8 -> packets, one descriptor each = Coded::pieces
+//!                                       '- m: as many as bitrate * interval has room for, at least one
+//! packets that came -> vixnn::Received -> vixnn::Decoder -> RGB -> RawFrame
+//!                                          '- blocks of which nothing came: those of the picture before
+//! ```
+//!
+//! Every frame is a key frame, and each of its packets decodes alone. The size of a frame depends on the
+//! picture's sides and on what is asked for, never on what the picture shows: a run's hash does not depend on
+//! the last digit that a network's arithmetic gives.
+
+mod decoder;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use units::{Bytes as Size, Rate, Span, Time};
+use vixnn::{DESCRIPTORS, Model, Picture, packet};
+
+pub use decoder::VixnnDecoder;
+
+use crate::codec::PacketOrder;
+use crate::{Ask, CodecError, Coded, Encoder, RawFrame, rgb};
+
+/// How to set up a [`VixnnEncoder`].
+#[derive(Clone, Debug)]
+pub struct VixnnConfig {
+    /// Picture width in pixels: even, 16 to 3840.
+    pub width: usize,
+    /// Picture height in pixels: even, 16 to 2160.
+    pub height: usize,
+    /// Usual time between frames; each [`Ask`] brings its own.
+    pub interval: Span,
+    /// Higher asks are held to this rate.
+    pub max: Rate,
+    /// A packet has room for this many bytes, 64 to 65,000.
+    pub payload: usize,
+    /// Time from submitting a frame until it is ready. In virtual time this stands for the time encoding
+    /// takes; in real time, where encoding takes its time itself, it is zero.
+    pub latency: Span,
+    /// The network; [`Model::DEFAULT`] if `None`.
+    pub model: Option<Arc<Model>>,
+    /// In which order a packet names its blocks.
+    pub order: PacketOrder,
+    /// Threads that run the network, at least 1. The bits do not depend on it.
+    pub threads: usize,
+}
+
+impl VixnnConfig {
+    /// Defaults for pictures of this size, `interval` apart: the default network, packets of 1,100 bytes that
+    /// name blocks row by row, one thread, 10 ms latency (which CIF keeps within on one core).
+    pub fn new(width: usize, height: usize, interval: Span) -> VixnnConfig {
+        VixnnConfig {
+            width,
+            height,
+            interval,
+            max: Rate::from_mbps(200),
+            payload: 1_100,
+            latency: Span::from_millis(10),
+            model: None,
+            order: PacketOrder::Rows,
+            threads: 1,
+        }
+    }
+
+    fn check(&self) -> Result<(), CodecError> {
+        if !is_size(self.width, self.height) {
+            return refuse(format!(
+                "{}x{} is not an even size from 16x16 to {}x{}",
+                self.width, self.height, LARGEST.0, LARGEST.1
+            ));
+        }
+        if !self.interval.is_positive() {
+            return refuse(format!("an interval of {} between frames", self.interval));
+        }
+        if !PAYLOADS.contains(&self.payload) {
+            return refuse(format!("packets of {} bytes; {PAYLOADS:?} are possible", self.payload));
+        }
+        if self.threads == 0 {
+            return refuse("no thread; at least 1 is needed".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Longer and shorter side of the largest picture, in pixels, that is encoded or decoded: what a packet says
+/// of its picture costs its receiver as much as such a picture at most.
+const LARGEST: (usize, usize) = (3840, 2160);
+/// Bytes that a packet may have room for.
+const PAYLOADS: std::ops::RangeInclusive<usize> = 64..=65_000;
+/// A parity packet is as long as the longest packet that it protects, its length in two bytes and one to make
+/// it even.
+const PARITY: usize = 3;
+
+/// Whether pictures of such sides are coded: even ones, since [`RawFrame`] has no others.
+fn is_size(width: usize, height: usize) -> bool {
+    let side = |n: usize, most: usize| n.is_multiple_of(2) && (16..=most).contains(&n);
+    side(width.max(height), LARGEST.0) && side(width.min(height), LARGEST.1)
+}
+
+fn refuse<T>(what: String) -> Result<T, CodecError> {
+    Err(CodecError::Codec { codec: "vixnn", what })
+}
+
+/// A network by the name of one that is built in, or by the path of a file of weights (`*.safetensors`).
+///
+/// # Errors
+/// [`CodecError`] if there is none of this name, or the file has none.
+pub fn open_model(name: &str) -> Result<Arc<Model>, CodecError> {
+    let path = Path::new(name);
+    let file = path.extension().is_some_and(|extension| extension == "safetensors");
+    let model = if file { Model::read(path).map(Arc::new) } else { Model::shipped(name) };
+    model.or_else(|error| refuse(error.to_string()))
+}
+
+impl From<PacketOrder> for packet::Order {
+    fn from(order: PacketOrder) -> packet::Order {
+        match order {
+            PacketOrder::Rows => packet::Order::Rows,
+            PacketOrder::Permuted => packet::Order::Permuted,
+        }
+    }
+}
+
+/// The encoder. The same pictures and asks give the same bytes on one machine, and frames of the same sizes
+/// on any.
+pub struct VixnnEncoder {
+    encoder: vixnn::Encoder,
+    fingerprint: u16,
+    config: VixnnConfig,
+    /// Bytes of one descriptor's packets.
+    descriptor: u64,
+    ready: VecDeque<(Time, Coded)>,
+}
+
+impl VixnnEncoder {
+    /// Opens an encoder.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the configuration is out of range, or the default network is wanted and not built
+    /// in.
+    pub fn new(config: VixnnConfig) -> Result<VixnnEncoder, CodecError> {
+        config.check()?;
+        let model = match &config.model {
+            Some(model) => model.clone(),
+            None => Model::shipped(Model::DEFAULT).or_else(|error| refuse(error.to_string()))?,
+        };
+        let blocks = config.width.div_ceil(vixnn::BLOCK) * config.height.div_ceil(vixnn::BLOCK);
+        let packets = blocks.div_ceil((config.payload - PARITY - packet::HEADER) / 2);
+        let descriptor = (2 * blocks + packet::HEADER * packets) as u64;
+        let fingerprint = model.fingerprint();
+        let encoder = vixnn::Encoder::new(model, config.threads);
+        Ok(VixnnEncoder { encoder, fingerprint, config, descriptor, ready: VecDeque::new() })
+    }
+
+    /// How many descriptors have room in what is asked for: one at least, since a picture has no smaller
+    /// coding.
+    fn descriptors(&self, ask: &Ask, granted: Rate) -> usize {
+        let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
+        let budget = granted.bytes_in(interval);
+        // Each frame is predicted from nothing.
+        let budget = ask.largest.map_or(budget, |largest: Size| largest.min(budget));
+        ((budget.get() / self.descriptor) as usize).clamp(1, DESCRIPTORS)
+    }
+
+    fn encode(&mut self, picture: &RawFrame, ask: &Ask) -> Coded {
+        let target = ask.bitrate.min(self.config.max);
+        let count = self.descriptors(ask, target);
+        let rgb = rgb::to_rgb(picture);
+        let picture = Picture { width: picture.width, height: picture.height, rgb };
+        let descriptors = self.encoder.encode(&picture);
+        let most = self.config.payload - PARITY;
+        let order = self.config.order.into();
+        let packets = packet::cut(&descriptors, self.fingerprint, count, order, most);
+        let end = |end: &mut u32, packet: &Vec<u8>| {
+            *end += packet.len() as u32;
+            Some(*end)
+        };
+        let pieces: Vec<u32> = packets.iter().scan(0, end).collect();
+        let size = pieces.last().copied().unwrap_or(0);
+        let payload = Some(packets.concat().into());
+        Coded { key: true, target, payload, pieces, apart: true, ..Coded::of_size(ask, size) }
+    }
+}
+
+impl Encoder for VixnnEncoder {
+    fn submit(&mut self, now: Time, picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+        let Some(picture) = picture else {
+            return refuse(format!("frame {} came without a picture", ask.frame));
+        };
+        if (picture.width, picture.height) != (self.config.width, self.config.height) {
+            return Err(CodecError::Size {
+                width: self.config.width,
+                height: self.config.height,
+                found_width: picture.width,
+                found_height: picture.height,
+            });
+        }
+        let coded = self.encode(picture, ask);
+        self.ready.push_back((now + self.config.latency, coded));
+        Ok(())
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Coded> {
+        let due = self.ready.front().is_some_and(|(at, _)| *at <= now);
+        if due { self.ready.pop_front().map(|(_, coded)| coded) } else { None }
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        self.ready.front().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

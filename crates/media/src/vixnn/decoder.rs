@@ -1,0 +1,203 @@
+//! The decoder: a picture of whatever came.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use units::Time;
+use vixnn::{BLOCK, Model, Received, packet};
+
+use super::{is_size, refuse};
+use crate::{Codec, CodecError, Decoded, Decoder, Parts, RawFrame, rgb};
+
+/// What every packet of a frame says alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Of {
+    fingerprint: u16,
+    width: u16,
+    height: u16,
+}
+
+impl From<&packet::Header> for Of {
+    fn from(header: &packet::Header) -> Of {
+        Of { fingerprint: header.fingerprint, width: header.width, height: header.height }
+    }
+}
+
+/// Decodes ViXNN. The network is the one whose fingerprint the packets carry: one that is built in, or one
+/// that it was given.
+///
+/// Of a frame of which packets are missing every block shows what came of it; blocks of which nothing came
+/// show what they showed in the picture before. A packet that is malformed, or says something else of the
+/// frame than its first, counts as missing ([`ignored`](VixnnDecoder::ignored)).
+pub struct VixnnDecoder {
+    given: Option<Arc<Model>>,
+    threads: usize,
+    /// The network that was used last.
+    network: Option<(u16, vixnn::Decoder)>,
+    /// The picture before.
+    last: Option<RawFrame>,
+    ignored: u64,
+    ready: VecDeque<Decoded>,
+}
+
+impl VixnnDecoder {
+    /// A decoder that has the built-in networks and the one `given`, run by so many `threads`, at least one.
+    pub fn new(given: Option<Arc<Model>>, threads: usize) -> VixnnDecoder {
+        let (network, last, ready) = (None, None, VecDeque::new());
+        VixnnDecoder { given, threads: threads.max(1), network, last, ignored: 0, ready }
+    }
+
+    /// Packets so far that were malformed, or did not fit to the frame that they came with.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// Decodes the packets that came of a frame. True beside the picture if some did not count.
+    ///
+    /// # Errors
+    /// [`CodecError`] if none is well-formed, the picture has a size that is not decoded, or nobody knows its
+    /// network.
+    pub fn decode(&mut self, packets: &[&[u8]]) -> Result<(RawFrame, bool), CodecError> {
+        let headers: Vec<_> =
+            packets.iter().map(|packet| packet::parse(packet).map(|(header, _)| header)).collect();
+        let of = match headers.iter().find_map(|header| header.as_ref().ok()) {
+            Some(header) => Of::from(header),
+            None => {
+                self.ignored += packets.len() as u64;
+                let first = headers.into_iter().find_map(Result::err);
+                return refuse(
+                    first.map_or_else(|| "a frame without packets".to_owned(), |error| error.to_string()),
+                );
+            }
+        };
+        let (width, height) = (usize::from(of.width), usize::from(of.height));
+        if !is_size(width, height) {
+            return refuse(format!("a picture of {width}x{height}, which is not decoded here"));
+        }
+        let mut received = Received::none(width, height);
+        let mut ignored = 0;
+        for (payload, header) in packets.iter().zip(&headers) {
+            let fits = header.as_ref().is_ok_and(|header| Of::from(header) == of);
+            if !fits || packet::place(&mut received, payload).is_err() {
+                ignored += 1;
+            }
+        }
+        self.ignored += ignored;
+        let decoded = self.network(of.fingerprint)?.decode(&received);
+        let mut picture = rgb::from_rgb(decoded.width, decoded.height, &decoded.rgb);
+        if let Some(last) = self.last.as_ref().filter(|last| (last.width, last.height) == (width, height)) {
+            keep_missing(&mut picture, last, &received);
+        }
+        self.last = Some(picture.clone());
+        Ok((picture, ignored > 0))
+    }
+
+    /// The network of this fingerprint.
+    fn network(&mut self, fingerprint: u16) -> Result<&mut vixnn::Decoder, CodecError> {
+        if self.network.as_ref().is_none_or(|(of, _)| *of != fingerprint) {
+            let given = self.given.clone().filter(|given| given.fingerprint() == fingerprint);
+            let Some(model) = given.or_else(|| Model::of_fingerprint(fingerprint)) else {
+                let what = format!(
+                    "the frames are of the network {fingerprint:04x}, which is not known here: give its file of weights to the \
+                     receiver (--vixnn-model FILE); there are {}",
+                    Model::names().join(", ")
+                );
+                // A stray packet does not end a stream that has been decoded so far.
+                return match self.network {
+                    None => Err(CodecError::Unavailable { codec: "vixnn", what }),
+                    Some(_) => refuse(what),
+                };
+            };
+            self.network = Some((fingerprint, vixnn::Decoder::new(model, self.threads)));
+        }
+        Ok(&mut self.network.as_mut().expect("it was opened").1)
+    }
+
+    fn finish(&mut self, frame: u32, packets: &[&[u8]], complete: bool) {
+        let decoded = self.decode(packets);
+        let concealed = !complete || decoded.as_ref().is_ok_and(|(_, ignored)| *ignored);
+        let picture = decoded.map(|(picture, _)| picture);
+        self.ready.push_back(Decoded { frame, picture, concealed });
+    }
+}
+
+/// Blocks of which nothing came are those of the picture before, which has the same size.
+fn keep_missing(picture: &mut RawFrame, last: &RawFrame, received: &Received) {
+    let (columns, rows) = received.blocks();
+    let missing = (0..columns * rows).filter(|&block| received.count(block) == 0);
+    for block in missing {
+        let (left, top) = (block % columns * BLOCK, block / columns * BLOCK);
+        let (width, height) = (picture.width, picture.height);
+        let planes =
+            [(&mut picture.y, &last.y, 1), (&mut picture.u, &last.u, 2), (&mut picture.v, &last.v, 2)];
+        for (plane, last, by) in planes {
+            let (stride, right) = (width / by, (left + BLOCK).min(width) / by);
+            for row in top / by..(top + BLOCK).min(height) / by {
+                let span = row * stride + left / by..row * stride + right;
+                plane[span.clone()].copy_from_slice(&last[span]);
+            }
+        }
+    }
+}
+
+/// The packets of a frame that is there whole, one behind the other. A packet ends where another begins that
+/// says the same of the frame and goes on where it ends: with its descriptor's next blocks, or after its last
+/// one with another descriptor's first.
+fn split(coded: &[u8]) -> Vec<&[u8]> {
+    let header = |at: usize| {
+        let bytes = coded.get(at..at + packet::HEADER + 2)?;
+        packet::parse(bytes).ok().map(|(header, _)| header)
+    };
+    let mut packets = Vec::new();
+    let mut start = 0;
+    while let Some(this) = header(start) {
+        let blocks = usize::from(this.width).div_ceil(BLOCK) * usize::from(this.height).div_ceil(BLOCK);
+        let left = blocks.saturating_sub(this.first as usize);
+        let follows = |&end: &usize| {
+            let count = (end - start - packet::HEADER) / 2;
+            header(end).is_some_and(|next| {
+                let goes_on =
+                    next.descriptor == this.descriptor && next.first as usize == this.first as usize + count;
+                let another = next.descriptor != this.descriptor && next.first == 0 && count == left;
+                Of::from(&next) == Of::from(&this) && (goes_on || another)
+            })
+        };
+        let most = (start + packet::HEADER + 2 * left).min(coded.len());
+        let end = (start + packet::HEADER + 2..=most).step_by(2).find(follows).unwrap_or(coded.len());
+        packets.push(&coded[start..end]);
+        start = end;
+    }
+    // What is no packet is handed on, to be refused as such.
+    if start < coded.len() {
+        packets.push(&coded[start..]);
+    }
+    packets
+}
+
+impl Decoder for VixnnDecoder {
+    fn submit(&mut self, _: Time, frame: u32, coded: Bytes) {
+        self.finish(frame, &split(&coded), true);
+    }
+
+    fn uses_parts(&self) -> bool {
+        true
+    }
+
+    fn standalone(&self) -> Option<fn(&[u8]) -> bool> {
+        Some(Codec::stands_alone)
+    }
+
+    fn submit_parts(&mut self, _: Time, frame: u32, parts: &Parts) {
+        let packets: Vec<&[u8]> = parts.present.iter().map(|part| &part.bytes[..]).collect();
+        self.finish(frame, &packets, parts.complete);
+    }
+
+    fn poll(&mut self, _: Time) -> Option<Decoded> {
+        self.ready.pop_front()
+    }
+
+    fn next_ready(&self) -> Option<Time> {
+        self.ready.front().map(|_| Time::ZERO)
+    }
+}
