@@ -25,7 +25,7 @@ VARIANTS = {
 # What the base of all variants is trained on.
 BASE = "mdc:0.3"
 # Steps of the base and of a variant, and their learning rates.
-STEPS = {"fast": (60_000, 20_000), "paper": (30_000, 10_000)}
+STEPS = {"fast": (60_000, 12_000), "paper": (30_000, 10_000)}
 RATES = {"fast": (4e-3, 2e-3), "paper": (2e-3, 1e-3)}
 # Widths of the binariser's noise, at the beginning and the end.
 NOISES = ((1.0, 0.3), (0.3, 0.0))
