@@ -96,8 +96,8 @@ impl Source for Factors<'_> {
 /// Two lines of pixels.
 struct Pixels;
 
-/// Columns of output, each of two pixels, that are turned at a time; a block has as many.
-const AT_A_TIME: usize = BLOCK / 2;
+/// Columns of output, each of two pixels, that are turned at a time.
+const AT_A_TIME: usize = 64;
 
 impl Emit for Pixels {
     type To = u8;
@@ -105,20 +105,20 @@ impl Emit for Pixels {
     #[inline(always)]
     fn emit(&self, output: &Output<'_>, to: &mut [u8]) {
         let (upper, lower) = to.split_at_mut(to.len() / 2);
-        for (line, row) in [(upper, 0), (lower, 2)] {
-            let parts = |channel: usize| {
-                let [even, odd] = [0, 1].map(|column| output.channel(channel * 4 + row + column));
-                even.as_chunks::<AT_A_TIME>().0.iter().zip(odd.as_chunks::<AT_A_TIME>().0)
-            };
-            let pixels = line.as_chunks_mut::<{ 3 * BLOCK }>().0.iter_mut();
-            for (((to, red), green), blue) in pixels.zip(parts(0)).zip(parts(1)).zip(parts(2)) {
-                let levels = [red, green, blue].map(|(even, odd)| {
-                    let (even, odd) = (even.map(level), odd.map(level));
-                    let pixel = |x: usize| if x.is_multiple_of(2) { even[x / 2] } else { odd[x / 2] };
-                    std::array::from_fn::<u8, BLOCK, _>(pixel)
-                });
-                for (x, pixel) in to.as_chunks_mut::<3>().0.iter_mut().enumerate() {
-                    *pixel = [levels[0][x], levels[1][x], levels[2][x]];
+        let width = output.channel(0).len();
+        let mut levels = [[0; AT_A_TIME]; 12];
+        for start in (0..width).step_by(AT_A_TIME) {
+            let end = width.min(start + AT_A_TIME);
+            for (channel, levels) in levels.iter_mut().enumerate() {
+                for (to, &value) in levels.iter_mut().zip(&output.channel(channel)[start..end]) {
+                    *to = level(value);
+                }
+            }
+            for (line, row) in [(&mut *upper, 0), (&mut *lower, 2)] {
+                let [a, b, c, d, e, f] = [0, 4, 8, 1, 5, 9].map(|part| &levels[part + row]);
+                let pairs = line[start * 6..end * 6].as_chunks_mut::<6>().0;
+                for (x, pair) in pairs.iter_mut().enumerate().take(AT_A_TIME) {
+                    *pair = [a[x], b[x], c[x], d[x], e[x], f[x]];
                 }
             }
         }

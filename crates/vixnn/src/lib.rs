@@ -44,12 +44,14 @@ mod network;
 pub mod packet;
 mod picture;
 mod rows;
+mod temporal;
 mod weights;
 
 pub use decoder::Decoder;
 pub use descriptors::{Descriptors, Received};
 pub use encoder::Encoder;
 pub use picture::Picture;
+pub use temporal::Temporal;
 pub use weights::{Model, WeightsError};
 
 /// Descriptors of a block (section 5.5 of the thesis).

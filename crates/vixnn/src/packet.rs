@@ -216,3 +216,119 @@ impl Places {
         mixed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A picture of arbitrary bits.
+    fn descriptors(width: usize, height: usize) -> Descriptors {
+        let (columns, rows) = blocks(width, height);
+        let word =
+            |d: usize, block: usize| (block as u16).wrapping_mul(40_503).rotate_left(d as u32) ^ d as u16;
+        let bits = std::array::from_fn(|d| (0..columns * rows).map(|block| word(d, block)).collect());
+        Descriptors { width, height, bits }
+    }
+
+    fn order() -> impl Strategy<Value = Order> {
+        prop_oneof![Just(Order::Rows), Just(Order::Permuted)]
+    }
+
+    #[test]
+    fn an_order_has_every_block_once() {
+        for blocks in [1, 2, 3, 64, 99, 3_600, 262_144] {
+            let mut seen = vec![0_u8; blocks];
+            let places = Places::new(blocks, 3, Order::Permuted);
+            (0..blocks).for_each(|at| seen[places.block(at)] += 1);
+            assert!(seen.iter().all(|&count| count == 1), "{blocks} blocks");
+        }
+    }
+
+    #[test]
+    fn a_permuted_packet_is_spread_over_the_picture() {
+        // A tenth of 3,600 blocks: each fourth of the picture has its share, and few are neighbours.
+        let places = Places::new(3_600, 0, Order::Permuted);
+        let blocks: Vec<_> = (0..360).map(|at| places.block(at)).collect();
+        for quarter in 0..4 {
+            let there = blocks.iter().filter(|&&block| block / 900 == quarter).count();
+            assert!((60..=120).contains(&there), "{there} of 360 in quarter {quarter}");
+        }
+        let neighbours = blocks.iter().filter(|&&block| blocks.contains(&(block + 1))).count();
+        assert!(neighbours < 72, "{neighbours} of 360 have a neighbour; by chance it is 36");
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let whole = cut(&descriptors(64, 48), 7, 1, Order::Rows, 1_200).remove(0);
+        let with = |at: usize, value: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            parse(&bytes).unwrap_err()
+        };
+        assert_eq!(with(0, b'W'), PacketError::Foreign);
+        assert_eq!(with(8, 0x40), PacketError::Flags(0x40));
+        assert_eq!(with(5, 8), PacketError::Size(8, 48));
+        assert_eq!(with(11, 1), PacketError::Beyond(13, 12));
+        assert_eq!(parse(&whole[..13]).unwrap_err(), PacketError::Torn(13));
+        assert_eq!(parse(&whole[..12]).unwrap_err(), PacketError::Torn(12));
+        let mut other = Received::none(64, 64);
+        assert_eq!(place(&mut other, &whole), Err(PacketError::OtherSize(64, 48)));
+        assert_eq!(other, Received::none(64, 64));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(
+            head in proptest::collection::vec(any::<u8>(), 10),
+            rest in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let mut bytes = b"VX".to_vec();
+            bytes.extend(head.iter().chain(&rest));
+            for bytes in [&bytes, &rest] {
+                if let Ok((header, words)) = parse(bytes) {
+                    let mut received = Received::none(header.width.into(), header.height.into());
+                    prop_assert_eq!(place(&mut received, bytes), Ok(()));
+                    prop_assert!(header.first as usize + words.len() <= header.blocks());
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_arrives_is_placed_where_it_was(
+            (width, height, m) in (16_usize..200, 16_usize..200, 0_usize..9),
+            (order, most, lost) in (order(), 0_usize..300, proptest::collection::vec(any::<bool>(), 64)),
+        ) {
+            let descriptors = descriptors(width, height);
+            let payloads = cut(&descriptors, 0xf00d, m, order, most);
+            let mut received = Received::none(width, height);
+            let mut blocks = 0;
+            for (payload, _) in payloads.iter().zip(lost.iter().cycle()).filter(|(_, lost)| !**lost) {
+                prop_assert!(payload.len() <= most.max(HEADER + 2));
+                let (header, words) = parse(payload).unwrap();
+                prop_assert_eq!(header.fingerprint, 0xf00d);
+                blocks += words.len();
+                place(&mut received, payload).unwrap();
+            }
+            let count = descriptors.bits[0].len();
+            for (d, block) in (0..DESCRIPTORS).flat_map(|d| (0..count).map(move |block| (d, block))) {
+                let found = received.present(d, block);
+                prop_assert!(found.is_none_or(|bits| bits == descriptors.bits[d][block]));
+                blocks -= usize::from(found.is_some());
+            }
+            prop_assert_eq!(blocks, 0);
+        }
+
+        #[test]
+        fn m_descriptors_are_a_sixteenth_of_m_bits_a_pixel(
+            (columns, rows, m) in (1_usize..40, 1_usize..40, 0_usize..=8),
+            (order, most) in (order(), 14_usize..1_500),
+        ) {
+            let (width, height) = (columns * 16, rows * 16);
+            let payloads = cut(&descriptors(width, height), 1, m, order, most);
+            let bytes: usize = payloads.iter().map(|payload| payload.len() - HEADER).sum();
+            prop_assert_eq!(8.0 * bytes as f64 / (width * height) as f64, 0.0625 * m as f64);
+        }
+    }
+}
