@@ -139,7 +139,8 @@ fn level(value: f32) -> u8 {
     let series = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));
     let exponent = shifted.to_bits().wrapping_sub(WHOLE.to_bits()).wrapping_add(127) << 23;
     let exp = series * f32::from_bits(exponent);
-    (255.0 / (1.0 + exp) + 0.5) as u8
+    // Rounded as above; the low bits are the number.
+    (255.0 / (1.0 + exp) + WHOLE).to_bits() as u8
 }
 
 #[cfg(test)]

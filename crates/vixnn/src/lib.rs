@@ -40,6 +40,7 @@ mod conv;
 mod decoder;
 mod descriptors;
 mod encoder;
+pub mod entropy;
 mod network;
 pub mod packet;
 mod picture;

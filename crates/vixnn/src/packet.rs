@@ -5,17 +5,22 @@
 //! | "VX"  | fingerprint | width | height | descriptor, order, flags   | first place | words of 16 bits ...
 //! ```
 //!
-//! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor and bit 3 the order; the
-//! others are 0. The words are those of the blocks at places `first`, `first + 1`, ... of that order.
+//! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor, bit 3 the order, and bit 4
+//! says whether the words are entropy coded ([`crate::entropy`]); the others are 0. The words are those of the
+//! blocks at places `first`, `first + 1`, ... of that order. Coded words follow their number, of 16 bits.
 
+use crate::entropy::{compress, expand};
 use crate::picture::{blocks, is_size};
 use crate::{DESCRIPTORS, Descriptors, Received};
 
 const MAGIC: [u8; 2] = *b"VX";
 /// Bytes of a header.
 pub const HEADER: usize = 12;
+/// Where the byte of flags lies.
+const FLAGS: usize = 8;
 const PERMUTED: u8 = 1 << 3;
-const KNOWN: u8 = 0x0f;
+const CODED: u8 = 1 << 4;
+const KNOWN: u8 = 0x1f;
 
 /// In which order blocks follow each other in a descriptor's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,9 @@ pub enum PacketError {
     /// They end within header or words, or carry none.
     #[error("a packet of ViXNN is torn: {0} bytes")]
     Torn(usize),
+    /// They can't stand for as many words as they say.
+    #[error("a packet of ViXNN of {1} bytes says that it holds {0} words")]
+    TooMany(usize, usize),
     /// A flag is set that this version does not know.
     #[error("a packet of ViXNN has unknown flags: {0:#04x}; a later version may know them")]
     Flags(u8),
@@ -84,6 +92,26 @@ pub fn begins(bytes: &[u8]) -> bool {
 /// assert!(payloads.iter().all(|payload| payload.len() <= 1_200));
 /// ```
 pub fn cut(descriptors: &Descriptors, fingerprint: u16, m: usize, order: Order, most: usize) -> Vec<Vec<u8>> {
+    payloads(descriptors, (fingerprint, m, order, most), false)
+}
+
+/// As [`cut`], with the words of each packet entropy coded where that makes it shorter. Packets carry the same
+/// blocks.
+pub fn cut_coded(
+    descriptors: &Descriptors,
+    fingerprint: u16,
+    m: usize,
+    order: Order,
+    most: usize,
+) -> Vec<Vec<u8>> {
+    payloads(descriptors, (fingerprint, m, order, most), true)
+}
+
+fn payloads(
+    descriptors: &Descriptors,
+    (fingerprint, m, order, most): (u16, usize, Order, usize),
+    is_coded: bool,
+) -> Vec<Vec<u8>> {
     let (width, height) = (descriptors.width as u16, descriptors.height as u16);
     let mut payloads = Vec::new();
     for (descriptor, words) in descriptors.bits.iter().enumerate().take(m) {
@@ -95,11 +123,26 @@ pub fn cut(descriptors: &Descriptors, fingerprint: u16, m: usize, order: Order, 
             let header = Header { fingerprint, width, height, descriptor: descriptor as u8, order, first };
             let mut payload = Vec::with_capacity(HEADER + 2 * run.len());
             payload.extend(header.bytes());
-            payload.extend(run.flat_map(|at| words[place.block(at)].to_be_bytes()));
+            let words: Vec<_> = run.map(|at| words[place.block(at)]).collect();
+            match is_coded.then(|| coded(&words, &header)).flatten() {
+                Some(coded) => {
+                    payload[FLAGS] |= CODED;
+                    payload.extend(coded);
+                }
+                None => payload.extend(words.iter().flat_map(|word| word.to_be_bytes())),
+            }
             payloads.push(payload);
         }
     }
     payloads
+}
+
+/// Words with their number before them, entropy coded, if that is shorter.
+fn coded(words: &[u16], header: &Header) -> Option<Vec<u8>> {
+    let count = u16::try_from(words.len()).ok()?;
+    let mut coded = count.to_be_bytes().to_vec();
+    coded.extend(compress(words, header.columns(), header.first as usize));
+    (coded.len() < 2 * words.len()).then_some(coded)
 }
 
 /// Reads a packet: its header, and its words in their order.
@@ -117,8 +160,9 @@ pub fn parse(bytes: &[u8]) -> Result<(Header, Vec<u16>), PacketError> {
     if flags & !KNOWN != 0 {
         return Err(PacketError::Flags(flags & !KNOWN));
     }
-    let (words, rest) = words.as_chunks::<2>();
-    if words.is_empty() || !rest.is_empty() {
+    let (coded, (words, rest)) = (words, words.as_chunks::<2>());
+    let is_coded = flags & CODED != 0;
+    if words.is_empty() || !rest.is_empty() && !is_coded {
         return Err(PacketError::Torn(bytes.len()));
     }
     let header = Header {
@@ -132,9 +176,17 @@ pub fn parse(bytes: &[u8]) -> Result<(Header, Vec<u16>), PacketError> {
     if !is_size(header.width.into(), header.height.into()) {
         return Err(PacketError::Size(header.width, header.height));
     }
-    let (blocks, end) = (header.blocks(), header.first as usize + words.len());
+    let count = if is_coded { usize::from(u16::from_be_bytes(words[0])) } else { words.len() };
+    if count == 0 {
+        return Err(PacketError::Torn(bytes.len()));
+    }
+    let (blocks, end) = (header.blocks(), header.first as usize + count);
     if end > blocks {
         return Err(PacketError::Beyond(end, blocks));
+    }
+    if is_coded {
+        let expanded = expand(&coded[2..], count, header.columns(), header.first as usize);
+        return Ok((header, expanded.map_err(|_| PacketError::TooMany(count, bytes.len()))?));
     }
     Ok((header, words.iter().map(|&word| u16::from_be_bytes(word)).collect()))
 }
@@ -161,6 +213,14 @@ impl Header {
     pub fn blocks(&self) -> usize {
         let (columns, rows) = blocks(self.width.into(), self.height.into());
         columns * rows
+    }
+
+    /// Columns of blocks where neighbours in the picture are neighbours in the packet, else 0.
+    fn columns(&self) -> usize {
+        match self.order {
+            Order::Rows => blocks(self.width.into(), self.height.into()).0,
+            Order::Permuted => 0,
+        }
     }
 
     fn bytes(&self) -> [u8; HEADER] {
@@ -271,6 +331,12 @@ mod tests {
         assert_eq!(with(8, 0x40), PacketError::Flags(0x40));
         assert_eq!(with(5, 8), PacketError::Size(8, 48));
         assert_eq!(with(11, 1), PacketError::Beyond(13, 12));
+        // The first word becomes the number of coded ones.
+        let claims = [&whole[..8], &[CODED, 0, 0, 0, 0, 9], &[7; 3]].concat();
+        assert_eq!(parse(&claims).unwrap().1.len(), 9);
+        let large = cut(&descriptors(8_192, 8_192), 7, 1, Order::Rows, 1_200).remove(0);
+        let claims = [&large[..8], &[CODED, 0, 0, 0, 0xff, 0xff], &[7; 3]].concat();
+        assert_eq!(parse(&claims), Err(PacketError::TooMany(65_535, 17)));
         assert_eq!(parse(&whole[..13]).unwrap_err(), PacketError::Torn(13));
         assert_eq!(parse(&whole[..12]).unwrap_err(), PacketError::Torn(12));
         let mut other = Received::none(64, 64);
@@ -299,9 +365,11 @@ mod tests {
         fn whatever_arrives_is_placed_where_it_was(
             (width, height, m) in (16_usize..200, 16_usize..200, 0_usize..9),
             (order, most, lost) in (order(), 0_usize..300, proptest::collection::vec(any::<bool>(), 64)),
+            (is_coded, sparse) in (any::<bool>(), any::<u16>()),
         ) {
-            let descriptors = descriptors(width, height);
-            let payloads = cut(&descriptors, 0xf00d, m, order, most);
+            let mut descriptors = descriptors(width, height);
+            descriptors.bits.iter_mut().flatten().for_each(|word| *word &= sparse);
+            let payloads = payloads(&descriptors, (0xf00d, m, order, most), is_coded);
             let mut received = Received::none(width, height);
             let mut blocks = 0;
             for (payload, _) in payloads.iter().zip(lost.iter().cycle()).filter(|(_, lost)| !**lost) {
