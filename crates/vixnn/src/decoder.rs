@@ -46,8 +46,8 @@ impl Decoder {
         &self.model
     }
 
-    /// The picture of what arrived. Where nothing of a block did, the network shows what it makes of zeros and
-    /// the blocks around.
+    /// The picture of what arrived. Where nothing of a block did, the network shows what it makes of zeros
+    /// and the blocks around.
     pub fn decode(&mut self, received: &Received) -> Picture {
         let (width, height) = (received.width(), received.height());
         let (columns, rows) = blocks(width, height);

@@ -1,5 +1,5 @@
-//! Entropy coding of one packet's words, each packet by itself, so that any may be lost. The thesis sends bits
-//! as they are (section 5.4.4); neighbouring blocks look alike, and so do their bits.
+//! Entropy coding of one packet's words, each packet by itself, so that any may be lost. The thesis sends
+//! bits as they are (section 5.4.4); neighbouring blocks look alike, and so do their bits.
 //!
 //! A binary arithmetic coder with a probability for each bit: the mean of three that adapt, one for each
 //! number of a bit, one also for its left neighbour (the same bit of the block to the left), one for four

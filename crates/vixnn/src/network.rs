@@ -189,8 +189,8 @@ impl Network {
         }
     }
 
-    /// Computes a picture: `rows` of the last layer's for each block row, each of which becomes `row` elements
-    /// of `to`.
+    /// Computes a picture: `rows` of the last layer's for each block row, each of which becomes `row`
+    /// elements of `to`.
     pub fn run<S: Source, E: Emit>(
         &mut self,
         (source, emit): (&S, &E),

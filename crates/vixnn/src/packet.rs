@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor, bit 3 the order, and bit 4
-//! says whether the words are entropy coded ([`crate::entropy`]); the others are 0. The words are those of the
-//! blocks at places `first`, `first + 1`, ... of that order. Coded words follow their number, of 16 bits.
+//! says whether the words are entropy coded ([`crate::entropy`]); the others are 0. The words are those of
+//! the blocks at places `first`, `first + 1`, ... of that order. Coded words follow their number, of 16 bits.
 
 use crate::entropy::{compress, expand};
 use crate::picture::{blocks, is_size};
@@ -79,8 +79,8 @@ pub fn begins(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// Cuts descriptors `0..m` of a picture into payloads of at most `most` bytes, about equally long, in order of
-/// descriptors. A payload carries at least one block, however small `most` is.
+/// Cuts descriptors `0..m` of a picture into payloads of at most `most` bytes, about equally long, in order
+/// of descriptors. A payload carries at least one block, however small `most` is.
 ///
 /// ```
 /// use framewire_vixnn::{Descriptors, packet};
@@ -95,8 +95,8 @@ pub fn cut(descriptors: &Descriptors, fingerprint: u16, m: usize, order: Order, 
     payloads(descriptors, (fingerprint, m, order, most), false)
 }
 
-/// As [`cut`], with the words of each packet entropy coded where that makes it shorter. Packets carry the same
-/// blocks.
+/// As [`cut`], with the words of each packet entropy coded where that makes it shorter. Packets carry the
+/// same blocks.
 pub fn cut_coded(
     descriptors: &Descriptors,
     fingerprint: u16,
@@ -254,8 +254,8 @@ impl Places {
             return at;
         }
         let mut number = at as u32;
-        // Mixing permutes the numbers of so many bits, of which at least half are blocks: whoever starts at one
-        // comes to another (or the same) at last.
+        // Mixing permutes the numbers of so many bits, of which at least half are blocks: whoever starts at
+        // one comes to another (or the same) at last.
         loop {
             number = self.mixed(number);
             if number < self.blocks {

@@ -8,9 +8,9 @@ use crate::{BITS, DESCRIPTORS, Received};
 ///
 /// A block's missing descriptor is filled in with the bits last received of it, unless these are older than
 /// `k` pictures, where at most `share` of the bits that did arrive differ from those last received of the
-/// same descriptors. Where nothing of a block arrived, its old bits are repeated up to the same age. Where more
-/// differ, the block is new and its old bits are forgotten. What was filled in counts as old as its bits are,
-/// so whatever is wrong is gone after `k` pictures.
+/// same descriptors. Where nothing of a block arrived, its old bits are repeated up to the same age. Where
+/// more differ, the block is new and its old bits are forgotten. What was filled in counts as old as its bits
+/// are, so whatever is wrong is gone after `k` pictures.
 ///
 /// ```
 /// use framewire_vixnn::{Descriptors, Received, Temporal};
@@ -49,19 +49,19 @@ impl Default for Temporal {
 impl Temporal {
     /// The default of `k`, in pictures.
     pub const PICTURES: u32 = 8;
-    /// The default of `share`. At 50 % loss of 400-byte packets it gives 0.80 dB on 100 pictures of foreman (0.63 at
-    /// 0.125, 0.72 at 0.4) and 1.68 dB on akiyo (1.59 and 1.70); at 20 % loss 0.24 and 0.44 dB.
+    /// The default of `share`. At 50 % loss of 400-byte packets it gives 0.80 dB on 100 pictures of foreman
+    /// (0.63 at 0.125, 0.72 at 0.4) and 1.68 dB on akiyo (1.59 and 1.70); at 20 % loss 0.24 and 0.44 dB.
     pub const SHARE: f64 = 0.25;
 
-    /// Bits are used for at most `k` pictures after that of their arrival, and where at most `share` (0 to 1) of
-    /// what can be compared differs.
+    /// Bits are used for at most `k` pictures after that of their arrival, and where at most `share` (0 to 1)
+    /// of what can be compared differs.
     pub fn new(k: u32, share: f64) -> Temporal {
         Temporal { k, share, size: (0, 0), blocks: Vec::new() }
     }
 
-    /// What is to be decoded of a picture, of which this was received. Filled in descriptors count as present.
-    /// Call this for each picture in order, also for those of which nothing was received. Another size of
-    /// pictures begins anew.
+    /// What is to be decoded of a picture, of which this was received. Filled in descriptors count as
+    /// present. Call this for each picture in order, also for those of which nothing was received. Another
+    /// size of pictures begins anew.
     pub fn refine(&mut self, received: &Received) -> Received {
         let size = (received.width(), received.height());
         let (columns, rows) = received.blocks();

@@ -154,7 +154,8 @@ impl Model {
     /// The model in a file's bytes.
     ///
     /// # Errors
-    /// [`WeightsError::Malformed`] where they are no such file, torn, of another version or with other shapes.
+    /// [`WeightsError::Malformed`] where they are no such file, torn, of another version or with other
+    /// shapes.
     pub fn parse(bytes: &[u8]) -> Result<Model, WeightsError> {
         if bytes.len() as u64 > LARGEST {
             return refuse(format!("{} bytes, more than {LARGEST}", bytes.len()), REMAKE);
