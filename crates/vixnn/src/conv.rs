@@ -1,9 +1,7 @@
 //! Convolutions. A tile of several channels and columns of the output stays in registers while all its
 //! products are added; a machine's widest vectors are used, as found when the program runs.
 
-use std::ops::Range;
-
-use crate::rows::{Rows, Scratch, in_bands};
+use crate::network::{Emit, Job, Source, Worker, strip_with};
 use crate::weights::Layer;
 
 /// Instructions to compute with.
@@ -27,7 +25,8 @@ impl Instructions {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             here.push(Instructions::Avx2);
-            if is_x86_feature_detected!("avx512f") {
+            let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl");
+            if avx512 && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") {
                 here.push(Instructions::Avx512);
             }
         }
@@ -56,8 +55,7 @@ impl Instructions {
 
 /// A convolution, its weights in the order in which they are used.
 #[derive(Debug)]
-struct Convolution {
-    instructions: Instructions,
+pub(crate) struct Convolution {
     /// Output channels of a tile.
     block: usize,
     /// By block of output channels, factor, output channel.
@@ -67,7 +65,12 @@ struct Convolution {
 }
 
 impl Convolution {
-    fn new(layer: &Layer, instructions: Instructions) -> Convolution {
+    /// Output channels, filled up to whole tiles.
+    pub fn channels(&self) -> usize {
+        self.biases.len()
+    }
+
+    pub fn new(layer: &Layer, instructions: Instructions) -> Convolution {
         let block = instructions.block(layer.outputs);
         let whole = layer.outputs.next_multiple_of(block);
         let factors = layer.inputs * layer.kernel * layer.kernel;
@@ -80,107 +83,43 @@ impl Convolution {
         let mut biases = layer.biases.clone();
         biases.resize(whole, 0.0);
         let weights = weights.map(|(output, factor)| weight(output, factor)).collect();
-        Convolution { instructions, block, weights, biases }
+        Convolution { block, weights, biases }
     }
 }
 
-/// One row of a convolution's output.
-pub(crate) struct Output<'a> {
-    values: &'a [f32],
-    pitch: usize,
-    width: usize,
+/// Columns of the widest tile: an output's rows are filled up to whole ones.
+pub(crate) const WIDEST: usize = 32;
+
+/// What one row of a convolution is computed of.
+pub(crate) struct Row<'a> {
+    pub convolution: &'a Convolution,
+    /// Where each factor lies from the input's beginning.
+    pub offsets: &'a [u32],
+    pub input: &'a [f32],
+    /// Columns of the output.
+    pub width: usize,
+    /// Floats from one channel's columns to the next one's.
+    pub pitch: usize,
 }
 
-impl Output<'_> {
-    /// The columns of one channel.
-    #[inline(always)]
-    pub fn channel(&self, channel: usize) -> &[f32] {
-        &self.values[channel * self.pitch..][..self.width]
+/// Computes one block row of a network's output.
+pub(crate) fn strip<S: Source, E: Emit>(
+    instructions: Instructions,
+    job: &Job<'_, S, E>,
+    at: usize,
+    worker: &mut Worker,
+    to: &mut [E::To],
+) {
+    match instructions {
+        Instructions::Portable => portable::strip(job, at, worker, to),
+        // SAFETY: `Instructions::here` found what these need before the value was made.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { avx2::strip(job, at, worker, to) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => unsafe { avx512::strip(job, at, worker, to) },
     }
 }
-
-/// What becomes of a row of output. Implementations are inlined into code for each kind of instructions.
-pub(crate) trait Emit: Sync {
-    /// What is written.
-    type To: Send;
-    /// Writes what output row `y` becomes.
-    fn emit(&self, output: &Output<'_>, y: usize, to: &mut [Self::To]);
-}
-
-/// A convolution over pictures of one size: weights, input, and where what lies.
-#[derive(Debug)]
-pub(crate) struct Stage {
-    convolution: Convolution,
-    kernel: usize,
-    inputs: usize,
-    outputs: usize,
-    stride: usize,
-    pub input: Rows,
-    offsets: Vec<u32>,
-    /// Columns and rows of the output.
-    width: usize,
-    height: usize,
-}
-
-/// What the code for each kind of instructions needs to know.
-struct Job<'a> {
-    stage: &'a Stage,
-    /// Floats of a channel's row in the scratch.
-    pitch: usize,
-    rows: Range<usize>,
-    /// Elements of one output row's result.
-    row: usize,
-}
-
-impl Stage {
-    pub fn new(layer: &Layer, stride: usize, instructions: Instructions) -> Stage {
-        Stage {
-            convolution: Convolution::new(layer, instructions),
-            kernel: layer.kernel,
-            inputs: layer.inputs,
-            outputs: layer.outputs,
-            stride,
-            input: Rows::default(),
-            offsets: Vec::new(),
-            width: 0,
-            height: 0,
-        }
-    }
-
-    /// Prepares for an output of so many columns and rows.
-    pub fn resize(&mut self, width: usize, height: usize) {
-        let input = (width * self.stride, height * self.stride);
-        self.input = Rows::new(self.inputs, input, self.kernel, self.stride);
-        self.offsets = self.input.layout.offsets(self.kernel);
-        (self.width, self.height) = (width, height);
-    }
-
-    /// Channels of the output.
-    pub fn outputs(&self) -> usize {
-        self.outputs
-    }
-
-    /// Computes the output, each row of which becomes `row` elements of `to`.
-    pub fn run<E: Emit>(&self, scratches: &mut [Scratch], emit: &E, (to, row): (&mut [E::To], usize)) {
-        let pitch = self.width.next_multiple_of(WIDEST);
-        in_bands(scratches, (to, row, self.height), |rows, to, scratch| {
-            scratch.resize(self.convolution.biases.len() * pitch, 0.0);
-            let job = Job { stage: self, pitch, rows, row };
-            match self.convolution.instructions {
-                Instructions::Portable => portable::band(&job, emit, to, scratch),
-                // SAFETY: `Instructions::here` found what these need before the value was made.
-                #[cfg(target_arch = "x86_64")]
-                Instructions::Avx2 => unsafe { avx2::band(&job, emit, to, scratch) },
-                // SAFETY: as above.
-                #[cfg(target_arch = "x86_64")]
-                Instructions::Avx512 => unsafe { avx512::band(&job, emit, to, scratch) },
-            }
-        });
-    }
-}
-
-/// Columns of the widest tile.
-const WIDEST: usize = 32;
 
 /// The loops, once for each kind of instructions. A tile is `OC` channels by `VS` vectors of columns.
 macro_rules! instructions {
@@ -227,19 +166,18 @@ macro_rules! instructions {
             /// One row of all output channels.
             $(#[$attribute])?
             #[inline]
-            fn row<const OC: usize>(job: &Job<'_>, input: &[f32], out: &mut [f32]) {
-                let Stage { convolution, offsets, width, .. } = job.stage;
-                let weights = convolution.weights.chunks_exact(OC * offsets.len());
-                let blocks = weights.zip(convolution.biases.chunks_exact(OC));
-                for (weights, out) in blocks.zip(out.chunks_exact_mut(OC * job.pitch)) {
+            fn row<const OC: usize>(of: &Row<'_>, out: &mut [f32]) {
+                let weights = of.convolution.weights.chunks_exact(OC * of.offsets.len());
+                let blocks = weights.zip(of.convolution.biases.chunks_exact(OC));
+                for (weights, out) in blocks.zip(out.chunks_exact_mut(OC * of.pitch)) {
                     let mut at = 0;
-                    while at < *width {
-                        let (input, out) = (&input[at..], (&mut out[at..], job.pitch));
-                        if width - at > $lanes {
-                            tile::<OC, 2>(offsets, weights, input, out);
+                    while at < of.width {
+                        let (input, out) = (&of.input[at..], (&mut out[at..], of.pitch));
+                        if of.width - at > $lanes {
+                            tile::<OC, 2>(of.offsets, weights, input, out);
                             at += 2 * $lanes;
                         } else {
-                            tile::<OC, 1>(offsets, weights, input, out);
+                            tile::<OC, 1>(of.offsets, weights, input, out);
                             at += $lanes;
                         }
                     }
@@ -247,15 +185,16 @@ macro_rules! instructions {
             }
 
             $(#[$attribute])?
-            pub(super) fn band<E: Emit>(job: &Job<'_>, emit: &E, to: &mut [E::To], scratch: &mut [f32]) {
-                for (y, to) in job.rows.clone().zip(to.chunks_exact_mut(job.row)) {
-                    let input = job.stage.input.from(y);
-                    match job.stage.convolution.block {
-                        $($block => row::<$block>(job, input, scratch),)*
-                        other => unreachable!("no tile has {other} channels"),
-                    }
-                    emit.emit(&Output { values: scratch, pitch: job.pitch, width: job.stage.width }, y, to);
-                }
+            pub(super) fn strip<S: Source, E: Emit>(
+                job: &Job<'_, S, E>,
+                at: usize,
+                worker: &mut Worker,
+                to: &mut [E::To],
+            ) {
+                strip_with(job, at, worker, to, |of: &Row<'_>, out: &mut [f32]| match of.convolution.block {
+                    $($block => row::<$block>(of, out),)*
+                    other => unreachable!("no tile has {other} channels"),
+                });
             }
         }
     };
@@ -294,7 +233,7 @@ instructions!(
 // SAFETY of loads and stores: as above.
 #[cfg(target_arch = "x86_64")]
 instructions!(
-    avx512, [target_feature(enable = "avx512f")], __m512, 16, blocks 12 | 10 | 8,
+    avx512, [target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")], __m512, 16, blocks 12 | 10 | 8,
     _mm512_set1_ps,
     |from: &[f32; 16]| unsafe { _mm512_loadu_ps(from.as_ptr()) },
     |to: &mut [f32; 16], v| unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) },

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::conv::{Emit, Instructions, Output, Stage};
-use crate::encoder::leaky;
+use crate::conv::Instructions;
+use crate::network::{Emit, Network, Output, Source};
 use crate::picture::blocks;
-use crate::rows::{Layout, Scratch, in_bands};
+use crate::rows::Layout;
 use crate::{BITS, BLOCK, DESCRIPTORS, Model, Picture, Received};
+
+/// How many columns and rows of each layer's output a block has.
+const SCALES: [usize; 4] = [1, 2, 4, 8];
 
 /// Turns what arrived into pictures. Memory is kept between pictures of one size.
 #[derive(Debug)]
 pub struct Decoder {
     model: Arc<Model>,
-    stages: Vec<Stage>,
-    scratches: Vec<Scratch>,
+    network: Network,
     /// Red, green and blue of whole blocks.
     pixels: Vec<u8>,
     scaled: bool,
-    /// Columns and rows of blocks that the stages are prepared for.
-    blocks: (usize, usize),
 }
 
 impl Decoder {
@@ -28,9 +28,10 @@ impl Decoder {
     }
 
     pub(crate) fn with(model: Arc<Model>, threads: usize, instructions: Instructions) -> Decoder {
-        let stages = model.decoder.iter().map(|layer| Stage::new(layer, 1, instructions)).collect();
-        let scratches = vec![Scratch::new(); threads.max(1)];
-        Decoder { model, stages, scratches, pixels: Vec::new(), scaled: true, blocks: (0, 0) }
+        // 0: no stride, but a depth-to-space behind.
+        let layers: Vec<_> = model.decoder.iter().map(|layer| (layer, 0)).collect();
+        let network = Network::new(&layers, threads, instructions);
+        Decoder { model, network, pixels: Vec::new(), scaled: true }
     }
 
     /// The same without the factor of 8 over the number of present descriptors (section 5.4.2 of the thesis),
@@ -45,100 +46,79 @@ impl Decoder {
         &self.model
     }
 
-    /// The picture of what arrived. Where nothing of a block did, its surroundings and the network's idea of
-    /// nothing, a grey, are shown.
+    /// The picture of what arrived. Where nothing of a block did, the network shows what it makes of zeros
+    /// and the blocks around.
     pub fn decode(&mut self, received: &Received) -> Picture {
         let (width, height) = (received.width(), received.height());
         let (columns, rows) = blocks(width, height);
-        if self.blocks != (columns, rows) {
-            for (stage, scale) in self.stages.iter_mut().zip([1, 2, 4, 8]) {
-                stage.resize(columns * scale, rows * scale);
-            }
-            self.pixels = vec![0; columns * rows * BLOCK * BLOCK * 3];
-            self.blocks = (columns, rows);
-        }
-        self.take(received);
-        for at in 1..self.stages.len() {
-            let (before, after) = self.stages.split_at_mut(at);
-            let (stage, input) = (&before[at - 1], &mut after[0].input);
-            let emit = Shuffled { channels: stage.outputs() / 4, layout: input.layout };
-            stage.run(&mut self.scratches, &emit, (input.inner(), 2 * emit.layout.row));
-        }
         let line = columns * BLOCK * 3;
-        let last = self.stages.last().expect("there are four");
-        last.run(&mut self.scratches, &Pixels, (&mut self.pixels, 2 * line));
+        self.network.resize((columns, rows), &SCALES);
+        self.pixels.resize(rows * BLOCK * line, 0);
+        let source = Factors { received, columns, scaled: self.scaled };
+        self.network.run((&source, &Pixels), &mut self.pixels, (8, 2 * line));
         let mut rgb = Vec::with_capacity(width * height * 3);
         let lines = self.pixels.chunks_exact(line).take(height);
         lines.for_each(|line| rgb.extend_from_slice(&line[..width * 3]));
         Picture { width, height, rgb }
     }
-
-    /// Writes -1 and 1 for bits, times 8 over the number of present descriptors, and 0 for what is missing,
-    /// into the first stage's input.
-    fn take(&mut self, received: &Received) {
-        let (columns, rows) = self.blocks;
-        let scaled = self.scaled;
-        let input = &mut self.stages[0].input;
-        let layout = input.layout;
-        in_bands(&mut self.scratches, (input.inner(), layout.row, rows), |band, to, scratch| {
-            scratch.resize(scratch.len().max(2 * columns), 0.0);
-            let (factors, values) = scratch[..2 * columns].split_at_mut(columns);
-            for (y, to) in band.zip(to.chunks_exact_mut(layout.row)) {
-                let masks = &received.masks()[y * columns..][..columns];
-                for d in 0..DESCRIPTORS {
-                    for (factor, mask) in factors.iter_mut().zip(masks) {
-                        let scale = if scaled { DESCRIPTORS as f32 / mask.count_ones() as f32 } else { 1.0 };
-                        *factor = if mask >> d & 1 == 1 { scale } else { 0.0 };
-                    }
-                    let words = &received.words(d)[y * columns..][..columns];
-                    for bit in 0..BITS {
-                        for ((value, factor), word) in values.iter_mut().zip(&*factors).zip(words) {
-                            *value = if word >> bit & 1 == 1 { *factor } else { -*factor };
-                        }
-                        layout.put(to, d * BITS + bit, values, |value| value);
-                    }
-                }
-            }
-        });
-    }
 }
 
-/// Writes a layer's channels behind a leaky ReLU, four by four as the pixels of 2x2, into the next one's
-/// input.
-struct Shuffled {
-    channels: usize,
-    layout: Layout,
+/// -1 and 1 for bits, times 8 over the number of present descriptors of the block; 0 for what is missing.
+struct Factors<'a> {
+    received: &'a Received,
+    columns: usize,
+    scaled: bool,
 }
 
-impl Emit for Shuffled {
-    type To = f32;
-
+impl Source for Factors<'_> {
     #[inline(always)]
-    fn emit(&self, output: &Output<'_>, _: usize, to: &mut [f32]) {
-        let (upper, lower) = to.split_at_mut(self.layout.row);
-        for channel in 0..self.channels {
-            let part = |number: usize| output.channel(channel * 4 + number);
-            self.layout.put_pair(upper, channel, [part(0), part(1)], leaky);
-            self.layout.put_pair(lower, channel, [part(2), part(3)], leaky);
+    fn fill(&self, y: usize, layout: &Layout, to: &mut [f32], memory: &mut Vec<f32>) {
+        let columns = self.columns;
+        memory.resize(2 * columns, 0.0);
+        let (factors, values) = memory.split_at_mut(columns);
+        let masks = &self.received.masks()[y * columns..][..columns];
+        for d in 0..DESCRIPTORS {
+            for (factor, mask) in factors.iter_mut().zip(masks) {
+                let scale = if self.scaled { DESCRIPTORS as f32 / mask.count_ones() as f32 } else { 1.0 };
+                *factor = if mask >> d & 1 == 1 { scale } else { 0.0 };
+            }
+            let words = &self.received.words(d)[y * columns..][..columns];
+            for bit in 0..BITS {
+                for ((value, factor), word) in values.iter_mut().zip(&*factors).zip(words) {
+                    *value = if word >> bit & 1 == 1 { *factor } else { -*factor };
+                }
+                layout.put(to, d * BITS + bit, values, |value| value);
+            }
         }
     }
 }
 
-/// Writes two rows of pixels.
+/// Two lines of pixels.
 struct Pixels;
+
+/// Columns of output, each of two pixels, that are turned at a time.
+const AT_A_TIME: usize = 64;
 
 impl Emit for Pixels {
     type To = u8;
 
     #[inline(always)]
-    fn emit(&self, output: &Output<'_>, _: usize, to: &mut [u8]) {
+    fn emit(&self, output: &Output<'_>, to: &mut [u8]) {
         let (upper, lower) = to.split_at_mut(to.len() / 2);
-        for (line, row) in [(upper, 0), (lower, 2)] {
-            for channel in 0..3 {
-                let part = |number: usize| output.channel(channel * 4 + number);
-                let pairs = line.as_chunks_mut::<6>().0.iter_mut();
-                for ((pair, &a), &b) in pairs.zip(part(row)).zip(part(row + 1)) {
-                    (pair[channel], pair[3 + channel]) = (level(a), level(b));
+        let width = output.channel(0).len();
+        let mut levels = [[0; AT_A_TIME]; 12];
+        for start in (0..width).step_by(AT_A_TIME) {
+            let end = width.min(start + AT_A_TIME);
+            for (channel, levels) in levels.iter_mut().enumerate() {
+                for (to, &value) in levels.iter_mut().zip(&output.channel(channel)[start..end]) {
+                    *to = level(value);
+                }
+            }
+            for (line, row) in [(&mut *upper, 0), (&mut *lower, 2)] {
+                let [a, b, c, d, e, f] = [0, 4, 8, 1, 5, 9].map(|part| &levels[part + row]);
+                let pairs = line[start * 6..end * 6].as_chunks_mut::<6>().0;
+                for (x, pair) in pairs.iter_mut().enumerate().take(AT_A_TIME) {
+                    *pair = [a[x], b[x], c[x], d[x], e[x], f[x]];
                 }
             }
         }
@@ -159,7 +139,8 @@ fn level(value: f32) -> u8 {
     let series = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));
     let exponent = shifted.to_bits().wrapping_sub(WHOLE.to_bits()).wrapping_add(127) << 23;
     let exp = series * f32::from_bits(exponent);
-    (255.0 / (1.0 + exp) + 0.5) as u8
+    // Rounded as above; the low bits are the number.
+    (255.0 / (1.0 + exp) + WHOLE).to_bits() as u8
 }
 
 #[cfg(test)]

@@ -2,30 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::conv::{Emit, Instructions, Output, Stage};
+use crate::conv::Instructions;
+use crate::network::{Emit, Network, Output, Source};
 use crate::picture::{blocks, mirrored};
-use crate::rows::{Layout, Scratch, in_bands};
+use crate::rows::Layout;
 use crate::{BITS, BLOCK, DESCRIPTORS, Descriptors, Model, Picture};
 
-/// Slope of a leaky ReLU below zero.
-const LEAK: f32 = 0.2;
-
-/// A leaky ReLU.
-#[inline(always)]
-pub(crate) fn leaky(value: f32) -> f32 {
-    if value < 0.0 { value * LEAK } else { value }
-}
+/// Strides of the layers, and how many columns and rows of each one's output a block has.
+const STRIDES: [usize; 5] = [2, 2, 2, 2, 1];
+const SCALES: [usize; 5] = [8, 4, 2, 1, 1];
 
 /// Turns pictures into descriptors. Memory is kept between pictures of one size.
 #[derive(Debug)]
 pub struct Encoder {
     model: Arc<Model>,
-    stages: Vec<Stage>,
-    scratches: Vec<Scratch>,
+    network: Network,
     /// Of each block its eight words.
     words: Vec<[u16; DESCRIPTORS]>,
-    /// Columns and rows of blocks that the stages are prepared for.
-    blocks: (usize, usize),
 }
 
 impl Encoder {
@@ -35,11 +28,9 @@ impl Encoder {
     }
 
     pub(crate) fn with(model: Arc<Model>, threads: usize, instructions: Instructions) -> Encoder {
-        let strides = [2, 2, 2, 2, 1];
-        let stages = model.encoder.iter().zip(strides);
-        let stages = stages.map(|(layer, stride)| Stage::new(layer, stride, instructions)).collect();
-        let scratches = vec![Scratch::new(); threads.max(1)];
-        Encoder { model, stages, scratches, words: Vec::new(), blocks: (0, 0) }
+        let layers: Vec<_> = model.encoder.iter().zip(STRIDES).collect();
+        let network = Network::new(&layers, threads, instructions);
+        Encoder { model, network, words: Vec::new() }
     }
 
     /// The model it was made with.
@@ -47,86 +38,54 @@ impl Encoder {
         &self.model
     }
 
-    /// All descriptors of a picture. Sides that are no multiple of [`BLOCK`] are mirrored at the right and
-    /// below.
+    /// All descriptors of a picture. Where its sides are no multiples of [`BLOCK`], it is continued to the
+    /// right and below by its mirror image.
     ///
     /// # Panics
     /// Where the picture is not [whole](Picture::is_whole).
     pub fn encode(&mut self, picture: &Picture) -> Descriptors {
         assert!(picture.is_whole(), "a picture needs sides of 16 to 8192 pixels and three bytes for each");
         let (columns, rows) = blocks(picture.width, picture.height);
-        if self.blocks != (columns, rows) {
-            for (stage, scale) in self.stages.iter_mut().zip([8, 4, 2, 1, 1]) {
-                stage.resize(columns * scale, rows * scale);
-            }
-            self.words = vec![[0; DESCRIPTORS]; columns * rows];
-            self.blocks = (columns, rows);
-        }
-        self.take(picture);
-        for at in 1..self.stages.len() {
-            let (before, after) = self.stages.split_at_mut(at);
-            let (stage, input) = (&before[at - 1], &mut after[0].input);
-            let emit = Activated { channels: stage.outputs(), layout: input.layout };
-            stage.run(&mut self.scratches, &emit, (input.inner(), emit.layout.row));
-        }
-        let heads = self.stages.last().expect("there are five");
-        heads.run(&mut self.scratches, &Bits, (&mut self.words, columns));
+        self.network.resize((columns, rows), &SCALES);
+        self.words.resize(columns * rows, [0; DESCRIPTORS]);
+        self.network.run((&Pixels { picture, columns }, &Bits), &mut self.words, (1, columns));
         let bits = std::array::from_fn(|d| self.words.iter().map(|words| words[d]).collect());
         Descriptors { width: picture.width, height: picture.height, bits }
     }
-
-    /// Writes a picture into the first stage's input.
-    fn take(&mut self, picture: &Picture) {
-        let (columns, rows) = self.blocks;
-        let width = columns * BLOCK;
-        let input = &mut self.stages[0].input;
-        let layout = input.layout;
-        in_bands(&mut self.scratches, (input.inner(), layout.row, rows * BLOCK), |band, to, scratch| {
-            scratch.resize(scratch.len().max(width), 0.0);
-            for (y, to) in band.zip(to.chunks_exact_mut(layout.row)) {
-                let from =
-                    &picture.rgb[mirrored(y, picture.height) * picture.width * 3..][..picture.width * 3];
-                let pixels = from.as_chunks::<3>().0;
-                for channel in 0..3 {
-                    let values = &mut scratch[..width];
-                    for (value, pixel) in values.iter_mut().zip(pixels) {
-                        *value = f32::from(pixel[channel]) / 255.0 - 0.5;
-                    }
-                    for x in picture.width..width {
-                        values[x] = values[mirrored(x, picture.width)];
-                    }
-                    layout.put(to, channel, values, |value| value);
-                }
-            }
-        });
-    }
 }
 
-/// Writes a layer's channels behind a leaky ReLU into the next one's input.
-struct Activated {
-    channels: usize,
-    layout: Layout,
+/// A picture as the network takes it, from -0.5 to 0.5.
+struct Pixels<'a> {
+    picture: &'a Picture,
+    /// Of blocks.
+    columns: usize,
 }
 
-impl Emit for Activated {
-    type To = f32;
-
+impl Source for Pixels<'_> {
     #[inline(always)]
-    fn emit(&self, output: &Output<'_>, _: usize, to: &mut [f32]) {
-        for channel in 0..self.channels {
-            self.layout.put(to, channel, output.channel(channel), leaky);
+    fn fill(&self, y: usize, layout: &Layout, to: &mut [f32], memory: &mut Vec<f32>) {
+        let (picture, width) = (self.picture, self.columns * BLOCK);
+        memory.resize(width, 0.0);
+        let row = &picture.rgb[mirrored(y, picture.height) * picture.width * 3..][..picture.width * 3];
+        for channel in 0..3 {
+            let values = memory.iter_mut().zip(row.as_chunks::<3>().0);
+            values.for_each(|(value, pixel)| *value = f32::from(pixel[channel]) / 255.0 - 0.5);
+            for x in picture.width..width {
+                memory[x] = memory[mirrored(x, picture.width)];
+            }
+            layout.put(to, channel, memory, |value| value);
         }
     }
 }
 
-/// Writes bits: 1 where a value is not below zero. tanh, which the thesis has before, changes no sign.
+/// Bits: 1 where a value is not below zero. The thesis has tanh before, which changes no sign.
 struct Bits;
 
 impl Emit for Bits {
     type To = [u16; DESCRIPTORS];
 
     #[inline(always)]
-    fn emit(&self, output: &Output<'_>, _: usize, to: &mut [Self::To]) {
+    fn emit(&self, output: &Output<'_>, to: &mut [Self::To]) {
         to.fill([0; DESCRIPTORS]);
         for channel in 0..DESCRIPTORS * BITS {
             let (d, bit) = (channel / BITS, channel % BITS);

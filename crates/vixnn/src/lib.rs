@@ -7,7 +7,8 @@
 //! packet lowers the quality of some blocks and stops nothing.
 //!
 //! ```text
-//! Picture -> Encoder -> Descriptors -> packet::cut -> network -> packet::place -> Received -> Decoder -> Picture
+//! Picture -> Encoder -> Descriptors -> packet::cut -> network -> packet::place -> Received -> Decoder ->
+//! Picture
 //! ```
 //!
 //! ```
@@ -32,23 +33,27 @@
 //!
 //! Each output of a layer is its bias and then its products in the order input channel, row and column of the
 //! kernel, added by fused multiplication and addition. The number of threads and the width of a machine's
-//! vectors change nothing of it. A processor without such an instruction (x86 before 2013, WebAssembly) rounds
-//! each product, and may give another last digit: a bit whose value is close to zero may then differ, and a
-//! pixel by one step. Sender and receiver need not agree: what an encoder decides is in the bits.
+//! vectors change nothing of it. A processor without such an instruction (x86 before 2013, WebAssembly)
+//! rounds each product, and may give another last digit: a bit whose value is close to zero may then differ,
+//! and a pixel by one step. Sender and receiver need not agree: what an encoder decides is in the bits.
 
 mod conv;
 mod decoder;
 mod descriptors;
 mod encoder;
+pub mod entropy;
+mod network;
 pub mod packet;
 mod picture;
 mod rows;
+mod temporal;
 mod weights;
 
 pub use decoder::Decoder;
 pub use descriptors::{Descriptors, Received};
 pub use encoder::Encoder;
 pub use picture::Picture;
+pub use temporal::Temporal;
 pub use weights::{Model, WeightsError};
 
 /// Descriptors of a block (section 5.5 of the thesis).

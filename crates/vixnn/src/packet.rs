@@ -5,17 +5,22 @@
 //! | "VX"  | fingerprint | width | height | descriptor, order, flags   | first place | words of 16 bits ...
 //! ```
 //!
-//! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor and bit 3 the order; the
-//! others are 0. The words are those of the blocks at places `first`, `first + 1`, ... of that order.
+//! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor, bit 3 the order, and bit 4
+//! says whether the words are entropy coded ([`crate::entropy`]); the others are 0. The words are those of
+//! the blocks at places `first`, `first + 1`, ... of that order. Coded words follow their number, of 16 bits.
 
+use crate::entropy::{compress, expand};
 use crate::picture::{blocks, is_size};
 use crate::{DESCRIPTORS, Descriptors, Received};
 
 const MAGIC: [u8; 2] = *b"VX";
 /// Bytes of a header.
 pub const HEADER: usize = 12;
+/// Where the byte of flags lies.
+const FLAGS: usize = 8;
 const PERMUTED: u8 = 1 << 3;
-const KNOWN: u8 = 0x0f;
+const CODED: u8 = 1 << 4;
+const KNOWN: u8 = 0x1f;
 
 /// In which order blocks follow each other in a descriptor's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,9 @@ pub enum PacketError {
     /// They end within header or words, or carry none.
     #[error("a packet of ViXNN is torn: {0} bytes")]
     Torn(usize),
+    /// They can't stand for as many words as they say.
+    #[error("a packet of ViXNN of {1} bytes says that it holds {0} words")]
+    TooMany(usize, usize),
     /// A flag is set that this version does not know.
     #[error("a packet of ViXNN has unknown flags: {0:#04x}; a later version may know them")]
     Flags(u8),
@@ -71,8 +79,8 @@ pub fn begins(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// Cuts descriptors `0..m` of a picture into payloads of at most `most` bytes, about equally long, in order of
-/// descriptors. A payload carries at least one block, however small `most` is.
+/// Cuts descriptors `0..m` of a picture into payloads of at most `most` bytes, about equally long, in order
+/// of descriptors. A payload carries at least one block, however small `most` is.
 ///
 /// ```
 /// use framewire_vixnn::{Descriptors, packet};
@@ -84,6 +92,26 @@ pub fn begins(bytes: &[u8]) -> bool {
 /// assert!(payloads.iter().all(|payload| payload.len() <= 1_200));
 /// ```
 pub fn cut(descriptors: &Descriptors, fingerprint: u16, m: usize, order: Order, most: usize) -> Vec<Vec<u8>> {
+    payloads(descriptors, (fingerprint, m, order, most), false)
+}
+
+/// As [`cut`], with the words of each packet entropy coded where that makes it shorter. Packets carry the
+/// same blocks.
+pub fn cut_coded(
+    descriptors: &Descriptors,
+    fingerprint: u16,
+    m: usize,
+    order: Order,
+    most: usize,
+) -> Vec<Vec<u8>> {
+    payloads(descriptors, (fingerprint, m, order, most), true)
+}
+
+fn payloads(
+    descriptors: &Descriptors,
+    (fingerprint, m, order, most): (u16, usize, Order, usize),
+    is_coded: bool,
+) -> Vec<Vec<u8>> {
     let (width, height) = (descriptors.width as u16, descriptors.height as u16);
     let mut payloads = Vec::new();
     for (descriptor, words) in descriptors.bits.iter().enumerate().take(m) {
@@ -95,11 +123,26 @@ pub fn cut(descriptors: &Descriptors, fingerprint: u16, m: usize, order: Order, 
             let header = Header { fingerprint, width, height, descriptor: descriptor as u8, order, first };
             let mut payload = Vec::with_capacity(HEADER + 2 * run.len());
             payload.extend(header.bytes());
-            payload.extend(run.flat_map(|at| words[place.block(at)].to_be_bytes()));
+            let words: Vec<_> = run.map(|at| words[place.block(at)]).collect();
+            match is_coded.then(|| coded(&words, &header)).flatten() {
+                Some(coded) => {
+                    payload[FLAGS] |= CODED;
+                    payload.extend(coded);
+                }
+                None => payload.extend(words.iter().flat_map(|word| word.to_be_bytes())),
+            }
             payloads.push(payload);
         }
     }
     payloads
+}
+
+/// Words with their number before them, entropy coded, if that is shorter.
+fn coded(words: &[u16], header: &Header) -> Option<Vec<u8>> {
+    let count = u16::try_from(words.len()).ok()?;
+    let mut coded = count.to_be_bytes().to_vec();
+    coded.extend(compress(words, header.columns(), header.first as usize));
+    (coded.len() < 2 * words.len()).then_some(coded)
 }
 
 /// Reads a packet: its header, and its words in their order.
@@ -117,8 +160,9 @@ pub fn parse(bytes: &[u8]) -> Result<(Header, Vec<u16>), PacketError> {
     if flags & !KNOWN != 0 {
         return Err(PacketError::Flags(flags & !KNOWN));
     }
-    let (words, rest) = words.as_chunks::<2>();
-    if words.is_empty() || !rest.is_empty() {
+    let (coded, (words, rest)) = (words, words.as_chunks::<2>());
+    let is_coded = flags & CODED != 0;
+    if words.is_empty() || !rest.is_empty() && !is_coded {
         return Err(PacketError::Torn(bytes.len()));
     }
     let header = Header {
@@ -132,9 +176,17 @@ pub fn parse(bytes: &[u8]) -> Result<(Header, Vec<u16>), PacketError> {
     if !is_size(header.width.into(), header.height.into()) {
         return Err(PacketError::Size(header.width, header.height));
     }
-    let (blocks, end) = (header.blocks(), header.first as usize + words.len());
+    let count = if is_coded { usize::from(u16::from_be_bytes(words[0])) } else { words.len() };
+    if count == 0 {
+        return Err(PacketError::Torn(bytes.len()));
+    }
+    let (blocks, end) = (header.blocks(), header.first as usize + count);
     if end > blocks {
         return Err(PacketError::Beyond(end, blocks));
+    }
+    if is_coded {
+        let expanded = expand(&coded[2..], count, header.columns(), header.first as usize);
+        return Ok((header, expanded.map_err(|_| PacketError::TooMany(count, bytes.len()))?));
     }
     Ok((header, words.iter().map(|&word| u16::from_be_bytes(word)).collect()))
 }
@@ -161,6 +213,14 @@ impl Header {
     pub fn blocks(&self) -> usize {
         let (columns, rows) = blocks(self.width.into(), self.height.into());
         columns * rows
+    }
+
+    /// Columns of blocks where neighbours in the picture are neighbours in the packet, else 0.
+    fn columns(&self) -> usize {
+        match self.order {
+            Order::Rows => blocks(self.width.into(), self.height.into()).0,
+            Order::Permuted => 0,
+        }
     }
 
     fn bytes(&self) -> [u8; HEADER] {
@@ -194,8 +254,8 @@ impl Places {
             return at;
         }
         let mut number = at as u32;
-        // Mixing permutes the numbers of so many bits, of which at least half are blocks: whoever starts at one
-        // comes to another (or the same) at last.
+        // Mixing permutes the numbers of so many bits, of which at least half are blocks: whoever starts at
+        // one comes to another (or the same) at last.
         loop {
             number = self.mixed(number);
             if number < self.blocks {
@@ -214,5 +274,129 @@ impl Places {
             mixed ^= mixed >> (self.width / 2);
         }
         mixed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A picture of arbitrary bits.
+    fn descriptors(width: usize, height: usize) -> Descriptors {
+        let (columns, rows) = blocks(width, height);
+        let word =
+            |d: usize, block: usize| (block as u16).wrapping_mul(40_503).rotate_left(d as u32) ^ d as u16;
+        let bits = std::array::from_fn(|d| (0..columns * rows).map(|block| word(d, block)).collect());
+        Descriptors { width, height, bits }
+    }
+
+    fn order() -> impl Strategy<Value = Order> {
+        prop_oneof![Just(Order::Rows), Just(Order::Permuted)]
+    }
+
+    #[test]
+    fn an_order_has_every_block_once() {
+        for blocks in [1, 2, 3, 64, 99, 3_600, 262_144] {
+            let mut seen = vec![0_u8; blocks];
+            let places = Places::new(blocks, 3, Order::Permuted);
+            (0..blocks).for_each(|at| seen[places.block(at)] += 1);
+            assert!(seen.iter().all(|&count| count == 1), "{blocks} blocks");
+        }
+    }
+
+    #[test]
+    fn a_permuted_packet_is_spread_over_the_picture() {
+        // A tenth of 3,600 blocks: each fourth of the picture has its share, and few are neighbours.
+        let places = Places::new(3_600, 0, Order::Permuted);
+        let blocks: Vec<_> = (0..360).map(|at| places.block(at)).collect();
+        for quarter in 0..4 {
+            let there = blocks.iter().filter(|&&block| block / 900 == quarter).count();
+            assert!((60..=120).contains(&there), "{there} of 360 in quarter {quarter}");
+        }
+        let neighbours = blocks.iter().filter(|&&block| blocks.contains(&(block + 1))).count();
+        assert!(neighbours < 72, "{neighbours} of 360 have a neighbour; by chance it is 36");
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let whole = cut(&descriptors(64, 48), 7, 1, Order::Rows, 1_200).remove(0);
+        let with = |at: usize, value: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            parse(&bytes).unwrap_err()
+        };
+        assert_eq!(with(0, b'W'), PacketError::Foreign);
+        assert_eq!(with(8, 0x40), PacketError::Flags(0x40));
+        assert_eq!(with(5, 8), PacketError::Size(8, 48));
+        assert_eq!(with(11, 1), PacketError::Beyond(13, 12));
+        // The first word becomes the number of coded ones.
+        let claims = [&whole[..8], &[CODED, 0, 0, 0, 0, 9], &[7; 3]].concat();
+        assert_eq!(parse(&claims).unwrap().1.len(), 9);
+        let large = cut(&descriptors(8_192, 8_192), 7, 1, Order::Rows, 1_200).remove(0);
+        let claims = [&large[..8], &[CODED, 0, 0, 0, 0xff, 0xff], &[7; 3]].concat();
+        assert_eq!(parse(&claims), Err(PacketError::TooMany(65_535, 17)));
+        assert_eq!(parse(&whole[..13]).unwrap_err(), PacketError::Torn(13));
+        assert_eq!(parse(&whole[..12]).unwrap_err(), PacketError::Torn(12));
+        let mut other = Received::none(64, 64);
+        assert_eq!(place(&mut other, &whole), Err(PacketError::OtherSize(64, 48)));
+        assert_eq!(other, Received::none(64, 64));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_read_or_refused(
+            head in proptest::collection::vec(any::<u8>(), 10),
+            rest in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let mut bytes = b"VX".to_vec();
+            bytes.extend(head.iter().chain(&rest));
+            for bytes in [&bytes, &rest] {
+                if let Ok((header, words)) = parse(bytes) {
+                    let mut received = Received::none(header.width.into(), header.height.into());
+                    prop_assert_eq!(place(&mut received, bytes), Ok(()));
+                    prop_assert!(header.first as usize + words.len() <= header.blocks());
+                }
+            }
+        }
+
+        #[test]
+        fn whatever_arrives_is_placed_where_it_was(
+            (width, height, m) in (16_usize..200, 16_usize..200, 0_usize..9),
+            (order, most, lost) in (order(), 0_usize..300, proptest::collection::vec(any::<bool>(), 64)),
+            (is_coded, sparse) in (any::<bool>(), any::<u16>()),
+        ) {
+            let mut descriptors = descriptors(width, height);
+            descriptors.bits.iter_mut().flatten().for_each(|word| *word &= sparse);
+            let payloads = payloads(&descriptors, (0xf00d, m, order, most), is_coded);
+            let mut received = Received::none(width, height);
+            let mut blocks = 0;
+            for (payload, _) in payloads.iter().zip(lost.iter().cycle()).filter(|(_, lost)| !**lost) {
+                prop_assert!(payload.len() <= most.max(HEADER + 2));
+                let (header, words) = parse(payload).unwrap();
+                prop_assert_eq!(header.fingerprint, 0xf00d);
+                blocks += words.len();
+                place(&mut received, payload).unwrap();
+            }
+            let count = descriptors.bits[0].len();
+            for (d, block) in (0..DESCRIPTORS).flat_map(|d| (0..count).map(move |block| (d, block))) {
+                let found = received.present(d, block);
+                prop_assert!(found.is_none_or(|bits| bits == descriptors.bits[d][block]));
+                blocks -= usize::from(found.is_some());
+            }
+            prop_assert_eq!(blocks, 0);
+        }
+
+        #[test]
+        fn m_descriptors_are_a_sixteenth_of_m_bits_a_pixel(
+            (columns, rows, m) in (1_usize..40, 1_usize..40, 0_usize..=8),
+            (order, most) in (order(), 14_usize..1_500),
+        ) {
+            let (width, height) = (columns * 16, rows * 16);
+            let payloads = cut(&descriptors(width, height), 1, m, order, most);
+            let bytes: usize = payloads.iter().map(|payload| payload.len() - HEADER).sum();
+            prop_assert_eq!(8.0 * bytes as f64 / (width * height) as f64, 0.0625 * m as f64);
+        }
     }
 }

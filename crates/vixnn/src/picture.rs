@@ -14,7 +14,8 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Whether the sides are in range and there are as many bytes as they say. Only such a picture is encoded.
+    /// Whether the sides are in range and there are as many bytes as they say. Only such a picture is
+    /// encoded.
     pub fn is_whole(&self) -> bool {
         is_size(self.width, self.height) && self.rgb.len() == self.width * self.height * 3
     }

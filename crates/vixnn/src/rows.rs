@@ -2,9 +2,6 @@
 //! the zeros that the kernel reaches beyond the picture. Where the convolution has stride 2, even and odd
 //! columns lie apart, so that neighbours in its output read neighbours here.
 
-use std::ops::Range;
-use std::sync::Mutex;
-
 /// Floats beyond the last row that the widest tile may read (and multiply for no output that is kept).
 const SLACK: usize = 64;
 
@@ -65,69 +62,77 @@ impl Layout {
     }
 }
 
-/// The input of a convolution.
+/// Some rows of a convolution's input, from one on downwards. Rows are counted with the border above.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct Window {
     pub layout: Layout,
+    /// Rows without the border.
+    height: usize,
+    /// The first row that is held, and the first below that is not.
+    top: usize,
+    end: usize,
     data: Vec<f32>,
 }
 
-impl Rows {
-    /// Zeros for a convolution with this kernel and stride over a picture of so many columns and rows.
-    pub fn new(channels: usize, (width, height): (usize, usize), kernel: usize, stride: usize) -> Rows {
+impl Window {
+    /// Holds nothing yet of the input of a convolution with this kernel and stride, of so many columns and
+    /// rows.
+    pub fn new(channels: usize, (width, height): (usize, usize), kernel: usize, stride: usize) -> Window {
         let pad = kernel / 2;
         let pitch = (width + 2 * pad).div_ceil(stride);
-        let row = channels * stride * pitch;
-        let data = vec![0.0; row * (height + 2 * pad) + SLACK];
-        Rows { layout: Layout { channels, pad, stride, pitch, row }, data }
+        let layout = Layout { channels, pad, stride, pitch, row: channels * stride * pitch };
+        Window { layout, height, top: 0, end: 0, data: Vec::new() }
     }
 
-    /// What the output's row `y` reads, and everything below.
-    pub fn from(&self, y: usize) -> &[f32] {
-        &self.data[self.layout.stride * y * self.layout.row..]
+    /// What an output's row reads, and everything below.
+    pub fn from(&self, output: usize) -> &[f32] {
+        &self.data[(self.layout.stride * output - self.top) * self.layout.row..]
     }
 
-    /// The rows within the border.
-    pub fn inner(&mut self) -> &mut [f32] {
-        let border = self.layout.pad * self.layout.row;
-        let end = self.data.len() - SLACK - border;
-        &mut self.data[border..end]
+    /// Lets go of everything. `first` is the next row to come, without the border.
+    pub fn restart(&mut self, first: usize) {
+        self.top = if first == 0 { 0 } else { first + self.layout.pad };
+        self.end = self.top;
+        if first == 0 {
+            self.grow(self.layout.pad).fill(0.0);
+        }
     }
-}
 
-/// Memory of one thread, kept from picture to picture.
-pub(crate) type Scratch = Vec<f32>;
+    /// The next row to come, without the border.
+    pub fn coming(&self) -> usize {
+        self.end - self.layout.pad
+    }
 
-/// Does `work` for bands of the output's `rows`, `row` elements each, on as many threads as there are
-/// scratches. Bands are handed out as threads become free; what is written does not depend on who writes it.
-pub(crate) fn in_bands<T: Send>(
-    scratches: &mut [Scratch],
-    (out, row, rows): (&mut [T], usize, usize),
-    work: impl Fn(Range<usize>, &mut [T], &mut Scratch) + Sync,
-) {
-    let whole = &mut out[..row * rows];
-    let [scratch] = scratches else {
-        // Several bands a thread: one may be kept from its processor.
-        let height = rows.div_ceil(4 * scratches.len()).max(1);
-        let bands = whole.chunks_mut(row * height).enumerate();
-        let bands =
-            Mutex::new(bands.map(|(band, out)| (band * height..(band * height + out.len() / row), out)));
-        let next = || bands.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next();
-        let each = |scratch: &mut Scratch| {
-            while let Some((range, out)) = next() {
-                work(range, out, scratch);
-            }
-        };
-        return std::thread::scope(|scope| {
-            let Some((own, others)) = scratches.split_first_mut() else { return };
-            let each = &each;
-            others.iter_mut().for_each(|scratch| {
-                scope.spawn(move || each(scratch));
-            });
-            each(own);
-        });
-    };
-    work(0..rows, whole, scratch);
+    /// Lets go of the rows above those that an output's row reads.
+    pub fn release(&mut self, output: usize) {
+        let keep = (self.layout.stride * output).clamp(self.top, self.end);
+        let row = self.layout.row;
+        self.data.copy_within((keep - self.top) * row..(self.end - self.top) * row, 0);
+        self.top = keep;
+    }
+
+    /// Room for the next rows, which the caller writes, but for what the border leaves at the sides. Behind
+    /// the last row of the input, the border below follows by itself.
+    pub fn push(&mut self, rows: usize) -> &mut [f32] {
+        let pad = self.layout.pad;
+        if self.end + rows == self.height + pad {
+            let border = rows * self.layout.row;
+            let room = self.grow(rows + pad);
+            room[border..].fill(0.0);
+            return &mut room[..border];
+        }
+        self.grow(rows)
+    }
+
+    fn grow(&mut self, rows: usize) -> &mut [f32] {
+        let row = self.layout.row;
+        let (from, to) = ((self.end - self.top) * row, (self.end + rows - self.top) * row);
+        if self.data.len() < to + SLACK {
+            self.data.resize(to + SLACK, 0.0);
+        }
+        self.end += rows;
+        &mut self.data[from..to]
+    }
 }
 
 #[cfg(test)]
@@ -139,25 +144,30 @@ mod tests {
         let of_three = ([0.0, 2.0, 4.0], [1.0, 3.0, 0.0]);
         let of_five = ([0.0, 1.0, 3.0, 0.0], [0.0, 2.0, 4.0, 0.0]);
         for (kernel, even, odd) in [(3, &of_three.0[..], &of_three.1[..]), (5, &of_five.0, &of_five.1)] {
-            let mut rows = Rows::new(1, (4, 1), kernel, 2);
-            let layout = rows.layout;
-            layout.put(rows.inner(), 0, &[1.0, 2.0, 3.0, 4.0], |value| value);
-            let row = rows.inner();
+            let mut window = Window::new(1, (4, 1), kernel, 2);
+            let layout = window.layout;
+            window.restart(0);
+            let row = window.push(1);
+            layout.put(row, 0, &[1.0, 2.0, 3.0, 4.0], |value| value);
             assert_eq!((&row[..layout.pitch], &row[layout.pitch..]), (even, odd), "kernel {kernel}");
         }
     }
 
     #[test]
-    fn every_row_is_worked_on_once() {
-        for (threads, rows) in [(1, 1), (2, 1), (3, 7), (3, 100)] {
-            let mut scratches = vec![Scratch::new(); threads];
-            let mut out = vec![0_usize; 2 * rows + 1];
-            in_bands(&mut scratches, (&mut out, 2, rows), |range, out, _| {
-                assert_eq!(out.len(), 2 * range.len());
-                out.chunks_mut(2).zip(range).for_each(|(out, y)| out.iter_mut().for_each(|to| *to += 1 + y));
-            });
-            let wanted: Vec<_> = (0..2 * rows).map(|at| 1 + at / 2).chain([0]).collect();
-            assert_eq!(out, wanted);
-        }
+    fn a_window_moves_down_and_ends_in_its_border() {
+        let mut window = Window::new(1, (1, 6), 3, 1);
+        let row = window.layout.row;
+        let held = |window: &Window, output: usize| -> Vec<f32> {
+            (0..3).map(|y| window.from(output)[y * row + 1]).collect()
+        };
+        window.restart(0);
+        window.push(2).chunks_mut(row).zip([1.0, 2.0]).for_each(|(to, value)| to[1] = value);
+        assert_eq!(held(&window, 0), [0.0, 1.0, 2.0]);
+        window.release(2);
+        window.push(4).chunks_mut(row).zip([3.0, 4.0, 5.0, 6.0]).for_each(|(to, value)| to[1] = value);
+        assert_eq!([held(&window, 2), held(&window, 5)], [[2.0, 3.0, 4.0], [5.0, 6.0, 0.0]]);
+        window.restart(3);
+        window.push(3).chunks_mut(row).zip([4.0, 5.0, 6.0]).for_each(|(to, value)| to[1] = value);
+        assert_eq!(held(&window, 4), [4.0, 5.0, 6.0]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::conv::Instructions;
@@ -106,5 +107,25 @@ fn results_are_those_of_pytorch() {
             let apart = shown.rgb.iter().zip(bytes(wanted)).map(|(a, b)| a.abs_diff(b)).max();
             assert!(apart <= Some(1), "of {kept:?} with {with:?}, pixels are {apart:?} apart");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn whatever_arrives_is_shown_at_the_same_size(
+        (width, height) in (16_usize..80, 16_usize..80),
+        words in proptest::collection::vec((0_usize..8, 0_usize..25, any::<u16>()), 0..60),
+        unscaled in any::<bool>(),
+    ) {
+        let mut received = Received::none(width, height);
+        let (columns, rows) = received.blocks();
+        for (d, block, bits) in words {
+            received.set(d, block % (columns * rows), bits);
+        }
+        let decoder = Decoder::new(model(), 2);
+        let shown = if unscaled { decoder.unscaled() } else { decoder }.decode(&received);
+        prop_assert_eq!((shown.width, shown.height, shown.is_whole()), (width, height, true));
     }
 }

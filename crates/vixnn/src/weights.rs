@@ -154,7 +154,8 @@ impl Model {
     /// The model in a file's bytes.
     ///
     /// # Errors
-    /// [`WeightsError::Malformed`] where they are no such file, torn, of another version or with other shapes.
+    /// [`WeightsError::Malformed`] where they are no such file, torn, of another version or with other
+    /// shapes.
     pub fn parse(bytes: &[u8]) -> Result<Model, WeightsError> {
         if bytes.len() as u64 > LARGEST {
             return refuse(format!("{} bytes, more than {LARGEST}", bytes.len()), REMAKE);
@@ -376,5 +377,97 @@ pub(crate) mod samples {
 
     pub fn file() -> Vec<u8> {
         file_of(&tensors(), &[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is said of a file.
+    fn refusal(bytes: &[u8]) -> String {
+        Model::parse(bytes).unwrap_err().to_string()
+    }
+
+    /// The sample's file with another tensor in place of one.
+    fn with(name: &str, shape: &[usize], number: f32) -> Vec<u8> {
+        let mut tensors = samples::tensors();
+        let tensor = tensors.iter_mut().find(|(known, _, _)| known == name).unwrap();
+        *tensor = (name.into(), shape.to_vec(), vec![number; shape.iter().product()]);
+        samples::file_of(&tensors, &[])
+    }
+
+    #[test]
+    fn every_shipped_model_is_read_and_found_by_its_fingerprint() {
+        for name in Model::names() {
+            let model = Model::shipped(name).unwrap();
+            assert_eq!(model.name(), name);
+            assert!(Arc::ptr_eq(&model, &Model::of_fingerprint(model.fingerprint()).unwrap()));
+            assert!(Arc::ptr_eq(&model, &Model::shipped(name).unwrap()));
+        }
+        assert_eq!(Model::names()[0], Model::DEFAULT);
+    }
+
+    #[test]
+    fn work_is_counted_by_the_pixels_of_whole_blocks() {
+        let model = Model::shipped(Model::DEFAULT).unwrap();
+        let (encoder, decoder) = model.macs(1_280, 720);
+        assert_eq!((encoder / 10_000_000, decoder / 10_000_000), (156, 160));
+        assert_eq!(model.macs(1_279, 705), (encoder, decoder));
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong_and_what_helps() {
+        for (bytes, words) in [
+            (samples::file_of(&samples::tensors(), &[("format", "pickle")]), ["format `pickle`", "export"]),
+            (samples::file_of(&samples::tensors(), &[("version", "2")]), ["version `2`", "later Framewire"]),
+            (samples::file_of(&samples::tensors(), &[("checksum", "0")]), ["checksum is", "fetch it again"]),
+            (samples::file_of(&samples::tensors(), &[("name", "")]), ["no name", "export"]),
+            (samples::file_of(&samples::tensors()[1..].to_vec(), &[]), ["17 tensors, not 18", "export"]),
+            (with("encoder.layers.2.weight", &[12, 8, 3, 3], 0.0), ["12x8x3x3", "7 inputs"]),
+            (with("encoder.layers.2.weight", &[12, 7, 4, 4], 0.0), ["12x7x4x4", "odd, square"]),
+            (with("encoder.layers.2.weight", &[12, 7, 9], 0.0), ["3 dimensions", "export"]),
+            (with("encoder.layers.8.bias", &[127], 0.0), ["[127], not [128]", "export"]),
+            (with("decoder.layers.0.bias", &[24], f32::INFINITY), ["not finite", "export"]),
+            (b"PK".to_vec(), ["no whole safetensors file", "fetch it again"]),
+        ] {
+            let said = refusal(&bytes);
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+        let path = Path::new("no/such.safetensors");
+        let said = Model::read(path).unwrap_err().to_string();
+        assert!(said.contains("no/such.safetensors") && said.contains("a shipped model"), "{said}");
+    }
+
+    #[test]
+    fn a_torn_or_changed_file_is_refused() {
+        let file = samples::file();
+        Model::parse(&file).unwrap();
+        for length in (0..file.len()).step_by(37) {
+            refusal(&file[..length]);
+        }
+        for at in (file.len() / 2..file.len()).step_by(997) {
+            let mut changed = file.clone();
+            changed[at] ^= 4;
+            assert!(refusal(&changed).contains("checksum"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Model::parse(&bytes).is_err());
+        }
+
+        #[test]
+        fn arbitrary_changes_of_the_header_are_read_or_refused(
+            (at, byte) in (0_usize..2_400, any::<u8>()),
+        ) {
+            let mut file = samples::file();
+            file[at] = byte;
+            let _ = Model::parse(&file);
+        }
     }
 }

@@ -16,7 +16,8 @@ Examples:
 
 `sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
 the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
-emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `schedule` how
+emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `vixnn` how
+many frames a second a learned codec encodes and decodes, `schedule` how
 near the best Vantage's schedules are, `ingest` what 20 uploads and 200 viewers cost their endpoint, `browser` the page of `framewire serve` in headless Chromium, `recovery` what each strategy makes of losses.
 
 `real` sends 720p60 at 20 Mbit/s over QUIC on loopback for 30 s, from an encoder that makes sizes only, and reports
@@ -41,6 +42,12 @@ Other strategies are those of `framewire send --help`; what follows a + is the p
   classes              of each delay: segments, frames, and those missing; wanted: 0
   viewers              requests, failures, playlists that went back on what they listed; wanted: 0 of both. How long answers
                        took, and how late a segment was seen after it was due: up to half a second of that is the viewer's
+
+`vixnn` encodes and decodes a picture 60 times, on each number of threads, and reports of each network
+  gmac                 multiplications and additions for one frame, in thousand millions
+  p50_ms, p95_ms       time of one frame; wanted: at most 33 for 30 frames a second
+  frames_per_s         from the median
+  framewire bench vixnn --size 1920x1080 --model fast-svc --threads 1,2,4
 docs/performance.md says how each is measured. Run them on an idle machine, with a release build.")]
 pub struct Bench {
     /// What to measure
@@ -55,6 +62,54 @@ pub struct Bench {
     pub recovery: Losing,
     #[command(flatten)]
     pub ingest: Crowd,
+    #[command(flatten)]
+    pub codec: Codec,
+    /// Size of the pictures, for `ingest` [default: 480x270; each upload has 2 Mbit/s] and `vixnn`
+    /// [default: 1280x720]
+    #[arg(long, value_name = "WxH")]
+    pub size: Option<PictureSize>,
+}
+
+impl Bench {
+    /// Only two benchmarks heed the size of pictures.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] that names the flag.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.size {
+            Some(_) if !matches!(self.what, Measured::Ingest | Measured::Vixnn | Measured::All) => {
+                Err(Failure::Input("--size is for `framewire bench ingest` and `vixnn`".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which network on how many threads. Left out is what is used by default.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Only for `vixnn`")]
+pub struct Codec {
+    /// The network, one of those built in [default: fast-mdc-0.3]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Numbers of threads, one after the other; the last gives the figure to compare [default: 1,2]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub threads: Vec<u8>,
+}
+
+impl Codec {
+    /// Another benchmark heeds nothing of this.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] that names the flag.
+    pub fn check(&self, what: Measured) -> Result<(), Failure> {
+        let given = [("--model", self.model.is_some()), ("--threads", !self.threads.is_empty())];
+        let given = given.iter().find(|(_, given)| *given);
+        match given.filter(|_| !matches!(what, Measured::Vixnn | Measured::All)) {
+            Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `framewire bench vixnn`"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Who uploads to the endpoint that is measured. Left out is what is used by default.
@@ -64,9 +119,6 @@ pub struct Crowd {
     /// Uploads at a time [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub uploads: Option<u8>,
-    /// Size of their pictures; each upload has 2 Mbit/s [default: 480x270]
-    #[arg(long, value_name = "WxH")]
-    pub size: Option<PictureSize>,
     /// Viewers at a time, each with a connection of its own [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=500))]
     pub viewers: Option<u16>,
@@ -78,11 +130,7 @@ impl Crowd {
     /// # Errors
     /// [`Failure::Input`] that names the flag.
     pub fn check(&self, what: Measured) -> Result<(), Failure> {
-        let given = [
-            ("--uploads", self.uploads.is_some()),
-            ("--size", self.size.is_some()),
-            ("--viewers", self.viewers.is_some()),
-        ];
+        let given = [("--uploads", self.uploads.is_some()), ("--viewers", self.viewers.is_some())];
         let given = given.iter().find(|(_, given)| *given);
         match given.filter(|_| !matches!(what, Measured::Ingest | Measured::All)) {
             Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `framewire bench ingest`"))),
@@ -112,6 +160,8 @@ pub enum Measured {
     Fuzz,
     /// Cost of predicting losses
     Predictor,
+    /// A learned codec's encoder and decoder
+    Vixnn,
     /// Vantage's schedules: how near the best, and how long they take
     Schedule,
     /// Many uploads to one endpoint, and many viewers of them

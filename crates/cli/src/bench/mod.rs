@@ -8,7 +8,7 @@ mod recovery;
 use std::path::PathBuf;
 
 use instruments::{
-    Benchmark, controllers, fuzz, live, measure, predictor, real, scale, schedule, shadow, sim,
+    Benchmark, controllers, fuzz, live, measure, predictor, real, scale, schedule, shadow, sim, vixnn,
 };
 #[cfg(target_os = "linux")]
 use instruments::{link, uploads};
@@ -20,7 +20,7 @@ use crate::live::{Clip, Look, open};
 use crate::output::{self, Terminal};
 use crate::table::Table;
 use crate::values::{Feed, Input, PictureSize};
-use args::{Bench, Crowd, Measured};
+use args::{Bench, Codec, Crowd, Measured};
 
 type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 
@@ -32,13 +32,14 @@ const EACH: &[(Measured, Run)] = &[
     (Measured::Fuzz, |_| Ok(fuzz::run(&Terminal))),
     (Measured::Predictor, |_| Ok(predictor::run(&Terminal))),
     (Measured::Schedule, |_| Ok(schedule::run(&Terminal))),
+    (Measured::Vixnn, |args| codec(&args.codec, args.size)),
     (Measured::Live, |args| whole_chain(&input(args))),
     (Measured::Real, |_| Ok(real::run(&Terminal)?)),
     (Measured::Shadow, |_| Ok(shadow::run(&Terminal)?)),
     #[cfg(target_os = "linux")]
     (Measured::Link, |_| Ok(link::run_all(&Terminal)?)),
     #[cfg(target_os = "linux")]
-    (Measured::Ingest, |args| endpoint(&args.ingest, &input(args))),
+    (Measured::Ingest, |args| endpoint(&args.ingest, args.size, &input(args))),
     (Measured::Browser, |args| browser::run(&input(args))),
     #[cfg(target_os = "linux")]
     (Measured::Recovery, |args| recovery::run(&args.recovery, &input(args))),
@@ -48,6 +49,8 @@ const EACH: &[(Measured, Run)] = &[
 pub fn bench(args: &Bench) -> Result<(), Failure> {
     args.recovery.check(args.what)?;
     args.ingest.check(args.what)?;
+    args.codec.check(args.what)?;
+    args.check()?;
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
@@ -85,13 +88,24 @@ fn whole_chain(input: &Input) -> Result<Benchmark, Failure> {
 
 /// Many uploads of a clip to one endpoint.
 #[cfg(target_os = "linux")]
-fn endpoint(crowd: &Crowd, input: &Input) -> Result<Benchmark, Failure> {
+fn endpoint(crowd: &Crowd, size: Option<PictureSize>, input: &Input) -> Result<Benchmark, Failure> {
     let mut settings = uploads::Settings::new(std::env::current_exe().map_err(Failure::work)?);
     settings.uploads = crowd.uploads.map_or(settings.uploads, usize::from);
     settings.viewers = crowd.viewers.map_or(settings.viewers, usize::from);
-    settings.size = crowd.size.map_or(settings.size, |size| (size.width, size.height));
+    settings.size = size.map_or(settings.size, |size| (size.width, size.height));
     let mut clip = shown(input, settings.size)?;
     Ok(uploads::run(&settings, clip.as_mut(), &input.to_string(), &Terminal)?)
+}
+
+/// A network's encoder and decoder.
+fn codec(codec: &Codec, size: Option<PictureSize>) -> Result<Benchmark, Failure> {
+    let mut settings = vixnn::Settings::default();
+    settings.size = size.map_or(settings.size, |size| (size.width, size.height));
+    settings.model = codec.model.clone().unwrap_or(settings.model);
+    if !codec.threads.is_empty() {
+        settings.threads = codec.threads.iter().map(|&threads| usize::from(threads)).collect();
+    }
+    Ok(vixnn::run(&settings, &Terminal)?)
 }
 
 /// The part of a clip that is played again and again, 720p30.
