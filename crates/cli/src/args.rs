@@ -478,6 +478,10 @@ pub struct Receive {
     /// ViXNN: a network besides those built in, for senders that use it: a file of weights
     #[arg(long, value_name = "FILE.safetensors")]
     pub vixnn_model: Option<PathBuf>,
+    /// ViXNN: fill in what is missing of a block from up to so many frames before, 1 to 64, where what came
+    /// says that it still looks the same
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub vixnn_temporal: Option<u32>,
     /// Give up after this long without a packet
     #[arg(long, default_value = "10s")]
     pub timeout: Span,

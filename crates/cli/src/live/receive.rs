@@ -243,8 +243,9 @@ fn of_the_sender(error: &OptionError) -> Failure {
 /// What only some codecs are told, if they take it.
 fn options(args: &args::Receive) -> Result<CodecOptions, Failure> {
     let model = args.vixnn_model.as_ref().map(|path| path.display().to_string());
+    let temporal = args.vixnn_temporal;
     let given = model.is_some();
-    let options = CodecOptions { model, threads: Some(codec_threads()), ..CodecOptions::default() };
+    let options = CodecOptions { model, threads: Some(codec_threads()), order: None, temporal };
     if given {
         Codec::VIXNN.check().and_then(|()| Codec::VIXNN.decoder_with(&options)).map_err(Failure::input)?;
     }

@@ -105,12 +105,20 @@ pub struct Encoder {
     pub order: Option<PacketOrder>,
     /// ViXNN: threads that run the network, 1 to 64; one by default. The run does not depend on it.
     pub threads: Option<usize>,
+    /// ViXNN: the decoder takes missing descriptors from up to so many frames before, 1 to 64, where those that
+    /// came say that a block still looks the same; by default it does not.
+    pub temporal: Option<u32>,
 }
 
 impl Encoder {
     /// What only some codecs are told.
     pub fn options(&self) -> CodecOptions {
-        CodecOptions { model: self.model.clone(), order: self.order, threads: self.threads }
+        CodecOptions {
+            model: self.model.clone(),
+            order: self.order,
+            threads: self.threads,
+            temporal: self.temporal,
+        }
     }
 
     /// Whether its frames come in packets that decode alone: slices, or of a codec that has no others.
@@ -129,11 +137,13 @@ impl Encoder {
             let of: Vec<String> = of.map(|codec| format!("kind = \"{}\"", codec.name())).collect();
             return Err(Problem::new(format!("{at}.{name}"), format!("only {} has it", of.join(", "))));
         }
-        match self.threads.filter(|threads| !(1..=64).contains(threads)) {
-            Some(threads) => {
-                Err(Problem::new(format!("{at}.threads"), format!("{threads} is not between 1 and 64")))
+        let numbers = [("threads", self.threads), ("temporal", self.temporal.map(|frames| frames as usize))];
+        let wrong = |(_, number): &(&str, Option<usize>)| number.is_some_and(|n| !(1..=64).contains(&n));
+        match numbers.into_iter().find(wrong) {
+            Some((name, Some(number))) => {
+                Err(Problem::new(format!("{at}.{name}"), format!("{number} is not between 1 and 64")))
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 }
@@ -163,6 +173,7 @@ impl Default for Encoder {
             model: None,
             order: None,
             threads: None,
+            temporal: None,
         }
     }
 }
@@ -215,6 +226,7 @@ mod tests {
         );
         let vixnn = |line: &str| refusal(&format!("[flow.encoder]\nkind = \"vixnn\"\n{line}"));
         assert!(vixnn("threads = 0").ends_with("flow[1].encoder.threads: 0 is not between 1 and 64"));
+        assert!(vixnn("temporal = 65").ends_with("flow[1].encoder.temporal: 65 is not between 1 and 64"));
         assert!(vixnn("order = \"spiral\"").contains("there are rows and permuted"));
         // Packets that decode alone are concealed like slices.
         assert!(refusal("conceal = true").contains("or kind = \"vixnn\""));

@@ -39,6 +39,8 @@ impl FromStr for PacketOrder {
 
 /// Threads of a codec at most that has the option.
 const MOST_THREADS: usize = 64;
+/// Frames that a decoder may look back at most.
+const MOST_TEMPORAL: u32 = 64;
 
 /// What only some codecs can be told ([`Codec::options`]); by default what suits each.
 ///
@@ -60,6 +62,10 @@ pub struct CodecOptions {
     pub order: Option<PacketOrder>,
     /// ViXNN: threads that run the network, 1 to 64. The pictures do not depend on it.
     pub threads: Option<usize>,
+    /// ViXNN, of a decoder: missing descriptors of a block are taken from up to so many frames before, 1 to 64,
+    /// where those that came say that it still looks the same (`vixnn::Temporal`). By default they are not, as
+    /// in the thesis.
+    pub temporal: Option<u32>,
 }
 
 impl CodecOptions {
@@ -69,6 +75,7 @@ impl CodecOptions {
             ("model", self.model.is_some()),
             ("order", self.order.is_some()),
             ("threads", self.threads.is_some()),
+            ("temporal", self.temporal.is_some()),
         ];
         given.into_iter().filter_map(|(name, given)| given.then_some(name))
     }
@@ -87,7 +94,17 @@ impl CodecOptions {
                 let refused = || format!("threads: `{value}` is not a number from 1 to {MOST_THREADS}");
                 self.threads = Some(threads.ok_or_else(refused)?);
             }
-            _ => return Err(format!("no option is called `{name}`; there are model, order, threads")),
+            "temporal" => {
+                let frames = value.parse().ok().filter(|frames| (1..=MOST_TEMPORAL).contains(frames));
+                let refused =
+                    || format!("temporal: `{value}` is not a number of frames from 1 to {MOST_TEMPORAL}");
+                self.temporal = Some(frames.ok_or_else(refused)?);
+            }
+            _ => {
+                return Err(format!(
+                    "no option is called `{name}`; there are model, order, threads, temporal"
+                ));
+            }
         }
         Ok(())
     }
@@ -148,6 +165,7 @@ mod tests {
             model: Some("a.safetensors".to_owned()),
             order: Some(PacketOrder::Permuted),
             threads: Some(3),
+            temporal: None,
         };
         assert_eq!((choice.codec.name(), choice.options), ("vixnn", options));
         assert_eq!("h264".parse(), Ok(CodecChoice::default()));
@@ -158,9 +176,16 @@ mod tests {
         let refused = |text: &str| text.parse::<CodecChoice>().unwrap_err();
         assert!(refused("h265").starts_with("no codec is called `h265`; did you mean `h264`"));
         assert!(refused("h264:model=x").contains("it has no option `model`"));
-        assert!(refused("vixnn:modell=x").contains("there are model, order, threads"));
+        assert!(refused("vixnn:modell=x").contains("there are model, order, threads, temporal"));
         assert!(refused("vixnn:order=spiral").contains("there are rows and permuted"));
-        for wrong in ["vixnn:", "vixnn:threads=0", "vixnn:threads=65", "vixnn:threads", "vixnn:model="] {
+        for wrong in [
+            "vixnn:",
+            "vixnn:threads=0",
+            "vixnn:threads=65",
+            "vixnn:temporal=0",
+            "vixnn:threads",
+            "vixnn:model=",
+        ] {
             refused(wrong);
         }
     }

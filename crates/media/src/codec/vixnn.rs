@@ -13,7 +13,7 @@ pub(super) const CODEC: Codec = Codec(&Entry {
     web_name: "vixnn",
     slices: true,
     standalone: true,
-    options: &["model", "order", "threads"],
+    options: &["model", "order", "threads", "temporal"],
     begins,
     check,
     encoder,
@@ -51,7 +51,11 @@ fn encoder(config: &CodecConfig, options: &CodecOptions) -> Result<Box<dyn Encod
 #[cfg(feature = "vixnn")]
 fn decoder(options: &CodecOptions) -> Result<Box<dyn Decoder>, CodecError> {
     let model = options.model.as_deref().map(open_model).transpose()?;
-    Ok(Box::new(VixnnDecoder::new(model, options.threads.unwrap_or(1))))
+    let decoder = VixnnDecoder::new(model, options.threads.unwrap_or(1));
+    Ok(Box::new(match options.temporal {
+        Some(frames) => decoder.with_temporal(frames),
+        None => decoder,
+    }))
 }
 
 #[cfg(not(feature = "vixnn"))]

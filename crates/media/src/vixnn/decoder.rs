@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use units::Time;
-use vixnn::{BLOCK, Model, Received, packet};
+use vixnn::{BLOCK, Model, Received, Temporal, packet};
 
 use super::{is_size, refuse};
 use crate::{Codec, CodecError, Decoded, Decoder, Parts, RawFrame, rgb};
@@ -37,6 +37,10 @@ pub struct VixnnDecoder {
     network: Option<(u16, vixnn::Decoder)>,
     /// The picture before.
     last: Option<RawFrame>,
+    /// What is missing is looked for in up to so many frames before.
+    temporal: Option<(u32, Temporal)>,
+    /// The number of the frame before.
+    before: Option<u32>,
     ignored: u64,
     ready: VecDeque<Decoded>,
 }
@@ -44,8 +48,22 @@ pub struct VixnnDecoder {
 impl VixnnDecoder {
     /// A decoder that has the built-in networks and the one `given`, run by so many `threads`, at least one.
     pub fn new(given: Option<Arc<Model>>, threads: usize) -> VixnnDecoder {
-        let (network, last, ready) = (None, None, VecDeque::new());
-        VixnnDecoder { given, threads: threads.max(1), network, last, ignored: 0, ready }
+        VixnnDecoder {
+            given,
+            threads: threads.max(1),
+            network: None,
+            last: None,
+            temporal: None,
+            before: None,
+            ignored: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes missing descriptors of a block from up to so many `frames` before, where those that came say that
+    /// the block still looks the same: whatever is wrong is gone after as many.
+    pub fn with_temporal(self, frames: u32) -> VixnnDecoder {
+        VixnnDecoder { temporal: Some((frames, Temporal::new(frames, Temporal::SHARE))), ..self }
     }
 
     /// Packets so far that were malformed, or did not fit to the frame that they came with.
@@ -84,6 +102,10 @@ impl VixnnDecoder {
             }
         }
         self.ignored += ignored;
+        // The network first: nothing of a stray packet is remembered.
+        self.network(of.fingerprint)?;
+        let refined = self.temporal.as_mut().map(|(_, temporal)| temporal.refine(&received));
+        let received = refined.unwrap_or(received);
         let decoded = self.network(of.fingerprint)?.decode(&received);
         let mut picture = rgb::from_rgb(decoded.width, decoded.height, &decoded.rgb);
         if let Some(last) = self.last.as_ref().filter(|last| (last.width, last.height) == (width, height)) {
@@ -114,7 +136,20 @@ impl VixnnDecoder {
         Ok(&mut self.network.as_mut().expect("it was opened").1)
     }
 
+    /// Frames of which nothing came make what is remembered older, too.
+    fn skip_to(&mut self, frame: u32) {
+        let missed = self.before.map_or(0, |before| frame.saturating_sub(before.saturating_add(1)));
+        self.before = Some(frame);
+        let size = self.last.as_ref().map(|last| (last.width, last.height));
+        if let (Some((frames, temporal)), Some((width, height))) = (&mut self.temporal, size) {
+            for _ in 0..missed.min(frames.saturating_add(1)) {
+                temporal.refine(&Received::none(width, height));
+            }
+        }
+    }
+
     fn finish(&mut self, frame: u32, packets: &[&[u8]], complete: bool) {
+        self.skip_to(frame);
         let decoded = self.decode(packets);
         let concealed = !complete || decoded.as_ref().is_ok_and(|(_, ignored)| *ignored);
         let picture = decoded.map(|(picture, _)| picture);

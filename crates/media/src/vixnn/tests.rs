@@ -235,3 +235,21 @@ mod any_bytes {
         }
     }
 }
+
+#[test]
+fn what_is_missing_is_filled_in_from_frames_that_are_not_too_old() {
+    let (_, coded) = coded(0, config());
+    let shown = |decoder: &mut VixnnDecoder, frame, kept: &dyn Fn(usize) -> bool| {
+        decoder.submit_parts(Time::ZERO, frame, &parts(&coded, kept));
+        decoder.poll(Time::ZERO).unwrap().picture.unwrap()
+    };
+    let whole = shown(&mut decoder(), 0, &|_| true);
+    let alone = shown(&mut decoder(), 0, &|number| number == 2);
+    assert!(whole != alone);
+    // Frames of which nothing came count, too.
+    for (later, expected) in [(1, &whole), (4, &whole), (5, &alone)] {
+        let mut decoder = decoder().with_temporal(4);
+        shown(&mut decoder, 10, &|_| true);
+        assert!(shown(&mut decoder, 10 + later, &|number| number == 2) == *expected, "{later} frames later");
+    }
+}
