@@ -157,9 +157,12 @@ macro_rules! instructions {
                         }
                     }
                 }
-                for (o, sums) in sums.iter().enumerate() {
+                // By number: a reference to the sums, passed on, would keep them in memory all the while.
+                for o in 0..OC {
                     let columns = out[o * pitch..][..VS * $lanes].as_chunks_mut::<$lanes>().0;
-                    columns.iter_mut().zip(sums).for_each(|(to, &sum)| $store(to, sum));
+                    for v in 0..VS {
+                        $store(&mut columns[v], sums[o][v]);
+                    }
                 }
             }
 
