@@ -31,6 +31,7 @@ pub mod scenes;
 mod theory;
 mod upload;
 mod value;
+mod vixnn;
 
 pub use book::book;
 pub use cache::{Cache, Fingerprint};
@@ -43,3 +44,4 @@ pub use points::Point;
 pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, RealRow, RealRun, within};
 pub use rows::{Verdict, VerdictRow, check, natural};
 pub use value::Value;
+pub use crate::vixnn::{PageError, page as vixnn_page};
