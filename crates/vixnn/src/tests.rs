@@ -1,0 +1,79 @@
+//! The network against a plain one, and what its results may not depend on.
+
+use std::sync::Arc;
+
+use crate::conv::Instructions;
+use crate::weights::samples;
+use crate::{Decoder, Descriptors, Encoder, Model, Picture, Received};
+
+/// A picture of slopes and edges.
+fn picture(width: usize, height: usize) -> Picture {
+    let level = |x: usize, y: usize, channel: usize| {
+        let wave = (x * (3 + channel) + y * 2 + x * y / 40) % 256;
+        if (x / 9 + y / 14) % 3 == 0 { 255 - wave } else { wave }
+    };
+    let places = (0..width * height).map(|at| (at % width, at / width));
+    let rgb = places.flat_map(|(x, y)| [0, 1, 2].map(|channel| level(x, y, channel) as u8)).collect();
+    Picture { width, height, rgb }
+}
+
+fn model() -> Arc<Model> {
+    Arc::new(Model::parse(&samples::file()).unwrap())
+}
+
+fn encode(model: &Arc<Model>, picture: &Picture, threads: usize, with: Instructions) -> Descriptors {
+    Encoder::with(model.clone(), threads, with).encode(picture)
+}
+
+fn decode(model: &Arc<Model>, received: &Received, threads: usize, with: Instructions) -> Picture {
+    Decoder::with(model.clone(), threads, with).decode(received)
+}
+
+/// How many bits differ, and the largest difference of two pixels.
+fn distance(a: (&Descriptors, &Picture), b: (&Descriptors, &Picture)) -> (u32, u8) {
+    let words = a.0.bits.iter().flatten().zip(b.0.bits.iter().flatten());
+    let pixels = a.1.rgb.iter().zip(&b.1.rgb);
+    let apart = pixels.map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0);
+    (words.map(|(a, b)| (a ^ b).count_ones()).sum(), apart)
+}
+
+#[test]
+fn neither_threads_nor_the_width_of_vectors_change_a_result() {
+    let model = model();
+    for (width, height) in [(16, 16), (200, 120), (353, 47)] {
+        let picture = picture(width, height);
+        for with in Instructions::here() {
+            let wanted = encode(&model, &picture, 1, with);
+            let received = Received::only(&wanted, &[0, 3, 4]);
+            let shown = decode(&model, &received, 1, with);
+            for threads in [2, 3] {
+                assert_eq!(encode(&model, &picture, threads, with), wanted, "{threads} threads, {with:?}");
+                assert_eq!(decode(&model, &received, threads, with), shown, "{threads} threads, {with:?}");
+            }
+            let best = encode(&model, &picture, 1, Instructions::best());
+            let best_shown = decode(&model, &received, 1, Instructions::best());
+            // Portable code may lack fused multiplication and addition.
+            let (bits, pixels) = distance((&best, &best_shown), (&wanted, &shown));
+            let exact = with != Instructions::Portable;
+            assert!(
+                if exact { (bits, pixels) == (0, 0) } else { bits <= 2 && pixels <= 1 },
+                "{with:?}: {bits} bits, {pixels}"
+            );
+        }
+    }
+}
+
+#[test]
+fn memory_kept_from_another_picture_does_not_show() {
+    let model = model();
+    let (mut encoder, mut decoder) = (Encoder::new(model.clone(), 2), Decoder::new(model.clone(), 2));
+    for (width, height) in [(64, 48), (33, 100), (64, 48)] {
+        let picture = picture(width, height);
+        let descriptors = encoder.encode(&picture);
+        assert_eq!(descriptors, Encoder::new(model.clone(), 1).encode(&picture));
+        for kept in [&[0, 1, 2, 3, 4, 5, 6, 7][..], &[], &[6]] {
+            let received = Received::only(&descriptors, kept);
+            assert_eq!(decoder.decode(&received), Decoder::new(model.clone(), 1).decode(&received));
+        }
+    }
+}
