@@ -251,8 +251,8 @@ pub struct Selection {
     /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (CC-Fuzz),
-    /// vidaptive; or ours
+    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (Vantage,
+    /// Prism, ViXNN, CC-Fuzz), vidaptive; or ours
     #[arg(long, value_name = "PAPER", conflicts_with = "seed")]
     pub paper: Option<String>,
     /// The same by the number that experiments' files have: 000 (sqp), 001, 002, 003-ccfuzz, 004, ours

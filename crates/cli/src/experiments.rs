@@ -116,7 +116,7 @@ fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Fa
             bar.set_message(experiment.to_owned());
             bar.set_position(done as u64);
         },
-        instruments: &[ccfuzz::claims::INSTRUMENT],
+        instruments: &[ccfuzz::claims::INSTRUMENT, instruments::vixnn::INSTRUMENT],
         cpu_seconds: || thread_time().as_secs_f64(),
     };
     let results = execute(&experiments, &execution);

@@ -134,7 +134,8 @@ fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> 
     let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
     let outcome = run(scenario, &options).map_err(|error| refuse(error.to_string()))?;
     let hash = outcome.summary.hash.clone();
-    let metrics = measure(Probe::new(outcome), labels, &experiment.metrics, how.instruments).map_err(refuse)?;
+    let metrics =
+        measure(Probe::new(outcome), labels, &experiment.metrics, how.instruments).map_err(refuse)?;
     let kept = Kept { hash, seconds: (how.cpu_seconds)() - begun, metrics };
     if let Some(cache) = &how.cache {
         let put = cache.put(scenario, &experiment.metrics, &kept);

@@ -33,6 +33,7 @@ mod upload;
 mod value;
 mod vixnn;
 
+pub use crate::vixnn::{PageError, page as vixnn_page};
 pub use book::book;
 pub use cache::{Cache, Fingerprint};
 pub use data::{data_file, data_trace};
@@ -44,4 +45,3 @@ pub use points::Point;
 pub use real::{REAL_FILE, RealMeasures, RealPoint, RealResults, RealRow, RealRun, within};
 pub use rows::{Verdict, VerdictRow, check, natural};
 pub use value::Value;
-pub use crate::vixnn::{PageError, page as vixnn_page};

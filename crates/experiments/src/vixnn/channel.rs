@@ -117,13 +117,14 @@ mod tests {
     #[test]
     fn groups_are_lost_as_equation_5_1_has_it() {
         // S3X-4, computed with a calculator of 50 digits.
-        let known = [(0.01, 2.0e-6), (0.05, 0.001_028_4), (0.1, 0.012_795), (0.15, 0.049_970), (0.2, 0.120_874)];
+        let known =
+            [(0.01, 2.0e-6), (0.05, 0.001_028_4), (0.1, 0.012_795), (0.15, 0.049_970), (0.2, 0.120_874)];
         for (p, expected) in known {
             assert!((group_loss(p) / expected - 1.0).abs() < 2e-3, "{p}: {}", group_loss(p));
         }
         let q: f64 = 0.8;
-        let printed = 1.0
-            - (q.powi(10) + 10.0 * q.powi(9) * 0.2 + 45.0 * q.powi(8) * 0.04 + 120.0 * q.powi(7) * 0.008);
+        let printed =
+            1.0 - (q.powi(10) + 10.0 * q.powi(9) * 0.2 + 45.0 * q.powi(8) * 0.04 + 120.0 * q.powi(7) * 0.008);
         assert!((group_loss(0.2) - printed).abs() < 1e-12);
         assert_eq!((group_loss(0.0), group_loss(1.0)), (0.0, 1.0));
     }
@@ -161,7 +162,8 @@ mod tests {
     fn profiles_strike_when_they_should() {
         let frames: Vec<usize> = (0..300).flat_map(|frame| [frame; 200]).collect();
         let there = Channel::Vr.arrivals(&frames, &mut rng("vr"));
-        let lost = |from: usize, to: usize| there[from * 200..to * 200].iter().filter(|there| !**there).count();
+        let lost =
+            |from: usize, to: usize| there[from * 200..to * 200].iter().filter(|there| !**there).count();
         assert_eq!((lost(0, 50), lost(70, 120)), (0, 0));
         assert!((150..250).contains(&lost(50, 70)) && lost(120, 140) > 0);
         assert_eq!(Channel::Vr.errors(150), 1e-4);

@@ -51,10 +51,16 @@ pub(super) struct Coded {
 /// The model that tables call `0.3`, `svc` and so on.
 pub(super) fn model(short: &str) -> Result<Arc<Model>, String> {
     let known = Model::names();
-    let ends = |name: &&&str| **name == short || name.strip_prefix("fast-").is_some_and(|rest| rest == short || rest.strip_prefix("mdc-") == Some(short));
-    let name = known.iter().find(ends).ok_or_else(|| {
-        format!("no network is called `{short}`; {}", units::instead(short, &known))
-    })?;
+    let ends = |name: &&&str| {
+        **name == short
+            || name
+                .strip_prefix("fast-")
+                .is_some_and(|rest| rest == short || rest.strip_prefix("mdc-") == Some(short))
+    };
+    let name = known
+        .iter()
+        .find(ends)
+        .ok_or_else(|| format!("no network is called `{short}`; {}", units::instead(short, &known)))?;
     Model::shipped(name).map_err(|error| error.to_string())
 }
 
@@ -96,7 +102,8 @@ impl Coded {
         let mut packets = Vec::new();
         for (number, group) in self.frames.chunks(frames).enumerate() {
             let first = number * frames;
-            let of_frame = |frame: &Descriptors| cut(frame, self.model.fingerprint(), DESCRIPTORS, order, most);
+            let of_frame =
+                |frame: &Descriptors| cut(frame, self.model.fingerprint(), DESCRIPTORS, order, most);
             let cuts: Vec<Vec<Vec<u8>>> = group.iter().map(of_frame).collect();
             for part in 0..cuts[0].len() {
                 let pieces = (first..).zip(cuts.iter().map(|cut| cut[part].clone())).collect();
@@ -107,7 +114,12 @@ impl Coded {
     }
 
     /// What a receiver has of each frame.
-    pub fn received(&self, packing: Packing, channel: Channel, rng: &mut Rng) -> Result<Vec<Received>, String> {
+    pub fn received(
+        &self,
+        packing: Packing,
+        channel: Channel,
+        rng: &mut Rng,
+    ) -> Result<Vec<Received>, String> {
         let packets = self.packets(packing);
         let numbers: Vec<usize> = packets.iter().map(|packet| packet.frame).collect();
         let arrivals = channel.arrivals(&numbers, rng);
@@ -150,7 +162,9 @@ impl Coded {
     /// As [`received`](Coded::received), of a receiver that gets so many descriptors of each frame: of a
     /// model whose descriptors build on each other the first ones, of others any.
     pub fn of_rate(&self, descriptors: impl Fn(usize) -> usize, first: bool, rng: &mut Rng) -> Vec<Received> {
-        let of = |(frame, all): (usize, &Descriptors)| Received::only(all, &subset(descriptors(frame), first, rng));
+        let of = |(frame, all): (usize, &Descriptors)| {
+            Received::only(all, &subset(descriptors(frame), first, rng))
+        };
         self.frames.iter().enumerate().map(of).collect()
     }
 }
@@ -180,13 +194,16 @@ mod tests {
     #[test]
     fn a_packet_of_eight_frames_costs_each_a_part_of_one_descriptor() {
         let coded = small();
-        let (plain, eight) = (Packing { eight: false, permuted: false }, Packing { eight: true, permuted: false });
+        let (plain, eight) =
+            (Packing { eight: false, permuted: false }, Packing { eight: true, permuted: false });
         // 66 blocks, 132 bytes a descriptor: one packet each, of eight frames one, too, and the ninth alone.
         assert_eq!(coded.packets(plain).len(), 9 * 8);
         let packets = coded.packets(eight);
         assert_eq!(packets.len(), 16);
         assert_eq!((packets[0].pieces.len(), packets[15].pieces.len(), packets[15].frame), (8, 1, 8));
-        let bytes = |packet: &Packet| packet.pieces.iter().map(|(_, piece)| piece.len() - HEADER).sum::<usize>() + HEADER;
+        let bytes = |packet: &Packet| {
+            packet.pieces.iter().map(|(_, piece)| piece.len() - HEADER).sum::<usize>() + HEADER
+        };
         assert!(packets.iter().all(|packet| bytes(packet) <= PAYLOAD));
         assert_eq!(coded.bits(), 66.0 * 128.0);
     }

@@ -14,8 +14,20 @@ const LUMA: [u16; 64] = [
 ];
 /// Table K.2, but for what is 99.
 const CHROMA: [(usize, u16); 14] = [
-    (0, 17), (1, 18), (2, 24), (3, 47), (8, 18), (9, 21), (10, 26), (11, 66), (16, 24), (17, 26), (18, 56),
-    (24, 47), (25, 66), (26, 99),
+    (0, 17),
+    (1, 18),
+    (2, 24),
+    (3, 47),
+    (8, 18),
+    (9, 21),
+    (10, 26),
+    (11, 66),
+    (16, 24),
+    (17, 26),
+    (18, 56),
+    (24, 47),
+    (25, 66),
+    (26, 99),
 ];
 /// Figure 5: where the coefficients lie that are coded one after the other.
 const ZIGZAG: [usize; 64] = [
@@ -88,7 +100,12 @@ fn halved(plane: &Plane) -> Plane {
 }
 
 /// The discrete cosine transform (section A.3.3) of a block, quantised.
-fn transformed(plane: &Plane, (row, column): (usize, usize), quanta: &[u16; 64], cosines: &[[f32; 8]; 8]) -> [i32; 64] {
+fn transformed(
+    plane: &Plane,
+    (row, column): (usize, usize),
+    quanta: &[u16; 64],
+    cosines: &[[f32; 8]; 8],
+) -> [i32; 64] {
     let at = |y: usize, x: usize| plane.samples[(row * 8 + y) * plane.columns + column * 8 + x];
     let mut across = [[0.0f32; 8]; 8];
     for (y, sums) in across.iter_mut().enumerate() {
@@ -132,7 +149,7 @@ fn tokens_of(block: &[i32; 64], before: i32, table: usize, out: &mut Vec<Token>)
             zeros -= 16;
         }
         let (size, bits) = sized(block[place]);
-        out.push(Token { table: table + 1, symbol: zeros << 4 | size, bits, count: size });
+        out.push(Token { table: table + 1, symbol: (zeros << 4) | size, bits, count: size });
         zeros = 0;
     }
     if zeros > 0 {
@@ -203,7 +220,7 @@ fn written(tokens: &[Token], tables: &[Codes]) -> Vec<u8> {
     let tables: Vec<[(u32, u8); 256]> = tables.iter().map(numbered).collect();
     let (mut out, mut held, mut count) = (Vec::new(), 0u64, 0u32);
     let mut put = |bits: u32, length: u8| {
-        (held, count) = (held << length | u64::from(bits), count + u32::from(length));
+        (held, count) = ((held << length) | u64::from(bits), count + u32::from(length));
         while count >= 8 {
             let byte = (held >> (count - 8)) as u8;
             out.push(byte);
@@ -275,7 +292,7 @@ fn file(picture: &Picture, components: &[Component; 3], tables: &[Codes; 4], sca
     out.extend(segment(0xc0, &[&[8], sides.as_slice(), &[3], &frame].concat()));
     for (number, (counts, symbols)) in tables.iter().enumerate() {
         // Class (means or the rest), and which of two.
-        let head = ((number % 2) << 4 | number / 2) as u8;
+        let head = (((number % 2) << 4) | (number / 2)) as u8;
         out.extend(segment(0xc4, &[&[head], counts.as_slice(), symbols].concat()));
     }
     out.extend(segment(0xda, &[3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0]));
@@ -324,7 +341,10 @@ mod tests {
         for (halve, least) in [(false, 34.0), (true, 20.0)] {
             let coded = [20, 95].map(|quality| code(&picture, quality, halve));
             assert!(coded[0].scan < coded[1].scan && coded[1].scan < coded[1].bytes.len() - 300);
-            let decoded = ffmpeg::run(&["-v", "error", "-f", "mjpeg", "-i", "pipe:0", "-pix_fmt", "rgb24", "-f", "rawvideo", "-"], &coded[1].bytes);
+            let decoded = ffmpeg::run(
+                &["-v", "error", "-f", "mjpeg", "-i", "pipe:0", "-pix_fmt", "rgb24", "-f", "rawvideo", "-"],
+                &coded[1].bytes,
+            );
             let shown = split(&decoded.unwrap().out, (70, 41)).unwrap();
             let found = quality(&picture, &shown[0]).unwrap();
             assert!(found.psnr > least, "{found:?}");

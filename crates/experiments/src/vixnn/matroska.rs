@@ -40,7 +40,8 @@ pub(super) fn file(stream: &Stream, (width, height): (usize, usize)) -> Vec<u8> 
     let entry = [number(0xd7, 1), number(0x73c5, 1), number(0x83, 1), codec, size].concat();
     let tracks = element(0x1654_ae6b, &element(0xae, &entry));
     let cluster = |(frame, slices): (usize, &Vec<Vec<u8>>)| {
-        let units = slices.iter().flat_map(|slice| [&(slice.len() as u32).to_be_bytes(), slice.as_slice()].concat());
+        let units =
+            slices.iter().flat_map(|slice| [&(slice.len() as u32).to_be_bytes(), slice.as_slice()].concat());
         // Track 1, no time after the cluster's, a frame that may be decoded alone or not.
         let block: Vec<u8> = [0x81, 0, 0, 0x80].into_iter().chain(units).collect();
         let time = number(0xe7, frame as u64 * INTERVAL);

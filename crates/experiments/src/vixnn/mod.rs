@@ -78,7 +78,8 @@ pub(crate) fn register(engine: &mut Engine) {
             let is_eight = matches!(codec, Codec::Descriptors { packing, .. } if packing.eight);
             if is_eight { STRUCK / descriptors::EIGHT * descriptors::EIGHT } else { STRUCK }
         };
-        let found = Codec::parse(codec).and_then(|codec| lacking(clip, &codec, Channel::Once(struck(&codec))));
+        let found =
+            Codec::parse(codec).and_then(|codec| lacking(clip, &codec, Channel::Once(struck(&codec))));
         let found = found.or_else(refuse)?;
         Ok(floats(found.into_iter().skip(STRUCK).take(AFTER + 1)))
     });
@@ -100,7 +101,9 @@ pub(crate) fn register(engine: &mut Engine) {
 fn register_stills(engine: &mut Engine) {
     engine.register_fn("vixnn_stills", |set: &str, codec: &str| -> Answer<Map> {
         let found = stills::curve(set, codec).or_else(refuse)?;
-        let of = |of: &dyn Fn(&(f64, Quality, usize)) -> f64| curve(found.iter().map(|point| (point.0, of(point))));
+        let of = |of: &dyn Fn(&(f64, Quality, usize)) -> f64| {
+            curve(found.iter().map(|point| (point.0, of(point))))
+        };
         Ok(lists([
             ("psnr", of(&|point| point.1.psnr)),
             ("ssim", of(&|point| point.1.ssim)),

@@ -104,7 +104,13 @@ fn table(name: &str, images: &Path, frame: Option<usize>) -> Result<String, Page
     Ok(text)
 }
 
-fn cell(name: &str, codec: &str, percent: u32, images: &Path, frame: Option<usize>) -> Result<Cell, PageError> {
+fn cell(
+    name: &str,
+    codec: &str,
+    percent: u32,
+    images: &Path,
+    frame: Option<usize>,
+) -> Result<Cell, PageError> {
     let (codec, channel) = (Codec::parse(codec)?, Channel::Loss(f64::from(percent) / 100.0));
     let worst = |qualities: &[Quality]| {
         let by_ssim = |a: &usize, b: &usize| qualities[*a].ssim.total_cmp(&qualities[*b].ssim);

@@ -77,7 +77,8 @@ fn read_clip(path: &Path) -> Result<Clip, String> {
     let most = FRAMES.to_string();
     let read = |format: &str| {
         let file = format!("file:{}", path.display());
-        let output = ["-fps_mode", "passthrough", "-frames:v", &most, "-pix_fmt", format, "-f", "rawvideo", "-"];
+        let output =
+            ["-fps_mode", "passthrough", "-frames:v", &most, "-pix_fmt", format, "-f", "rawvideo", "-"];
         let all = [["-v", "error", "-threads", "1", "-i", &file].as_slice(), &output].concat();
         Ok::<_, String>(ffmpeg::run(&all, &[])?.out)
     };
@@ -117,7 +118,8 @@ fn still(path: &Path, fit: Option<usize>) -> Result<Picture, String> {
         Some(fit) => ((width * fit).div_ceil(longest), (height * fit).div_ceil(longest)),
         None => (width, height),
     };
-    let (file, scale) = (format!("file:{}", path.display()), format!("scale={}:{}:flags=area", size.0, size.1));
+    let (file, scale) =
+        (format!("file:{}", path.display()), format!("scale={}:{}:flags=area", size.0, size.1));
     let all = ["-v", "error", "-i", &file, "-vf", &scale, "-pix_fmt", "rgb24", "-f", "rawvideo", "-"];
     let mut pictures = split(&ffmpeg::run(&all, &[])?.out, size)?;
     pictures.pop().ok_or_else(|| format!("{}: no picture", path.display()))
@@ -139,11 +141,13 @@ pub(super) fn quality(original: &Picture, shown: &Picture) -> Result<Quality, St
     Ok(Quality { psnr: media::psnr(error as f64 / original.rgb.len() as f64), ssim })
 }
 
-/// Luma of RGB (BT.601's weights, full range, in 1/256), under chroma that is the same for every picture.
+/// Luma of RGB (BT.601's weights, full range, in 1/256), under chroma that is the same for every picture. A
+/// last odd column or row, which 4:2:0 can't have, is left out.
 fn luma(picture: &Picture) -> RawFrame {
-    let (width, height) = (picture.width, picture.height);
+    let (width, height) = (picture.width / 2 * 2, picture.height / 2 * 2);
     let mut frame = RawFrame::filled(width, height, 0, 128, 128);
-    for (y, rgb) in frame.y.iter_mut().zip(picture.rgb.chunks_exact(3)) {
+    let rows = frame.y.chunks_exact_mut(width).zip(picture.rgb.chunks_exact(picture.width * 3));
+    for (y, rgb) in rows.flat_map(|(row, rgb)| row.iter_mut().zip(rgb.chunks_exact(3))) {
         let sum = 77 * u32::from(rgb[0]) + 150 * u32::from(rgb[1]) + 29 * u32::from(rgb[2]);
         *y = ((sum + 128) >> 8) as u8;
     }
@@ -165,7 +169,7 @@ pub(super) mod tests {
 
     #[test]
     fn quality_is_of_rgb_and_of_luma() {
-        let picture = drawn(48, 35, 0);
+        let picture = drawn(49, 35, 0);
         let same = quality(&picture, &picture).unwrap();
         assert!(same.psnr == media::PSNR_CAP && (same.ssim - 1.0).abs() < 1e-9, "{same:?}");
         let mut darker = picture.clone();

@@ -38,7 +38,12 @@ fn pictures(set: &str) -> Result<Arc<Vec<Picture>>, String> {
     let fit = match set {
         "full" => None,
         "small" => Some(FIT),
-        _ => return Err(format!("no pictures are called `{set}`; {}", units::instead(set, &["full", "small"]))),
+        _ => {
+            return Err(format!(
+                "no pictures are called `{set}`; {}",
+                units::instead(set, &["full", "small"])
+            ));
+        }
     };
     let pictures = Arc::new(kodak(fit)?);
     known.insert(set.to_owned(), pictures.clone());
@@ -55,14 +60,19 @@ pub(super) fn codings(set: &str, codec: &str) -> Result<Set, String> {
         return Ok(found);
     }
     let pictures = pictures(set)?;
-    let each = |of: &dyn Fn(&Picture) -> Result<Codings, String>| pictures.iter().map(of).collect::<Result<Vec<_>, _>>();
+    let each = |of: &dyn Fn(&Picture) -> Result<Codings, String>| {
+        pictures.iter().map(of).collect::<Result<Vec<_>, _>>()
+    };
     let found = match codec {
         "jpeg" => each(&|picture| by_jpeg(picture, false))?,
         "jpeg-420" => each(&|picture| by_jpeg(picture, true))?,
         "webp" => each(&by_webp)?,
         _ => {
             let (model, first) = (model(codec)?, codec.ends_with("svc"));
-            (0u32..).zip(pictures.iter()).map(|(n, picture)| by_vixnn(picture, &model, first, n)).collect::<Result<_, _>>()?
+            (0u32..)
+                .zip(pictures.iter())
+                .map(|(n, picture)| by_vixnn(picture, &model, first, n))
+                .collect::<Result<_, _>>()?
         }
     };
     let found = Arc::new(found);
@@ -164,10 +174,12 @@ pub(super) struct Lead {
 pub(super) fn leads(set: &str, network: &str, other: &str) -> Result<Vec<Lead>, String> {
     let (ours, other) = (codings(set, network)?, codings(set, other)?);
     let of = |count: usize| {
-        let pairs = ours.iter().zip(other.iter()).map(|(ours, other)| (ours[count].1, at(other, ours[count].0)));
+        let pairs =
+            ours.iter().zip(other.iter()).map(|(ours, other)| (ours[count].1, at(other, ours[count].0)));
         let pairs: Vec<(Quality, Option<Quality>)> = pairs.collect();
         let both: Vec<(Quality, Quality)> = pairs.iter().filter_map(|&(a, b)| Some((a, b?))).collect();
-        let mean = |of: &dyn Fn(&(Quality, Quality)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
+        let mean =
+            |of: &dyn Fn(&(Quality, Quality)) -> f64| both.iter().map(of).sum::<f64>() / both.len() as f64;
         let wins = pairs.iter().filter(|(a, b)| b.is_none_or(|b| a.ssim > b.ssim)).count();
         Lead {
             psnr: mean(&|(a, b)| a.psnr - b.psnr),
@@ -189,7 +201,8 @@ pub(super) fn curve(set: &str, codec: &str) -> Result<Vec<(f64, Quality, usize)>
             (blocks * 16 * count) as f64 / pixels(picture)
         };
         let all = pictures.iter().zip(codings.iter()).map(|(picture, codings)| (bits(picture), codings));
-        let all: Vec<(f64, Quality)> = all.filter_map(|(bpp, codings)| Some((bpp, at(codings, bpp + 1e-9)?))).collect();
+        let all: Vec<(f64, Quality)> =
+            all.filter_map(|(bpp, codings)| Some((bpp, at(codings, bpp + 1e-9)?))).collect();
         let mean = |of: &dyn Fn(&(f64, Quality)) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
         let quality = Quality { psnr: mean(&|(_, q)| q.psnr), ssim: mean(&|(_, q)| q.ssim) };
         (2 * all.len() >= pictures.len()).then(|| (mean(&|(bpp, _)| *bpp), quality, all.len()))

@@ -126,20 +126,33 @@ pub(super) mod tests {
     #[test]
     fn a_stream_is_frames_of_slices() {
         let stream = Stream::parse(&small()).unwrap();
-        assert_eq!((stream.sequence.as_slice(), stream.picture.as_slice()), ([0x67, 66, 0, 30, 1].as_slice(), [0x68, 2].as_slice()));
+        assert_eq!(
+            (stream.sequence.as_slice(), stream.picture.as_slice()),
+            ([0x67, 66, 0, 30, 1].as_slice(), [0x68, 2].as_slice())
+        );
         assert_eq!(stream.frames, [[vec![0x65, 1, 1], vec![0x65, 2, 2]], [vec![0x41, 3, 3], vec![0x41, 4]]]);
         assert_eq!(stream.bits(), 8 * 11);
         let packets = stream.packets();
-        assert_eq!(packets.iter().map(|p| (p.frame, p.slice)).collect::<Vec<_>>(), [(0, 0), (0, 1), (1, 0), (1, 1)]);
+        assert_eq!(
+            packets.iter().map(|p| (p.frame, p.slice)).collect::<Vec<_>>(),
+            [(0, 0), (0, 1), (1, 0), (1, 1)]
+        );
         assert!(Stream::parse(&[0, 0, 1, 0x65, 1]).is_err() && Stream::parse(&[]).is_err());
     }
 
     #[test]
     fn of_a_slice_cut_blindly_what_follows_a_gap_is_worthless() {
         let long: Vec<u8> = [0x65].into_iter().chain((0..3 * PAYLOAD).map(|i| i as u8 | 1)).collect();
-        let stream = Stream { sequence: vec![0; 4], picture: vec![0], frames: vec![vec![long.clone()], vec![vec![0x41, 1]]] };
+        let stream = Stream {
+            sequence: vec![0; 4],
+            picture: vec![0],
+            frames: vec![vec![long.clone()], vec![vec![0x41, 1]]],
+        };
         let packets = stream.packets();
-        assert_eq!(packets.iter().map(|packet| packet.bytes.len()).collect::<Vec<_>>(), [1200, 1200, 1200, 1, 2]);
+        assert_eq!(
+            packets.iter().map(|packet| packet.bytes.len()).collect::<Vec<_>>(),
+            [1200, 1200, 1200, 1, 2]
+        );
         let after = |lost: usize| {
             let marked = packets.iter().cloned().enumerate().map(|(at, packet)| (packet, at != lost));
             stream.received(marked).frames

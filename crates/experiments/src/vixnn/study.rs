@@ -63,7 +63,8 @@ impl Codec {
         let h264 = |coding, sliced, repaired| Codec::H264 { coding, sliced, repaired };
         let codec = match first {
             "vixnn" | "vixnn8" => {
-                let (permuted, networks): (Vec<&str>, Vec<&str>) = words.by_ref().partition(|word| *word == "permuted");
+                let (permuted, networks): (Vec<&str>, Vec<&str>) =
+                    words.by_ref().partition(|word| *word == "permuted");
                 let packing = Packing { eight: first == "vixnn8", permuted: !permuted.is_empty() };
                 let network = networks.first().copied().unwrap_or(USUAL).to_owned();
                 model(&network)?;
@@ -110,7 +111,13 @@ impl Codec {
     }
 
     /// A clip coded by x264; each is coded once.
-    fn stream(&self, name: &str, coding: Coding, sliced: bool, repaired: bool) -> Result<Arc<Stream>, String> {
+    fn stream(
+        &self,
+        name: &str,
+        coding: Coding,
+        sliced: bool,
+        repaired: bool,
+    ) -> Result<Arc<Stream>, String> {
         static KNOWN: Mutex<BTreeMap<String, Arc<Stream>>> = Mutex::new(BTreeMap::new());
         let key = format!("{name} {self:?}");
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +248,8 @@ mod tests {
     fn a_picture_stays_until_there_is_another() {
         let pictures: Vec<Picture> = (0..3).map(|shift| drawn(32, 32, shift)).collect();
         let clip = Clip { size: (32, 32), pictures: pictures.clone(), planes: Vec::new() };
-        let shown = held(&clip, vec![Some(pictures[0].clone()), None, Some(pictures[2].clone())], &[1]).unwrap();
+        let shown =
+            held(&clip, vec![Some(pictures[0].clone()), None, Some(pictures[2].clone())], &[1]).unwrap();
         assert_eq!(shown.kept[&1], pictures[0]);
         let summary = Summary::of(&shown.qualities);
         assert_eq!(summary.least_psnr, quality(&pictures[1], &pictures[0]).unwrap().psnr);
@@ -258,7 +266,8 @@ mod tests {
         assert!((0..8).all(|frame| lost.frames[frame] == all.frames[frame]));
         assert!((8..20).all(|frame| lost.frames[frame].is_empty()));
         let wrong = transmitted(&all, Channel::Errors(0.5), false, &mut Rng::stream(1, "wrong"));
-        let first = |stream: &Stream| stream.frames.iter().flatten().map(|slice| slice[0]).collect::<Vec<_>>();
+        let first =
+            |stream: &Stream| stream.frames.iter().flatten().map(|slice| slice[0]).collect::<Vec<_>>();
         assert_eq!(first(&wrong), first(&all));
         assert_ne!(wrong.frames[8..], all.frames[8..]);
     }
