@@ -13,7 +13,7 @@
 //! ```
 //! use framewire_vixnn::{Decoder, Encoder, Model, Picture, Received, packet};
 //!
-//! # let Ok(model) = Model::shipped(Model::DEFAULT) else { return Ok(()) };
+//! let model = Model::shipped(Model::DEFAULT)?;
 //! let grey = Picture { width: 64, height: 48, rgb: vec![128; 64 * 48 * 3] };
 //! let mut encoder = Encoder::new(model.clone(), 1);
 //! let descriptors = encoder.encode(&grey);
@@ -25,7 +25,7 @@
 //! }
 //! let shown = Decoder::new(model, 1).decode(&received);
 //! assert_eq!((shown.width, shown.height), (64, 48));
-//! # Ok::<(), packet::PacketError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What results depend on

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::conv::Instructions;
 use crate::weights::samples;
 use crate::{Decoder, Descriptors, Encoder, Model, Picture, Received};
@@ -10,7 +12,7 @@ use crate::{Decoder, Descriptors, Encoder, Model, Picture, Received};
 fn picture(width: usize, height: usize) -> Picture {
     let level = |x: usize, y: usize, channel: usize| {
         let wave = (x * (3 + channel) + y * 2 + x * y / 40) % 256;
-        if (x / 9 + y / 14) % 3 == 0 { 255 - wave } else { wave }
+        if (x / 9 + y / 14).is_multiple_of(3) { 255 - wave } else { wave }
     };
     let places = (0..width * height).map(|at| (at % width, at / width));
     let rgb = places.flat_map(|(x, y)| [0, 1, 2].map(|channel| level(x, y, channel) as u8)).collect();
@@ -74,6 +76,35 @@ fn memory_kept_from_another_picture_does_not_show() {
         for kept in [&[0, 1, 2, 3, 4, 5, 6, 7][..], &[], &[6]] {
             let received = Received::only(&descriptors, kept);
             assert_eq!(decoder.decode(&received), Decoder::new(model.clone(), 1).decode(&received));
+        }
+    }
+}
+
+/// A picture, its bits and what is shown of some of them, as PyTorch computed it on the training's machine.
+#[test]
+fn results_are_those_of_pytorch() {
+    let check: Value = serde_json::from_str(include_str!("../weights/check.json")).unwrap();
+    let numbers = |value: &Value| -> Vec<u64> {
+        value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
+    };
+    let bytes =
+        |value: &Value| -> Vec<u8> { numbers(value).iter().map(|&n| u8::try_from(n).unwrap()).collect() };
+    let side = |key: &str| check[key].as_u64().unwrap() as usize;
+    let model = Model::shipped(check["model"].as_str().unwrap()).unwrap();
+    let picture = Picture { width: side("width"), height: side("height"), rgb: bytes(&check["rgb"]) };
+    // No value before rounding to bits is nearer to zero, so none may round to the other side.
+    assert!(check["margin"].as_f64().unwrap() > 1e-4);
+    for with in Instructions::here() {
+        let descriptors = encode(&model, &picture, 2, with);
+        for (d, words) in descriptors.bits.iter().enumerate() {
+            let words: Vec<_> = words.iter().map(|&word| u64::from(word)).collect();
+            assert_eq!(words, numbers(&check["bits"][d]), "descriptor {d}, {with:?}");
+        }
+        for (kept, wanted) in check["shown"].as_object().unwrap() {
+            let kept: Vec<_> = kept.bytes().map(|digit| usize::from(digit - b'0')).collect();
+            let shown = decode(&model, &Received::only(&descriptors, &kept), 2, with);
+            let apart = shown.rgb.iter().zip(bytes(wanted)).map(|(a, b)| a.abs_diff(b)).max();
+            assert!(apart <= Some(1), "of {kept:?} with {with:?}, pixels are {apart:?} apart");
         }
     }
 }

@@ -98,8 +98,19 @@ struct Shipped {
     parsed: OnceLock<Arc<Model>>,
 }
 
-/// The models that are built in, the default first.
-static SHIPPED: [Shipped; 0] = [];
+/// Builds in files under `weights/`.
+macro_rules! ship {
+    ($($name:literal),*) => {
+        /// The models that are built in, the default first.
+        static SHIPPED: [Shipped; [$($name),*].len()] = [$(Shipped {
+            name: $name,
+            bytes: include_bytes!(concat!("../weights/", $name, ".safetensors")),
+            parsed: OnceLock::new(),
+        }),*];
+    };
+}
+
+ship!["fast-mdc-0.3", "fast-mdc-0.1", "fast-mdc-0.5", "fast-mdc-0", "fast-svc"];
 
 /// Fingerprints of the shipped, in the same order.
 static FINGERPRINTS: LazyLock<Vec<u16>> =
