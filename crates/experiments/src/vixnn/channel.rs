@@ -25,7 +25,8 @@ pub(super) enum Channel {
     Errors(f64),
     /// Losses and errors come and go.
     Vr,
-    /// Every other packet of this frame is lost (of ViXNN8: of its eight frames), and nothing else.
+    /// Each packet of this frame (of ViXNN8: of its eight frames) is lost with a chance of one half, and
+    /// nothing else.
     Once(usize),
 }
 
@@ -33,15 +34,16 @@ impl Channel {
     /// A channel that loses and spoils nothing.
     pub const PERFECT: Channel = Channel::Loss(0.0);
 
-    /// Chance that a packet of this frame is lost, the `place`th of the frame or group.
-    fn loss(self, frame: usize, place: usize) -> f64 {
+    /// Chance that a packet of this frame is lost.
+    fn loss(self, frame: usize) -> f64 {
         match self {
             _ if frame < SAFE => 0.0,
             Channel::Loss(chance) => chance,
             Channel::Errors(_) => 0.0,
             Channel::Vr if frame % (QUIET + LOSSY) >= QUIET => VR_LOSS,
             Channel::Vr => 0.0,
-            Channel::Once(struck) => f64::from(u8::from(frame == struck && place.is_multiple_of(2))),
+            Channel::Once(struck) if frame == struck => 0.5,
+            Channel::Once(_) => 0.0,
         }
     }
 
@@ -57,12 +59,7 @@ impl Channel {
 
     /// Which packets arrive, given the frame of each, in the order they are sent.
     pub fn arrivals(self, frames: &[usize], rng: &mut Rng) -> Vec<bool> {
-        let mut place = 0;
-        let arrives = |(at, &frame): (usize, &usize)| {
-            place = if at > 0 && frames[at - 1] == frame { place + 1 } else { 0 };
-            !rng.chance(self.loss(frame, place))
-        };
-        frames.iter().enumerate().map(arrives).collect()
+        frames.iter().map(|&frame| !rng.chance(self.loss(frame))).collect()
     }
 
     /// Which packets a receiver has in the end, if three packets of parity follow every seven.
@@ -168,7 +165,12 @@ mod tests {
         assert!((150..250).contains(&lost(50, 70)) && lost(120, 140) > 0);
         assert_eq!(Channel::Vr.errors(150), 1e-4);
         assert_eq!((Channel::Vr.errors(250), Channel::Vr.errors(0)), (1e-5, 0.0));
-        let once = Channel::Once(9).arrivals(&[8, 9, 9, 9, 10], &mut rng("once"));
-        assert_eq!(once, [true, false, true, false, true]);
+        let once = Channel::Once(150).arrivals(&frames, &mut rng("once"));
+        let struck = once.chunks(200).map(|of_frame| of_frame.iter().filter(|there| !**there).count());
+        assert!(struck.enumerate().all(|(frame, lost)| if frame == 150 {
+            (70..130).contains(&lost)
+        } else {
+            lost == 0
+        }));
     }
 }

@@ -37,32 +37,50 @@ impl Coding {
     }
 }
 
+/// Times that a clip is coded, with another rate each time, until it has the bits that were asked for ...
+const TRIES: usize = 5;
+/// ... to within this share.
+const CLOSE: f64 = 0.01;
+
+/// Codes something with so many bits in the mean: as often as it takes, each time asking for as much more or
+/// less as came out too little or too much. `code` says what came out, and its bits.
+pub(super) fn to_rate<T>(bits: f64, code: impl Fn(f64) -> Result<(T, f64), String>) -> Result<T, String> {
+    let (mut asked, mut best) = (bits, None);
+    for _ in 0..TRIES {
+        let (coded, found) = code(asked)?;
+        let off = (found / bits - 1.0).abs();
+        if best.as_ref().is_none_or(|(known, _)| off < *known) {
+            best = Some((off, coded));
+        }
+        if off <= CLOSE {
+            break;
+        }
+        asked *= (bits / found.max(1.0)).clamp(0.5, 2.0);
+    }
+    best.map(|(_, coded)| coded).ok_or_else(|| "nothing was coded".to_owned())
+}
+
 /// Codes a clip with so many bits a frame in the mean; in slices that each fit a packet, or each frame in
 /// one.
 pub(super) fn code(clip: &Clip, coding: Coding, bits: f64, sliced: bool) -> Result<Stream, String> {
-    let rate = ((bits * 1000.0 / INTERVAL as f64).round() as u64).to_string();
+    to_rate(bits, |asked| {
+        let stream = code_once(clip, coding, asked, sliced)?;
+        let found = stream.bits() as f64 / clip.pictures.len() as f64;
+        Ok((stream, found))
+    })
+}
+
+fn code_once(clip: &Clip, coding: Coding, bits: f64, sliced: bool) -> Result<Stream, String> {
+    let second = (bits * 1000.0 / INTERVAL as f64).round().max(1000.0);
+    let (rate, buffer) = (second.to_string(), (second / 2.0).round().to_string());
     let slices = if sliced { format!(":{SLICE}") } else { String::new() };
     let parameters = format!("{ALWAYS}:{}{slices}", coding.parameters());
     let input = ffmpeg::raw_input("yuv420p", clip.size.0, clip.size.1);
-    // The buffer holds a second.
-    let output = [
-        "-c:v",
-        "libx264",
-        "-preset",
-        "medium",
-        "-b:v",
-        &rate,
-        "-maxrate",
-        &rate,
-        "-bufsize",
-        &rate,
-        "-x264-params",
-        &parameters,
-        "-f",
-        "h264",
-        "pipe:1",
-    ];
-    let arguments = [["-v", "error"].as_slice(), &ffmpeg::borrowed(&input), &output].concat();
+    // The buffer holds half a second.
+    let rates = ["-b:v", &rate, "-maxrate", &rate, "-bufsize", &buffer];
+    let output = ["-x264-params", &parameters, "-f", "h264", "pipe:1"];
+    let coder = ["-c:v", "libx264", "-preset", "medium"];
+    let arguments = [["-v", "error"].as_slice(), &ffmpeg::borrowed(&input), &coder, &rates, &output].concat();
     let stream = Stream::parse(&ffmpeg::run(&arguments, &clip.planes)?.out)?;
     let frames = clip.pictures.len();
     if stream.frames.len() != frames {
@@ -75,8 +93,11 @@ pub(super) fn code(clip: &Clip, coding: Coding, bits: f64, sliced: bool) -> Resu
 pub(super) fn decode(stream: &Stream, size: (usize, usize)) -> Result<Vec<Option<Picture>>, String> {
     let file = matroska::file(stream, size);
     let decoder = "-v quiet -threads 1 -max_error_rate 1 -flags +output_corrupt+low_delay -err_detect ignore_err -ec guess_mvs+deblock";
-    let outputs = "-f matroska -i pipe:0 -map 0:v -fps_mode passthrough -pix_fmt rgb24 -f rawvideo pipe:1 \
-                   -map 0:v -fps_mode passthrough -enc_time_base 1:1000 -pix_fmt rgb24 -f framecrc pipe:2";
+    let [flag, scaling] = ffmpeg::UPSAMPLING;
+    let outputs = format!(
+        "-f matroska -i pipe:0 -map 0:v -fps_mode passthrough {flag} {scaling} -pix_fmt rgb24 -f rawvideo pipe:1 \
+         -map 0:v -fps_mode passthrough -enc_time_base 1:1000 -pix_fmt gray -f framecrc pipe:2"
+    );
     let arguments: Vec<&str> = decoder.split(' ').chain(outputs.split_whitespace()).collect();
     let output = ffmpeg::run(&arguments, &file)?;
     let mut shown = vec![None; stream.frames.len()];
@@ -108,6 +129,17 @@ mod tests {
     use super::*;
     use crate::vixnn::pictures::quality;
     use crate::vixnn::pictures::tests::drawn;
+
+    #[test]
+    fn a_rate_is_asked_for_until_it_comes_out() {
+        // A coder that gives a fifth more than asked for and a fixed header.
+        let code = |asked: f64| Ok((asked, 1.2 * asked + 50.0));
+        let asked = to_rate(1000.0, code).unwrap();
+        assert!((1.2 * asked + 50.0 - 1000.0).abs() <= 10.0, "{asked}");
+        // One that can't be moved is taken as it is.
+        assert_eq!(to_rate(1000.0, |asked| Ok((asked, 700.0))), Ok(1000.0));
+        assert_eq!(to_rate(1.0, |_| Err::<((), f64), _>("no".to_owned())), Err("no".to_owned()));
+    }
 
     #[test]
     fn times_are_frames() {

@@ -7,10 +7,10 @@
 //! | `vixnn_errors(clip, codec)` | the same over the decimal logarithm of the bit error rate |
 //! | `vixnn_clean(clip, codec)` | without losses: `psnr`, `ssim`, `least_psnr`, `least_ssim`, and `bpp` |
 //! | `vixnn_series(clip, codec)` | at 5 % losses, by frame: curves `psnr`, `ssim`; `sharpest`, the deepest fall of SSIM from one frame to the next |
-//! | `vixnn_once(clip, codec)` | half the packets of frame 49 lost: SSIM lacking in it and in each of the 30 after, and before it |
+//! | `vixnn_once(clip, codec)` | each packet of frame 49 lost with a chance of one half: SSIM lacking in it and in each of the 30 after, and before it |
 //! | `vixnn_vr(clip, codec)` | the VR profile, as `vixnn_clean`, and curves by frame |
 //! | `vixnn_live(clip, network)` | receivers of 2, 4 and 8 descriptors of a sender whose rate varies: `psnr`, `ssim`, a list each |
-//! | `vixnn_stills(set, codec)` | Kodak, `full` or fitted in 256x256 (`small`), over bits a pixel: curves `psnr`, `ssim`, `pictures` |
+//! | `vixnn_stills(set, codec)` | Kodak, `full` or fitted in 256x256 (`small`), over bits a pixel: curves `psnr`, `ssim` |
 //! | `vixnn_leads(set, network, codec)` | what ViXNN has above the codec with 1 to 8 descriptors: lists `psnr`, `ssim`, `wins`, `both` |
 //! | `vixnn_unscaled(network)` | the small set without scaling by N / N_d: `psnr`, `ssim` with 1 to 8 descriptors |
 //! | `vixnn_bpp(width, height, m)` | bits a pixel that packets with m descriptors carry |
@@ -101,14 +101,8 @@ pub(crate) fn register(engine: &mut Engine) {
 fn register_stills(engine: &mut Engine) {
     engine.register_fn("vixnn_stills", |set: &str, codec: &str| -> Answer<Map> {
         let found = stills::curve(set, codec).or_else(refuse)?;
-        let of = |of: &dyn Fn(&(f64, Quality, usize)) -> f64| {
-            curve(found.iter().map(|point| (point.0, of(point))))
-        };
-        Ok(lists([
-            ("psnr", of(&|point| point.1.psnr)),
-            ("ssim", of(&|point| point.1.ssim)),
-            ("pictures", of(&|point| point.2 as f64)),
-        ]))
+        let of = |of: fn(&Quality) -> f64| curve(found.iter().map(|(bpp, quality)| (*bpp, of(quality))));
+        Ok(lists([("psnr", of(|quality| quality.psnr)), ("ssim", of(|quality| quality.ssim))]))
     });
     engine.register_fn("vixnn_leads", |set: &str, network: &str, other: &str| -> Answer<Map> {
         let found = stills::leads(set, network, other).or_else(refuse)?;
@@ -172,7 +166,7 @@ fn series(clip: &str, codec: &str) -> Result<Map, String> {
 
 fn vr(clip: &str, codec: &str) -> Result<Map, String> {
     let shown = Codec::parse(codec)?.send(clip, Channel::Vr, 1, &[])?.qualities;
-    let mut map = numbers(&summary(clip, codec, Channel::Vr)?);
+    let mut map = numbers(&Summary::of(&shown));
     map.insert("psnr_curve".into(), by_frame(&shown, |q| q.psnr).into());
     map.insert("ssim_curve".into(), by_frame(&shown, |q| q.ssim).into());
     Ok(map)
@@ -181,7 +175,7 @@ fn vr(clip: &str, codec: &str) -> Result<Map, String> {
 fn live(clip: &str, network: &str) -> Result<Map, String> {
     let coded = descriptors::coded(clip, network)?;
     let each = RECEIVERS.map(|most| {
-        let mut rng = Rng::stream(1, &format!("vixnn/live/{clip}/{network}/{most}"));
+        let mut rng = Rng::stream(1, &format!("vixnn/live/{clip}/{most}"));
         let sent = |frame: usize| SENDER[frame / 50 % SENDER.len()].min(most);
         let received = coded.of_rate(sent, network.ends_with("svc"), &mut rng);
         Ok(Summary::of(&coded.shown(&received, &[])?.0))

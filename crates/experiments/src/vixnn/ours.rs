@@ -1,7 +1,8 @@
 //! The codec that live streams here have, OpenH264 in slices, under the same losses: a key frame every eight
 //! frames, and what its own decoder conceals.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use media::{Ask, Encoder, H264Config, H264Decoder, H264Encoder, Part, Parts, RawFrame};
@@ -10,6 +11,7 @@ use vixnn::Picture;
 
 use super::channel::Channel;
 use super::ffmpeg;
+use super::h264::to_rate;
 use super::pictures::{Clip, split};
 use super::stream::PAYLOAD;
 
@@ -21,6 +23,16 @@ const INTERVAL: Span = Span::from_millis(super::matroska::INTERVAL as i64);
 pub(super) struct Frame {
     /// Its slices, each a packet.
     pub slices: Vec<Bytes>,
+    /// Parameter sets before the first slice, which always arrive, as x264's do.
+    sets: Bytes,
+}
+
+/// What stands before the first slice of a frame.
+fn sets(frame: &Bytes) -> Bytes {
+    let is_slice = |unit: &[u8]| unit[..3] == [0, 0, 1] && matches!(unit[3] & 0x1f, 1 | 5);
+    let at = frame.windows(4).position(is_slice).unwrap_or(0);
+    // A start code may have a zero before it.
+    frame.slice(..if at > 0 && frame[at - 1] == 0 { at - 1 } else { at })
 }
 
 fn frames_of(clip: &Clip) -> impl Iterator<Item = RawFrame> {
@@ -35,8 +47,25 @@ fn frames_of(clip: &Clip) -> impl Iterator<Item = RawFrame> {
     })
 }
 
-/// Codes a clip with so many bits a frame.
-pub(super) fn code(clip: &Clip, bits: f64) -> Result<Vec<Frame>, String> {
+/// A clip coded with so many bits a frame; each is coded once.
+pub(super) fn coded(name: &str, clip: &Clip, bits: f64) -> Result<Arc<Vec<Frame>>, String> {
+    static KNOWN: Mutex<BTreeMap<String, Arc<Vec<Frame>>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(frames) = known.get(name) {
+        return Ok(frames.clone());
+    }
+    let frames = to_rate(bits, |asked| {
+        let frames = code(clip, asked)?;
+        let bytes: usize = frames.iter().flat_map(|frame| &frame.slices).map(Bytes::len).sum();
+        let found = 8.0 * bytes as f64 / frames.len() as f64;
+        Ok((frames, found))
+    })?;
+    let frames = Arc::new(frames);
+    known.insert(name.to_owned(), frames.clone());
+    Ok(frames)
+}
+
+fn code(clip: &Clip, bits: f64) -> Result<Vec<Frame>, String> {
     let (width, height) = clip.size;
     let bitrate = Rate::from_f64(bits / INTERVAL.as_secs_f64());
     let config =
@@ -57,7 +86,8 @@ pub(super) fn code(clip: &Clip, bits: f64) -> Result<Vec<Frame>, String> {
             piece
         };
         let slices: Vec<Bytes> = coded.pieces.iter().map(piece).collect();
-        frames.push(Frame { slices: if slices.is_empty() { vec![bytes.clone()] } else { slices } });
+        let slices = if slices.is_empty() { vec![bytes.clone()] } else { slices };
+        frames.push(Frame { slices, sets: sets(&bytes) });
     }
     Ok(frames)
 }
@@ -77,7 +107,11 @@ pub(super) fn shown(
     for frame in frames {
         let arrived: Vec<bool> = arrivals.by_ref().take(frame.slices.len()).collect();
         let there = (0u8..).zip(&frame.slices).zip(&arrived).filter(|(_, arrived)| **arrived);
-        let present = there.map(|((number, bytes), _)| Part { number, bytes: bytes.clone() }).collect();
+        let mut present: Vec<Part> =
+            there.map(|((number, bytes), _)| Part { number, bytes: bytes.clone() }).collect();
+        if !arrived[0] && !frame.sets.is_empty() {
+            present.insert(0, Part { number: 0, bytes: frame.sets.clone() });
+        }
         let parts = Parts { present, complete: arrived.iter().all(|arrived| *arrived) };
         // What can't be decoded is not shown; it goes on at the next key frame.
         let picture = decoder.decode_parts(&parts).ok();
@@ -86,7 +120,8 @@ pub(super) fn shown(
     }
     let input = ffmpeg::raw_input("yuv420p", clip.size.0, clip.size.1);
     let output = ["-fps_mode", "passthrough", "-pix_fmt", "rgb24", "-f", "rawvideo", "pipe:1"];
-    let arguments = [["-v", "error"].as_slice(), &ffmpeg::borrowed(&input), &output].concat();
+    let input = ffmpeg::borrowed(&input);
+    let arguments = [["-v", "error"].as_slice(), &input, &ffmpeg::UPSAMPLING, &output].concat();
     let mut pictures = split(&ffmpeg::run(&arguments, &planes)?.out, clip.size)?.into_iter();
     Ok(places.into_iter().map(|is_shown| is_shown.then(|| pictures.next()).flatten()).collect())
 }

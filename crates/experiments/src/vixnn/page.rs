@@ -15,12 +15,13 @@ use super::pictures::{Quality, clip, clips, quality};
 use super::study::{Codec, Summary};
 
 /// Columns: what a codec is called in a formula, and on the page.
-const COLUMNS: [(&str, &str); 5] = [
+const COLUMNS: [(&str, &str); 6] = [
     ("vixnn", "ViXNN"),
     ("vixnn8 permuted", "ViXNN8, permuted"),
-    ("gop8", "H.264, key frame every 8"),
-    ("intra", "H.264, intra refresh"),
-    ("fec", "H.264 with FEC(10, 7)"),
+    ("gop8 whole", "H.264, key frame every 8, one slice"),
+    ("gop8", "the same in slices"),
+    ("intra", "intra refresh, in slices"),
+    ("fec", "every 8, in slices, FEC(10, 7)"),
 ];
 /// Rows: shares of packets lost, in percent.
 const LOSSES: [u32; 4] = [0, 5, 10, 20];

@@ -79,7 +79,8 @@ fn read_clip(path: &Path) -> Result<Clip, String> {
         let file = format!("file:{}", path.display());
         let output =
             ["-fps_mode", "passthrough", "-frames:v", &most, "-pix_fmt", format, "-f", "rawvideo", "-"];
-        let all = [["-v", "error", "-threads", "1", "-i", &file].as_slice(), &output].concat();
+        let input = ["-v", "error", "-threads", "1", "-i", &file];
+        let all = [input.as_slice(), &ffmpeg::UPSAMPLING, &output].concat();
         Ok::<_, String>(ffmpeg::run(&all, &[])?.out)
     };
     let pictures = split(&read("rgb24")?, size)?;

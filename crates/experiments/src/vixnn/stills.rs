@@ -23,8 +23,8 @@ const FIT: usize = 256;
 const JPEG: [u32; 20] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 33, 40, 48, 56, 66];
 const WEBP: [u32; 15] = [0, 1, 2, 4, 6, 9, 12, 16, 22, 30, 40, 50, 60, 70, 78];
 
-/// A picture's codings, by bits a pixel.
-type Codings = Vec<(f64, Quality)>;
+/// Codings by bits a pixel.
+pub(super) type Codings = Vec<(f64, Quality)>;
 /// Codings of each picture of a set.
 pub(super) type Set = Arc<Vec<Codings>>;
 
@@ -117,7 +117,8 @@ fn decoded(
     bytes: impl ExactSizeIterator<Item = usize>,
 ) -> Result<Codings, String> {
     let output = ["-fps_mode", "passthrough", "-pix_fmt", "rgb24", "-f", "rawvideo", "pipe:1"];
-    let arguments = [["-v", "error", "-f", format, "-i", "pipe:0"].as_slice(), &output].concat();
+    let input = ["-v", "error", "-f", format, "-i", "pipe:0"];
+    let arguments = [input.as_slice(), &ffmpeg::UPSAMPLING, &output].concat();
     let shown = split(&ffmpeg::run(&arguments, files)?.out, (picture.width, picture.height))?;
     if shown.len() != bytes.len() {
         return Err(format!("ffmpeg read {} of {} pictures", shown.len(), bytes.len()));
@@ -191,9 +192,9 @@ pub(super) fn leads(set: &str, network: &str, other: &str) -> Result<Vec<Lead>, 
     Ok((0..DESCRIPTORS).map(of).collect())
 }
 
-/// A codec's mean quality at one to eight descriptors' rates: bits a pixel, quality, pictures it has a coding
-/// of. Rates at which it has none of half the pictures are left out.
-pub(super) fn curve(set: &str, codec: &str) -> Result<Vec<(f64, Quality, usize)>, String> {
+/// A codec's mean quality at one to eight descriptors' rates, by bits a pixel; without rates at which it has
+/// no coding of some picture, since a mean over the others is of other pictures.
+pub(super) fn curve(set: &str, codec: &str) -> Result<Codings, String> {
     let (pictures, codings) = (pictures(set)?, codings(set, codec)?);
     let point = |count: usize| {
         let bits = |picture: &Picture| {
@@ -205,7 +206,7 @@ pub(super) fn curve(set: &str, codec: &str) -> Result<Vec<(f64, Quality, usize)>
             all.filter_map(|(bpp, codings)| Some((bpp, at(codings, bpp + 1e-9)?))).collect();
         let mean = |of: &dyn Fn(&(f64, Quality)) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
         let quality = Quality { psnr: mean(&|(_, q)| q.psnr), ssim: mean(&|(_, q)| q.ssim) };
-        (2 * all.len() >= pictures.len()).then(|| (mean(&|(bpp, _)| *bpp), quality, all.len()))
+        (all.len() == pictures.len()).then(|| (mean(&|(bpp, _)| *bpp), quality))
     };
     Ok((1..=DESCRIPTORS).filter_map(point).collect())
 }

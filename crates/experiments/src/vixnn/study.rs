@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   vixnn, vixnn8 [permuted] [network]   a descriptor a packet; of a frame, or of a part of eight frames
-//!   gop1, gop8, intra                    x264 in slices that fit a packet
-//!   blind                                gop8 with one slice a frame, cut wherever a packet is full
-//!   fec                                  gop8 at 7/10 of the rate, three packets of parity to every seven
+//!   gop1, gop8, intra [whole]            x264 in slices that fit a packet; `whole`, as x264 does unless told
+//!                                        otherwise, with one slice a frame, cut wherever a packet is full
+//!   fec [whole]                          gop8 at 7/10 of the rate, three packets of parity to every seven
 //!   openh264                             our live codec in slices, a key frame every eight frames
 //! ```
 //!
@@ -27,8 +27,9 @@ use super::stream::Stream;
 
 /// The network that stands for ViXNN where none is named (section 5.5.2).
 const USUAL: &str = "0.3";
-/// Draws of the network's losses, over which results are means.
-const DRAWS: u64 = 2;
+/// Frames over which results are taken: short clips are sent as often as it takes, each time with other
+/// losses.
+const LEAST_FRAMES: usize = 300;
 
 /// Who codes a clip, and how it is sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +61,8 @@ impl Codec {
     pub fn parse(text: &str) -> Result<Codec, String> {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
-        let h264 = |coding, sliced, repaired| Codec::H264 { coding, sliced, repaired };
+        let whole = text.ends_with(" whole");
+        let h264 = |coding, repaired| Codec::H264 { coding, sliced: !whole, repaired };
         let codec = match first {
             "vixnn" | "vixnn8" => {
                 let (permuted, networks): (Vec<&str>, Vec<&str>) =
@@ -70,18 +72,18 @@ impl Codec {
                 model(&network)?;
                 Codec::Descriptors { packing, network }
             }
-            "gop1" => h264(Coding::Gop1, true, false),
-            "gop8" => h264(Coding::Gop8, true, false),
-            "intra" => h264(Coding::Intra, true, false),
-            "blind" => h264(Coding::Gop8, false, false),
-            "fec" => h264(Coding::Gop8, true, true),
+            "gop1" => h264(Coding::Gop1, false),
+            "gop8" => h264(Coding::Gop8, false),
+            "intra" => h264(Coding::Intra, false),
+            "fec" => h264(Coding::Gop8, true),
             "openh264" => Codec::Ours,
             _ => {
-                let known = ["vixnn", "vixnn8", "gop1", "gop8", "intra", "blind", "fec", "openh264"];
+                let known = ["vixnn", "vixnn8", "gop1", "gop8", "intra", "fec", "openh264"];
                 return Err(format!("no codec is called `{text}`; {}", units::instead(first, &known)));
             }
         };
-        match words.next() {
+        let is_h264 = matches!(codec, Codec::H264 { .. });
+        match words.find(|word| !(is_h264 && *word == "whole")) {
             Some(word) => Err(format!("`{word}` after `{first}`, which takes no more words")),
             None => Ok(codec),
         }
@@ -89,7 +91,12 @@ impl Codec {
 
     /// Sends a clip, and says what is shown of it; `draw` numbers the network's chances.
     pub fn send(&self, name: &str, channel: Channel, draw: u64, keep: &[usize]) -> Result<Shown, String> {
-        let mut rng = Rng::stream(draw, &format!("vixnn/{name}/{self:?}/{channel:?}"));
+        // Networks are compared under the same losses.
+        let packed = match self {
+            Codec::Descriptors { packing, .. } => format!("{packing:?}"),
+            other => format!("{other:?}"),
+        };
+        let mut rng = Rng::stream(draw, &format!("vixnn/{name}/{packed}/{channel:?}"));
         let source = clip(name)?;
         match self {
             Codec::Descriptors { packing, network } => {
@@ -104,7 +111,7 @@ impl Codec {
                 held(&source, h264::decode(&received, source.size)?, keep)
             }
             Codec::Ours => {
-                let frames = ours::code(&source, bits(&source))?;
+                let frames = ours::coded(name, &source, bits(&source))?;
                 held(&source, ours::shown(&source, &frames, channel, &mut rng)?, keep)
             }
         }
@@ -142,7 +149,7 @@ impl Codec {
                 self.stream(name, *coding, *sliced, *repaired)?.bits() as f64 * share
             }
             Codec::Ours => {
-                let frames = ours::code(&source, bits(&source))?;
+                let frames = ours::coded(name, &source, bits(&source))?;
                 frames.iter().flat_map(|frame| &frame.slices).map(|slice| 8.0 * slice.len() as f64).sum()
             }
         };
@@ -183,7 +190,7 @@ fn held(clip: &Clip, shown: Vec<Option<Picture>>, keep: &[usize]) -> Result<Show
 }
 
 impl Summary {
-    /// Of one draw's frames.
+    /// Of frames.
     pub fn of(qualities: &[Quality]) -> Summary {
         let mean = |of: fn(&Quality) -> f64| qualities.iter().map(of).sum::<f64>() / qualities.len() as f64;
         let least = |of: fn(&Quality) -> f64| qualities.iter().map(of).fold(f64::INFINITY, f64::min);
@@ -196,8 +203,8 @@ impl Summary {
     }
 }
 
-/// A clip sent by a codec over a channel: means over the draws, of which a channel without chance needs one.
-/// Each is sent once in a process.
+/// A clip sent by a codec over a channel, as often as it takes to see 300 frames; once where there is no
+/// chance in it. Each is looked at once in a process.
 pub(super) fn summary(name: &str, codec: &str, channel: Channel) -> Result<Summary, String> {
     type Slot = Arc<OnceLock<Result<Summary, String>>>;
     static KNOWN: Mutex<BTreeMap<String, Slot>> = Mutex::new(BTreeMap::new());
@@ -205,16 +212,13 @@ pub(super) fn summary(name: &str, codec: &str, channel: Channel) -> Result<Summa
     let slot = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
     let found = slot.get_or_init(|| {
         let codec = Codec::parse(codec)?;
-        let draws = if channel == Channel::PERFECT { 1 } else { DRAWS };
-        let each = (1..=draws).map(|draw| Ok(Summary::of(&codec.send(name, channel, draw, &[])?.qualities)));
-        let each: Vec<Summary> = each.collect::<Result<_, String>>()?;
-        let mean = |of: fn(&Summary) -> f64| each.iter().map(of).sum::<f64>() / each.len() as f64;
-        Ok(Summary {
-            psnr: mean(|s| s.psnr),
-            ssim: mean(|s| s.ssim),
-            least_psnr: mean(|s| s.least_psnr),
-            least_ssim: mean(|s| s.least_ssim),
-        })
+        let frames = clip(name)?.pictures.len().max(1);
+        let draws = if channel == Channel::PERFECT { 1 } else { LEAST_FRAMES.div_ceil(frames) };
+        let mut all = Vec::new();
+        for draw in 1..=draws {
+            all.extend(codec.send(name, channel, draw as u64, &[])?.qualities);
+        }
+        Ok(Summary::of(&all))
     });
     found.clone()
 }
@@ -242,6 +246,9 @@ mod tests {
         assert_eq!(Codec::parse("vixnn8 permuted 0.3"), Ok(vixnn(true, true, "0.3")));
         assert!(Codec::parse("gop9").unwrap_err().contains("gop"));
         assert!(Codec::parse("vixnn 0.99").is_err() && Codec::parse("gop8 0.3").is_err());
+        assert!(Codec::parse("vixnn whole").is_err() && Codec::parse("openh264 whole").is_err());
+        let whole = Codec::H264 { coding: Coding::Gop8, sliced: false, repaired: true };
+        assert_eq!(Codec::parse("fec whole"), Ok(whole));
     }
 
     #[test]
