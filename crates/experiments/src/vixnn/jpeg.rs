@@ -38,7 +38,7 @@ const ZIGZAG: [usize; 64] = [
 
 /// A coded picture.
 pub(super) struct Jpeg {
-    /// The file.
+    /// The whole file, from its first marker to its last.
     pub bytes: Vec<u8>,
     /// Bytes of its entropy-coded data: without headers and tables.
     pub scan: usize,
@@ -338,7 +338,8 @@ mod tests {
             return;
         }
         let picture = drawn(70, 41, 0);
-        for (halve, least) in [(false, 34.0), (true, 20.0)] {
+        // Colours change from pixel to pixel in it, which halved chroma can't show.
+        for (halve, least) in [(false, 34.0), (true, 18.0)] {
             let coded = [20, 95].map(|quality| code(&picture, quality, halve));
             assert!(coded[0].scan < coded[1].scan && coded[1].scan < coded[1].bytes.len() - 300);
             let decoded = ffmpeg::run(
@@ -347,7 +348,7 @@ mod tests {
             );
             let shown = split(&decoded.unwrap().out, (70, 41)).unwrap();
             let found = quality(&picture, &shown[0]).unwrap();
-            assert!(found.psnr > least, "{found:?}");
+            assert!(found.psnr > least && found.ssim > 0.99, "{found:?}");
         }
     }
 }

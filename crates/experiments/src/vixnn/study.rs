@@ -9,8 +9,8 @@
 //!   openh264                             our live codec in slices, a key frame every eight frames
 //! ```
 //!
-//! All send as many bits: those of ViXNN's eight descriptors, without packet headers. `fec` counts its parity.
-//! Deviation: the thesis does not say that its FEC has to pay for the parity; here it does.
+//! All send as many bits: those of ViXNN's eight descriptors, without packet headers. `fec` counts its
+//! parity. Deviation: the thesis does not say that its FEC has to pay for the parity; here it does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
