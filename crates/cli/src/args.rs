@@ -233,6 +233,8 @@ pub enum Lab {
     Check(LabCheck),
     /// Run experiments and write the book: every figure with our curves and the paper's numbers
     Report(LabReport),
+    /// Write a page of pictures: the same frame under losses, by ViXNN and by H.264
+    Pictures(LabPictures),
     /// Hold every controller and rate policy against invariants, over networks far from the papers' points
     Grid(Box<crate::grid::Grid>),
     /// Compete with this machine's own TCP over an emulated link, in real time
@@ -249,8 +251,8 @@ pub struct Selection {
     /// Experiments or claims by name, such as `rate-drop` or S0-10; all if left out
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (CC-Fuzz),
-    /// vidaptive; or ours
+    /// Only those of one paper: sqp, quic-dc, gcc-aqm (GCC and active queue management), thesis (Vantage,
+    /// Prism, ViXNN, CC-Fuzz), vidaptive; or ours
     #[arg(long, value_name = "PAPER", conflicts_with = "seed")]
     pub paper: Option<String>,
     /// The same by the number that experiments' files have: 000 (sqp), 001, 002, 003-ccfuzz, 004, ours
@@ -324,6 +326,19 @@ Example:
 pub struct LabReport {
     #[command(flatten)]
     pub how: Laboratory,
+}
+
+/// `framewire lab pictures`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  framewire lab pictures     writes out/lab/pictures.html, and its pictures beside it
+
+Needs an ffmpeg with libx264 and the clips of experiments/vixnn-losses.toml.")]
+pub struct LabPictures {
+    /// Folder for the page
+    #[arg(long, value_name = "DIR", default_value = "out/lab")]
+    pub out: PathBuf,
 }
 
 /// `framewire send`.

@@ -2,7 +2,7 @@
 
 use experiments::{
     Cache, Execution, Experiment, ExperimentError, Fingerprint, Paper, RealResults, Results, Value, Verdict,
-    VerdictRow, book, check, count, execute, natural,
+    VerdictRow, book, check, count, execute, natural, vixnn_page,
 };
 use instruments::measure::thread_time;
 use serde_json::json;
@@ -20,6 +20,7 @@ pub fn lab(args: &args::Lab) -> Result<(), Failure> {
         args::Lab::Run(args) => run(args),
         args::Lab::Check(args) => check_all(args),
         args::Lab::Report(args) => report(args),
+        args::Lab::Pictures(args) => pictures(args),
         args::Lab::Grid(args) => crate::grid::grid(args),
         #[cfg(target_os = "linux")]
         args::Lab::Real(args) => crate::real_lab::real(args),
@@ -115,7 +116,7 @@ fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Fa
             bar.set_message(experiment.to_owned());
             bar.set_position(done as u64);
         },
-        instruments: &[ccfuzz::claims::INSTRUMENT],
+        instruments: &[ccfuzz::claims::INSTRUMENT, instruments::vixnn_speed::INSTRUMENT],
         cpu_seconds: || thread_time().as_secs_f64(),
     };
     let results = execute(&experiments, &execution);
@@ -215,6 +216,12 @@ fn report(args: &args::LabReport) -> Result<(), Failure> {
     let page = book(&experiments, &results, real.as_ref(), commit).map_err(Failure::input)?;
     let path = args.how.out.join("book.html");
     lab::files::write_text(&path, &page).map_err(Failure::work)?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+fn pictures(args: &args::LabPictures) -> Result<(), Failure> {
+    let path = vixnn_page(&args.out).map_err(Failure::work)?;
     println!("{}", path.display());
     Ok(())
 }

@@ -45,6 +45,8 @@ pub struct Results {
 struct Job<'a> {
     experiment: &'a Experiment,
     scenario: Scenario,
+    /// The point's label on each axis, by the axis' name.
+    labels: BTreeMap<String, String>,
 }
 
 /// Runs `experiments` and returns the results in their order. Results do not depend on the number of threads.
@@ -56,7 +58,9 @@ pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Re
     for experiment in experiments.iter().filter(|experiment| experiment.missing().is_none()) {
         for point in experiment.points()? {
             for seed in 1..=experiment.seeds {
-                jobs.push(Job { experiment, scenario: experiment.scenario(&point, seed)? });
+                let labels = experiment.axes.iter().map(|axis| axis.name.clone()).zip(point.labels.clone());
+                let scenario = experiment.scenario(&point, seed)?;
+                jobs.push(Job { experiment, scenario, labels: labels.collect() });
             }
         }
     }
@@ -120,7 +124,7 @@ fn run_jobs(jobs: &[Job<'_>], how: &Execution<'_>) -> Result<Vec<Kept>, Experime
 }
 
 fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> {
-    let Job { experiment, scenario } = job;
+    let Job { experiment, scenario, labels } = job;
     let cached = how.cache.as_ref().and_then(|cache| cache.get(scenario, &experiment.metrics));
     if let Some(kept) = cached {
         return Ok(kept);
@@ -130,7 +134,8 @@ fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> 
     let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
     let outcome = run(scenario, &options).map_err(|error| refuse(error.to_string()))?;
     let hash = outcome.summary.hash.clone();
-    let metrics = measure(Probe::new(outcome), &experiment.metrics, how.instruments).map_err(refuse)?;
+    let metrics =
+        measure(Probe::new(outcome), labels, &experiment.metrics, how.instruments).map_err(refuse)?;
     let kept = Kept { hash, seconds: (how.cpu_seconds)() - begun, metrics };
     if let Some(cache) = &how.cache {
         let put = cache.put(scenario, &experiment.metrics, &kept);

@@ -31,7 +31,9 @@ pub mod scenes;
 mod theory;
 mod upload;
 mod value;
+mod vixnn;
 
+pub use crate::vixnn::{PageError, page as vixnn_page};
 pub use book::book;
 pub use cache::{Cache, Fingerprint};
 pub use data::{data_file, data_trace};

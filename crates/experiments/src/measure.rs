@@ -53,6 +53,7 @@ fn engine() -> Engine {
     super::prism::register(&mut engine);
     super::predictor::register(&mut engine);
     super::upload::register(&mut engine);
+    super::vixnn::register(&mut engine);
     engine.register_fn("close", |a: Dynamic, b: Dynamic, share: FLOAT| {
         let (a, b) = (as_number(&a)?, as_number(&b)?);
         Answer::Ok((a - b).abs() <= share * b.abs())
@@ -362,9 +363,10 @@ fn known(probe: &Probe, flow: INT) -> Answer<usize> {
     )
 }
 
-/// Evaluates an experiment's metrics over one run.
+/// Evaluates an experiment's metrics over one run, a point with these labels, by their axes' names.
 pub(crate) fn measure(
     probe: Probe,
+    labels: &BTreeMap<String, String>,
     metrics: &BTreeMap<String, String>,
     instruments: &[Instrument],
 ) -> Result<BTreeMap<String, Value>, String> {
@@ -376,6 +378,11 @@ pub(crate) fn measure(
     asker.curves();
     asker.pictures();
     instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine));
+    let labels = labels.clone();
+    asker.engine.register_fn("label", move |axis: &str| match labels.get(axis) {
+        Some(label) => Answer::Ok(label.clone()),
+        None => refuse(format!("there is no axis `{axis}`")),
+    });
     let mut found = BTreeMap::new();
     for (name, formula) in metrics {
         let result =

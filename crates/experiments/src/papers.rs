@@ -12,13 +12,14 @@ pub struct Paper {
 }
 
 /// All of them; last what is claimed by nobody but us. Two of one key are parts of one document.
-pub const PAPERS: [Paper; 8] = [
+pub const PAPERS: [Paper; 9] = [
     paper("sqp", "000", "SQP (arXiv 2207.11857)"),
     paper("quic-dc", "001", "QUIC-DC"),
     paper("gcc-aqm", "002", "GCC and active queue management"),
     paper("thesis", "003-ccfuzz", "CC-Fuzz (a thesis, chapter 7)"),
     paper("thesis", "003-vantage", "Vantage (a thesis, chapter 3)"),
     paper("thesis", "003-prism", "Prism (a thesis, chapter 4)"),
+    paper("thesis", "003-vixnn", "ViXNN (a thesis, chapter 5)"),
     paper("vidaptive", "004", "Vidaptive"),
     paper("ours", "ours", "Our own"),
 ];
@@ -64,7 +65,7 @@ mod tests {
             assert!(Paper::documents(paper.key).contains(&paper.document));
             assert_eq!(Paper::key_of(paper.document), paper.key);
         }
-        assert_eq!(Paper::documents("thesis"), ["003-ccfuzz", "003-vantage", "003-prism"]);
+        assert_eq!(Paper::documents("thesis"), ["003-ccfuzz", "003-vantage", "003-prism", "003-vixnn"]);
         assert_eq!(Paper::keys(), ["sqp", "quic-dc", "gcc-aqm", "thesis", "vidaptive", "ours"]);
         assert_eq!((Paper::find("000x"), Paper::key_of("mine")), (None, "mine"));
         assert!(Paper::documents("000x").is_empty());

@@ -7,6 +7,7 @@
 //! | [`recovery`] | what each strategy makes of losses: two processes, an encoder and an emulated link |
 //! | [`twin`] | a clip through two processes and an emulated link, beside the simulator |
 //! | [`real_lab`] | our flow beside a kernel's TCP instead of ours |
+//! | [`vixnn_speed`] | frames of the learned codec for a second of processor time |
 //! | [`soak`] | whether a server leaks, grows or starves under honest and hostile peers |
 //!
 //! None of them prints: results are [`Benchmark`]s and JSON, how far one is goes to a [`Progress`].
@@ -42,6 +43,7 @@ pub mod twin;
 #[cfg(target_os = "linux")]
 pub mod uploads;
 pub mod vixnn;
+pub mod vixnn_speed;
 
 pub use benchmark::Benchmark;
 pub use failure::Failure;
