@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from research.vixnn import data, export
 from research.vixnn.drawn import draw
 from research.vixnn.model import BITS, DESCRIPTORS, SIZES, Vixnn, binarize, macs_per_pixel, mask
-from research.vixnn.train import Recipe, Training, kept, run
+from research.vixnn.train import Recipe, Training, kept, run, target
 
 POOL = np.stack([draw(np.random.default_rng(index), data.SIDE) for index in range(40)])
 
@@ -89,3 +89,13 @@ def test_a_test_picture_is_never_trained_on(tmp_path: Path, monkeypatch: pytest.
     shutil.copy(tmp_path / "video/cif-classics/b.mp4", tmp_path / "mine/c.png")
     with pytest.raises(SystemExit, match=r"test file b\.mp4"):
         data.check_sources(tmp_path)
+
+
+def test_few_descriptors_may_be_trained_to_show_less() -> None:
+    picture = torch.rand(2, 3, 16, 16)
+    there = torch.ones(2, DESCRIPTORS)
+    there[0, 4:] = 0
+    assert target(picture, there, "same") is picture
+    grey, levels = target(picture, there, "grey"), target(picture, there, "levels")
+    assert torch.equal(grey[0, 0], grey[0, 2]) and torch.equal(grey[1], picture[1])
+    assert len(levels[0].unique()) == 4 and torch.equal(levels[1], picture[1])
