@@ -114,10 +114,13 @@ fn a_pause_of_the_link_is_repaired_for_those_who_watch_later() {
     let relay = spawn(&["relay", "--listen", &near, "--to", &far, "--trace", &trace, "--duration", "40s"]);
     let target = format!("udp://{near}");
     let rest = ["--duration", "7s", "--delays", "0s:1,10s:5", "--json"];
-    let uploaded = finish(spawn(&[&["upload", &target][..], &CLIP[..4], &rest].concat()));
+    let upload = spawn(&[&["upload", &target][..], &CLIP[..4], &rest].concat());
+    // Asked for while pictures come: the endpoint ends soon after they do.
+    wait_for(&folder.join("upload/live.m3u8"));
     let playlist = get(&site, "/upload/live.m3u8");
     assert!(playlist.contains("200 OK") && playlist.contains("mpegurl"), "{playlist}");
     assert!(get(&site, "/upload/../../etc/passwd").starts_with("HTTP/1.1 404"));
+    let uploaded = finish(upload);
     let ingested = finish(endpoint);
     let mut relay = relay;
     let _ = relay.kill();

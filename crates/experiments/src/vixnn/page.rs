@@ -14,16 +14,16 @@ use super::ffmpeg;
 use super::pictures::{Quality, clip, clips, quality};
 use super::study::{Codec, Summary};
 
-/// Columns: what a codec is called in a formula, and on the page.
-const COLUMNS: [(&str, &str); 6] = [
+/// Rows: what a codec is called in a formula, and on the page.
+const ROWS: [(&str, &str); 6] = [
     ("vixnn", "ViXNN"),
     ("vixnn8 permuted", "ViXNN8, permuted"),
-    ("gop8 whole", "H.264, key frame every 8, one slice"),
-    ("gop8", "the same in slices"),
-    ("intra", "intra refresh, in slices"),
-    ("fec", "every 8, in slices, FEC(10, 7)"),
+    ("gop8 whole", "H.264, one slice"),
+    ("gop8", "H.264, slices"),
+    ("intra", "intra refresh"),
+    ("fec", "slices, FEC"),
 ];
-/// Rows: shares of packets lost, in percent.
+/// Columns: shares of packets lost, in percent.
 const LOSSES: [u32; 4] = [0, 5, 10, 20];
 
 /// Why there is no page.
@@ -62,7 +62,7 @@ pub fn page(folder: &Path) -> Result<PathBuf, PageError> {
     let mut body = String::from(
         "<header><p class=\"brand\">Framewire</p><h1>ViXNN and H.264 under packet loss</h1>\
          <p class=\"lead\">The same frame of a clip with 0, 5, 10 and 20 % of packets lost, at 0.5 bit a pixel. \
-         Every number is SSIM of luma: of the picture, then mean and least of the clip.</p></header>\n",
+         H.264 by x264: a key frame every eight (or intra refresh), one slice a frame or slices that fit a packet, FEC(10, 7). Every number is SSIM of luma: of the picture, then mean and least of the clip.</p></header>\n",
     );
     for name in clips() {
         let frames = clip(name)?.pictures.len();
@@ -79,18 +79,18 @@ pub fn page(folder: &Path) -> Result<PathBuf, PageError> {
 }
 
 fn table(name: &str, images: &Path, frame: Option<usize>) -> Result<String, PageError> {
-    let mut text = String::from("<div class=\"card scroll\"><table><thead><tr><th>lost</th>");
-    COLUMNS.iter().for_each(|(_, title)| {
-        let _ = write!(text, "<th>{}</th>", escape(title));
+    let mut text = String::from("<div class=\"card scroll\"><table><thead><tr><th></th>");
+    LOSSES.iter().for_each(|percent| {
+        let _ = write!(text, "<th>{percent} % lost</th>");
     });
     text.push_str("</tr></thead><tbody>");
-    for percent in LOSSES {
-        let _ = write!(text, "<tr><th>{percent} %</th>");
-        for (codec, title) in COLUMNS {
+    for (codec, title) in ROWS {
+        let _ = write!(text, "<tr><th>{}</th>", escape(title));
+        for percent in LOSSES {
             let cell = cell(name, codec, percent, images, frame)?;
             let _ = write!(
                 text,
-                "<td><img src=\"pictures/{}\" alt=\"{}, {percent} % lost\" width=\"264\"><br>frame {}: {:.3}; mean {:.3}, least {:.3}</td>",
+                "<td><img src=\"pictures/{}\" alt=\"{}, {percent} % lost\" width=\"224\"><br>frame {}: {:.3}<br>mean {:.3}, least {:.3}</td>",
                 escape(&cell.file),
                 escape(title),
                 cell.frame,
