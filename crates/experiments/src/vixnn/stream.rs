@@ -25,7 +25,7 @@ pub(super) struct Packet {
     pub frame: usize,
     /// The slice it belongs to.
     pub slice: usize,
-    /// Its bytes.
+    /// Bytes of a packet, without what a network adds.
     pub bytes: Vec<u8>,
 }
 

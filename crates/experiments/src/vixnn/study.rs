@@ -190,7 +190,7 @@ fn held(clip: &Clip, shown: Vec<Option<Picture>>, keep: &[usize]) -> Result<Show
 }
 
 impl Summary {
-    /// Of frames.
+    /// Summary over all frames of a clip.
     pub fn of(qualities: &[Quality]) -> Summary {
         let mean = |of: fn(&Quality) -> f64| qualities.iter().map(of).sum::<f64>() / qualities.len() as f64;
         let least = |of: fn(&Quality) -> f64| qualities.iter().map(of).fold(f64::INFINITY, f64::min);

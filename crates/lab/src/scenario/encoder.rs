@@ -105,8 +105,8 @@ pub struct Encoder {
     pub order: Option<PacketOrder>,
     /// ViXNN: threads that run the network, 1 to 64; one by default. The run does not depend on it.
     pub threads: Option<usize>,
-    /// ViXNN: the decoder takes missing descriptors from up to so many frames before, 1 to 64, where those that
-    /// came say that a block still looks the same; by default it does not.
+    /// ViXNN: the decoder takes missing descriptors from up to so many frames before, 1 to 64, where those
+    /// that came say that a block still looks the same; by default it does not.
     pub temporal: Option<u32>,
 }
 

@@ -62,9 +62,9 @@ pub struct CodecOptions {
     pub order: Option<PacketOrder>,
     /// ViXNN: threads that run the network, 1 to 64. The pictures do not depend on it.
     pub threads: Option<usize>,
-    /// ViXNN, of a decoder: missing descriptors of a block are taken from up to so many frames before, 1 to 64,
-    /// where those that came say that it still looks the same (`vixnn::Temporal`). By default they are not, as
-    /// in the thesis.
+    /// ViXNN, of a decoder: missing descriptors of a block are taken from up to so many frames before, 1 to
+    /// 64, where those that came say that it still looks the same (`vixnn::Temporal`). By default they are
+    /// not, as in the thesis.
     pub temporal: Option<u32>,
 }
 

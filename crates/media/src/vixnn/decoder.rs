@@ -60,8 +60,8 @@ impl VixnnDecoder {
         }
     }
 
-    /// Takes missing descriptors of a block from up to so many `frames` before, where those that came say that
-    /// the block still looks the same: whatever is wrong is gone after as many.
+    /// Takes missing descriptors of a block from up to so many `frames` before, where those that came say
+    /// that the block still looks the same: whatever is wrong is gone after as many.
     pub fn with_temporal(self, frames: u32) -> VixnnDecoder {
         VixnnDecoder { temporal: Some((frames, Temporal::new(frames, Temporal::SHARE))), ..self }
     }
