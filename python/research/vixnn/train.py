@@ -148,6 +148,7 @@ class Training:
         for group in self.optimiser.param_groups:
             group["lr"] = self.learning_rate()
         self.optimiser.zero_grad(set_to_none=True)
+        # torch's own stubs leave it untyped.
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.step += 1
