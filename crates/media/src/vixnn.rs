@@ -8,9 +8,9 @@
 //!                                          '- blocks of which nothing came: those of the picture before
 //! ```
 //!
-//! Every frame is a key frame, and each of its packets decodes alone. The size of a frame depends on the
-//! picture's sides and on what is asked for, never on what the picture shows: a run's hash does not depend on
-//! the last digit that a network's arithmetic gives.
+//! Every frame is a key frame, and each of its packets decodes alone. Unless packets are entropy coded, the
+//! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows: a
+//! run's hash does not depend on the last digit that a network's arithmetic gives.
 
 mod decoder;
 
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use units::{Bytes as Size, Rate, Span, Time};
-use vixnn::{DESCRIPTORS, Model, Picture, packet};
+use vixnn::{DESCRIPTORS, Descriptors, Model, Picture, packet};
 
 pub use decoder::VixnnDecoder;
 
@@ -48,6 +48,9 @@ pub struct VixnnConfig {
     pub order: PacketOrder,
     /// Threads that run the network, at least 1. The bits do not depend on it.
     pub threads: usize,
+    /// Whether packets are entropy coded: more descriptors for the same bytes, and frames whose sizes depend
+    /// on what they show.
+    pub entropy: bool,
 }
 
 impl VixnnConfig {
@@ -64,6 +67,7 @@ impl VixnnConfig {
             model: None,
             order: PacketOrder::Rows,
             threads: 1,
+            entropy: false,
         }
     }
 
@@ -157,25 +161,41 @@ impl VixnnEncoder {
         Ok(VixnnEncoder { encoder, fingerprint, config, descriptor, ready: VecDeque::new() })
     }
 
-    /// How many descriptors have room in what is asked for: one at least, since a picture has no smaller
-    /// coding.
-    fn descriptors(&self, ask: &Ask, granted: Rate) -> usize {
+    /// Bytes that a frame may have.
+    fn budget(&self, ask: &Ask, granted: Rate) -> u64 {
         let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
         let budget = granted.bytes_in(interval);
         // Each frame is predicted from nothing.
-        let budget = ask.largest.map_or(budget, |largest: Size| largest.min(budget));
-        ((budget.get() / self.descriptor) as usize).clamp(1, DESCRIPTORS)
+        ask.largest.map_or(budget, |largest: Size| largest.min(budget)).get()
+    }
+
+    /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no smaller
+    /// coding.
+    fn packets(&self, descriptors: &Descriptors, budget: u64) -> Vec<Vec<u8>> {
+        let (order, most) = (self.config.order.into(), self.config.payload - PARITY);
+        if !self.config.entropy {
+            let count = ((budget / self.descriptor) as usize).clamp(1, DESCRIPTORS);
+            return packet::cut(descriptors, self.fingerprint, count, order, most);
+        }
+        let mut packets = packet::cut_coded(descriptors, self.fingerprint, DESCRIPTORS, order, most);
+        // Each descriptor has as many packets.
+        let each = packets.len() / DESCRIPTORS;
+        let mut sum = 0;
+        let has_room = |descriptor: &&[Vec<u8>]| {
+            sum += descriptor.iter().map(Vec::len).sum::<usize>() as u64;
+            sum <= budget
+        };
+        let count = packets.chunks(each).take_while(has_room).count().max(1);
+        packets.truncate(count * each);
+        packets
     }
 
     fn encode(&mut self, picture: &RawFrame, ask: &Ask) -> Coded {
         let target = ask.bitrate.min(self.config.max);
-        let count = self.descriptors(ask, target);
         let rgb = rgb::to_rgb(picture);
         let picture = Picture { width: picture.width, height: picture.height, rgb };
         let descriptors = self.encoder.encode(&picture);
-        let most = self.config.payload - PARITY;
-        let order = self.config.order.into();
-        let packets = packet::cut(&descriptors, self.fingerprint, count, order, most);
+        let packets = self.packets(&descriptors, self.budget(ask, target));
         let end = |end: &mut u32, packet: &Vec<u8>| {
             *end += packet.len() as u32;
             Some(*end)

@@ -100,7 +100,7 @@ struct Shipped {
 
 /// Builds in files under `weights/`.
 macro_rules! ship {
-    ($($name:literal),*) => {
+    ($($name:literal),* $(,)?) => {
         /// The models that are built in, the default first.
         static SHIPPED: [Shipped; [$($name),*].len()] = [$(Shipped {
             name: $name,
@@ -110,7 +110,15 @@ macro_rules! ship {
     };
 }
 
-ship!["fast-mdc-0.3", "fast-mdc-0.1", "fast-mdc-0.5", "fast-mdc-0", "fast-svc"];
+ship![
+    "fast-mdc-0.3",
+    "fast-mdc-0.1",
+    "fast-mdc-0.5",
+    "fast-mdc-0",
+    "fast-svc",
+    "fast-mdc-0.5-grey",
+    "fast-mdc-0.5-levels",
+];
 
 /// Fingerprints of the shipped, in the same order.
 static FINGERPRINTS: LazyLock<Vec<u16>> =

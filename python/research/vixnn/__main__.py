@@ -30,7 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--size", choices=list(SIZES), default="fast")
     parser.add_argument(
         "--variants",
-        default=",".join(list(VARIANTS)[:5]),
+        default=",".join(VARIANTS),
         help=f"of {', '.join(VARIANTS)}, with commas between",
     )
     parser.add_argument("--base-steps", type=int, help="batches that train the base; by default as shipped")

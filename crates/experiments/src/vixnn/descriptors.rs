@@ -95,6 +95,11 @@ impl Coded {
         self.frames.first().map_or(0.0, |frame| (frame.bits.iter().map(Vec::len).sum::<usize>() * 16) as f64)
     }
 
+    /// Its frames.
+    pub fn frames(&self) -> &[Descriptors] {
+        &self.frames
+    }
+
     fn packets(&self, packing: Packing) -> Vec<Packet> {
         let order = if packing.permuted { Order::Permuted } else { Order::Rows };
         let frames = if packing.eight { EIGHT } else { 1 };

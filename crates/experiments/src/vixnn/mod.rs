@@ -13,17 +13,22 @@
 //! | `vixnn_stills(set, codec)` | Kodak, `full` or fitted in 256x256 (`small`), over bits a pixel: curves `psnr`, `ssim` |
 //! | `vixnn_leads(set, network, codec)` | what ViXNN has above the codec with 1 to 8 descriptors: lists `psnr`, `ssim`, `wins`, `both` |
 //! | `vixnn_unscaled(network)` | the small set without scaling by N / N_d: `psnr`, `ssim` with 1 to 8 descriptors |
+//! | `vixnn_look_back(clip, percent)` | what looking back gains at so many percent of packets lost: `psnr`, `ssim` |
+//! | `vixnn_saved(clip, order)` | share of bytes that entropy coding saves in packets of `rows` or `permuted` blocks |
+//! | `vixnn_few(network)` | the small set with 1 to 8 descriptors: `psnr`, `ssim`, `colour`, `off_levels` ([`objectives`]) |
 //! | `vixnn_bpp(width, height, m)` | bits a pixel that packets with m descriptors carry |
 //! | `vixnn_group_loss(p)` | equation 5.1 |
 //!
 //! Codecs' names: [`study`]. Every function looks at a clip once in a process.
 
+mod beyond;
 mod channel;
 mod descriptors;
 mod ffmpeg;
 mod h264;
 mod jpeg;
 mod matroska;
+mod objectives;
 mod ours;
 mod page;
 mod pictures;
@@ -33,6 +38,7 @@ mod study;
 
 use rhai::{Array, Dynamic, Engine, INT, Map};
 use units::Rng;
+use vixnn::packet::Order;
 
 use crate::measure::{Answer, as_number, curve, floats, refuse};
 use channel::Channel;
@@ -96,6 +102,23 @@ pub(crate) fn register(engine: &mut Engine) {
         }
     });
     register_stills(engine);
+    register_beyond(engine);
+}
+
+fn register_beyond(engine: &mut Engine) {
+    engine.register_fn("vixnn_look_back", |clip: &str, percent: Dynamic| -> Answer<Map> {
+        let [without, with] = beyond::looked_back(clip, as_number(&percent)? / 100.0).or_else(refuse)?;
+        let gains = [("psnr", with.psnr - without.psnr), ("ssim", with.ssim - without.ssim)];
+        Ok(gains.into_iter().map(|(name, gain)| (name.into(), Dynamic::from_float(gain))).collect())
+    });
+    engine.register_fn("vixnn_saved", |clip: &str, order: &str| -> Answer<f64> {
+        let order = match order {
+            "rows" => Order::Rows,
+            "permuted" => Order::Permuted,
+            _ => return refuse("an order is `rows` or `permuted`"),
+        };
+        beyond::saved(clip, order).or_else(refuse)
+    });
 }
 
 fn register_stills(engine: &mut Engine) {
@@ -112,6 +135,16 @@ fn register_stills(engine: &mut Engine) {
             ("ssim", of(&|lead| lead.ssim)),
             ("wins", of(&|lead| lead.wins)),
             ("both", of(&|lead| lead.both)),
+        ]))
+    });
+    engine.register_fn("vixnn_few", |network: &str| -> Answer<Map> {
+        let found = objectives::few(network).or_else(refuse)?;
+        let of = |of: fn(&objectives::Few) -> f64| floats(found.iter().map(of));
+        Ok(lists([
+            ("psnr", of(|few| few.psnr)),
+            ("ssim", of(|few| few.ssim)),
+            ("colour", of(|few| few.colour)),
+            ("off_levels", of(|few| few.off_levels)),
         ]))
     });
     engine.register_fn("vixnn_unscaled", |network: &str| -> Answer<Map> {

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use lab::files::{WriteError, write_text, write_whole};
 use report::escape;
-use vixnn::Picture;
+use vixnn::{Decoder, Encoder, Picture};
 
 use super::channel::Channel;
-use super::ffmpeg;
 use super::pictures::{Quality, clip, clips, quality};
 use super::study::{Codec, Summary};
+use super::{descriptors, ffmpeg, objectives, stills};
 
 /// Rows: what a codec is called in a formula, and on the page.
 const ROWS: [(&str, &str); 6] = [
@@ -25,6 +25,10 @@ const ROWS: [(&str, &str); 6] = [
 ];
 /// Columns: shares of packets lost, in percent.
 const LOSSES: [u32; 4] = [0, 5, 10, 20];
+/// Pictures of the Kodak suite with much colour: caps, parrots.
+const STILLS: [u32; 2] = [3, 23];
+/// Numbers of descriptors they are shown with.
+const FEW: [usize; 4] = [1, 2, 4, 8];
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +77,14 @@ pub fn page(folder: &Path) -> Result<PathBuf, PageError> {
         let _ = write!(body, "<h2>{}, each one's worst frame</h2>", escape(name));
         body.push_str(&table(name, &images, None)?);
     }
+    body.push_str(
+        "<h2>Trained to show less under loss</h2>\
+         <p>Figure 5.9: where at most four of the eight descriptors arrive, <b>grey</b> was trained to show the picture without colour, <b>levels</b> with four levels of each colour; \
+         the first row shows what it can. The numbers are PSNR and SSIM of luma.</p>\n",
+    );
+    for number in STILLS {
+        body.push_str(&few_table(number, &images)?);
+    }
     let path = folder.join("pictures.html");
     write_text(&path, &report::page("ViXNN and H.264 under packet loss", &body))?;
     Ok(path)
@@ -97,6 +109,38 @@ fn table(name: &str, images: &Path, frame: Option<usize>) -> Result<String, Page
                 cell.quality.ssim,
                 cell.summary.ssim,
                 cell.summary.least_ssim
+            );
+        }
+        text.push_str("</tr>");
+    }
+    text.push_str("</tbody></table></div>\n");
+    Ok(text)
+}
+
+/// A picture of the Kodak suite of few and of many descriptors, by networks with different objectives.
+fn few_table(number: u32, images: &Path) -> Result<String, PageError> {
+    let all = stills::pictures("small")?;
+    let picture = &all[number as usize - 1];
+    let mut text = String::from("<div class=\"card scroll\"><table><thead><tr><th></th>");
+    FEW.iter().for_each(|count| {
+        let _ = write!(text, "<th>{count} of 8</th>");
+    });
+    text.push_str("</tr></thead><tbody>");
+    for network in objectives::NETWORKS {
+        let model = descriptors::model(network)?;
+        let received = stills::by_count(&Encoder::new(model.clone(), 1).encode(picture), false, number - 1);
+        let mut decoder = Decoder::new(model, 1);
+        let _ = write!(text, "<tr><th>{network}</th>");
+        for count in FEW {
+            let shown = decoder.decode(&received[count - 1]);
+            let of = quality(picture, &shown)?;
+            let file = format!("kodak-{number}-{network}-{count}.png");
+            let bytes = png(&shown)?;
+            write_whole(&images.join(&file), |out| out.write_all(&bytes))?;
+            let _ = write!(
+                text,
+                "<td><img src=\"pictures/{file}\" alt=\"{network}, {count} descriptors\" width=\"224\"><br>{:.1} dB, {:.3}</td>",
+                of.psnr, of.ssim
             );
         }
         text.push_str("</tr>");

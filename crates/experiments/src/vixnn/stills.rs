@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use units::Rng;
 use vixnn::packet::{HEADER, Order, cut};
-use vixnn::{DESCRIPTORS, Decoder, Encoder, Model, Picture, Received};
+use vixnn::{DESCRIPTORS, Decoder, Descriptors, Encoder, Model, Picture, Received};
 
 use super::descriptors::{model, subset};
 use super::pictures::{Quality, kodak, quality, split};
@@ -29,7 +29,7 @@ pub(super) type Codings = Vec<(f64, Quality)>;
 pub(super) type Set = Arc<Vec<Codings>>;
 
 /// The pictures of a set, `full` or `small`.
-fn pictures(set: &str) -> Result<Arc<Vec<Picture>>, String> {
+pub(super) fn pictures(set: &str) -> Result<Arc<Vec<Picture>>, String> {
     static KNOWN: Mutex<BTreeMap<String, Arc<Vec<Picture>>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(pictures) = known.get(set) {
@@ -134,15 +134,19 @@ fn by_vixnn(picture: &Picture, model: &Arc<Model>, first: bool, number: u32) -> 
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let descriptors = Encoder::new(model.clone(), threads).encode(picture);
     let mut decoder = Decoder::new(model.clone(), threads);
-    let mut rng = Rng::stream(1, &format!("vixnn/stills/{number}"));
     let bits = descriptors.bits[0].len() as f64 * 16.0;
-    (1..=DESCRIPTORS)
-        .map(|count| {
-            let received = Received::only(&descriptors, &subset(count, first, &mut rng));
-            let found = quality(picture, &decoder.decode(&received))?;
-            Ok((bits * count as f64 / pixels(picture), found))
-        })
-        .collect()
+    let coding = |(count, received): (usize, Received)| {
+        let found = quality(picture, &decoder.decode(&received))?;
+        Ok((bits * count as f64 / pixels(picture), found))
+    };
+    (1..).zip(by_count(&descriptors, first, number)).map(coding).collect()
+}
+
+/// One to eight descriptors of a picture: the first ones, or any, drawn for each number and count.
+pub(super) fn by_count(descriptors: &Descriptors, first: bool, number: u32) -> Vec<Received> {
+    let mut rng = Rng::stream(1, &format!("vixnn/stills/{number}"));
+    let of = |count| Received::only(descriptors, &subset(count, first, &mut rng));
+    (1..=DESCRIPTORS).map(of).collect()
 }
 
 /// Quality at so many bits a pixel, on the line between the codings beside it; none where no coding is as
@@ -216,12 +220,11 @@ pub(super) fn unscaled(network: &str) -> Result<Vec<Quality>, String> {
     let (pictures, model) = (pictures("small")?, model(network)?);
     let mut sums = vec![Quality { psnr: 0.0, ssim: 0.0 }; DESCRIPTORS];
     let mut decoder = Decoder::new(model.clone(), 1).unscaled();
-    for (number, picture) in pictures.iter().enumerate() {
+    for (number, picture) in (0..).zip(pictures.iter()) {
         let descriptors = Encoder::new(model.clone(), 1).encode(picture);
-        let mut rng = Rng::stream(1, &format!("vixnn/stills/{number}"));
-        for (count, sum) in (1..).zip(&mut sums) {
-            let received = Received::only(&descriptors, &subset(count, network.ends_with("svc"), &mut rng));
-            let found = quality(picture, &decoder.decode(&received))?;
+        let received = by_count(&descriptors, network.ends_with("svc"), number);
+        for (received, sum) in received.iter().zip(&mut sums) {
+            let found = quality(picture, &decoder.decode(received))?;
             sum.psnr += found.psnr / pictures.len() as f64;
             sum.ssim += found.ssim / pictures.len() as f64;
         }

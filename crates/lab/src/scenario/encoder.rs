@@ -118,6 +118,8 @@ impl Encoder {
             order: self.order,
             threads: self.threads,
             temporal: self.temporal,
+            // Frames' sizes would depend on how a processor rounds, and with them a run's hash.
+            entropy: None,
         }
     }
 

@@ -62,6 +62,9 @@ pub struct CodecOptions {
     pub order: Option<PacketOrder>,
     /// ViXNN: threads that run the network, 1 to 64. The pictures do not depend on it.
     pub threads: Option<usize>,
+    /// ViXNN: whether packets are entropy coded, so that a frame has more descriptors for its bytes. Frames'
+    /// sizes then depend on what they show. A packet says so itself; a decoder needs no such option.
+    pub entropy: Option<bool>,
     /// ViXNN, of a decoder: missing descriptors of a block are taken from up to so many frames before, 1 to
     /// 64, where those that came say that it still looks the same (`vixnn::Temporal`). By default they are
     /// not, as in the thesis.
@@ -75,6 +78,7 @@ impl CodecOptions {
             ("model", self.model.is_some()),
             ("order", self.order.is_some()),
             ("threads", self.threads.is_some()),
+            ("entropy", self.entropy.is_some()),
             ("temporal", self.temporal.is_some()),
         ];
         given.into_iter().filter_map(|(name, given)| given.then_some(name))
@@ -94,6 +98,13 @@ impl CodecOptions {
                 let refused = || format!("threads: `{value}` is not a number from 1 to {MOST_THREADS}");
                 self.threads = Some(threads.ok_or_else(refused)?);
             }
+            "entropy" => {
+                self.entropy = match value {
+                    "on" => Some(true),
+                    "off" => Some(false),
+                    _ => return Err(format!("entropy: `{value}` is neither on nor off")),
+                };
+            }
             "temporal" => {
                 let frames = value.parse().ok().filter(|frames| (1..=MOST_TEMPORAL).contains(frames));
                 let refused =
@@ -102,7 +113,7 @@ impl CodecOptions {
             }
             _ => {
                 return Err(format!(
-                    "no option is called `{name}`; there are model, order, threads, temporal"
+                    "no option is called `{name}`; there are model, order, threads, entropy, temporal"
                 ));
             }
         }
@@ -165,7 +176,7 @@ mod tests {
             model: Some("a.safetensors".to_owned()),
             order: Some(PacketOrder::Permuted),
             threads: Some(3),
-            temporal: None,
+            ..CodecOptions::default()
         };
         assert_eq!((choice.codec.name(), choice.options), ("vixnn", options));
         assert_eq!("h264".parse(), Ok(CodecChoice::default()));
@@ -176,7 +187,8 @@ mod tests {
         let refused = |text: &str| text.parse::<CodecChoice>().unwrap_err();
         assert!(refused("h265").starts_with("no codec is called `h265`; did you mean `h264`"));
         assert!(refused("h264:model=x").contains("it has no option `model`"));
-        assert!(refused("vixnn:modell=x").contains("there are model, order, threads, temporal"));
+        assert!(refused("vixnn:modell=x").contains("there are model, order, threads, entropy, temporal"));
+        assert_eq!("vixnn:entropy=on".parse::<CodecChoice>().unwrap().options.entropy, Some(true));
         assert!(refused("vixnn:order=spiral").contains("there are rows and permuted"));
         for wrong in [
             "vixnn:",
@@ -184,6 +196,7 @@ mod tests {
             "vixnn:threads=65",
             "vixnn:temporal=0",
             "vixnn:threads",
+            "vixnn:entropy=yes",
             "vixnn:model=",
         ] {
             refused(wrong);

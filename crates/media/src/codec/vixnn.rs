@@ -13,7 +13,7 @@ pub(super) const CODEC: Codec = Codec(&Entry {
     web_name: "vixnn",
     slices: true,
     standalone: true,
-    options: &["model", "order", "threads", "temporal"],
+    options: &["model", "order", "threads", "entropy", "temporal"],
     begins,
     check,
     encoder,
@@ -44,6 +44,7 @@ fn encoder(config: &CodecConfig, options: &CodecOptions) -> Result<Box<dyn Encod
         model: options.model.as_deref().map_or(Ok(base.model), |name| open_model(name).map(Some))?,
         order: options.order.unwrap_or(base.order),
         threads: options.threads.unwrap_or(base.threads),
+        entropy: options.entropy.unwrap_or(base.entropy),
         ..base
     })?))
 }

@@ -93,6 +93,25 @@ fn a_frame_is_the_same_whole_and_in_parts() {
 }
 
 #[test]
+fn entropy_coding_leaves_room_for_more_descriptors() {
+    let sent = |entropy, mbps| {
+        let mut encoder = VixnnEncoder::new(VixnnConfig { entropy, ..config() }).unwrap();
+        let picture = game(SIZE.0, SIZE.1, 1).next_picture().unwrap();
+        encode(&mut encoder, &picture, &ask(0, mbps))
+    };
+    let (plain, coded) = (sent(false, 50.0), sent(true, 50.0));
+    assert_eq!((plain.pieces.len(), coded.pieces.len()), (8, 8));
+    assert!(coded.size < plain.size, "{} bytes of {}", coded.size, plain.size);
+    // Both hold the same.
+    let shown = |coded: &Coded| decode(&mut decoder(), &parts(coded, |_| true)).picture.unwrap();
+    assert_eq!(shown(&plain).y, shown(&coded).y);
+    // 1,260 bytes a frame are 302 kbit/s: six descriptors, or more of those coded.
+    let (plain, coded) = (sent(false, 0.303), sent(true, 0.303));
+    assert!(coded.pieces.len() >= plain.pieces.len() && coded.size <= 1_262, "{:?}", coded.pieces);
+    assert_eq!(sent(true, 0.0).pieces.len(), 1);
+}
+
+#[test]
 fn pictures_and_bits_do_not_depend_on_threads() {
     let (_, one) = coded(5, config());
     let (_, three) = coded(5, VixnnConfig { threads: 3, ..config() });
