@@ -46,6 +46,8 @@ pub enum Command {
     Run(Run),
     /// Run one scenario under several congestion controllers
     Compare(Compare),
+    /// Run one scenario under every combination of some settings, each with several seeds
+    Sweep(Box<crate::sweep::Sweep>),
     /// Send a clip over a simulated cellular link and show what the viewer saw
     Demo(Demo),
     /// Reproduce the papers' experiments and hold their claims against ours

@@ -27,6 +27,7 @@ mod shell;
 mod shipped;
 mod simulate;
 mod soak;
+mod sweep;
 mod table;
 mod trace;
 #[cfg(target_os = "linux")]
@@ -91,6 +92,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => simulate::run(&args),
         Command::Compare(args) => simulate::compare(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Lab(args) => experiments::lab(&args),
         Command::Fuzz(args) => fuzz::fuzz(&args),

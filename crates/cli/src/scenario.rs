@@ -2,8 +2,9 @@
 //! with the results, so that they always say what they are results of.
 
 use lab::scenario::Scenario;
-use lab::scenario::patch::{literal, set};
-use toml::{Table, Value};
+use lab::scenario::patch::{Refusal, changed, literal};
+use toml::Value;
+use units::Span;
 
 use crate::args;
 use crate::failure::Failure;
@@ -14,26 +15,28 @@ pub fn load(args: &args::Scenario) -> Result<Scenario, Failure> {
     let file = shipped::or_shipped(&args.file)?;
     let original = Scenario::load(&file).map_err(Failure::input)?;
     let changes = changes(args)?;
-    if changes.is_empty() {
-        return Ok(original);
+    let mut scenario = changed(&original, &changes).map_err(|refusal| match refusal {
+        Refusal::NoPlace { field, what } => Failure::Input(format!("--set {field}: {what}")),
+        refused @ Refusal::NoScenario(_) => {
+            Failure::Input(format!("{} as changed by the command line: {refused}", args.file.display()))
+        }
+    })?;
+    // Results name a duration as people write it.
+    if let (Some(duration), Some(named)) = (args.duration, scenario.settings.get_mut("duration"))
+        && *named == exactly(duration)
+    {
+        *named = duration.to_string().into();
     }
-    let mut table: Table = original.text.parse().expect("a scenario that was read is a table");
-    for (field, value) in &changes {
-        set(&mut table, field, value.clone())
-            .map_err(|what| Failure::Input(format!("--set {field}: {what}")))?;
-    }
-    let text = toml::to_string(&table).expect("a table can be written");
-    Scenario::parse(&text, &file).map_err(|error| {
-        // Its line is one of the changed text, which nobody has seen.
-        let file = args.file.display();
-        Failure::Input(format!("{file} as changed by the command line: {}: {}", error.field, error.what))
-    })
+    Ok(scenario)
+}
+
+fn exactly(span: Span) -> String {
+    format!("{}ns", span.as_nanos())
 }
 
 fn changes(args: &args::Scenario) -> Result<Vec<(String, Value)>, Failure> {
     let seed = args.seed.map(|seed| ("seed".to_owned(), Value::Integer(seed as i64)));
-    let duration =
-        args.duration.map(|d| ("duration".to_owned(), Value::String(format!("{}ns", d.as_nanos()))));
+    let duration = args.duration.map(|d| ("duration".to_owned(), Value::String(exactly(d))));
     let asked = args.changes.iter().map(|change| {
         let pair = change.split_once('=');
         let (field, value) =

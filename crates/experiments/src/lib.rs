@@ -35,10 +35,11 @@ mod vixnn;
 
 pub use crate::vixnn::{PageError, page as vixnn_page};
 pub use book::book;
-pub use cache::{Cache, Fingerprint};
+pub use cache::Cache;
 pub use data::{data_file, data_trace};
 pub use execute::{Execution, Results, count, execute};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
+pub use lab::fingerprint::Fingerprint;
 pub use measure::Instrument;
 pub use papers::{PAPERS, Paper};
 pub use points::Point;

@@ -12,6 +12,7 @@
 
 pub mod collect;
 pub mod files;
+pub mod fingerprint;
 pub mod metrics;
 pub mod output;
 pub mod run;

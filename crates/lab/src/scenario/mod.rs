@@ -69,7 +69,14 @@ pub struct Scenario {
     /// The file's text, kept with every result.
     #[serde(skip)]
     pub text: String,
+    /// What was changed of the file, by path: for a run's summary to name.
+    #[serde(skip)]
+    pub settings: Settings,
 }
+
+/// Changes to a scenario's file: values by path, such as `link.rate` or `flow[1].cc`, in the order in which
+/// they were made.
+pub type Settings = serde_json::Map<String, serde_json::Value>;
 
 /// A link: impairments, a queue, a rate, a delay.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -281,6 +288,7 @@ impl Scenario {
             flow.name = names.free(controller_name(cc));
         }
         changed.text = with_first_cc(&self.text, &changed.flows);
+        changed.settings.insert("flow[1].cc".to_owned(), cc.into());
         Ok(changed)
     }
 

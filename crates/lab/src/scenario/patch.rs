@@ -2,6 +2,59 @@
 
 use toml::{Table, Value};
 
+use super::{Scenario, ScenarioError};
+
+/// Why changes to a scenario are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The scenario has no such place, as [`set`] says.
+    #[error("{field}: {what}")]
+    NoPlace {
+        /// The path of the field.
+        field: String,
+        /// Why there is no such place.
+        what: String,
+    },
+    /// What the changes make of it is no scenario. Its line is one of the changed text, which nobody has seen.
+    #[error("{}: {}", .0.field, .0.what)]
+    NoScenario(ScenarioError),
+}
+
+/// The scenario with fields of its text set, as [`set`] does it, one after the other. The changes are named in
+/// its [`settings`](Scenario::settings) and made to its text, so that this stays a full account of the run.
+///
+/// # Errors
+/// [`Refusal`] that names the field.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use framewire_lab::scenario::{Scenario, patch};
+///
+/// let text = "duration = \"3s\"\n[link]\nrate = \"5mbit\"\ndelay = \"20ms\"\n[[flow]]\ncc = \"sqp\"\n";
+/// let scenario = Scenario::parse(text, Path::new("example.toml"))?;
+/// let slower = patch::changed(&scenario, &[("link.rate".to_owned(), patch::literal("1mbit"))])?;
+/// assert_eq!(slower.settings["link.rate"], "1mbit");
+/// let refused = patch::changed(&scenario, &[("flow[2].cc".to_owned(), patch::literal("gcc"))]);
+/// assert_eq!(refused.unwrap_err().to_string(), "flow[2].cc: `flow` has 1 elements, counted from 1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn changed(scenario: &Scenario, changes: &[(String, Value)]) -> Result<Scenario, Refusal> {
+    if changes.is_empty() {
+        return Ok(scenario.clone());
+    }
+    let mut table: Table = scenario.text.parse().expect("a scenario that was read is a table");
+    let mut settings = scenario.settings.clone();
+    for (field, value) in changes {
+        set(&mut table, field, value.clone())
+            .map_err(|what| Refusal::NoPlace { field: field.clone(), what })?;
+        settings.insert(field.clone(), serde_json::to_value(value).expect("a value of TOML is plain data"));
+    }
+    let text = toml::to_string(&table).expect("a table can be written");
+    let scenario = Scenario::parse(&text, &scenario.file).map_err(Refusal::NoScenario)?;
+    Ok(Scenario { settings, ..scenario })
+}
+
 /// A TOML value if it reads as one (`20.0`, `true`, `["1s", "2s"]`), else text, so that quotes can be left
 /// out.
 pub fn literal(text: &str) -> Value {

@@ -14,7 +14,7 @@ use units::{Bytes, Span, Time};
 
 use crate::collect::{Collector, LinkTotals};
 use crate::metrics::{Activity, Spread, jain_of_slots};
-use crate::scenario::{Flow, Scenario};
+use crate::scenario::{Flow, Scenario, Settings};
 
 pub use figures::FlowFigures;
 pub use flow::{
@@ -50,6 +50,9 @@ pub struct Summary {
     pub commit: String,
     /// The event hash: the same for the same scenario, seed and commit, always.
     pub hash: String,
+    /// What was changed of the scenario's file, by path, such as `link.rate` or `flow[1].cc`; empty where
+    /// nothing was.
+    pub settings: Settings,
     /// How long the run lasted, in seconds of virtual time.
     pub duration_s: f64,
     /// Virtual seconds left out of the metrics at the start.
@@ -191,6 +194,7 @@ impl Figures {
             seed,
             commit,
             hash,
+            settings: scenario.settings.clone(),
             duration_s: scenario.duration.as_secs_f64(),
             warmup_s: scenario.warmup.as_secs_f64(),
             warnings: warnings(scenario),

@@ -204,15 +204,15 @@ fn of_flows<'a>(run: &'a Collector, names: &'a [String]) -> impl Iterator<Item =
     names.iter().map(String::as_str).zip(&run.flows)
 }
 
-/// The rows of `packets.parquet`.
-pub(super) fn packets<'a>(run: &'a Collector, names: &'a [String]) -> Vec<PacketOfFlow<'a>> {
+/// The rows of `packets.parquet`. `names` are the flows' names, in order.
+pub fn packets<'a>(run: &'a Collector, names: &'a [String]) -> Vec<PacketOfFlow<'a>> {
     of_flows(run, names)
         .flat_map(|(flow, record)| record.packets.iter().map(move |packet| PacketOfFlow { flow, packet }))
         .collect()
 }
 
-/// The rows of `frames.parquet`.
-pub(super) fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOfFlow<'a>> {
+/// The rows of `frames.parquet`. `names` are the flows' names, in order.
+pub fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOfFlow<'a>> {
     let mut rows = Vec::new();
     for (flow, record) in of_flows(run, names) {
         for (&coding, frames) in &record.streams {
@@ -263,13 +263,13 @@ pub(super) fn link_events(link: &LinkRecord) -> Vec<LinkEvent> {
 }
 
 /// The rows of `link.parquet`, in the order things happened.
-pub(super) fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
+pub fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
     let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
     link_events(&run.link).iter().map(|event| event.named(name)).collect()
 }
 
 /// The rows of `decisions.parquet`: per flow and quantity, in time order.
-pub(super) fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<DecisionRow<'a>> {
+pub fn decisions<'a>(run: &'a Collector, names: &'a [String]) -> Vec<DecisionRow<'a>> {
     let mut rows = Vec::new();
     for (flow, record) in of_flows(run, names) {
         decisions_of(record, &mut [None; 3], &mut |name, at, value| {

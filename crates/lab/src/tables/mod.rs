@@ -7,6 +7,7 @@
 mod columns;
 mod parquet_file;
 mod parts;
+mod series;
 
 use std::path::Path;
 
@@ -17,8 +18,12 @@ pub use columns::{
     DecisionRow, FrameOfFlow, LinkRow, PacketOfFlow, decision_columns, frame_columns, link_columns,
     packet_columns,
 };
-pub use parquet_file::{Column, Get, TableWriter, write_table};
+pub use columns::{
+    decisions as decision_rows, frames as frame_rows, link as link_rows, packets as packet_rows,
+};
+pub use parquet_file::{Column, Get, Kind, TableWriter, write_table};
 pub use parts::TableFiles;
+pub use series::{Series, Values, write_series};
 
 /// What a table says about the run it came from: pairs of key and value.
 pub type Origin = Vec<(String, String)>;

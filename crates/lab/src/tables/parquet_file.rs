@@ -18,7 +18,7 @@ use super::Origin;
 use crate::files::{WriteError, write_whole};
 
 /// Rows per row group of a table whose rows are all in memory.
-const GROUP: usize = 1 << 20;
+pub(super) const GROUP: usize = 1 << 20;
 /// Rows of a column whose values are in memory at a time, beside the rows and the finished pages.
 const BATCH: usize = 1 << 12;
 
@@ -33,6 +33,37 @@ pub enum Get<R> {
     Flag(fn(&R) -> Option<bool>),
     /// Text.
     Text(for<'r> fn(&'r R) -> Option<&'r str>),
+}
+
+impl<R> Get<R> {
+    fn kind(&self) -> Kind {
+        match self {
+            Get::Int(_) => Kind::Int,
+            Get::Real(_) => Kind::Real,
+            Get::Flag(_) => Kind::Flag,
+            Get::Text(_) => Kind::Text,
+        }
+    }
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole numbers.
+    Int,
+    /// Real numbers.
+    Real,
+    /// Yes or no.
+    Flag,
+    /// Text.
+    Text,
+}
+
+/// What a file's schema says of a column.
+pub(super) struct Field<'a> {
+    pub name: &'a str,
+    pub about: &'a str,
+    pub kind: Kind,
 }
 
 /// A column of a table of `R`.
@@ -120,16 +151,9 @@ impl<W: Write + Send> Groups<W> {
         origin: &Origin,
         properties: WriterPropertiesBuilder,
     ) -> io::Result<Groups<W>> {
-        let about = columns.iter().map(|c| KeyValue::new(format!("column.{}", c.name), c.about.to_owned()));
-        let properties = properties
-            .set_compression(Compression::SNAPPY)
-            .set_created_by("framewire".to_owned())
-            .set_key_value_metadata(Some(pairs(origin).chain(about).collect()))
-            .build();
-        let schema = schema(columns).map_err(io::Error::other)?;
-        let writer =
-            SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)?;
-        Ok(Groups { writer })
+        let field = |c: &Column<R>| Field { name: c.name, about: c.about, kind: c.get.kind() };
+        let fields: Vec<Field<'_>> = columns.iter().map(field).collect();
+        Ok(Groups { writer: open(out, &fields, origin, properties)? })
     }
 
     /// Writes `rows` as a group. `views` says what the columns are read from, for a few rows at a time.
@@ -179,17 +203,34 @@ fn pairs(origin: &Origin) -> impl Iterator<Item = KeyValue> + '_ {
     origin.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
 }
 
-fn schema<R>(columns: &[Column<R>]) -> Result<TypePtr, ParquetError> {
-    let fields: Result<Vec<TypePtr>, ParquetError> = columns
+/// A file with these columns, every one nullable, in which no row stands yet.
+pub(super) fn open<W: Write + Send>(
+    out: W,
+    fields: &[Field<'_>],
+    origin: &Origin,
+    properties: WriterPropertiesBuilder,
+) -> io::Result<SerializedFileWriter<W>> {
+    let about = fields.iter().map(|f| KeyValue::new(format!("column.{}", f.name), f.about.to_owned()));
+    let properties = properties
+        .set_compression(Compression::SNAPPY)
+        .set_created_by("framewire".to_owned())
+        .set_key_value_metadata(Some(pairs(origin).chain(about).collect()))
+        .build();
+    let schema = schema(fields).map_err(io::Error::other)?;
+    SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)
+}
+
+fn schema(fields: &[Field<'_>]) -> Result<TypePtr, ParquetError> {
+    let fields: Result<Vec<TypePtr>, ParquetError> = fields
         .iter()
-        .map(|column| {
-            let (physical, logical) = match column.get {
-                Get::Int(_) => (Physical::INT64, None),
-                Get::Real(_) => (Physical::DOUBLE, None),
-                Get::Flag(_) => (Physical::BOOLEAN, None),
-                Get::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        .map(|field| {
+            let (physical, logical) = match field.kind {
+                Kind::Int => (Physical::INT64, None),
+                Kind::Real => (Physical::DOUBLE, None),
+                Kind::Flag => (Physical::BOOLEAN, None),
+                Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
             };
-            let field = Type::primitive_type_builder(column.name, physical)
+            let field = Type::primitive_type_builder(field.name, physical)
                 .with_repetition(Repetition::OPTIONAL)
                 .with_logical_type(logical);
             field.build().map(Arc::new)
@@ -214,7 +255,7 @@ fn write_column<R>(
 }
 
 /// Parquet keeps only values that are there, and a level of 0 or 1 for every row.
-fn write_values<T: DataType>(
+pub(super) fn write_values<T: DataType>(
     out: &mut SerializedColumnWriter<'_>,
     cells: impl Iterator<Item = Option<T::T>>,
 ) -> Result<(), ParquetError> {
