@@ -78,6 +78,15 @@ def test_a_file_holds_the_network_it_was_written_from(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_the_same_network_is_the_same_file(tmp_path: Path) -> None:
+    network = export.halved(Vixnn("fast"))
+    files = []
+    for _ in range(4):
+        export.export(network, "fast-x", Recipe("fast", "svc", 1, 1e-3), tmp_path)
+        files.append((tmp_path / "fast-x.safetensors").read_bytes())
+    assert len(set(files)) == 1
+
+
 def test_a_test_picture_is_never_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it is called: sources are known by their digests."""
     for folder in ("images/kodak", "video/cif-classics", "mine"):

@@ -38,8 +38,18 @@ def export(network: Vixnn, name: str, recipe: Recipe, folder: Path) -> None:
     head |= {"descriptors": str(DESCRIPTORS), "bits": str(BITS), "objective": recipe.objective}
     head["checksum"] = f"{zlib.crc32(data_of(save(tensors))):08x}"
     part = folder / f"{name}.part"
-    part.write_bytes(save(tensors, head))
+    part.write_bytes(ordered(save(tensors, head)))
     part.replace(folder / f"{name}.safetensors")
+
+
+def ordered(file: bytes) -> bytes:
+    """The safetensors file, its metadata in the order of their names: `save` has them in any order."""
+    size = int.from_bytes(file[:8], "little")
+    head = json.loads(file[8 : 8 + size])
+    head["__metadata__"] = dict(sorted(head["__metadata__"].items()))
+    text = json.dumps(head, separators=(",", ":")).encode().ljust(size)
+    assert len(text) == size, "the same entries in another order are as long"
+    return file[:8] + text + file[8 + size :]
 
 
 def data_of(file: bytes) -> bytes:
