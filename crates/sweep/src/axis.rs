@@ -15,7 +15,7 @@ pub enum Cell {
     Int(i64),
     /// A real number.
     Real(f64),
-    /// Text.
+    /// Text, as it was written or measured.
     Text(String),
 }
 

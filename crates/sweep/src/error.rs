@@ -23,7 +23,7 @@ pub enum SweepError {
     /// A file that a scenario of the plan names can't be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The file, as seen from here.
         path: PathBuf,
         /// What the operating system says.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum SweepError {
     /// The folder holds another sweep.
     #[error("{} holds another sweep: {differs}; choose another folder, or begin anew with --fresh", folder.display())]
     Other {
-        /// The folder.
+        /// The folder that was to take this sweep.
         folder: PathBuf,
         /// In what the two differ.
         differs: String,
@@ -39,7 +39,7 @@ pub enum SweepError {
     /// The journal can't be read or written.
     #[error("{}: {what}", path.display())]
     Journal {
-        /// The journal.
+        /// The journal's file.
         path: PathBuf,
         /// What is wrong, and what would help.
         what: String,

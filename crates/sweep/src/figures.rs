@@ -1,5 +1,5 @@
-//! The figures of a row: every figure of a run's summary about the flow, the bottleneck and fairness, flattened
-//! under the names that `docs/json.md` has (`frame_delay_ms.p95` is `frame_delay_ms_p95`).
+//! The figures of a row: every figure of a run's summary about the flow, the bottleneck and fairness,
+//! flattened under the names that `docs/json.md` has (`frame_delay_ms.p95` is `frame_delay_ms_p95`).
 
 use std::sync::OnceLock;
 
@@ -23,7 +23,7 @@ pub(crate) struct Figure {
     pub name: String,
     /// Where a summary has it, for people.
     pub about: String,
-    /// What it is.
+    /// What its values are, whole numbers or others.
     pub kind: Kind,
     part: Part,
     /// Where the part of the summary has it (RFC 6901).
@@ -39,11 +39,11 @@ enum Part {
 
 /// A run's summary as the figures are read from it.
 pub(crate) struct Parts<'a> {
-    /// One of `flows`.
+    /// What `flows` says of one flow.
     pub flow: &'a Value,
-    /// `link`.
+    /// What `link` says of the bottleneck.
     pub link: &'a Value,
-    /// `jain`.
+    /// What `jain` says of fairness, or null.
     pub jain: &'a Value,
 }
 
@@ -160,7 +160,7 @@ fn whole_link() -> LinkSummary {
 /// A figure that people look at first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyFigure {
-    /// The column it is in.
+    /// The name of its column in `runs.parquet`.
     pub name: &'static str,
     /// What people call it.
     pub heading: &'static str,

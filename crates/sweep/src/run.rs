@@ -22,7 +22,7 @@ use crate::plan::Plan;
 pub struct Run {
     /// Its number in the plan, from 0.
     pub run: usize,
-    /// Its seed.
+    /// The seed of its random streams.
     pub seed: u64,
     /// Its event hash.
     pub hash: String,

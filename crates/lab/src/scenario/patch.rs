@@ -15,13 +15,15 @@ pub enum Refusal {
         /// Why there is no such place.
         what: String,
     },
-    /// What the changes make of it is no scenario. Its line is one of the changed text, which nobody has seen.
+    /// What the changes make of it is no scenario. The error's line is one of the changed text, which nobody
+    /// has seen.
     #[error("{}: {}", .0.field, .0.what)]
     NoScenario(ScenarioError),
 }
 
-/// The scenario with fields of its text set, as [`set`] does it, one after the other. The changes are named in
-/// its [`settings`](Scenario::settings) and made to its text, so that this stays a full account of the run.
+/// The scenario with fields of its text set, as [`set`] does it, one after the other. The changes are named
+/// in its [`settings`](Scenario::settings) and made to its text, so that this stays a full account of the
+/// run.
 ///
 /// # Errors
 /// [`Refusal`] that names the field.

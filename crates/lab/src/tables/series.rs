@@ -19,7 +19,7 @@ pub enum Values {
     Int(Vec<Option<i64>>),
     /// Real numbers.
     Real(Vec<Option<f64>>),
-    /// Text.
+    /// Text, of any length.
     Text(Vec<Option<String>>),
 }
 
@@ -80,8 +80,8 @@ impl Series {
     }
 }
 
-/// Writes `columns`, all of the same length, to `path`, with `origin` in the file's metadata. The same columns
-/// make the same bytes.
+/// Writes `columns`, all of the same length, to `path`, with `origin` in the file's metadata. The same
+/// columns make the same bytes.
 ///
 /// # Errors
 /// [`WriteError`] naming the file; nothing is left half-written.

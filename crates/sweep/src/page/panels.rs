@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use report::{Axis, escape, short};
 
-use super::series::{Legend, class};
+use super::series::{Legend, class, mark};
 use super::value;
 use crate::estimate::Estimate;
 use crate::figures::{KEY, KeyFigure};
@@ -67,9 +67,39 @@ impl Layout {
 pub(super) fn render(table: &Table, groups: &[Group], legend: &Legend) -> String {
     let Some(layout) = Layout::of(table, legend) else { return String::new() };
     let keys = DRAWN.iter().filter_map(|name| KEY.iter().find(|key| key.name == *name));
-    keys.filter(|key| groups.iter().any(|group| group.figure(key.name).mean.is_some_and(|mean| mean != 0.0)))
-        .map(|key| figure(table, groups, legend, &layout, key))
-        .collect()
+    let known = |key: &&KeyFigure| {
+        groups.iter().any(|group| group.figure(key.name).mean.is_some_and(|mean| mean != 0.0))
+    };
+    let keys: Vec<&KeyFigure> = keys.filter(known).collect();
+    let draw = |key: &&KeyFigure| panels(table, groups, legend, &layout, key);
+    let along = format!(
+        "Along {}; bars are 95 % confidence intervals of the mean over seeds.",
+        escape(&table.plan().axes()[layout.x].field)
+    );
+    let legend = legend.render(&legend.lines(groups));
+    if layout.panels.len() == 1 {
+        let all: String = keys.iter().map(draw).collect();
+        return card("Every figure", &along, &legend, &all);
+    }
+    let more = match layout.panels.len() {
+        count if count > MOST_PANELS => format!(" The first {MOST_PANELS} of {count} combinations."),
+        _ => String::new(),
+    };
+    let of = |key: &&KeyFigure| card(&titled(key), &format!("{along}{more}"), &legend, &draw(key));
+    keys.iter().map(of).collect()
+}
+
+fn card(title: &str, caption: &str, legend: &str, panels: &str) -> String {
+    format!(
+        "<figure class=\"card\"><figcaption><h3>{title}</h3><p>{caption}</p></figcaption>{legend}\
+         <div class=\"grid-of-panels\">{panels}</div></figure>\n"
+    )
+}
+
+/// A figure's name with its unit.
+fn titled(key: &KeyFigure) -> String {
+    let unit = if key.unit.is_empty() { String::new() } else { format!(", {}", key.unit) };
+    format!("{}{unit}", capital(key.heading))
 }
 
 /// A point of a panel.
@@ -80,7 +110,8 @@ struct Point {
     estimate: Estimate,
 }
 
-fn figure(table: &Table, groups: &[Group], legend: &Legend, layout: &Layout, key: &KeyFigure) -> String {
+/// A figure's panels, all on one scale; a lone one is named after the figure.
+fn panels(table: &Table, groups: &[Group], legend: &Legend, layout: &Layout, key: &KeyFigure) -> String {
     let point = |group: &Group| Point {
         line: legend.line(group),
         at: table.plan().places(group.setting)[layout.x],
@@ -97,25 +128,18 @@ fn figure(table: &Table, groups: &[Group], legend: &Legend, layout: &Layout, key
     let panels: Vec<Vec<Point>> = shown.iter().map(|panel| in_panel(panel)).collect();
     let y = axis(panels.iter().flatten().map(|point| &point.estimate));
     let x = &table.plan().axes()[layout.x];
-    let unit = if key.unit.is_empty() { String::new() } else { format!(", {}", key.unit) };
-    let mut out = format!(
-        "<figure class=\"card\"><figcaption><h3>{}{unit}</h3><p>Along {}; bars are 95 % confidence intervals of the mean over \
-         seeds.{}</p></figcaption>{}<div class=\"grid-of-panels\">",
-        capital(key.heading),
-        escape(&x.field),
-        match layout.panels.len() {
-            more if more > MOST_PANELS => format!(" The first {MOST_PANELS} of {more} combinations."),
-            _ => String::new(),
-        },
-        legend.render(&legend.lines(groups)),
-    );
-    for (panel, points) in shown.iter().zip(&panels) {
-        let title = layout.title(table, panel);
-        let heading = if title.is_empty() { title } else { format!("<h4>{}</h4>", escape(&title)) };
-        let labels: Vec<String> = (0..x.values.len()).map(|at| value(&x.cell(at))).collect();
-        let _ = write!(out, "<div>{heading}{}</div>", panel_of(points, legend, &y, &labels, x.is_amount()));
-    }
-    out + "</div></figure>\n"
+    let labels: Vec<String> = (0..x.values.len()).map(|at| value(&x.cell(at))).collect();
+    let titles = shown.iter().map(|panel| match layout.panels.len() {
+        1 => titled(key),
+        _ => layout.title(table, panel),
+    });
+    titles
+        .zip(&panels)
+        .map(|(title, points)| {
+            let panel = panel_of(points, legend, &y, &labels, x.is_amount());
+            format!("<div><h4>{}</h4>{panel}</div>", escape(&title))
+        })
+        .collect()
 }
 
 fn capital(text: &str) -> String {
@@ -143,14 +167,22 @@ fn panel_of(points: &[Point], legend: &Legend, y: &Axis, labels: &[String], join
     let mut lines: Vec<(usize, usize)> = points.iter().map(|point| point.line).collect();
     lines.sort_unstable();
     lines.dedup();
-    for (nth, &line) in lines.iter().enumerate() {
-        // Beside each other, so that bars do not hide each other.
-        let step = (24.0 / lines.len() as f64).min(6.0);
-        let aside = (nth as f64 - (lines.len() - 1) as f64 / 2.0) * step;
-        let of: Vec<&Point> = points.iter().filter(|point| point.line == line).collect();
-        out.push_str(&drawn(&of, legend, y, labels.len(), aside, joined));
+    let places: Vec<(&Point, f64)> =
+        points.iter().map(|point| (point, x_of(point.at, labels.len()) + aside(point, points))).collect();
+    for line in lines {
+        let of: Vec<(&Point, f64)> = places.iter().filter(|(point, _)| point.line == line).copied().collect();
+        out.push_str(&drawn(&of, legend, y, joined));
     }
     out + "</svg>"
+}
+
+/// How far a point stands from its value's place: points of one value stand beside each other, so that bars
+/// do not hide each other.
+fn aside(point: &Point, all: &[Point]) -> f64 {
+    let beside = || all.iter().filter(|other| other.at == point.at);
+    let (count, before) = (beside().count(), beside().filter(|other| other.line < point.line).count());
+    let step = (36.0 / count as f64).min(9.0);
+    (before as f64 - (count - 1) as f64 / 2.0) * step
 }
 
 fn x_of(at: usize, of: usize) -> f64 {
@@ -194,37 +226,27 @@ fn frame(y: &Axis, labels: &[String]) -> String {
     out
 }
 
-fn drawn(points: &[&Point], legend: &Legend, y: &Axis, of: usize, aside: f64, joined: bool) -> String {
-    let Some(first) = points.first() else { return String::new() };
-    let (colour, stroke) = legend.look(first.line);
-    let mut out =
-        format!("<g class=\"{}\"><title>{}</title>", colour.class(), escape(&legend.label(first.line)));
-    let known: Vec<(f64, f64, &Estimate)> = points
-        .iter()
-        .filter_map(|point| {
-            Some((x_of(point.at, of) + aside, y_of(y, point.estimate.mean?), &point.estimate))
-        })
-        .collect();
+fn drawn(points: &[(&Point, f64)], legend: &Legend, y: &Axis, joined: bool) -> String {
+    let Some((Point { line, .. }, _)) = points.first() else { return String::new() };
+    let (colour, stroke) = legend.look(*line);
+    let label = escape(&legend.label(*line));
+    let mut out = format!("<g class=\"{}\"><title>{label}</title>", colour.class());
+    let known = || points.iter().filter_map(|(point, x)| Some((*x, point.estimate.mean?, &point.estimate)));
     if joined {
-        let places: Vec<String> = known.iter().map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
+        let places: Vec<String> =
+            known().map(|(x, mean, _)| format!("{x:.1},{:.1}", y_of(y, mean))).collect();
         let _ = write!(out, "<polyline class=\"{}\" points=\"{}\"/>", class(stroke), places.join(" "));
     }
-    for (x, at, estimate) in known {
-        if let (Some(mean), Some(half)) = (estimate.mean, estimate.ci95) {
-            let (top, bottom) = (y_of(y, mean + half), y_of(y, mean - half));
+    for (x, mean, estimate) in known() {
+        if let Some(half) = estimate.ci95 {
+            let (top, bottom, left) = (y_of(y, mean + half), y_of(y, mean - half), x - 3.0);
             let _ = write!(
                 out,
-                "<path class=\"bar\" d=\"M{x:.1},{top:.1}V{bottom:.1}M{:.1},{top:.1}h6M{:.1},{bottom:.1}h6\"/>",
-                x - 3.0,
-                x - 3.0
+                "<path class=\"bar\" d=\"M{x:.1},{top:.1}V{bottom:.1}M{left:.1},{top:.1}h6M{left:.1},{bottom:.1}h6\"/>"
             );
         }
-        let _ = write!(
-            out,
-            "<circle class=\"point\" cx=\"{x:.1}\" cy=\"{at:.1}\" r=\"3.5\"><title>{}: {}</title></circle>",
-            escape(&legend.label(first.line)),
-            super::interval(estimate)
-        );
+        let (mark, told) = (mark(line.1, (x, y_of(y, mean)), 3.5), super::interval(estimate));
+        let _ = write!(out, "<g>{mark}<title>{label}: {told}</title></g>");
     }
     out + "</g>"
 }

@@ -1,11 +1,11 @@
-//! Throughput against delay as Pantheon draws it (Yan et al., USENIX ATC 2018): the delay grows to the left, so
-//! that better is up and to the right; an ellipse of one standard deviation of the runs around their mean.
+//! Throughput against delay as Pantheon draws it (Yan et al., USENIX ATC 2018): the delay grows to the left,
+//! so that better is up and to the right; an ellipse of one standard deviation of the runs around their mean.
 
 use std::fmt::Write;
 
 use report::{Axis, Spacing, escape, short};
 
-use super::series::Legend;
+use super::series::{Legend, mark};
 use super::value;
 use crate::figures::{KEY, KeyFigure};
 use crate::groups::Group;
@@ -166,26 +166,9 @@ fn drawn(table: &Table, spot: &Spot<'_>, legend: &Legend, delay: &KeyFigure) -> 
         super::interval(&throughput),
         super::interval(&spot.group.figure(delay.name))
     );
-    let _ = write!(out, "{}<title>{}</title></g></g>", mark(spot), escape(&told));
+    let mark = mark(spot.group.flow_number, spot.mean, 5.0);
+    let _ = write!(out, "<g>{mark}<title>{}</title></g></g>", escape(&told));
     out
-}
-
-/// The mean: a disc for the first flow, a square for the second, a diamond for others.
-fn mark(spot: &Spot<'_>) -> String {
-    let (x, y) = spot.mean;
-    match spot.group.flow_number {
-        1 => format!("<g><circle class=\"point\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>"),
-        2 => format!(
-            "<g><rect class=\"point\" x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\"/>",
-            x - 4.5,
-            y - 4.5
-        ),
-        _ => format!(
-            "<g><rect class=\"point\" x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\" transform=\"rotate(45 {x:.1} {y:.1})\"/>",
-            x - 4.5,
-            y - 4.5
-        ),
-    }
 }
 
 /// Half axes and turn in degrees of the ellipse of one standard deviation of some points on paper; none of

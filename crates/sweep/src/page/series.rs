@@ -81,9 +81,10 @@ impl Legend {
             let _ = write!(
                 out,
                 "<span class=\"{}\"><svg width=\"26\" height=\"10\" aria-hidden=\"true\"><polyline class=\"{}\" \
-                 points=\"1,5 25,5\"/><circle class=\"point\" cx=\"13\" cy=\"5\" r=\"4\"/></svg>{}</span>",
+                 points=\"1,5 25,5\"/>{}</svg>{}</span>",
                 colour.class(),
                 class(stroke),
+                mark(line.1, (13.0, 5.0), 4.0),
                 escape(&self.label(line))
             );
         }
@@ -119,4 +120,17 @@ pub(super) fn class(stroke: Stroke) -> &'static str {
         Stroke::Dashed => "dashed",
         Stroke::Dotted => "dotted",
     }
+}
+
+/// The mark of a flow by its place: a disc for the first, a square for the second, a diamond for others.
+pub(super) fn mark(flow_number: usize, (x, y): (f64, f64), size: f64) -> String {
+    if flow_number == 1 {
+        return format!("<circle class=\"point\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{size}\"/>");
+    }
+    let (left, top, side) = (x - size * 0.9, y - size * 0.9, size * 1.8);
+    let turn = if flow_number == 2 { 0 } else { 45 };
+    format!(
+        "<rect class=\"point\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{side:.1}\" height=\"{side:.1}\" \
+         transform=\"rotate({turn} {x:.1} {y:.1})\"/>"
+    )
 }
