@@ -107,8 +107,9 @@ pub fn write_groups(table: &Table, groups: &[Group], folder: &Path) -> Result<()
     Ok(write_series(&folder.join(NAME), &group_columns(table, groups), &table.origin())?)
 }
 
-/// The columns of `groups.parquet`, a row a group: settings, flow, and of each figure the mean, half the width
-/// of its 95 % confidence interval (Student's t; null of fewer than two runs), and how many runs know it.
+/// The columns of `groups.parquet`, a row a group: settings, flow, and of each figure the mean, half the
+/// width of its 95 % confidence interval (Student's t; null of fewer than two runs), and how many runs know
+/// it.
 pub fn group_columns(table: &Table, groups: &[Group]) -> Vec<Series> {
     let series = |name: String, about: &str, values| Series { name, about: about.to_owned(), values };
     let ints =
