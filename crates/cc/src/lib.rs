@@ -29,4 +29,4 @@ pub mod westwood;
 pub use controller::{Acked, Controller, Decision, Delivery, FrameTag, Lost, Probe, Report, Sent, Setup};
 pub use options::{OptionError, Options, entry_called};
 pub use receiver::{Received, ReceiverHalf};
-pub use registry::{Entry, REGISTRY, build, build_receiver};
+pub use registry::{Entry, REGISTRY, Unregistered, build, build_receiver, register};

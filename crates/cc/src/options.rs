@@ -36,6 +36,14 @@ pub enum OptionError {
         /// What to write instead: options like it, or all there are.
         instead: String,
     },
+    /// A controller of the host's own could not be made of them.
+    #[error("{controller} can't be made: {what}")]
+    Unmade {
+        /// The controller.
+        controller: String,
+        /// What it says.
+        what: String,
+    },
     /// The value is not what the option takes.
     #[error("option `{key}` of {controller} is `{value}`; it must be {expected}")]
     Value {

@@ -1,6 +1,8 @@
 //! Every controller by name. The command line, scenario files, documentation and the conformance suite all
 //! grow from here.
 
+use std::sync::RwLock;
+
 use crate::{
     Controller, OptionError, Options, ReceiverHalf, Setup, bbr, bbr2, copa, cubic, entry_called, fixed, gcc,
     ledbat, newreno, nimbus, pcc, quic_dc, rocc, scream, sprout, sqp, vegas, westwood,
@@ -73,6 +75,38 @@ pub const REGISTRY: &[Entry] = &[
     fixed::ENTRY,
 ];
 
+/// Those of this process alone, the latest last.
+static LOCAL: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+
+/// Why a controller is not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unregistered {
+    /// The name is that of a row of [`REGISTRY`].
+    #[error("`{0}` is a controller that comes along; choose another name")]
+    Taken(String),
+    /// Options could not be written after such a name.
+    #[error("`{0}` is no name of a controller: write letters, digits, `-`, `_` and `.`")]
+    Name(String),
+}
+
+/// Registers a controller for this process alone: [`build`] finds it by its name from here on, in the place of
+/// one that was registered under the same name before. For hosts that bring controllers of their own, before
+/// anything runs: a run that names it is as reproducible as what `entry` builds.
+///
+/// # Errors
+/// [`Unregistered`] if the name is taken or could not be written where controllers are named.
+pub fn register(entry: Entry) -> Result<(), Unregistered> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if entry.name.is_empty() || !entry.name.chars().all(plain) {
+        return Err(Unregistered::Name(entry.name.to_owned()));
+    }
+    if REGISTRY.iter().any(|row| row.name == entry.name) {
+        return Err(Unregistered::Taken(entry.name.to_owned()));
+    }
+    LOCAL.write().expect("nobody panics while holding it").push(Box::leak(Box::new(entry)));
+    Ok(())
+}
+
 /// Builds the controller that `options` names.
 ///
 /// ```
@@ -109,7 +143,12 @@ pub fn build_receiver(
 }
 
 fn find(options: &Options) -> Result<&'static Entry, OptionError> {
-    let entry = entry_called("congestion controller", &options.name, REGISTRY, |entry| entry.name)?;
+    let local = LOCAL.read().expect("nobody panics while holding it");
+    let local = local.iter().rev().find(|entry| entry.name == options.name).copied();
+    let entry = local.map_or_else(
+        || entry_called("congestion controller", &options.name, REGISTRY, |entry| entry.name),
+        Ok,
+    )?;
     options.check_keys(entry.options)?;
     Ok(entry)
 }
@@ -126,6 +165,17 @@ mod tests {
             assert!(decision.window.is_none_or(|w| w.get() > 0), "{}", entry.name);
             assert!(decision.pacing.is_none_or(|p| p.as_bps() > 0), "{}", entry.name);
         }
+    }
+
+    #[test]
+    fn a_host_registers_controllers_of_its_own() {
+        let entry = |name| Entry { name, page: "", ..fixed::ENTRY };
+        assert!(build(&Options::of("of-a-host"), &Setup::default()).is_err());
+        register(entry("of-a-host")).unwrap();
+        register(entry("of-a-host")).unwrap();
+        build(&"of-a-host:rate=2mbit".parse().unwrap(), &Setup::default()).unwrap();
+        assert_eq!(register(entry("sqp")), Err(Unregistered::Taken("sqp".into())));
+        assert_eq!(register(entry("a:b")), Err(Unregistered::Name("a:b".into())));
     }
 
     #[test]

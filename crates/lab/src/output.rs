@@ -1,6 +1,7 @@
 //! Results for programs: JSON, and a run's folder of rows. `docs/json.md` and `docs/output.md` are the
 //! references.
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -16,8 +17,8 @@ pub fn json(outcome: &Outcome) -> Value {
 }
 
 /// A comparison for programs: `{"runs": [...]}`, each as [`json()`] has it.
-pub fn comparison_json(outcomes: &[Outcome]) -> Value {
-    json!({ "runs": outcomes.iter().map(json).collect::<Vec<_>>() })
+pub fn comparison_json(outcomes: &[impl Borrow<Outcome>]) -> Value {
+    json!({ "runs": outcomes.iter().map(|outcome| json(outcome.borrow())).collect::<Vec<_>>() })
 }
 
 /// Writes a run's summary, scenario and tables into `folder`, which is made if needed: what programs read.

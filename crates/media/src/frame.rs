@@ -16,6 +16,12 @@ pub struct RawFrame {
 }
 
 impl RawFrame {
+    /// Red, green and blue of each pixel, 0 to 255, row by row: `3 * width * height` bytes.
+    #[cfg(feature = "vixnn")]
+    pub fn to_rgb(&self) -> Vec<u8> {
+        crate::rgb::to_rgb(self)
+    }
+
     /// A picture of one colour.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! Output folders: report, summary, scenario and tables of a run, or of several side by side.
 //! `docs/output.md` lists them.
 
+use std::borrow::Borrow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,11 +35,15 @@ pub fn write_run(folder: &Path, outcome: &Outcome) -> Result<(), WriteError> {
 ///
 /// # Errors
 /// As [`write_run`].
-pub fn write_comparison(folder: &Path, title: &str, outcomes: &[Outcome]) -> Result<(), WriteError> {
+pub fn write_comparison(
+    folder: &Path,
+    title: &str,
+    outcomes: &[impl Borrow<Outcome>],
+) -> Result<(), WriteError> {
     write_folder(folder, &written_before(folder), |folder| {
-        let scenarios = outcomes.iter().map(|outcome| &outcome.scenario);
+        let scenarios = outcomes.iter().map(|outcome| &outcome.borrow().scenario);
         for (own, outcome) in folders_of(folder, scenarios).iter().zip(outcomes) {
-            write_data(own, outcome)?;
+            write_data(own, outcome.borrow())?;
         }
         write_text(&folder.join("report.html"), &report(title, outcomes))?;
         write_text(&folder.join("summary.json"), &format!("{:#}\n", comparison_json(outcomes)))
@@ -77,11 +82,11 @@ fn written_before(folder: &Path) -> Vec<PathBuf> {
 ///
 /// # Panics
 /// Without any run.
-pub fn report(title: &str, outcomes: &[Outcome]) -> String {
+pub fn report(title: &str, outcomes: &[impl Borrow<Outcome>]) -> String {
     render(&ReportData {
         title: title.to_owned(),
-        description: outcomes[0].scenario.description.clone(),
-        runs: outcomes.iter().map(RunView::of).collect(),
+        description: outcomes[0].borrow().scenario.description.clone(),
+        runs: outcomes.iter().map(|outcome| RunView::of(outcome.borrow())).collect(),
     })
 }
 

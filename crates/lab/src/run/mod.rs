@@ -13,7 +13,7 @@ mod watch;
 mod windows;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netsim::{RateProcess, World};
@@ -48,6 +48,9 @@ pub enum LabError {
     /// A result could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Somebody asked for it to end ([`RunOptions::stop`]).
+    #[error("stopped before its end")]
+    Stopped,
 }
 
 /// How to run.
@@ -59,6 +62,8 @@ pub struct RunOptions<'a> {
     /// Told the share done, from 0 to 1, about two hundred times a run; from several threads if there are
     /// several runs.
     pub progress: &'a (dyn Fn(f64) + Sync),
+    /// Looked at as often: once it is set, runs end with [`LabError::Stopped`] and leave nothing behind.
+    pub stop: Option<&'a AtomicBool>,
     /// Most runs at the same time.
     pub threads: usize,
     /// When rows leave memory, if they are [`Keep::Bounded`].
@@ -75,6 +80,7 @@ impl Default for RunOptions<'_> {
             commit: "unknown".to_owned(),
             keep: Keep::Rows,
             progress: &|_| {},
+            stop: None,
             threads: 1,
             limits: Limits::default(),
             tables: None,
@@ -192,6 +198,9 @@ pub(crate) fn run_watched(
         let until = if step == STEPS { scenario.duration } else { scenario.duration.mul_f64(share) };
         built.world.run_until(Time::ZERO + until);
         (options.progress)(share);
+        if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(LabError::Stopped);
+        }
         look(&recording().1);
         if let Some(trouble) = recording().1.trouble() {
             return Err(trouble.into());

@@ -50,6 +50,15 @@ fn sqp_alone_fills_most_of_the_link_without_losing_anything() {
 }
 
 #[test]
+fn a_run_that_is_asked_to_stop_ends_there() {
+    let (stop, steps) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let progress = |_| stop.store(steps.fetch_add(1, Ordering::Relaxed) == 4, Ordering::Relaxed);
+    let options = RunOptions { progress: &progress, stop: Some(&stop), ..RunOptions::default() };
+    assert!(matches!(run(&scenario(ONE_FLOW), &options), Err(LabError::Stopped)));
+    assert_eq!(steps.into_inner(), 5);
+}
+
+#[test]
 fn a_link_played_by_mahimahi_sends_at_whole_milliseconds() {
     let played = ONE_FLOW
         .replace("rate = \"20mbit\"", "rate = \"20mbit\"\nmahimahi = true\nqueue = \"droptail:60ms\"");
