@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python cli install clean
+.PHONY: help demo test tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python wheel cli install clean
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 COMMAND := $(TARGET)/release/framewire
@@ -85,10 +85,18 @@ web: ## the page of `framewire serve`
 browser: cli ## the page's checks, and a real browser that plays
 	@tools/web test
 
-python: ## formatting and lint of python/
+python: ## formatting, lint and types of python/, and what the package's tests among those of `unit` run on
 	@if tools/toolchain pip && tools/toolchain ruff; then \
 	    export PATH="$$PATH:$(TARGET)/ruff/bin"; ruff format --check python && ruff check python; \
 	else echo "skipped: the checks of python/, for want of the above"; fi
+	@if tools/toolchain pip && tools/toolchain pytest; then \
+	    cd python && PYTHONPATH="$(abspath $(TARGET))/python" python3 -m mypy --cache-dir "$(abspath $(TARGET))/mypy" \
+	        framewire examples tests/framewire; \
+	else echo "skipped: types and tests of the package framewire, for want of the above"; fi
+
+wheel: ## the Python package framewire, optimised, as a wheel in target/wheels
+	@tools/toolchain c++ pip
+	@tools/wheel "$(TARGET)"
 
 cli: ## the optimised command
 	@tools/toolchain c++

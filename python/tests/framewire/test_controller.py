@@ -1,0 +1,135 @@
+"""Controllers written in Python."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+import framewire
+from framewire import Decision, Report, Setup
+
+pytest.importorskip("numpy")
+
+LINK = {"rate": "5mbit", "delay": "20ms", "queue": "droptail:60ms"}
+
+
+def bulk(cc: str) -> framewire.Scenario:
+    return framewire.Scenario(link=LINK, flow={"cc": cc, "source": "backlog"}, duration="10s")
+
+
+@pytest.fixture(scope="module")
+def aimd() -> None:
+    checkout = Path(os.environ.get("FRAMEWIRE_CHECKOUT", Path(__file__).parents[3]))
+    spec = importlib.util.spec_from_file_location("aimd", checkout / "python/examples/aimd.py")
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+@pytest.mark.usefixtures("aimd")
+def test_aimd_fills_a_link_as_newreno_does() -> None:
+    ours, theirs = framewire.compare(bulk("aimd"), ["aimd", "newreno"])
+    throughputs = [result.summary["flows"][0]["throughput_bps"] for result in (ours, theirs)]
+    assert throughputs[0] == pytest.approx(throughputs[1], rel=0.1)
+    assert ours.hash == framewire.run(bulk("aimd")).hash
+    gentle = framewire.run(bulk("aimd:factor=0.8"))
+    assert gentle.hash != ours.hash and list(gentle.scenario.flows) == ["aimd"]
+    with pytest.raises(ValueError, match="aimd has no option `fcator`; did you mean `factor`"):
+        bulk("aimd:fcator=1")
+
+
+class Steady:
+    """A window that stays, and what it was told."""
+
+    told: list[Report] = []  # noqa: RUF012
+
+    def __init__(self, setup: Setup) -> None:
+        assert setup.mtu == 1200 and setup.min_bps < setup.initial_bps <= setup.max_bps
+        self.sent = 0
+
+    def first(self) -> Decision:
+        return Decision(window=30_000)
+
+    def on_sent(self, now_ns: int, packet: int, size: int, in_flight: int) -> None:
+        self.sent += 1
+        assert packet == self.sent - 1 and size <= in_flight <= 30_000 + size
+
+    def on_feedback(self, report: Report) -> None:
+        Steady.told.append(report)
+
+
+def test_reports_say_what_became_of_packets() -> None:
+    framewire.register_controller("steady", Steady, "stays")
+    Steady.told = []
+    flow = {"cc": "steady", "source": "backlog", "mtu": "1200B"}
+    scenario = framewire.Scenario(link=LINK | {"loss": "1%"}, flow=flow, duration="5s")
+    result = framewire.run(scenario)
+    packets = result.packets
+    settled = {int(number): report for report in Steady.told for number in report.acked["packet"]}
+    arrived = dict(zip(packets["packet"], packets["acked_ns"], strict=True))
+    assert len(settled) > 1000
+    assert all(report.now_ns == arrived[number] for number, report in settled.items())
+    assert all(report.acked_packets == len(report.acked) for report in Steady.told)
+    first = Steady.told[10].acked[0]
+    assert first["arrived_ns"] - first["sent_ns"] > 20e6 and first["size"] == 1200
+    assert sum(report.lost_packets for report in Steady.told) == packets["given_up"].sum() > 5
+
+
+class Raises:
+    """Raises after some feedback."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.left = 20
+
+    def on_feedback(self, report: Report) -> Decision | None:
+        self.left -= 1
+        if self.left == 0:
+            raise ZeroDivisionError("by design")
+        return None
+
+
+class Nonsense(Raises):
+    """Returns what is no decision."""
+
+    def on_feedback(self, report: Report) -> Decision:
+        return 7  # type: ignore[return-value]
+
+
+class Negative(Raises):
+    """Wants what can't be."""
+
+    def on_feedback(self, report: Report) -> Decision:
+        return Decision(window=-1)
+
+
+class Unmade(Raises):
+    """Can't be made."""
+
+    def __init__(self, setup: Setup) -> None:
+        raise LookupError("nowhere")
+
+
+def test_what_a_controller_raises_comes_out_with_its_traceback() -> None:
+    for controller, error, what in (
+        (Raises, ZeroDivisionError, "by design"),
+        (Nonsense, TypeError, "a controller returns a Decision or None, not int"),
+        (Negative, ValueError, "window is -1"),
+        (Unmade, LookupError, "nowhere"),
+    ):
+        framewire.register_controller(controller.__name__, controller)
+        with pytest.raises(error, match=what) as raised:
+            framewire.run(bulk(controller.__name__))
+        if error is not TypeError:
+            assert any(Path(entry.path).name == "test_controller.py" for entry in raised.traceback[1:])
+    assert framewire.run(bulk("newreno")).hash == framewire.run(bulk("newreno")).hash
+
+
+def test_names_and_classes_are_checked() -> None:
+    for name, controller, error in (
+        ("sqp", Raises, ValueError),
+        ("a:b", Raises, ValueError),
+        ("other", Raises(None), TypeError),  # type: ignore[arg-type]
+        ("other", object, TypeError),
+    ):
+        with pytest.raises(error):
+            framewire.register_controller(name, controller)  # type: ignore[arg-type]
