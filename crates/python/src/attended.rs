@@ -1,5 +1,5 @@
-//! Long work for Python: a thread of its own does it, without the interpreter's lock, and the thread that called
-//! looks after signals and progress meanwhile, so that Ctrl-C is heard within a moment.
+//! Long work for Python: a thread of its own does it, without the interpreter's lock, and the thread that
+//! called looks after signals and progress meanwhile, so that Ctrl-C is heard within a moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,8 +13,8 @@ use crate::errors::broken;
 /// How long a signal waits, and a progress bar stands.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does `work`, which ends early once `stop` is set. `look` is called as it goes on and once after its end; what
-/// it raises sets `stop`, and is raised once the work has ended. Call it without the interpreter's lock.
+/// Does `work`, which ends early once `stop` is set. `look` is called as it goes on and once after its end;
+/// what it raises sets `stop`, and is raised once the work has ended. Call it without the interpreter's lock.
 pub fn attended<T: Send>(
     stop: &AtomicBool,
     mut look: impl FnMut(Python<'_>) -> PyResult<()>,

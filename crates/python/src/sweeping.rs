@@ -44,15 +44,16 @@ impl Plan {
         self.0.warnings().to_vec()
     }
 
-    /// What decides the runs: of scenarios, of files that they name, and of the code. Where they are equal, runs
-    /// are.
+    /// What decides the runs: of scenarios, of files that they name, and of the code. Where they are equal,
+    /// runs are.
     #[getter]
     fn prints(&self) -> (String, String, &'static str) {
         let [scenarios, files] = self.0.prints().clone();
         (scenarios, files, COMMIT)
     }
 
-    /// Runs some of the plan, one after the other, and returns each as a line. Ctrl-C is heard between two runs.
+    /// Runs some of the plan, one after the other, and returns each as a line. Ctrl-C is heard between two
+    /// runs.
     fn lines(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<String>> {
         if let Some(index) = indices.iter().find(|index| **index >= self.0.len()) {
             return Err(refused(format!("run {index} of {}; they are counted from 0", self.0.len())));
@@ -67,8 +68,8 @@ impl Plan {
         py.detach(|| attended(&stop, |_| Ok(()), work))?.map_err(raised)
     }
 
-    /// Runs what is missing in `folder`, `jobs` at a time, and writes tables and report there. `progress` is told
-    /// how many runs are done.
+    /// Runs what is missing in `folder`, `jobs` at a time, and writes tables and report there. `progress` is
+    /// told how many runs are done.
     fn drive(
         &self,
         py: Python<'_>,
