@@ -58,20 +58,20 @@ typedef int32_t fw_result;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What every sender under a congestion controller keeps, without media and without a wire format: packets in flight,
-// round trips, losses, pacing, window.
+// What every sender under a congestion controller keeps, without media and without a wire format: packets
+// in flight, round trips, losses, pacing, window.
 typedef struct fw_core fw_core;
 
-// The half of a controller that lives at the receiver (of Sprout, and of GCC's early forms): it sees packets arrive,
-// and writes a few bytes for each report.
+// The half of a controller that lives at the receiver (of Sprout, and of GCC's early forms): it sees
+// packets arrive, and writes a few bytes for each report.
 typedef struct fw_half fw_half;
 
-// A receiver: puts frames together, asks for what is missing, reports what arrived, and says what is to be decoded
-// and when it is to be shown.
+// A receiver: puts frames together, asks for what is missing, reports what arrived, and says what is to be
+// decoded and when it is to be shown.
 typedef struct fw_receiver fw_receiver;
 
-// A sender: what the host captures and codes goes out as fast as a congestion controller allows, lost packets are
-// sent again while they are of use.
+// A sender: what the host captures and codes goes out as fast as a congestion controller allows, lost
+// packets are sent again while they are of use.
 typedef struct fw_sender fw_sender;
 
 // How a core is made, and the half of its controller at the receiver. What is zero or null has a default.
@@ -92,10 +92,11 @@ typedef struct {
   int64_t interval_ns;
   // Seed of what is random. Default: 1.
   uint64_t seed;
-  // Not 0: there is always something to send, a file say, so that packets leave at the media rate. Otherwise they
-  // come in bursts, one a picture, and each burst leaves as fast as the controller lets it.
+  // Not 0: there is always something to send, a file say, so that packets leave at the media rate.
+  // Otherwise they come in bursts, one a picture, and each burst leaves as fast as the controller lets
+  // it.
   uint32_t bulk;
-  // Zero.
+  // Zero, for what may come.
   uint32_t reserved;
 } fw_core_options;
 
@@ -125,7 +126,7 @@ typedef struct {
   int64_t arrived_ns;
   // The ECN bits it arrived with, 0 to 3 (RFC 3168); 3 is "congestion experienced".
   uint32_t ecn;
-  // Zero.
+  // Zero, for what may come.
   uint32_t reserved;
 } fw_arrival;
 
@@ -133,14 +134,14 @@ typedef struct {
 typedef struct {
   // sizeof this struct.
   uint32_t size;
-  // Zero.
+  // Zero, for what may come.
   uint32_t reserved;
   // Packets that arrived, in any order. Those told before are passed over.
   const fw_arrival *arrivals;
   // How many.
   size_t arrival_count;
-  // When the receiver sent the report, in ns on its clock: what lies between the last arrival and this is no part
-  // of a round trip.
+  // When the receiver sent the report, in ns on its clock: what lies between the last arrival and this
+  // is no part of a round trip.
   int64_t sent_ns;
   // What `fw_half_write` wrote at the receiver; null where the controller has no half there.
   const uint8_t *blob;
@@ -160,8 +161,8 @@ typedef struct {
   uint64_t in_flight_bytes;
   // The rate at which packets leave, in bit/s; `FW_NO_LIMIT`.
   uint64_t pacing_bps;
-  // The rate to code at, headers and repairs included, in bit/s: the controller's advice, or its window over the
-  // round trip, or its pacing rate. `FW_NO_LIMIT` of a controller that limits nothing.
+  // The rate to code at, headers and repairs included, in bit/s: the controller's advice, or its window
+  // over the round trip, or its pacing rate. `FW_NO_LIMIT` of a controller that limits nothing.
   uint64_t media_bps;
   // Padding that the controller's probe of the path still wants, in bytes (`fw_core_padded`).
   uint64_t padding_bytes;
@@ -191,11 +192,12 @@ typedef struct {
   uint64_t packet;
   // When it was sent, in ns on the sender's clock.
   int64_t sent_ns;
-  // Time since a report left that this packet is the first to confirm, in ns; `FW_UNKNOWN` if it confirms none.
+  // Time since a report left that this packet is the first to confirm, in ns; `FW_UNKNOWN` if it
+  // confirms none.
   int64_t rtt_ns;
   // The ECN bits it arrived with, 0 to 3.
   uint32_t ecn;
-  // Zero.
+  // Zero, for what may come.
   uint32_t reserved;
 } fw_received;
 
@@ -205,12 +207,12 @@ typedef struct {
   uint32_t size;
   // Session number, which both ends agree on. Default: the first one heard.
   uint32_t session;
-  // Playout policy with options, which says when frames are shown: "at-once", "fixed:delay=100ms", "adaptive".
-  // Default: at once.
+  // Playout policy with options, which says when frames are shown: "at-once", "fixed:delay=100ms",
+  // "adaptive". Default: at once.
   const char *playout;
   // Not 0: the host's decoder makes pictures of frames of which pieces are missing (`fw_coded.pieces`).
   uint32_t conceal;
-  // Zero.
+  // Zero, for what may come.
   uint32_t reserved;
 } fw_receiver_options;
 
@@ -297,7 +299,8 @@ typedef struct {
   uint32_t size;
   // Session number, which both ends agree on. Default: 1.
   uint32_t session;
-  // Congestion controller with options, or a preset: "gcc", "copa:delta=0.5". Default: the preset "default".
+  // Congestion controller with options, or a preset: "gcc", "copa:delta=0.5". Default: the preset
+  // "default".
   const char *controller;
   // Rate policy with options. Default: what the preset says, or "live".
   const char *rate;
@@ -313,14 +316,15 @@ typedef struct {
   uint64_t most_bps;
   // Time between pictures, in ns. Default: 60 a second.
   int64_t interval_ns;
-  // How long after its capture a frame is worth showing, in ns. Default: what suits the path, 400 ms or more.
+  // How long after its capture a frame is worth showing, in ns. Default: what suits the path, 400 ms or
+  // more.
   int64_t deadline_ns;
   // Seed of what is random. Default: the session number.
   uint64_t seed;
   // Largest datagram (UDP payload), 128 to 1472 bytes. Default: 1200.
   uint32_t mtu;
-  // Width of pictures in pixels, announced to the receiver. With it and the height, a rate policy may ask for
-  // fewer rows (`fw_plan.rows`). Default: not announced.
+  // Width of pictures in pixels, announced to the receiver. With it and the height, a rate policy may
+  // ask for fewer rows (`fw_plan.rows`). Default: not announced.
   uint16_t width;
   // Height of pictures in pixels.
   uint16_t height;
@@ -354,14 +358,14 @@ typedef struct {
   const uint8_t *data;
   // How many.
   size_t length;
-  // Where pieces end that decode without the rest of the frame (slices), in bytes from its start, rising, the
-  // last one at its end. Null: there are none.
+  // Where pieces end that decode without the rest of the frame (slices), in bytes from its start,
+  // rising, the last one at its end. Null: there are none.
   const uint32_t *pieces;
   // How many pieces.
   size_t piece_count;
   // Not 0: it decodes without any earlier frame.
   uint32_t key;
-  // Zero.
+  // Zero, for what may come.
   uint32_t reserved;
 } fw_coded;
 
@@ -422,58 +426,48 @@ const char *fw_version(void);
 // compiled with.
 uint32_t fw_abi_version(void);
 
-// Writes the name of controller number `index` (from 0) to `name`, cut off where `capacity` bytes with its NUL
-// do not hold it. `FW_NONE` if there are no more.
-fw_result fw_controller_name(size_t index,
-                             char *name,
-                             size_t capacity);
+// Writes the name of controller number `index` (from 0) to `name`, cut off where `capacity` bytes with its
+// NUL do not hold it. `FW_NONE` if there are no more.
+fw_result fw_controller_name(size_t index, char *name, size_t capacity);
 
-// Makes a core and leaves it at `out`. It is yours: free it with `fw_core_free`. A controller of which a half lives
-// at the receiver is blind without that: see `fw_half_new`.
-fw_result fw_core_new(const fw_core_options *options,
-                      fw_core **out);
+// Makes a core and leaves it at `out`. It is yours: free it with `fw_core_free`. A controller of which a
+// half lives at the receiver is blind without that: see `fw_half_new`.
+fw_result fw_core_new(const fw_core_options *options, fw_core **out);
 
 // Frees a core; of a null one, does nothing.
 void fw_core_free(fw_core *core);
 
-// Something waits to be sent: leaves at `at` when the next packet may leave, which is now if it lies in the past.
-// `FW_NONE` while the window is full.
-fw_result fw_core_next_send(fw_core *core,
-                            int64_t now,
-                            int64_t *at);
+// Something waits to be sent: leaves at `at` when the next packet may leave, which is now if it lies in
+// the past. `FW_NONE` while the window is full.
+fw_result fw_core_next_send(fw_core *core, int64_t now, int64_t *at);
 
-// A packet leaves now. Leaves the number that it gets at `number`: 0, 1, 2 and so on. The receiver must be able to
-// tell it.
-fw_result fw_core_sent(fw_core *core,
-                       int64_t now,
-                       const fw_packet *packet,
-                       uint64_t *number);
+// A packet leaves now. Leaves the number that it gets at `number`: 0, 1, 2 and so on. The receiver must be
+// able to tell it.
+fw_result fw_core_sent(fw_core *core, int64_t now, const fw_packet *packet, uint64_t *number);
 
-// A report came from the receiver. Afterwards `fw_core_next_lost` says what was lost, and `fw_core_decide` what the
-// controller makes of it. An error if it names a packet that was never sent; nothing has changed then.
-fw_result fw_core_heard(fw_core *core,
-                        int64_t now,
-                        const fw_report *report);
+// A report came from the receiver. Afterwards `fw_core_next_lost` says what was lost, and `fw_core_decide`
+// what the controller makes of it. An error if it names a packet that was never sent; nothing has changed
+// then.
+fw_result fw_core_heard(fw_core *core, int64_t now, const fw_report *report);
 
-// Leaves the number of the next packet that was given up as lost at `number`, until `FW_NONE`. Each is told once.
-fw_result fw_core_next_lost(fw_core *core,
-                            uint64_t *number);
+// Leaves the number of the next packet that was given up as lost at `number`, until `FW_NONE`. Each is
+// told once.
+fw_result fw_core_next_lost(fw_core *core, uint64_t *number);
 
-// Time has passed: packets may be lost, a probe may be due, the controller has timers. Early or often does no harm.
-fw_result fw_core_wake(fw_core *core,
-                       int64_t now);
+// Time has passed: packets may be lost, a probe may be due, the controller has timers. Early or often does
+// no harm.
+fw_result fw_core_wake(fw_core *core, int64_t now);
 
 // Leaves at `at` when `fw_core_wake` is wanted next; `FW_NONE`: no time brings anything.
 fw_result fw_core_next_wake(fw_core *core, int64_t *at);
 
-// Takes up that a packet should leave for the sake of an answer: `FW_OK`, and the host sends one now, whatever the
-// window; `FW_NONE` if none is wanted.
+// Takes up that a packet should leave for the sake of an answer: `FW_OK`, and the host sends one now,
+// whatever the window; `FW_NONE` if none is wanted.
 fw_result fw_core_take_probe(fw_core *core);
 
-// Of the padding that the controller's probe wants (`fw_decision.padding_bytes`), so many bytes leave now. Enter
-// their packets with `fw_core_sent`, too.
-fw_result fw_core_padded(fw_core *core,
-                         size_t bytes);
+// Of the padding that the controller's probe wants (`fw_decision.padding_bytes`), so many bytes leave now.
+// Enter their packets with `fw_core_sent`, too.
+fw_result fw_core_padded(fw_core *core, size_t bytes);
 
 // Writes what the controller wants now to `decision`, whose size the host has set.
 fw_result fw_core_decide(fw_core *core, fw_decision *decision);
@@ -482,8 +476,9 @@ fw_result fw_core_decide(fw_core *core, fw_decision *decision);
 // yours to read until the next call on this thread that comes to one.
 const char *fw_last_error(void);
 
-// Makes the half at the receiver of a controller that was made with the same options, and leaves it at `out`.
-// `FW_NONE`, and a null pointer there, if the controller has none. It is yours: free it with `fw_half_free`.
+// Makes the half at the receiver of a controller that was made with the same options, and leaves it at
+// `out`. `FW_NONE`, and a null pointer there, if the controller has none. It is yours: free it with
+// `fw_half_free`.
 fw_result fw_half_new(const fw_core_options *options, fw_half **out);
 
 // Frees a half; of a null one, does nothing.
@@ -498,17 +493,13 @@ fw_result fw_half_wake(fw_half *half, int64_t now);
 // Leaves at `at` when `fw_half_wake` is wanted next; `FW_NONE`: no time brings anything.
 fw_result fw_half_next_wake(fw_half *half, int64_t *at);
 
-// Leaves at `at` when a report should go for this half's sake; `FW_NONE` if its news can wait for the next one.
-fw_result fw_half_due(fw_half *half,
-                      int64_t *at);
+// Leaves at `at` when a report should go for this half's sake; `FW_NONE` if its news can wait for the next
+// one.
+fw_result fw_half_due(fw_half *half, int64_t *at);
 
-// Writes what the other half is to hear to `out`, and its length to `length`: `fw_report.blob` of the report that
-// leaves now. `capacity` is 255 at least.
-fw_result fw_half_write(fw_half *half,
-                        int64_t now,
-                        uint8_t *out,
-                        size_t capacity,
-                        size_t *length);
+// Writes what the other half is to hear to `out`, and its length to `length`: `fw_report.blob` of the
+// report that leaves now. `capacity` is 255 at least.
+fw_result fw_half_write(fw_half *half, int64_t now, uint8_t *out, size_t capacity, size_t *length);
 
 // Makes a receiver and leaves it at `out`. It is yours: free it with `fw_receiver_free`.
 fw_result fw_receiver_new(const fw_receiver_options *options, fw_receiver **out);
@@ -522,34 +513,30 @@ fw_result fw_receiver_receive(fw_receiver *receiver, int64_t now, const uint8_t 
 // Time has passed. Early or often does no harm.
 fw_result fw_receiver_wake(fw_receiver *receiver, int64_t now);
 
-// Leaves at `at` when `fw_receiver_wake` is wanted next; what lies in the past is wanted at once. `FW_NONE`: no
-// time brings anything.
-fw_result fw_receiver_next_wake(fw_receiver *receiver,
-                                int64_t *at);
+// Leaves at `at` when `fw_receiver_wake` is wanted next; what lies in the past is wanted at once.
+// `FW_NONE`: no time brings anything.
+fw_result fw_receiver_next_wake(fw_receiver *receiver, int64_t *at);
 
-// Writes the next datagram for the sender to `out` and its length to `length`; `FW_NONE` if there is none now. As
-// `fw_sender_transmit`.
+// Writes the next datagram for the sender to `out` and its length to `length`; `FW_NONE` if there is none
+// now. As `fw_sender_transmit`.
 fw_result fw_receiver_transmit(fw_receiver *receiver,
                                int64_t now,
                                uint8_t *out,
                                size_t capacity,
                                size_t *length);
 
-// Lends the next frame to decode, until `FW_NONE`. Frames come in the order of decoding, and each counts as decoded
-// when the next one is asked for; ask after `fw_receiver_receive` and `fw_receiver_wake`. With four frames that
-// nobody takes, later ones wait, and are given up when their deadlines have passed.
-fw_result fw_receiver_next_frame(fw_receiver *receiver,
-                                 int64_t now,
-                                 fw_frame *frame);
+// Lends the next frame to decode, until `FW_NONE`. Frames come in the order of decoding, and each counts
+// as decoded when the next one is asked for; ask after `fw_receiver_receive` and `fw_receiver_wake`. With
+// four frames that nobody takes, later ones wait, and are given up when their deadlines have passed.
+fw_result fw_receiver_next_frame(fw_receiver *receiver, int64_t now, fw_frame *frame);
 
-// The frame lent at present would not decode or, if none is, one before it: the sender is asked for a key frame,
-// and frames until then count as failed. Call it before the next `fw_receiver_next_frame`.
+// The frame lent at present would not decode or, if none is, one before it: the sender is asked for a key
+// frame, and frames until then count as failed. Call it before the next `fw_receiver_next_frame`.
 fw_result fw_receiver_decoder_failed(fw_receiver *receiver);
 
-// Says which frame is to be shown now, until `FW_NONE`: each at most once, in order, of those that were decoded.
-// Ask after `fw_receiver_next_frame`; a host that shows all it has decoded need not ask at all.
-fw_result fw_receiver_next_shown(fw_receiver *receiver,
-                                 fw_shown *shown);
+// Says which frame is to be shown now, until `FW_NONE`: each at most once, in order, of those that were
+// decoded. Ask after `fw_receiver_next_frame`; a host that shows all it has decoded need not ask at all.
+fw_result fw_receiver_next_shown(fw_receiver *receiver, fw_shown *shown);
 
 // Whether this receiver can follow the sender's controller: an error where that has a half that lives at the
 // receiver and this library does not know it. The sender is then not answered.
@@ -564,23 +551,19 @@ fw_result fw_sender_new(const fw_sender_options *options, fw_sender **out);
 // Frees a sender; of a null one, does nothing.
 void fw_sender_free(fw_sender *sender);
 
-// A picture is there, captured at `captured_ns`, which is `now` or before. Leaves its number at `frame`, which may
-// be null. Ask `fw_sender_next_frame` next. `FW_NONE` after `fw_sender_end`.
-fw_result fw_sender_capture(fw_sender *sender,
-                            int64_t now,
-                            int64_t captured_ns,
-                            uint32_t *frame);
+// A picture is there, captured at `captured_ns`, which is `now` or before. Leaves its number at `frame`,
+// which may be null. Ask `fw_sender_next_frame` next. `FW_NONE` after `fw_sender_end`.
+fw_result fw_sender_capture(fw_sender *sender, int64_t now, int64_t captured_ns, uint32_t *frame);
 
-// Says what is to be coded next, until `FW_NONE`: the picture just captured, nothing where the path is behind, and
-// maybe a picture after all that was left out a moment ago. Ask after each `fw_sender_capture` and
-// `fw_sender_wake`. Answer each plan with `fw_sender_frame`: with several unanswered, pictures are left out.
-fw_result fw_sender_next_frame(fw_sender *sender,
-                               fw_plan *plan);
+// Says what is to be coded next, until `FW_NONE`: the picture just captured, nothing where the path is
+// behind, and maybe a picture after all that was left out a moment ago. Ask after each `fw_sender_capture`
+// and `fw_sender_wake`. Answer each plan with `fw_sender_frame`: with several unanswered, pictures are
+// left out.
+fw_result fw_sender_next_frame(fw_sender *sender, fw_plan *plan);
 
-// Takes a frame that the host has coded. One that was asked for before it and is not there yet counts as failed.
-fw_result fw_sender_frame(fw_sender *sender,
-                          int64_t now,
-                          const fw_coded *coded);
+// Takes a frame that the host has coded. One that was asked for before it and is not there yet counts as
+// failed.
+fw_result fw_sender_frame(fw_sender *sender, int64_t now, const fw_coded *coded);
 
 // A datagram of `length` bytes came from the receiver.
 fw_result fw_sender_receive(fw_sender *sender, int64_t now, const uint8_t *data, size_t length);
@@ -588,26 +571,21 @@ fw_result fw_sender_receive(fw_sender *sender, int64_t now, const uint8_t *data,
 // Time has passed. Early or often does no harm.
 fw_result fw_sender_wake(fw_sender *sender, int64_t now);
 
-// Leaves at `at` when `fw_sender_wake` is wanted next; what lies in the past is wanted at once. `FW_NONE`: no time
-// brings anything.
-fw_result fw_sender_next_wake(fw_sender *sender,
-                              int64_t *at);
+// Leaves at `at` when `fw_sender_wake` is wanted next; what lies in the past is wanted at once. `FW_NONE`:
+// no time brings anything.
+fw_result fw_sender_next_wake(fw_sender *sender, int64_t *at);
 
-// Writes the next datagram for the receiver to `out` and its length to `length`; `FW_NONE` if none may leave now.
-// Ask until then after every other call. `capacity` says how long a datagram may be at present:
+// Writes the next datagram for the receiver to `out` and its length to `length`; `FW_NONE` if none may
+// leave now. Ask until then after every other call. `capacity` says how long a datagram may be at present:
 // `FW_LEAST_DATAGRAM` at least, best `FW_MAX_DATAGRAM` where the host does not know its path.
-fw_result fw_sender_transmit(fw_sender *sender,
-                             int64_t now,
-                             uint8_t *out,
-                             size_t capacity,
-                             size_t *length);
+fw_result fw_sender_transmit(fw_sender *sender, int64_t now, uint8_t *out, size_t capacity, size_t *length);
 
 // Holds media to `bps` bit/s from here on, whatever the controller advises, but not below the lowest rate.
 // `FW_NO_LIMIT`: no longer.
 fw_result fw_sender_set_most(fw_sender *sender, uint64_t bps);
 
-// Captures nothing more; what was captured is still sent, and the receiver told. `fw_sender_stats.finished` says
-// when that is done.
+// Captures nothing more; what was captured is still sent, and the receiver told.
+// `fw_sender_stats.finished` says when that is done.
 fw_result fw_sender_end(fw_sender *sender);
 
 // Writes how the sender is doing to `stats`, whose size the host has set.

@@ -35,10 +35,11 @@ pub struct fw_core_options {
     pub interval_ns: i64,
     /// Seed of what is random. Default: 1.
     pub seed: u64,
-    /// Not 0: there is always something to send, a file say, so that packets leave at the media rate. Otherwise they
-    /// come in bursts, one a picture, and each burst leaves as fast as the controller lets it.
+    /// Not 0: there is always something to send, a file say, so that packets leave at the media rate.
+    /// Otherwise they come in bursts, one a picture, and each burst leaves as fast as the controller lets
+    /// it.
     pub bulk: u32,
-    /// Zero.
+    /// Zero, for what may come.
     pub reserved: u32,
 }
 
@@ -72,7 +73,7 @@ pub struct fw_arrival {
     pub arrived_ns: i64,
     /// The ECN bits it arrived with, 0 to 3 (RFC 3168); 3 is "congestion experienced".
     pub ecn: u32,
-    /// Zero.
+    /// Zero, for what may come.
     pub reserved: u32,
 }
 
@@ -82,14 +83,14 @@ pub struct fw_arrival {
 pub struct fw_report {
     /// sizeof this struct.
     pub size: u32,
-    /// Zero.
+    /// Zero, for what may come.
     pub reserved: u32,
     /// Packets that arrived, in any order. Those told before are passed over.
     pub arrivals: *const fw_arrival,
     /// How many.
     pub arrival_count: usize,
-    /// When the receiver sent the report, in ns on its clock: what lies between the last arrival and this is no part
-    /// of a round trip.
+    /// When the receiver sent the report, in ns on its clock: what lies between the last arrival and this
+    /// is no part of a round trip.
     pub sent_ns: i64,
     /// What `fw_half_write` wrote at the receiver; null where the controller has no half there.
     pub blob: *const u8,
@@ -111,8 +112,8 @@ pub struct fw_decision {
     pub in_flight_bytes: u64,
     /// The rate at which packets leave, in bit/s; `FW_NO_LIMIT`.
     pub pacing_bps: u64,
-    /// The rate to code at, headers and repairs included, in bit/s: the controller's advice, or its window over the
-    /// round trip, or its pacing rate. `FW_NO_LIMIT` of a controller that limits nothing.
+    /// The rate to code at, headers and repairs included, in bit/s: the controller's advice, or its window
+    /// over the round trip, or its pacing rate. `FW_NO_LIMIT` of a controller that limits nothing.
     pub media_bps: u64,
     /// Padding that the controller's probe of the path still wants, in bytes (`fw_core_padded`).
     pub padding_bytes: u64,
@@ -141,12 +142,12 @@ unsafe impl Growing for fw_report {}
 // SAFETY: as above.
 unsafe impl Growing for fw_decision {}
 
-/// Lost packets that the host has not asked for, at most: as many as the core remembers packets. Beyond that the
-/// oldest are forgotten.
+/// Lost packets that the host has not asked for, at most: as many as the core remembers packets. Beyond
+/// that the oldest are forgotten.
 const LOST: usize = 1 << 16;
 
-/// What every sender under a congestion controller keeps, without media and without a wire format: packets in flight,
-/// round trips, losses, pacing, window.
+/// What every sender under a congestion controller keeps, without media and without a wire format: packets
+/// in flight, round trips, losses, pacing, window.
 pub struct fw_core {
     core: Core<Option<FrameTag>>,
     clock: HostTime,
@@ -213,8 +214,8 @@ unsafe fn built(options: &fw_core_options) -> Result<fw_core, Refusal> {
     })
 }
 
-/// Makes a core and leaves it at `out`. It is yours: free it with `fw_core_free`. A controller of which a half lives
-/// at the receiver is blind without that: see `fw_half_new`.
+/// Makes a core and leaves it at `out`. It is yours: free it with `fw_core_free`. A controller of which a
+/// half lives at the receiver is blind without that: see `fw_half_new`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_new(options: *const fw_core_options, out: *mut *mut fw_core) -> fw_result {
     // SAFETY: what a host promises of options and pointers.
@@ -233,8 +234,8 @@ pub unsafe extern "C" fn fw_core_free(core: *mut fw_core) {
     unsafe { free(core) }
 }
 
-/// Something waits to be sent: leaves at `at` when the next packet may leave, which is now if it lies in the past.
-/// `FW_NONE` while the window is full.
+/// Something waits to be sent: leaves at `at` when the next packet may leave, which is now if it lies in
+/// the past. `FW_NONE` while the window is full.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_next_send(core: *mut fw_core, now: i64, at: *mut i64) -> fw_result {
     let work = |core: &mut fw_core| {
@@ -260,8 +261,8 @@ fn tag(packet: &fw_packet) -> Result<Option<FrameTag>, Refusal> {
     Ok((count > 0).then_some(FrameTag { stream: 0, frame, version: 0, index, count, retransmission }))
 }
 
-/// A packet leaves now. Leaves the number that it gets at `number`: 0, 1, 2 and so on. The receiver must be able to
-/// tell it.
+/// A packet leaves now. Leaves the number that it gets at `number`: 0, 1, 2 and so on. The receiver must be
+/// able to tell it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_sent(
     core: *mut fw_core,
@@ -302,8 +303,9 @@ fn read_arrivals(arrivals: &[fw_arrival], into: &mut Vec<Arrival>) -> Result<(),
     Ok(())
 }
 
-/// A report came from the receiver. Afterwards `fw_core_next_lost` says what was lost, and `fw_core_decide` what the
-/// controller makes of it. An error if it names a packet that was never sent; nothing has changed then.
+/// A report came from the receiver. Afterwards `fw_core_next_lost` says what was lost, and `fw_core_decide`
+/// what the controller makes of it. An error if it names a packet that was never sent; nothing has changed
+/// then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_heard(core: *mut fw_core, now: i64, report: *const fw_report) -> fw_result {
     let work = |core: &mut fw_core| {
@@ -331,7 +333,8 @@ pub unsafe extern "C" fn fw_core_heard(core: *mut fw_core, now: i64, report: *co
     unsafe { enter(core, work) }
 }
 
-/// Leaves the number of the next packet that was given up as lost at `number`, until `FW_NONE`. Each is told once.
+/// Leaves the number of the next packet that was given up as lost at `number`, until `FW_NONE`. Each is
+/// told once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_next_lost(core: *mut fw_core, number: *mut u64) -> fw_result {
     let work = |core: &mut fw_core| {
@@ -345,7 +348,8 @@ pub unsafe extern "C" fn fw_core_next_lost(core: *mut fw_core, number: *mut u64)
     unsafe { enter(core, work) }
 }
 
-/// Time has passed: packets may be lost, a probe may be due, the controller has timers. Early or often does no harm.
+/// Time has passed: packets may be lost, a probe may be due, the controller has timers. Early or often does
+/// no harm.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_wake(core: *mut fw_core, now: i64) -> fw_result {
     let work = |core: &mut fw_core| {
@@ -372,8 +376,8 @@ pub unsafe extern "C" fn fw_core_next_wake(core: *mut fw_core, at: *mut i64) -> 
     unsafe { enter(core, work) }
 }
 
-/// Takes up that a packet should leave for the sake of an answer: `FW_OK`, and the host sends one now, whatever the
-/// window; `FW_NONE` if none is wanted.
+/// Takes up that a packet should leave for the sake of an answer: `FW_OK`, and the host sends one now,
+/// whatever the window; `FW_NONE` if none is wanted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_take_probe(core: *mut fw_core) -> fw_result {
     let work =
@@ -382,8 +386,8 @@ pub unsafe extern "C" fn fw_core_take_probe(core: *mut fw_core) -> fw_result {
     unsafe { enter(core, work) }
 }
 
-/// Of the padding that the controller's probe wants (`fw_decision.padding_bytes`), so many bytes leave now. Enter
-/// their packets with `fw_core_sent`, too.
+/// Of the padding that the controller's probe wants (`fw_decision.padding_bytes`), so many bytes leave now.
+/// Enter their packets with `fw_core_sent`, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_core_padded(core: *mut fw_core, bytes: usize) -> fw_result {
     let work = |core: &mut fw_core| {

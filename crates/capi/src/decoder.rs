@@ -6,8 +6,8 @@
 //!            -> Screen::show    -> due     -> Decoded::next_shown -> host's screen
 //! ```
 //!
-//! A decoder is given bytes and a number. When a frame was captured and whether it is a key frame stands in its
-//! packets' headers, so [`Noting`] reads those as every packet of the session passes.
+//! A decoder is given bytes and a number. When a frame was captured and whether it is a key frame stands in
+//! its packets' headers, so [`Noting`] reads those as every packet of the session passes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,8 @@ use wire::{
 
 /// The only stream that is decoded: the first track of the first capture.
 const STREAM: u8 = 0;
-/// Frames whose headers are remembered: more than a receiver puts together at once. Of more than that the oldest go.
+/// Frames whose headers are remembered: more than a receiver puts together at once. Of more than that the
+/// oldest go.
 const NOTES: usize = 2048;
 /// Frames to show that the host has not asked for, at most: half a second of them at 120 a second.
 const DUE: usize = 64;

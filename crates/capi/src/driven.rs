@@ -14,8 +14,8 @@ const LONGEST: usize = 65_535;
 pub struct HostTime(Time);
 
 impl HostTime {
-    /// The host's `now`, or the one before it if that was later: threads may take the time in another order than
-    /// they come here.
+    /// The host's `now`, or the one before it if that was later: threads may take the time in another order
+    /// than they come here.
     pub fn at(&mut self, now: i64) -> Result<Time, Refusal> {
         self.0 = self.0.max(instant("now", now)?);
         Ok(self.0)
@@ -109,8 +109,8 @@ pub unsafe fn leave(instant: Option<Time>, at: *mut i64) -> Answer {
 /// The slowest and the fastest rate that is taken, in bit/s: a packet a second, and what no link has.
 const RATES: std::ops::RangeInclusive<u64> = 10_000..=1_000_000_000_000;
 
-/// Lowest rate, the one to start at, highest; each as given or, where it is zero, as in `usual`. A lowest rate that
-/// is not given stays none.
+/// Lowest rate, the one to start at, highest; each as given or, where it is zero, as in `usual`. A lowest
+/// rate that is not given stays none.
 pub fn rates(bps: [u64; 3], usual: &cc::Setup) -> Result<(Option<Rate>, Rate, Rate), Refusal> {
     for (what, bps) in ["least_bps", "initial_bps", "most_bps"].into_iter().zip(bps) {
         if bps != 0 && !RATES.contains(&bps) {

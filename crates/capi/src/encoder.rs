@@ -45,7 +45,8 @@ impl Encoding {
         Video { encoder: Box::new(HostEncoder(self.clone())), source: Some(Box::new(source)), interval }
     }
 
-    /// The host has a picture, captured at `captured`: the number it gets, unless nothing is captured any more.
+    /// The host has a picture, captured at `captured`: the number it gets, unless nothing is captured any
+    /// more.
     pub fn capture(&self, sender: &mut Sender, now: Time, captured: Time) -> Option<u32> {
         {
             let mut state = self.state();
@@ -69,8 +70,8 @@ impl Encoding {
         Some(ask)
     }
 
-    /// What was asked for frame `frame`, which the host was given to code. It will not code those before it any
-    /// more.
+    /// What was asked for frame `frame`, which the host was given to code. It will not code those before it
+    /// any more.
     pub fn finish(&self, frame: u32) -> Option<Ask> {
         let mut state = self.state();
         let at = state.making.iter().position(|ask| ask.frame == frame)?;
@@ -108,8 +109,8 @@ impl Source for HostCamera {
         Some(self.picture.clone())
     }
 
-    /// Between two pictures of the host's this is that of the last one, as of an archive: that no picture is there
-    /// is then no lack of the camera's.
+    /// Between two pictures of the host's this is that of the last one, as of an archive: that no picture
+    /// is there is then no lack of the camera's.
     fn captured(&self) -> Option<Time> {
         self.encoding.state().taken
     }

@@ -1,5 +1,5 @@
-//! The border: nothing unwinds across it, null pointers and wrong lengths are refused, and each refusal leaves a
-//! text.
+//! The border: nothing unwinds across it, null pointers and wrong lengths are refused, and each refusal
+//! leaves a text.
 
 use std::any::Any;
 use std::cell::RefCell;

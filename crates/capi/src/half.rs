@@ -21,19 +21,20 @@ pub struct fw_received {
     pub packet: u64,
     /// When it was sent, in ns on the sender's clock.
     pub sent_ns: i64,
-    /// Time since a report left that this packet is the first to confirm, in ns; `FW_UNKNOWN` if it confirms none.
+    /// Time since a report left that this packet is the first to confirm, in ns; `FW_UNKNOWN` if it
+    /// confirms none.
     pub rtt_ns: i64,
     /// The ECN bits it arrived with, 0 to 3.
     pub ecn: u32,
-    /// Zero.
+    /// Zero, for what may come.
     pub reserved: u32,
 }
 
 // SAFETY: integers, of which the first is the size; no padding at the end.
 unsafe impl Growing for fw_received {}
 
-/// The half of a controller that lives at the receiver (of Sprout, and of GCC's early forms): it sees packets arrive,
-/// and writes a few bytes for each report.
+/// The half of a controller that lives at the receiver (of Sprout, and of GCC's early forms): it sees
+/// packets arrive, and writes a few bytes for each report.
 pub struct fw_half {
     half: Box<dyn ReceiverHalf>,
     clock: HostTime,
@@ -56,8 +57,9 @@ unsafe fn built(options: &fw_core_options) -> Result<Option<fw_half>, Refusal> {
     Ok(half.map(|half| fw_half { half, clock: HostTime::default(), word: Vec::new(), poisoned: false }))
 }
 
-/// Makes the half at the receiver of a controller that was made with the same options, and leaves it at `out`.
-/// `FW_NONE`, and a null pointer there, if the controller has none. It is yours: free it with `fw_half_free`.
+/// Makes the half at the receiver of a controller that was made with the same options, and leaves it at
+/// `out`. `FW_NONE`, and a null pointer there, if the controller has none. It is yours: free it with
+/// `fw_half_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_half_new(options: *const fw_core_options, out: *mut *mut fw_half) -> fw_result {
     // SAFETY: what a host promises of options and pointers.
@@ -130,7 +132,8 @@ pub unsafe extern "C" fn fw_half_next_wake(half: *mut fw_half, at: *mut i64) -> 
     unsafe { enter(half, work) }
 }
 
-/// Leaves at `at` when a report should go for this half's sake; `FW_NONE` if its news can wait for the next one.
+/// Leaves at `at` when a report should go for this half's sake; `FW_NONE` if its news can wait for the next
+/// one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_half_due(half: *mut fw_half, at: *mut i64) -> fw_result {
     let work = |half: &mut fw_half| {
@@ -142,8 +145,8 @@ pub unsafe extern "C" fn fw_half_due(half: *mut fw_half, at: *mut i64) -> fw_res
     unsafe { enter(half, work) }
 }
 
-/// Writes what the other half is to hear to `out`, and its length to `length`: `fw_report.blob` of the report that
-/// leaves now. `capacity` is 255 at least.
+/// Writes what the other half is to hear to `out`, and its length to `length`: `fw_report.blob` of the
+/// report that leaves now. `capacity` is 255 at least.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_half_write(
     half: *mut fw_half,

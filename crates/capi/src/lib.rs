@@ -7,12 +7,12 @@
 //!   fw_half       what of a controller lives with the receiver, for a core            (half)
 //! ```
 //!
-//! No clock, no socket, no thread and no state but that of handles: the host calls when a datagram arrives or
-//! time has passed, and sends what it is given. `docs/embedding-c.md` is the host's page: who owns which pointer for
-//! how long, threads, time, errors, versions. `examples/` has a host of each kind, in C.
+//! No clock, no socket, no thread and no state but that of handles: the host calls when a datagram arrives
+//! or time has passed, and sends what it is given. `docs/embedding-c.md` is the host's page: who owns which
+//! pointer for how long, threads, time, errors, versions. `examples/` has a host of each kind, in C.
 //!
-//! Nothing unwinds into the host ([`fw_result::FW_ERR_PANIC`]), and what a host hands in wrongly is refused with a
-//! text ([`fw_last_error`]), as far as a pointer can be told from a wrong one.
+//! Nothing unwinds into the host ([`fw_result::FW_ERR_PANIC`]), and what a host hands in wrongly is refused
+//! with a text ([`fw_last_error`]), as far as a pointer can be told from a wrong one.
 
 #![allow(non_camel_case_types, reason = "types are called as a C program calls them")]
 #![allow(clippy::missing_safety_doc, reason = "what a host promises is said once, in docs/embedding-c.md")]
@@ -66,8 +66,8 @@ pub extern "C" fn fw_abi_version() -> u32 {
     FW_ABI_VERSION
 }
 
-/// Writes the name of controller number `index` (from 0) to `name`, cut off where `capacity` bytes with its NUL
-/// do not hold it. `FW_NONE` if there are no more.
+/// Writes the name of controller number `index` (from 0) to `name`, cut off where `capacity` bytes with its
+/// NUL do not hold it. `FW_NONE` if there are no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_controller_name(index: usize, name: *mut c_char, capacity: usize) -> fw_result {
     guard::call(|| {

@@ -21,12 +21,12 @@ pub struct fw_receiver_options {
     pub size: u32,
     /// Session number, which both ends agree on. Default: the first one heard.
     pub session: u32,
-    /// Playout policy with options, which says when frames are shown: "at-once", "fixed:delay=100ms", "adaptive".
-    /// Default: at once.
+    /// Playout policy with options, which says when frames are shown: "at-once", "fixed:delay=100ms",
+    /// "adaptive". Default: at once.
     pub playout: *const c_char,
     /// Not 0: the host's decoder makes pictures of frames of which pieces are missing (`fw_coded.pieces`).
     pub conceal: u32,
-    /// Zero.
+    /// Zero, for what may come.
     pub reserved: u32,
 }
 
@@ -122,8 +122,8 @@ unsafe impl Growing for fw_shown {}
 // SAFETY: as above.
 unsafe impl Growing for fw_receiver_stats {}
 
-/// A receiver: puts frames together, asks for what is missing, reports what arrived, and says what is to be decoded
-/// and when it is to be shown.
+/// A receiver: puts frames together, asks for what is missing, reports what arrived, and says what is to be
+/// decoded and when it is to be shown.
 pub struct fw_receiver {
     driven: Driven<Receiver>,
     decoding: Decoding,
@@ -199,16 +199,16 @@ pub unsafe extern "C" fn fw_receiver_wake(receiver: *mut fw_receiver, now: i64) 
     unsafe { enter(receiver, |receiver| receiver.driven.wake(now)) }
 }
 
-/// Leaves at `at` when `fw_receiver_wake` is wanted next; what lies in the past is wanted at once. `FW_NONE`: no
-/// time brings anything.
+/// Leaves at `at` when `fw_receiver_wake` is wanted next; what lies in the past is wanted at once.
+/// `FW_NONE`: no time brings anything.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_receiver_next_wake(receiver: *mut fw_receiver, at: *mut i64) -> fw_result {
     // SAFETY: what a host promises of handles and pointers.
     unsafe { enter(receiver, |receiver| receiver.driven.next_wake(at)) }
 }
 
-/// Writes the next datagram for the sender to `out` and its length to `length`; `FW_NONE` if there is none now. As
-/// `fw_sender_transmit`.
+/// Writes the next datagram for the sender to `out` and its length to `length`; `FW_NONE` if there is none
+/// now. As `fw_sender_transmit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_receiver_transmit(
     receiver: *mut fw_receiver,
@@ -221,9 +221,9 @@ pub unsafe extern "C" fn fw_receiver_transmit(
     unsafe { enter(receiver, |receiver| receiver.driven.transmit(now, out, capacity, length)) }
 }
 
-/// Lends the next frame to decode, until `FW_NONE`. Frames come in the order of decoding, and each counts as decoded
-/// when the next one is asked for; ask after `fw_receiver_receive` and `fw_receiver_wake`. With four frames that
-/// nobody takes, later ones wait, and are given up when their deadlines have passed.
+/// Lends the next frame to decode, until `FW_NONE`. Frames come in the order of decoding, and each counts
+/// as decoded when the next one is asked for; ask after `fw_receiver_receive` and `fw_receiver_wake`. With
+/// four frames that nobody takes, later ones wait, and are given up when their deadlines have passed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_receiver_next_frame(
     receiver: *mut fw_receiver,
@@ -252,8 +252,8 @@ pub unsafe extern "C" fn fw_receiver_next_frame(
     unsafe { enter(receiver, work) }
 }
 
-/// The frame lent at present would not decode or, if none is, one before it: the sender is asked for a key frame,
-/// and frames until then count as failed. Call it before the next `fw_receiver_next_frame`.
+/// The frame lent at present would not decode or, if none is, one before it: the sender is asked for a key
+/// frame, and frames until then count as failed. Call it before the next `fw_receiver_next_frame`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_receiver_decoder_failed(receiver: *mut fw_receiver) -> fw_result {
     let work = |receiver: &mut fw_receiver| {
@@ -264,8 +264,8 @@ pub unsafe extern "C" fn fw_receiver_decoder_failed(receiver: *mut fw_receiver) 
     unsafe { enter(receiver, work) }
 }
 
-/// Says which frame is to be shown now, until `FW_NONE`: each at most once, in order, of those that were decoded.
-/// Ask after `fw_receiver_next_frame`; a host that shows all it has decoded need not ask at all.
+/// Says which frame is to be shown now, until `FW_NONE`: each at most once, in order, of those that were
+/// decoded. Ask after `fw_receiver_next_frame`; a host that shows all it has decoded need not ask at all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_receiver_next_shown(
     receiver: *mut fw_receiver,

@@ -22,7 +22,8 @@ pub struct fw_sender_options {
     pub size: u32,
     /// Session number, which both ends agree on. Default: 1.
     pub session: u32,
-    /// Congestion controller with options, or a preset: "gcc", "copa:delta=0.5". Default: the preset "default".
+    /// Congestion controller with options, or a preset: "gcc", "copa:delta=0.5". Default: the preset
+    /// "default".
     pub controller: *const c_char,
     /// Rate policy with options. Default: what the preset says, or "live".
     pub rate: *const c_char,
@@ -38,14 +39,15 @@ pub struct fw_sender_options {
     pub most_bps: u64,
     /// Time between pictures, in ns. Default: 60 a second.
     pub interval_ns: i64,
-    /// How long after its capture a frame is worth showing, in ns. Default: what suits the path, 400 ms or more.
+    /// How long after its capture a frame is worth showing, in ns. Default: what suits the path, 400 ms or
+    /// more.
     pub deadline_ns: i64,
     /// Seed of what is random. Default: the session number.
     pub seed: u64,
     /// Largest datagram (UDP payload), 128 to 1472 bytes. Default: 1200.
     pub mtu: u32,
-    /// Width of pictures in pixels, announced to the receiver. With it and the height, a rate policy may ask for
-    /// fewer rows (`fw_plan.rows`). Default: not announced.
+    /// Width of pictures in pixels, announced to the receiver. With it and the height, a rate policy may
+    /// ask for fewer rows (`fw_plan.rows`). Default: not announced.
     pub width: u16,
     /// Height of pictures in pixels.
     pub height: u16,
@@ -83,14 +85,14 @@ pub struct fw_coded {
     pub data: *const u8,
     /// How many.
     pub length: usize,
-    /// Where pieces end that decode without the rest of the frame (slices), in bytes from its start, rising, the
-    /// last one at its end. Null: there are none.
+    /// Where pieces end that decode without the rest of the frame (slices), in bytes from its start,
+    /// rising, the last one at its end. Null: there are none.
     pub pieces: *const u32,
     /// How many pieces.
     pub piece_count: usize,
     /// Not 0: it decodes without any earlier frame.
     pub key: u32,
-    /// Zero.
+    /// Zero, for what may come.
     pub reserved: u32,
 }
 
@@ -151,8 +153,8 @@ unsafe impl Growing for fw_coded {}
 // SAFETY: as above.
 unsafe impl Growing for fw_sender_stats {}
 
-/// A sender: what the host captures and codes goes out as fast as a congestion controller allows, lost packets are
-/// sent again while they are of use.
+/// A sender: what the host captures and codes goes out as fast as a congestion controller allows, lost
+/// packets are sent again while they are of use.
 pub struct fw_sender {
     driven: Driven<Sender>,
     encoding: Encoding,
@@ -249,8 +251,8 @@ pub unsafe extern "C" fn fw_sender_free(sender: *mut fw_sender) {
     unsafe { free(sender) }
 }
 
-/// A picture is there, captured at `captured_ns`, which is `now` or before. Leaves its number at `frame`, which may
-/// be null. Ask `fw_sender_next_frame` next. `FW_NONE` after `fw_sender_end`.
+/// A picture is there, captured at `captured_ns`, which is `now` or before. Leaves its number at `frame`,
+/// which may be null. Ask `fw_sender_next_frame` next. `FW_NONE` after `fw_sender_end`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_sender_capture(
     sender: *mut fw_sender,
@@ -275,9 +277,10 @@ pub unsafe extern "C" fn fw_sender_capture(
     unsafe { enter(sender, work) }
 }
 
-/// Says what is to be coded next, until `FW_NONE`: the picture just captured, nothing where the path is behind, and
-/// maybe a picture after all that was left out a moment ago. Ask after each `fw_sender_capture` and
-/// `fw_sender_wake`. Answer each plan with `fw_sender_frame`: with several unanswered, pictures are left out.
+/// Says what is to be coded next, until `FW_NONE`: the picture just captured, nothing where the path is
+/// behind, and maybe a picture after all that was left out a moment ago. Ask after each `fw_sender_capture`
+/// and `fw_sender_wake`. Answer each plan with `fw_sender_frame`: with several unanswered, pictures are
+/// left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_sender_next_frame(sender: *mut fw_sender, plan: *mut fw_plan) -> fw_result {
     let work = |sender: &mut fw_sender| {
@@ -312,7 +315,8 @@ fn checked_pieces(pieces: &[u32], length: usize) -> Result<Vec<u32>, Refusal> {
     Ok(pieces.to_vec())
 }
 
-/// Takes a frame that the host has coded. One that was asked for before it and is not there yet counts as failed.
+/// Takes a frame that the host has coded. One that was asked for before it and is not there yet counts as
+/// failed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_sender_frame(
     sender: *mut fw_sender,
@@ -366,16 +370,16 @@ pub unsafe extern "C" fn fw_sender_wake(sender: *mut fw_sender, now: i64) -> fw_
     unsafe { enter(sender, |sender| sender.driven.wake(now)) }
 }
 
-/// Leaves at `at` when `fw_sender_wake` is wanted next; what lies in the past is wanted at once. `FW_NONE`: no time
-/// brings anything.
+/// Leaves at `at` when `fw_sender_wake` is wanted next; what lies in the past is wanted at once. `FW_NONE`:
+/// no time brings anything.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_sender_next_wake(sender: *mut fw_sender, at: *mut i64) -> fw_result {
     // SAFETY: what a host promises of handles and pointers.
     unsafe { enter(sender, |sender| sender.driven.next_wake(at)) }
 }
 
-/// Writes the next datagram for the receiver to `out` and its length to `length`; `FW_NONE` if none may leave now.
-/// Ask until then after every other call. `capacity` says how long a datagram may be at present:
+/// Writes the next datagram for the receiver to `out` and its length to `length`; `FW_NONE` if none may
+/// leave now. Ask until then after every other call. `capacity` says how long a datagram may be at present:
 /// `FW_LEAST_DATAGRAM` at least, best `FW_MAX_DATAGRAM` where the host does not know its path.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_sender_transmit(
@@ -401,8 +405,8 @@ pub unsafe extern "C" fn fw_sender_set_most(sender: *mut fw_sender, bps: u64) ->
     unsafe { enter(sender, work) }
 }
 
-/// Captures nothing more; what was captured is still sent, and the receiver told. `fw_sender_stats.finished` says
-/// when that is done.
+/// Captures nothing more; what was captured is still sent, and the receiver told.
+/// `fw_sender_stats.finished` says when that is done.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_sender_end(sender: *mut fw_sender) -> fw_result {
     let work = |sender: &mut fw_sender| {

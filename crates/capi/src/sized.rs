@@ -7,8 +7,8 @@ use crate::guard::{Refusal, given, wrong};
 /// A struct that begins with its size in bytes.
 ///
 /// # Safety
-/// It is `repr(C)`, begins with a `u32` for its size, has no padding at its end, and any bytes are a value of it, so
-/// that zeros are one, too.
+/// It is `repr(C)`, begins with a `u32` for its size, has no padding at its end, and any bytes are a value
+/// of it, so that zeros are one, too.
 pub unsafe trait Growing: Copy {}
 
 /// No struct of this header will ever be longer, in bytes: what says so was never set.
@@ -24,7 +24,8 @@ fn size_at<T: Growing>(what: &str, pointer: *const T) -> Result<usize, Refusal> 
     Ok(size as usize)
 }
 
-/// Reads what the host set: what a shorter, older struct lacks is zero, and what a longer, newer one has must be.
+/// Reads what the host set: what a shorter, older struct lacks is zero, and what a longer, newer one has
+/// must be.
 ///
 /// # Safety
 /// `pointer` is null or points to a struct that begins with its size and is at least so long.
