@@ -19,6 +19,7 @@ from .lists import controllers, playouts, queues
 from .results import Comparison, Picture, Result
 from .running import compare, run
 from .scenario import Scenario
+from .sweeping import Plan, Sweep, sweep
 from .table import Table
 
 __all__ = [
@@ -26,10 +27,12 @@ __all__ = [
     "Controller",
     "Decision",
     "Picture",
+    "Plan",
     "Report",
     "Result",
     "Scenario",
     "Setup",
+    "Sweep",
     "Table",
     "__version__",
     "commit",
@@ -39,4 +42,5 @@ __all__ = [
     "queues",
     "register_controller",
     "run",
+    "sweep",
 ]
