@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cc::{Acked, Decision as Wanted, Lost, OptionError, Options};
+use lab::scenario::controller_name;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -35,6 +36,11 @@ static CLASSES: Mutex<BTreeMap<String, Class>> = Mutex::new(BTreeMap::new());
 
 fn classes() -> MutexGuard<'static, BTreeMap<String, Class>> {
     CLASSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether `cc`, options aside, is a class of this process.
+pub fn is_class(cc: &str) -> bool {
+    classes().contains_key(controller_name(cc))
 }
 
 /// Registers a class as the controller `name` of this process. `options` are those it takes, each with a line

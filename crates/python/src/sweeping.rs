@@ -9,6 +9,7 @@ use sweep::{Axis, Group, Options, Run, SweepError, groups, groups_json, page};
 
 use crate::arrow;
 use crate::attended::attended;
+use crate::controller::is_class;
 use crate::errors::{guarded, refused, unwritten};
 use crate::scenario::Scenario;
 use crate::table::Table;
@@ -31,6 +32,15 @@ impl Plan {
     /// Of a scenario, fields with their values as text, and seeds. Every scenario of it is read and checked.
     #[new]
     fn new(base: &Scenario, axes: Vec<(String, Vec<String>)>, seeds: Vec<u64>) -> PyResult<Plan> {
+        let varied = axes.iter().filter(|(field, _)| field.ends_with(".cc")).flat_map(|(_, values)| values);
+        let own = base.0.flows.iter().map(|flow| &flow.cc).chain(varied).find(|cc| is_class(cc));
+        if let Some(cc) = own {
+            // Its exceptions would have to end a run that a journal is to hold.
+            return Err(refused(format!(
+                "`{cc}` is a class of this process; a sweep, which others may continue, takes controllers of \
+                 framewire.controllers() alone"
+            )));
+        }
         let axes = axes.into_iter().map(|(field, values)| Axis::new(field, values)).collect();
         guarded(|| sweep::Plan::new(&base.0, axes, seeds).map(Plan).map_err(raised))
     }
