@@ -80,6 +80,19 @@ def test_what_makes_no_scenario_is_said_before_anything_runs(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_class_of_this_process_is_refused(tmp_path: Path) -> None:
+    class Still:
+        def __init__(self, setup: framewire.Setup) -> None:
+            self.decision = framewire.Decision(pacing_bps=1e6, media_bps=1e6)
+
+        def on_feedback(self, report: framewire.Report) -> framewire.Decision:
+            return self.decision
+
+    framewire.register_controller("still-of-sweeps", Still)
+    with pytest.raises(ValueError, match="`still-of-sweeps` is a class of this process"):
+        framewire.sweep(BASE, {"flow[1].cc": ["sqp", "still-of-sweeps"]}, out=tmp_path)
+
+
 def test_a_function_of_progress_that_raises_ends_it(tmp_path: Path) -> None:
     def stop(share: float) -> None:
         raise RuntimeError("enough")
