@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Every frame is a key frame, and each of its packets decodes alone. Unless packets are entropy coded, the
-//! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows: a
-//! run's hash does not depend on the last digit that a network's arithmetic gives.
+//! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows:
+//! a run's hash does not depend on the last digit that a network's arithmetic gives.
 
 mod decoder;
 
@@ -169,8 +169,8 @@ impl VixnnEncoder {
         ask.largest.map_or(budget, |largest: Size| largest.min(budget)).get()
     }
 
-    /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no smaller
-    /// coding.
+    /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no
+    /// smaller coding.
     fn packets(&self, descriptors: &Descriptors, budget: u64) -> Vec<Vec<u8>> {
         let (order, most) = (self.config.order.into(), self.config.payload - PARITY);
         if !self.config.entropy {
