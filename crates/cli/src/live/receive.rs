@@ -245,7 +245,7 @@ fn options(args: &args::Receive) -> Result<CodecOptions, Failure> {
     let model = args.vixnn_model.as_ref().map(|path| path.display().to_string());
     let temporal = args.vixnn_temporal;
     let given = model.is_some();
-    let options = CodecOptions { model, threads: Some(codec_threads()), order: None, temporal };
+    let options = CodecOptions { model, threads: Some(codec_threads()), temporal, ..CodecOptions::default() };
     if given {
         Codec::VIXNN.check().and_then(|()| Codec::VIXNN.decoder_with(&options)).map_err(Failure::input)?;
     }
