@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Every frame is a key frame, and each of its packets decodes alone. Unless packets are entropy coded, the
-//! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows: a
-//! run's hash does not depend on the last digit that a network's arithmetic gives.
+//! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows:
+//! a run's hash does not depend on the last digit that a network's arithmetic gives.
 
 mod decoder;
 
@@ -121,8 +121,8 @@ pub fn open_model(name: &str) -> Result<Arc<Model>, CodecError> {
     model.or_else(|error| refuse(error.to_string()))
 }
 
-/// The file of the network that an encoder with this option has ([`CodecOptions::model`](crate::CodecOptions)),
-/// for a decoder elsewhere.
+/// The file of the network that an encoder with this `model` of its
+/// [`CodecOptions`](crate::CodecOptions) has, for a decoder elsewhere.
 ///
 /// # Errors
 /// As [`open_model`].
@@ -184,8 +184,8 @@ impl VixnnEncoder {
         ask.largest.map_or(budget, |largest: Size| largest.min(budget)).get()
     }
 
-    /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no smaller
-    /// coding.
+    /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no
+    /// smaller coding.
     fn packets(&self, descriptors: &Descriptors, budget: u64) -> Vec<Vec<u8>> {
         let (order, most) = (self.config.order.into(), self.config.payload - PARITY);
         if !self.config.entropy {

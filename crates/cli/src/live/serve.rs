@@ -56,8 +56,8 @@ pub struct Serve {
     pub rate: Option<RatePolicy>,
     #[command(flatten)]
     pub losses: Losses,
-    /// Codec, NAME or NAME:OPTION=VALUE,OPTION=VALUE: `h264`, which the browser decodes, or `vixnn`, which the
-    /// page decodes by itself, 640x360 at some 40 frames/s on one core. `framewire send --help` says what
+    /// Codec, NAME or NAME:OPTION=VALUE,OPTION=VALUE: `h264`, which the browser decodes, or `vixnn`, which
+    /// the page decodes by itself, 640x360 at some 40 frames/s on one core. `framewire send --help` says what
     /// options it has
     #[arg(long, value_name = "CODEC", value_parser = PageCodecs, default_value = Codec::H264.name())]
     pub codec: CodecChoice,

@@ -222,7 +222,8 @@ impl Assembling {
         self.parts.iter().zip(&self.pieces).any(|(bytes, piece)| piece.is_some() && tell(bytes))
     }
 
-    /// All packets of the frame, if it is whole and each of them begins as one that decodes without any other.
+    /// All packets of the frame, if it is whole and each of them begins as one that decodes without any
+    /// other.
     pub fn packets(&self, tell: fn(&[u8]) -> bool) -> Option<Parts> {
         let alone =
             self.is_complete() && !self.parts.is_empty() && self.parts.iter().all(|bytes| tell(bytes));
