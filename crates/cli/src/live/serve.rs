@@ -207,6 +207,7 @@ impl Service {
         folder: Option<&Path>,
         show: Show,
     ) -> Result<Service, Failure> {
+        let network = network(&show.codec)?;
         let pages = match page_folder(folder) {
             Some(folder) => Pages::read(&folder).map_err(Failure::input)?,
             None => Pages::of(shipped::PAGE),
@@ -216,7 +217,7 @@ impl Service {
         let gate = Gate::new(token, false, true);
         let server = WebServer::open(&runtime, listen, identity, gate, limits, Clock::shared());
         let server = server.map_err(Failure::input)?;
-        if let Some(network) = network(&show.codec)? {
+        if let Some(network) = network {
             pages.put(NETWORK, network);
         }
         let page = real::http::serve(&runtime, listen, pages.clone()).map_err(Failure::input)?;
