@@ -3,12 +3,15 @@ import { defineConfig } from "vitest/config";
 
 // What cargo and vite build lies in one place, so that nothing but `target` is to be ignored and cleaned.
 const target = resolve(process.env.CARGO_TARGET_DIR ?? "../target");
-const viewer = resolve(target, "wasm32-unknown-unknown/page/framewire_viewer.wasm");
+const module = (name: string) => resolve(target, `wasm32-unknown-unknown/page/framewire_${name}.wasm`);
 
 export default defineConfig({
   base: "./",
   resolve: {
-    alias: [{ find: /^viewer\.wasm/, replacement: viewer }],
+    alias: [
+      { find: /^viewer\.wasm/, replacement: module("viewer") },
+      { find: /^vixnn\.wasm/, replacement: module("viewer_vixnn") },
+    ],
   },
   build: {
     outDir: resolve(target, "web"),

@@ -15,8 +15,9 @@ export class LossyPath {
   #page: number | undefined;
   #losing = 0;
   #lost = 0;
+  #media = 0;
 
-  private constructor(near: Socket, far: Socket, delayMs: number) {
+  private constructor(near: Socket, far: Socket, delayMs: number, every: number) {
     this.#near = near;
     this.#far = far;
     this.#delayMs = delayMs;
@@ -25,10 +26,14 @@ export class LossyPath {
       this.#later(() => far.send(bytes));
     });
     far.on("message", (bytes) => {
-      if (this.#losing > 0 && bytes.length >= MEDIA_BYTES) {
-        this.#losing -= 1;
-        this.#lost += 1;
-        return;
+      if (bytes.length >= MEDIA_BYTES) {
+        this.#media += 1;
+        const asked = this.#losing > 0;
+        this.#losing -= asked ? 1 : 0;
+        if (asked || this.#media % every === 0) {
+          this.#lost += 1;
+          return;
+        }
       }
       this.#later(() => this.#page !== undefined && near.send(bytes, this.#page, "127.0.0.1"));
     });
@@ -36,13 +41,13 @@ export class LossyPath {
     far.on("error", () => undefined);
   }
 
-  /** A path to a port of this machine, `delayMs` long each way. */
-  static async to(port: number, delayMs: number): Promise<LossyPath> {
+  /** A path to a port of this machine, `delayMs` long each way, which loses one in `every` datagrams of media. */
+  static async to(port: number, delayMs: number, every = Number.POSITIVE_INFINITY): Promise<LossyPath> {
     const [near, far] = [createSocket("udp4"), createSocket("udp4")];
     near.bind(0, "127.0.0.1");
     far.connect(port, "127.0.0.1");
     await Promise.all([once(near, "listening"), once(far, "connect")]);
-    return new LossyPath(near, far, delayMs);
+    return new LossyPath(near, far, delayMs, every);
   }
 
   /** Datagrams of media that were lost so far. */

@@ -48,9 +48,12 @@ export class Server {
     this.address = address;
   }
 
+  /** Flags go before the usual ones. */
   static async start(...more: string[]): Promise<Server> {
     const folder = mkdtempSync(join(tmpdir(), "framewire-"));
-    const clip = ["--input", "synthetic", "--size", "320x180", "--fps", "30", "--barcode", "--max", "3mbit"];
+    const usual = { "--size": "320x180", "--fps": "30", "--max": "3mbit" };
+    const look = Object.entries(usual).filter(([flag]) => !more.includes(flag));
+    const clip = ["--input", "synthetic", "--barcode", ...look.flat()];
     const place = [
       "--cc",
       "sqp",

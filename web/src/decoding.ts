@@ -35,6 +35,12 @@ export class Decoding {
     this.#drop((other, of) => of === track && other <= id);
   }
 
+  /** A frame makes no picture. */
+  dropped(at: number, id: number): void {
+    this.#settle(at);
+    this.#inside.delete(id);
+  }
+
   /** The decoder of a track is another one: what was inside is lost. */
   cleared(at: number, track: number): void {
     this.#settle(at);

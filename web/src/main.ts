@@ -61,6 +61,8 @@ let worker: Worker | undefined;
 let policies = new Map<string, string>();
 /** What the server makes of each captured frame, and does about lost packets. */
 let strategy = { name: "", recovery: "" };
+/** What it codes pictures with. */
+let codec = "";
 /** The state as it was last said. */
 let spoken = "";
 let wish: Wish = { paused: false, maxBps: 0, controller: "" };
@@ -191,6 +193,7 @@ function offer(facts: Facts): void {
   policies = new Map(facts.controllers.map(({ name, rate }) => [name, rate]));
   policies.set(facts.controller, facts.rate);
   strategy = { name: facts.strategy, recovery: facts.recovery };
+  codec = facts.codec;
   const known = facts.controllers.map(({ name, about }) => {
     const option = new Option(name, name);
     option.title = about;
@@ -250,6 +253,7 @@ function show(figures: Figures): void {
   put("f-decode", ms(figures.decodeMs));
   put("f-stalls", figures.width > 0 ? times(figures.stalls.count, figures.stalls.totalMs) : text(""));
   put("f-size", size(figures.width, figures.height));
+  get("f-size").title = `codec: ${codec}`;
   const { tracks } = figures;
   put("f-track", whole(figures.track));
   put("f-pictures", sum(tracks.map(({ shown }) => shown)));

@@ -96,3 +96,17 @@ export type FromWorker =
   | { kind: "log"; log: Shown[] }
   | { kind: "ended"; text: string }
   | { kind: "failed"; failure: Failure };
+
+/** A frame for the worker that decodes ViXNN: the packets that came, as the viewer hands them out. */
+export interface ToNetwork {
+  id: number;
+  packets: Uint8Array<ArrayBuffer>;
+}
+
+export type FromNetwork =
+  /** Its timestamp is the frame's id. */
+  | { kind: "picture"; picture: VideoFrame }
+  /** The frame makes no picture; the next one may. */
+  | { kind: "undecodable"; id: number; why: string }
+  /** No further frame will. */
+  | { kind: "broken"; why: string };

@@ -31,6 +31,8 @@ export interface Facts {
   strategy: string;
   /** What is done about lost packets. */
   recovery: string;
+  /** What the pictures are coded with. */
+  codec: string;
   /** Playout policy: when frames are shown. */
   playout: string;
   maxBps: number;
@@ -54,10 +56,8 @@ export function readFacts(value: unknown): Facts | undefined {
   if (typeof value !== "object" || value === null) {
     return undefined;
   }
-  const { port, hash, controller, rate, strategy, recovery, playout, maxBps, controllers } = value as Record<
-    string,
-    unknown
-  >;
+  const fields = value as Record<string, unknown>;
+  const { port, hash, controller, rate, strategy, recovery, codec, playout, maxBps, controllers } = fields;
   if (typeof port !== "number" || typeof hash !== "string" || !(hash === "" || isHash(hash))) {
     return undefined;
   }
@@ -66,6 +66,7 @@ export function readFacts(value: unknown): Facts | undefined {
     typeof rate !== "string" ||
     typeof strategy !== "string" ||
     typeof recovery !== "string" ||
+    typeof codec !== "string" ||
     typeof playout !== "string" ||
     typeof maxBps !== "number" ||
     !Array.isArray(controllers)
@@ -73,7 +74,7 @@ export function readFacts(value: unknown): Facts | undefined {
     return undefined;
   }
   const known = controllers.filter(isController);
-  return { port, hash, controller, rate, strategy, recovery, playout, maxBps, controllers: known };
+  return { port, hash, controller, rate, strategy, recovery, codec, playout, maxBps, controllers: known };
 }
 
 function isController(value: unknown): value is Controller {

@@ -1,5 +1,6 @@
 // From coded frames to pictures: a decoder for each track, and the pictures that wait to be shown.
 
+import { decoderOf, type TrackDecoder } from "./decoders.js";
 import { Decoding } from "./decoding.js";
 import type { Coded, Viewer } from "./viewer.js";
 
@@ -18,12 +19,12 @@ export interface TracksEvents {
 interface Track {
   /** As WebCodecs names it. */
   codec: string;
-  decoder: VideoDecoder | undefined;
+  decoder: TrackDecoder | undefined;
   supported: boolean;
 }
 
 export class Tracks {
-  readonly #viewer: Pick<Viewer, "decoded" | "decoderFailed">;
+  readonly #viewer: Pick<Viewer, "decoded" | "undecodable" | "decoderFailed">;
   readonly #events: TracksEvents;
   /** How the decoders keep up. */
   readonly decoding = new Decoding();
@@ -33,7 +34,7 @@ export class Tracks {
   /** Decoded pictures by their ids, until they are taken or freed. The receiver bounds how many. */
   #pictures = new Map<number, VideoFrame>();
 
-  constructor(viewer: Pick<Viewer, "decoded" | "decoderFailed">, events: TracksEvents) {
+  constructor(viewer: Pick<Viewer, "decoded" | "undecodable" | "decoderFailed">, events: TracksEvents) {
     this.#viewer = viewer;
     this.#events = events;
   }
@@ -56,9 +57,7 @@ export class Tracks {
       this.#session = coded.session;
     }
     try {
-      const decoder = this.#decoderFor(coded);
-      const type = coded.key ? "key" : "delta";
-      decoder.decode(new EncodedVideoChunk({ type, timestamp: coded.id, data: coded.bytes }));
+      this.#decoderFor(coded).decode(coded);
       this.decoding.submitted(performance.now(), coded.track, coded.id);
     } catch (error) {
       this.#fail(coded.track, this.#tracks.get(coded.track)?.decoder, error);
@@ -66,7 +65,7 @@ export class Tracks {
   }
 
   /** The decoder at work on the frame's track; a key frame may begin another. */
-  #decoderFor({ track: number, key, codec }: Coded): VideoDecoder {
+  #decoderFor({ track: number, key, codec }: Coded): TrackDecoder {
     const track = this.#tracks.get(number);
     const running = track?.decoder?.state === "closed" ? undefined : track?.decoder;
     if (running !== undefined && (!key || codec === undefined || codec === track?.codec)) {
@@ -80,18 +79,14 @@ export class Tracks {
       throw new Error(`more than ${MOST_DECODERS} tracks`);
     }
     this.#stop(number);
-    const decoder = new VideoDecoder({
+    const decoder = decoderOf(wanted, {
       output: (frame) => this.#take(number, decoder, frame),
+      undecodable: (id, why) => this.#skip(number, decoder, id, why),
       error: (error) => this.#fail(number, decoder, error),
+      unsupported: () => this.#refuse(begun),
     });
     const begun: Track = { codec: wanted, decoder, supported: true };
     this.#tracks.set(number, begun);
-    const config: VideoDecoderConfig = { codec: wanted, optimizeForLatency: true };
-    decoder.configure(config);
-    VideoDecoder.isConfigSupported(config).then(
-      ({ supported }) => supported === true || this.#refuse(begun),
-      () => this.#refuse(begun),
-    );
     return decoder;
   }
 
@@ -104,7 +99,7 @@ export class Tracks {
     }
   }
 
-  #take(number: number, from: VideoDecoder, picture: VideoFrame): void {
+  #take(number: number, from: TrackDecoder, picture: VideoFrame): void {
     if (from !== this.#tracks.get(number)?.decoder) {
       picture.close();
       return;
@@ -119,7 +114,19 @@ export class Tracks {
     this.#events.progress();
   }
 
-  #fail(number: number, decoder: VideoDecoder | undefined, error: unknown): void {
+  /** A frame makes no picture; its decoder goes on with the next. */
+  #skip(number: number, from: TrackDecoder, id: number, why: string): void {
+    if (from !== this.#tracks.get(number)?.decoder) {
+      return;
+    }
+    const now = performance.now();
+    this.decoding.dropped(now, id);
+    this.#events.failed(why);
+    this.#viewer.undecodable(now, id);
+    this.#events.progress();
+  }
+
+  #fail(number: number, decoder: TrackDecoder | undefined, error: unknown): void {
     if (decoder !== this.#tracks.get(number)?.decoder) {
       return;
     }

@@ -15,6 +15,7 @@ interface Exports {
   coded_at(): number;
   codec(): number;
   decoded(now: number, id: number): number;
+  undecodable(now: number, id: number): void;
   decoder_failed(now: number, track: number): void;
   shown(): number;
   discarded(): number;
@@ -41,8 +42,9 @@ export interface Coded {
   frame: number;
   session: number;
   key: boolean;
-  /** As WebCodecs names it, where the frame says it. */
+  /** As WebCodecs names it, or `vixnn`, where the frame says it. */
   codec: string | undefined;
+  /** Of `vixnn` the packets that came, each behind its length. */
   bytes: Uint8Array<ArrayBuffer>;
 }
 
@@ -176,6 +178,11 @@ export class Viewer {
   /** The picture `id` is there; false if nobody wants it. */
   decoded(now: number, id: number): boolean {
     return this.#wasm.decoded(now, id) === 1;
+  }
+
+  /** The decoder made no picture `id`, and goes on with the next. */
+  undecodable(now: number, id: number): void {
+    this.#wasm.undecodable(now, id);
   }
 
   /** The decoder of a track failed, or can't be had: what it held is lost. */

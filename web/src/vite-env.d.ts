@@ -4,3 +4,8 @@ declare module "viewer.wasm?url" {
   const url: string;
   export default url;
 }
+
+declare module "vixnn.wasm?url" {
+  const url: string;
+  export default url;
+}

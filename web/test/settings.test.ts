@@ -9,6 +9,7 @@ const FACTS = {
   rate: "live",
   strategy: "backup",
   recovery: "retransmit",
+  codec: "h264",
   playout: "at-once",
   maxBps: 1e8,
   controllers: [{ name: "sqp", about: "the default", rate: "live" }],
@@ -49,6 +50,7 @@ describe("the server's facts", () => {
     { ...FACTS, rate: 1 },
     { ...FACTS, strategy: undefined },
     { ...FACTS, recovery: 0 },
+    { ...FACTS, codec: 1 },
     { ...FACTS, playout: null },
     { ...FACTS, maxBps: null },
   ])("are refused where their shape is another: %j", (value) => {

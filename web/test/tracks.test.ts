@@ -1,6 +1,7 @@
 // Decoders and pictures of several tracks, with a decoder that does what a test says.
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { FromNetwork, ToNetwork } from "../src/messages.js";
 import { MOST_DECODERS, Tracks } from "../src/tracks.js";
 import type { Coded } from "../src/viewer.js";
 
@@ -54,12 +55,38 @@ class FakeDecoder {
   }
 }
 
+/** The worker of a network, which says what a test says. */
+class FakeWorker {
+  static made: FakeWorker[] = [];
+  onmessage: (message: { data: FromNetwork }) => void = () => undefined;
+  onerror: (event: { message: string }) => void = () => undefined;
+  inside: number[] = [];
+  ended = false;
+
+  constructor() {
+    FakeWorker.made.push(this);
+  }
+
+  postMessage({ id }: ToNetwork): void {
+    this.inside.push(id);
+  }
+
+  terminate(): void {
+    this.ended = true;
+  }
+
+  say(data: FromNetwork): void {
+    this.onmessage({ data });
+  }
+}
+
 let told: string[];
 let wanted: boolean;
 let tracks: Tracks;
 
 beforeEach(() => {
   vi.stubGlobal("VideoDecoder", FakeDecoder);
+  vi.stubGlobal("Worker", FakeWorker);
   vi.stubGlobal(
     "EncodedVideoChunk",
     class {
@@ -70,11 +97,13 @@ beforeEach(() => {
     },
   );
   [FakeDecoder.made, FakeDecoder.unsupported, told, wanted] = [[], new Set(), [], true];
+  FakeWorker.made = [];
   const viewer = {
     decoded: (_: number, id: number) => {
       told.push(`decoded ${id}`);
       return wanted;
     },
+    undecodable: (_: number, id: number) => void told.push(`undecodable ${id}`),
     decoderFailed: (_: number, track: number) => void told.push(`failed ${track}`),
   };
   tracks = new Tracks(viewer, {
@@ -137,6 +166,56 @@ describe("a track", () => {
     second?.init.error(new DOMException("it broke"));
     tracks.decode(key(2, 1));
     expect([told.length, FakeDecoder.made.length]).toEqual([3, 3]);
+  });
+});
+
+describe("a track of ViXNN", () => {
+  const frame = (id: number): Coded => key(id, 0, "vixnn");
+  const picture = (id: number) => {
+    const made = {
+      timestamp: id,
+      open: true,
+      close() {
+        this.open = false;
+      },
+    };
+    return made as unknown as VideoFrame & { open: boolean };
+  };
+
+  test("has a worker of its own, whose pictures are shown as others are", () => {
+    tracks.decode(frame(0));
+    tracks.decode(frame(1));
+    const [worker] = FakeWorker.made;
+    expect([FakeWorker.made.length, FakeDecoder.made.length, worker?.inside]).toEqual([1, 0, [0, 1]]);
+    const first = picture(0);
+    worker?.say({ kind: "picture", picture: first });
+    expect(told).toEqual(["decoded 0"]);
+    expect(tracks.take(0)).toBe(first);
+    tracks.close();
+    expect(worker?.ended).toBe(true);
+  });
+
+  test("goes on after a frame that makes no picture", () => {
+    tracks.decode(frame(0));
+    tracks.decode(frame(1));
+    const [worker] = FakeWorker.made;
+    worker?.say({ kind: "undecodable", id: 0, why: "it is torn" });
+    worker?.say({ kind: "picture", picture: picture(1) });
+    expect(told).toEqual(["it is torn", "undecodable 0", "decoded 1"]);
+    expect([worker?.ended, tracks.decoding.look(performance.now()).oldestMs]).toEqual([false, 0]);
+  });
+
+  test("begins anew with the next frame if its worker broke", () => {
+    tracks.decode(frame(0));
+    const [worker] = FakeWorker.made;
+    worker?.say({ kind: "broken", why: "no network" });
+    expect([told, worker?.ended]).toEqual([["no network", "failed 0"], true]);
+    const late = picture(0);
+    worker?.say({ kind: "picture", picture: late });
+    expect(late.open).toBe(false);
+    tracks.decode(frame(1));
+    FakeWorker.made[1]?.onerror({ message: "" });
+    expect(told.slice(2)).toEqual(["its script does not run", "failed 0"]);
   });
 });
 

@@ -125,6 +125,31 @@ describe("media", () => {
     expect(kinds).toContain(4);
   });
 
+  test("whose packets decode alone is handed out as those that came, once the next frame begins", () => {
+    const packet = (number: number, frame: number, index: number) => {
+      const bytes = media(number, 0, [0x56, 0x58, frame, index]);
+      // A key frame's packet that decodes alone, one of two.
+      bytes.set([20], 1);
+      bytes.set([frame, 0, index, 0, 2, index], 25);
+      return bytes;
+    };
+    viewer.datagram(0, packet(0, 0, 0));
+    expect(viewer.coded()).toBeUndefined();
+    viewer.datagram(1, packet(2, 1, 0));
+    const first = viewer.coded();
+    expect(first).toMatchObject({ id: 0, frame: 0, key: true, codec: "vixnn" });
+    expect([...(first?.bytes ?? [])]).toEqual([0, 4, 0x56, 0x58, 0, 0]);
+    viewer.datagram(2, packet(3, 1, 1));
+    const second = viewer.coded();
+    expect(second).toMatchObject({ id: 1, frame: 1, key: true, codec: "vixnn" });
+    expect([...(second?.bytes ?? [])]).toEqual([0, 4, 0x56, 0x58, 1, 0, 0, 4, 0x56, 0x58, 1, 1]);
+    // One makes no picture, which costs the other nothing.
+    viewer.undecodable(3, 0);
+    expect(viewer.decoded(4, 1)).toBe(true);
+    expect(viewer.shown()).toMatchObject({ id: 1, frame: 1 });
+    expect(viewer.figures(5)).toMatchObject({ decodeErrors: 1, displayed: 1 });
+  });
+
   test("of another coding of the frame on the canvas is decoded, and freed", () => {
     viewer.datagram(0, media(0, 0, KEY));
     viewer.datagram(1, media(1, 0, KEY, 16));

@@ -87,6 +87,39 @@ impl TypedValueParser for Codecs {
     }
 }
 
+/// Reads the name, with its options, of a codec that a page can play.
+#[derive(Clone, Copy, Debug)]
+pub struct PageCodecs;
+
+impl PageCodecs {
+    const PLAYED: [Codec; 2] = [Codec::H264, Codec::VIXNN];
+}
+
+impl TypedValueParser for PageCodecs {
+    type Value = CodecChoice;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<CodecChoice, clap::Error> {
+        let read = |text: &str| -> Result<CodecChoice, String> {
+            let choice: CodecChoice = text.parse()?;
+            match PageCodecs::PLAYED.contains(&choice.codec) {
+                true => Ok(choice),
+                false => Err(format!("a page does not play {choice}; it plays h264 and vixnn")),
+            }
+        };
+        read.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let value = |codec: Codec| PossibleValue::new(codec.name()).help(codec.summary());
+        Some(Box::new(PageCodecs::PLAYED.into_iter().map(value)))
+    }
+}
+
 /// The recovery policies, by name.
 pub fn recoveries() -> PossibleValuesParser {
     let entries = session::recovery::REGISTRY.iter();

@@ -118,6 +118,12 @@ fn bad_flags_of_live_commands_name_the_remedy() {
     refused(&[&serve[..], &["synthetic", "--web", "no/such"]].concat(), &["no/such", "make web"]);
     refused(&[&serve[..], &["no-such.y4m"]].concat(), &["no-such.y4m"]);
     refused(&[&serve[..], &["synthetic", "--token", ""]].concat(), &["--token", "not empty"]);
+    refused(
+        &[&serve[..], &["synthetic", "--codec", "vp8"]].concat(),
+        &["does not play vp8", "h264 and vixnn"],
+    );
+    let model = ["synthetic", "--codec", "vixnn:model=no-such.safetensors"];
+    refused(&[&serve[..], &model].concat(), &["no-such.safetensors", "a shipped model"]);
     refused(&[&serve[..], &["synthetic", "--viewers", "0"]].concat(), &["--viewers", "1"]);
     refused(&[&serve[..], &["synthetic", "--log", "no/such/log"]].concat(), &["no/such/log"]);
     refused(&["receive", "--listen", "nowhere"], &["nowhere", "--listen"]);

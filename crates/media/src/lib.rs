@@ -76,7 +76,7 @@ pub use traits::{
     Ask, CodecError, Coded, Decoded, Decoder, Encoder, Part, Parts, Peer, Quality, Quantiser, Source,
 };
 #[cfg(feature = "vixnn")]
-pub use vixnn::{VixnnConfig, VixnnDecoder, VixnnEncoder, open_model};
+pub use vixnn::{VixnnConfig, VixnnDecoder, VixnnEncoder, model_file, open_model};
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

@@ -121,6 +121,21 @@ pub fn open_model(name: &str) -> Result<Arc<Model>, CodecError> {
     model.or_else(|error| refuse(error.to_string()))
 }
 
+/// The file of the network that an encoder with this `model` of its
+/// [`CodecOptions`](crate::CodecOptions) has, for a decoder elsewhere.
+///
+/// # Errors
+/// As [`open_model`].
+pub fn model_file(name: Option<&str>) -> Result<Vec<u8>, CodecError> {
+    let name = name.unwrap_or(Model::DEFAULT);
+    // Read first: what is no network is refused with words.
+    open_model(name)?;
+    match Model::shipped_file(name) {
+        Ok(file) => Ok(file.to_vec()),
+        Err(_) => std::fs::read(name).or_else(|error| refuse(format!("{name}: {error}"))),
+    }
+}
+
 impl From<PacketOrder> for packet::Order {
     fn from(order: PacketOrder) -> packet::Order {
         match order {

@@ -120,7 +120,11 @@ impl Display {
                 let id = frame.id;
                 let exact = frame.reference.is_none_or(|reference| self.is_exact(reference));
                 let key = frame.reference.is_none();
-                decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes());
+                // Where one packet ends and the next begins is known here, and not by their bytes.
+                match decoding.standalone().and_then(|tell| frame.packets(tell)) {
+                    Some(parts) => decoding.submit_parts(now, about(stream, frame), frame.deadline, &parts),
+                    None => decoding.submit(now, about(stream, frame), frame.deadline, frame.bytes()),
+                }
                 self.decoded(id, key, exact, assembly, &mut progress);
             } else {
                 break;

@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytes::Bytes;
-use media::{CodecError, Decoded, Decoder, RawFrame};
+use bytes::{BufMut, Bytes, BytesMut};
+use media::{CodecError, Decoded, Decoder, Part, Parts, RawFrame};
 use record::{Event, NodeId, Recorder};
 use session::strategy::TRACKS;
 use session::{Screen, Shown, capture_of, stream_of, track_of};
@@ -29,8 +29,23 @@ pub struct Coded {
     pub track: u8,
     /// The frame's number: its capture index, the same in every track.
     pub frame: u32,
-    /// The coded frame, whole.
+    /// The coded frame, whole, or its packets ([`framed`]).
     pub bytes: Bytes,
+    /// The bytes are packets that decode each alone, as many as came.
+    pub packets: bool,
+}
+
+/// Packets behind each other, each behind its length in two bytes, big endian: a page's decoder of such
+/// packets takes them so.
+fn framed(packets: &Parts) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(packets.present.iter().map(|part| part.bytes.len() + 2).sum());
+    for Part { bytes: packet, .. } in &packets.present {
+        // None is longer than a datagram.
+        let Ok(length) = u16::try_from(packet.len()) else { continue };
+        bytes.put_u16(length);
+        bytes.extend_from_slice(packet);
+    }
+    bytes.freeze()
 }
 
 /// A frame the page shall show.
@@ -214,6 +229,15 @@ impl Exchange {
         true
     }
 
+    /// A decoder gave up picture `id`, and goes on with the next.
+    pub fn undecodable(&self, id: u32) {
+        let mut state = self.state();
+        let mut inside = state.tracks.iter_mut().flat_map(|track| &mut track.inside);
+        if let Some(inside) = inside.find(|inside| inside.id == id) {
+            inside.decodes.get_or_insert(false);
+        }
+    }
+
     /// The browser's decoder of a track failed: what it held will not come back.
     pub fn decoder_failed(&self, track: u8) {
         let mut state = self.state();
@@ -231,15 +255,30 @@ struct OneTrack {
     track: u8,
 }
 
-impl Decoder for OneTrack {
-    fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
+impl OneTrack {
+    fn hand_out(&self, frame: u32, bytes: Bytes, packets: bool) {
         let mut state = self.exchange.state();
         let id = state.next_id;
         state.next_id = id.wrapping_add(1);
-        state.coded.push_back(Coded { id, track: self.track, frame, bytes: coded });
+        state.coded.push_back(Coded { id, track: self.track, frame, bytes, packets });
         let track = &mut state.tracks[usize::from(self.track)];
         track.inside.push_back(Inside { id, frame, decodes: None });
         track.pictures.coded += 1;
+    }
+}
+
+impl Decoder for OneTrack {
+    fn submit(&mut self, _now: Time, frame: u32, coded: Bytes) {
+        self.hand_out(frame, coded, false);
+    }
+
+    fn standalone(&self) -> Option<fn(&[u8]) -> bool> {
+        Some(vixnn::packet::begins)
+    }
+
+    // Only of standalone packets: it does not use parts of other frames.
+    fn submit_parts(&mut self, _now: Time, frame: u32, parts: &Parts) {
+        self.hand_out(frame, framed(parts), true);
     }
 
     fn poll(&mut self, _now: Time) -> Option<Decoded> {
@@ -248,7 +287,7 @@ impl Decoder for OneTrack {
         let &Inside { id, frame, decodes } = inside.front()?;
         let decodes = decodes?;
         inside.pop_front();
-        let what = || CodecError::Codec { codec: "WebCodecs", what: "no picture".to_owned() };
+        let what = || CodecError::Codec { codec: "page", what: "no picture".to_owned() };
         let picture = if decodes { Ok(stand_in(id)) } else { Err(what()) };
         Some(Decoded::whole(frame, picture))
     }
@@ -352,6 +391,25 @@ mod tests {
         assert_eq!(outcomes(&mut decoder), [(6, false)]);
         assert_eq!(decoder.next_ready(), None);
         assert_eq!(exchange.pictures(0), Pictures { coded: 4, decoded: 2, shown: 0 });
+    }
+
+    #[test]
+    fn packets_that_decode_alone_are_handed_out_with_their_lengths() {
+        let (exchange, [mut decoder, _]) = with(&[(0, 1)]);
+        let part = |number, bytes: &'static [u8]| Part { number, bytes: Bytes::from_static(bytes) };
+        let parts = Parts { present: vec![part(0, b"VX1"), part(2, b"VX23")], complete: false };
+        decoder.submit_parts(Time::ZERO, 2, &parts);
+        decoder.submit_parts(Time::ZERO, 3, &parts);
+        let tell = decoder.standalone().unwrap();
+        assert!(tell(b"VX1") && !tell(&[0, 0, 1, 0x65]) && !decoder.uses_parts());
+        let coded = Vec::from_iter(std::iter::from_fn(|| exchange.take_coded()));
+        assert!(coded.iter().map(|coded| coded.packets).eq([false, true, true]));
+        assert_eq!(coded[1].bytes[..], *b"\0\x03VX1\0\x04VX23");
+        // One of them is undecodable, and the decoder goes on.
+        exchange.undecodable(1);
+        exchange.undecodable(77);
+        assert!(exchange.decoded(2) && !exchange.decoded(1));
+        assert_eq!(outcomes(&mut decoder), [(1, false), (2, false), (3, true)]);
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //! ```
 //!
 //! A capture may come in several tracks, each with a decoder of the browser's. The page knows a picture by
-//! the id that its coded frame had; which of them are shown is the receiver's to say.
+//! the id that its coded frame had; which of them are shown is the receiver's to say. Frames of ViXNN, of
+//! which any part may be lost, are handed out as the packets that came, for the page's other module
+//! (`framewire-viewer-vixnn`).
 //!
 //! The page's code (`web/src/viewer.ts`) knows nothing of the wire: it carries bytes in and out. Everything
 //! crosses as numbers and through three blocks of memory, so that no tool has to generate a line of either
@@ -173,13 +175,14 @@ pub extern "C" fn transmit(now: f64) -> usize {
 
 /// The next frame to decode: the length of its bytes, which stand at [`coded_at`] until the next call of
 /// this, or 0 if there is none. Numbers: the id of its picture, its track (0 to 3), the frame's number, its
-/// session, 1 if it is a key frame.
+/// session, 1 if it is a key frame. Of a codec whose packets decode alone, as many as came, each behind its
+/// length in two bytes, big endian.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn coded() -> usize {
     page(|page| {
         page.coded = page.viewer.exchange.take_coded();
-        let &Some(Coded { id, track, frame, ref bytes }) = &page.coded else { return 0 };
-        let (length, key) = (bytes.len(), f64::from(u8::from(annexb::is_key(bytes))));
+        let &Some(Coded { id, track, frame, ref bytes, packets }) = &page.coded else { return 0 };
+        let (length, key) = (bytes.len(), f64::from(u8::from(packets || annexb::is_key(bytes))));
         let session = page.viewer.session().map_or(0.0, f64::from);
         page.answer([f64::from(id), f64::from(track), f64::from(frame), session, key]);
         length
@@ -192,12 +195,15 @@ pub extern "C" fn coded_at() -> *const u8 {
     page(|page| page.coded.as_ref().map_or(std::ptr::null(), |coded| coded.bytes.as_ptr()))
 }
 
-/// The name of the codec of [`coded`]'s frame, as WebCodecs takes it: its length, or 0 if the frame does not
-/// say.
+/// The name of the codec of [`coded`]'s frame, as WebCodecs takes it, or `vixnn`: its length, or 0 if the
+/// frame does not say.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn codec() -> usize {
     page(|page| {
-        let name = page.coded.as_ref().and_then(|coded| annexb::codec(&coded.bytes));
+        let name = page.coded.as_ref().and_then(|coded| match coded.packets {
+            true => Some("vixnn".to_owned()),
+            false => annexb::codec(&coded.bytes),
+        });
         name.map_or(0, |name| page.say(&name))
     })
 }
@@ -210,6 +216,15 @@ pub extern "C" fn decoded(now: f64, id: u32) -> u32 {
         page.viewer.wake(time(now));
         u32::from(wanted)
     })
+}
+
+/// The decoder of picture `id` made none of what it was given, and goes on with the next.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn undecodable(now: f64, id: u32) {
+    page(|page| {
+        page.viewer.exchange.undecodable(id);
+        page.viewer.wake(time(now));
+    });
 }
 
 /// The browser's decoder of a track failed, or can't be had: what it held is lost.

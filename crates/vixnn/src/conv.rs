@@ -203,7 +203,48 @@ macro_rules! instructions {
     };
 }
 
+/// 128-bit vectors of WebAssembly, in place of what every processor has. Multiplication and addition are rounded
+/// as the browser's processor does it fastest, where that is allowed.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod vectors {
+    use std::arch::wasm32::{f32x4_splat, v128, v128_load, v128_store};
+
+    pub type Four = v128;
+
+    #[inline(always)]
+    pub fn splat(x: f32) -> v128 {
+        f32x4_splat(x)
+    }
+
+    #[inline(always)]
+    pub fn load(from: &[f32; 4]) -> v128 {
+        // SAFETY: four floats are there, wherever they lie.
+        unsafe { v128_load(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    pub fn store(to: &mut [f32; 4], v: v128) {
+        // SAFETY: as above.
+        unsafe { v128_store(to.as_mut_ptr().cast(), v) }
+    }
+
+    #[inline(always)]
+    pub fn multiply_add(weight: v128, factor: v128, sum: v128) -> v128 {
+        #[cfg(target_feature = "relaxed-simd")]
+        return std::arch::wasm32::f32x4_relaxed_madd(weight, factor, sum);
+        #[cfg(not(target_feature = "relaxed-simd"))]
+        std::arch::wasm32::f32x4_add(std::arch::wasm32::f32x4_mul(weight, factor), sum)
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+instructions!(
+    portable, [], vectors::Four, 4, blocks 5 | 4,
+    vectors::splat, vectors::load, vectors::store, vectors::multiply_add
+);
+
 /// Multiplication and addition of four; rounded once where that is as fast.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 #[inline(always)]
 fn multiply_add(weight: [f32; 4], factor: [f32; 4], sum: [f32; 4]) -> [f32; 4] {
     std::array::from_fn(|i| match cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
@@ -212,6 +253,7 @@ fn multiply_add(weight: [f32; 4], factor: [f32; 4], sum: [f32; 4]) -> [f32; 4] {
     })
 }
 
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 instructions!(
     portable, [], [f32; 4], 4, blocks 5 | 4,
     |x: f32| [x; 4], |from: &[f32; 4]| *from, |to: &mut [f32; 4], v: [f32; 4]| *to = v, multiply_add

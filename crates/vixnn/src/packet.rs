@@ -69,6 +69,12 @@ pub enum PacketError {
     /// Blocks beyond the picture's last.
     #[error("a packet of ViXNN has blocks up to {0} of {1}")]
     Beyond(usize, usize),
+    /// There is no packet at all.
+    #[error("a frame of ViXNN without packets")]
+    Nothing,
+    /// A picture of a size that the caller does not take.
+    #[error("a picture of {0}x{1}, which is not decoded here")]
+    Refused(u16, u16),
     /// The picture has another size.
     #[error("a packet of ViXNN is of a picture of {0}x{1} pixels, not this one")]
     OtherSize(u16, u16),
@@ -208,7 +214,50 @@ pub fn place(received: &mut Received, bytes: &[u8]) -> Result<(), PacketError> {
     Ok(())
 }
 
+/// What came of one frame.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// Of the model that encoded.
+    pub fingerprint: u16,
+    /// The descriptors that came.
+    pub received: Received,
+    /// Packets that did not count: malformed ones, and those that say something else of the frame than the
+    /// first that is well-formed.
+    pub ignored: usize,
+}
+
+/// Puts the packets of one frame together, if `is_size` takes the sides of its picture: what they say of
+/// them costs memory.
+///
+/// # Errors
+/// What is wrong with the first packet, if none is well-formed; [`PacketError::Refused`] by `is_size`.
+pub fn gather(packets: &[&[u8]], is_size: impl Fn(usize, usize) -> bool) -> Result<Gathered, PacketError> {
+    let headers: Vec<_> = packets.iter().map(|packet| parse(packet).map(|(header, _)| header)).collect();
+    let Some(of) = headers.iter().find_map(|header| header.as_ref().ok()) else {
+        return Err(headers.into_iter().find_map(Result::err).unwrap_or(PacketError::Nothing));
+    };
+    let &Header { fingerprint, width, height, .. } = of;
+    if !is_size(width.into(), height.into()) {
+        return Err(PacketError::Refused(width, height));
+    }
+    let mut received = Received::none(width.into(), height.into());
+    let mut ignored = 0;
+    for (payload, header) in packets.iter().zip(&headers) {
+        let fits = header.as_ref().is_ok_and(|header| header.is_of_the_frame_of(of));
+        if !fits || place(&mut received, payload).is_err() {
+            ignored += 1;
+        }
+    }
+    Ok(Gathered { fingerprint, received, ignored })
+}
+
 impl Header {
+    /// Whether both say the same of their frame.
+    pub fn is_of_the_frame_of(&self, other: &Header) -> bool {
+        let of = |header: &Header| (header.fingerprint, header.width, header.height);
+        of(self) == of(other)
+    }
+
     /// How many blocks the picture has.
     pub fn blocks(&self) -> usize {
         let (columns, rows) = blocks(self.width.into(), self.height.into());

@@ -92,6 +92,7 @@ pub struct Model {
 }
 
 /// A model that is built in.
+#[cfg_attr(not(feature = "shipped"), allow(dead_code, reason = "there is none"))]
 struct Shipped {
     name: &'static str,
     bytes: &'static [u8],
@@ -102,7 +103,7 @@ struct Shipped {
 macro_rules! ship {
     ($($name:literal),* $(,)?) => {
         /// The models that are built in, the default first.
-        static SHIPPED: [Shipped; [$($name),*].len()] = [$(Shipped {
+        static SHIPPED: [Shipped; <[&str]>::len(&[$($name),*])] = [$(Shipped {
             name: $name,
             bytes: include_bytes!(concat!("../weights/", $name, ".safetensors")),
             parsed: OnceLock::new(),
@@ -110,6 +111,10 @@ macro_rules! ship {
     };
 }
 
+#[cfg(not(feature = "shipped"))]
+ship![];
+
+#[cfg(feature = "shipped")]
 ship![
     "fast-mdc-0.3",
     "fast-mdc-0.1",
@@ -134,6 +139,11 @@ impl Shipped {
     }
 }
 
+fn find(name: &str) -> Result<&'static Shipped, WeightsError> {
+    let found = SHIPPED.iter().find(|shipped| shipped.name == name);
+    found.ok_or_else(|| WeightsError::Unknown { name: name.into(), known: Model::names() })
+}
+
 impl Model {
     /// The model to use where none is named: small enough for real time, trained with each descriptor missing
     /// three times out of ten.
@@ -144,11 +154,18 @@ impl Model {
     /// # Errors
     /// [`WeightsError::Unknown`], which lists the names.
     pub fn shipped(name: &str) -> Result<Arc<Model>, WeightsError> {
-        let found = SHIPPED.iter().find(|shipped| shipped.name == name);
-        found.ok_or_else(|| WeightsError::Unknown { name: name.into(), known: Model::names() })?.model()
+        find(name)?.model()
     }
 
-    /// Names of the built-in models.
+    /// The file of a model that is built in, as [`Model::parse`] takes it.
+    ///
+    /// # Errors
+    /// As [`Model::shipped`].
+    pub fn shipped_file(name: &str) -> Result<&'static [u8], WeightsError> {
+        Ok(find(name)?.bytes)
+    }
+
+    /// Names of the built-in models; none without the feature `shipped`.
     pub fn names() -> Vec<&'static str> {
         SHIPPED.iter().map(|shipped| shipped.name).collect()
     }

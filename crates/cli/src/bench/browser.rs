@@ -106,6 +106,7 @@ pub fn run(input: &Input) -> Result<Benchmark, Failure> {
     let log = Arc::new(Mutex::new(Log::default()));
     let notes = log.clone();
     let show = Show {
+        codec: media::CodecChoice::default(),
         input: Feed::Clip(input.clone()),
         look: Look { size: Some(SIZE), fps: Some(FPS), barcode: true },
         controller: "sqp".to_owned(),

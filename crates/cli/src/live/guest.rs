@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cc::Setup;
-use media::{CodecChoice, RawFrame, Source};
+use media::{RawFrame, Source};
 use real::quic::{AdmissionWatch, Reason};
 use real::web::{Heard, Visitor, WebChannel};
 use real::{Channel, Counters, Driver, Limits, STEADY_DATAGRAM};
@@ -182,7 +182,7 @@ impl Guest {
     fn sender(&self, driver: &Driver, session: u32, source: Shared) -> Result<Sender, Failure> {
         let how = How {
             choice: &self.show.choice(&self.wishes.controller),
-            codec: CodecChoice::default(),
+            codec: self.show.codec.clone(),
             slices: false,
             session,
             mtu: STEADY_DATAGRAM - SESSION_ID,

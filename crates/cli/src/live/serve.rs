@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use media::{Codec, CodecChoice};
 use real::Clock;
 use real::quic::{AdmissionWatch, Credentials, Gate, Identity, Limits, Runtime, Token};
 use real::web::{Pages, Visitor, WebServer};
@@ -28,7 +29,7 @@ use crate::operations::{
 };
 use crate::output;
 use crate::shipped;
-use crate::values::{CcList, Feed, Input, PlayoutPolicy, RatePolicy};
+use crate::values::{CcList, Feed, Input, PageCodecs, PlayoutPolicy, RatePolicy};
 
 /// `framewire serve`.
 #[derive(Debug, clap::Args)]
@@ -38,6 +39,7 @@ Examples:
   framewire serve --input clip.mp4 --cc copa --listen 127.0.0.1:4433 --token secret
   framewire serve --input clip.mp4 --cc copa:delta=0.58 --rate vidaptive --max 12mbit
   framewire serve --input clip.mp4 --strategy backup
+  framewire serve --input clip.mp4 --size 640x360 --codec vixnn
   framewire serve --input clip.mp4 --viewers 16 --metrics 127.0.0.1:9090 --log-format json 2>> serve.log
 
 Open the address it prints in a browser with WebTransport and WebCodecs. `make web` builds the page.")]
@@ -54,6 +56,11 @@ pub struct Serve {
     pub rate: Option<RatePolicy>,
     #[command(flatten)]
     pub losses: Losses,
+    /// Codec, NAME or NAME:OPTION=VALUE,OPTION=VALUE: `h264`, which the browser decodes, or `vixnn`, which
+    /// the page decodes by itself, 640x360 at some 40 frames/s on one core. `framewire send --help` says what
+    /// options it has
+    #[arg(long, value_name = "CODEC", value_parser = PageCodecs, default_value = Codec::H264.name())]
+    pub codec: CodecChoice,
     /// When pages show frames, NAME or NAME:OPTION=VALUE: `at-once`, each when it is ready; `adaptive`,
     /// evenly; or another of `framewire playouts`. A page whose address has `&playout=NAME` follows that
     /// instead
@@ -102,6 +109,8 @@ pub struct Show {
     pub rate: Option<String>,
     /// What is done about losses, for every viewer.
     pub losses: Losses,
+    /// What codes the pictures.
+    pub codec: CodecChoice,
     /// When its page shows frames, as text.
     pub playout: String,
     /// The rate it begins at, and the one it never exceeds.
@@ -198,6 +207,7 @@ impl Service {
         folder: Option<&Path>,
         show: Show,
     ) -> Result<Service, Failure> {
+        let network = network(&show.codec)?;
         let pages = match page_folder(folder) {
             Some(folder) => Pages::read(&folder).map_err(Failure::input)?,
             None => Pages::of(shipped::PAGE),
@@ -207,6 +217,9 @@ impl Service {
         let gate = Gate::new(token, false, true);
         let server = WebServer::open(&runtime, listen, identity, gate, limits, Clock::shared());
         let server = server.map_err(Failure::input)?;
+        if let Some(network) = network {
+            pages.put(NETWORK, network);
+        }
         let page = real::http::serve(&runtime, listen, pages.clone()).map_err(Failure::input)?;
         let (transport, show, streams) = (server.local(), Arc::new(show), Arc::default());
         let service = Service { server, page, transport, show, pages, streams, viewers: 0, runtime };
@@ -261,6 +274,22 @@ impl Service {
     }
 }
 
+/// Where pages find the network that decodes ViXNN.
+const NETWORK: &str = "/vixnn.safetensors";
+
+/// The file of the encoder's network, which decodes as well; none with another codec.
+#[cfg(feature = "vixnn")]
+fn network(choice: &CodecChoice) -> Result<Option<Vec<u8>>, Failure> {
+    let is_vixnn = choice.codec == Codec::VIXNN;
+    let file = is_vixnn.then(|| media::model_file(choice.options.model.as_deref()));
+    file.transpose().map_err(Failure::input)
+}
+
+#[cfg(not(feature = "vixnn"))]
+fn network(_: &CodecChoice) -> Result<Option<Vec<u8>>, Failure> {
+    Ok(None)
+}
+
 /// The hash by which a browser may accept the certificate; nothing where it must be one that browsers trust
 /// anyway.
 fn hash(identity: &Identity) -> String {
@@ -274,6 +303,7 @@ fn facts(show: &Show, port: u16, hash: &str) -> serde_json::Value {
     let Choice { rate, recovery, strategy, .. } = show.choice(&show.controller);
     json!({
         "port": port, "hash": hash, "controller": show.controller, "rate": rate, "strategy": strategy, "recovery": recovery,
+        "codec": show.codec.codec.name(),
         "playout": show.playout, "maxBps": show.rates.max.as_bps(), "controllers": controllers,
     })
 }
@@ -301,12 +331,14 @@ pub fn serve(args: &Serve) -> Result<(), Failure> {
         controller,
         rate: args.rate.as_ref().map(|rate| rate.0.clone()),
         losses: args.losses.clone(),
+        codec: args.codec.clone(),
         playout: args.playout.to_string(),
         rates: args.rates,
         notes: notes(args.log.as_deref())?,
     };
     let choice = show.choice(&show.controller);
     output::warn_of_pair(&choice.controller, &choice.rate);
+    args.codec.codec.check().map_err(Failure::input)?;
     // A clip that can't be opened should be known now, and not when somebody comes to see it.
     drop(guest::clip(&show)?);
     if let Input::File(path) = &args.input {

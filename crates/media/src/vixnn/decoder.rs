@@ -5,24 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use units::Time;
-use vixnn::{BLOCK, Model, Received, Temporal, packet};
+use vixnn::packet::{self, Gathered};
+use vixnn::{BLOCK, Model, Received, Temporal};
 
 use super::{is_size, refuse};
 use crate::{Codec, CodecError, Decoded, Decoder, Parts, RawFrame, rgb};
-
-/// What every packet of a frame says alike.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Of {
-    fingerprint: u16,
-    width: u16,
-    height: u16,
-}
-
-impl From<&packet::Header> for Of {
-    fn from(header: &packet::Header) -> Of {
-        Of { fingerprint: header.fingerprint, width: header.width, height: header.height }
-    }
-}
 
 /// Decodes ViXNN. The network is the one whose fingerprint the packets carry: one that is built in, or one
 /// that it was given.
@@ -77,36 +64,20 @@ impl VixnnDecoder {
     /// [`CodecError`] if none is well-formed, the picture has a size that is not decoded, or nobody knows its
     /// network.
     pub fn decode(&mut self, packets: &[&[u8]]) -> Result<(RawFrame, bool), CodecError> {
-        let headers: Vec<_> =
-            packets.iter().map(|packet| packet::parse(packet).map(|(header, _)| header)).collect();
-        let of = match headers.iter().find_map(|header| header.as_ref().ok()) {
-            Some(header) => Of::from(header),
-            None => {
+        let Gathered { fingerprint, received, ignored } = match packet::gather(packets, is_size) {
+            Ok(gathered) => gathered,
+            Err(error) => {
                 self.ignored += packets.len() as u64;
-                let first = headers.into_iter().find_map(Result::err);
-                return refuse(
-                    first.map_or_else(|| "a frame without packets".to_owned(), |error| error.to_string()),
-                );
+                return refuse(error.to_string());
             }
         };
-        let (width, height) = (usize::from(of.width), usize::from(of.height));
-        if !is_size(width, height) {
-            return refuse(format!("a picture of {width}x{height}, which is not decoded here"));
-        }
-        let mut received = Received::none(width, height);
-        let mut ignored = 0;
-        for (payload, header) in packets.iter().zip(&headers) {
-            let fits = header.as_ref().is_ok_and(|header| Of::from(header) == of);
-            if !fits || packet::place(&mut received, payload).is_err() {
-                ignored += 1;
-            }
-        }
-        self.ignored += ignored;
+        self.ignored += ignored as u64;
+        let (width, height) = (received.width(), received.height());
         // The network first: nothing of a stray packet is remembered.
-        self.network(of.fingerprint)?;
+        self.network(fingerprint)?;
         let refined = self.temporal.as_mut().map(|(_, temporal)| temporal.refine(&received));
         let received = refined.unwrap_or(received);
-        let decoded = self.network(of.fingerprint)?.decode(&received);
+        let decoded = self.network(fingerprint)?.decode(&received);
         let mut picture = rgb::from_rgb(decoded.width, decoded.height, &decoded.rgb);
         if let Some(last) = self.last.as_ref().filter(|last| (last.width, last.height) == (width, height)) {
             keep_missing(&mut picture, last, &received);
@@ -195,7 +166,7 @@ fn split(coded: &[u8]) -> Vec<&[u8]> {
                 let goes_on =
                     next.descriptor == this.descriptor && next.first as usize == this.first as usize + count;
                 let another = next.descriptor != this.descriptor && next.first == 0 && count == left;
-                Of::from(&next) == Of::from(&this) && (goes_on || another)
+                next.is_of_the_frame_of(&this) && (goes_on || another)
             })
         };
         let most = (start + packet::HEADER + 2 * left).min(coded.len());

@@ -222,6 +222,20 @@ impl Assembling {
         self.parts.iter().zip(&self.pieces).any(|(bytes, piece)| piece.is_some() && tell(bytes))
     }
 
+    /// All packets of the frame, if it is whole and each of them begins as one that decodes without any
+    /// other.
+    pub fn packets(&self, tell: fn(&[u8]) -> bool) -> Option<Parts> {
+        let alone =
+            self.is_complete() && !self.parts.is_empty() && self.parts.iter().all(|bytes| tell(bytes));
+        let numbered = self.parts.iter().zip(&self.pieces);
+        alone.then(|| Parts {
+            present: numbered
+                .map(|(bytes, piece)| Part { number: piece.unwrap_or_default(), bytes: bytes.clone() })
+                .collect(),
+            complete: true,
+        })
+    }
+
     /// Asks for what is missing: up to the highest packet seen, or (`whole`) to the end. At most 65 packets
     /// at a time.
     pub(super) fn missing(&self, session: u32, stream: u8, whole: bool) -> Option<Nack> {
