@@ -39,9 +39,9 @@ pub enum OptionError {
     /// A controller of the host's own could not be made of them.
     #[error("{controller} can't be made: {what}")]
     Unmade {
-        /// The controller.
+        /// The name it was registered under.
         controller: String,
-        /// What it says.
+        /// What it says of the options.
         what: String,
     },
     /// The value is not what the option takes.
