@@ -1,5 +1,7 @@
 //! `framewire sweep`: what is refused, what is written, and that interruptions leave no trace.
 
+#![allow(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
