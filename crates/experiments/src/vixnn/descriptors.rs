@@ -95,7 +95,7 @@ impl Coded {
         self.frames.first().map_or(0.0, |frame| (frame.bits.iter().map(Vec::len).sum::<usize>() * 16) as f64)
     }
 
-    /// Its frames.
+    /// The clip's frames, in order.
     pub fn frames(&self) -> &[Descriptors] {
         &self.frames
     }
