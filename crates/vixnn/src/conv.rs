@@ -203,8 +203,8 @@ macro_rules! instructions {
     };
 }
 
-/// 128-bit vectors of WebAssembly, in place of what every processor has. Multiplication and addition are rounded
-/// as the browser's processor does it fastest, where that is allowed.
+/// 128-bit vectors of WebAssembly, in place of what every processor has. Multiplication and addition are
+/// rounded as the browser's processor does it fastest, where that is allowed.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod vectors {
     use std::arch::wasm32::{f32x4_splat, v128, v128_load, v128_store};
