@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python wheel cli install clean
+.PHONY: help demo test tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python ray wheel cli install clean
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 COMMAND := $(TARGET)/release/framewire
@@ -93,6 +93,12 @@ python: ## formatting, lint and types of python/, and what the package's tests a
 	    cd python && PYTHONPATH="$(abspath $(TARGET))/python" python3 -m mypy --cache-dir "$(abspath $(TARGET))/mypy" \
 	        framewire examples tests/framewire; \
 	else echo "skipped: types and tests of the package framewire, for want of the above"; fi
+
+ray: wheel ## sweeps on a cluster of two nodes of Ray's, one of which is lost; apart from `test`, for Ray is half a gigabyte
+	@python3 -m pip install --quiet --disable-pip-version-check --upgrade --target "$(TARGET)/ray" ray pytest numpy pyarrow \
+	    "$$(ls -t "$(TARGET)"/wheels/framewire-*.whl | head -n 1)"
+	cd /tmp && PYTHONPATH="$(abspath $(TARGET))/ray" python3 -m pytest -q -rs -p no:cacheprovider \
+	    "$(abspath python)/tests/framewire/test_ray.py"
 
 wheel: ## the Python package framewire, optimised, as a wheel in target/wheels
 	@tools/toolchain c++ pip

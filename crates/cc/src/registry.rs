@@ -90,8 +90,8 @@ pub enum Unregistered {
 }
 
 /// Registers a controller for this process alone: [`build`] finds it by its name from here on, in the place
-/// of one that was registered under the same name before. For hosts that bring controllers of their own, before
-/// anything runs: a run that names it is as reproducible as what `entry` builds.
+/// of one that was registered under the same name before. For hosts that bring controllers of their own,
+/// before anything runs: a run that names it is as reproducible as what `entry` builds.
 ///
 /// # Errors
 /// [`Unregistered`] if the name is taken or could not be written where controllers are named.
