@@ -24,7 +24,7 @@ def test_without_ray_the_same_call_runs_here(tmp_path: Path, monkeypatch: Monkey
 
 
 def test_a_lost_node_leaves_no_trace_in_the_table(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray")
+    ray: Any = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     framewire.sweep(BASE, VARY, seeds=10, out=tmp_path / "here")
