@@ -3,6 +3,7 @@
 import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,12 +19,27 @@ def bulk(cc: str) -> framewire.Scenario:
     return framewire.Scenario(link=LINK, flow={"cc": cc, "source": "backlog"}, duration="10s")
 
 
+def example(name: str) -> ModuleType:
+    checkout = Path(os.environ.get("FRAMEWIRE_CHECKOUT", Path(__file__).parents[3]))
+    spec = importlib.util.spec_from_file_location(name, checkout / f"python/examples/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
 def aimd() -> None:
-    checkout = Path(os.environ.get("FRAMEWIRE_CHECKOUT", Path(__file__).parents[3]))
-    spec = importlib.util.spec_from_file_location("aimd", checkout / "python/examples/aimd.py")
-    assert spec is not None and spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    example("aimd")
+
+
+def test_the_learned_example_learns_the_same_each_time() -> None:
+    learned = example("learned")
+    scenarios = [learned.network("2mbit")]
+    weights = learned.train(rounds=2, candidates=8)
+    assert list(weights) == list(learned.train(rounds=2, candidates=8))
+    untrained = learned.score(learned.np.zeros(4), scenarios)
+    assert learned.score(weights, scenarios) > untrained
 
 
 @pytest.mark.usefixtures("aimd")
