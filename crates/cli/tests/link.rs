@@ -322,11 +322,19 @@ fn flows_are_told_apart_by_their_ports() {
     if !has_python() {
         return println!("skipped: flows: there is no python3 to send by UDP");
     }
+    // Two flows share one of the 1,024 queues once in as many pairs of ports, and nothing tells them apart.
+    let arrived = [(), (), ()].map(|()| of_flood_and_trickle());
+    let apart = |&[flood, trickle]: &[usize; 2]| flood < 300 && trickle == 5;
+    assert!(arrived.iter().filter(|arrived| apart(arrived)).count() >= 2, "{arrived:?}");
+    nothing_remains();
+}
+
+/// How many datagrams of two flows arrive that share a link: one offers far more than the queue holds, the
+/// other five. Only the destination's port differs.
+fn of_flood_and_trickle() -> [usize; 2] {
     let sockets = [(), ()].map(|()| UdpSocket::bind("0.0.0.0:0").expect("there is a port"));
     let [flood, trickle] =
         sockets.each_ref().map(|socket| socket.local_addr().expect("it has an address").port());
-    // One flow offers far more than the queue holds, the other five packets; only the destination's port
-    // differs.
     let script = format!(
         "python3 -c 'import os, socket, time\n\
          s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); to = os.environ[\"FRAMEWIRE_OUTSIDE\"]\n\
@@ -336,12 +344,10 @@ fn flows_are_told_apart_by_their_ports() {
     );
     let output = run(&["-q", "--rate", "2mbit", "--queue", "fq_codel:30p"], &script);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let arrived = sockets.each_ref().map(|socket| {
+    sockets.each_ref().map(|socket| {
         let _ = socket.set_read_timeout(Some(Duration::from_millis(200)));
         std::iter::from_fn(|| socket.recv(&mut [0; 2048]).ok()).count()
-    });
-    assert!(arrived[0] < 300 && arrived[1] == 5, "{arrived:?}");
-    nothing_remains();
+    })
 }
 
 /// How many of the datagrams that wait in the socket carry `congestion experienced`.
