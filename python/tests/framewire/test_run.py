@@ -151,10 +151,15 @@ def test_ctrl_c_ends_a_run_at_once() -> None:
 
     pressing = threading.Thread(target=press)
     begun = time.monotonic()
-    pressing.start()
-    with pytest.raises(KeyboardInterrupt):
-        framewire.run(small(duration="2h"), tables=False)
-    pressing.join()
+    # A shell that starts this in the background has Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        pressing.start()
+        with pytest.raises(KeyboardInterrupt):
+            framewire.run(small(duration="2h"), tables=False)
+        pressing.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.monotonic() - begun < 10.0
 
 
