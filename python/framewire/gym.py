@@ -119,7 +119,9 @@ class _Flow:
             self.due_ns = report.now_ns + self.interval_ns
         if report.now_ns < self.due_ns:
             return None
-        self.due_ns = max(self.due_ns + self.interval_ns, report.now_ns + 1)
+        # On the same grid after a silence, so that no step is shorter than an interval.
+        late = (report.now_ns - self.due_ns) // self.interval_ns
+        self.due_ns += (1 + late) * self.interval_ns
         return self._decided(self.episode.ask(self.history.step(report.now_ns)))
 
 

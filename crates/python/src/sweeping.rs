@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use lab::fingerprint::Fingerprint;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use sweep::{Axis, Group, Options, Run, SweepError, groups, groups_json, page};
 
 use crate::arrow;
@@ -15,6 +17,22 @@ use crate::scenario::Scenario;
 use crate::table::Table;
 
 const COMMIT: &str = env!("FRAMEWIRE_COMMIT");
+
+/// What names exactly this code, as the command does it: the commit; where the sources differ from it, the
+/// module's own bytes as well.
+fn program(py: Python<'_>) -> PyResult<String> {
+    static KNOWN: PyOnceLock<String> = PyOnceLock::new();
+    let found = KNOWN.get_or_try_init(py, || {
+        if !COMMIT.ends_with('+') && COMMIT != "unknown" {
+            return Ok(COMMIT.to_owned());
+        }
+        let file: PathBuf = py.import("framewire._framewire")?.getattr("__file__")?.extract()?;
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add_bytes(&std::fs::read(file)?);
+        PyResult::Ok(format!("{COMMIT}{:032x}", fingerprint.0))
+    })?;
+    Ok(found.clone())
+}
 
 fn raised(error: SweepError) -> PyErr {
     match error.is_input() {
@@ -57,9 +75,9 @@ impl Plan {
     /// What decides the runs: of scenarios, of files that they name, and of the code. Where they are equal,
     /// runs are.
     #[getter]
-    fn prints(&self) -> (String, String, &'static str) {
+    fn prints(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
         let [scenarios, files] = self.0.prints().clone();
-        (scenarios, files, COMMIT)
+        Ok((scenarios, files, program(py)?))
     }
 
     /// Runs some of the plan, one after the other, and returns each as a line. Ctrl-C is heard between two
@@ -96,7 +114,7 @@ impl Plan {
         let options = Options {
             jobs,
             commit: COMMIT.to_owned(),
-            program: COMMIT.to_owned(),
+            program: program(py)?,
             fresh,
             progress: &|count, _| done.store(count, Ordering::Relaxed),
             stop: &|| stop.load(Ordering::Relaxed),
@@ -125,7 +143,8 @@ impl Journal {
         std::fs::create_dir_all(&folder)
             .map_err(|error| unwritten(format!("{}: {error}", folder.display())))?;
         let of = &plan.borrow(py).0;
-        let done = guarded(|| sweep::Journal::open(&folder, of, COMMIT, fresh).map_err(raised))?;
+        let program = program(py)?;
+        let done = guarded(|| sweep::Journal::open(&folder, of, &program, fresh).map_err(raised))?;
         Ok(Journal { plan: plan.clone_ref(py), folder, done: Mutex::new(done) })
     }
 
