@@ -138,7 +138,7 @@ typedef struct {
   uint32_t reserved;
   // Packets that arrived, in any order. Those told before are passed over.
   const fw_arrival *arrivals;
-  // How many.
+  // Entries of `arrivals`; 0 where nothing arrived.
   size_t arrival_count;
   // When the receiver sent the report, in ns on its clock: what lies between the last arrival and this
   // is no part of a round trip.
@@ -224,7 +224,7 @@ typedef struct {
   uint32_t frame;
   // Its bytes. They are yours to read until the next `fw_receiver_next_frame`.
   const uint8_t *data;
-  // How many.
+  // Length of `data` in bytes.
   size_t length;
   // When it was captured, in ns on the sender's clock, to 1 us; `FW_UNKNOWN` where a peer's packets claim
   // thousands of frames at once.
@@ -356,7 +356,7 @@ typedef struct {
   uint32_t frame;
   // Its bytes, which are copied. None, with a length of 0: the frame was not coded after all.
   const uint8_t *data;
-  // How many.
+  // Length of `data` in bytes; 0 for a frame that was not coded.
   size_t length;
   // Where pieces end that decode without the rest of the frame (slices), in bytes from its start,
   // rising, the last one at its end. Null: there are none.

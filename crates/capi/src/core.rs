@@ -87,7 +87,7 @@ pub struct fw_report {
     pub reserved: u32,
     /// Packets that arrived, in any order. Those told before are passed over.
     pub arrivals: *const fw_arrival,
-    /// How many.
+    /// Entries of `arrivals`; 0 where nothing arrived.
     pub arrival_count: usize,
     /// When the receiver sent the report, in ns on its clock: what lies between the last arrival and this
     /// is no part of a round trip.

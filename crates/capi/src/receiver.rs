@@ -40,7 +40,7 @@ pub struct fw_frame {
     pub frame: u32,
     /// Its bytes. They are yours to read until the next `fw_receiver_next_frame`.
     pub data: *const u8,
-    /// How many.
+    /// Length of `data` in bytes.
     pub length: usize,
     /// When it was captured, in ns on the sender's clock, to 1 us; `FW_UNKNOWN` where a peer's packets claim
     /// thousands of frames at once.

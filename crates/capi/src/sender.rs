@@ -83,7 +83,7 @@ pub struct fw_coded {
     pub frame: u32,
     /// Its bytes, which are copied. None, with a length of 0: the frame was not coded after all.
     pub data: *const u8,
-    /// How many.
+    /// Length of `data` in bytes; 0 for a frame that was not coded.
     pub length: usize,
     /// Where pieces end that decode without the rest of the frame (slices), in bytes from its start,
     /// rising, the last one at its end. Null: there are none.
