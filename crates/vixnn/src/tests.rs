@@ -84,7 +84,12 @@ fn memory_kept_from_another_picture_does_not_show() {
 /// A picture, its bits and what is shown of some of them, as PyTorch computed it on the training's machine.
 #[test]
 fn results_are_those_of_pytorch() {
-    let check: Value = serde_json::from_str(include_str!("../weights/fast.check.json")).unwrap();
+    are_those_of_pytorch(include_str!("../weights/fast.check.json"));
+    are_those_of_pytorch(include_str!("../weights/paper.check.json"));
+}
+
+fn are_those_of_pytorch(check: &str) {
+    let check: Value = serde_json::from_str(check).unwrap();
     let numbers = |value: &Value| -> Vec<u64> {
         value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
     };

@@ -123,6 +123,7 @@ ship![
     "fast-svc",
     "fast-mdc-0.5-grey",
     "fast-mdc-0.5-levels",
+    "paper-mdc-0.3",
 ];
 
 /// Fingerprints of the shipped, in the same order.
