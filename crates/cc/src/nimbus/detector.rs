@@ -4,6 +4,8 @@ use std::f64::consts::TAU;
 
 /// Samples of the spectrum: 5 s rounded up to a power of two (code `should_switch_flow_mode`).
 const SAMPLES: usize = 512;
+/// Frequencies that are looked at together.
+const TOGETHER: usize = 8;
 /// Seconds between samples (code `measurement_interval`).
 pub const SPACING: f64 = 0.01;
 /// Half the width in Hz of what counts as the pulse's frequency.
@@ -51,20 +53,33 @@ impl Ring {
         self.samples[split..].iter().chain(&self.samples[..split]).copied()
     }
 
-    /// Magnitude of one frequency of the full ring, `bin` (more than none) cycles in all, by Goertzel's
-    /// recursion. Whole cycles do not see the mean, and a magnitude does not see where the ring begins.
-    fn magnitude(&self, bin: usize) -> f64 {
-        let turn = 2.0 * (TAU * bin as f64 / SAMPLES as f64).cos();
-        let step = |(last, before): (f64, f64), value: &f64| (value + turn * last - before, last);
-        let (last, before) = self.samples.iter().fold((0.0, 0.0), step);
-        (last * last + before * before - turn * last * before).max(0.0).sqrt()
+    /// Magnitudes of frequencies of the full ring, of `first`, `first + 1`, ... (more than none) cycles in all,
+    /// by Goertzel's recursion. Whole cycles do not see the mean, and a magnitude does not see where the ring
+    /// begins. Each recursion waits for its own last step: several at once cost no more than one.
+    fn magnitudes(&self, first: usize) -> [f64; TOGETHER] {
+        let turns: [f64; TOGETHER] =
+            std::array::from_fn(|at| 2.0 * (TAU * (first + at) as f64 / SAMPLES as f64).cos());
+        let (mut last, mut before) = ([0.0; TOGETHER], [0.0; TOGETHER]);
+        for &value in &self.samples {
+            let next = std::array::from_fn(|at| value + turns[at] * last[at] - before[at]);
+            (before, last) = (last, next);
+        }
+        std::array::from_fn(|at| {
+            let (last, before) = (last[at], before[at]);
+            (last * last + before * before - turns[at] * last * before).max(0.0).sqrt()
+        })
     }
 
     /// The largest magnitude between two frequencies, the first excluded.
     fn peak(&self, from: f64, to: f64) -> f64 {
         let bins = SAMPLES as f64 * SPACING;
         let (first, last) = ((from * bins).floor() as usize + 1, (to * bins).floor() as usize);
-        (first..=last).map(|bin| self.magnitude(bin)).fold(0.0, f64::max)
+        let groups = (first..=last).step_by(TOGETHER);
+        let largest = |from: usize| {
+            let magnitudes = self.magnitudes(from);
+            magnitudes.into_iter().take(last + 1 - from).fold(0.0, f64::max)
+        };
+        groups.map(largest).fold(0.0, f64::max)
     }
 }
 
@@ -142,9 +157,9 @@ mod tests {
         let frequency = bin / (SAMPLES as f64 * SPACING);
         let detector = fed(|t| 3.0 + 2.0 * (TAU * frequency * t).sin());
         // Magnitude of a sine of amplitude a over n samples: a n / 2.
-        let at = detector.cross.magnitude(bin as usize);
+        let at = detector.cross.magnitudes(bin as usize)[0];
         assert!((at - SAMPLES as f64).abs() < 1e-6 * at, "{at}");
-        assert!(detector.cross.magnitude(bin as usize + 7) < 1e-6 * at);
+        assert!(detector.cross.magnitudes(bin as usize + 7)[0] < 1e-6 * at);
     }
 
     #[test]

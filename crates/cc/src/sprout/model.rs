@@ -171,6 +171,12 @@ impl Tables {
         TABLES.get_or_init(Tables::new)
     }
 
+    /// The chance, by bin, of at most `k` deliveries up to the end of a horizon.
+    fn column(&self, horizon: usize, k: usize) -> &[f64; BINS] {
+        let table = &self.cumulative[horizon];
+        table[k * BINS..].first_chunk().expect("tables have whole columns")
+    }
+
     fn new() -> Tables {
         let means: Vec<f64> = (0..BINS).map(|bin| middle(bin) * TICK).collect();
         let kernel: Vec<Row> = (0..BINS).map(transitions).collect();
@@ -186,16 +192,27 @@ impl Tables {
     }
 }
 
+/// The first number from `low` to `high` that `reaches`, or `high`.
+fn first(mut low: usize, mut high: usize, reaches: impl Fn(usize) -> bool) -> usize {
+    while low < high {
+        let k = (low + high) / 2;
+        if reaches(k) { high = k } else { low = k + 1 }
+    }
+    low
+}
+
 /// A distribution over the link's rate, in packets a second, updated tick by tick.
 #[derive(Clone, Debug)]
 pub struct Belief {
     p: [f64; BINS],
+    /// The last forecast: the next one is looked for around it.
+    last: Counts,
 }
 
 impl Default for Belief {
     /// Every rate is as likely as any other.
     fn default() -> Belief {
-        Belief { p: [1.0 / BINS as f64; BINS] }
+        Belief { p: [1.0 / BINS as f64; BINS], last: PRIOR }
     }
 }
 
@@ -225,21 +242,40 @@ impl Belief {
     }
 
     /// The forecast that holds with `confidence` (0.95 in the paper).
-    pub fn forecast(&self, confidence: f64) -> Counts {
+    pub fn forecast(&mut self, confidence: f64) -> Counts {
         let tables = Tables::get();
-        std::array::from_fn(|horizon| {
-            let table = &tables.cumulative[horizon];
-            let reaches = |k: usize| {
-                let column = &table[k * BINS..(k + 1) * BINS];
-                self.p.iter().zip(column).map(|(p, below)| p * below).sum::<f64>() >= 1.0 - confidence
+        let least = 1.0 - confidence;
+        let guesses: [usize; TICKS] = std::array::from_fn(|horizon| {
+            usize::from(self.last[horizon]).min(tables.cumulative[horizon].len() / BINS - 1)
+        });
+        // A forecast mostly stays as it is: what says so is worked out for all horizons at once.
+        let columns: [[&[f64; BINS]; 2]; TICKS] = std::array::from_fn(|horizon| {
+            let guess = guesses[horizon];
+            [guess.saturating_sub(1), guess].map(|k| tables.column(horizon, k))
+        });
+        let sums: [f64; 2 * TICKS] = self.sums(columns.as_flattened());
+        self.last = std::array::from_fn(|horizon| {
+            let (guess, most) = (guesses[horizon], tables.cumulative[horizon].len() / BINS - 1);
+            let [before, at] = [sums[2 * horizon], sums[2 * horizon + 1]].map(|sum| sum >= least);
+            let reaches = |k: usize| self.sums::<1>(&[tables.column(horizon, k)])[0] >= least;
+            let k = match (before && guess > 0, at) {
+                (false, true) => guess,
+                (true, _) => first(0, guess - 1, reaches),
+                (false, false) => first((guess + 1).min(most), most, reaches),
             };
-            let (mut low, mut high) = (0, table.len() / BINS - 1);
-            while low < high {
-                let k = (low + high) / 2;
-                if reaches(k) { high = k } else { low = k + 1 }
-            }
-            low as u8
-        })
+            k as u8
+        });
+        self.last
+    }
+
+    /// For each of some columns the sum of its products with the belief, added up bin by bin. That is one
+    /// long chain of additions, of which a processor has several under way at once.
+    fn sums<const N: usize>(&self, columns: &[&[f64; BINS]]) -> [f64; N] {
+        let mut sums = [0.0; N];
+        for (bin, p) in self.p.iter().enumerate() {
+            sums.iter_mut().zip(columns).for_each(|(sum, column)| *sum += p * column[bin]);
+        }
+        sums
     }
 
     #[cfg(test)]
@@ -262,7 +298,7 @@ mod tests {
     }
 
     fn near(belief: &Belief, expected: Counts) {
-        let forecast = belief.forecast(0.95);
+        let forecast = belief.clone().forecast(0.95);
         println!("{:.1} {:.3} {forecast:?}", belief.mean(), belief.p[0]);
         assert!(
             forecast.iter().zip(&expected).all(|(a, b)| a.abs_diff(*b) <= 1),
