@@ -49,7 +49,7 @@ impl Agenda {
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
         let leaf = component + self.nodes.len() / 2;
         if self.nodes[leaf].time != time {
@@ -61,6 +61,7 @@ impl Agenda {
     /// Plays a changed leaf's matches up to the root. All of them: with many components, neither who wins nor
     /// where the outcome stops changing can be predicted, and a wrong guess costs the processor more than the
     /// matches do. So nothing branches on them, and the opponents' addresses do not depend on who wins.
+    #[inline(always)]
     fn rise(&mut self, leaf: usize) {
         let mut winner = self.nodes[leaf];
         let mut node = leaf;

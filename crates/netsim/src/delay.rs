@@ -52,6 +52,14 @@ impl Delay {
         Ok(Delay(steps))
     }
 
+    /// The delay, if it is always the same.
+    pub(crate) fn constant_span(&self) -> Option<Span> {
+        match self.0.as_slice() {
+            [(_, only)] => Some(*only),
+            _ => None,
+        }
+    }
+
     /// The delay of a packet that enters propagation at `time`.
     pub fn at(&self, time: Time) -> Span {
         match self.0.as_slice() {
@@ -70,9 +78,9 @@ pub struct Reorder {
     pub extra: Span,
 }
 
-/// Packets a line has room for from the start (more than that makes it grow): 64 packets of 1500 bytes are 20
-/// ms at 38 Mbit/s.
-const ROOM: usize = 64;
+/// Packets a line has room for from the start; more make it grow. Few, since a world may have ten thousand
+/// links that carry little.
+const ROOM: usize = 8;
 
 /// The packets in propagation.
 pub(crate) struct Line {

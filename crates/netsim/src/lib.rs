@@ -13,6 +13,7 @@
 mod agenda;
 mod bucket;
 mod config;
+mod conveyor;
 mod cross;
 mod delay;
 mod impair;

@@ -22,6 +22,7 @@ use units::{Bytes, Span, Time};
 
 use crate::Packet;
 use crate::config::LinkConfig;
+use crate::conveyor::Conveyor;
 use crate::delay::Line;
 use crate::impair::{Gate, Verdict};
 use crate::queue::{Backlog, Drops, Queue, Setup};
@@ -46,6 +47,8 @@ pub struct Link {
     recorded: bool,
     process: RateProcess,
     gate: Option<Box<Gate>>,
+    /// In place of queue, server and line, where the link is so simple.
+    conveyor: Option<Conveyor>,
     queue: Box<dyn Queue>,
     server: Server,
     line: Line,
@@ -60,20 +63,28 @@ impl Link {
     pub fn new(config: LinkConfig, seed: u64, name: &str, tap: Tap) -> Link {
         let reference = config.reference.unwrap_or_else(|| config.rate.reference());
         let setup = Setup { reference, process: config.rate.clone(), seed, link: name.to_owned() };
+        let queue = config.queue.build(&setup);
         Link {
+            conveyor: Conveyor::new(&config, &*queue),
             name: name.to_owned(),
             recorded: config.recorded && tap.is_on(),
             tap,
             gate: Gate::new(config.impairments, seed, name),
-            queue: config.queue.build(&setup),
+            queue,
             server: Server::new(config.rate.clone()),
             process: config.rate,
             line: Line::new(config.delay, config.jitter, config.reorder, seed, name),
             stats: LinkStats::default(),
             busy_since: None,
-            notices: Vec::with_capacity(16),
-            drops: Drops::with_capacity(16),
+            notices: Vec::new(),
+            drops: Drops::new(),
         }
+    }
+
+    /// The same with queue, server and line, however simple it is.
+    #[cfg(test)]
+    pub(crate) fn in_stages(self) -> Link {
+        Link { conveyor: None, ..self }
     }
 
     /// What it is called.
@@ -88,11 +99,14 @@ impl Link {
 
     /// What waits in the queue, without the packet being transmitted.
     pub fn backlog(&self) -> Backlog {
-        self.queue.backlog()
+        self.conveyor.as_ref().map_or_else(|| self.queue.backlog(), Conveyor::backlog)
     }
 
     /// Packets inside: waiting, in transmission and in propagation.
     pub fn inside(&self) -> u64 {
+        if let Some(conveyor) = &self.conveyor {
+            return conveyor.len() as u64;
+        }
         let in_transit = self.server.in_transit().is_some();
         u64::from(self.queue.backlog().packets) + u64::from(in_transit) + self.line.len() as u64
     }
@@ -124,6 +138,7 @@ impl Link {
     }
 
     /// A packet arrives at the link's entry.
+    #[inline(always)]
     pub fn offer(&mut self, now: Time, mut packet: Packet) {
         packet.entered = now;
         self.stats.row(packet.flow).offered.count(&packet);
@@ -134,7 +149,10 @@ impl Link {
                 Verdict::Twice => self.duplicate(now, packet),
             }
         }
-        self.admit(now, packet);
+        match self.conveyor {
+            Some(_) => self.admit_to_conveyor(now, packet),
+            None => self.admit(now, packet),
+        }
     }
 
     /// When [`deliver`](Link::deliver) wants to be called next; by then a packet may come out, but need not.
@@ -151,8 +169,18 @@ impl Link {
 
     /// As [`deliver`](Link::deliver), with the moment the packet came out: a driver in real time is always a
     /// little late.
-    #[inline]
+    #[inline(always)]
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
+        if let Some(conveyor) = &self.conveyor {
+            let (due, is_short) = (conveyor.next_due(), conveyor.is_short());
+            if due > now {
+                return None;
+            }
+            self.settle_conveyor(now, is_short);
+            let packet = self.conveyor.as_mut().and_then(Conveyor::pop)?;
+            self.stats.row(packet.flow).delivered.count(&packet);
+            return Some((due, packet));
+        }
         self.catch_up(now);
         let (due, packet) = self.line.pop(now)?;
         self.stats.row(packet.flow).delivered.count(&packet);
@@ -173,6 +201,9 @@ impl Link {
 
     /// Works out every departure up to and at `now`, so that backlog and counters are those of `now`.
     pub fn settle(&mut self, now: Time) {
+        if self.conveyor.is_some() {
+            return self.settle_conveyor(now, true);
+        }
         match self.server {
             Server::Infinite => {}
             Server::Timed(_) => self.settle_timed(now, true),
@@ -183,6 +214,9 @@ impl Link {
     /// [`next_event`](Link::next_event), with [`Time::MAX`] for never.
     #[inline]
     pub(crate) fn next_due(&self) -> Time {
+        if let Some(conveyor) = &self.conveyor {
+            return conveyor.next_due();
+        }
         let due = self.line.next_due();
         match self.next_departure() {
             Time::MAX => due,
@@ -192,12 +226,21 @@ impl Link {
 
     /// When the server may next finish a packet; [`Time::MAX`] for never.
     pub(crate) fn next_departure(&self) -> Time {
+        if let Some(conveyor) = &self.conveyor {
+            return conveyor.next_departure();
+        }
         match &self.server {
             Server::Infinite => Time::MAX,
             Server::Timed(timed) => timed.finish,
             Server::Slotted(_) if self.busy_since.is_none() => Time::MAX,
             Server::Slotted(slotted) => slotted.next_at(),
         }
+    }
+
+    /// Whether what is offered next may change when the link acts next.
+    #[inline(always)]
+    pub(crate) fn may_act_earlier(&self) -> bool {
+        self.recorded || self.conveyor.as_ref().is_none_or(|conveyor| conveyor.len() == 0)
     }
 
     /// Whether each departure has to be worked out when it happens, for the record's sake.
@@ -219,7 +262,10 @@ impl Link {
     fn duplicate(&mut self, now: Time, packet: Packet) {
         self.stats.row(packet.flow).duplicated.count(&packet);
         self.notices.push(Notice::Duplicated(packet));
-        self.admit(now, packet);
+        match self.conveyor {
+            Some(_) => self.admit_to_conveyor(now, packet),
+            None => self.admit(now, packet),
+        }
     }
 
     fn admit(&mut self, now: Time, packet: Packet) {
@@ -236,15 +282,48 @@ impl Link {
         if let Err(cause) = refused {
             return self.drop_packet(now, packet, cause);
         }
-        self.note_backlog(now, &packet);
+        let backlog = self.queue.backlog();
+        self.note_backlog(now, &packet, backlog);
         self.busy_since.get_or_insert(now);
         if matches!(&self.server, Server::Timed(timed) if timed.is_idle()) {
             self.serve_next(now);
         }
     }
 
-    fn note_backlog(&mut self, now: Time, packet: &Packet) {
-        let Backlog { packets, bytes } = self.queue.backlog();
+    #[inline(always)]
+    fn admit_to_conveyor(&mut self, now: Time, packet: Packet) {
+        self.settle_conveyor(now, false);
+        let Some(conveyor) = &mut self.conveyor else { return };
+        if conveyor.is_infinite() {
+            conveyor.pass(now, packet);
+            return self.count_departure(now, &packet);
+        }
+        let Backlog { packets, bytes } = conveyor.backlog();
+        if !conveyor.admits(Backlog { packets, bytes }, packet.size) {
+            return self.drop_packet(now, packet, Dropped::QueueFull);
+        }
+        conveyor.push(now, packet);
+        let size = u64::from(packet.size);
+        self.note_backlog(now, &packet, Backlog { packets: packets + 1, bytes: bytes + size });
+        self.busy_since.get_or_insert(now);
+    }
+
+    #[inline(always)]
+    fn settle_conveyor(&mut self, now: Time, inclusive: bool) {
+        while let Some(conveyor) = &mut self.conveyor
+            && conveyor.has_through(now, inclusive)
+        {
+            let (at, packet, rests) = conveyor.leave();
+            self.count_departure(at, &packet);
+            if rests {
+                self.rest(at);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn note_backlog(&mut self, now: Time, packet: &Packet, backlog: Backlog) {
+        let Backlog { packets, bytes } = backlog;
         self.stats.peak_packets = self.stats.peak_packets.max(packets);
         self.stats.peak_bytes = self.stats.peak_bytes.max(bytes);
         if self.recorded {
@@ -315,12 +394,17 @@ impl Link {
 
     #[inline]
     fn depart(&mut self, at: Time, packet: Packet) {
-        self.stats.row(packet.flow).departed.count(&packet);
+        self.count_departure(at, &packet);
+        self.line.push(at, packet);
+    }
+
+    #[inline(always)]
+    fn count_departure(&mut self, at: Time, packet: &Packet) {
+        self.stats.row(packet.flow).departed.count(packet);
         if self.recorded {
             let sojourn = at - packet.entered;
             self.tap.record(at, Event::LinkDeparted { flow: packet.flow, size: packet.size, sojourn });
         }
-        self.line.push(at, packet);
     }
 
     #[inline]
@@ -337,6 +421,7 @@ impl Link {
         self.drops = drops;
     }
 
+    #[cold]
     fn drop_packet(&mut self, at: Time, packet: Packet, cause: Dropped) {
         self.stats.count_drop(&packet, cause);
         self.tap.record(at, Event::LinkDropped { flow: packet.flow, size: packet.size, cause });
@@ -345,202 +430,4 @@ impl Link {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use units::Rate;
-
-    use super::*;
-    use crate::impair::{Impairments, Policer};
-    use crate::rate::{Opportunities, Shaper};
-    use crate::trace::MahimahiTrace;
-
-    fn ms(ms: u64) -> Time {
-        Time::from_millis(ms)
-    }
-
-    fn packet(id: u32, size: u32) -> Packet {
-        Packet { id, ..Packet::bare(0, size, Time::ZERO) }
-    }
-
-    /// Offers `arrivals` (ms, id, bytes) and returns what came out (id, ms) up to `until` ms, and the ids
-    /// dropped.
-    fn run(config: LinkConfig, arrivals: &[(u64, u32, u32)], until: u64) -> (Vec<(u32, f64)>, Vec<u32>) {
-        let mut link = Link::new(config, 1, "link", Tap::default());
-        let (mut out, mut dropped) = (Vec::new(), Vec::new());
-        let mut arrivals = arrivals.iter().peekable();
-        loop {
-            let arrival = arrivals.peek().map_or(Time::MAX, |arrival| ms(arrival.0));
-            let event = link.next_event().unwrap_or(Time::MAX);
-            let now = arrival.min(event);
-            if now > ms(until) {
-                return (out, dropped);
-            }
-            if arrival <= event {
-                let (_, id, size) = *arrivals.next().unwrap();
-                link.offer(now, packet(id, size));
-            } else {
-                out.extend(std::iter::from_fn(|| link.deliver(now)).map(|p| (p.id, now.as_millis_f64())));
-            }
-            dropped.extend(link.notices().map(|notice| match notice {
-                Notice::Dropped(packet, _) | Notice::Duplicated(packet) => packet.id,
-            }));
-        }
-    }
-
-    fn mahimahi(trace: &[u32], queue: &str) -> LinkConfig {
-        let trace = Arc::new(MahimahiTrace::from_millis(trace.to_vec()).unwrap());
-        let rate = RateProcess::Trace(Opportunities { trace, once: false, framing: 0 });
-        LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::ZERO)
-    }
-
-    const A: u32 = 0;
-    const B: u32 = 1;
-    const C: u32 = 2;
-    const D: u32 = 3;
-    const E: u32 = 4;
-
-    #[test]
-    fn mm_1_an_arrival_may_not_use_the_opportunity_of_its_instant() {
-        let arrivals = [(0, A, 1504), (0, B, 1504), (2, C, 1504)];
-        let (out, _) = run(mahimahi(&[1, 2, 3, 5], "infinite"), &arrivals, 12);
-        assert_eq!(out, [(A, 1.0), (B, 2.0), (C, 3.0)]);
-    }
-
-    #[test]
-    fn mm_2_small_packets_share_and_straddle_opportunities() {
-        let arrivals = [(0, A, 700), (0, B, 700), (0, C, 700), (0, D, 104)];
-        let config = mahimahi(&[1, 2, 3, 4], "infinite");
-        let (out, _) = run(config.clone(), &arrivals, 4);
-        assert_eq!(out, [(A, 1.0), (B, 1.0), (C, 2.0), (D, 2.0)]);
-        // 3812 B are wasted up to t = 4: what four opportunities carry less what was sent.
-        let capacity = config.rate.capacity(ms(0), ms(4)).unwrap().get();
-        assert_eq!(capacity - 2204, 3812);
-    }
-
-    #[test]
-    fn mm_3_full_packets_leave_once_a_millisecond_across_the_wrap() {
-        let arrivals: Vec<_> = (0..12).map(|k| (0, k, 1500)).collect();
-        let trace: Vec<u32> = (1..=10).collect();
-        let (out, _) = run(mahimahi(&trace, "infinite"), &arrivals, 12);
-        let expected: Vec<_> = (0..12).map(|k| (k, f64::from(k) + 1.0)).collect();
-        assert_eq!(out, expected);
-    }
-
-    #[test]
-    fn mm_4_an_arrival_at_an_opportunity_waits_for_the_next() {
-        let (out, _) = run(mahimahi(&[5, 10], "infinite"), &[(5, A, 1504)], 20);
-        assert_eq!(out, [(A, 10.0)]);
-    }
-
-    #[test]
-    fn mm_5_a_trace_that_starts_at_zero_doubles_at_the_wrap() {
-        let arrivals: Vec<_> = (0..7).map(|k| (0, k, 1504)).collect();
-        let (out, _) = run(mahimahi(&[0, 0, 3], "infinite"), &arrivals, 9);
-        let times: Vec<_> = out.iter().map(|(_, at)| *at).collect();
-        assert_eq!(times, [3.0, 3.0, 3.0, 6.0, 6.0, 6.0, 9.0]);
-    }
-
-    #[test]
-    fn mm_6_droptail_of_two_packets() {
-        let arrivals = [(0, A, 1504), (0, B, 1504), (0, C, 1504), (5, D, 1504), (5, E, 1504)];
-        let (out, dropped) = run(mahimahi(&[4, 8, 12, 16, 20], "droptail:2p"), &arrivals, 20);
-        assert_eq!(out, [(A, 4.0), (B, 8.0), (D, 12.0)]);
-        assert_eq!(dropped, [C, E]);
-    }
-
-    #[test]
-    fn a_trace_run_once_ends_and_ip_packets_count_four_bytes_more() {
-        let trace = Arc::new(MahimahiTrace::from_millis(vec![1, 2]).unwrap());
-        let rate = RateProcess::Trace(Opportunities { trace, once: true, framing: crate::TUN_FRAMING });
-        let config = LinkConfig { rate, ..LinkConfig::default() };
-        // 1500 B fill an opportunity to the last byte: with 1 B more the packet straddles two.
-        assert_eq!(
-            run(config.clone(), &[(0, A, 1500), (0, B, 1500), (0, C, 1500)], 99).0,
-            [(A, 1.0), (B, 2.0)]
-        );
-        assert_eq!(run(config, &[(0, A, 1501)], 99).0, [(A, 2.0)]);
-    }
-
-    #[test]
-    fn a_constant_link_holds_its_limit_and_one_more() {
-        // 1500 B at 12 Mbit/s take 1 ms. Two wait behind the one being sent; at 1 ms an arrival comes before
-        // the departure.
-        let rate = RateProcess::Constant(Rate::from_mbps(12));
-        let config = LinkConfig::bottleneck(rate, "droptail:2p".parse().unwrap(), Span::from_millis(10));
-        let arrivals = [(0, A, 1500), (0, B, 1500), (0, C, 1500), (0, D, 1500), (1, E, 1500)];
-        let (out, dropped) = run(config, &arrivals, 99);
-        assert_eq!(out, [(A, 11.0), (B, 12.0), (C, 13.0)]);
-        assert_eq!(dropped, [D, E]);
-    }
-
-    /// By hand: 1 MB/s, 3000 bytes, packets of 1500 at 0 to 5 ms and three at 20 ms.
-    const BUCKET: [(u64, u32, u32); 9] = [
-        (0, 0, 1500),
-        (1, 1, 1500),
-        (2, 2, 1500),
-        (3, 3, 1500),
-        (4, 4, 1500),
-        (5, 5, 1500),
-        (20, 6, 1500),
-        (20, 7, 1500),
-        (20, 8, 1500),
-    ];
-
-    fn shaper(peak: Option<Rate>) -> LinkConfig {
-        let shaper = Shaper { rate: Rate::from_mbps(8), burst: Bytes::new(3_000), peak };
-        LinkConfig::bottleneck(RateProcess::Shaper(shaper), "infinite".parse().unwrap(), Span::ZERO)
-    }
-
-    #[test]
-    fn a_shaper_waits_for_tokens() {
-        let (out, dropped) = run(shaper(None), &BUCKET, 99);
-        let expected = [0.0, 1.0, 2.0, 3.0, 4.5, 6.0, 20.0, 20.0, 21.5];
-        let times = |out: &[(u32, f64)]| out.iter().map(|(_, ms)| *ms).collect::<Vec<_>>();
-        assert_eq!(times(&out), expected);
-        assert!(dropped.is_empty());
-        // At a peak of 12 Mbit/s the second packet of a burst leaves a millisecond after the first.
-        let (out, _) = run(shaper(Some(Rate::from_mbps(12))), &BUCKET, 99);
-        assert_eq!(times(&out[6..]), [20.0, 21.0, 22.0]);
-        // What exceeds the bucket could wait for ever.
-        assert_eq!(run(shaper(None), &[(0, A, 3_001), (0, B, 3_000)], 99), (vec![(B, 0.0)], vec![A]));
-    }
-
-    #[test]
-    fn a_policer_drops_what_finds_too_few_tokens() {
-        let police = Some(Policer { rate: Rate::from_mbps(8), burst: Bytes::new(3_000) });
-        let impairments = Impairments { police, ..Impairments::default() };
-        let config = LinkConfig { impairments, ..LinkConfig::default() };
-        let (out, dropped) = run(config, &BUCKET, 99);
-        let expected = [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (5, 5.0), (6, 20.0), (7, 20.0)];
-        assert_eq!((out, dropped), (expected.to_vec(), vec![4, 8]));
-    }
-
-    #[test]
-    fn a_blackout_of_the_rate_keeps_packets_and_one_of_the_link_drops_them() {
-        let steps = [(0, 12), (1, 0), (6, 12)].map(|(at, mbps)| (ms(at), Rate::from_mbps(mbps)));
-        let config =
-            LinkConfig { rate: RateProcess::steps(steps.to_vec()).unwrap(), ..LinkConfig::default() };
-        assert_eq!(
-            run(config, &[(0, A, 750), (0, B, 1500), (2, C, 1500)], 99).0,
-            [(A, 0.5), (B, 6.5), (C, 7.5)]
-        );
-        let impairments = Impairments { blackouts: vec![(ms(1), ms(6))], ..Impairments::default() };
-        let config = LinkConfig { impairments, ..LinkConfig::delay(Span::from_millis(1)) };
-        let (out, dropped) = run(config, &[(0, A, 100), (2, B, 100), (6, C, 100)], 99);
-        assert_eq!((out, dropped), (vec![(A, 1.0), (C, 7.0)], vec![B]));
-    }
-
-    #[test]
-    fn busy_time_and_capacity_give_utilisation() {
-        let config = LinkConfig { rate: RateProcess::Constant(Rate::from_mbps(12)), ..LinkConfig::default() };
-        let mut link = Link::new(config, 1, "link", Tap::default());
-        (0..5).for_each(|k| link.offer(ms(2 * k), packet(0, 1500)));
-        link.settle(ms(10));
-        assert_eq!(link.busy_time(ms(10)), Span::from_millis(5));
-        assert_eq!(link.capacity(ms(0), ms(10)), Some(Bytes::new(15_000)));
-        assert_eq!(link.stats().total().departed.bytes, 7_500);
-        link.offer(ms(20), packet(0, 1500));
-        assert_eq!(link.busy_time(Time::from_micros(20_500)), Span::from_micros(5_500));
-    }
-}
+mod tests;

@@ -96,18 +96,20 @@ impl Buckets {
 }
 
 /// Transmission times at one rate; the last one is remembered, because most packets are of one size.
-struct Serialisation {
+pub(crate) struct Serialisation {
     rate: Rate,
     size: u32,
     time: Span,
 }
 
 impl Serialisation {
-    fn new(rate: Rate) -> Serialisation {
+    pub fn new(rate: Rate) -> Serialisation {
         Serialisation { rate, size: 0, time: Span::ZERO }
     }
 
-    fn time(&mut self, size: u32) -> Span {
+    /// What a packet of `size` bytes takes; [`Span::MAX`] where nothing is ever sent.
+    #[inline]
+    pub fn time(&mut self, size: u32) -> Span {
         if size != self.size {
             self.size = size;
             self.time = self.rate.time_to_send(Bytes::new(u64::from(size)));

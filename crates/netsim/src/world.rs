@@ -385,16 +385,18 @@ impl World {
     }
 
     /// Takes everything a host wants to send and asks it when it wants to be woken next.
+    #[inline]
     fn drain(&mut self, index: usize) {
         let host = &mut self.hosts[index];
         let Some(way) = host.way else { return self.plan_host(index) };
         let local = host.config.clock.local(self.now);
         let link = &mut self.links[way.first.index()];
-        let mut sent = 0;
+        let (mut sent, mut earlier) = (0, false);
         while sent < LIVELOCK
             && let Some(meta) = host.endpoint.transmit(local, &mut self.out[..])
         {
             let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
+            earlier |= link.may_act_earlier();
             link.offer(self.now, packet);
             keep_books(link, &mut self.datagrams);
             sent += 1;
@@ -402,7 +404,9 @@ impl World {
         if sent > 0 {
             self.counters.sent += u64::from(sent);
             self.count_turns(sent, index);
-            self.plan_link(way.first.index());
+            if earlier {
+                self.plan_link(way.first.index());
+            }
         }
         self.plan_host(index);
     }
@@ -426,11 +430,14 @@ impl World {
     }
 
     fn deliver(&mut self, index: usize) {
-        while self.links[index].next_due() <= self.now {
+        loop {
             let packet = self.links[index].deliver(self.now);
             keep_books(&mut self.links[index], &mut self.datagrams);
             if let Some(packet) = packet {
                 self.forward(packet);
+            }
+            if self.links[index].next_due() > self.now {
+                break;
             }
         }
         self.plan_link(index);
@@ -476,11 +483,13 @@ impl World {
         self.plan_link(link);
     }
 
+    #[inline(always)]
     fn plan_host(&mut self, index: usize) {
         let wanted = self.hosts[index].next_wake(self.now);
         self.agenda.set(index, wanted);
     }
 
+    #[inline(always)]
     fn plan_link(&mut self, index: usize) {
         let link = &self.links[index];
         let component = self.hosts.len() + self.sources.len() + index;

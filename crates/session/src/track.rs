@@ -40,8 +40,10 @@ struct Kept {
 pub struct Context<'a> {
     /// The time, by the sender's clock.
     pub now: Time,
-    /// The sender's settings, with the longest datagram at present.
+    /// The sender's settings.
     pub config: &'a SenderConfig,
+    /// The longest datagram at present, in bytes.
+    pub mtu: usize,
     /// Bytes of a packet before its payload.
     pub header: usize,
     /// The path's least round trip.
@@ -59,7 +61,7 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// Payload that a packet carries, in bytes.
     fn room(&self) -> u32 {
-        (self.config.mtu - self.header) as u32
+        (self.mtu - self.header) as u32
     }
 }
 
@@ -162,6 +164,12 @@ impl Track {
     /// Since when the encoder has had its oldest frame.
     pub fn coding_since(&self) -> Option<Time> {
         self.in_encoder.front().map(|&(since, _)| since)
+    }
+
+    /// Nothing is in the encoder, and nothing was put aside for it.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.in_encoder.is_empty() && self.kept.is_none()
     }
 
     /// Nothing is left in the encoder.
@@ -319,7 +327,7 @@ impl Track {
             // Nothing that waits can be decoded, and this frame does without.
             ctx.counters.expired += self.outbox.drop_waiting();
         }
-        let bitrate = coded_rate(plan.bitrate, interval, ctx.config.mtu, ctx.header);
+        let bitrate = coded_rate(plan.bitrate, interval, ctx.mtu, ctx.header);
         let ask = Ask { frame, bitrate, interval, key, largest, height: plan.height, peer };
         if self.encoder.submit(now, raw.picture.as_ref(), &ask).is_err() {
             // Whatever is still inside may never come out.
@@ -497,7 +505,17 @@ mod tests {
         for (frame, now) in [(0, Time::ZERO), (1, Time::ZERO + later)] {
             let counters = &mut SenderCounters::default();
             let news = &mut Vec::new();
-            let mut ctx = Context { now, config, header, rtt, next_frame: frame + 1, counters, news, tap };
+            let mut ctx = Context {
+                now,
+                config,
+                mtu: config.mtu,
+                header,
+                rtt,
+                next_frame: frame + 1,
+                counters,
+                news,
+                tap,
+            };
             track.key_requested(0);
             let order = Order::whole(&plan);
             track.take(Raw { frame, picture: None, captured: now }, plan, order, &mut ctx);

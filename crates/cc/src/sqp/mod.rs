@@ -138,6 +138,8 @@ pub struct Sqp {
     heard_at: Time,
     /// Something was sent after `heard_at`.
     waiting: bool,
+    /// When the frame that is overdue next will be; worked out after each call that may move it.
+    overdue_at: Option<Time>,
 }
 
 impl Sqp {
@@ -160,6 +162,7 @@ impl Sqp {
             last_sample: 0.0,
             heard_at: Time::ZERO,
             waiting: false,
+            overdue_at: None,
         }
     }
 
@@ -273,6 +276,10 @@ impl Sqp {
         self.set_estimate((BELOW * bound).max(leaves).min(self.estimate));
     }
 
+    fn look_for_overdue(&mut self) {
+        self.overdue_at = self.overdue().map(|(at, ..)| at);
+    }
+
     fn silent_at(&self) -> Option<Time> {
         self.waiting.then(|| self.heard_at + OUTAGE)
     }
@@ -341,6 +348,7 @@ impl Controller for Sqp {
             let full = self.estimate * self.interval();
             self.frames.sent(sent.now, &tag, sent.size, full);
         }
+        self.look_for_overdue();
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
@@ -367,6 +375,7 @@ impl Controller for Sqp {
         while let Some(burst) = self.frames.pop_settled(report.now, self.srtt()) {
             self.learn(&burst);
         }
+        self.look_for_overdue();
     }
 
     fn on_timer(&mut self, now: Time) {
@@ -378,11 +387,11 @@ impl Controller for Sqp {
             self.min_owd = MinOwd::default();
             self.long_owd.clear();
         }
+        self.look_for_overdue();
     }
 
     fn next_timer(&self) -> Option<Time> {
-        let overdue = self.overdue().map(|(at, ..)| at);
-        self.silent_at().into_iter().chain(overdue).min()
+        Time::first(self.silent_at(), self.overdue_at)
     }
 
     fn on_mtu(&mut self, mtu: u32) {

@@ -145,6 +145,10 @@ impl Queue for DropTail {
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
     }
+
+    fn tail_limit(&self) -> Option<Limit> {
+        self.room.is_fixed().then(|| self.room.latest())
+    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,12 @@ pub trait Queue: Send {
 
     /// What waits now.
     fn backlog(&self) -> Backlog;
+
+    /// The limit of a queue that is first in, first out, refuses at the tail what exceeds a limit that is
+    /// always the same, and does nothing else. Such a queue need not be asked.
+    fn tail_limit(&self) -> Option<Limit> {
+        None
+    }
 }
 
 /// Marks a packet that can be marked (RFC 3168); whether it could.

@@ -16,6 +16,8 @@ const FRAMES: usize = 7200;
 /// Payload bytes that a reliable stream may have on its way; while it has more, no further frame is coded:
 /// ten seconds at 50 Mbit/s, as much as its receiver keeps of frames in the making.
 const MAX_HELD: u64 = 64 << 20;
+/// Buffers of frames that are forgotten, kept at most.
+const SPARE: usize = 8;
 
 /// What the session knows about a frame besides its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -87,12 +89,22 @@ struct OutPacket {
 }
 
 impl OutFrame {
-    fn new(info: FrameInfo, coded: Coded, order: u64, ready_at: Time, room: u32) -> OutFrame {
+    /// `packets` is a buffer, whatever it holds.
+    fn new(
+        info: FrameInfo,
+        coded: Coded,
+        order: u64,
+        ready_at: Time,
+        room: u32,
+        mut packets: Vec<OutPacket>,
+    ) -> OutFrame {
         let size = coded.size.max(1);
         let room = if info.parity > 0.0 { parity::longest(room) } else { room };
         let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room, coded.apart) };
         let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
         let parity = parity::packets(count, info.parity);
+        packets.clear();
+        packets.resize(usize::from(count + parity), OutPacket::default());
         let mut frame = OutFrame {
             info,
             ready_at,
@@ -107,7 +119,7 @@ impl OutFrame {
             payload: coded.payload,
             pieces: coded.pieces,
             ends,
-            packets: vec![OutPacket::default(); usize::from(count + parity)],
+            packets,
             acked: 0,
             spared: 0,
             repeated: 0,
@@ -252,6 +264,8 @@ pub struct Outbox {
     header: u64,
     /// In the order of sending, which need not be that of capture.
     frames: VecDeque<OutFrame>,
+    /// What kept account of the packets of frames that are forgotten, for its buffers.
+    spare: Vec<Vec<OutPacket>>,
     /// Each frame's place in that order.
     places: BTreeMap<FrameId, u64>,
     /// The next frame's place.
@@ -278,6 +292,7 @@ impl Outbox {
             longest,
             header: header as u64,
             frames: VecDeque::new(),
+            spare: Vec::new(),
             places: BTreeMap::new(),
             next_place: 0,
             held: 0,
@@ -302,7 +317,8 @@ impl Outbox {
     pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> bool {
         let crowded = self.frames.len() >= FRAMES && self.class != Class::Reliable;
         let dropped = crowded && self.drop_at(0);
-        let frame = OutFrame::new(info, coded, self.next_place, now, room);
+        let packets = self.spare.pop().unwrap_or_default();
+        let frame = OutFrame::new(info, coded, self.next_place, now, room, packets);
         let before = self.places.insert(info.id, self.next_place);
         assert!(before.is_none(), "{:?} is in the outbox already", info.id);
         self.next_place += 1;
@@ -385,6 +401,11 @@ impl Outbox {
     }
 
     fn position(&self, id: FrameId) -> Option<usize> {
+        // Mostly it is the frame that is being sent, or the oldest.
+        let is_at = |position: &usize| self.frames.get(*position).is_some_and(|frame| frame.info.id == id);
+        if let Some(position) = [self.sending, 0].into_iter().find(is_at) {
+            return Some(position);
+        }
         let place = self.places.get(&id)?;
         self.frames.binary_search_by_key(place, |frame| frame.order).ok()
     }
@@ -507,12 +528,15 @@ impl Outbox {
 
     /// Forgets the frame at `position`. True if it had packets left to send.
     fn drop_at(&mut self, position: usize) -> bool {
-        let Some(frame) = self.frames.remove(position) else { return false };
+        let Some(mut frame) = self.frames.remove(position) else { return false };
         self.forget(&frame);
         let (packets, bytes) = frame.left(self.header);
         self.waiting_packets -= packets;
         self.waiting_bytes -= bytes;
         self.sending -= usize::from(position < self.sending);
+        if self.spare.len() < SPARE {
+            self.spare.push(std::mem::take(&mut frame.packets));
+        }
         packets > 0
     }
 

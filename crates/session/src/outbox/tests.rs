@@ -41,7 +41,7 @@ proptest! {
         if !pieces.is_empty() {
             pieces.push(size);
         }
-        let frame = OutFrame::new(info(1), coded(1, size, pieces), 0, Time::ZERO, room);
+        let frame = OutFrame::new(info(1), coded(1, size, pieces), 0, Time::ZERO, room, Vec::new());
         let parts: Vec<_> = (0..frame.count).map(|index| frame.part(index)).collect();
         prop_assert!(parts.iter().all(|(length, _)| (1..=room as usize).contains(length)));
         let bytes: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone().unwrap()).collect();
@@ -194,7 +194,7 @@ fn pieces_that_stay_apart_share_no_packet() {
     assert_eq!(pack(&[400, 900, 1500, 2000], 1000, true), [400, 900, 1500, 2000]);
     assert_eq!(pack(&[100, 2600, 2700], 1000, true), [100, 1100, 2100, 2600, 2700]);
     let coded = Coded { apart: true, ..coded(1, 900, vec![400, 500, 900]) };
-    let frame = OutFrame::new(info(1), coded, 0, Time::ZERO, 1000);
+    let frame = OutFrame::new(info(1), coded, 0, Time::ZERO, 1000, Vec::new());
     assert_eq!(frame.count, 3);
     assert!((0..3).all(|index| frame.is_alone(index) && u16::from(frame.piece(index)) == index));
 }

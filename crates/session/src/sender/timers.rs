@@ -7,7 +7,6 @@ use wire::{Class, Dialect};
 use super::Sender;
 
 use crate::capture::Capture;
-use crate::config::SenderConfig;
 use crate::counters::ModeCount;
 use crate::rate::{self, Plan, WaitLimit};
 use crate::strategy::{News, Order, TRACKS, TrackView, View};
@@ -25,11 +24,12 @@ impl Sender {
         track: usize,
         work: impl FnOnce(&mut Track, &mut Context<'_>) -> R,
     ) -> R {
-        let config = SenderConfig { mtu: self.mtu(), ..self.config };
+        let mtu = self.mtu();
         let capture = self.captures.iter().find(|capture| capture.tracks.contains(&track));
         let mut context = Context {
             now,
-            config: &config,
+            config: &self.config,
+            mtu,
             header: self.dialect.header(),
             rtt: self.core.rtt().min(),
             next_frame: capture.map_or(0, Capture::next_frame),
@@ -45,6 +45,11 @@ impl Sender {
     /// Captures what is due, and takes from the encoders what they have done.
     pub(super) fn capture(&mut self, now: Time) {
         for index in 0..self.captures.len() {
+            let capture = &self.captures[index];
+            let is_early = capture.next_at().is_none_or(|at| at > now);
+            if is_early && self.tracks[capture.tracks.clone()].iter().all(Track::is_quiet) {
+                continue;
+            }
             for track in self.captures[index].tracks.clone() {
                 self.with_track(now, track, Track::collect);
             }

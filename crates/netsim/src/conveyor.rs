@@ -1,0 +1,236 @@
+//! A link of constant rate and delay behind a queue that refuses at its tail, as most links are: when a packet
+//! leaves is known the moment it arrives, so it is entered once and taken out once, where a queue, a server
+//! and a line would each move it.
+//!
+//! ```text
+//!   finish = max(now, finish of the one before) + size / rate
+//!
+//!   | propagating ... | in transmission | waiting ... |
+//!   ^ head            ^ gone                          ^ tail
+//! ```
+
+use units::{Span, Time};
+
+use crate::Packet;
+use crate::config::LinkConfig;
+use crate::queue::{Backlog, Limit, Queue};
+use crate::rate::RateProcess;
+use crate::server::Serialisation;
+
+/// Packets that there is room for from the start, a power of two; more make it grow. Few, since a world may
+/// have ten thousand links that carry little.
+const ROOM: usize = 8;
+
+/// Queue, server and delay line in one.
+pub(crate) struct Conveyor {
+    /// A ring: packets, each with when it is through the server, from `head` to `tail`; counted without end,
+    /// the places are these numbers modulo its length, a power of two.
+    slots: Vec<(Time, Packet)>,
+    head: usize,
+    gone: usize,
+    tail: usize,
+    /// When the last one is through.
+    finish: Time,
+    delay: Span,
+    /// None sends a packet in no time.
+    pace: Option<Serialisation>,
+    limit: Limit,
+    /// Bytes of those that are not through.
+    bytes: u64,
+}
+
+impl Conveyor {
+    /// The link of `config` with its `queue`, if it is of this kind.
+    pub fn new(config: &LinkConfig, queue: &dyn Queue) -> Option<Conveyor> {
+        let pace = match config.rate {
+            RateProcess::Infinite => None,
+            RateProcess::Constant(rate) => Some(Serialisation::new(rate)),
+            _ => return None,
+        };
+        let delay = config.delay.constant_span().filter(|_| config.reorder.is_none())?;
+        let limit = queue.tail_limit().filter(|_| !config.jitter.is_positive())?;
+        Some(Conveyor {
+            slots: vec![(Time::ZERO, Packet::bare(0, 0, Time::ZERO)); ROOM],
+            head: 0,
+            gone: 0,
+            tail: 0,
+            finish: Time::ZERO,
+            delay,
+            pace,
+            limit,
+            bytes: 0,
+        })
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: usize) -> &(Time, Packet) {
+        &self.slots[number & (self.slots.len() - 1)]
+    }
+
+    /// What waits, without the packet in transmission.
+    #[inline(always)]
+    pub fn backlog(&self) -> Backlog {
+        if self.gone == self.tail {
+            return Backlog::default();
+        }
+        let packets = self.tail.wrapping_sub(self.gone) as u32 - 1;
+        Backlog { packets, bytes: self.bytes - u64::from(self.slot(self.gone).1.size) }
+    }
+
+    /// Whether packets are through at once.
+    #[inline(always)]
+    pub fn is_infinite(&self) -> bool {
+        self.pace.is_none()
+    }
+
+    /// Whether a packet behind `backlog` finds room.
+    #[inline(always)]
+    pub fn admits(&self, backlog: Backlog, size: u32) -> bool {
+        self.limit.admits(backlog, size)
+    }
+
+    /// Enters a packet that takes no time.
+    #[inline(always)]
+    pub fn pass(&mut self, now: Time, packet: Packet) {
+        self.enter(now, packet);
+        self.gone = self.tail;
+    }
+
+    /// Enters a packet behind what waits.
+    #[inline(always)]
+    pub fn push(&mut self, now: Time, packet: Packet) {
+        let time = self.pace.as_mut().map_or(Span::ZERO, |pace| pace.time(packet.size));
+        self.finish = if time == Span::MAX { Time::MAX } else { self.finish.max(now) + time };
+        self.bytes += u64::from(packet.size);
+        self.enter(self.finish, packet);
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, finish: Time, packet: Packet) {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        self.slots[self.tail & mask] = (finish, packet);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut slots: Vec<_> = (0..self.len()).map(|at| *self.slot(self.head.wrapping_add(at))).collect();
+        (self.gone, self.tail, self.head) = (self.gone.wrapping_sub(self.head), slots.len(), 0);
+        slots.resize(2 * self.slots.len(), (Time::ZERO, Packet::bare(0, 0, Time::ZERO)));
+        self.slots = slots;
+    }
+
+    /// Whether the next packet is through the server at `now`, at or before it if `inclusive`.
+    #[inline(always)]
+    pub fn has_through(&self, now: Time, inclusive: bool) -> bool {
+        if self.gone == self.tail {
+            return false;
+        }
+        let finish = self.slot(self.gone).0;
+        finish < now || inclusive && finish == now && finish < Time::MAX
+    }
+
+    /// Takes note that the next packet is through, and when it was; true if nothing follows.
+    #[inline(always)]
+    pub fn leave(&mut self) -> (Time, Packet, bool) {
+        let (finish, packet) = *self.slot(self.gone);
+        self.gone = self.gone.wrapping_add(1);
+        self.bytes -= u64::from(packet.size);
+        (finish, packet, self.gone == self.tail)
+    }
+
+    /// Whether a packet may be through and out at one instant.
+    #[inline(always)]
+    pub fn is_short(&self) -> bool {
+        self.delay == Span::ZERO
+    }
+
+    /// When the next packet comes out; [`Time::MAX`] for never.
+    #[inline(always)]
+    pub fn next_due(&self) -> Time {
+        if self.head == self.tail { Time::MAX } else { self.slot(self.head).0 + self.delay }
+    }
+
+    /// Takes out the packet that is due, which must be through.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Packet> {
+        if self.head == self.gone {
+            return None;
+        }
+        let packet = self.slot(self.head).1;
+        self.head = self.head.wrapping_add(1);
+        Some(packet)
+    }
+
+    /// When the next packet is through the server; [`Time::MAX`] for never.
+    #[inline(always)]
+    pub fn next_departure(&self) -> Time {
+        if self.gone == self.tail { Time::MAX } else { self.slot(self.gone).0 }
+    }
+
+    /// Packets inside.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use record::{Dropped, Tap};
+    use units::Rate;
+
+    use super::*;
+    use crate::link::{Link, Notice};
+
+    /// Everything that can be seen of a link after a step.
+    fn seen(link: &mut Link, now: Time) -> impl PartialEq + std::fmt::Debug + use<> {
+        let notices: Vec<Notice> = link.notices().collect();
+        let (next, departure) = (link.next_event(), link.next_departure());
+        (notices, next, departure, link.inside(), link.backlog(), link.busy_time(now))
+    }
+
+    proptest! {
+        #[test]
+        fn a_conveyor_is_a_queue_a_server_and_a_line(
+            (kbps, delay_us) in (prop::option::of(prop_oneof![Just(0_u64), 50..20_000_u64]), 0_i64..3_000),
+            limit in prop_oneof![Just("infinite"), Just("droptail:3p"), Just("droptail:4kB"), Just("droptail:2ms")],
+            steps in prop::collection::vec((0_u64..40, 40_u32..1_600, 0_u8..4), 1..300),
+        ) {
+            let rate = kbps.map_or(RateProcess::Infinite, |kbps| RateProcess::Constant(Rate::from_kbps(kbps)));
+            let limit = if kbps.is_none_or(|kbps| kbps == 0) { "droptail:3p" } else { limit };
+            let config = LinkConfig::bottleneck(rate, limit.parse().unwrap(), Span::from_micros(delay_us));
+            let mut conveyor = Link::new(config.clone(), 1, "link", Tap::default());
+            let mut stages = Link::new(config, 1, "link", Tap::default()).in_stages();
+            let mut now = Time::ZERO;
+            for (id, (tenths, size, kind)) in (0..).zip(steps) {
+                now += Span::from_micros(100 * tenths as i64);
+                let packet = Packet { id, ..Packet::bare((id % 3) as u16, size, now) };
+                for link in [&mut conveyor, &mut stages] {
+                    match kind {
+                        0 => link.settle(now),
+                        1 => {}
+                        _ => link.offer(now, packet),
+                    }
+                }
+                prop_assert_eq!(seen(&mut conveyor, now), seen(&mut stages, now));
+                while kind == 1 && conveyor.next_event().is_some_and(|at| at <= now) {
+                    prop_assert_eq!(conveyor.deliver_dated(now), stages.deliver_dated(now));
+                }
+                prop_assert_eq!(seen(&mut conveyor, now), seen(&mut stages, now));
+            }
+            for link in [&mut conveyor, &mut stages] {
+                link.settle(now);
+            }
+            let (one, other) = (conveyor.stats(), stages.stats());
+            prop_assert!((0..3).all(|flow| one.flow(flow) == other.flow(flow)));
+            prop_assert_eq!((one.peak_packets, one.peak_bytes), (other.peak_packets, other.peak_bytes));
+            prop_assert_eq!(one.dropped(Dropped::QueueFull), other.dropped(Dropped::QueueFull));
+            prop_assert_eq!(conveyor.capacity(Time::ZERO, now), stages.capacity(Time::ZERO, now));
+        }
+    }
+}
