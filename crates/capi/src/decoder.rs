@@ -153,7 +153,7 @@ impl Decoder for HostDecoder {
         state.inside.pop_front();
         // The picture stays with the host: this one stands for it.
         let picture = if decodes { Ok(RawFrame::filled(2, 2, 0, 128, 128)) } else { Err(failed()) };
-        Some(Decoded { frame, picture, concealed: !complete })
+        Some(Decoded { concealed: !complete, ..Decoded::whole(frame, picture) })
     }
 
     fn next_ready(&self) -> Option<Time> {

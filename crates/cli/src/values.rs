@@ -106,9 +106,12 @@ impl TypedValueParser for PageCodecs {
     ) -> Result<CodecChoice, clap::Error> {
         let read = |text: &str| -> Result<CodecChoice, String> {
             let choice: CodecChoice = text.parse()?;
-            match PageCodecs::PLAYED.contains(&choice.codec) {
-                true => Ok(choice),
-                false => Err(format!("a page does not play {choice}; it plays h264 and vixnn")),
+            if !PageCodecs::PLAYED.contains(&choice.codec) {
+                return Err(format!("a page does not play {choice}; it plays h264 and vixnn"));
+            }
+            match choice.options.group {
+                Some(2..) => Err("a page plays no groups of frames; leave `group` out".to_owned()),
+                _ => Ok(choice),
             }
         };
         read.parse_ref(command, arg, value)

@@ -93,3 +93,54 @@ fn what_is_wrong_is_said_where_it_is() {
     let missing = error("model = \"no-such.safetensors\"");
     assert!(missing.contains("no-such.safetensors"), "{missing}");
 }
+
+#[test]
+fn eight_frames_travel_together_and_are_shown_one_by_one() {
+    let of = |group: usize, threads: usize| {
+        let encoder = format!("size = \"176x144\"\nbarcode = true\ngroup = {group}\nthreads = {threads}");
+        scenario("6s", "cc = \"sqp\"\nnack = false\nrecovery = \"none\"", &encoder)
+    };
+    let [one, eight, again]: [Outcome; 3] = all(&[of(1, 1), of(8, 1), of(8, 2)]).try_into().ok().unwrap();
+    assert_eq!(eight.summary.hash, again.summary.hash);
+    let frames = eight.record.flows[0].frames();
+    let flow = &eight.summary.flows[0];
+    // All but the last group, which had not left when the run ended, and one or two of which hardly anything came.
+    assert!(flow.frames.displayed + 26 >= flow.frames.captured, "{:?}", flow.frames);
+    // Nobody knows of the first group that it is one: if incomplete, it is shown when the second begins.
+    assert!(flow.frames.late <= 8 && flow.stalls.unwrap().count == 0, "{:?} {:?}", flow.frames, flow.stalls);
+    assert!(flow.loss.unwrap() > 0.05, "{:?}", flow.loss);
+    // Pictures follow each other as they were captured.
+    let shown: Vec<_> = frames.iter().filter_map(|frame| frame.displayed).collect();
+    let apart = |pair: &[units::Time]| (pair[1] - pair[0]).as_millis_f64();
+    let even = shown.windows(2).filter(|pair| (16.0..60.0).contains(&apart(pair))).count();
+    assert!(even * 20 >= shown.len() * 19, "{even} of {}", shown.len());
+    // A frame waits for the last of its group, and no longer.
+    let delay = |outcome: &Outcome| {
+        let delays = outcome.record.flows[0].frames().iter().filter_map(|frame| frame.delay());
+        let delays: Vec<f64> = delays.map(|delay| delay.as_millis_f64()).collect();
+        delays.iter().sum::<f64>() / delays.len() as f64
+    };
+    let later = delay(&eight) - delay(&one);
+    assert!((7.0 * 33.0..9.5 * 33.4).contains(&later), "{later} ms");
+    // Bytes are shared among the frames of a group, and fewer of them are headers.
+    let packets = |outcome: &Outcome| outcome.record.flows[0].totals.sent as f64;
+    assert!(packets(&eight) < packets(&one), "{} {}", packets(&eight), packets(&one));
+    let coded: u64 = frames.iter().map(|frame| u64::from(frame.size)).sum();
+    let sent: u64 = eight.record.flows[0].packets.iter().map(|packet| u64::from(packet.size)).sum();
+    let headers = wire::Media::LEN as u64 * eight.record.flows[0].packets.len() as u64;
+    assert!(sent >= coded && sent <= coded + headers + coded / 20, "{sent} for {coded} with {headers}");
+}
+
+#[test]
+fn groups_run_under_every_strategy_rate_and_playout() {
+    let strategies = session::strategy::REGISTRY.iter().map(|of| format!("strategy = \"{}\"", of.name));
+    let rates = session::rate::REGISTRY.iter().map(|of| format!("cc = \"copa-0.9\"\nrate = \"{}\"", of.name));
+    let playouts = session::playout::REGISTRY.iter().map(|of| format!("playout = \"{}\"", of.name));
+    let flows: Vec<String> = strategies.chain(rates).chain(playouts).collect();
+    let encoder = "size = \"64x48\"\ngroup = 8";
+    let scenarios: Vec<Scenario> = flows.iter().map(|flow| scenario("2s", flow, encoder)).collect();
+    for (flow, outcome) in flows.iter().zip(all(&scenarios)) {
+        let frames = &outcome.summary.flows[0].frames;
+        assert!(frames.displayed > 24, "{flow}: {frames:?}");
+    }
+}

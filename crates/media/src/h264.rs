@@ -326,6 +326,7 @@ impl H264Encoder {
             quality: None,
             quantiser: Some(Quantiser::H264(stream.quantiser)),
             took: None,
+            earlier: 0,
         })
     }
 

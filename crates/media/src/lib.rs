@@ -73,10 +73,13 @@ pub use scale::{Scaler, size_of_height};
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Memorised, Memory, Table, TableError};
 pub use traits::{
-    Ask, CodecError, Coded, Decoded, Decoder, Encoder, Part, Parts, Peer, Quality, Quantiser, Source,
+    Ask, CodecError, Coded, Decoded, Decoder, Earlier, Encoder, Part, Parts, Peer, Quality, Quantiser, Source,
 };
 #[cfg(feature = "vixnn")]
-pub use vixnn::{VixnnConfig, VixnnDecoder, VixnnEncoder, model_file, open_model};
+pub use vixnn::{
+    Qualities, RecordedVixnn, VixnnConfig, VixnnDecoder, VixnnEncoder, VixnnLook, VixnnTable, model_file, open_model,
+    record_vixnn_table,
+};
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};
 pub use y4m::{MAX_SIDE, Y4mHeader, Y4mReader, Y4mWriter};

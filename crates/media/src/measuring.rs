@@ -61,6 +61,14 @@ impl<E: Encoder> Encoder for Measuring<E> {
     fn refers_back(&self) -> bool {
         self.encoder.refers_back()
     }
+
+    fn held(&self) -> usize {
+        self.encoder.held()
+    }
+
+    fn flush(&mut self, now: Time) {
+        self.encoder.flush(now);
+    }
 }
 
 #[cfg(test)]

@@ -318,6 +318,7 @@ impl EncoderModel {
             quality: Some(self.config.table.quality_at(ask.frame, seen)),
             quantiser: self.config.table.quantiser_at(seen).map(Quantiser::Vp8),
             took: None,
+            earlier: 0,
         }
     }
 }

@@ -43,10 +43,11 @@ impl Resizing {
     }
 
     /// Opens the encoder for a size, unless it is the one that is running. True if that was done.
-    fn change(&mut self, size: (usize, usize)) -> Result<bool, CodecError> {
+    fn change(&mut self, now: Time, size: (usize, usize)) -> Result<bool, CodecError> {
         if size == self.size {
             return Ok(false);
         }
+        self.flush(now);
         self.encoders.push_back((self.open)(size)?);
         self.size = size;
         Ok(true)
@@ -63,7 +64,7 @@ impl Resizing {
 impl Encoder for Resizing {
     fn submit(&mut self, now: Time, picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
         let changed =
-            self.change(ask.height.map_or(self.full, |height| size_of_height(self.full, height)))?;
+            self.change(now, ask.height.map_or(self.full, |height| size_of_height(self.full, height)))?;
         let scaled = match picture.map(|picture| self.scaler.fit(picture, self.size)).transpose()? {
             Some(Cow::Owned(scaled)) => Some(Arc::new(scaled)),
             Some(Cow::Borrowed(_)) | None => None,
@@ -84,6 +85,16 @@ impl Encoder for Resizing {
 
     fn refers_back(&self) -> bool {
         self.encoders.back().is_some_and(|newest| newest.refers_back())
+    }
+
+    fn held(&self) -> usize {
+        self.encoders.back().map_or(0, |newest| newest.held())
+    }
+
+    fn flush(&mut self, now: Time) {
+        if let Some(newest) = self.encoders.back_mut() {
+            newest.flush(now);
+        }
     }
 }
 

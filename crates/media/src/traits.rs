@@ -74,6 +74,9 @@ pub struct Coded {
     /// How long the encoder was busy with it, where that was measured. Not how late it comes: a pipeline is
     /// busy with several at once.
     pub took: Option<Span>,
+    /// How many of the frames that were submitted just before it are coded in it, too
+    /// ([`Decoded::earlier`]). They don't come out by themselves.
+    pub earlier: u32,
 }
 
 impl Coded {
@@ -97,6 +100,7 @@ impl Coded {
             quality: None,
             quantiser: None,
             took: None,
+            earlier: 0,
         }
     }
 }
@@ -195,6 +199,15 @@ pub trait Encoder: Send {
     fn refers_back(&self) -> bool {
         false
     }
+    /// How many of the frames that were submitted it has done its work on, and keeps until others come that
+    /// it codes together with them ([`Coded::earlier`]).
+    fn held(&self) -> usize {
+        0
+    }
+    /// No frame is submitted for now: what it [holds](Encoder::held) is to come out without others.
+    fn flush(&mut self, now: Time) {
+        let _ = now;
+    }
 }
 
 /// Consecutive bytes of a coded frame that begin where one of its pieces does ([`Coded::pieces`]) and end
@@ -265,12 +278,25 @@ pub struct Decoded {
     /// Some of the picture stands in for what did not arrive, or is predicted from a picture of which that
     /// is so.
     pub concealed: bool,
+    /// The pictures of frames before it that were coded in it ([`Coded::earlier`]), oldest first.
+    pub earlier: Vec<Earlier>,
+}
+
+/// A picture that came in the coding of a later frame.
+#[derive(Clone, Debug)]
+pub struct Earlier {
+    /// How many frames before that one it was captured, ...
+    pub back: u32,
+    /// ... and how long before it.
+    pub before: Span,
+    /// The picture.
+    pub picture: RawFrame,
 }
 
 impl Decoded {
     /// A frame of which everything arrived, as did all that it is predicted from.
     pub fn whole(frame: u32, picture: Result<RawFrame, CodecError>) -> Decoded {
-        Decoded { frame, picture, concealed: false }
+        Decoded { frame, picture, concealed: false, earlier: Vec::new() }
     }
 }
 

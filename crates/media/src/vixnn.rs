@@ -8,20 +8,28 @@
 //!                                          '- blocks of which nothing came: those of the picture before
 //! ```
 //!
+//! With a `group`, the packets of up to eight frames are one coded frame, which has the number of the last of
+//! them ([`Coded::earlier`](crate::Coded)).
+//!
 //! Every frame is a key frame, and each of its packets decodes alone. Unless packets are entropy coded, the
 //! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows:
 //! a run's hash does not depend on the last digit that a network's arithmetic gives.
 
 mod decoder;
+mod recording;
+mod table;
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use units::{Bytes as Size, Rate, Span, Time};
+use vixnn::packet::Group;
 use vixnn::{DESCRIPTORS, Descriptors, Model, Picture, packet};
 
 pub use decoder::VixnnDecoder;
+pub use recording::{RecordedVixnn, record_vixnn_table};
+pub use table::{Qualities, VixnnLook, VixnnTable};
 
 use crate::codec::PacketOrder;
 use crate::{Ask, CodecError, Coded, Encoder, RawFrame, rgb};
@@ -51,6 +59,9 @@ pub struct VixnnConfig {
     /// Whether packets are entropy coded: more descriptors for the same bytes, and frames whose sizes depend
     /// on what they show.
     pub entropy: bool,
+    /// How many consecutive frames share their packets, 1 to 8 (the thesis' ViXNN and ViXNN8); not together
+    /// with `entropy`.
+    pub group: usize,
 }
 
 impl VixnnConfig {
@@ -68,6 +79,7 @@ impl VixnnConfig {
             order: PacketOrder::Rows,
             threads: 1,
             entropy: false,
+            group: 1,
         }
     }
 
@@ -87,6 +99,16 @@ impl VixnnConfig {
         if self.threads == 0 {
             return refuse("no thread; at least 1 is needed".to_owned());
         }
+        if !(1..=packet::GROUP).contains(&self.group) {
+            return refuse(format!("groups of {} frames; 1 to {} are possible", self.group, packet::GROUP));
+        }
+        if self.group > 1 && self.entropy {
+            return refuse("packets of a group are not entropy coded: leave out one of the two".to_owned());
+        }
+        if self.group > 1 && self.interval > LONGEST_INTERVAL {
+            let most = LONGEST_INTERVAL;
+            return refuse(format!("a group of frames {} apart; {most} is possible", self.interval));
+        }
         Ok(())
     }
 }
@@ -96,6 +118,13 @@ impl VixnnConfig {
 const LARGEST: (usize, usize) = (3840, 2160);
 /// Bytes that a packet may have room for.
 const PAYLOADS: std::ops::RangeInclusive<usize> = 64..=65_000;
+/// Time between two frames at most that a group's packets can say: 16 bits of [`TICK`].
+const LONGEST_INTERVAL: Span = Span::from_micros(655_350);
+/// What they say it in.
+const TICK: Span = Span::from_micros(10);
+/// A group ends before a frame that was captured so many frames after its first: others were left out, and
+/// what is there has waited long enough.
+const LONGEST_GROUP: u32 = 2 * packet::GROUP as u32;
 /// A parity packet is as long as the longest packet that it protects, its length in two bytes and one to make
 /// it even.
 const PARITY: usize = 3;
@@ -151,8 +180,8 @@ pub struct VixnnEncoder {
     encoder: vixnn::Encoder,
     fingerprint: u16,
     config: VixnnConfig,
-    /// Bytes of one descriptor's packets.
-    descriptor: u64,
+    /// Frames of a group that is not full.
+    held: Vec<(Ask, Descriptors)>,
     ready: VecDeque<(Time, Coded)>,
 }
 
@@ -168,31 +197,33 @@ impl VixnnEncoder {
             Some(model) => model.clone(),
             None => Model::shipped(Model::DEFAULT).or_else(|error| refuse(error.to_string()))?,
         };
-        let blocks = config.width.div_ceil(vixnn::BLOCK) * config.height.div_ceil(vixnn::BLOCK);
-        let packets = blocks.div_ceil((config.payload - PARITY - packet::HEADER) / 2);
-        let descriptor = (2 * blocks + packet::HEADER * packets) as u64;
         let fingerprint = model.fingerprint();
         let encoder = vixnn::Encoder::new(model, config.threads);
-        Ok(VixnnEncoder { encoder, fingerprint, config, descriptor, ready: VecDeque::new() })
+        Ok(VixnnEncoder { encoder, fingerprint, config, held: Vec::new(), ready: VecDeque::new() })
+    }
+
+    fn interval(&self, ask: &Ask) -> Span {
+        if ask.interval.is_positive() { ask.interval } else { self.config.interval }
     }
 
     /// Bytes that a frame may have.
-    fn budget(&self, ask: &Ask, granted: Rate) -> u64 {
-        let interval = if ask.interval.is_positive() { ask.interval } else { self.config.interval };
-        let budget = granted.bytes_in(interval);
+    fn budget(&self, ask: &Ask) -> u64 {
+        let budget = ask.bitrate.min(self.config.max).bytes_in(self.interval(ask));
         // Each frame is predicted from nothing.
         ask.largest.map_or(budget, |largest: Size| largest.min(budget)).get()
     }
 
     /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no
     /// smaller coding.
-    fn packets(&self, descriptors: &Descriptors, budget: u64) -> Vec<Vec<u8>> {
+    fn packets(&self, pictures: &[Descriptors], group: Option<Group>, budget: u64) -> Vec<Vec<u8>> {
         let (order, most) = (self.config.order.into(), self.config.payload - PARITY);
-        if !self.config.entropy {
-            let count = ((budget / self.descriptor) as usize).clamp(1, DESCRIPTORS);
-            return packet::cut(descriptors, self.fingerprint, count, order, most);
-        }
-        let mut packets = packet::cut_coded(descriptors, self.fingerprint, DESCRIPTORS, order, most);
+        let mut packets = match group {
+            Some(group) => packet::cut_group(pictures, group, self.fingerprint, DESCRIPTORS, order, most),
+            None if self.config.entropy => {
+                packet::cut_coded(&pictures[0], self.fingerprint, DESCRIPTORS, order, most)
+            }
+            None => packet::cut(&pictures[0], self.fingerprint, DESCRIPTORS, order, most),
+        };
         // Each descriptor has as many packets.
         let each = packets.len() / DESCRIPTORS;
         let mut sum = 0;
@@ -205,20 +236,28 @@ impl VixnnEncoder {
         packets
     }
 
-    fn encode(&mut self, picture: &RawFrame, ask: &Ask) -> Coded {
-        let target = ask.bitrate.min(self.config.max);
-        let rgb = rgb::to_rgb(picture);
-        let picture = Picture { width: picture.width, height: picture.height, rgb };
-        let descriptors = self.encoder.encode(&picture);
-        let packets = self.packets(&descriptors, self.budget(ask, target));
+    /// Codes what is held, which is something.
+    fn finish(&mut self, now: Time) {
+        let (asks, pictures): (Vec<Ask>, Vec<Descriptors>) =
+            std::mem::take(&mut self.held).into_iter().unzip();
+        let Some((last, earlier)) = asks.split_last() else { return };
+        let backs: Vec<u8> = earlier.iter().map(|ask| (last.frame - ask.frame) as u8).collect();
+        let ticks = self.interval(last).min(LONGEST_INTERVAL).as_nanos() / TICK.as_nanos();
+        // One alone is no group.
+        let group = Group::new(ticks as u16, &backs).ok();
+        let budget = asks.iter().map(|ask| self.budget(ask)).sum();
+        let packets = self.packets(&pictures, group, budget);
         let end = |end: &mut u32, packet: &Vec<u8>| {
             *end += packet.len() as u32;
             Some(*end)
         };
         let pieces: Vec<u32> = packets.iter().scan(0, end).collect();
         let size = pieces.last().copied().unwrap_or(0);
-        let payload = Some(packets.concat().into());
-        Coded { key: true, target, payload, pieces, apart: true, ..Coded::of_size(ask, size) }
+        let (payload, target) = (Some(packets.concat().into()), last.bitrate.min(self.config.max));
+        let earlier = earlier.len() as u32;
+        let coded =
+            Coded { key: true, target, payload, pieces, apart: true, earlier, ..Coded::of_size(last, size) };
+        self.ready.push_back((now + self.config.latency, coded));
     }
 }
 
@@ -235,8 +274,20 @@ impl Encoder for VixnnEncoder {
                 found_height: picture.height,
             });
         }
-        let coded = self.encode(picture, ask);
-        self.ready.push_back((now + self.config.latency, coded));
+        let fits =
+            |first: &Ask, last: &Ask| (last.frame + 1..first.frame + LONGEST_GROUP).contains(&ask.frame);
+        if let [(first, _), ..] = &self.held[..]
+            && let [.., (last, _)] = &self.held[..]
+            && !fits(first, last)
+        {
+            self.finish(now);
+        }
+        let rgb = rgb::to_rgb(picture);
+        let picture = Picture { width: picture.width, height: picture.height, rgb };
+        self.held.push((*ask, self.encoder.encode(&picture)));
+        if self.held.len() >= self.config.group {
+            self.finish(now);
+        }
         Ok(())
     }
 
@@ -247,6 +298,14 @@ impl Encoder for VixnnEncoder {
 
     fn next_ready(&self) -> Option<Time> {
         self.ready.front().map(|(at, _)| *at)
+    }
+
+    fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn flush(&mut self, now: Time) {
+        self.finish(now);
     }
 }
 

@@ -250,6 +250,7 @@ impl Vp8Encoder {
             quality: None,
             quantiser: Some(Quantiser::Vp8(encoded.quantiser)),
             took: None,
+            earlier: 0,
         })
     }
 }

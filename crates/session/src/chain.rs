@@ -73,7 +73,8 @@ impl Chain {
 
     /// Gives the decoder what can be decoded, and gives up what can't be any more.
     pub fn advance(&mut self, now: Time, config: &ReceiverConfig) -> Progress {
-        self.display.advance(now, self.stream, &mut self.assembly, &mut self.decoding, config)
+        let settled = self.settles_at().is_some_and(|at| at <= now);
+        self.display.advance(now, self.stream, &mut self.assembly, &mut self.decoding, (config, settled))
     }
 
     /// Whether a frame that has just begun to arrive lets another be shown as it is: one whose packets decode
@@ -102,7 +103,15 @@ impl Chain {
 
     /// When [`advance`](Chain::advance) will next give something up.
     pub fn next_expiry(&self) -> Option<Time> {
-        self.display.next_expiry(&self.assembly)
+        Time::first(self.display.next_expiry(&self.assembly), self.settles_at())
+    }
+
+    /// When a coding of several frames, of which something is missing, is shown as it is: nothing more of the
+    /// stream has arrived for one frame's time. To wait for the next one, as with single frames, would take
+    /// as long again as the coding spans.
+    fn settles_at(&self) -> Option<Time> {
+        let pace = self.decoding.pace()?;
+        self.display.has_part(&self.assembly, &self.decoding).then(|| self.heard + pace)
     }
 
     /// The chain is broken: a key frame after `frame` is needed. A stream whose frames are each sent once

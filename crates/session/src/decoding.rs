@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use media::{Decoder, Parts};
+use media::{Decoder, Earlier, Parts};
 use units::{Span, Time};
 
 use crate::display::Shown;
+use crate::playout::Arrival;
 
 /// Frames handed to the decoder and not yet back, at most: further ones wait in the assembly, where they can
 /// be given up.
@@ -16,8 +17,22 @@ const IN_DECODER: usize = 4;
 struct Pending {
     shown: Shown,
     deadline: Time,
+    /// Bytes that the decoder got.
+    size: usize,
     /// When it is decoded, of one that no decoder has; otherwise the decoder says so.
     ready: Option<Time>,
+}
+
+/// A frame that is decoded.
+#[derive(Debug)]
+pub struct Done {
+    /// The frame.
+    pub shown: Shown,
+    /// How long after now its turn comes to be shown: those of one coding come at once, and are shown at the
+    /// pace at which they were captured.
+    pub turn: Span,
+    /// It came in the coding of a later one, as so many bytes of it: no packet had its number.
+    pub within: Option<u32>,
 }
 
 /// A decoder, if there is any, and what it has not given back yet.
@@ -29,6 +44,12 @@ pub struct Decoding {
     /// When the model has decoded all that it was given.
     free: Time,
     pending: VecDeque<Pending>,
+    /// What came out of the decoder together with the frame that [`poll`](Decoding::poll) gave last.
+    together: VecDeque<Done>,
+    /// Where frames come several in one coding: the time between two of them, ...
+    pace: Option<Span>,
+    /// ... and when the last one of the last such coding has its turn.
+    taken: Time,
 }
 
 impl Decoding {
@@ -49,6 +70,7 @@ impl Decoding {
 
     /// Begins a frame. Without a decoder or bytes it has no picture, and is ready after the model's time.
     pub fn submit(&mut self, now: Time, shown: Shown, deadline: Time, bytes: Option<Bytes>) {
+        let size = bytes.as_ref().map_or(0, Bytes::len);
         let ready = match (&mut self.decoder, bytes) {
             (Some(decoder), Some(bytes)) => {
                 decoder.submit(now, shown.frame, bytes);
@@ -59,14 +81,15 @@ impl Decoding {
                 Some(self.free)
             }
         };
-        self.pending.push_back(Pending { shown, deadline, ready });
+        self.pending.push_back(Pending { shown, deadline, size, ready });
     }
 
     /// Begins a frame of which parts are missing.
     pub fn submit_parts(&mut self, now: Time, shown: Shown, deadline: Time, parts: &Parts) {
         if let Some(decoder) = &mut self.decoder {
             decoder.submit_parts(now, shown.frame, parts);
-            self.pending.push_back(Pending { shown, deadline, ready: None });
+            let size = parts.present.iter().map(|part| part.bytes.len()).sum();
+            self.pending.push_back(Pending { shown, deadline, size, ready: None });
         }
     }
 
@@ -80,10 +103,19 @@ impl Decoding {
         self.decoder.as_ref()?.standalone()
     }
 
+    /// Where frames come several in one coding, the time between two of them; unless no further one may be
+    /// submitted.
+    pub fn pace(&self) -> Option<Span> {
+        self.pace.filter(|_| !self.is_full())
+    }
+
     /// The oldest frame that is ready, in order of submission; as an error if it would not decode.
-    pub fn poll(&mut self, now: Time) -> Option<Result<Shown, Shown>> {
+    pub fn poll(&mut self, now: Time) -> Option<Result<Done, Shown>> {
+        if let Some(done) = self.together.pop_front() {
+            return Some(Ok(done));
+        }
         let front = self.pending.front_mut()?;
-        let mut decodes = true;
+        let (mut decodes, mut earlier) = (true, Vec::new());
         if let Some(ready) = front.ready {
             if now < ready {
                 return None;
@@ -94,10 +126,42 @@ impl Decoding {
             front.shown.concealed = decoded.concealed;
             front.shown.picture = decoded.picture.ok();
             decodes = front.shown.picture.is_some();
+            earlier = decoded.earlier;
         }
-        front.shown.late = now > front.deadline;
-        let shown = self.pending.pop_front()?.shown;
-        Some(if decodes { Ok(shown) } else { Err(shown) })
+        let mut pending = self.pending.pop_front()?;
+        if decodes && !earlier.is_empty() {
+            self.spread(now, pending, earlier);
+            return self.together.pop_front().map(Ok);
+        }
+        pending.shown.late = now > pending.deadline;
+        let shown = pending.shown;
+        Some(if decodes { Ok(Done { shown, turn: Span::ZERO, within: None }) } else { Err(shown) })
+    }
+
+    /// Gives the frames of one coding their turns: the first now, the others as they were captured. Where the
+    /// coding before came late and its last frame has its turn only now, they wait for half of a frame's
+    /// time, and never for more than one: half of that is made good with each coding.
+    fn spread(&mut self, now: Time, pending: Pending, earlier: Vec<Earlier>) {
+        let Pending { mut shown, deadline, size, .. } = pending;
+        let Some(&Earlier { back, before: whole, .. }) = earlier.first() else { return };
+        let pace = whole / i64::from(back.max(1));
+        let begin = self.taken.saturating_add(pace / 2).clamp(now, now + pace);
+        (self.pace, self.taken) = (Some(pace), begin + whole);
+        let share = (size / (earlier.len() + 1)) as u32;
+        let picture = shown.picture.take();
+        let mut give = |shown: Shown, before: Span, within: Option<u32>| {
+            let turn = begin - now + (whole - before);
+            let arrival = Arrival { completed: shown.arrival.completed + turn, ..shown.arrival };
+            let shown = Shown { late: now + turn > deadline - before, arrival, ..shown };
+            self.together.push_back(Done { shown, turn, within });
+        };
+        for Earlier { back, before, picture } in earlier {
+            if let Some(frame) = shown.frame.checked_sub(back) {
+                let captured = shown.captured + -before;
+                give(Shown { frame, captured, picture: Some(picture), ..shown.clone() }, before, Some(share));
+            }
+        }
+        give(Shown { picture, ..shown }, Span::ZERO, None);
     }
 
     /// When [`poll`](Decoding::poll) will next give something back, if that is known.
@@ -135,9 +199,9 @@ mod tests {
         assert_eq!(decoding.next_ready(), Some(ms(110)));
         assert!(decoding.poll(ms(109)).is_none());
         let first = decoding.poll(ms(110)).unwrap().unwrap();
-        assert_eq!((first.frame, first.late, decoding.next_ready()), (0, false, Some(ms(120))));
+        assert_eq!((first.shown.frame, first.shown.late, decoding.next_ready()), (0, false, Some(ms(120))));
         assert!(decoding.poll(ms(110)).is_none());
-        assert!(decoding.poll(ms(130)).unwrap().unwrap().late && decoding.poll(ms(130)).is_some());
+        assert!(decoding.poll(ms(130)).unwrap().unwrap().shown.late && decoding.poll(ms(130)).is_some());
         // By default it takes no time.
         let mut decoding = Decoding::new(None, Span::ZERO);
         decoding.submit(ms(7), frame(0), ms(9), None);

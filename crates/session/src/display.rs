@@ -94,19 +94,20 @@ impl Display {
         reference.is_none_or(|reference| self.kept.iter().rev().any(|&(kept, _)| kept == reference))
     }
 
-    /// Gives the decoder what can be decoded, and gives up what can't be any more.
+    /// Gives the decoder what can be decoded, and gives up what can't be any more. `settled`: no more will
+    /// come of a frame that is incomplete.
     pub fn advance(
         &mut self,
         now: Time,
         stream: u8,
         assembly: &mut Assembly,
         decoding: &mut Decoding,
-        config: &ReceiverConfig,
+        (config, settled): (&ReceiverConfig, bool),
     ) -> Progress {
         let mut progress = Progress::default();
         while !decoding.is_full() {
             let ready = assembly.frames().find(|frame| self.decodable(frame));
-            let incomplete = self.incomplete(now, assembly, decoding, config);
+            let incomplete = self.incomplete(now, assembly, decoding, (config, settled));
             // What needs nothing but itself comes before a newer frame that is whole.
             let first = |alone: bool, id: FrameId| ready.is_none_or(|ready| alone && id < ready.id);
             if let Some((frame, alone)) = incomplete.filter(|(frame, alone)| first(*alone, frame.id)) {
@@ -180,7 +181,7 @@ impl Display {
         now: Time,
         assembly: &'a Assembly,
         decoding: &Decoding,
-        config: &ReceiverConfig,
+        (config, settled): (&ReceiverConfig, bool),
     ) -> Option<(&'a Assembling, bool)> {
         let conceals = config.conceal && decoding.uses_parts();
         let standalone = decoding.standalone();
@@ -195,9 +196,23 @@ impl Display {
         let frame = assembly.frames().find(fits)?;
         let (alone, repaired) = (alone(frame), config.nack && assembly.class() == Class::Deadline);
         let mut newer = assembly.frames().filter(|other| other.id > frame.id);
-        let followed =
-            if alone { newer.next().is_some() } else { !repaired && newer.any(Assembling::is_complete) };
+        let followed = if alone {
+            settled || newer.next().is_some()
+        } else {
+            !repaired && newer.any(Assembling::is_complete)
+        };
         (frame.deadline < now || followed).then_some((frame, alone))
+    }
+
+    /// Whether there is an incomplete frame that can be shown as it is, since its packets decode each alone.
+    pub fn has_part(&self, assembly: &Assembly, decoding: &Decoding) -> bool {
+        let Some(tell) = decoding.standalone().filter(|_| assembly.class() != Class::Reliable) else {
+            return false;
+        };
+        let fits = |frame: &Assembling| {
+            !frame.is_complete() && frame.stands_alone(tell) && self.may_decode(frame.reference)
+        };
+        assembly.frames().any(fits)
     }
 
     /// Gives up every frame up to `last`, which breaks the chain.

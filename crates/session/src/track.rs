@@ -94,6 +94,8 @@ pub struct Track {
     kept: Option<Kept>,
     /// What the encoder has not given back, each with when it was given to it.
     in_encoder: VecDeque<(Time, FrameInfo)>,
+    /// The encoder was told that no frame follows what it has.
+    flushed: bool,
     /// What is given up where the encoder is too slow.
     shedding: Shedding,
     /// The last frame that came out of the encoder: what the next one refers to.
@@ -122,6 +124,7 @@ impl Track {
             awaited: None,
             kept: None,
             in_encoder: VecDeque::new(),
+            flushed: false,
             shedding: Shedding::new(interval, rows),
             last_coded: None,
             last_key: None,
@@ -158,7 +161,25 @@ impl Track {
 
     /// When the frame was captured of which nothing has come out of the encoder yet, if there is one.
     pub fn awaited(&self) -> Option<Time> {
-        self.awaited
+        self.awaited.filter(|_| self.at_work() > 0)
+    }
+
+    /// How many frames the encoder is at: what it [holds](Encoder::held) for others it is done with.
+    fn at_work(&self) -> usize {
+        self.in_encoder.len().saturating_sub(self.encoder.held())
+    }
+
+    /// Nothing more is captured for now: what the encoder holds for more is to come out.
+    pub fn flush(&mut self, now: Time) {
+        if !self.flushed && !self.is_idle() {
+            self.flushed = true;
+            self.encoder.flush(now);
+        }
+    }
+
+    /// Whether there is something to [`flush`](Track::flush).
+    pub fn holds(&self) -> bool {
+        !self.flushed && self.encoder.held() > 0
     }
 
     /// Since when the encoder has had its oldest frame.
@@ -272,8 +293,7 @@ impl Track {
 
     /// The encoder keeps up, and the outbox has room: a frame that is taken now is not left out.
     pub fn may_encode(&self) -> bool {
-        !self.outbox.is_full()
-            && self.shedding.is_open(self.in_encoder.len(), self.outbox.waiting_packets() > 0)
+        !self.outbox.is_full() && self.shedding.is_open(self.at_work(), self.outbox.waiting_packets() > 0)
     }
 
     fn skip(&self, frame: u32, ctx: &mut Context<'_>) {
@@ -336,6 +356,7 @@ impl Track {
             self.key_wanted = true;
             return;
         }
+        self.flushed = false;
         self.key_wanted = false;
         self.cut = self.cut.filter(|_| !fresh);
         if let Some(references) = &mut self.references {
@@ -387,6 +408,40 @@ impl Track {
         true
     }
 
+    /// The encoder left a frame out.
+    fn left_out(&mut self, coded: &Coded) {
+        self.key_wanted |= coded.key;
+        if let Some(references) = &mut self.references {
+            references.left_out(coded.frame);
+        }
+    }
+
+    /// Counts and records a coded frame and those that came out in it, each with its share of the bytes.
+    fn note_coded(&self, earlier: &[FrameInfo], info: &FrameInfo, coded: &Coded, ctx: &mut Context<'_>) {
+        let share = coded.size / (earlier.len() as u32 + 1);
+        let unknown = (f64::NAN, f64::NAN);
+        let known = coded.quality.map_or(unknown, |quality| (quality.psnr_y, quality.ssim));
+        let rest = coded.size - share * earlier.len() as u32;
+        let sizes = earlier.iter().map(|info| (info, share, unknown)).chain([(info, rest, known)]);
+        for (info, size, (psnr, ssim)) in sizes {
+            ctx.counters.encoded += 1;
+            ctx.tap.record(
+                ctx.now,
+                Event::FrameEncoded {
+                    stream: self.stream,
+                    frame: info.id.frame,
+                    version: info.id.version,
+                    size,
+                    key: coded.key,
+                    target: coded.target,
+                    height: info.height,
+                    psnr: Real(psnr),
+                    ssim: Real(ssim),
+                },
+            );
+        }
+    }
+
     /// Moves finished frames from the encoder to the outbox.
     pub fn collect(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.now;
@@ -394,11 +449,13 @@ impl Track {
             let Some(at) = self.in_encoder.iter().position(|(_, info)| info.id.frame == coded.frame) else {
                 continue;
             };
-            // Frames come out in order: what lies before this one failed inside the encoder, and the chain
-            // with it.
-            self.key_wanted |= at > 0 && !coded.key;
-            ctx.counters.encoder_errors += at as u64;
-            self.in_encoder.drain(..at);
+            // Frames come out in order: what lies before this one and is not coded in it failed inside the
+            // encoder, and the chain with it.
+            let failed = at.saturating_sub(coded.earlier as usize);
+            self.key_wanted |= failed > 0 && !coded.key;
+            ctx.counters.encoder_errors += failed as u64;
+            self.in_encoder.drain(..failed);
+            let earlier: Vec<_> = self.in_encoder.drain(..at - failed).map(|(_, info)| info).collect();
             let Some((submitted, mut info)) = self.in_encoder.pop_front() else { continue };
             self.awaited = None;
             self.shedding.came_out(now, info.height, coded.took);
@@ -409,16 +466,11 @@ impl Track {
                 info.born += held_up;
                 info.deadline += held_up;
             }
-            if coded.is_left_out() {
-                self.key_wanted |= coded.key;
-                if let Some(references) = &mut self.references {
-                    references.left_out(coded.frame);
+            if coded.is_left_out() || !self.refer(&mut info, &coded) {
+                if coded.is_left_out() {
+                    self.left_out(&coded);
                 }
-                self.skip(coded.frame, ctx);
-                continue;
-            }
-            if !self.refer(&mut info, &coded) {
-                self.skip(coded.frame, ctx);
+                earlier.iter().chain([&info]).for_each(|info| self.skip(info.id.frame, ctx));
                 continue;
             }
             if coded.key {
@@ -427,22 +479,7 @@ impl Track {
                 self.key_out = Some((now + KEY_AGAIN.max(ctx.rtt * KEY_TRIPS), coded.size));
             }
             self.last_coded = Some(info.id.frame);
-            ctx.counters.encoded += 1;
-            let quality = coded.quality.map_or((f64::NAN, f64::NAN), |q| (q.psnr_y, q.ssim));
-            ctx.tap.record(
-                now,
-                Event::FrameEncoded {
-                    stream: self.stream,
-                    frame: coded.frame,
-                    version: info.id.version,
-                    size: coded.size,
-                    key: coded.key,
-                    target: coded.target,
-                    height: info.height,
-                    psnr: Real(quality.0),
-                    ssim: Real(quality.1),
-                },
-            );
+            self.note_coded(&earlier, &info, &coded, ctx);
             let ssim = coded.quality.map(|quality| quality.ssim);
             let (stream, id, size, key) = (self.stream, info.id, coded.size, coded.key);
             ctx.news.push(News::Coded { stream, id, size, key, ssim });

@@ -58,7 +58,7 @@ impl Counting {
         let count = whole.clone().count();
         assert!(whole.into_iter().all(|piece| piece.len() == PIECE as usize && piece[2] == frame as u8));
         let picture = Ok(RawFrame::filled(2, 2, count as u8, 0, 0));
-        self.0.push_back(Decoded { frame, picture, concealed: !complete });
+        self.0.push_back(Decoded { concealed: !complete, ..Decoded::whole(frame, picture) });
     }
 }
 

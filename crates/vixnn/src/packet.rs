@@ -5,13 +5,25 @@
 //! | "VX"  | fingerprint | width | height | descriptor, order, flags   | first place | words of 16 bits ...
 //! ```
 //!
-//! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor, bit 3 the order, and bit 4
-//! says whether the words are entropy coded ([`crate::entropy`]); the others are 0. The words are those of
-//! the blocks at places `first`, `first + 1`, ... of that order. Coded words follow their number, of 16 bits.
+//! Numbers are big endian. Of the byte of flags, bits 0 to 2 name the descriptor, bit 3 the order, bit 4
+//! says whether the words are entropy coded ([`crate::entropy`]), and bit 5 whether they are of a group; the
+//! others are 0. The words are those of the blocks at places `first`, `first + 1`, ... of that order. Coded
+//! words follow their number, of 16 bits.
+//!
+//! A group is what ViXNN8 sends: the same descriptor and the same blocks of up to eight pictures. What it is
+//! made of ([`Group`]) stands between header and words, the words picture after picture, oldest first.
+//! ```text
+//! 12      13            15                          14 + pictures
+//! | count | 10 us units | back of each but the last | words of the first picture, of the second, ...
+//! ```
+
+mod group;
 
 use crate::entropy::{compress, expand};
 use crate::picture::{blocks, is_size};
 use crate::{DESCRIPTORS, Descriptors, Received};
+
+pub use group::{GROUP, Group, cut_group};
 
 const MAGIC: [u8; 2] = *b"VX";
 /// Bytes of a header.
@@ -20,7 +32,8 @@ pub const HEADER: usize = 12;
 const FLAGS: usize = 8;
 const PERMUTED: u8 = 1 << 3;
 const CODED: u8 = 1 << 4;
-const KNOWN: u8 = 0x1f;
+const GROUPED: u8 = 1 << 5;
+const KNOWN: u8 = 0x3f;
 
 /// In which order blocks follow each other in a descriptor's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +59,8 @@ pub struct Header {
     pub order: Order,
     /// Place of the first block in that order.
     pub first: u32,
+    /// The pictures that it carries words of, where they are several.
+    pub group: Option<Group>,
 }
 
 /// Why bytes are no packet, or none of this picture.
@@ -69,6 +84,15 @@ pub enum PacketError {
     /// Blocks beyond the picture's last.
     #[error("a packet of ViXNN has blocks up to {0} of {1}")]
     Beyond(usize, usize),
+    /// A group of so many pictures.
+    #[error("a packet of ViXNN is of a group of {0} pictures; 2 to 8 are possible")]
+    Pictures(u8),
+    /// The pictures of a group do not follow each other.
+    #[error("a packet of ViXNN is of a group whose pictures are not in order: {0} frames back, then {1}")]
+    Unordered(u8, u8),
+    /// A group whose words are said to be entropy coded.
+    #[error("a packet of ViXNN is of a group and entropy coded, which never go together")]
+    CodedGroup,
     /// There is no packet at all.
     #[error("a frame of ViXNN without packets")]
     Nothing,
@@ -126,7 +150,8 @@ fn payloads(
         for packet in 0..packets {
             let run = packet * words.len() / packets..(packet + 1) * words.len() / packets;
             let first = run.start as u32;
-            let header = Header { fingerprint, width, height, descriptor: descriptor as u8, order, first };
+            let descriptor = descriptor as u8;
+            let header = Header { fingerprint, width, height, descriptor, order, first, group: None };
             let mut payload = Vec::with_capacity(HEADER + 2 * run.len());
             payload.extend(header.bytes());
             let words: Vec<_> = run.map(|at| words[place.block(at)]).collect();
@@ -151,40 +176,24 @@ fn coded(words: &[u16], header: &Header) -> Option<Vec<u8>> {
     (coded.len() < 2 * words.len()).then_some(coded)
 }
 
-/// Reads a packet: its header, and its words in their order.
+/// Reads a packet: its header, and its words in their order; of a group all words of its first picture, then
+/// those of the second, and so on, as many of each.
 ///
 /// # Errors
 /// [`PacketError`] where the bytes are no whole packet; none of them panics.
 pub fn parse(bytes: &[u8]) -> Result<(Header, Vec<u16>), PacketError> {
-    if !begins(bytes) {
-        return Err(PacketError::Foreign);
+    let (header, is_coded, coded) = head(bytes)?;
+    let (words, rest) = coded.as_chunks::<2>();
+    let torn = Err(PacketError::Torn(bytes.len()));
+    if words.is_empty() || !rest.is_empty() && !is_coded || !words.len().is_multiple_of(header.pictures()) {
+        return torn;
     }
-    let Some((head, words)) = bytes.split_first_chunk::<HEADER>() else {
-        return Err(PacketError::Torn(bytes.len()));
+    let count = match is_coded {
+        true => usize::from(u16::from_be_bytes(words[0])),
+        false => words.len() / header.pictures(),
     };
-    let &[_, _, f0, f1, w0, w1, h0, h1, flags, a, b, c] = head;
-    if flags & !KNOWN != 0 {
-        return Err(PacketError::Flags(flags & !KNOWN));
-    }
-    let (coded, (words, rest)) = (words, words.as_chunks::<2>());
-    let is_coded = flags & CODED != 0;
-    if words.is_empty() || !rest.is_empty() && !is_coded {
-        return Err(PacketError::Torn(bytes.len()));
-    }
-    let header = Header {
-        fingerprint: u16::from_be_bytes([f0, f1]),
-        width: u16::from_be_bytes([w0, w1]),
-        height: u16::from_be_bytes([h0, h1]),
-        descriptor: flags & (DESCRIPTORS as u8 - 1),
-        order: if flags & PERMUTED == 0 { Order::Rows } else { Order::Permuted },
-        first: u32::from_be_bytes([0, a, b, c]),
-    };
-    if !is_size(header.width.into(), header.height.into()) {
-        return Err(PacketError::Size(header.width, header.height));
-    }
-    let count = if is_coded { usize::from(u16::from_be_bytes(words[0])) } else { words.len() };
     if count == 0 {
-        return Err(PacketError::Torn(bytes.len()));
+        return torn;
     }
     let (blocks, end) = (header.blocks(), header.first as usize + count);
     if end > blocks {
@@ -197,65 +206,157 @@ pub fn parse(bytes: &[u8]) -> Result<(Header, Vec<u16>), PacketError> {
     Ok((header, words.iter().map(|&word| u16::from_be_bytes(word)).collect()))
 }
 
-/// Notes what a packet carries.
+/// What stands before a packet's words, whether those are entropy coded, and they themselves.
+fn head(bytes: &[u8]) -> Result<(Header, bool, &[u8]), PacketError> {
+    if !begins(bytes) {
+        return Err(PacketError::Foreign);
+    }
+    let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
+        return Err(PacketError::Torn(bytes.len()));
+    };
+    let &[_, _, f0, f1, w0, w1, h0, h1, flags, a, b, c] = head;
+    if flags & !KNOWN != 0 {
+        return Err(PacketError::Flags(flags & !KNOWN));
+    }
+    let is_coded = flags & CODED != 0;
+    let mut header = Header {
+        fingerprint: u16::from_be_bytes([f0, f1]),
+        width: u16::from_be_bytes([w0, w1]),
+        height: u16::from_be_bytes([h0, h1]),
+        descriptor: flags & (DESCRIPTORS as u8 - 1),
+        order: if flags & PERMUTED == 0 { Order::Rows } else { Order::Permuted },
+        first: u32::from_be_bytes([0, a, b, c]),
+        group: None,
+    };
+    if !is_size(header.width.into(), header.height.into()) {
+        return Err(PacketError::Size(header.width, header.height));
+    }
+    if flags & GROUPED == 0 {
+        return Ok((header, is_coded, rest));
+    }
+    if is_coded {
+        return Err(PacketError::CodedGroup);
+    }
+    let (group, words) = Group::parse(rest)?.ok_or(PacketError::Torn(bytes.len()))?;
+    header.group = Some(group);
+    Ok((header, false, words))
+}
+
+/// Cuts whole packets that stand one behind the other, none of them entropy coded, apart. A packet ends where
+/// another begins that says the same of the frame and goes on where it ends: with its descriptor's next
+/// blocks, or after its last one with another descriptor's first. What is no packet is left at the end.
+pub fn split(packets: &[u8]) -> Vec<&[u8]> {
+    // The header of what begins at a place, if that is at least one block of a packet, and its length.
+    let header = |at: usize| {
+        let bytes = packets.get(at..)?;
+        let (header, is_coded, words) = head(bytes).ok()?;
+        let fits = !is_coded && words.len() >= 2 * header.pictures();
+        (fits && (header.first as usize) < header.blocks()).then_some((header, bytes.len() - words.len()))
+    };
+    let mut whole = Vec::new();
+    let mut start = 0;
+    while let Some((this, length)) = header(start) {
+        let left = this.blocks() - this.first as usize;
+        let (words, block) = (start + length, 2 * this.pictures());
+        let follows = |&end: &usize| {
+            let count = (end - words) / block;
+            header(end).is_some_and(|(next, _)| {
+                let goes_on =
+                    next.descriptor == this.descriptor && next.first as usize == this.first as usize + count;
+                let another = next.descriptor != this.descriptor && next.first == 0 && count == left;
+                next.is_of_the_frame_of(&this) && (goes_on || another)
+            })
+        };
+        let most = (words + block * left).min(packets.len());
+        let end = (words + block..=most).step_by(block).find(follows).unwrap_or(packets.len());
+        whole.push(&packets[start..end]);
+        start = end;
+    }
+    if start < packets.len() {
+        whole.push(&packets[start..]);
+    }
+    whole
+}
+
+/// Notes what a packet carries; of a group, what it carries of the last picture.
 ///
 /// # Errors
 /// As [`parse`], and where the packet is of a picture of another size.
 pub fn place(received: &mut Received, bytes: &[u8]) -> Result<(), PacketError> {
     let (header, words) = parse(bytes)?;
+    let of_each = words.len() / header.pictures();
+    place_words(received, &header, &words[words.len() - of_each..])
+}
+
+fn place_words(received: &mut Received, header: &Header, words: &[u16]) -> Result<(), PacketError> {
     if (usize::from(header.width), usize::from(header.height)) != (received.width(), received.height()) {
         return Err(PacketError::OtherSize(header.width, header.height));
     }
     let descriptor = usize::from(header.descriptor);
     let places = Places::new(header.blocks(), descriptor, header.order);
-    for (at, word) in (header.first as usize..).zip(words) {
+    for (at, &word) in (header.first as usize..).zip(words) {
         received.set(descriptor, places.block(at), word);
     }
     Ok(())
 }
 
-/// What came of one frame.
+/// What came of one frame, or of a group.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// Of the model that encoded.
     pub fingerprint: u16,
-    /// The descriptors that came.
+    /// The descriptors that came; of a group, those of its last picture.
     pub received: Received,
+    /// The descriptors that came of the pictures before the last one of a group, oldest first.
+    pub earlier: Vec<Received>,
+    /// Which pictures those are; none of a frame by itself.
+    pub group: Option<Group>,
     /// Packets that did not count: malformed ones, and those that say something else of the frame than the
     /// first that is well-formed.
     pub ignored: usize,
 }
 
-/// Puts the packets of one frame together, if `is_size` takes the sides of its picture: what they say of
-/// them costs memory.
+/// Puts the packets of one frame, or of one group, together, if `is_size` takes the sides of its pictures:
+/// what they say of them costs memory, eight pictures' at most.
 ///
 /// # Errors
 /// What is wrong with the first packet, if none is well-formed; [`PacketError::Refused`] by `is_size`.
 pub fn gather(packets: &[&[u8]], is_size: impl Fn(usize, usize) -> bool) -> Result<Gathered, PacketError> {
-    let headers: Vec<_> = packets.iter().map(|packet| parse(packet).map(|(header, _)| header)).collect();
-    let Some(of) = headers.iter().find_map(|header| header.as_ref().ok()) else {
-        return Err(headers.into_iter().find_map(Result::err).unwrap_or(PacketError::Nothing));
+    let parsed: Vec<_> = packets.iter().map(|packet| parse(packet)).collect();
+    let Some(of) = parsed.iter().find_map(|packet| packet.as_ref().ok()).map(|(header, _)| *header) else {
+        return Err(parsed.into_iter().find_map(Result::err).unwrap_or(PacketError::Nothing));
     };
-    let &Header { fingerprint, width, height, .. } = of;
+    let Header { fingerprint, width, height, group, .. } = of;
     if !is_size(width.into(), height.into()) {
         return Err(PacketError::Refused(width, height));
     }
-    let mut received = Received::none(width.into(), height.into());
+    let mut earlier = vec![Received::none(width.into(), height.into()); of.pictures()];
     let mut ignored = 0;
-    for (payload, header) in packets.iter().zip(&headers) {
-        let fits = header.as_ref().is_ok_and(|header| header.is_of_the_frame_of(of));
-        if !fits || place(&mut received, payload).is_err() {
-            ignored += 1;
+    for packet in &parsed {
+        match packet {
+            Ok((header, words)) if header.is_of_the_frame_of(&of) => {
+                let of_each = words.len() / header.pictures();
+                for (received, words) in earlier.iter_mut().zip(words.chunks(of_each)) {
+                    place_words(received, header, words)?;
+                }
+            }
+            _ => ignored += 1,
         }
     }
-    Ok(Gathered { fingerprint, received, ignored })
+    let received = earlier.pop().ok_or(PacketError::Nothing)?;
+    Ok(Gathered { fingerprint, received, earlier, group, ignored })
 }
 
 impl Header {
     /// Whether both say the same of their frame.
     pub fn is_of_the_frame_of(&self, other: &Header) -> bool {
-        let of = |header: &Header| (header.fingerprint, header.width, header.height);
+        let of = |header: &Header| (header.fingerprint, header.width, header.height, header.group);
         of(self) == of(other)
+    }
+
+    /// How many pictures it carries words of.
+    pub fn pictures(&self) -> usize {
+        self.group.map_or(1, |group| group.pictures())
     }
 
     /// How many blocks the picture has.
@@ -278,7 +379,8 @@ impl Header {
         let [h0, h1] = self.height.to_be_bytes();
         let [_, a, b, c] = self.first.to_be_bytes();
         let order = if self.order == Order::Permuted { PERMUTED } else { 0 };
-        [MAGIC[0], MAGIC[1], f0, f1, w0, w1, h0, h1, self.descriptor | order, a, b, c]
+        let flags = self.descriptor | order | if self.group.is_some() { GROUPED } else { 0 };
+        [MAGIC[0], MAGIC[1], f0, f1, w0, w1, h0, h1, flags, a, b, c]
     }
 }
 
@@ -327,125 +429,4 @@ impl Places {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A picture of arbitrary bits.
-    fn descriptors(width: usize, height: usize) -> Descriptors {
-        let (columns, rows) = blocks(width, height);
-        let word =
-            |d: usize, block: usize| (block as u16).wrapping_mul(40_503).rotate_left(d as u32) ^ d as u16;
-        let bits = std::array::from_fn(|d| (0..columns * rows).map(|block| word(d, block)).collect());
-        Descriptors { width, height, bits }
-    }
-
-    fn order() -> impl Strategy<Value = Order> {
-        prop_oneof![Just(Order::Rows), Just(Order::Permuted)]
-    }
-
-    #[test]
-    fn an_order_has_every_block_once() {
-        for blocks in [1, 2, 3, 64, 99, 3_600, 262_144] {
-            let mut seen = vec![0_u8; blocks];
-            let places = Places::new(blocks, 3, Order::Permuted);
-            (0..blocks).for_each(|at| seen[places.block(at)] += 1);
-            assert!(seen.iter().all(|&count| count == 1), "{blocks} blocks");
-        }
-    }
-
-    #[test]
-    fn a_permuted_packet_is_spread_over_the_picture() {
-        // A tenth of 3,600 blocks: each fourth of the picture has its share, and few are neighbours.
-        let places = Places::new(3_600, 0, Order::Permuted);
-        let blocks: Vec<_> = (0..360).map(|at| places.block(at)).collect();
-        for quarter in 0..4 {
-            let there = blocks.iter().filter(|&&block| block / 900 == quarter).count();
-            assert!((60..=120).contains(&there), "{there} of 360 in quarter {quarter}");
-        }
-        let neighbours = blocks.iter().filter(|&&block| blocks.contains(&(block + 1))).count();
-        assert!(neighbours < 72, "{neighbours} of 360 have a neighbour; by chance it is 36");
-    }
-
-    #[test]
-    fn errors_say_what_is_wrong() {
-        let whole = cut(&descriptors(64, 48), 7, 1, Order::Rows, 1_200).remove(0);
-        let with = |at: usize, value: u8| {
-            let mut bytes = whole.clone();
-            bytes[at] = value;
-            parse(&bytes).unwrap_err()
-        };
-        assert_eq!(with(0, b'W'), PacketError::Foreign);
-        assert_eq!(with(8, 0x40), PacketError::Flags(0x40));
-        assert_eq!(with(5, 8), PacketError::Size(8, 48));
-        assert_eq!(with(11, 1), PacketError::Beyond(13, 12));
-        // The first word becomes the number of coded ones.
-        let claims = [&whole[..8], &[CODED, 0, 0, 0, 0, 9], &[7; 3]].concat();
-        assert_eq!(parse(&claims).unwrap().1.len(), 9);
-        let large = cut(&descriptors(8_192, 8_192), 7, 1, Order::Rows, 1_200).remove(0);
-        let claims = [&large[..8], &[CODED, 0, 0, 0, 0xff, 0xff], &[7; 3]].concat();
-        assert_eq!(parse(&claims), Err(PacketError::TooMany(65_535, 17)));
-        assert_eq!(parse(&whole[..13]).unwrap_err(), PacketError::Torn(13));
-        assert_eq!(parse(&whole[..12]).unwrap_err(), PacketError::Torn(12));
-        let mut other = Received::none(64, 64);
-        assert_eq!(place(&mut other, &whole), Err(PacketError::OtherSize(64, 48)));
-        assert_eq!(other, Received::none(64, 64));
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_bytes_are_read_or_refused(
-            head in proptest::collection::vec(any::<u8>(), 10),
-            rest in proptest::collection::vec(any::<u8>(), 0..64),
-        ) {
-            let mut bytes = b"VX".to_vec();
-            bytes.extend(head.iter().chain(&rest));
-            for bytes in [&bytes, &rest] {
-                if let Ok((header, words)) = parse(bytes) {
-                    let mut received = Received::none(header.width.into(), header.height.into());
-                    prop_assert_eq!(place(&mut received, bytes), Ok(()));
-                    prop_assert!(header.first as usize + words.len() <= header.blocks());
-                }
-            }
-        }
-
-        #[test]
-        fn whatever_arrives_is_placed_where_it_was(
-            (width, height, m) in (16_usize..200, 16_usize..200, 0_usize..9),
-            (order, most, lost) in (order(), 0_usize..300, proptest::collection::vec(any::<bool>(), 64)),
-            (is_coded, sparse) in (any::<bool>(), any::<u16>()),
-        ) {
-            let mut descriptors = descriptors(width, height);
-            descriptors.bits.iter_mut().flatten().for_each(|word| *word &= sparse);
-            let payloads = payloads(&descriptors, (0xf00d, m, order, most), is_coded);
-            let mut received = Received::none(width, height);
-            let mut blocks = 0;
-            for (payload, _) in payloads.iter().zip(lost.iter().cycle()).filter(|(_, lost)| !**lost) {
-                prop_assert!(payload.len() <= most.max(HEADER + 2));
-                let (header, words) = parse(payload).unwrap();
-                prop_assert_eq!(header.fingerprint, 0xf00d);
-                blocks += words.len();
-                place(&mut received, payload).unwrap();
-            }
-            let count = descriptors.bits[0].len();
-            for (d, block) in (0..DESCRIPTORS).flat_map(|d| (0..count).map(move |block| (d, block))) {
-                let found = received.present(d, block);
-                prop_assert!(found.is_none_or(|bits| bits == descriptors.bits[d][block]));
-                blocks -= usize::from(found.is_some());
-            }
-            prop_assert_eq!(blocks, 0);
-        }
-
-        #[test]
-        fn m_descriptors_are_a_sixteenth_of_m_bits_a_pixel(
-            (columns, rows, m) in (1_usize..40, 1_usize..40, 0_usize..=8),
-            (order, most) in (order(), 14_usize..1_500),
-        ) {
-            let (width, height) = (columns * 16, rows * 16);
-            let payloads = cut(&descriptors(width, height), 1, m, order, most);
-            let bytes: usize = payloads.iter().map(|payload| payload.len() - HEADER).sum();
-            prop_assert_eq!(8.0 * bytes as f64 / (width * height) as f64, 0.0625 * m as f64);
-        }
-    }
-}
+mod tests;

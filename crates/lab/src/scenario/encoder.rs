@@ -108,6 +108,8 @@ pub struct Encoder {
     /// ViXNN: the decoder takes missing descriptors from up to so many frames before, 1 to 64, where those
     /// that came say that a block still looks the same; by default it does not.
     pub temporal: Option<u32>,
+    /// ViXNN: how many consecutive frames share their packets, 1 to 8; by default each has its own.
+    pub group: Option<usize>,
 }
 
 impl Encoder {
@@ -120,6 +122,7 @@ impl Encoder {
             temporal: self.temporal,
             // Frames' sizes would depend on how a processor rounds, and with them a run's hash.
             entropy: None,
+            group: self.group,
         }
     }
 
@@ -139,14 +142,16 @@ impl Encoder {
             let of: Vec<String> = of.map(|codec| format!("kind = \"{}\"", codec.name())).collect();
             return Err(Problem::new(format!("{at}.{name}"), format!("only {} has it", of.join(", "))));
         }
-        let numbers = [("threads", self.threads), ("temporal", self.temporal.map(|frames| frames as usize))];
-        let wrong = |(_, number): &(&str, Option<usize>)| number.is_some_and(|n| !(1..=64).contains(&n));
-        match numbers.into_iter().find(wrong) {
-            Some((name, Some(number))) => {
-                Err(Problem::new(format!("{at}.{name}"), format!("{number} is not between 1 and 64")))
-            }
-            _ => Ok(()),
-        }
+        let numbers = [
+            ("threads", self.threads, 64),
+            ("temporal", self.temporal.map(|frames| frames as usize), 64),
+            ("group", self.group, 8),
+        ];
+        let wrong = numbers.into_iter().find_map(|(name, number, most)| {
+            let number = number.filter(|number| !(1..=most).contains(number))?;
+            Some(Problem::new(format!("{at}.{name}"), format!("{number} is not between 1 and {most}")))
+        });
+        wrong.map_or(Ok(()), Err)
     }
 }
 
@@ -176,6 +181,7 @@ impl Default for Encoder {
             order: None,
             threads: None,
             temporal: None,
+            group: None,
         }
     }
 }
@@ -229,6 +235,7 @@ mod tests {
         let vixnn = |line: &str| refusal(&format!("[flow.encoder]\nkind = \"vixnn\"\n{line}"));
         assert!(vixnn("threads = 0").ends_with("flow[1].encoder.threads: 0 is not between 1 and 64"));
         assert!(vixnn("temporal = 65").ends_with("flow[1].encoder.temporal: 65 is not between 1 and 64"));
+        assert!(vixnn("group = 9").ends_with("flow[1].encoder.group: 9 is not between 1 and 8"));
         assert!(vixnn("order = \"spiral\"").contains("there are rows and permuted"));
         // Packets that decode alone are concealed like slices.
         assert!(refusal("conceal = true").contains("or kind = \"vixnn\""));

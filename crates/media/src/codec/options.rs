@@ -39,6 +39,8 @@ impl FromStr for PacketOrder {
 
 /// Threads of a codec at most that has the option.
 const MOST_THREADS: usize = 64;
+/// Frames that may share their packets at most.
+const MOST_GROUP: usize = 8;
 /// Frames that a decoder may look back at most.
 const MOST_TEMPORAL: u32 = 64;
 
@@ -65,6 +67,9 @@ pub struct CodecOptions {
     /// ViXNN: whether packets are entropy coded, so that a frame has more descriptors for its bytes. Frames'
     /// sizes then depend on what they show. A packet says so itself; a decoder needs no such option.
     pub entropy: Option<bool>,
+    /// ViXNN: how many consecutive frames share their packets, 1 to 8: fewer bytes of headers and fewer
+    /// packets, for so many frames' time of delay. A packet says so itself; a decoder needs no such option.
+    pub group: Option<usize>,
     /// ViXNN, of a decoder: missing descriptors of a block are taken from up to so many frames before, 1 to
     /// 64, where those that came say that it still looks the same (`vixnn::Temporal`). By default they are
     /// not, as in the thesis.
@@ -79,6 +84,7 @@ impl CodecOptions {
             ("order", self.order.is_some()),
             ("threads", self.threads.is_some()),
             ("entropy", self.entropy.is_some()),
+            ("group", self.group.is_some()),
             ("temporal", self.temporal.is_some()),
         ];
         given.into_iter().filter_map(|(name, given)| given.then_some(name))
@@ -105,6 +111,11 @@ impl CodecOptions {
                     _ => return Err(format!("entropy: `{value}` is neither on nor off")),
                 };
             }
+            "group" => {
+                let group = value.parse().ok().filter(|group| (1..=MOST_GROUP).contains(group));
+                let refused = || format!("group: `{value}` is not a number of frames from 1 to {MOST_GROUP}");
+                self.group = Some(group.ok_or_else(refused)?);
+            }
             "temporal" => {
                 let frames = value.parse().ok().filter(|frames| (1..=MOST_TEMPORAL).contains(frames));
                 let refused =
@@ -113,7 +124,7 @@ impl CodecOptions {
             }
             _ => {
                 return Err(format!(
-                    "no option is called `{name}`; there are model, order, threads, entropy, temporal"
+                    "no option is called `{name}`; there are model, order, threads, entropy, group, temporal"
                 ));
             }
         }
@@ -187,7 +198,9 @@ mod tests {
         let refused = |text: &str| text.parse::<CodecChoice>().unwrap_err();
         assert!(refused("h265").starts_with("no codec is called `h265`; did you mean `h264`"));
         assert!(refused("h264:model=x").contains("it has no option `model`"));
-        assert!(refused("vixnn:modell=x").contains("there are model, order, threads, entropy, temporal"));
+        assert!(
+            refused("vixnn:modell=x").contains("there are model, order, threads, entropy, group, temporal")
+        );
         assert_eq!("vixnn:entropy=on".parse::<CodecChoice>().unwrap().options.entropy, Some(true));
         assert!(refused("vixnn:order=spiral").contains("there are rows and permuted"));
         for wrong in [
@@ -197,6 +210,8 @@ mod tests {
             "vixnn:temporal=0",
             "vixnn:threads",
             "vixnn:entropy=yes",
+            "vixnn:group=0",
+            "vixnn:group=9",
             "vixnn:model=",
         ] {
             refused(wrong);

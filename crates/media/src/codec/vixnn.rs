@@ -13,7 +13,7 @@ pub(super) const CODEC: Codec = Codec(&Entry {
     web_name: "vixnn",
     slices: true,
     standalone: true,
-    options: &["model", "order", "threads", "entropy", "temporal"],
+    options: &["model", "order", "threads", "entropy", "group", "temporal"],
     begins,
     check,
     encoder,
@@ -45,6 +45,7 @@ fn encoder(config: &CodecConfig, options: &CodecOptions) -> Result<Box<dyn Encod
         order: options.order.unwrap_or(base.order),
         threads: options.threads.unwrap_or(base.threads),
         entropy: options.entropy.unwrap_or(base.entropy),
+        group: options.group.unwrap_or(base.group),
         ..base
     })?))
 }

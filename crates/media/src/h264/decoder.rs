@@ -186,7 +186,7 @@ impl Decoder for H264Decoder {
     fn submit(&mut self, _: Time, frame: u32, coded: Bytes) {
         let picture =
             self.decode(&coded).and_then(|picture| picture.map_or_else(|| fail("no picture in it"), Ok));
-        self.ready.push_back(Decoded { frame, picture, concealed: self.concealed });
+        self.ready.push_back(Decoded { concealed: self.concealed, ..Decoded::whole(frame, picture) });
     }
 
     fn uses_parts(&self) -> bool {
@@ -195,7 +195,7 @@ impl Decoder for H264Decoder {
 
     fn submit_parts(&mut self, _: Time, frame: u32, parts: &Parts) {
         let picture = self.decode_parts(parts);
-        self.ready.push_back(Decoded { frame, picture, concealed: self.concealed });
+        self.ready.push_back(Decoded { concealed: self.concealed, ..Decoded::whole(frame, picture) });
     }
 
     fn poll(&mut self, _: Time) -> Option<Decoded> {

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use units::Time;
-use vixnn::packet::{self, Gathered};
+use units::{Span, Time};
+use vixnn::packet::{self, Gathered, Group};
 use vixnn::{BLOCK, Model, Received, Temporal};
 
 use super::{is_size, refuse};
-use crate::{Codec, CodecError, Decoded, Decoder, Parts, RawFrame, rgb};
+use crate::{Codec, CodecError, Decoded, Decoder, Earlier, Parts, RawFrame, rgb};
 
 /// Decodes ViXNN. The network is the one whose fingerprint the packets carry: one that is built in, or one
 /// that it was given.
@@ -58,23 +58,46 @@ impl VixnnDecoder {
         self.ignored
     }
 
-    /// Decodes the packets that came of a frame. True beside the picture if some did not count.
+    /// Decodes the packets that came of a frame; of a group, gives its last picture. True beside the picture
+    /// if some did not count.
     ///
     /// # Errors
     /// [`CodecError`] if none is well-formed, the picture has a size that is not decoded, or nobody knows its
     /// network.
     pub fn decode(&mut self, packets: &[&[u8]]) -> Result<(RawFrame, bool), CodecError> {
-        let Gathered { fingerprint, received, ignored } = match packet::gather(packets, is_size) {
-            Ok(gathered) => gathered,
-            Err(error) => {
-                self.ignored += packets.len() as u64;
-                return refuse(error.to_string());
-            }
-        };
+        self.decode_all(None, packets).map(|(_, picture, ignored)| (picture, ignored))
+    }
+
+    /// The pictures of a group before its last one, oldest first, the last one, and whether some packets did
+    /// not count.
+    fn decode_all(
+        &mut self,
+        frame: Option<u32>,
+        packets: &[&[u8]],
+    ) -> Result<(Vec<Earlier>, RawFrame, bool), CodecError> {
+        let gathered = packet::gather(packets, is_size).or_else(|error| {
+            self.ignored += packets.len() as u64;
+            refuse(error.to_string())
+        })?;
+        let Gathered { fingerprint, received, earlier, group, ignored } = gathered;
         self.ignored += ignored as u64;
-        let (width, height) = (received.width(), received.height());
         // The network first: nothing of a stray packet is remembered.
         self.network(fingerprint)?;
+        let backs = group.as_ref().map_or(&[][..], Group::backs);
+        let interval = Span::from_micros(group.map_or(0, |group| i64::from(group.interval_us())));
+        let mut pictures = Vec::with_capacity(earlier.len());
+        for (received, &back) in earlier.into_iter().zip(backs) {
+            self.skip_to(frame.and_then(|frame| frame.checked_sub(back.into())));
+            let picture = self.picture(fingerprint, received)?;
+            pictures.push(Earlier { back: back.into(), before: interval * i64::from(back), picture });
+        }
+        self.skip_to(frame);
+        Ok((pictures, self.picture(fingerprint, received)?, ignored > 0))
+    }
+
+    /// A picture of what came of it.
+    fn picture(&mut self, fingerprint: u16, received: Received) -> Result<RawFrame, CodecError> {
+        let (width, height) = (received.width(), received.height());
         let refined = self.temporal.as_mut().map(|(_, temporal)| temporal.refine(&received));
         let received = refined.unwrap_or(received);
         let decoded = self.network(fingerprint)?.decode(&received);
@@ -83,7 +106,7 @@ impl VixnnDecoder {
             keep_missing(&mut picture, last, &received);
         }
         self.last = Some(picture.clone());
-        Ok((picture, ignored > 0))
+        Ok(picture)
     }
 
     /// The network of this fingerprint.
@@ -108,7 +131,8 @@ impl VixnnDecoder {
     }
 
     /// Frames of which nothing came make what is remembered older, too.
-    fn skip_to(&mut self, frame: u32) {
+    fn skip_to(&mut self, frame: Option<u32>) {
+        let Some(frame) = frame else { return };
         let missed = self.before.map_or(0, |before| frame.saturating_sub(before.saturating_add(1)));
         self.before = Some(frame);
         let size = self.last.as_ref().map(|last| (last.width, last.height));
@@ -120,11 +144,13 @@ impl VixnnDecoder {
     }
 
     fn finish(&mut self, frame: u32, packets: &[&[u8]], complete: bool) {
-        self.skip_to(frame);
-        let decoded = self.decode(packets);
-        let concealed = !complete || decoded.as_ref().is_ok_and(|(_, ignored)| *ignored);
-        let picture = decoded.map(|(picture, _)| picture);
-        self.ready.push_back(Decoded { frame, picture, concealed });
+        let decoded = match self.decode_all(Some(frame), packets) {
+            Ok((earlier, picture, ignored)) => {
+                Decoded { frame, picture: Ok(picture), concealed: !complete || ignored, earlier }
+            }
+            Err(error) => Decoded { concealed: !complete, ..Decoded::whole(frame, Err(error)) },
+        };
+        self.ready.push_back(decoded);
     }
 }
 
@@ -147,43 +173,9 @@ fn keep_missing(picture: &mut RawFrame, last: &RawFrame, received: &Received) {
     }
 }
 
-/// The packets of a frame that is there whole, one behind the other. A packet ends where another begins that
-/// says the same of the frame and goes on where it ends: with its descriptor's next blocks, or after its last
-/// one with another descriptor's first.
-fn split(coded: &[u8]) -> Vec<&[u8]> {
-    let header = |at: usize| {
-        let bytes = coded.get(at..at + packet::HEADER + 2)?;
-        packet::parse(bytes).ok().map(|(header, _)| header)
-    };
-    let mut packets = Vec::new();
-    let mut start = 0;
-    while let Some(this) = header(start) {
-        let blocks = usize::from(this.width).div_ceil(BLOCK) * usize::from(this.height).div_ceil(BLOCK);
-        let left = blocks.saturating_sub(this.first as usize);
-        let follows = |&end: &usize| {
-            let count = (end - start - packet::HEADER) / 2;
-            header(end).is_some_and(|next| {
-                let goes_on =
-                    next.descriptor == this.descriptor && next.first as usize == this.first as usize + count;
-                let another = next.descriptor != this.descriptor && next.first == 0 && count == left;
-                next.is_of_the_frame_of(&this) && (goes_on || another)
-            })
-        };
-        let most = (start + packet::HEADER + 2 * left).min(coded.len());
-        let end = (start + packet::HEADER + 2..=most).step_by(2).find(follows).unwrap_or(coded.len());
-        packets.push(&coded[start..end]);
-        start = end;
-    }
-    // What is no packet is handed on, to be refused as such.
-    if start < coded.len() {
-        packets.push(&coded[start..]);
-    }
-    packets
-}
-
 impl Decoder for VixnnDecoder {
     fn submit(&mut self, _: Time, frame: u32, coded: Bytes) {
-        self.finish(frame, &split(&coded), true);
+        self.finish(frame, &packet::split(&coded), true);
     }
 
     fn uses_parts(&self) -> bool {

@@ -72,8 +72,6 @@ fn large_pictures_are_cut_to_fit_their_packets() {
         assert_eq!((coded.pieces.len(), coded.size), (16, 8 * (2 * 920 + 2 * 12)));
         let all = parts(&coded, |_| true);
         assert!(all.present.iter().all(|part| part.bytes.len() <= 1_147));
-        let encoder = VixnnEncoder::new(VixnnConfig { order, ..base.clone() }).unwrap();
-        assert_eq!(encoder.descriptor, u64::from(coded.size / 8));
     }
 }
 
@@ -211,6 +209,10 @@ fn settings_out_of_range_are_refused() {
     }
     assert!(refused(VixnnConfig { payload: 10, ..config() }).contains("packets of 10 bytes"));
     assert!(refused(VixnnConfig { threads: 0, ..config() }).contains("no thread"));
+    assert!(refused(VixnnConfig { group: 9, ..config() }).contains("groups of 9 frames"));
+    assert!(refused(VixnnConfig { group: 2, entropy: true, ..config() }).contains("not entropy coded"));
+    let slow = VixnnConfig { group: 2, interval: Span::from_secs(1), ..config() };
+    assert!(refused(slow).contains("apart"));
     assert!(open_model("slow").unwrap_err().to_string().contains("there are"));
     assert!(open_model("no/such.safetensors").unwrap_err().to_string().contains("no/such.safetensors"));
     let wrong = Arc::new(RawFrame::filled(32, 32, 0, 0, 0));
@@ -271,4 +273,96 @@ fn what_is_missing_is_filled_in_from_frames_that_are_not_too_old() {
         shown(&mut decoder, 10, &|_| true);
         assert!(shown(&mut decoder, 10 + later, &|number| number == 2) == *expected, "{later} frames later");
     }
+}
+
+/// Pictures of the synthetic game, 0.102 Mbit/s each: two descriptors of 210 bytes.
+fn submit(encoder: &mut VixnnEncoder, frames: &[u32]) -> Vec<Arc<RawFrame>> {
+    let mut game = game(SIZE.0, SIZE.1, 1);
+    let pictures: Vec<_> = frames.iter().map(|_| game.next_picture().unwrap()).collect();
+    for (picture, &frame) in pictures.iter().zip(frames) {
+        encoder.submit(Time::ZERO, Some(picture), &ask(frame, 0.102)).unwrap();
+    }
+    pictures
+}
+
+#[test]
+fn a_group_is_one_coded_frame_of_several_pictures() {
+    let mut encoder = VixnnEncoder::new(VixnnConfig { group: 3, ..config() }).unwrap();
+    submit(&mut encoder, &[10, 11]);
+    assert_eq!((encoder.held(), encoder.next_ready()), (2, None));
+    let mut encoder = VixnnEncoder::new(VixnnConfig { group: 3, ..config() }).unwrap();
+    let pictures = submit(&mut encoder, &[10, 11, 13]);
+    assert_eq!(encoder.held(), 0);
+    let coded = encoder.poll(Time::MAX).unwrap();
+    assert_eq!((coded.frame, coded.earlier, coded.key, coded.apart), (13, 2, true, true));
+    // Two descriptors of 99 blocks for three pictures, behind headers of 17 bytes.
+    assert_eq!(coded.pieces, [611, 1_222]);
+    // Each picture is what it is by itself, of the descriptors that came.
+    for (kept, second) in [(&[0, 1][..], true), (&[0], false)] {
+        let mut decoder = decoder();
+        decoder.submit_parts(Time::ZERO, 13, &parts(&coded, |number| kept.contains(&number)));
+        let decoded = decoder.poll(Time::ZERO).unwrap();
+        assert_eq!((decoded.frame, decoded.concealed, decoder.next_ready()), (13, !second, None));
+        let found = decoded.earlier.iter().map(|earlier| (earlier.back, earlier.before));
+        // Said in units of 10 microseconds.
+        let units = INTERVAL.as_nanos() / 10_000 * 10_000;
+        assert!(found.eq([3, 2].map(|back| (back, Span::from_nanos(units) * i64::from(back)))));
+        let seen = decoded.earlier.iter().map(|earlier| &earlier.picture);
+        for (picture, seen) in pictures.iter().zip(seen.chain(decoded.picture.as_ref().ok())) {
+            let alone = encode(&mut super::tests::encoder(), picture, &ask(0, 0.102));
+            let alone = decode(&mut super::tests::decoder(), &parts(&alone, |number| kept.contains(&number)));
+            assert!(alone.picture.unwrap() == *seen);
+        }
+    }
+    // And the same whole.
+    let mut whole = decoder();
+    whole.submit(Time::ZERO, 13, payload(&coded));
+    let whole = whole.poll(Time::ZERO).unwrap();
+    assert!(!whole.concealed && whole.earlier.len() == 2);
+}
+
+#[test]
+fn a_group_that_will_not_be_full_comes_out_as_it_is() {
+    let grouped = || VixnnEncoder::new(VixnnConfig { group: 8, ..config() }).unwrap();
+    let mut encoder = grouped();
+    submit(&mut encoder, &[0, 1]);
+    encoder.flush(Time::ZERO);
+    let coded = encoder.poll(Time::MAX).unwrap();
+    assert_eq!((coded.frame, coded.earlier, encoder.held()), (1, 1, 0));
+    // One picture alone is coded as ever.
+    submit(&mut encoder, &[2]);
+    encoder.flush(Time::ZERO);
+    let coded = encoder.poll(Time::MAX).unwrap();
+    assert_eq!((coded.frame, coded.earlier, coded.size), (2, 0, 2 * DESCRIPTOR));
+    // Nothing is held for frames that are left out, nor with one that comes again.
+    for (frames, out) in [(&[0, 5, 40][..], (5, 1)), (&[7, 7], (7, 0))] {
+        let mut encoder = grouped();
+        submit(&mut encoder, frames);
+        let coded = encoder.poll(Time::MAX).unwrap();
+        assert_eq!(((coded.frame, coded.earlier), encoder.held()), (out, 1));
+    }
+}
+
+#[test]
+fn what_is_missing_is_filled_in_within_a_group() {
+    let mut encoder = VixnnEncoder::new(VixnnConfig { group: 2, ..config() }).unwrap();
+    submit(&mut encoder, &[0, 1]);
+    let coded = encoder.poll(Time::MAX).unwrap();
+    let shown = |decoder: &mut VixnnDecoder| {
+        decoder.submit_parts(Time::ZERO, 5, &parts(&coded, |_| true));
+        let decoded = decoder.poll(Time::ZERO).unwrap();
+        let earlier = decoded.earlier.into_iter().map(|earlier| earlier.picture);
+        earlier.chain([decoded.picture.unwrap()]).collect::<Vec<_>>()
+    };
+    // All of picture 0 came as frame 3: of its group, frames 4 and 5, only two descriptors did.
+    let (_, full) = self::coded(0, config());
+    let after = |frames: u32| {
+        let mut decoder = decoder().with_temporal(frames);
+        decoder.submit_parts(Time::ZERO, 3, &parts(&full, |_| true));
+        decoder.poll(Time::ZERO).unwrap();
+        shown(&mut decoder)
+    };
+    let (without, one, two) = (shown(&mut decoder()), after(1), after(2));
+    assert!(one[0] != without[0] && one[1] == without[1], "frame 5 does not look back to frame 3");
+    assert!(two[0] == one[0] && two[1] != without[1]);
 }

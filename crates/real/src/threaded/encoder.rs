@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use media::{Ask, CodecError, Coded, Encoder, RawFrame};
 use units::Time;
@@ -16,9 +17,19 @@ pub struct ThreadedEncoder {
     failed: Option<CodecError>,
     times: CodecTimes,
     refers_back: bool,
+    /// How many frames the encoder held after the last job.
+    held: Arc<AtomicUsize>,
+    /// A flush found no room among the jobs.
+    flush: bool,
 }
 
-struct Job {
+enum Job {
+    Frame(Frame),
+    /// No frame follows for now.
+    Flush,
+}
+
+struct Frame {
     picture: Option<Arc<RawFrame>>,
     ask: Ask,
 }
@@ -30,7 +41,14 @@ impl ThreadedEncoder {
         let (times, refers_back) = (CodecTimes::default(), encoder.refers_back());
         let noted = times.clone();
         let mut stand_alone = false;
-        let worker = Worker::new(waker, move |mut job: Job, give: &mut dyn FnMut(_)| {
+        let held = Arc::new(AtomicUsize::new(0));
+        let told = held.clone();
+        let worker = Worker::new(waker, move |job: Job, give: &mut dyn FnMut(_)| {
+            let Job::Frame(mut job) = job else {
+                encoder.flush(clock.now());
+                ready(encoder.as_mut()).for_each(|coded| give(Ok(coded)));
+                return told.store(encoder.held(), Ordering::Relaxed);
+            };
             job.ask.key |= stand_alone;
             let start = clock.now();
             let result = timed(clock, &noted, job.ask.frame, || encode(encoder.as_mut(), start, &job));
@@ -41,8 +59,10 @@ impl ThreadedEncoder {
                 Ok(coded) => coded.into_iter().map(|coded| Ok(Coded { took, ..coded })).for_each(give),
                 Err(error) => give(Err(error)),
             }
+            // After what came of it: a frame that is neither held nor given would be one that is being coded.
+            told.store(encoder.held(), Ordering::Relaxed);
         });
-        ThreadedEncoder { worker, failed: None, times, refers_back }
+        ThreadedEncoder { worker, failed: None, times, refers_back, held, flush: false }
     }
 
     /// A handle to how long each frame took.
@@ -52,12 +72,16 @@ impl ThreadedEncoder {
 }
 
 /// Encodes one frame, as a key frame at the second try; whatever is ready then comes back.
-fn encode(encoder: &mut dyn Encoder, now: Time, job: &Job) -> Result<VecDeque<Coded>, CodecError> {
+fn encode(encoder: &mut dyn Encoder, now: Time, job: &Frame) -> Result<VecDeque<Coded>, CodecError> {
     if encoder.submit(now, job.picture.as_ref(), &job.ask).is_err() {
         encoder.submit(now, job.picture.as_ref(), &Ask { key: true, ..job.ask })?;
     }
-    // The time has passed already: what a model would still hold back is ready.
-    Ok(std::iter::from_fn(|| encoder.poll(Time::MAX)).collect())
+    Ok(ready(encoder).collect())
+}
+
+/// What is ready. The time has passed already: what a model would still hold back is, too.
+fn ready(encoder: &mut dyn Encoder) -> impl Iterator<Item = Coded> {
+    std::iter::from_fn(|| encoder.poll(Time::MAX))
 }
 
 impl Encoder for ThreadedEncoder {
@@ -67,12 +91,15 @@ impl Encoder for ThreadedEncoder {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let job = Job { picture: picture.cloned(), ask: *ask };
+        let job = Job::Frame(Frame { picture: picture.cloned(), ask: *ask });
         let refused = |what: &str| CodecError::Codec { codec: "threaded encoder", what: what.to_owned() };
         self.worker.submit(job).map_err(refused)
     }
 
-    fn poll(&mut self, _now: Time) -> Option<Coded> {
+    fn poll(&mut self, now: Time) -> Option<Coded> {
+        if self.flush {
+            self.flush(now);
+        }
         loop {
             match self.worker.take()? {
                 Ok(coded) => return Some(coded),
@@ -87,6 +114,14 @@ impl Encoder for ThreadedEncoder {
 
     fn refers_back(&self) -> bool {
         self.refers_back
+    }
+
+    fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn flush(&mut self, _now: Time) {
+        self.flush = self.worker.submit(Job::Flush).is_err();
     }
 }
 

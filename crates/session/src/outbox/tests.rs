@@ -18,6 +18,7 @@ fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
         quality: None,
         quantiser: None,
         took: None,
+        earlier: 0,
     }
 }
 fn info(frame: u32) -> FrameInfo {

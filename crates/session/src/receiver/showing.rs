@@ -1,11 +1,12 @@
 //! What is decoded, and when it is shown.
 
 use record::Event;
-use units::Time;
+use units::{Span, Time};
 use wire::FrameId;
 
 use super::Receiver;
 use crate::chain;
+use crate::decoding::Done;
 use crate::display::Shown;
 use crate::playout::Ready;
 use crate::versions::{Version, Versions};
@@ -16,10 +17,16 @@ impl Receiver {
         for index in 0..self.chains.len() {
             while let Some(result) = self.chains[index].decoding.poll(now) {
                 match result {
-                    Ok(shown) => {
+                    Ok(Done { shown, turn, within }) => {
                         let next = &mut self.chains[index].next_decoded;
                         *next = (*next).max(shown.frame.saturating_add(1));
-                        self.queue(now, shown);
+                        if let Some(size) = within.filter(|_| !shown.concealed) {
+                            // The coding that it came in was complete.
+                            let Shown { stream, frame, version, .. } = shown;
+                            self.counters.assembled += 1;
+                            self.tap.record(now, Event::FrameAssembled { stream, frame, version, size });
+                        }
+                        self.queue(now, shown, turn);
                     }
                     Err(failed) => self.miss(now, index, failed.frame),
                 }
@@ -28,8 +35,9 @@ impl Receiver {
         self.play(now);
     }
 
-    /// A frame is ready; it is shown in its turn.
-    fn queue(&mut self, now: Time, shown: Shown) {
+    /// A frame is ready to be shown `turn` from now.
+    fn queue(&mut self, now: Time, shown: Shown, turn: Span) {
+        let now = now + turn;
         let Shown { captured, arrival, stream, frame, version, concealed, .. } = shown;
         let capture = chain::capture_of(stream);
         let captured_local = self.offset.localise(captured).unwrap_or(now);

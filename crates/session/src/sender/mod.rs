@@ -402,6 +402,9 @@ impl Endpoint for Sender {
             consider(capture.next_at());
             let tracks = &self.tracks[capture.tracks.clone()];
             tracks.iter().for_each(|track| consider(track.next_wake(capture.has_ended())));
+            if capture.next_at().is_none() && tracks.iter().any(Track::holds) {
+                consider(Some(Time::ZERO));
+            }
         }
         consider(self.reset_at());
         if self.has_work() {

@@ -59,6 +59,11 @@ impl Sender {
             } else {
                 self.resume_frames(now, index);
             }
+            if self.captures[index].next_at().is_none() {
+                self.tracks[self.captures[index].tracks.clone()]
+                    .iter_mut()
+                    .for_each(|track| track.flush(now));
+            }
         }
     }
 

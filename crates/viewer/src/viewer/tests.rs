@@ -33,6 +33,7 @@ impl Encoder for Numbers {
             quality: None,
             quantiser: None,
             took: None,
+            earlier: 0,
         });
         Ok(())
     }
