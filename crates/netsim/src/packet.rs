@@ -55,29 +55,40 @@ impl Packet {
     }
 }
 
+/// Heads up to so many bytes lie in the slab itself: those of media and most feedback.
+const SMALL: usize = 64;
+
 /// One datagram in flight.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Datagram {
-    /// Its header bytes; the buffer is reused.
-    pub head: Vec<u8>,
+    /// The first bytes of its head; those beyond the head mean nothing.
+    small: [u8; SMALL],
+    /// All of a head that is longer; its buffer is reused.
+    large: Vec<u8>,
+    /// Bytes of its head.
+    head: u32,
+    /// How many packets stand for it (a duplicating link makes more).
+    holders: u32,
     /// Its full length in bytes (UDP payload).
     pub length: usize,
     /// The bytes after the head, where they are real.
     pub payload: Option<Bytes>,
-    /// How many packets stand for it (a duplicating link makes more).
-    holders: u32,
 }
 
 impl Datagram {
+    /// Its header bytes.
+    #[inline]
+    pub fn head(&self) -> &[u8] {
+        let length = self.head as usize;
+        self.small.get(..length).unwrap_or(&self.large)
+    }
+
     /// The payload for a receiver: moved out for the last holder, shared with the others otherwise.
+    #[inline]
     pub fn take_payload(&mut self) -> Option<Bytes> {
         if self.holders > 1 { self.payload.clone() } else { self.payload.take() }
     }
 }
-
-/// Head sizes that buffers are made for: media headers are below 64 bytes; feedback is all head and may fill
-/// a datagram.
-const HEAD_CLASSES: [usize; 2] = [64, MAX_DATAGRAM];
 
 /// The datagrams in flight. Grows to the most that were ever in flight at once and then reuses its buffers.
 ///
@@ -86,26 +97,33 @@ const HEAD_CLASSES: [usize; 2] = [64, MAX_DATAGRAM];
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,
-    free: [Vec<u32>; HEAD_CLASSES.len()],
+    /// Those with small heads and those with large ones.
+    free: [Vec<u32>; 2],
 }
 
 impl Datagrams {
-    /// Stores a datagram held by one packet and returns its key.
-    pub fn insert(&mut self, head: &[u8], length: usize, payload: Option<Bytes>) -> u32 {
-        let class = class_of(head.len());
+    /// Stores a datagram held by one packet, whose head is the first `head` bytes of `out`, and returns its
+    /// key.
+    #[inline]
+    pub fn insert(&mut self, out: &[u8], head: usize, length: usize, payload: Option<Bytes>) -> u32 {
+        let class = class_of(head);
         let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
         let slot = &mut self.slots[id as usize];
-        slot.head.clear();
-        slot.head.extend_from_slice(head);
-        slot.length = length;
-        slot.payload = payload;
-        slot.holders = 1;
+        match out.first_chunk() {
+            // A copy of known length is a few instructions, whatever of it means something.
+            Some(small) if class == 0 => slot.small = *small,
+            _ => slot.keep(&out[..head]),
+        }
+        (slot.head, slot.length, slot.payload, slot.holders) = (head as u32, length, payload, 1);
         id
     }
 
+    #[cold]
     fn grow(&mut self, class: usize) -> u32 {
         let id = u32::try_from(self.slots.len()).expect("fewer than 2^32 datagrams in flight");
-        self.slots.push(Datagram { head: Vec::with_capacity(HEAD_CLASSES[class]), ..Datagram::default() });
+        let large = Vec::with_capacity(if class == 0 { 0 } else { MAX_DATAGRAM });
+        let (small, payload) = ([0; SMALL], None);
+        self.slots.push(Datagram { small, large, head: 0, holders: 0, length: 0, payload });
         // Room for every slot, so that freeing never allocates.
         let wanted = self.slots.capacity() - self.free[class].len();
         self.free[class].reserve(wanted);
@@ -113,6 +131,7 @@ impl Datagrams {
     }
 
     /// The datagram `id` stands for.
+    #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut Datagram {
         &mut self.slots[id as usize]
     }
@@ -125,6 +144,7 @@ impl Datagrams {
     }
 
     /// One packet fewer stands for the datagram; the last one frees it.
+    #[inline]
     pub fn release(&mut self, id: u32) {
         if id == Packet::NO_DATAGRAM {
             return;
@@ -133,7 +153,7 @@ impl Datagrams {
         slot.holders -= 1;
         if slot.holders == 0 {
             slot.payload = None;
-            self.free[class_of(slot.head.len())].push(id);
+            self.free[class_of(slot.head as usize)].push(id);
         }
     }
 
@@ -143,8 +163,22 @@ impl Datagrams {
     }
 }
 
+impl Datagram {
+    /// Keeps a head that is long, or shorter than what it came in.
+    #[cold]
+    fn keep(&mut self, head: &[u8]) {
+        match self.small.get_mut(..head.len()) {
+            Some(small) => small.copy_from_slice(head),
+            None => {
+                self.large.clear();
+                self.large.extend_from_slice(head);
+            }
+        }
+    }
+}
+
 fn class_of(head: usize) -> usize {
-    usize::from(head > HEAD_CLASSES[0])
+    usize::from(head > SMALL)
 }
 
 #[cfg(test)]
@@ -154,7 +188,7 @@ mod tests {
     #[test]
     fn slots_are_reused_and_copies_counted() {
         let mut datagrams = Datagrams::default();
-        let a = datagrams.insert(b"abc", 3, Some(Bytes::from_static(b"xyz")));
+        let a = datagrams.insert(b"abc", 3, 3, Some(Bytes::from_static(b"xyz")));
         datagrams.hold(a);
         assert_eq!(datagrams.get_mut(a).take_payload(), Some(Bytes::from_static(b"xyz")));
         datagrams.release(a);
@@ -162,20 +196,21 @@ mod tests {
         assert_eq!(datagrams.get_mut(a).take_payload(), Some(Bytes::from_static(b"xyz")));
         datagrams.release(a);
         assert_eq!(datagrams.in_flight(), 0);
-        assert_eq!(datagrams.insert(b"d", 1, None), a);
-        assert_eq!(datagrams.get_mut(a).head, b"d");
+        assert_eq!(datagrams.insert(b"d", 1, 1, None), a);
+        assert_eq!(datagrams.get_mut(a).head(), b"d");
     }
 
     #[test]
-    fn buffers_never_grow() {
+    fn heads_of_every_length_come_back_and_buffers_never_grow() {
         let mut datagrams = Datagrams::default();
-        let buffers =
-            |datagrams: &Datagrams| datagrams.slots.iter().map(|s| s.head.capacity()).collect::<Vec<_>>();
-        for size in [10, 1200, 64, 65, 30, 1500] {
-            let ids = [1, size].map(|head| datagrams.insert(&vec![0; head], head, None));
+        let out: Vec<u8> = (0..MAX_DATAGRAM).map(|at| at as u8).collect();
+        for head in [10, 1200, 64, 65, 30, 1500] {
+            let ids = [1, head].map(|head| datagrams.insert(&out, head, head, None));
+            assert_eq!(datagrams.get_mut(ids[1]).head(), &out[..head]);
             ids.iter().for_each(|&id| datagrams.release(id));
         }
-        assert_eq!(buffers(&datagrams), [64, 64, 1500]);
+        let buffers: Vec<_> = datagrams.slots.iter().map(|slot| slot.large.capacity()).collect();
+        assert_eq!(buffers, [0, 0, MAX_DATAGRAM]);
     }
 
     #[test]

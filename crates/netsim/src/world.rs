@@ -465,7 +465,7 @@ impl World {
         record_delivery(&host.tap, self.now, &packet);
         let datagram = self.datagrams.get_mut(packet.id);
         let meta = RxMeta { length: datagram.length, payload: datagram.take_payload(), ecn: packet.ecn };
-        host.endpoint.receive(host.config.clock.local(self.now), &datagram.head, meta);
+        host.endpoint.receive(host.config.clock.local(self.now), datagram.head(), meta);
         self.datagrams.release(packet.id);
         self.drain(index);
     }
@@ -503,7 +503,7 @@ impl World {
 /// Puts what a host transmitted into the slab and makes the packet that stands for it.
 fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
     let size = meta.length as u32 + IP_UDP_OVERHEAD;
-    let id = datagrams.insert(&out[..meta.head], meta.length, meta.payload);
+    let id = datagrams.insert(out, meta.head, meta.length, meta.payload);
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
