@@ -33,7 +33,7 @@ pub fn run(progress: &dyn Progress) -> Benchmark {
     Benchmark::new("controllers", "packets/CPU s of the slowest", slowest.1.best().round(), details)
 }
 
-fn row(name: &str, measured: &Measurement, yardstick: &Measurement) -> Value {
+fn row(name: &str, measured: &Measurement<'_>, yardstick: &Measurement<'_>) -> Value {
     let mut row = json!({ "controller": name, "cost": measured.cost_in(yardstick) });
     extend(&mut row, measured.details());
     row

@@ -20,17 +20,16 @@ const DATAGRAM: usize = 1472;
 const DELAY: Span = Span::from_millis(20);
 /// Flows start evenly spread over this, so that a thousand first windows do not meet in the queue.
 const ARRIVALS: Span = Span::from_secs(1);
-/// Steady state: slow start and its losses are over, every buffer has found its size.
-const STEADY: Time = Time::from_secs(20);
-const END: Time = Time::from_secs(60);
+/// How long a run takes in virtual time where nothing else is asked for.
+const DURATION: Span = Span::from_secs(60);
 /// Measured at least this often.
 const ROUNDS: usize = 3;
 
 /// What runs through the bottleneck.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// The flows' controller.
-    pub controller: &'static str,
+pub struct Load<'a> {
+    /// The flows' controller, with options, as scenarios write it.
+    pub controller: &'a str,
     /// How many flows share the bottleneck.
     pub flows: usize,
     /// 60 frames/s of the encoder model, instead of a backlog.
@@ -38,13 +37,27 @@ pub struct Load {
     /// The bottleneck's rate.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it (`droptail:120ms`).
-    pub queue: &'static str,
+    pub queue: &'a str,
+    /// How long it runs in virtual time. From a third of that on it is in its steady state: slow start and
+    /// its losses are over, every buffer has found its size.
+    pub duration: Span,
 }
 
-impl Load {
+impl<'a> Load<'a> {
     /// The flow that simulators are measured with: 12 Mbit/s and a queue of 100 packets, which are 100 ms.
-    pub const fn of(controller: &'static str) -> Load {
-        Load { controller, flows: 1, video: false, rate: Rate::from_mbps(12), queue: "droptail:100p" }
+    pub const fn of(controller: &'a str) -> Load<'a> {
+        Load {
+            controller,
+            flows: 1,
+            video: false,
+            rate: Rate::from_mbps(12),
+            queue: "droptail:100p",
+            duration: DURATION,
+        }
+    }
+
+    fn options(&self) -> Options {
+        self.controller.parse().expect("a load names a controller of the registry")
     }
 
     fn setup(&self) -> Setup {
@@ -63,8 +76,8 @@ impl Load {
 
     fn sender(&self, index: usize) -> Sender {
         let setup = self.setup();
-        let controller = cc::build(&Options::of(self.controller), &setup)
-            .expect("benchmarks name controllers of the registry");
+        let controller =
+            cc::build(&self.options(), &setup).expect("benchmarks name controllers of the registry");
         let config = SenderConfig { mtu: DATAGRAM, session: session_of(index), ..SenderConfig::default() };
         let rng = Rng::stream(1, &format!("flow{index}/sender"));
         let supplies = vec![self.supply(index, setup.frame_interval)];
@@ -72,7 +85,7 @@ impl Load {
     }
 
     fn receiver(&self, index: usize) -> Receiver {
-        let half = cc::build_receiver(&Options::of(self.controller), &self.setup())
+        let half = cc::build_receiver(&self.options(), &self.setup())
             .expect("a controller takes the same options at both ends");
         let config = ReceiverConfig { session: Some(session_of(index)), ..ReceiverConfig::default() };
         Receiver::new(config, None, None, Tap::default()).with_half(half)
@@ -97,14 +110,14 @@ impl Load {
         (world, bottleneck)
     }
 
-    /// One run of a minute.
+    /// Runs the load once, from an empty network on; its CPU time includes building that.
     pub fn round(&self) -> Round {
         let begin = cpu_time();
         let (mut world, bottleneck) = self.world();
         let delivered = |world: &World| world.link(bottleneck).stats().total().delivered.packets;
-        world.run_until(STEADY);
+        world.run_until(Time::ZERO + self.duration / 3);
         let (packets_before, allocations_before) = (delivered(&world), allocation::of_this_thread());
-        world.run_until(END);
+        world.run_until(Time::ZERO + self.duration);
         let packets = delivered(&world);
         Round {
             packets,
@@ -114,8 +127,13 @@ impl Load {
         }
     }
 
+    /// Runs it once.
+    pub fn once(&self) -> Measurement<'a> {
+        Measurement { load: *self, rounds: vec![self.round()] }
+    }
+
     /// Runs it until that has used `enough_s` seconds of CPU time, and three times at least.
-    pub fn measure(&self, enough_s: f64) -> Measurement {
+    pub fn measure(&self, enough_s: f64) -> Measurement<'a> {
         let begin = cpu_time();
         let mut rounds = Vec::new();
         while rounds.len() < ROUNDS || (cpu_time() - begin).as_secs_f64() < enough_s {
@@ -136,19 +154,19 @@ pub struct Round {
     pub packets: u64,
     /// CPU time, building the world included.
     pub cpu_s: f64,
-    /// Delivered after the first 20 s.
+    /// Delivered after a third of the run.
     pub steady_packets: u64,
-    /// Heap allocations after the first 20 s.
+    /// Heap allocations after a third of the run.
     pub steady_allocations: u64,
 }
 
 /// Several rounds of a load.
-pub struct Measurement {
-    load: Load,
+pub struct Measurement<'a> {
+    load: Load<'a>,
     rounds: Vec<Round>,
 }
 
-impl Measurement {
+impl Measurement<'_> {
     fn speeds(&self) -> impl Iterator<Item = f64> {
         self.rounds.iter().map(|round| round.packets as f64 / round.cpu_s)
     }
@@ -159,19 +177,20 @@ impl Measurement {
     }
 
     /// CPU time of a packet in multiples of what one costs in `other`.
-    pub fn cost_in(&self, other: &Measurement) -> f64 {
+    pub fn cost_in(&self, other: &Measurement<'_>) -> f64 {
         other.best() / self.best()
     }
 
     /// What a reader wants to know of it; the rounds differ in nothing but time.
     pub fn details(&self) -> Value {
-        let last = self.rounds.last().expect("at least three rounds");
+        let last = self.rounds.last().expect("at least one round");
         json!({
             "packets_per_cpu_s": self.best().round(),
             "packets_per_cpu_s_median": median(self.speeds().collect()).round(),
             "allocs_per_packet": last.steady_allocations as f64 / last.steady_packets as f64,
             "packets": last.packets,
-            "utilization": last.packets as f64 * 1500.0 * 8.0 / (self.load.rate.as_bps() as f64 * END.as_secs_f64()),
+            "utilization": last.packets as f64 * 1500.0 * 8.0
+                / (self.load.rate.as_bps() as f64 * self.load.duration.as_secs_f64()),
             "rounds": self.rounds.len(),
         })
     }

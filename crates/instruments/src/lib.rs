@@ -2,7 +2,7 @@
 //!
 //! | instrument | what it measures |
 //! |---|---|
-//! | [`sim`], [`controllers`], [`scale`], [`fuzz`], [`predictor`], [`schedule`], [`mod@vixnn`] | the cost of simulated packets, of each controller, of many flows, of a search, of predicting losses, of planning an upload, of a learned codec |
+//! | [`sim`], [`load`], [`controllers`], [`scale`], [`fuzz`], [`predictor`], [`schedule`], [`mod@vixnn`] | the cost of simulated packets, of a load one names, of each controller, of many flows, of a search, of predicting losses, of planning an upload, of a learned codec |
 //! | [`live`], [`real`], [`shadow`], [`link`] | what real time adds: the whole chain, the QUIC transport, one scenario in both worlds, the emulated link |
 //! | [`recovery`] | what each strategy makes of losses: two processes, an encoder and an emulated link |
 //! | [`twin`] | a clip through two processes and an emulated link, beside the simulator |
@@ -23,6 +23,7 @@ pub mod fuzz;
 #[cfg(target_os = "linux")]
 pub mod link;
 pub mod live;
+pub mod load;
 mod loopback;
 pub mod measure;
 pub mod predictor;

@@ -14,7 +14,7 @@ const ENOUGH_S: f64 = 1.0;
 const POPULATIONS: [usize; 3] = [100, 500, 1000];
 
 /// One flow of the round-trip time, 40 ms, and a queue of as much.
-const CUBIC: Load = Load { queue: "droptail:40ms", ..Load::of("cubic") };
+const CUBIC: Load<'_> = Load { queue: "droptail:40ms", ..Load::of("cubic") };
 
 /// A population's round.
 struct Crowd {
@@ -53,7 +53,7 @@ fn bytes_per_flow(few: &Crowd, many: &Crowd) -> Option<f64> {
 /// tenth more than they do in a process of their own.
 pub fn run(progress: &dyn Progress) -> Benchmark {
     let bar = progress.begin(POPULATIONS.len() as u64 + 4, "scale");
-    let measure = |load: Load| -> Measurement {
+    let measure = |load: Load<'static>| -> Measurement<'static> {
         bar.advance();
         load.measure(ENOUGH_S)
     };
@@ -79,7 +79,7 @@ pub fn run(progress: &dyn Progress) -> Benchmark {
     Benchmark::new("scale", "packets/CPU s with 1000 flows", many.speed().round(), details)
 }
 
-fn row(load: &str, measured: &Measurement) -> Value {
+fn row(load: &str, measured: &Measurement<'_>) -> Value {
     let mut row = json!({ "load": load });
     extend(&mut row, measured.details());
     row

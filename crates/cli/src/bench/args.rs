@@ -13,8 +13,10 @@ use crate::values::{Input, PictureSize};
 Examples:
   framewire bench sim
   framewire bench all --json > bench.json
+  framewire bench load --flows 10 --rate 120mbit --queue droptail:1000p
+  framewire bench load --controller sqp --video --json
 
-`sim` is the simulator's speed, `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
+`sim` is the simulator's speed, `load` that of one load you describe (20 ms each way; not part of `all`), `controllers` that of every controller, `scale` how both grow with flows and rate, `live`
 the whole chain over UDP in real time, `real` the QUIC transport by itself, `shadow` one scenario in both worlds, `link` the
 emulator against the simulator, `fuzz` a generation of CC-Fuzz, `predictor` the cost of predicting losses, `vixnn` how
 many frames a second a learned codec encodes and decodes, `schedule` how
@@ -64,6 +66,8 @@ pub struct Bench {
     pub ingest: Crowd,
     #[command(flatten)]
     pub codec: Codec,
+    #[command(flatten)]
+    pub load: OneLoad,
     /// Size of the pictures, for `ingest` [default: 480x270; each upload has 2 Mbit/s] and `vixnn`
     /// [default: 1280x720]
     #[arg(long, value_name = "WxH")]
@@ -112,6 +116,44 @@ impl Codec {
     }
 }
 
+/// What runs through the bottleneck, besides `--rate` and `--duration`. Left out is what is used by default.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Only for `load`, with --rate and --duration")]
+pub struct OneLoad {
+    /// The flows' controller, with options [default: newreno]
+    #[arg(long, value_name = "NAME")]
+    pub controller: Option<String>,
+    /// Flows, which start within a second [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub flows: Option<u16>,
+    /// The bottleneck's queue, as scenarios write it [default: droptail:100p]
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Flows send 60 frames/s of the encoder model, instead of a backlog
+    #[arg(long)]
+    pub video: bool,
+}
+
+impl OneLoad {
+    /// Another benchmark heeds nothing of this.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] that names the flag.
+    pub fn check(&self, what: Measured) -> Result<(), Failure> {
+        let given = [
+            ("--controller", self.controller.is_some()),
+            ("--flows", self.flows.is_some()),
+            ("--queue", self.queue.is_some()),
+            ("--video", self.video),
+        ];
+        let given = given.iter().find(|(_, given)| *given);
+        match given.filter(|_| what != Measured::Load) {
+            Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `framewire bench load`"))),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Who uploads to the endpoint that is measured. Left out is what is used by default.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Only for `ingest`")]
@@ -144,6 +186,8 @@ impl Crowd {
 pub enum Measured {
     /// Packets per CPU second of the simulator
     Sim,
+    /// The same of one load, which the flags describe
+    Load,
     /// The same for every controller
     Controllers,
     /// Cost and memory with more flows and a faster link

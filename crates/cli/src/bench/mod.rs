@@ -8,7 +8,7 @@ mod recovery;
 use std::path::PathBuf;
 
 use instruments::{
-    Benchmark, controllers, fuzz, live, measure, predictor, real, scale, schedule, shadow, sim, vixnn,
+    Benchmark, controllers, fuzz, live, load, measure, predictor, real, scale, schedule, shadow, sim, vixnn,
 };
 #[cfg(target_os = "linux")]
 use instruments::{link, uploads};
@@ -27,6 +27,7 @@ type Run = fn(&Bench) -> Result<Benchmark, Failure>;
 /// All benchmarks, in the order they run.
 const EACH: &[(Measured, Run)] = &[
     (Measured::Sim, |_| Ok(sim::run())),
+    (Measured::Load, one_load),
     (Measured::Controllers, |_| Ok(controllers::run(&Terminal))),
     (Measured::Scale, |_| Ok(scale::run(&Terminal))),
     (Measured::Fuzz, |_| Ok(fuzz::run(&Terminal))),
@@ -50,13 +51,16 @@ pub fn bench(args: &Bench) -> Result<(), Failure> {
     args.recovery.check(args.what)?;
     args.ingest.check(args.what)?;
     args.codec.check(args.what)?;
+    args.load.check(args.what)?;
     args.check()?;
     if cfg!(debug_assertions) {
         eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
     let mut results = Vec::new();
     for (what, run) in EACH {
-        if args.what == *what || args.what == Measured::All {
+        // The load of `sim` again, unless somebody describes another.
+        let asked = args.what == Measured::All && *what != Measured::Load;
+        if args.what == *what || asked {
             measure::reset_peak_memory();
             match run(args) {
                 // Whoever asks for everything may lack the right to one of it.
@@ -84,6 +88,20 @@ fn input(args: &Bench) -> Input {
 /// `live` over a clip.
 fn whole_chain(input: &Input) -> Result<Benchmark, Failure> {
     Ok(live::run(held(input)?.as_mut(), &input.to_string(), &Terminal)?)
+}
+
+/// The load that the flags describe.
+fn one_load(args: &Bench) -> Result<Benchmark, Failure> {
+    let usual = load::Settings::default();
+    let settings = load::Settings {
+        controller: args.load.controller.clone().unwrap_or(usual.controller),
+        flows: args.load.flows.map_or(usual.flows, usize::from),
+        video: args.load.video,
+        rate: args.recovery.rate.unwrap_or(usual.rate),
+        queue: args.load.queue.clone().unwrap_or(usual.queue),
+        duration: args.recovery.duration.unwrap_or(usual.duration),
+    };
+    Ok(load::run(&settings)?)
 }
 
 /// Many uploads of a clip to one endpoint.

@@ -61,7 +61,7 @@ pub struct Losing {
     /// [default: prism,resend,live+retransmit,live+newest-acked]
     #[arg(long, value_name = "LIST")]
     pub strategies: Option<Strategies>,
-    /// How long each sends [default: 30s]
+    /// How long each sends [default: 30s]; of `load`, how long it runs [default: 60s]
     #[arg(long)]
     pub duration: Option<Span>,
     /// One-way delay, each way [default: 20ms]
@@ -70,7 +70,7 @@ pub struct Losing {
     /// Loss from sender to receiver, as of `framewire link` [default: ge:loss=5%,burst=4]
     #[arg(long)]
     pub loss: Option<Loss>,
-    /// The rate they send at [default: 4mbit]
+    /// The rate they send at [default: 4mbit]; of `load`, the bottleneck's [default: 12mbit]
     #[arg(long)]
     pub rate: Option<Rate>,
     /// Seed of the link's random streams [default: 1]
@@ -104,9 +104,14 @@ impl Losing {
         if self.rate.is_some_and(|rate| rate.as_bps() == 0) {
             return Err(Failure::input("--rate: a rate above zero, such as 4mbit"));
         }
-        let given = given.iter().find(|(_, given)| *given);
+        let shared = |flag: &str| ["--duration", "--rate"].contains(&flag);
+        let heeded = |flag: &str| what == Measured::Load && shared(flag);
+        let given = given.iter().find(|(flag, given)| *given && !heeded(flag));
         match given.filter(|_| !matches!(what, Measured::Recovery | Measured::All)) {
-            Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `framewire bench recovery`"))),
+            Some((flag, _)) => {
+                let too = if shared(flag) { " and `load`" } else { "" };
+                Err(Failure::Input(format!("{flag} is for `framewire bench recovery`{too}")))
+            }
             None => Ok(()),
         }
     }
