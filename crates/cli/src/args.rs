@@ -381,8 +381,8 @@ pub struct Send {
     #[arg(long)]
     pub slices: bool,
     /// Codec, NAME or NAME:OPTION=VALUE,OPTION=VALUE. `vixnn` has `model` (a built-in network's name, or a
-    /// .safetensors file), `order` (rows, permuted), `threads`, `entropy` (on, off) and `group` (1 to 8 frames
-    /// that share their packets)
+    /// .safetensors file), `order` (rows, permuted), `threads`, `entropy` (on, off) and `group` (1 to 8
+    /// frames that share their packets)
     #[arg(long, value_name = "CODEC", value_parser = values::Codecs, default_value = Codec::default().name())]
     pub codec: CodecChoice,
     #[command(flatten)]

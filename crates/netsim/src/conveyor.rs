@@ -1,6 +1,6 @@
-//! A link of constant rate and delay behind a queue that refuses at its tail, as most links are: when a packet
-//! leaves is known the moment it arrives, so it is entered once and taken out once, where a queue, a server
-//! and a line would each move it.
+//! A link of constant rate and delay behind a queue that refuses at its tail, as most links are: when a
+//! packet leaves is known the moment it arrives, so it is entered once and taken out once, where a queue, a
+//! server and a line would each move it.
 //!
 //! ```text
 //!   finish = max(now, finish of the one before) + size / rate

@@ -53,9 +53,9 @@ impl Ring {
         self.samples[split..].iter().chain(&self.samples[..split]).copied()
     }
 
-    /// Magnitudes of frequencies of the full ring, of `first`, `first + 1`, ... (more than none) cycles in all,
-    /// by Goertzel's recursion. Whole cycles do not see the mean, and a magnitude does not see where the ring
-    /// begins. Each recursion waits for its own last step: several at once cost no more than one.
+    /// Magnitudes of frequencies of the full ring, of `first`, `first + 1`, ... (more than none) cycles in
+    /// all, by Goertzel's recursion. Whole cycles do not see the mean, and a magnitude does not see where the
+    /// ring begins. Each recursion waits for its own last step: several at once cost no more than one.
     fn magnitudes(&self, first: usize) -> [f64; TOGETHER] {
         let turns: [f64; TOGETHER] =
             std::array::from_fn(|at| 2.0 * (TAU * (first + at) as f64 / SAMPLES as f64).cos());
