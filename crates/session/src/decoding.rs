@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use media::{Decoder, Earlier, Parts};
-use units::{Span, Time};
+use units::{RemoteTime, Span, Time};
 
 use crate::display::Shown;
 use crate::playout::Arrival;
@@ -46,10 +46,21 @@ pub struct Decoding {
     pending: VecDeque<Pending>,
     /// What came out of the decoder together with the frame that [`poll`](Decoding::poll) gave last.
     together: VecDeque<Done>,
-    /// Where frames come several in one coding: the time between two of them, ...
-    pace: Option<Span>,
-    /// ... and when the last one of the last such coding has its turn.
-    taken: Time,
+    /// The last coding of several frames, where the stream has such.
+    series: Option<Series>,
+}
+
+/// A coding of several frames.
+#[derive(Clone, Copy, Debug)]
+struct Series {
+    /// Time between two frames.
+    pace: Span,
+    /// Frames of a coding, of the fullest so far.
+    frames: usize,
+    /// When its last one has its turn, ...
+    turn: Time,
+    /// ... and when that was captured.
+    captured: RemoteTime,
 }
 
 impl Decoding {
@@ -106,7 +117,7 @@ impl Decoding {
     /// Where frames come several in one coding, the time between two of them; unless no further one may be
     /// submitted.
     pub fn pace(&self) -> Option<Span> {
-        self.pace.filter(|_| !self.is_full())
+        self.series.filter(|_| !self.is_full()).map(|series| series.pace)
     }
 
     /// The oldest frame that is ready, in order of submission; as an error if it would not decode.
@@ -129,7 +140,7 @@ impl Decoding {
             earlier = decoded.earlier;
         }
         let mut pending = self.pending.pop_front()?;
-        if decodes && !earlier.is_empty() {
+        if decodes && (!earlier.is_empty() || self.series.is_some()) {
             self.spread(now, pending, earlier);
             return self.together.pop_front().map(Ok);
         }
@@ -138,19 +149,30 @@ impl Decoding {
         Some(if decodes { Ok(Done { shown, turn: Span::ZERO, within: None }) } else { Err(shown) })
     }
 
-    /// Gives the frames of one coding their turns: the first now, the others as they were captured. Where the
-    /// coding before came late and its last frame has its turn only now, they wait for half of a frame's
-    /// time, and never for more than one: half of that is made good with each coding.
+    /// Gives the frames of one coding their turns, as far apart as they were captured.
+    ///
+    /// The first of a full coding has its turn now. One that has fewer, as at the end of a clip, is there sooner
+    /// than those before it were and waits for as long. A coding that comes sooner than the one before did, of
+    /// which something was missing, would be shown over the last frames of that one: it waits for one frame's
+    /// time at most, and half of such a wait is made good with each coding.
     fn spread(&mut self, now: Time, pending: Pending, earlier: Vec<Earlier>) {
         let Pending { mut shown, deadline, size, .. } = pending;
-        let Some(&Earlier { back, before: whole, .. }) = earlier.first() else { return };
-        let pace = whole / i64::from(back.max(1));
-        let begin = self.taken.saturating_add(pace / 2).clamp(now, now + pace);
-        (self.pace, self.taken) = (Some(pace), begin + whole);
+        let before = self.series.take();
+        let known = before.map_or(Span::ZERO, |before| before.pace);
+        let (pace, whole) = earlier.first().map_or((known, Span::ZERO), |oldest| {
+            (oldest.before / i64::from(oldest.back.max(1)), oldest.before)
+        });
+        let frames = before.map_or(0, |before| before.frames).max(earlier.len() + 1);
+        let ready = now + whole.max(pace * (frames - 1) as i64);
+        let even = |before: Series| before.turn + (shown.captured - before.captured) - pace / 2;
+        let last = before.map_or(ready, even).clamp(ready, ready + pace);
+        if !earlier.is_empty() {
+            self.series = Some(Series { pace, frames, turn: last, captured: shown.captured });
+        }
         let share = (size / (earlier.len() + 1)) as u32;
         let picture = shown.picture.take();
         let mut give = |shown: Shown, before: Span, within: Option<u32>| {
-            let turn = begin - now + (whole - before);
+            let turn = last - before - now;
             let arrival = Arrival { completed: shown.arrival.completed + turn, ..shown.arrival };
             let shown = Shown { late: now + turn > deadline - before, arrival, ..shown };
             self.together.push_back(Done { shown, turn, within });
@@ -206,5 +228,64 @@ mod tests {
         let mut decoding = Decoding::new(None, Span::ZERO);
         decoding.submit(ms(7), frame(0), ms(9), None);
         assert!(decoding.next_ready() == Some(ms(7)) && decoding.poll(ms(7)).is_some());
+    }
+
+    /// Gives pictures of as many frames as a coding has bytes, 20 ms apart.
+    #[derive(Default)]
+    struct Several(VecDeque<media::Decoded>);
+
+    impl Decoder for Several {
+        fn submit(&mut self, _: Time, frame: u32, coded: Bytes) {
+            let picture = || media::RawFrame::filled(2, 2, 0, 0, 0);
+            let earlier = |back: u32| {
+                let before = Span::from_millis(20) * i64::from(back);
+                Earlier { back, before, picture: picture() }
+            };
+            let earlier = (1..coded.len() as u32).rev().map(earlier).collect();
+            self.0.push_back(media::Decoded { earlier, ..media::Decoded::whole(frame, Ok(picture())) });
+        }
+        fn poll(&mut self, _: Time) -> Option<media::Decoded> {
+            self.0.pop_front()
+        }
+        fn next_ready(&self) -> Option<Time> {
+            self.0.front().map(|_| Time::ZERO)
+        }
+    }
+
+    #[test]
+    fn frames_of_one_coding_are_shown_as_they_were_captured() {
+        let mut decoding = Decoding::new(Some(Box::<Several>::default()), Span::ZERO);
+        // Of a coding of `count` frames that is ready at a time: number, time of capture and turn of each, and
+        // whether it is late. It may take 150 ms.
+        let mut turns = |number: u32, count: usize, at: u64| {
+            let captured = Time::from_millis(20 * u64::from(number)).on_wire();
+            let shown = Shown { captured, ..frame(number) };
+            let (now, deadline) = (Time::from_millis(at), Time::from_millis(20 * u64::from(number) + 150));
+            decoding.submit(now, shown, deadline, Some(vec![0; count].into()));
+            let done = std::iter::from_fn(|| decoding.poll(now)).map(|done| done.unwrap());
+            let of = |Done { shown, turn, within }: Done| {
+                assert_eq!(within, (shown.frame < number).then_some(1));
+                assert_eq!(shown.captured.as_nanos(), i64::from(shown.frame) * 20_000_000);
+                (shown.frame, (now + turn).as_millis_f64(), shown.late)
+            };
+            done.map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            turns(3, 4, 100),
+            [(0, 100.0, false), (1, 120.0, false), (2, 140.0, false), (3, 160.0, false)]
+        );
+        // Ready 20 ms sooner than that one, shown 10 ms sooner, and then 20.
+        assert_eq!(turns(7, 4, 160)[..2], [(4, 170.0, false), (5, 190.0, false)]);
+        assert_eq!(turns(11, 4, 240)[3], (11, 300.0, false));
+        // Much later: at once.
+        assert_eq!(turns(15, 4, 400)[..2], [(12, 400.0, true), (13, 420.0, true)]);
+        // Soon after that, in part over its frames.
+        assert_eq!(turns(19, 4, 420)[..2], [(16, 440.0, false), (17, 460.0, false)]);
+        // Two and one at the end are there sooner.
+        assert_eq!(turns(21, 2, 490), [(20, 530.0, false), (21, 550.0, false)]);
+        assert_eq!(turns(22, 1, 500), [(22, 560.0, false)]);
+        // Which was the end.
+        assert_eq!(turns(23, 1, 501), [(23, 501.0, false)]);
+        assert!(decoding.pace().is_none());
     }
 }
