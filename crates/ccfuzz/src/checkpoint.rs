@@ -76,7 +76,8 @@ pub fn read(path: &Path) -> Result<(Search, Target), CheckpointError> {
     decode(&bytes).map_err(refuse)
 }
 
-fn encode(search: &Search, target: &Target) -> Vec<u8> {
+/// A search as the bytes of its checkpoint.
+pub fn encode(search: &Search, target: &Target) -> Vec<u8> {
     let head = Head {
         scenario: target.scenario.text.clone(),
         file: target.scenario.file.clone(),
@@ -93,20 +94,22 @@ fn encode(search: &Search, target: &Target) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(serde_json::to_vec(&head).expect("numbers and text"));
     out.push(b'\n');
-    for one in search.islands.iter().flatten() {
-        put_score(&mut out, &one.score);
-        put_genome(&mut out, &one.genome);
-        if target.mode.call {
-            out.extend(one.genome.call.bytes());
-        }
-    }
+    search.islands.iter().flatten().for_each(|one| put_network(&mut out, one, target.mode.call));
     let mut print = Fingerprint::default();
     print.add_bytes(&out);
     out.extend(print.0.to_le_bytes());
     out
 }
 
-fn put_score(out: &mut Vec<u8>, score: &Score) {
+pub(crate) fn put_network(out: &mut Vec<u8>, one: &Individual, has_call: bool) {
+    put_score(out, &one.score);
+    put_genome(out, &one.genome);
+    if has_call {
+        out.extend(one.genome.call.bytes());
+    }
+}
+
+pub(crate) fn put_score(out: &mut Vec<u8>, score: &Score) {
     let Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship, loss, delay } =
         *score;
     let parts = [total, performance, stall, used, hardship, loss, delay];
@@ -138,7 +141,11 @@ fn put_number(out: &mut Vec<u8>, mut number: u32) {
     out.push(number as u8);
 }
 
-fn decode(bytes: &[u8]) -> Result<(Search, Target), String> {
+/// A search and its target from the bytes of a checkpoint.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn decode(bytes: &[u8]) -> Result<(Search, Target), String> {
     let broken = || "it is no checkpoint of this version, or damaged; begin again without it".to_owned();
     let (body, print) = bytes.split_last_chunk::<16>().ok_or_else(broken)?;
     let mut found = Fingerprint::default();
@@ -168,17 +175,20 @@ fn decode(bytes: &[u8]) -> Result<(Search, Target), String> {
 }
 
 /// What is left to read.
-struct Body<'a>(&'a [u8]);
+pub(crate) struct Body<'a>(pub(crate) &'a [u8]);
 
 impl Body<'_> {
-    fn network(&mut self, has_call: bool) -> Option<Individual> {
+    pub(crate) fn score(&mut self) -> Option<Score> {
         let mut float = || self.take().map(f64::from_le_bytes).filter(|value| value.is_finite());
         let [total, performance, stall, used] = [float()?, float()?, float()?, float()?];
         let [hardship, loss, delay] = [float()?, float()?, float()?];
         let mut count = || self.take().map(u32::from_le_bytes);
         let [cross, cross_dropped, timeouts] = [count()?, count()?, count()?];
-        let score =
-            Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship, loss, delay };
+        Some(Score { total, performance, stall, used, cross, cross_dropped, timeouts, hardship, loss, delay })
+    }
+
+    pub(crate) fn network(&mut self, has_call: bool) -> Option<Individual> {
+        let score = self.score()?;
         let (service, cross) = (self.rising()?, self.rising()?);
         let starts = self.rising()?;
         let outage = |at: &u32| Some(Outage { at: *at, lasts: self.number()? });
@@ -187,7 +197,7 @@ impl Body<'_> {
         Some(Individual { genome: Genome { service, cross, outages, call }, score })
     }
 
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)

@@ -1,6 +1,7 @@
 //! Generations.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,6 +44,28 @@ pub struct Report {
     pub worst_20: f64,
     /// Mean share of what was available that the flow used, in its best twenty.
     pub worst_20_used: f64,
+}
+
+impl Report {
+    /// Of the scores of all networks, or of enough of the best of each island.
+    pub(crate) fn of(generation: u32, evaluations: usize, scores: Vec<Score>) -> Report {
+        let followed = best_of(scores);
+        let mean = |of: fn(&Score) -> f64| followed.iter().map(of).sum::<f64>() / followed.len() as f64;
+        Report {
+            generation,
+            evaluations,
+            best: followed[0],
+            worst_20: mean(|score| score.performance),
+            worst_20_used: mean(|score| score.used),
+        }
+    }
+}
+
+/// The scores that are followed, from the highest on; of equals the first.
+pub(crate) fn best_of(mut scores: Vec<Score>) -> Vec<Score> {
+    scores.sort_by(|a, b| b.total.total_cmp(&a.total));
+    scores.truncate(FOLLOWED);
+    scores
 }
 
 /// A search under way.
@@ -99,42 +122,82 @@ impl Search {
         threads: usize,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Report {
-        let next = if self.islands.is_empty() { self.first(target, visitors) } else { self.bred(target) };
-        let known: BTreeMap<u128, Score> =
-            self.islands.iter().flatten().map(|one| (one.genome.fingerprint(), one.score)).collect();
-        let genomes: Vec<Genome> = next.into_iter().flatten().collect();
-        let scores = evaluate(target, &genomes, &known, threads, progress);
+        let told = |done| {
+            progress(done);
+            true
+        };
+        self.step_or_stop(target, visitors, threads, &told).expect("nobody stops it")
+    }
+
+    /// As [`step`](Search::step), until `progress` returns `false`. Then the search has to be read from its
+    /// [checkpoint](crate::checkpoint) again.
+    pub fn step_or_stop(
+        &mut self,
+        target: &Target,
+        visitors: &[Genome],
+        threads: usize,
+        progress: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Option<Report> {
+        if self.migrates() {
+            self.migrate();
+        }
+        let fresh = self.breed(0..self.plan.islands, target, visitors, threads, progress)?;
+        self.generations += 1;
+        let report = self.report(fresh);
+        self.passed(&report);
+        Some(report)
+    }
+
+    /// Whether islands exchange networks before the next generation.
+    pub(crate) fn migrates(&self) -> bool {
+        self.generations > 0 && self.generations.is_multiple_of(self.plan.migrate_every)
+    }
+
+    /// Breeds and scores the next generation of some islands; returns how many simulations that took. An
+    /// island knows the scores of its own networks alone, so that it may be bred anywhere.
+    pub(crate) fn breed(
+        &mut self,
+        islands: Range<usize>,
+        target: &Target,
+        visitors: &[Genome],
+        threads: usize,
+        progress: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Option<usize> {
+        let Plan { per_island, diverse, .. } = self.plan;
+        self.islands.resize(self.plan.islands, Vec::new());
+        let next = |island| match self.generations {
+            0 => self.first(target, visitors, island),
+            _ => self.children(target, island),
+        };
+        let genomes: Vec<Genome> = islands.clone().flat_map(next).collect();
+        let of = |island: usize| {
+            self.islands[island].iter().map(|one| (one.genome.fingerprint(), one.score)).collect()
+        };
+        let known: Vec<BTreeMap<u128, Score>> = islands.clone().map(of).collect();
+        let known =
+            |place: usize, genome: &Genome| known[place / per_island].get(&genome.fingerprint()).copied();
+        let scores = evaluate(target, &genomes, &known, threads, progress)?;
         let fresh = scores.iter().filter(|(_, fresh)| *fresh).count();
         let mut scored =
             genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
-        let sizes = vec![self.plan.per_island; self.plan.islands];
-        let diverse = self.plan.diverse;
-        self.islands =
-            sizes.into_iter().map(|size| ranked(scored.by_ref().take(size).collect(), diverse)).collect();
-        self.evaluations += fresh as u64;
-        self.generations += 1;
-        let report = self.report(fresh);
+        for island in islands {
+            self.islands[island] = ranked(scored.by_ref().take(per_island).collect(), diverse);
+        }
+        Some(fresh)
+    }
+
+    /// Takes account of a generation.
+    pub(crate) fn passed(&mut self, report: &Report) {
+        self.evaluations += report.evaluations as u64;
         match self.mark {
             Some(mark) if report.best.total <= mark + RISE => self.stale += 1,
             _ => (self.mark, self.stale) = (Some(report.best.total), 0),
         }
-        report
     }
 
     fn report(&self, evaluations: usize) -> Report {
-        let mut all: Vec<&Individual> = self.islands.iter().flatten().collect();
-        all.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
-        let followed = &all[..FOLLOWED.min(all.len())];
-        let mean = |of: fn(&Score) -> f64| {
-            followed.iter().map(|one| of(&one.score)).sum::<f64>() / followed.len() as f64
-        };
-        Report {
-            generation: self.generations - 1,
-            evaluations,
-            best: all[0].score,
-            worst_20: mean(|score| score.performance),
-            worst_20_used: mean(|score| score.used),
-        }
+        let scores = self.islands.iter().flatten().map(|one| one.score).collect();
+        Report::of(self.generations - 1, evaluations, scores)
     }
 
     fn rng(&self, island: usize, place: usize) -> Rng {
@@ -145,27 +208,17 @@ impl Search {
         Genome::fresh(target.mode, &target.space, &mut self.rng(island, place))
     }
 
-    fn first(&self, target: &Target, visitors: &[Genome]) -> Vec<Vec<Genome>> {
-        let Plan { islands, per_island, .. } = self.plan;
-        let at = |island, place| {
+    fn first(&self, target: &Target, visitors: &[Genome], island: usize) -> Vec<Genome> {
+        let at = |place| {
             // Spread over the islands, one each, then a second one each.
-            visitors
-                .get(place * islands + island)
-                .cloned()
-                .unwrap_or_else(|| self.fresh(target, island, place))
+            let visitor = visitors.get(place * self.plan.islands + island).cloned();
+            visitor.unwrap_or_else(|| self.fresh(target, island, place))
         };
-        (0..islands).map(|island| (0..per_island).map(|place| at(island, place)).collect()).collect()
-    }
-
-    fn bred(&mut self, target: &Target) -> Vec<Vec<Genome>> {
-        if self.generations.is_multiple_of(self.plan.migrate_every) {
-            self.migrate();
-        }
-        (0..self.plan.islands).map(|island| self.children(target, island)).collect()
+        (0..self.plan.per_island).map(at).collect()
     }
 
     /// The best of each island take the place of the worst of the next: a ring.
-    fn migrate(&mut self) {
+    pub(crate) fn migrate(&mut self) {
         let count = self.plan.leaving();
         let leaving: Vec<Vec<Individual>> =
             self.islands.iter().map(|island| island[..count].to_vec()).collect();
@@ -229,14 +282,15 @@ fn pick(count: usize, rng: &mut Rng) -> usize {
     count - 1
 }
 
-/// Scores genomes, in their order, with whether each took a simulation; those of `known` need none.
+/// Scores genomes, in their order, with whether each took a simulation; those that are `known` need none.
+/// None if `progress` returned `false`.
 fn evaluate(
     target: &Target,
     genomes: &[Genome],
-    known: &BTreeMap<u128, Score>,
+    known: &(dyn Fn(usize, &Genome) -> Option<Score> + Sync),
     threads: usize,
-    progress: &(dyn Fn(usize) + Sync),
-) -> Vec<(Score, bool)> {
+    progress: &(dyn Fn(usize) -> bool + Sync),
+) -> Option<Vec<(Score, bool)>> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let slots: Vec<Mutex<Option<(Score, bool)>>> = genomes.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
@@ -244,10 +298,12 @@ fn evaluate(
             // Each index goes to one thread alone.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(genome) = genomes.get(index) else { break };
-            let old = known.get(&genome.fingerprint()).map(|score| (*score, false));
+            let old = known(index, genome).map(|score| (score, false));
             let score = old.unwrap_or_else(|| (target.evaluate(genome), true));
             *slots[index].lock().expect("nothing panics here") = Some(score);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            if !progress(done.fetch_add(1, Ordering::Relaxed) + 1) {
+                next.store(genomes.len(), Ordering::Relaxed);
+            }
         }
     };
     std::thread::scope(|scope| {
@@ -256,16 +312,13 @@ fn evaluate(
         }
         work();
     });
-    let taken = slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here"));
-    taken.map(|score| score.expect("every genome was taken by a thread")).collect()
+    slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here")).collect()
 }
 
 /// Scores genomes on so many threads, in their order.
 pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<Score> {
-    evaluate(target, genomes, &BTreeMap::new(), threads, &|_| {})
-        .into_iter()
-        .map(|(score, _)| score)
-        .collect()
+    let scored = evaluate(target, genomes, &|_, _| None, threads, &|_| true).expect("nobody stops it");
+    scored.into_iter().map(|(score, _)| score).collect()
 }
 
 #[cfg(test)]

@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ccfuzz::finding::{self, Finding};
-use ccfuzz::{Aim, Individual, Plan, Preset, Report, Search, Strategy, Target, Weights, checkpoint, faults};
+use ccfuzz::{Individual, Plan, Preset, Report, Request, Search, Strategy, Target, checkpoint, faults};
 use lab::files::{WriteError, write_folder};
 use lab::scenario::Scenario;
-use lab::scenario::patch::set;
 use serde_json::{Value, json};
-use toml::Table as Toml;
 
 use super::args::Run;
 use super::{corpus, threads};
@@ -120,49 +118,17 @@ fn target(args: &Run) -> Result<Target, Failure> {
             return Err(Failure::Input(what));
         }
     };
-    let scenario = match &args.cc {
-        Some(cc) => named(&scenario.with_cc(cc.only().map_err(Failure::Input)?).map_err(Failure::input)?),
-        None => scenario,
+    let cc = args.cc.as_ref().map(|cc| cc.only().map(str::to_owned)).transpose().map_err(Failure::Input)?;
+    let request = Request {
+        cc,
+        mode: args.mode,
+        aim: args.score,
+        expression: args.expression.clone(),
+        reference: args.reference.as_ref().map(|list| list.0.clone()),
+        duration: args.duration,
+        free: args.free,
     };
-    let scenario = match args.duration {
-        Some(duration) => changed(&scenario, "duration", format!("{}ns", duration.as_nanos()))?,
-        None => scenario,
-    };
-    let usual = || preset.map_or("traffic", |preset| preset.mode).parse().expect("a mode's own name");
-    let scenario = scored(scenario, args)?;
-    let mode = args.mode.unwrap_or_else(usual);
-    let own = || match &scenario.score.expression {
-        Some(_) => Aim::Expression,
-        None => preset.map_or(Aim::LowThroughput, |preset| preset.aim),
-    };
-    let aim = args.score.unwrap_or_else(own);
-    let weights = if args.free { Weights { trace: 0.0, ..Weights::default() } } else { Weights::default() };
-    Target::new(scenario, mode, aim, weights).map_err(Failure::input)
-}
-
-/// The scenario with what was asked for in its `[score]`, so that checkpoints and findings keep it.
-fn scored(scenario: Scenario, args: &Run) -> Result<Scenario, Failure> {
-    let scenario = match &args.expression {
-        Some(text) => changed(&scenario, "score.expression", text.as_str())?,
-        None => scenario,
-    };
-    match &args.reference {
-        Some(list) => changed(&scenario, "score.reference", list.0.clone()),
-        None => Ok(scenario),
-    }
-}
-
-/// The scenario under the name of its controller: a preset's says something else.
-fn named(scenario: &Scenario) -> Scenario {
-    let name = scenario.flows[0].cc.replace([':', ',', '='], "-");
-    changed(scenario, "name", name).expect("a name is a text")
-}
-
-fn changed(scenario: &Scenario, field: &str, value: impl Into<toml::Value>) -> Result<Scenario, Failure> {
-    let mut table: Toml = scenario.text.parse().expect("a scenario that was read is a table");
-    set(&mut table, field, value.into()).map_err(Failure::Input)?;
-    let text = toml::to_string(&table).expect("a table can be written");
-    Scenario::parse(&text, &scenario.file).map_err(Failure::input)
+    request.target(scenario, preset).map_err(Failure::input)
 }
 
 fn is_enough(args: &Run, search: &Search, target: &Target) -> bool {
