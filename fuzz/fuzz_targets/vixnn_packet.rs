@@ -1,5 +1,5 @@
-//! Arbitrary bytes as a packet of ViXNN, its words coded or not, of one picture or of a group: refused, or placed
-//! within its pictures. Whatever it is, cutting it apart loses nothing.
+//! Arbitrary bytes as a packet of ViXNN, its words coded or not, of one picture or of a group: refused, or
+//! placed within its pictures. Whatever it is, cutting it apart loses nothing.
 #![no_main]
 
 use vixnn::Received;

@@ -8,11 +8,15 @@ use framewire_lab::scenario::Scenario;
 
 /// A call of small pictures over a link that loses a tenth.
 fn scenario(duration: &str, flow: &str, encoder: &str) -> Scenario {
-    let text = format!(
+    let text = scenario_text(duration, flow, encoder);
+    Scenario::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn scenario_text(duration: &str, flow: &str, encoder: &str) -> String {
+    format!(
         "seed = 5\nduration = \"{duration}\"\n[link]\nrate = \"3mbit\"\ndelay = \"20ms\"\nloss = \"10%\"\n[[flow]]\n\
          initial = \"1mbit\"\n{flow}\n[flow.encoder]\nkind = \"vixnn\"\nfps = 30.0\n{encoder}\n"
-    );
-    Scenario::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    )
 }
 
 fn all(scenarios: &[Scenario]) -> Vec<Outcome> {
@@ -104,7 +108,8 @@ fn eight_frames_travel_together_and_are_shown_one_by_one() {
     assert_eq!(eight.summary.hash, again.summary.hash);
     let frames = eight.record.flows[0].frames();
     let flow = &eight.summary.flows[0];
-    // All but the last group, which had not left when the run ended, and one or two of which hardly anything came.
+    // All but the last group, which had not left when the run ended, and one or two of which hardly anything
+    // came.
     assert!(flow.frames.displayed + 26 >= flow.frames.captured, "{:?}", flow.frames);
     // Nobody knows of the first group that it is one: if incomplete, it is shown when the second begins.
     assert!(flow.frames.late <= 8 && flow.stalls.unwrap().count == 0, "{:?} {:?}", flow.frames, flow.stalls);
@@ -143,4 +148,74 @@ fn groups_run_under_every_strategy_rate_and_playout() {
         let frames = &outcome.summary.flows[0].frames;
         assert!(frames.displayed > 24, "{flow}: {frames:?}");
     }
+}
+
+/// The game of 352x288 that the shipped table was recorded of.
+fn beside_the_model(kind: &str, loss: &str, mbit: &str, more: &str) -> Scenario {
+    let encoder = match kind {
+        "vixnn" => "kind = \"vixnn\"\nsize = \"352x288\"\nfps = 30.0",
+        _ => "kind = \"vixnn-model\"\ntable = \"synthetic_game\"",
+    };
+    let text = format!(
+        "seed = 1\nduration = \"4s\"\n[link]\nrate = \"{mbit}mbit\"\ndelay = \"20ms\"\nloss = \"{loss}%\"\n[[flow]]\n\
+         cc = \"sqp\"\ninitial = \"1mbit\"\nnack = false\nrecovery = \"none\"\n{more}\n[flow.encoder]\n{encoder}\n"
+    );
+    Scenario::parse(&text, Path::new("test.toml")).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn the_model_sends_what_the_network_sends_and_looks_as_it_does() {
+    // Packets of 600 bytes: two of each descriptor, so that blocks have different ones or none.
+    for (loss, mbit, more) in [("0", "2", ""), ("10", "2", ""), ("20", "0.7", "mtu = \"600B\"")] {
+        let of = |kind| beside_the_model(kind, loss, mbit, more);
+        let [real, model]: [Outcome; 2] = all(&[of("vixnn"), of("vixnn-model")]).try_into().ok().unwrap();
+        let rows = |outcome: &Outcome| outcome.record.flows[0].frames().to_vec();
+        let (real_rows, model_rows) = (rows(&real), rows(&model));
+        assert!(real_rows.len() > 100);
+        for (real, model) in real_rows.iter().zip(&model_rows) {
+            let of = |row: &framewire_lab::collect::FrameRow| {
+                (row.captured, row.size, row.packets, row.assembled, row.displayed, row.late)
+            };
+            assert_eq!(of(real), of(model), "loss {loss} %");
+            assert_eq!(model.psnr().is_some(), model.displayed.is_some());
+        }
+        let (real, model) = (&real.summary.flows[0], &model.summary.flows[0]);
+        assert_eq!((real.quality, model.quality), (Some("measured"), Some("model")));
+        let psnr = model.psnr_db.unwrap().mean - real.psnr_db.unwrap().mean;
+        let ssim = model.ssim.unwrap().mean - real.ssim.unwrap().mean;
+        println!("loss {loss} %: {psnr:+.3} dB, SSIM {ssim:+.4}");
+        assert!(psnr.abs() < 0.3 && ssim.abs() < 0.01, "loss {loss} %: {psnr:+.3} dB, {ssim:+.4}");
+    }
+}
+
+#[test]
+fn the_model_runs_under_every_strategy_and_in_groups() {
+    let strategies = session::strategy::REGISTRY.iter().map(|of| format!("strategy = \"{}\"", of.name));
+    let flows: Vec<String> = strategies.chain([String::new()]).collect();
+    let scenario = |flow: &String, group: usize| {
+        let encoder = format!("table = \"big_buck_bunny\"\norder = \"permuted\"\ngroup = {group}");
+        let text = scenario_text("2s", flow, &encoder).replace("\"vixnn\"", "\"vixnn-model\"");
+        Scenario::parse(&text, Path::new("test.toml")).unwrap()
+    };
+    let scenarios: Vec<Scenario> =
+        flows.iter().flat_map(|flow| [1, 8].map(|group| scenario(flow, group))).collect();
+    for (scenario, outcome) in scenarios.iter().zip(all(&scenarios)) {
+        let flow = &outcome.summary.flows[0];
+        assert!(flow.frames.displayed > 24, "{scenario:?}: {:?}", flow.frames);
+        assert_eq!(flow.quality, Some("model"));
+        let shown = outcome.record.flows[0].frames().iter().filter(|row| row.displayed.is_some());
+        assert!(shown.clone().all(|row| row.psnr().is_some()), "{scenario:?}");
+    }
+}
+
+#[test]
+fn a_table_of_another_size_or_none_is_refused() {
+    let error = |encoder: &str| {
+        let text = scenario_text("1s", "", encoder).replace("\"vixnn\"", "\"vixnn-model\"");
+        let scenario = Scenario::parse(&text, Path::new("test.toml")).unwrap();
+        run(&scenario, &RunOptions::default()).err().unwrap().to_string()
+    };
+    let size = error("size = \"352x288\"");
+    assert!(size.contains("352x288 was not recorded; the table is of 640x360"), "{size}");
+    assert!(error("table = \"no-such.json\"").contains("no-such.json"));
 }

@@ -77,8 +77,8 @@ pub use traits::{
 };
 #[cfg(feature = "vixnn")]
 pub use vixnn::{
-    Qualities, RecordedVixnn, VixnnConfig, VixnnDecoder, VixnnEncoder, VixnnLook, VixnnTable, model_file, open_model,
-    record_vixnn_table,
+    Qualities, RecordedVixnn, VixnnConfig, VixnnDecoder, VixnnEncoder, VixnnLook, VixnnLooks,
+    VixnnModelDecoder, VixnnTable, model_file, open_model, record_vixnn_table,
 };
 #[cfg(feature = "vpx")]
 pub use vp8::{Vp8Config, Vp8Decoder, Vp8Encoder};

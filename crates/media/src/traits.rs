@@ -289,7 +289,7 @@ pub struct Earlier {
     pub back: u32,
     /// ... and how long before it.
     pub before: Span,
-    /// The picture.
+    /// What it shows.
     pub picture: RawFrame,
 }
 

@@ -11,11 +11,16 @@
 //! With a `group`, the packets of up to eight frames are one coded frame, which has the number of the last of
 //! them ([`Coded::earlier`](crate::Coded)).
 //!
+//! Without a network ([`VixnnEncoder::modelled`], [`VixnnModelDecoder`]) the packets are as many and as
+//! large, and a recorded [`VixnnTable`] says how what came of a frame would look.
+//!
 //! Every frame is a key frame, and each of its packets decodes alone. Unless packets are entropy coded, the
 //! size of a frame depends on the picture's sides and on what is asked for, never on what the picture shows:
 //! a run's hash does not depend on the last digit that a network's arithmetic gives.
 
+mod cut;
 mod decoder;
+mod model;
 mod recording;
 mod table;
 
@@ -25,9 +30,11 @@ use std::sync::Arc;
 
 use units::{Bytes as Size, Rate, Span, Time};
 use vixnn::packet::Group;
-use vixnn::{DESCRIPTORS, Descriptors, Model, Picture, packet};
+use vixnn::{Descriptors, Model, Picture, packet};
 
+use cut::Cut;
 pub use decoder::VixnnDecoder;
+pub use model::{VixnnLooks, VixnnModelDecoder};
 pub use recording::{RecordedVixnn, record_vixnn_table};
 pub use table::{Qualities, VixnnLook, VixnnTable};
 
@@ -125,9 +132,6 @@ const TICK: Span = Span::from_micros(10);
 /// A group ends before a frame that was captured so many frames after its first: others were left out, and
 /// what is there has waited long enough.
 const LONGEST_GROUP: u32 = 2 * packet::GROUP as u32;
-/// A parity packet is as long as the longest packet that it protects, its length in two bytes and one to make
-/// it even.
-const PARITY: usize = 3;
 
 /// Whether pictures of such sides are coded: even ones, since [`RawFrame`] has no others.
 fn is_size(width: usize, height: usize) -> bool {
@@ -174,14 +178,25 @@ impl From<PacketOrder> for packet::Order {
     }
 }
 
+/// What makes packets of pictures.
+enum Coding {
+    /// A network.
+    Network(vixnn::Encoder),
+    /// None: every word is zero, whatever there is to see. The packets of the last group, or of a frame, are
+    /// kept, since others differ in nothing.
+    Blank(Option<(Option<Group>, Cut)>),
+}
+
 /// The encoder. The same pictures and asks give the same bytes on one machine, and frames of the same sizes
 /// on any.
 pub struct VixnnEncoder {
-    encoder: vixnn::Encoder,
+    coding: Coding,
     fingerprint: u16,
     config: VixnnConfig,
-    /// Frames of a group that is not full.
-    held: Vec<(Ask, Descriptors)>,
+    /// Frames of a group that is not full, ...
+    held: Vec<Ask>,
+    /// ... and their pictures, where there are any.
+    pictures: Vec<Descriptors>,
     ready: VecDeque<(Time, Coded)>,
 }
 
@@ -198,8 +213,28 @@ impl VixnnEncoder {
             None => Model::shipped(Model::DEFAULT).or_else(|error| refuse(error.to_string()))?,
         };
         let fingerprint = model.fingerprint();
-        let encoder = vixnn::Encoder::new(model, config.threads);
-        Ok(VixnnEncoder { encoder, fingerprint, config, held: Vec::new(), ready: VecDeque::new() })
+        let coding = Coding::Network(vixnn::Encoder::new(model, config.threads));
+        Ok(VixnnEncoder::of(coding, fingerprint, config))
+    }
+
+    /// An encoder without a network: frames have the sizes and packets that they would have with one, of
+    /// which all words are zero, and pictures are not asked for. [`VixnnModelDecoder`] says how they would
+    /// look.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the configuration is out of range or asks for entropy coding, whose sizes depend on
+    /// the pictures.
+    pub fn modelled(config: VixnnConfig, table: &VixnnTable) -> Result<VixnnEncoder, CodecError> {
+        config.check()?;
+        if config.entropy {
+            return refuse("without pictures nothing is entropy coded".to_owned());
+        }
+        Ok(VixnnEncoder::of(Coding::Blank(None), table.fingerprint, config))
+    }
+
+    fn of(coding: Coding, fingerprint: u16, config: VixnnConfig) -> VixnnEncoder {
+        let (held, pictures) = (Vec::new(), Vec::new());
+        VixnnEncoder { coding, fingerprint, config, held, pictures, ready: VecDeque::new() }
     }
 
     fn interval(&self, ask: &Ask) -> Span {
@@ -213,47 +248,33 @@ impl VixnnEncoder {
         ask.largest.map_or(budget, |largest: Size| largest.min(budget)).get()
     }
 
-    /// Packets of as many descriptors as the budget has room for: one at least, since a picture has no
-    /// smaller coding.
-    fn packets(&self, pictures: &[Descriptors], group: Option<Group>, budget: u64) -> Vec<Vec<u8>> {
-        let (order, most) = (self.config.order.into(), self.config.payload - PARITY);
-        let mut packets = match group {
-            Some(group) => packet::cut_group(pictures, group, self.fingerprint, DESCRIPTORS, order, most),
-            None if self.config.entropy => {
-                packet::cut_coded(&pictures[0], self.fingerprint, DESCRIPTORS, order, most)
-            }
-            None => packet::cut(&pictures[0], self.fingerprint, DESCRIPTORS, order, most),
+    /// The packets of all descriptors of what was held.
+    fn cut(&mut self, group: Option<Group>) -> Cut {
+        let pictures = std::mem::take(&mut self.pictures);
+        let Coding::Blank(last) = &mut self.coding else {
+            return Cut::of(&pictures, group, self.fingerprint, &self.config);
         };
-        // Each descriptor has as many packets.
-        let each = packets.len() / DESCRIPTORS;
-        let mut sum = 0;
-        let has_room = |descriptor: &&[Vec<u8>]| {
-            sum += descriptor.iter().map(Vec::len).sum::<usize>() as u64;
-            sum <= budget
-        };
-        let count = packets.chunks(each).take_while(has_room).count().max(1);
-        packets.truncate(count * each);
-        packets
+        if last.as_ref().is_none_or(|(of, _)| *of != group) {
+            let count = group.map_or(1, |group| group.pictures());
+            let blank = vec![cut::blank(self.config.width, self.config.height); count];
+            *last = Some((group, Cut::of(&blank, group, self.fingerprint, &self.config)));
+        }
+        let (_, cut) = last.as_ref().expect("it was made");
+        cut.clone()
     }
 
     /// Codes what is held, which is something.
     fn finish(&mut self, now: Time) {
-        let (asks, pictures): (Vec<Ask>, Vec<Descriptors>) =
-            std::mem::take(&mut self.held).into_iter().unzip();
+        let asks = std::mem::take(&mut self.held);
         let Some((last, earlier)) = asks.split_last() else { return };
         let backs: Vec<u8> = earlier.iter().map(|ask| (last.frame - ask.frame) as u8).collect();
         let ticks = self.interval(last).min(LONGEST_INTERVAL).as_nanos() / TICK.as_nanos();
         // One alone is no group.
         let group = Group::new(ticks as u16, &backs).ok();
         let budget = asks.iter().map(|ask| self.budget(ask)).sum();
-        let packets = self.packets(&pictures, group, budget);
-        let end = |end: &mut u32, packet: &Vec<u8>| {
-            *end += packet.len() as u32;
-            Some(*end)
-        };
-        let pieces: Vec<u32> = packets.iter().scan(0, end).collect();
+        let (payload, pieces) = self.cut(group).within(budget);
         let size = pieces.last().copied().unwrap_or(0);
-        let (payload, target) = (Some(packets.concat().into()), last.bitrate.min(self.config.max));
+        let (payload, target) = (Some(payload), last.bitrate.min(self.config.max));
         let earlier = earlier.len() as u32;
         let coded =
             Coded { key: true, target, payload, pieces, apart: true, earlier, ..Coded::of_size(last, size) };
@@ -263,28 +284,29 @@ impl VixnnEncoder {
 
 impl Encoder for VixnnEncoder {
     fn submit(&mut self, now: Time, picture: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
-        let Some(picture) = picture else {
+        let (width, height) = (self.config.width, self.config.height);
+        if let Some(picture) = picture
+            && (picture.width, picture.height) != (width, height)
+        {
+            let (found_width, found_height) = (picture.width, picture.height);
+            return Err(CodecError::Size { width, height, found_width, found_height });
+        }
+        if picture.is_none() && matches!(self.coding, Coding::Network(_)) {
             return refuse(format!("frame {} came without a picture", ask.frame));
-        };
-        if (picture.width, picture.height) != (self.config.width, self.config.height) {
-            return Err(CodecError::Size {
-                width: self.config.width,
-                height: self.config.height,
-                found_width: picture.width,
-                found_height: picture.height,
-            });
         }
         let fits =
             |first: &Ask, last: &Ask| (last.frame + 1..first.frame + LONGEST_GROUP).contains(&ask.frame);
-        if let [(first, _), ..] = &self.held[..]
-            && let [.., (last, _)] = &self.held[..]
+        if let [first, ..] = &self.held[..]
+            && let [.., last] = &self.held[..]
             && !fits(first, last)
         {
             self.finish(now);
         }
-        let rgb = rgb::to_rgb(picture);
-        let picture = Picture { width: picture.width, height: picture.height, rgb };
-        self.held.push((*ask, self.encoder.encode(&picture)));
+        if let (Coding::Network(encoder), Some(picture)) = (&mut self.coding, picture) {
+            let rgb = rgb::to_rgb(picture);
+            self.pictures.push(encoder.encode(&Picture { width, height, rgb }));
+        }
+        self.held.push(*ask);
         if self.held.len() >= self.config.group {
             self.finish(now);
         }

@@ -127,4 +127,7 @@ pub enum Event {
     /// The application read `length` bytes of a QUIC stream, the first of which is byte `offset` of the
     /// stream.
     StreamDataMoved { stream: u64, offset: u64, length: u32 },
+    /// What a model makes of the picture quality of a displayed frame, by what arrived of it: there is no
+    /// picture.
+    FrameQualityModelled { stream: u8, frame: u32, version: u8, psnr: Real, ssim: Real },
 }

@@ -26,7 +26,7 @@ struct Pending {
 /// A frame that is decoded.
 #[derive(Debug)]
 pub struct Done {
-    /// The frame.
+    /// The frame, and how it came.
     pub shown: Shown,
     /// How long after now its turn comes to be shown: those of one coding come at once, and are shown at the
     /// pace at which they were captured.
@@ -151,10 +151,10 @@ impl Decoding {
 
     /// Gives the frames of one coding their turns, as far apart as they were captured.
     ///
-    /// The first of a full coding has its turn now. One that has fewer, as at the end of a clip, is there sooner
-    /// than those before it were and waits for as long. A coding that comes sooner than the one before did, of
-    /// which something was missing, would be shown over the last frames of that one: it waits for one frame's
-    /// time at most, and half of such a wait is made good with each coding.
+    /// The first of a full coding has its turn now. One that has fewer, as at the end of a clip, is there
+    /// sooner than those before it were and waits for as long. A coding that comes sooner than the one before
+    /// did, of which something was missing, would be shown over the last frames of that one: it waits for one
+    /// frame's time at most, and half of such a wait is made good with each coding.
     fn spread(&mut self, now: Time, pending: Pending, earlier: Vec<Earlier>) {
         let Pending { mut shown, deadline, size, .. } = pending;
         let before = self.series.take();
@@ -255,8 +255,8 @@ mod tests {
     #[test]
     fn frames_of_one_coding_are_shown_as_they_were_captured() {
         let mut decoding = Decoding::new(Some(Box::<Several>::default()), Span::ZERO);
-        // Of a coding of `count` frames that is ready at a time: number, time of capture and turn of each, and
-        // whether it is late. It may take 150 ms.
+        // Of a coding of `count` frames that is ready at a time: number, time of capture and turn of each,
+        // and whether it is late. It may take 150 ms.
         let mut turns = |number: u32, count: usize, at: u64| {
             let captured = Time::from_millis(20 * u64::from(number)).on_wire();
             let shown = Shown { captured, ..frame(number) };

@@ -123,8 +123,8 @@ impl Received {
         there as f64 / (self.present.len() * DESCRIPTORS) as f64
     }
 
-    /// Of each block its present descriptors, as bits.
-    pub(crate) fn masks(&self) -> &[u8] {
+    /// Of each block, row by row, its present descriptors: bit `d` is set where descriptor `d` is there.
+    pub fn masks(&self) -> &[u8] {
         &self.present
     }
 

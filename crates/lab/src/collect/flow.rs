@@ -403,7 +403,9 @@ fn frame_of(event: &Event) -> Option<(Coding, u32)> {
         | Event::FrameSent { stream, frame, version, .. }
         | Event::FrameAssembled { stream, frame, version, .. }
         | Event::FrameAbandoned { stream, frame, version } => Some((Coding { stream, version }, frame)),
-        Event::FrameDisplayed { stream, frame, .. } | Event::FrameQuality { stream, frame, .. } => {
+        Event::FrameDisplayed { stream, frame, .. }
+        | Event::FrameQuality { stream, frame, .. }
+        | Event::FrameQualityModelled { stream, frame, .. } => {
             Some((Coding::first(session::capture_of(stream)), frame))
         }
         _ => None,

@@ -86,6 +86,10 @@ impl FrameRow {
             }
             Event::FrameAbandoned { .. } => self.abandoned = true,
             Event::FrameQuality { psnr, ssim, .. } => self.shown_quality = (known(psnr.0), known(ssim.0)),
+            // Nothing was measured: it is the word of the encoder's model, which knows what arrived.
+            Event::FrameQualityModelled { psnr, ssim, .. } => {
+                self.encoder_quality = (known(psnr.0), known(ssim.0));
+            }
             _ => {}
         }
     }

@@ -20,8 +20,10 @@ use units::{HostClock, Rate, Rng, Span, Time};
 
 use super::meter::Overlay;
 use super::pauses::Pausing;
+#[cfg(feature = "vixnn")]
+use super::pictures::Reader;
 use super::pictures::{Judge, Originals};
-use super::supply::{self, Pictures, Prepared};
+use super::supply::{self, Look, Pictures, Prepared};
 use super::{quic, smoltcp, tcp};
 use crate::collect::Layout;
 use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Session, Source};
@@ -233,7 +235,10 @@ pub fn endpoints(scenario: &Scenario, index: usize, near: Tap, far: Tap) -> Resu
     let config = sender_config(scenario, index, session, picture);
     let policies = policies(scenario, index)?;
     let sender = Sender::new(config, &setup, controller, policies, vec![supply], rng, near);
-    let originals = pictures.as_ref().map(|(_, originals)| originals.clone());
+    let originals = match &pictures {
+        Some((_, Look::Measured(originals))) => Some(originals.clone()),
+        _ => None,
+    };
     Ok(Endpoints {
         sender,
         receiver: receiver(scenario, index, session, pictures, half, far),
@@ -335,8 +340,14 @@ fn receiver(
     half: Option<Box<dyn ReceiverHalf>>,
     tap: Tap,
 ) -> Receiver {
-    let judge = |originals| -> Box<dyn Screen> { Box::new(Judge::new(originals, tap.clone())) };
-    let (decoders, screen) = pictures.map(|(decoders, originals)| (decoders, judge(originals))).unzip();
+    let judge = |look| -> Box<dyn Screen> {
+        match look {
+            Look::Measured(originals) => Box::new(Judge::new(originals, tap.clone())),
+            #[cfg(feature = "vixnn")]
+            Look::Modelled(looks) => Box::new(Reader::new(looks, tap.clone())),
+        }
+    };
+    let (decoders, screen) = pictures.map(|(decoders, look)| (decoders, judge(look))).unzip();
     let defaults = ReceiverConfig::default();
     let config = ReceiverConfig {
         session: Some(session_of(index)),

@@ -8,6 +8,9 @@
 //! A picture that was coded with fewer rows is scaled up to its source's size first, as it is where it is
 //! shown.
 //!
+//! Where a model makes the frames there are no pictures: a `Reader` tells what its table says of what
+//! arrived.
+//!
 //! With barcodes on, the number burned into each picture must come out again on the frame that claims to be
 //! it.
 
@@ -178,6 +181,31 @@ impl Screen for Judge {
                     ssim,
                 },
             );
+        }
+    }
+}
+
+/// The screen of a flow without pictures, of which a table says how what arrived looks.
+#[cfg(feature = "vixnn")]
+pub(super) struct Reader {
+    looks: media::VixnnLooks,
+    tap: Tap,
+}
+
+#[cfg(feature = "vixnn")]
+impl Reader {
+    pub fn new(looks: media::VixnnLooks, tap: Tap) -> Reader {
+        Reader { looks, tap }
+    }
+}
+
+#[cfg(feature = "vixnn")]
+impl Screen for Reader {
+    fn show(&mut self, now: Time, shown: &Shown) {
+        let Shown { stream, frame, version, .. } = *shown;
+        if let Some(look) = self.looks.take(stream, frame) {
+            let (psnr, ssim) = (Real(look.psnr_y), Real(look.ssim));
+            self.tap.record(now, Event::FrameQualityModelled { stream, frame, version, psnr, ssim });
         }
     }
 }

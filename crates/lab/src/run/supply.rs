@@ -7,6 +7,8 @@ use media::{
     Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, CodecOptions, Encoder, EncoderModel, ModelConfig,
     Resizing, Source, SyntheticConfig, SyntheticGame, Table,
 };
+#[cfg(feature = "vixnn")]
+use media::{VixnnConfig, VixnnEncoder, VixnnLooks, VixnnModelDecoder, VixnnTable};
 use session::{Decoders, Supply, Tracks};
 use units::{Rng, Span, Time};
 use wire::Media;
@@ -27,12 +29,21 @@ pub(super) struct Prepared {
     pub interval: Span,
     /// Picture size in pixels; zero where there are no pictures.
     pub picture: (u16, u16),
-    /// Decoders and originals, where there are pictures.
+    /// Decoders and how frames look, where there is anything to decode.
     pub pictures: Option<Pictures>,
 }
 
 /// What makes pictures again, and what they should look like.
-pub(super) type Pictures = (Decoders, Originals);
+pub(super) type Pictures = (Decoders, Look);
+
+/// How what is shown looks.
+pub(super) enum Look {
+    /// As what was captured, more or less: each picture is held against it.
+    Measured(Originals),
+    /// As a table says of what arrived; there are no pictures.
+    #[cfg(feature = "vixnn")]
+    Modelled(VixnnLooks),
+}
 
 /// Builds what flow number `index` sends.
 pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, ScenarioError> {
@@ -48,6 +59,7 @@ pub(super) fn prepare(scenario: &Scenario, index: usize) -> Result<Prepared, Sce
     let tracks = strategy.tracks(0).len();
     match video.encoder.kind {
         EncoderKind::Model => model(scenario, index, &video.encoder, tracks),
+        EncoderKind::VixnnModel => vixnn_model(scenario, index, video, tracks),
         EncoderKind::Codec(named) => codec(scenario, index, video, named, tracks),
     }
 }
@@ -141,7 +153,7 @@ fn codec(
         interval,
         initial: flow.initial,
         max: flow.max,
-        slices: wanted.has_slices().then_some(video.session.mtu.get() as usize - Media::LEN),
+        slices: wanted.has_slices().then(|| payload(video)),
         latency: wanted.latency,
     };
     let encoder = |_| {
@@ -156,8 +168,79 @@ fn codec(
         supply: Supply::Tracks(Tracks { encoders, source: Some(Box::new(source)), interval }),
         interval,
         picture: (width as u16, height as u16),
-        pictures: Some((decoders, originals)),
+        pictures: Some((decoders, Look::Measured(originals))),
     })
+}
+
+/// ViXNN by what was recorded of it.
+#[cfg(feature = "vixnn")]
+fn vixnn_model(
+    scenario: &Scenario,
+    index: usize,
+    video: &scenario::Video,
+    tracks: usize,
+) -> Result<Prepared, ScenarioError> {
+    let (flow, wanted) = (&scenario.flows[index], &video.encoder);
+    let at = format!("flow[{}].encoder", index + 1);
+    let table = match VixnnTable::by_name(&wanted.table) {
+        Some(table) => table,
+        None => {
+            let read = VixnnTable::read(&scenario.beside(Path::new(&wanted.table)));
+            Arc::new(read.map_err(|error| scenario.error(format!("{at}.table"), error.to_string()))?)
+        }
+    };
+    let (width, height) = (table.width, table.height);
+    if let Some(size) =
+        wanted.size.filter(|size| (size.width as usize, size.height as usize) != (width, height))
+    {
+        let what =
+            format!("{}x{} was not recorded; the table is of {width}x{height}", size.width, size.height);
+        return Err(scenario.error(format!("{at}.size"), what));
+    }
+    let interval = wanted.fps.map_or(table.interval(), interval_of);
+    let options = wanted.options();
+    let base = VixnnConfig::new(width, height, interval);
+    let config = VixnnConfig {
+        max: flow.max,
+        payload: payload(video),
+        latency: wanted.latency.unwrap_or(base.latency),
+        order: options.order.unwrap_or(base.order),
+        group: options.group.unwrap_or(base.group),
+        ..base
+    };
+    let encoder = |_| {
+        let encoder = VixnnEncoder::modelled(config.clone(), &table);
+        let encoder = encoder.map_err(|error| scenario.error(&at, error.to_string()))?;
+        Ok(Box::new(encoder) as Box<dyn Encoder>)
+    };
+    let encoders = (0..tracks).map(encoder).collect::<Result<_, _>>()?;
+    let looks = VixnnLooks::default();
+    let told = looks.clone();
+    let decoders: Decoders =
+        Box::new(move |stream| Some(Box::new(VixnnModelDecoder::new(table.clone(), stream, told.clone()))));
+    Ok(Prepared {
+        supply: Supply::Tracks(Tracks { encoders, source: None, interval }),
+        interval,
+        picture: (width as u16, height as u16),
+        pictures: Some((decoders, Look::Modelled(looks))),
+    })
+}
+
+#[cfg(not(feature = "vixnn"))]
+fn vixnn_model(
+    scenario: &Scenario,
+    index: usize,
+    _: &scenario::Video,
+    _: usize,
+) -> Result<Prepared, ScenarioError> {
+    let refused = Codec::by_name("vixnn").and_then(|codec| codec.check().err());
+    let what = refused.map_or_else(String::new, |error| error.to_string());
+    Err(scenario.error(format!("flow[{}].encoder.kind", index + 1), what))
+}
+
+/// Room for a frame's bytes in a packet.
+fn payload(video: &scenario::Video) -> usize {
+    video.session.mtu.get() as usize - Media::LEN
 }
 
 /// What only some codecs are told, a file by its path from here.

@@ -363,7 +363,7 @@ fn the_documented_scenarios_and_the_shipped_ones_run() {
     scenarios.extend(files.iter().map(|file| Scenario::load(file).unwrap_or_else(|e| panic!("{e}"))));
     assert!(scenarios.len() >= 9);
     let built = |video: &Video| match video.encoder.kind {
-        EncoderKind::Model => true,
+        EncoderKind::Model | EncoderKind::VixnnModel => true,
         EncoderKind::Codec(codec) => codec.check().is_ok(),
     };
     scenarios.retain(|scenario| scenario.flows.iter().filter_map(Flow::video).all(built));

@@ -1,7 +1,6 @@
 //! What a scenario must satisfy beyond the shape of its fields.
 
 use cc::{OptionError, Options, Setup};
-use media::Table;
 use quic::Congestion;
 use session::preset::Choice;
 use units::{Bytes, Rate, Span};
@@ -313,13 +312,7 @@ fn check_encoder(encoder: &Encoder, at: &str) -> Checked {
         require(span <= Span::from_secs(10), format!("{at}.{name}"), format!("{span} is not at most 10s"))?;
     }
     encoder.check_options(at)?;
-    let known = Table::names().collect::<Vec<_>>();
-    let found = Table::by_name(&encoder.table).is_some();
-    require(
-        found,
-        format!("{at}.table"),
-        format!("no table is called `{}`; {}", encoder.table, units::instead(&encoder.table, &known)),
-    )
+    encoder.check_table(at)
 }
 
 fn check_cross(cross: &Cross, duration: Span, at: &str) -> Checked {

@@ -1,6 +1,6 @@
 //! A flow's encoder, as its scenario has it.
 
-use media::{Codec, CodecOptions, PacketOrder};
+use media::{Codec, CodecOptions, PacketOrder, Table};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use units::{Rate, Span};
@@ -14,6 +14,8 @@ pub enum EncoderKind {
     /// The model: frame sizes and qualities from a recorded table, no pictures.
     #[default]
     Model,
+    /// ViXNN without pictures: its packets, and qualities by what arrives, from a recorded table.
+    VixnnModel,
     /// A codec over real pictures, by its name.
     Codec(Codec),
 }
@@ -21,12 +23,14 @@ pub enum EncoderKind {
 impl<'de> Deserialize<'de> for EncoderKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EncoderKind, D::Error> {
         let name = String::deserialize(deserializer)?;
-        if name == MODEL {
-            return Ok(EncoderKind::Model);
+        match name.as_str() {
+            MODEL => return Ok(EncoderKind::Model),
+            VIXNN_MODEL => return Ok(EncoderKind::VixnnModel),
+            _ => {}
         }
         Codec::by_name(&name).map(EncoderKind::Codec).ok_or_else(|| {
             let codecs = Codec::ALL.iter().map(|codec| codec.name());
-            let known: Vec<&str> = [MODEL].into_iter().chain(codecs).collect();
+            let known: Vec<&str> = [MODEL, VIXNN_MODEL].into_iter().chain(codecs).collect();
             D::Error::custom(format!("no encoder is called `{name}`; {}", units::instead(&name, &known)))
         })
     }
@@ -34,6 +38,8 @@ impl<'de> Deserialize<'de> for EncoderKind {
 
 /// What scenarios call the model.
 const MODEL: &str = "model";
+/// What they call that of ViXNN.
+const VIXNN_MODEL: &str = "vixnn-model";
 
 /// What the model starts from; single parameters change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -58,7 +64,8 @@ pub struct Encoder {
     /// Time from capture to coded frame; by default the encoder's own.
     #[serde(deserialize_with = "super::text::optional")]
     pub latency: Option<Span>,
-    /// Model: the recorded clip its sizes and qualities come from.
+    /// Model: the recorded clip its sizes and qualities come from. Of ViXNN's also a file of its own
+    /// (`*.json`), by its path relative to the scenario's folder.
     pub table: String,
     /// Model: what it starts from.
     pub behaviour: Behaviour,
@@ -128,18 +135,28 @@ impl Encoder {
 
     /// Whether its frames come in packets that decode alone: slices, or of a codec that has no others.
     pub fn has_slices(&self) -> bool {
-        self.slices || matches!(self.kind, EncoderKind::Codec(codec) if codec.is_standalone())
+        match self.kind {
+            EncoderKind::Model => self.slices,
+            EncoderKind::VixnnModel => true,
+            EncoderKind::Codec(codec) => self.slices || codec.is_standalone(),
+        }
     }
 
     /// What only some codecs are told must be told to one of them.
     pub(super) fn check_options(&self, at: &str) -> Result<(), Problem> {
         let has: &[&str] = match self.kind {
             EncoderKind::Model => &[],
+            // Its network is the table's, and no thread runs it.
+            EncoderKind::VixnnModel => &["order", "group"],
             EncoderKind::Codec(codec) => codec.options(),
         };
         if let Some(name) = self.options().given().find(|name| !has.contains(name)) {
             let of = Codec::ALL.iter().filter(|codec| codec.options().contains(&name));
             let of: Vec<String> = of.map(|codec| format!("kind = \"{}\"", codec.name())).collect();
+            if self.kind == EncoderKind::VixnnModel {
+                let what = format!("what was recorded does not say; only {} has it", of.join(", "));
+                return Err(Problem::new(format!("{at}.{name}"), what));
+            }
             return Err(Problem::new(format!("{at}.{name}"), format!("only {} has it", of.join(", "))));
         }
         let numbers = [
@@ -152,6 +169,21 @@ impl Encoder {
             Some(Problem::new(format!("{at}.{name}"), format!("{number} is not between 1 and {most}")))
         });
         wrong.map_or(Ok(()), Err)
+    }
+
+    /// Whether there is such a table; files are read when a run begins.
+    pub(super) fn check_table(&self, at: &str) -> Result<(), Problem> {
+        let (of, known) = match self.kind {
+            EncoderKind::VixnnModel => (" of ViXNN", vixnn_tables()),
+            _ => ("", Table::names().collect()),
+        };
+        let name = self.table.as_str();
+        let file = self.kind == EncoderKind::VixnnModel && name.ends_with(".json");
+        if file || known.contains(&name) {
+            return Ok(());
+        }
+        let what = format!("no table{of} is called `{name}`; {}", units::instead(name, &known));
+        Err(Problem::new(format!("{at}.table"), what))
     }
 }
 
@@ -186,6 +218,14 @@ impl Default for Encoder {
     }
 }
 
+/// Tables of ViXNN that ship, by name.
+fn vixnn_tables() -> Vec<&'static str> {
+    #[cfg(feature = "vixnn")]
+    return media::VixnnTable::names().collect();
+    #[cfg(not(feature = "vixnn"))]
+    Vec::new()
+}
+
 /// The name of the synthetic source where a clip's path could stand.
 pub const SYNTHETIC: &str = "synthetic";
 
@@ -211,6 +251,7 @@ mod tests {
             assert!(page.contains(&format!("\"{}\"", codec.name())), "docs/scenario.md lacks {codec:?}");
         }
         assert_eq!(kind("model"), Ok(EncoderKind::Model));
+        assert_eq!(kind("vixnn-model"), Ok(EncoderKind::VixnnModel));
         let refusal = kind("h265").unwrap_err();
         assert!(
             refusal.starts_with("x.toml:6: flow[1].encoder.kind: no encoder is called `h265`; did you mean")
@@ -237,6 +278,10 @@ mod tests {
         assert!(vixnn("temporal = 65").ends_with("flow[1].encoder.temporal: 65 is not between 1 and 64"));
         assert!(vixnn("group = 9").ends_with("flow[1].encoder.group: 9 is not between 1 and 8"));
         assert!(vixnn("order = \"spiral\"").contains("there are rows and permuted"));
+        let model = |line: &str| refusal(&format!("[flow.encoder]\nkind = \"vixnn-model\"\n{line}"));
+        assert!(model("temporal = 8").contains("what was recorded does not say; only kind = \"vixnn\""));
+        assert!(model("table = \"film\"").contains("no table of ViXNN is called `film`"));
+        assert!(model("group = 9").ends_with("flow[1].encoder.group: 9 is not between 1 and 8"));
         // Packets that decode alone are concealed like slices.
         assert!(refusal("conceal = true").contains("or kind = \"vixnn\""));
         let concealing = "conceal = true\nencoder = { kind = \"vixnn\" }\nnack = 1";

@@ -514,7 +514,7 @@ fn milliseconds(delays: &Distribution) -> Option<Percentiles> {
 
 /// Whose word a quality is that was not measured.
 fn word_of(encoder: &Encoder) -> &'static str {
-    if encoder.kind == EncoderKind::Model { "model" } else { "encoder" }
+    if matches!(encoder.kind, EncoderKind::Model | EncoderKind::VixnnModel) { "model" } else { "encoder" }
 }
 
 /// All but the lost ones.

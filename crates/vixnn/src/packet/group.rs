@@ -87,8 +87,8 @@ impl Group {
     }
 }
 
-/// As [`cut`](super::cut), of the pictures of a group, oldest first: a packet carries the same blocks of each.
-/// A lost one costs each picture a little, and what is said about a packet is said once for all.
+/// As [`cut`](super::cut), of the pictures of a group, oldest first: a packet carries the same blocks of
+/// each. A lost one costs each picture a little, and what is said about a packet is said once for all.
 ///
 /// ```
 /// use framewire_vixnn::{Descriptors, packet};
