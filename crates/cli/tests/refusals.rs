@@ -89,7 +89,7 @@ fn bad_flags_name_the_remedy() {
         &["bench", "everything"],
         &[
             "everything",
-            "sim, controllers, scale, live, real, shadow, link, fuzz, predictor, vixnn, schedule, ingest, browser, recovery, all",
+            "sim, load, controllers, scale, live, real, shadow, link, fuzz, predictor, vixnn, schedule, ingest, browser, recovery, all",
         ],
     );
 }
