@@ -180,7 +180,7 @@ impl From<PacketOrder> for packet::Order {
 
 /// What makes packets of pictures.
 enum Coding {
-    /// A network.
+    /// A network, through which every picture goes.
     Network(vixnn::Encoder),
     /// None: every word is zero, whatever there is to see. The packets of the last group, or of a frame, are
     /// kept, since others differ in nothing.

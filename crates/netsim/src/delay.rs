@@ -78,10 +78,6 @@ pub struct Reorder {
     pub extra: Span,
 }
 
-/// Packets a line has room for from the start; more make it grow. Few, since a world may have ten thousand
-/// links that carry little.
-const ROOM: usize = 8;
-
 /// The packets in propagation.
 pub(crate) struct Line {
     delay: Delay,
@@ -98,15 +94,14 @@ impl Line {
     pub fn new(delay: Delay, sigma: Span, reorder: Option<Reorder>, seed: u64, link: &str) -> Line {
         let stream = |name: &str| Rng::stream(seed, &format!("{link}/{name}"));
         let jitter = sigma.is_positive().then(|| (sigma.as_nanos() as f64, stream("jitter")));
-        let reorders = reorder.is_some();
         let reorder = reorder.map(|reorder| (reorder, stream("reorder")));
         Line {
             delay,
             jitter,
             reorder,
             last_out: Time::ZERO,
-            fifo: VecDeque::with_capacity(ROOM),
-            late: BinaryHeap::with_capacity(if reorders { ROOM } else { 0 }),
+            fifo: VecDeque::new(),
+            late: BinaryHeap::new(),
             pushed: 0,
         }
     }

@@ -70,11 +70,7 @@ impl VixnnDecoder {
 
     /// The pictures of a group before its last one, oldest first, the last one, and whether some packets did
     /// not count.
-    fn decode_all(
-        &mut self,
-        frame: Option<u32>,
-        packets: &[&[u8]],
-    ) -> Result<(Vec<Earlier>, RawFrame, bool), CodecError> {
+    fn decode_all(&mut self, frame: Option<u32>, packets: &[&[u8]]) -> Result<Pictures, CodecError> {
         let gathered = packet::gather(packets, is_size).or_else(|error| {
             self.ignored += packets.len() as u64;
             refuse(error.to_string())
@@ -144,13 +140,22 @@ impl VixnnDecoder {
     }
 
     fn finish(&mut self, frame: u32, packets: &[&[u8]], complete: bool) {
-        let decoded = match self.decode_all(Some(frame), packets) {
-            Ok((earlier, picture, ignored)) => {
-                Decoded { frame, picture: Ok(picture), concealed: !complete || ignored, earlier }
-            }
-            Err(error) => Decoded { concealed: !complete, ..Decoded::whole(frame, Err(error)) },
-        };
-        self.ready.push_back(decoded);
+        let pictures = self.decode_all(Some(frame), packets);
+        self.ready.push_back(decoded(frame, complete, pictures));
+    }
+}
+
+/// The pictures of a group before its last one, oldest first, the last one, and whether some packets did not
+/// count.
+pub(super) type Pictures = (Vec<Earlier>, RawFrame, bool);
+
+/// What became of a frame of which all packets came, if `complete`.
+pub(super) fn decoded(frame: u32, complete: bool, pictures: Result<Pictures, CodecError>) -> Decoded {
+    match pictures {
+        Ok((earlier, picture, ignored)) => {
+            Decoded { frame, picture: Ok(picture), concealed: !complete || ignored, earlier }
+        }
+        Err(error) => Decoded { concealed: !complete, ..Decoded::whole(frame, Err(error)) },
     }
 }
 

@@ -8,6 +8,7 @@ use units::{Span, Time};
 use vixnn::packet::{self, Gathered, Group};
 use vixnn::{BLOCK, DESCRIPTORS, Received};
 
+use super::decoder::decoded;
 use super::table::{MASKS, VixnnLook, VixnnTable};
 use super::{is_size, refuse};
 use crate::{Codec, CodecError, Decoded, Decoder, Earlier, Parts, RawFrame};
@@ -127,13 +128,8 @@ impl VixnnModelDecoder {
     }
 
     fn finish(&mut self, frame: u32, packets: &[&[u8]], complete: bool) {
-        let decoded = match self.decode(frame, packets) {
-            Ok((earlier, ignored)) => {
-                Decoded { frame, picture: Ok(empty()), concealed: !complete || ignored, earlier }
-            }
-            Err(error) => Decoded { concealed: !complete, ..Decoded::whole(frame, Err(error)) },
-        };
-        self.ready.push_back(decoded);
+        let pictures = self.decode(frame, packets).map(|(before, ignored)| (before, empty(), ignored));
+        self.ready.push_back(decoded(frame, complete, pictures));
     }
 }
 
