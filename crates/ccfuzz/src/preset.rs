@@ -256,6 +256,16 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
+    /// The preset called `name`.
+    ///
+    /// # Errors
+    /// That there is none, and which are called much alike.
+    pub fn named(name: &str) -> Result<&'static Preset, String> {
+        let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+        let refuse = || format!("no target is called `{name}`; {}", units::instead(name, &names));
+        Preset::find(name).ok_or_else(refuse)
+    }
+
     /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets, and a flow that begins after a second, so that
     /// cross traffic may be there first (thesis, section 7.4).
     pub fn scenario(&self) -> Scenario {

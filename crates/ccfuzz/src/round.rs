@@ -103,9 +103,10 @@ impl Round {
         }
         let reports = (0..self.generations as usize).map(|at| {
             let evaluations = parts.iter().map(|(head, ..)| head.evaluations[at]).sum();
-            let scores = parts.iter().flat_map(|(_, scores, _)| &scores[at * kept..][..kept]);
+            let of = |(_, scores, _): &Part| scores[at * kept..][..kept].to_vec();
+            let scores: Vec<Vec<Score>> = parts.iter().map(of).collect();
             self.search.generations += 1;
-            let report = Report::of(self.search.generations - 1, evaluations, scores.copied().collect());
+            let report = Report::of(self.search.generations - 1, evaluations, &scores);
             self.search.passed(&report);
             report
         });

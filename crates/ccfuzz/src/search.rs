@@ -40,6 +40,8 @@ pub struct Report {
     pub evaluations: usize,
     /// The best score of the generation.
     pub best: Score,
+    /// The island it is on; of several the first.
+    pub island: usize,
     /// Mean performance of its best twenty.
     pub worst_20: f64,
     /// Mean share of what was available that the flow used, in its best twenty.
@@ -47,14 +49,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of the scores of all networks, or of enough of the best of each island.
-    pub(crate) fn of(generation: u32, evaluations: usize, scores: Vec<Score>) -> Report {
-        let followed = best_of(scores);
+    /// Of the scores of each island's networks, or of enough of its best.
+    pub(crate) fn of(generation: u32, evaluations: usize, scores: &[Vec<Score>]) -> Report {
+        let followed = best_of(scores.concat());
+        let best = followed[0];
+        let has_best = |island: &Vec<Score>| island.iter().any(|score| score.total == best.total);
         let mean = |of: fn(&Score) -> f64| followed.iter().map(of).sum::<f64>() / followed.len() as f64;
         Report {
             generation,
             evaluations,
-            best: followed[0],
+            best,
+            island: scores.iter().position(has_best).expect("the best is one of these"),
             worst_20: mean(|score| score.performance),
             worst_20_used: mean(|score| score.used),
         }
@@ -196,8 +201,9 @@ impl Search {
     }
 
     fn report(&self, evaluations: usize) -> Report {
-        let scores = self.islands.iter().flatten().map(|one| one.score).collect();
-        Report::of(self.generations - 1, evaluations, scores)
+        let of = |island: &Vec<Individual>| island.iter().map(|one| one.score).collect();
+        let scores: Vec<Vec<Score>> = self.islands.iter().map(of).collect();
+        Report::of(self.generations - 1, evaluations, &scores)
     }
 
     fn rng(&self, island: usize, place: usize) -> Rng {
