@@ -15,7 +15,8 @@ of tables those of ``docs/output.md``; ``docs/python.md`` is the guide.
 from ._framewire import COMMIT as commit
 from ._framewire import VERSION as __version__
 from .controller import Controller, Decision, Report, Setup, register_controller
-from .lists import controllers, playouts, queues
+from .fuzzing import Finding, Search, fuzz
+from .lists import controllers, playouts, queues, targets
 from .results import Comparison, Picture, Result
 from .running import compare, run
 from .scenario import Scenario
@@ -26,11 +27,13 @@ __all__ = [
     "Comparison",
     "Controller",
     "Decision",
+    "Finding",
     "Picture",
     "Plan",
     "Report",
     "Result",
     "Scenario",
+    "Search",
     "Setup",
     "Sweep",
     "Table",
@@ -38,9 +41,11 @@ __all__ = [
     "commit",
     "compare",
     "controllers",
+    "fuzz",
     "playouts",
     "queues",
     "register_controller",
     "run",
     "sweep",
+    "targets",
 ]

@@ -37,6 +37,18 @@ class QueueChoice(Choice):
     """Examples of how it is written, separated by a comma and a blank."""
 
 
+class TargetChoice(TypedDict):
+    """A target of :func:`framewire.fuzz`: a controller in a network, and what is sought there."""
+
+    name: str
+    summary: str
+    cc: str
+    seconds: int
+    """Length of a run."""
+    mode: str
+    score: str
+
+
 def controllers() -> list[ControllerChoice]:
     """Every congestion controller, for ``cc`` of a flow."""
     listed: list[ControllerChoice] = json.loads(_framewire.controllers())
@@ -52,4 +64,10 @@ def queues() -> list[QueueChoice]:
 def playouts() -> list[Choice]:
     """Every playout policy, for ``playout`` of a flow."""
     listed: list[Choice] = json.loads(_framewire.playouts())
+    return listed
+
+
+def targets() -> list[TargetChoice]:
+    """Every target that comes along, for :func:`framewire.fuzz`."""
+    listed: list[TargetChoice] = json.loads(_framewire.targets())
     return listed

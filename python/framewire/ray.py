@@ -1,4 +1,4 @@
-"""Sweeps over several machines, by Ray.
+"""Sweeps and searches over several machines, by Ray.
 
 >>> from framewire import ray
 >>> vary = {"link.rate": ["1mbit", "5mbit"]}
@@ -7,6 +7,9 @@
 Ray spreads batches of runs; this process keeps the journal, so that a worker that is lost costs only its
 batch, and a driver that is lost what was under way. Runs are the same on every machine: the table is that of
 one process, bit for bit. Without Ray installed the same calls run on this machine's processors.
+
+A search of :func:`fuzz` spreads its islands, which have nothing to do with each other between two migrations.
+They travel to an actor and back with every such round, so that a worker that is lost costs its round alone.
 """
 
 from __future__ import annotations
@@ -16,12 +19,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 
+from ._framewire import Islands as _Islands
 from ._framewire import Journal as _Journal
-from .running import Progress
+from ._framewire import Search as _Search
+from .fuzzing import Asked, Search, begin, finished
+from .fuzzing import fuzz as _fuzz
+from .running import Progress, _progress
 from .scenario import Fields, Scenario
-from .sweeping import Plan, Sweep, Vary, _Counted, folder_of, warn
+from .sweeping import Plan, Sweep, Vary, _Counted, folder_of, must_equal, warn
 from .sweeping import sweep as _sweep
 
 MOST_TRIES = 10
@@ -34,6 +41,13 @@ def _ray() -> Any | None:  # noqa: ANN401
         return import_module("ray")
     except ImportError:
         return None
+
+
+def _joined(ray: Any) -> int:  # noqa: ANN401
+    """Joins the cluster; how many processors it has."""
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def _batches(runs: list[int], size: int) -> Iterator[list[int]]:
@@ -85,9 +99,7 @@ def sweep(
     journal = _Journal(plan._plan, folder, fresh)
     missing = journal.missing()
     if missing:
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
-        processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        processors = _joined(ray)
         size = batch or max(1, min(200, len(missing) // (4 * processors)))
         told = _Counted(progress, len(plan)) if progress else None
         try:
@@ -124,3 +136,70 @@ def _spread(
     finally:
         for task in pending:
             ray.cancel(task, force=True)
+
+
+class _Worker:
+    """An actor that breeds islands."""
+
+    def __init__(self, blank: bytes, prints: tuple[str, str, str]) -> None:
+        self.blank = blank
+        self.prints = prints
+        self.islands: _Islands | None = None
+
+    def work(self, job: bytes) -> bytes:
+        # Made here, since an actor that can't be made says little about why.
+        if self.islands is None:
+            islands = _Islands(self.blank)
+            must_equal(islands.prints, self.prints)
+            self.islands = islands
+        return self.islands.work(job)
+
+
+def fuzz(
+    target: Scenario | str | os.PathLike[str], *, progress: Progress = None, **asked: Unpack[Asked]
+) -> Search:
+    """:func:`framewire.fuzz` on a cluster of Ray's, or on this machine where Ray is not installed.
+
+    An actor for each processor, but no more than there are islands: a population spread over more islands
+    (``islands=200, population=5000``) uses more of them. For the cluster see :func:`sweep`. Networks are
+    those of one process, bit for bit; a checkpoint is written after each round instead of each generation.
+    Where ``patience`` or ``until`` ends the search within a round, that round is bred a second time, up to
+    there.
+
+    The parameters, ``threads`` aside, and what is raised, are those of :func:`framewire.fuzz`; controllers of
+    this process are refused.
+    """
+    ray = _ray()
+    if ray is None:
+        return _fuzz(target, progress=progress, **asked)
+    search, folder = begin(target, **asked)
+    return finished(search, folder, lambda: _breed(ray, search, progress))
+
+
+def _breed(ray: Any, search: _Search, progress: Progress) -> None:  # noqa: ANN401
+    """Brings a search to its end, a round at a time."""
+    told = _progress(progress)
+    blank, prints = search.blank()
+    # Without processors of their own, or an actor whose node is lost would wait for one that is free.
+    spread = {"scheduling_strategy": "SPREAD", "max_restarts": -1, "max_task_retries": -1}
+    worker = ray.remote(**spread)(_Worker)
+    processors = _joined(ray)
+    workers: list[Any] = []
+    try:
+        while jobs := search.jobs():
+            if not workers:
+                workers = [worker.remote(blank, prints) for _ in range(min(processors, len(jobs)))]
+            pending = [workers[place % len(workers)].work.remote(job) for place, job in enumerate(jobs)]
+            before, more, most = search.generations
+            done: list[bytes] = []
+            while pending:
+                ready, pending = ray.wait(pending)
+                done += ray.get(ready)
+                if told:
+                    told((before + more * len(done) / len(jobs)) / most)
+            search.join(done)
+    finally:
+        for actor in workers:
+            ray.kill(actor)
+    if told:
+        told(1.0)

@@ -97,11 +97,16 @@ class Plan:
 @lru_cache(maxsize=4)
 def _same_plan(text: str, file: str, vary: str, seeds: tuple[int, ...], prints: tuple[str, str, str]) -> Plan:
     plan = Plan(Scenario.parse(text, name=file), json.loads(vary), seeds=seeds)
+    must_equal(plan._plan.prints, prints)
+    return plan
+
+
+def must_equal(found: tuple[str, str, str], wanted: tuple[str, str, str]) -> None:
+    """Refuses to go on where this process has not what decides the runs of the one that leads."""
     what = ("scenarios", "files that scenarios name", "code of framewire")
-    for name, here, there in zip(what, plan._plan.prints, prints, strict=True):
+    for name, here, there in zip(what, found, wanted, strict=True):
         if here != there:
             raise ValueError(f"the {name} of this worker are not those of the plan ({here}, not {there})")
-    return plan
 
 
 class Sweep:

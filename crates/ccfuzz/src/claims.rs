@@ -190,7 +190,7 @@ impl Errand {
         let (search, _) = self.run(self.plan);
         let found = search.best().expect("there was a generation");
         let how = Shrinking { budget: self.budget, ..Shrinking::default() };
-        let shrunk = shrink(&self.target, &found.genome, how, &|_| {});
+        let shrunk = shrink(&self.target, &found.genome, how, &|_| true);
         numbers([
             ("before", f64::from(found.score.cross)),
             ("after", f64::from(shrunk.score.cross)),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lab::scenario::Scenario;
+use serde_json::{Value, json};
 
 use crate::score::{Aim, Weights};
 use crate::target::Target;
@@ -264,6 +265,13 @@ impl Preset {
         let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
         let refuse = || format!("no target is called `{name}`; {}", units::instead(name, &names));
         Preset::find(name).ok_or_else(refuse)
+    }
+
+    /// As `framewire fuzz targets --json` lists it.
+    pub fn json(&self) -> Value {
+        let Preset { name, summary, cc, seconds, mode, aim, .. } = self;
+        json!({ "name": name, "summary": summary, "cc": cc, "seconds": seconds, "mode": mode,
+                "score": aim.to_string() })
     }
 
     /// Its scenario: 12 Mbit/s, 20 ms each way, 100 packets, and a flow that begins after a second, so that

@@ -88,11 +88,18 @@ struct Shrinker<'a> {
     evaluations: usize,
     /// Simulations until the present stage ends.
     budget: usize,
-    progress: &'a dyn Fn(usize),
+    progress: &'a dyn Fn(usize) -> bool,
+    stopped: bool,
 }
 
-/// Shrinks `genome`; `progress` is told how many simulations were done.
-pub fn shrink(target: &Target, genome: &Genome, how: Shrinking<'_>, progress: &dyn Fn(usize)) -> Shrunk {
+/// Shrinks `genome`; `progress` is told how many simulations were done. Once it returns `false`, what is left
+/// by then is returned.
+pub fn shrink(
+    target: &Target,
+    genome: &Genome,
+    how: Shrinking<'_>,
+    progress: &dyn Fn(usize) -> bool,
+) -> Shrunk {
     let score = target.evaluate(genome);
     let goal = score.goal(&target.weights);
     let harm = (goal - target.calm()).max(0.0);
@@ -100,7 +107,8 @@ pub fn shrink(target: &Target, genome: &Genome, how: Shrinking<'_>, progress: &d
     let like = how.least.is_none().then(|| Behaviour::of(&score));
     let genome = genome.clone();
     let budget = (how.budget as f64 * (1.0 - FOR_READING)) as usize;
-    let mut shrinker = Shrinker { target, how, least, like, genome, evaluations: 1, budget, progress };
+    let (evaluations, stopped) = (1, false);
+    let mut shrinker = Shrinker { target, how, least, like, genome, evaluations, budget, progress, stopped };
     loop {
         let before = (size(&shrinker.genome), shrinker.genome.call);
         shrinker.make_plain();
@@ -128,7 +136,7 @@ fn size(genome: &Genome) -> usize {
 
 impl Shrinker<'_> {
     fn has_budget(&self) -> bool {
-        self.evaluations < self.budget
+        self.evaluations < self.budget && !self.stopped
     }
 
     /// Goes on with the first of the candidates that keeps the verdict. Its place.
@@ -137,7 +145,7 @@ impl Shrinker<'_> {
         self.evaluations += candidates.len();
         let same: Vec<usize> = (0..candidates.len()).filter(|&place| self.is_same(&scores[place])).collect();
         let found = same.into_iter().find(|&place| self.is_gone(&candidates[place]));
-        (self.progress)(self.evaluations);
+        self.stopped |= !(self.progress)(self.evaluations);
         if let Some(place) = found {
             self.genome = candidates[place].clone();
         }
@@ -345,12 +353,12 @@ mod tests {
         let before = target.evaluate(&genome);
         let goal = before.goal(&target.weights);
         let how = Shrinking { budget: 1_000, threads: 2, ..Shrinking::default() };
-        let shrunk = shrink(&target, &genome, how, &|_| {});
+        let shrunk = shrink(&target, &genome, how, &|_| true);
         assert!(shrunk.score.goal(&target.weights) >= goal - TOLERANCE * (goal - target.calm()));
         assert!(Behaviour::of(&before).is_like(&Behaviour::of(&shrunk.score)), "{:?}", shrunk.score);
         assert!(shrunk.genome.cross.len() < genome.cross.len() / 2, "{}", shrunk.genome.cross.len());
         assert!(bursts(&shrunk.genome).len() < 40, "{:?}", bursts(&shrunk.genome));
-        let alone = shrink(&target, &genome, Shrinking { threads: 1, ..how }, &|_| {});
+        let alone = shrink(&target, &genome, Shrinking { threads: 1, ..how }, &|_| true);
         assert_eq!(alone.genome, shrunk.genome);
     }
 
@@ -359,7 +367,7 @@ mod tests {
         let (target, genome) = (target("traffic"), noisy());
         // The same controller is no fix: nothing can be left out without its verdict.
         let how = Shrinking { budget: 60, gone: std::slice::from_ref(&target), ..Shrinking::default() };
-        assert_eq!(shrink(&target, &genome, how, &|_| {}).genome, genome);
+        assert_eq!(shrink(&target, &genome, how, &|_| true).genome, genome);
     }
 
     #[test]
@@ -368,7 +376,7 @@ mod tests {
         let uneven: Vec<u32> = (0..4_000).map(|n| n / 20 * 20_000 + n % 20 * 100).collect();
         let genome = Genome { service: uneven.clone(), ..Genome::default() };
         let how = Shrinking { budget: 100, least: Some(-2.0), ..Shrinking::default() };
-        let shrunk = shrink(&target, &genome, how, &|_| {});
+        let shrunk = shrink(&target, &genome, how, &|_| true);
         let gaps = shrunk.genome.service.windows(2).map(|pair| pair[1] - pair[0]);
         assert_eq!(gaps.max(), Some(1_000));
         assert_eq!(shrunk.genome.service.len(), uneven.len());

@@ -12,6 +12,7 @@ mod arrow;
 mod attended;
 mod controller;
 mod errors;
+mod fuzzing;
 mod listing;
 mod outcome;
 mod run;
@@ -25,7 +26,9 @@ mod _framewire {
     #[pymodule_export]
     use crate::controller::{Decision, Report, Setup, register_controller};
     #[pymodule_export]
-    use crate::listing::{controllers, playouts, queues};
+    use crate::fuzzing::{Islands, Search, SearchPlan, Target, shrink_finding};
+    #[pymodule_export]
+    use crate::listing::{controllers, playouts, queues, targets};
     #[pymodule_export]
     use crate::outcome::{Outcome, report_of, write_comparison};
     #[pymodule_export]

@@ -41,3 +41,9 @@ pub fn playouts() -> String {
     let row = |entry: &session::playout::Entry| json!({ "name": entry.name, "summary": entry.summary, "options": options(entry.options) });
     session::playout::REGISTRY.iter().map(row).collect::<Value>().to_string()
 }
+
+/// Every target of `fuzz` that comes along.
+#[pyfunction]
+pub fn targets() -> String {
+    ccfuzz::PRESETS.iter().map(ccfuzz::Preset::json).collect::<Value>().to_string()
+}

@@ -100,7 +100,7 @@ impl Scenario {
 
 /// What is wrong with a scenario; or what a controller in Python raised when it was made to see whether it
 /// can be.
-fn unusable(error: impl Display) -> PyErr {
+pub fn unusable(error: impl Display) -> PyErr {
     controller::trouble().unwrap_or_else(|| refused(error))
 }
 

@@ -20,7 +20,7 @@ const COMMIT: &str = env!("FRAMEWIRE_COMMIT");
 
 /// What names exactly this code, as the command does it: the commit; where the sources differ from it, the
 /// module's own bytes as well.
-fn program(py: Python<'_>) -> PyResult<String> {
+pub fn program(py: Python<'_>) -> PyResult<String> {
     static KNOWN: PyOnceLock<String> = PyOnceLock::new();
     let found = KNOWN.get_or_try_init(py, || {
         if !COMMIT.ends_with('+') && COMMIT != "unknown" {

@@ -1,4 +1,4 @@
-"""Sweeps on a cluster of two nodes, one of which is lost on the way. Skipped where Ray is not installed."""
+"""Work on a cluster of two nodes, one of which is lost on the way. Skipped where Ray is not installed."""
 
 import threading
 import time
@@ -23,35 +23,67 @@ def test_without_ray_the_same_call_runs_here(tmp_path: Path, monkeypatch: Monkey
     assert len(done.runs) == 2
 
 
+class Lossy:
+    """A cluster of two nodes, one of which is lost once a share of the work is done."""
+
+    def __init__(self, ray: Any, share: float) -> None:  # noqa: ANN401
+        from ray.cluster_utils import Cluster
+
+        self.ray = ray
+        self.share = share
+        self.cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        self.second = self.cluster.add_node(num_cpus=1)
+        self.cluster.wait_for_nodes()
+        self.lost = False
+        ray.init(address=self.cluster.address, log_to_driver=False)
+
+    def progress(self, share: float) -> None:
+        if share >= self.share and not self.lost:
+            self.lost = True
+            # From another thread: this one is waiting for results.
+            lose = {"target": self.cluster.remove_node, "args": (self.second,)}
+            threading.Thread(**lose, kwargs={"allow_graceful": False}).start()
+
+    def alive(self) -> int:
+        return sum(node["Alive"] for node in self.ray.nodes())
+
+    def __enter__(self) -> "Lossy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ray.shutdown()
+        self.cluster.shutdown()
+
+    def must_have_lost(self) -> None:
+        assert self.lost
+        deadline = time.monotonic() + 60
+        while self.alive() > 1 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert self.alive() == 1
+
+
 def test_a_lost_node_leaves_no_trace_in_the_table(tmp_path: Path) -> None:
     ray: Any = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
     framewire.sweep(BASE, VARY, seeds=10, out=tmp_path / "here")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    second: Any = cluster.add_node(num_cpus=1)
-    cluster.wait_for_nodes()
-    ray.init(address=cluster.address, log_to_driver=False)
-    began: list[float] = []
-
-    def progress(share: float) -> None:
-        if share >= 0.25 and not began:
-            began.append(share)
-            # From another thread: this one is waiting for results.
-            threading.Thread(
-                target=cluster.remove_node, args=(second,), kwargs={"allow_graceful": False}
-            ).start()
-
-    try:
-        done = framewire.ray.sweep(BASE, VARY, seeds=10, batch=2, out=tmp_path / "ray", progress=progress)
-        deadline = time.monotonic() + 60
-        while sum(node["Alive"] for node in ray.nodes()) > 1 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert sum(node["Alive"] for node in ray.nodes()) == 1
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-    assert began
+    with Lossy(ray, 0.25) as cluster:
+        there = tmp_path / "ray"
+        done = framewire.ray.sweep(BASE, VARY, seeds=10, batch=2, out=there, progress=cluster.progress)
+        cluster.must_have_lost()
     assert len(done.runs) == 40
     for name in FILES:
+        assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+def test_a_lost_node_leaves_no_trace_in_a_search(tmp_path: Path) -> None:
+    ray: Any = pytest.importorskip("ray")
+    asked: Any = {"population": 40, "islands": 4, "generations": 25, "seed": 2, "duration": "10s"}
+    link = {"rate": "4mbit", "delay": "20ms", "queue": "droptail:50p"}
+    target = Scenario(name="short", link=link, flow={"cc": "newreno", "start": "500ms"}, duration="3s")
+    framewire.fuzz(target, out=tmp_path / "here", **asked)
+    with Lossy(ray, 0.2) as cluster:
+        there = tmp_path / "ray"
+        found = framewire.ray.fuzz(target, out=there, progress=cluster.progress, **asked)
+        cluster.must_have_lost()
+    assert found.summary["generations"] == 25
+    for name in ("checkpoint", "finding.json", "scenario.toml", "cross.instants"):
         assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

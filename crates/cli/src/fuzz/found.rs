@@ -34,7 +34,10 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
     let gone = args.gone.iter().map(other).collect::<Result<Vec<Target>, Failure>>()?;
     let threads = threads(args.threads);
     let how = Shrinking { least: args.least, gone: &gone, budget: args.budget, threads };
-    let progress = |done: usize| bar.set_position(done as u64);
+    let progress = |done: usize| {
+        bar.set_position(done as u64);
+        true
+    };
     let shrunk = ccfuzz::shrink::shrink(&found.target, &found.genome, how, &progress);
     bar.finish_and_clear();
     let smaller = found.with_genome(shrunk.genome);

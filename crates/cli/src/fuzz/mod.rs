@@ -5,7 +5,7 @@ mod corpus;
 mod found;
 mod search;
 
-use ccfuzz::PRESETS;
+use ccfuzz::{PRESETS, Preset};
 use serde_json::json;
 
 use crate::args::Format;
@@ -30,11 +30,7 @@ pub fn fuzz(args: &Fuzz) -> Result<(), Failure> {
 
 fn targets(format: Format) {
     if format.json {
-        let of = |preset: &ccfuzz::Preset| {
-            json!({ "name": preset.name, "summary": preset.summary, "cc": preset.cc, "seconds": preset.seconds,
-                    "mode": preset.mode, "score": preset.aim.to_string() })
-        };
-        return output::json(&json!({ "targets": PRESETS.iter().map(of).collect::<Vec<_>>() }));
+        return output::json(&json!({ "targets": PRESETS.iter().map(Preset::json).collect::<Vec<_>>() }));
     }
     let mut table = Table::new(["target", "controller", "mode", "score", "what it is"]);
     for preset in PRESETS {
