@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const STRICT: [&str; 6] = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g"];
+const STRICT: [&str; 7] = ["-std=c11", "-pthread", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g"];
 const SANITISED: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
@@ -88,7 +88,8 @@ fn sanitises(compiler: &Path) -> bool {
 
 /// Every example, each with what it is run with: all kinds of controllers, by window, by rate, by frames, and
 /// with a half at the receiver.
-const RUNS: [(&str, &[&str]); 6] = [
+const RUNS: [(&str, &[&str]); 7] = [
+    ("udp", &[]),
     ("loopback", &[]),
     ("loopback", &["gcc-rmcat-02"]),
     ("loopback", &["sprout"]),
@@ -108,25 +109,42 @@ fn examples_run_clean_under_the_sanitisers() {
     }
 }
 
+/// `program` under valgrind, which makes of a leak or of bytes that were never written a failure.
+fn watched(valgrind: &Path, program: &Path) -> Command {
+    let mut command = Command::new(valgrind);
+    command.args(["-q", "--leak-check=full", "--show-leak-kinds=definite,indirect", "--error-exitcode=99"]);
+    command.arg(program);
+    command
+}
+
+fn valgrind() -> Option<PathBuf> {
+    found("valgrind", "VALGRIND", &["valgrind"])
+}
+
 #[test]
 fn examples_print_the_same_each_time_and_leak_nothing() {
     let Some(compiler) = compiler() else { return };
-    let valgrind = found("valgrind", "VALGRIND", &["valgrind"]);
+    let valgrind = valgrind();
     for name in ["loopback", "core"] {
         let program = compiled(&compiler, name, "plain", &[]);
         let printed = run(name, &mut Command::new(&program));
         assert!(printed.lines().count() >= 2, "{printed}");
         assert_eq!(run(name, &mut Command::new(&program)), printed);
         if let Some(valgrind) = &valgrind {
-            let mut command = Command::new(valgrind);
-            command.args([
-                "-q",
-                "--leak-check=full",
-                "--show-leak-kinds=definite,indirect",
-                "--error-exitcode=99",
-            ]);
-            assert_eq!(run(&format!("{name} under valgrind"), command.arg(&program)), printed);
+            let mut command = watched(valgrind, &program);
+            assert_eq!(run(&format!("{name} under valgrind"), &mut command), printed);
         }
+    }
+}
+
+/// The example itself holds what arrived, and how late, to what two threads on one machine manage.
+#[test]
+fn two_ends_meet_over_udp_on_the_real_clock() {
+    let Some(compiler) = compiler() else { return };
+    let program = compiled(&compiler, "udp", "plain", &[]);
+    print!("{}", run("udp", &mut Command::new(&program)));
+    if let Some(valgrind) = valgrind() {
+        print!("{}", run("udp under valgrind", &mut watched(&valgrind, &program)));
     }
 }
 

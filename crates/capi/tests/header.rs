@@ -44,3 +44,16 @@ fn every_function_of_the_source_is_in_the_header() {
     }
     assert!(seen > 30, "{seen} functions");
 }
+
+#[test]
+fn an_installed_library_is_named_after_the_abi() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let [header, manifest] =
+        ["include/framewire.h", "Cargo.toml"].map(|name| fs::read_to_string(root.join(name)).expect(name));
+    let after = |text: &str, what: &str| {
+        let (_, rest) = text.split_once(what).unwrap_or_else(|| panic!("no {what}"));
+        rest.chars().take_while(char::is_ascii_digit).collect::<String>()
+    };
+    let library = manifest.split_once("[package.metadata.capi.library]").expect("cargo-c's settings").1;
+    assert_eq!(after(library, "\nversion = \""), after(&header, "#define FW_ABI_VERSION "));
+}
