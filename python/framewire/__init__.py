@@ -14,7 +14,7 @@ of tables those of ``docs/output.md``; ``docs/python.md`` is the guide.
 
 from ._framewire import COMMIT as commit
 from ._framewire import VERSION as __version__
-from .controller import Controller, Decision, Report, Setup, register_controller
+from .controller import Controller, Decision, Report, Setup, Verdict, check, register_controller
 from .fuzzing import Finding, Search, fuzz
 from .lists import controllers, playouts, queues, targets
 from .results import Comparison, Picture, Result
@@ -37,7 +37,9 @@ __all__ = [
     "Setup",
     "Sweep",
     "Table",
+    "Verdict",
     "__version__",
+    "check",
     "commit",
     "compare",
     "controllers",

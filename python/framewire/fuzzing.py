@@ -14,7 +14,7 @@ from ._framewire import Search as _Search
 from ._framewire import SearchPlan as _SearchPlan
 from ._framewire import Target as _Target
 from ._framewire import shrink_finding as _shrink
-from .running import Progress, _progress
+from .running import Progress, _progress, count_of
 from .scenario import Fields, Scenario, scenario_of
 
 
@@ -62,7 +62,7 @@ class Finding:
         if budget < 1:
             raise ValueError(f"budget: {budget}; at least one run")
         folder = Path(out) if out is not None else self.folder / "shrunk"
-        left = json.loads(_shrink(self.folder, folder, least, budget, _threads(threads)))
+        left = json.loads(_shrink(self.folder, folder, least, budget, count_of(threads)))
         return Finding(folder, left["score"], left["goal"])
 
 
@@ -97,12 +97,6 @@ class Search:
     def __repr__(self) -> str:
         what = f"{self.summary['generations']} generations against {self.summary['target']}"
         return f"<Search of {what}, best score {self.best.score['total']:.3f}, in {self.folder}>"
-
-
-def _threads(threads: int | None) -> int:
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads: {threads}; at least one is needed")
-    return threads or os.cpu_count() or 1
 
 
 def _changed(scenario: Scenario, set: Fields | None, duration: str | None) -> Scenario:
@@ -305,4 +299,4 @@ def fuzz(
         fresh=fresh,
     )
     told = _progress(progress)
-    return finished(search, folder, lambda: search.run(_threads(threads), told))
+    return finished(search, folder, lambda: search.run(count_of(threads), told))

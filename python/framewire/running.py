@@ -39,6 +39,13 @@ def _progress(progress: Progress) -> Callable[[float], object] | None:
     return progress
 
 
+def count_of(threads: int | None) -> int:
+    """So many runs at a time, or as many as there are processors."""
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads: {threads}; at least one is needed")
+    return threads or os.cpu_count() or 1
+
+
 def _prepared(
     scenario: Scenario | str | os.PathLike[str],
     seed: int | None,
@@ -106,11 +113,8 @@ def compare(
     """
     if isinstance(ccs, str) or not ccs:
         raise TypeError('ccs is a list of controllers, such as ["sqp", "gcc"]')
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads is {threads}; at least one is needed")
     prepared = _prepared(scenario, seed, duration, set)
     scenarios = [prepared.with_cc(cc) for cc in ccs]
-    most = threads or os.cpu_count() or 1
-    outcomes = _run([each._scenario for each in scenarios], most, tables, _progress(progress))
+    outcomes = _run([each._scenario for each in scenarios], count_of(threads), tables, _progress(progress))
     pairs = zip(scenarios, outcomes, strict=True)
     return Comparison(prepared.name, [Result(each, outcome, tables=tables) for each, outcome in pairs])

@@ -113,11 +113,16 @@ pub struct Format {
 Examples:
   framewire controllers                     every name in one line
   framewire controllers copa                idea, source, presets and options of one
+  framewire controllers gcc:loss_v2=off --check   eleven faults of the path, and how it stands them
   framewire controllers --json | jq -r .controllers[].name")]
 pub struct Controllers {
     /// Show the page of this controller or preset
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// Hold it, with options if they are given, against what every controller must stand: blackout, loss,
+    /// reordering, duplication, clocks, a quiet encoder, sizes of packets; exit code 1 if it does not
+    #[arg(long, requires = "name")]
+    pub check: bool,
     /// Run every controller over two links and write a page of each, with pictures and an index, into this
     /// folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["name", "json"])]

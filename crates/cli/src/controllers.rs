@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use experiments::conformance::{self, Verdict};
 use lab::run::{LabError, RunOptions};
 use report::manual::{self, Family};
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use crate::table::Table;
 pub fn controllers(args: &args::Controllers) -> Result<(), Failure> {
     match (&args.write, &args.name) {
         (Some(folder), _) => write(folder),
+        (None, Some(name)) if args.check => check(name, args.format.json),
         (None, Some(name)) => page(name, args.format.json),
         (None, None) => {
             list(args.format.json);
@@ -94,6 +96,37 @@ fn row(family: &Family, entry: &cc::Entry) -> Value {
         "options": options(entry.options),
         "page": entry.page,
     })
+}
+
+/// How a controller stands the faults of the conformance suite.
+fn check(cc: &str, as_json: bool) -> Result<(), Failure> {
+    let bar = output::progress(STEPS as u64, "simulating");
+    let progress = |share: f64| bar.set_position((share * STEPS) as u64);
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let verdicts =
+        conformance::check(cc, &RunOptions { progress: &progress, threads, ..RunOptions::default() });
+    bar.finish_and_clear();
+    let verdicts = verdicts.map_err(Failure::input)?;
+    if as_json {
+        output::json(&json!({ "cc": cc, "verdicts": verdicts }));
+    } else {
+        print!("{}", verdict_table(&verdicts));
+    }
+    match verdicts.iter().filter(|verdict| verdict.broken.is_some()).count() {
+        0 => Ok(()),
+        count => Err(Failure::Work(format!("{cc} does not stand {count} of {} faults", verdicts.len()))),
+    }
+}
+
+fn verdict_table(verdicts: &[Verdict]) -> Table {
+    let mut table = Table::new(["fault", "what it is", "Mbit/s before", "after", "frames shown", "verdict"]);
+    for Verdict { fault, summary, before_bps, after_bps, shown, broken } in verdicts {
+        let [before, after] = [before_bps, after_bps].map(|rate| format!("{:.2}", rate / 1e6));
+        let shown = shown.map_or_else(|| "-".to_owned(), |shown| shown.to_string());
+        let verdict = broken.as_deref().unwrap_or("stands it");
+        table.row([fault, summary, before.as_str(), &after, &shown, verdict]);
+    }
+    table
 }
 
 /// Writes the manual's pages.

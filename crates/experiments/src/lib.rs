@@ -12,6 +12,7 @@
 
 mod book;
 mod cache;
+pub mod conformance;
 mod data;
 mod execute;
 pub mod expression;

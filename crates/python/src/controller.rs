@@ -5,8 +5,8 @@
 //! beside the thread that runs ([`trouble`]), whoever watches the run takes it and stops, and until then the
 //! last decision holds.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cc::{Acked, Decision as Wanted, Lost, OptionError, Options};
@@ -27,6 +27,9 @@ thread_local! {
 pub fn trouble() -> Option<PyErr> {
     TROUBLE.take()
 }
+
+/// Names of observed quantities that a process may use.
+const MOST_NAMES: usize = 256;
 
 /// A class, and the names of its options.
 type Class = (Py<PyType>, Vec<String>);
@@ -97,13 +100,14 @@ fn made(py: Python<'_>, options: &Options, setup: &cc::Setup) -> PyResult<Box<dy
         class.clone_ref(py)
     };
     let object = class.bind(py).call((Setup(*setup),), Some(&given))?;
-    let hears_sent = object.hasattr("on_sent")?;
+    let has = Has::of(&object)?;
     let mut decision =
         Wanted { pacing: Some(setup.initial), media: Some(setup.initial), ..Wanted::default() };
     if object.hasattr("first")? {
         take(&object.call_method0("first")?, &mut decision)?;
     }
-    Ok(Box::new(Controller { object: object.unbind(), decision, hears_sent, broken: false }))
+    let timer = if has.on_timer { timer_of(&object)? } else { None };
+    Ok(Box::new(Controller { object: object.unbind(), decision, has, timer, broken: Cell::new(false) }))
 }
 
 /// Takes over what a method returned: `None` leaves things as they are.
@@ -124,49 +128,149 @@ fn take(returned: &Bound<'_, PyAny>, decision: &mut Wanted) -> PyResult<()> {
 struct Controller {
     object: Py<PyAny>,
     decision: Wanted,
-    hears_sent: bool,
+    has: Has,
+    /// When its timer is due, as it said after it was last asked.
+    timer: Option<Time>,
     /// It raised: nothing is asked of it any more.
-    broken: bool,
+    broken: Cell<bool>,
+}
+
+/// What a class has beyond what it must have.
+#[derive(Clone, Copy)]
+struct Has {
+    on_sent: bool,
+    on_mtu: bool,
+    on_timer: bool,
+    observed: bool,
+}
+
+impl Has {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Has> {
+        Ok(Has {
+            on_sent: object.hasattr("on_sent")?,
+            on_mtu: object.hasattr("on_mtu")?,
+            on_timer: object.hasattr("on_timer")?,
+            observed: object.hasattr("observed")?,
+        })
+    }
 }
 
 impl Controller {
-    fn ask(&mut self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Wanted>) {
-        if self.broken {
+    /// Calls a method, and takes over the decision that it returns and the timer that it leaves.
+    fn ask(&mut self, call: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>) {
+        if self.broken.get() {
             return;
         }
-        match Python::attach(|py| call(self.object.bind(py))) {
-            Ok(decision) => self.decision = decision,
-            Err(error) => {
-                self.broken = true;
-                TROUBLE.set(Some(error));
+        let (mut decision, mut timer) = (self.decision, None);
+        let asked = Python::attach(|py| {
+            let object = self.object.bind(py);
+            take(&call(object)?, &mut decision)?;
+            if self.has.on_timer {
+                timer = timer_of(object)?;
             }
+            Ok(())
+        });
+        match asked {
+            Ok(()) => (self.decision, self.timer) = (decision, timer),
+            Err(error) => self.break_with(error),
         }
     }
+
+    fn break_with(&self, error: PyErr) {
+        self.broken.set(true);
+        TROUBLE.set(Some(error));
+    }
+}
+
+/// The attribute `timer_ns`: none if it is not there.
+fn timer_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Time>> {
+    let Some(value) = object.getattr_opt("timer_ns")?.filter(|value| !value.is_none()) else {
+        return Ok(None);
+    };
+    let wrong = || {
+        let what = format!("timer_ns is {value}; it is a time in ns by the clock of now_ns, an int, or None");
+        PyTypeError::new_err(what)
+    };
+    value.extract().map(|at| Some(Time::from_nanos(at))).map_err(|_| wrong())
+}
+
+/// The attribute `observed`, told to `sink`.
+fn tell(object: &Bound<'_, PyAny>, sink: &mut dyn FnMut(&'static str, f64)) -> PyResult<()> {
+    for (name, value) in object.getattr("observed")?.extract::<BTreeMap<String, f64>>()? {
+        sink(interned(name)?, value);
+    }
+    Ok(())
+}
+
+/// A name that lives as long as the process, once.
+fn interned(name: String) -> PyResult<&'static str> {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return Ok(known);
+    }
+    if names.len() >= MOST_NAMES {
+        return Err(PyValueError::new_err(format!(
+            "observed: `{name}` is name {} in this process; an entry is a quantity, not an event",
+            MOST_NAMES + 1
+        )));
+    }
+    let name = kept(name);
+    names.insert(name);
+    Ok(name)
 }
 
 impl cc::Controller for Controller {
     fn on_sent(&mut self, sent: &cc::Sent) {
-        if self.hears_sent {
-            let (mut decision, sent) = (self.decision, *sent);
-            self.ask(|object| {
-                let told = (sent.now.as_nanos(), sent.packet, sent.size, sent.in_flight.get());
-                take(&object.call_method1("on_sent", told)?, &mut decision)?;
-                Ok(decision)
-            });
+        if self.has.on_sent {
+            let told = (sent.now.as_nanos(), sent.packet, sent.size, sent.in_flight.get());
+            self.ask(|object| object.call_method1("on_sent", told));
         }
     }
 
     fn on_feedback(&mut self, report: &cc::Report<'_>) {
-        let mut decision = self.decision;
         self.ask(|object| {
             let report = Bound::new(object.py(), Report::of(report))?;
-            take(&object.call_method1("on_feedback", (report,))?, &mut decision)?;
-            Ok(decision)
+            object.call_method1("on_feedback", (report,))
         });
+    }
+
+    fn on_mtu(&mut self, mtu: u32) {
+        if self.has.on_mtu {
+            self.ask(|object| object.call_method1("on_mtu", (mtu,)));
+        }
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        self.ask(|object| object.call_method1("on_timer", (now.as_nanos(),)));
+        if let Some(timer) = self.timer.filter(|timer| *timer <= now || self.broken.get()) {
+            // It would be due again at once, for ever.
+            self.timer = None;
+            if !self.broken.get() {
+                self.break_with(PyValueError::new_err(format!(
+                    "timer_ns is {} after on_timer at {}; set it to a later time, or to None",
+                    timer.as_nanos(),
+                    now.as_nanos()
+                )));
+            }
+        }
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.timer
     }
 
     fn decision(&self) -> Wanted {
         self.decision
+    }
+
+    fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
+        if self.has.observed
+            && !self.broken.get()
+            && let Err(error) = Python::attach(|py| tell(self.object.bind(py), sink))
+        {
+            self.break_with(error);
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod arrow;
 mod attended;
+mod conformance;
 mod controller;
 mod errors;
 mod fuzzing;
@@ -23,6 +24,8 @@ mod table;
 /// What Python imports.
 #[pyo3::pymodule]
 mod _framewire {
+    #[pymodule_export]
+    use crate::conformance::{conformance, verdicts};
     #[pymodule_export]
     use crate::controller::{Decision, Report, Setup, register_controller};
     #[pymodule_export]

@@ -24,6 +24,13 @@ impl From<lab::run::Outcome> for Outcome {
     }
 }
 
+impl Outcome {
+    /// The run it is of.
+    pub fn run(&self) -> &lab::run::Outcome {
+        &self.0
+    }
+}
+
 /// Height, width and RGB, three bytes a pixel.
 type Picture<'py> = (usize, usize, Bound<'py, PyBytes>);
 /// Frame, time of display and begin of the second (both in seconds), the second's mean PSNR, the frame's PSNR

@@ -149,3 +149,81 @@ def test_names_and_classes_are_checked() -> None:
     ):
         with pytest.raises(error):
             framewire.register_controller(name, controller)  # type: ignore[arg-type]
+
+
+class Timed:
+    """Sends a little faster every 100 ms, whatever it hears."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.rate = float(setup.initial_bps)
+        self.timer_ns: int | None = None
+        self.observed = {"rate_bps": self.rate}
+        self.mtus: list[int] = []
+
+    def on_feedback(self, report: Report) -> None:
+        if self.timer_ns is None:
+            self.timer_ns = report.now_ns + 100_000_000
+
+    def on_timer(self, now_ns: int) -> Decision:
+        assert self.timer_ns is not None and now_ns >= self.timer_ns
+        self.rate *= 1.01
+        self.observed["rate_bps"] = self.rate
+        self.timer_ns = now_ns + 100_000_000
+        return Decision(pacing_bps=self.rate, media_bps=self.rate)
+
+
+class Restless(Timed):
+    """Its timer is due again at once."""
+
+    def on_timer(self, now_ns: int) -> Decision:
+        return Decision(pacing_bps=self.rate)
+
+
+class Vague(Timed):
+    """Its timer is no time."""
+
+    def on_feedback(self, report: Report) -> None:
+        self.timer_ns = "soon"  # type: ignore[assignment]
+
+
+class Chatty(Timed):
+    """It has a new quantity with each report."""
+
+    def on_feedback(self, report: Report) -> None:
+        self.observed[f"at {report.now_ns}"] = 1.0
+
+
+def test_timers_come_and_what_is_observed_is_in_the_table() -> None:
+    framewire.register_controller("timed", Timed)
+    decisions = framewire.run(bulk("timed")).decisions
+    of = {name: decisions["value"][decisions["name"] == name] for name in set(decisions["name"])}
+    # 100 steps of 1 % in ten seconds, from 2 Mbit/s on, less the round trips until it first hears.
+    assert 2e6 * 1.01**95 < max(of["rate_bps"]) <= 2e6 * 1.01**100 + 1
+    assert max(of["pacing_bps"]) == pytest.approx(max(of["rate_bps"]), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("controller", "error", "words"),
+    [
+        (Restless, ValueError, "after on_timer at .*; set it to a later time"),
+        (Vague, TypeError, "timer_ns is soon"),
+        (Chatty, ValueError, "a quantity, not an event"),
+    ],
+)
+def test_timers_and_quantities_that_make_no_sense_end_the_run(
+    controller: type, error: type[Exception], words: str
+) -> None:
+    framewire.register_controller("nonsense", controller)
+    with pytest.raises(error, match=words):
+        framewire.run(bulk("nonsense"))
+
+
+def test_the_conformance_suite_takes_a_class(aimd: None) -> None:
+    verdicts = framewire.check("aimd")
+    assert len(verdicts) == 11
+    assert [verdict.fault for verdict in verdicts if verdict.broken] == []
+    framewire.register_controller("timed", Timed)
+    # Its rate is none that this path carries in the end, but it goes on.
+    assert all(verdict.after_bps > 0 for verdict in framewire.check("timed", threads=1))
+    with pytest.raises(ValueError, match="nobody"):
+        framewire.check("nobody")
