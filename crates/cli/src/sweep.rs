@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use sweep::{Axis, Group, KEY, Options, Plan, SweepError, Table as Rows, groups, groups_json, page};
+use sweep::{
+    Axis, Group, KEY, Options, Plan, SweepError, Table as Rows, groups, groups_json, page, seeds_note,
+};
 use units::Span;
 
 use crate::args::{self, Format, MOST_SEED};
@@ -122,6 +124,9 @@ pub fn sweep(args: &Sweep) -> Result<(), Failure> {
     }
     print!("{}", table(&rows, &groups));
     println!("{}", closing(&plan));
+    if let Some(note) = seeds_note(&rows, &groups) {
+        println!("{note}");
+    }
     println!("rows: {}, {}", out.join(Rows::NAME).display(), out.join("groups.parquet").display());
     println!("report: {}", out.join("report.html").display());
     Ok(())

@@ -183,6 +183,24 @@ fn groups_are_means_of_what_run_prints_and_every_run_names_its_settings() {
     let output = framewire(&["sweep", &file, "--vary", "link.rate=2mbit", "--seeds", "7,9", "--out", &out]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains(" ± ") && text.contains("Mbit/s") && text.contains("report.html"), "{text}");
+    assert!(!text.contains("Seeds make no difference"), "{text}");
+    assert_eq!(group["seeds_matter"], true);
     let help = framewire(&["sweep", "--help"]);
     assert!(String::from_utf8_lossy(&help.stdout).contains("framewire sweep scenarios/"));
+}
+
+#[test]
+fn intervals_that_no_seed_moves_are_not_shown_without_a_word() {
+    let (file, out) = folder("sweep-seedless", "1s");
+    let asked = ["sweep", &file, "--vary", "link.loss=,1%", "--seeds", "3", "--out", &out];
+    let output = framewire(&asked);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("Seeds make no difference")).collect();
+    assert_eq!(notes.len(), 1, "{text}");
+    assert!(notes[0].contains("in 1 of 2 settings (link.loss=): all 3 runs have the same figures"), "{text}");
+    let told = json(&[&asked[..], &["--json"]].concat());
+    let matter: Vec<&Value> = (0..2).map(|at| &told["groups"][at]["seeds_matter"]).collect();
+    assert_eq!(matter, [false, true]);
+    let page = fs::read_to_string(Path::new(&out).join("report.html")).expect("the report is there");
+    assert!(page.contains("Seeds make no difference in 1 of 2 settings (link.loss=): "));
 }

@@ -27,14 +27,15 @@ impl Estimate {
     /// ```
     pub fn of(values: &[f64]) -> Estimate {
         let n = values.len();
-        if n == 0 {
-            return Estimate::default();
+        let Some(&first) = values.first() else { return Estimate::default() };
+        if values.iter().all(|&value| value == first) {
+            // Nothing is left to rounding: a third of three times 0.1 is not 0.1.
+            return Estimate { mean: Some(first), ci95: (n > 1).then_some(0.0), n };
         }
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-        let error = |freedom: usize| (squares / freedom as f64 / n as f64).sqrt();
-        let ci95 = (n > 1).then(|| student(n - 1) * error(n - 1));
-        Estimate { mean: Some(mean), ci95, n }
+        let error = (squares / (n - 1) as f64 / n as f64).sqrt();
+        Estimate { mean: Some(mean), ci95: Some(student(n - 1) * error), n }
     }
 
     /// Mean and half width in another unit.
@@ -87,7 +88,7 @@ mod tests {
     fn of_one_run_nothing_is_known_about_others() {
         assert_eq!(Estimate::of(&[]), Estimate { mean: None, ci95: None, n: 0 });
         assert_eq!(Estimate::of(&[5.0]), Estimate { mean: Some(5.0), ci95: None, n: 1 });
-        assert_eq!(Estimate::of(&[5.0, 5.0]).ci95, Some(0.0));
+        assert_eq!(Estimate::of(&[0.1; 3]), Estimate { mean: Some(0.1), ci95: Some(0.0), n: 3 });
         assert_eq!(Estimate::of(&[1.0, 3.0]).scaled(2.0).mean, Some(4.0));
     }
 }

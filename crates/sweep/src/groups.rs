@@ -58,6 +58,13 @@ impl Group {
         self.runs.len()
     }
 
+    /// Whether any figure, of numbers and texts, differs from seed to seed; none of a single run, which says
+    /// nothing of other seeds.
+    pub fn seeds_matter(&self) -> Option<bool> {
+        let (first, others) = self.runs.split_first()?;
+        (!others.is_empty()).then(|| others.iter().any(|run| run != first))
+    }
+
     fn known(&self, figure: usize) -> Vec<f64> {
         self.runs.iter().filter_map(|cells| cells[figure].number()).collect()
     }
@@ -154,7 +161,7 @@ pub fn groups_json(table: &Table, groups: &[Group]) -> Value {
             numbers().map(|(at, figure)| (figure.name.clone(), json!(Estimate::of(&group.known(at)))));
         json!({
             "settings": settings, "flow_number": group.flow_number, "flow": group.flow, "cc": group.cc,
-            "seeds": group.seeds(), "figures": figures.collect::<Map<String, Value>>(),
+            "seeds": group.seeds(), "seeds_matter": group.seeds_matter(), "figures": figures.collect::<Map<String, Value>>(),
         })
     };
     json!({

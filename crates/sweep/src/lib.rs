@@ -39,6 +39,7 @@ mod journal;
 pub mod page;
 mod plan;
 mod run;
+mod seeds;
 mod table;
 
 pub use axis::{Axis, Cell};
@@ -50,4 +51,5 @@ pub use groups::{Group, group_columns, groups, groups_json, write_groups};
 pub use journal::Journal;
 pub use plan::{MOST_RUNS, Plan};
 pub use run::{Run, run_one};
+pub use seeds::seeds_note;
 pub use table::Table;

@@ -15,6 +15,7 @@ use crate::error::SweepError;
 use crate::estimate::Estimate;
 use crate::figures::KEY;
 use crate::groups::Group;
+use crate::seeds::seeds_note;
 use crate::table::Table;
 
 use series::Legend;
@@ -29,7 +30,7 @@ const STYLE: &str = include_str!("sweep.css");
 pub fn render(table: &Table, groups: &[Group]) -> String {
     let legend = Legend::of(table, groups);
     let mut body = format!("<style>{STYLE}</style>\n{}", header(table));
-    body.push_str(&warnings(table));
+    body.push_str(&warnings(table, groups));
     body.push_str(&scatter::render(table, groups, &legend));
     body.push_str(&panels::render(table, groups, &legend));
     body.push_str(&rows(table, groups, &legend));
@@ -87,9 +88,10 @@ fn list(seeds: &[u64]) -> String {
     }
 }
 
-fn warnings(table: &Table) -> String {
-    let one = |warning: &String| format!("<p><b>Warning.</b> {}</p>\n", escape(warning));
-    let all: String = table.plan().warnings().iter().map(one).collect();
+fn warnings(table: &Table, groups: &[Group]) -> String {
+    let warnings = table.plan().warnings().iter().map(|warning| ("Warning", warning.clone()));
+    let told = warnings.chain(seeds_note(table, groups).map(|note| ("Note", note)));
+    let all: String = told.map(|(kind, text)| format!("<p><b>{kind}.</b> {}</p>\n", escape(&text))).collect();
     if all.is_empty() { all } else { format!("<section class=\"warnings\">\n{all}</section>\n") }
 }
 

@@ -56,3 +56,13 @@ fn seeds_are_listed_as_people_write_them() {
     assert_eq!(list(&[3, 7]), "3, 7");
     assert_eq!(list(&[5]), "5");
 }
+
+#[test]
+fn settings_in_which_seeds_make_no_difference_are_named() {
+    let [some, none] = [&["", "1%"][..], &["1%"]].map(|losses| {
+        let table = table(vec![Axis::new("link.loss", losses.iter().copied())], &[1, 2]);
+        render(&table, &groups(&table))
+    });
+    let note = "<b>Note.</b> Seeds make no difference in 1 of 2 settings (link.loss=): all 2 runs";
+    assert_eq!((count(&some, note), count(&none, "Seeds make no difference")), (1, 0));
+}
