@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from ._framewire import Outcome, report_of, write_comparison
+from ._framewire import events as _events
 from .scenario import Scenario
 from .table import Table
 
@@ -93,6 +94,21 @@ class Result:
     def decisions(self) -> Table:
         """A row per changed quantity of a sender: window, rates, round trips (``decisions.parquet``)."""
         return self._rows("decisions")
+
+    @cached_property
+    def events(self) -> Table:
+        """Everything that happened, a row an event: what the hash is made of.
+
+        The run is done once more for it, and its hash compared. Columns are ``time_ns``, ``place`` (sender,
+        receiver, link), ``flow``, ``event`` (``packet_sent``, ``frame_displayed``, ...) and one for each field
+        that occurs, null where an event has none. It takes some 7 kB a packet.
+
+        Raises
+        ------
+        ValueError
+            If the run can't be repeated: a controller in Python, or a file that the scenario names, changed.
+        """
+        return Table(_events(self._outcome, None))
 
     def _rows(self, name: str) -> Table:
         if not self._tables:

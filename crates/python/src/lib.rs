@@ -35,7 +35,7 @@ mod _framewire {
     #[pymodule_export]
     use crate::outcome::{Outcome, report_of, write_comparison};
     #[pymodule_export]
-    use crate::run::run;
+    use crate::run::{events, run};
     #[pymodule_export]
     use crate::scenario::Scenario;
     #[pymodule_export]

@@ -10,11 +10,13 @@ use lab::tables::Tables;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::arrow::of_series;
 use crate::attended::attended;
 use crate::controller;
 use crate::errors::{refused, unwritten};
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
+use crate::table::Table;
 
 /// Runs scenarios, at most `threads` at a time, and returns their outcomes in the same order. `progress` is
 /// told the share done, from 0 to 1.
@@ -38,6 +40,41 @@ fn watched(
     tables: bool,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Vec<lab::run::Outcome>> {
+    let keep = if tables { Keep::Rows } else { Keep::Bounded };
+    let mut outcomes = told(progress, |options| {
+        run_all(
+            scenarios,
+            &RunOptions { keep, threads, commit: env!("FRAMEWIRE_COMMIT").to_owned(), ..options },
+        )
+    })?;
+    if !tables {
+        outcomes.iter_mut().for_each(|outcome| outcome.tables = Tables::None);
+    }
+    Ok(outcomes)
+}
+
+/// Everything that happened in a run, a row an event: it runs once more.
+#[pyfunction]
+pub fn events(py: Python<'_>, outcome: &Outcome, progress: Option<Py<PyAny>>) -> PyResult<Table> {
+    let of = outcome.run();
+    let (columns, hash) =
+        py.detach(|| told(progress.as_ref(), |options| lab::run::events(&of.scenario, &options)))?;
+    if hash != of.summary.hash {
+        return Err(refused(format!(
+            "the run can't be repeated: its hash was {}, and now is {hash}; did a controller in Python, or a \
+             file that the scenario names, change?",
+            of.summary.hash
+        )));
+    }
+    Ok(Table::new(of_series(&columns, &of.origin())))
+}
+
+/// Does `work` with options by which it is attended: progress is told, Ctrl-C and the exception of a
+/// controller in Python stop it.
+fn told<T: Send>(
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(RunOptions<'_>) -> Result<T, LabError> + Send,
+) -> PyResult<T> {
     let (stop, share) = (AtomicBool::new(false), AtomicU64::new(0));
     let look = |py: Python<'_>| {
         let share = f64::from_bits(share.load(Ordering::Relaxed));
@@ -51,19 +88,12 @@ fn watched(
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let keep = if tables { Keep::Rows } else { Keep::Bounded };
-    let commit = env!("FRAMEWIRE_COMMIT").to_owned();
-    let options =
-        RunOptions { commit, keep, progress: &told, stop: Some(&stop), threads, ..RunOptions::default() };
-    let result = attended(&stop, look, || run_all(scenarios, &options))?;
-    if let Some(error) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    let options = RunOptions { progress: &told, stop: Some(&stop), ..RunOptions::default() };
+    let result = attended(&stop, look, || work(options))?;
+    if let Some(error) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(error);
     }
-    let mut outcomes = result.map_err(failed)?;
-    if !tables {
-        outcomes.iter_mut().for_each(|outcome| outcome.tables = Tables::None);
-    }
-    Ok(outcomes)
+    result.map_err(failed)
 }
 
 fn failed(error: LabError) -> PyErr {

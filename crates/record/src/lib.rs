@@ -5,9 +5,11 @@
 //! metrics; nothing that runs may read them back.
 
 mod event;
+mod facts;
 mod qlog;
 mod sink;
 
 pub use event::{Dropped, Event, NodeId, Real};
+pub use facts::Fact;
 pub use qlog::{Origin, QLOG_BYTES, Qlog, Traffic, Vantage};
 pub use sink::{Fan, Hash, Memory, Recorder, Shared, Tap};

@@ -92,7 +92,7 @@ def test_copies_change_and_originals_stay() -> None:
         (lambda: framewire.run(small(), duration="3"), "duration: "),
         (lambda: framewire.run(small(), tables=False).packets, "tables=False"),
         (lambda: framewire.run(small()).pictures("gcc"), "there is no flow 'gcc'; there are sqp"),
-        (lambda: framewire.compare(small(), ["sqp"], threads=0), "threads is 0"),
+        (lambda: framewire.compare(small(), ["sqp"], threads=0), "threads: 0"),
         (
             lambda: (
                 small(link={"trace": "none.trace", "delay": "1ms"})
@@ -227,3 +227,19 @@ def test_a_real_codec_leaves_pictures() -> None:
     # Of RGB, the picture's own word is of luma.
     assert abs(10 * np.log10(255**2 / error) - worst.psnr_db) < 6
     assert framewire.run(small()).pictures() == {}
+
+
+def test_events_are_all_that_happened() -> None:
+    pytest.importorskip("numpy")
+    result = framewire.run(small())
+    events = result.events
+    kinds = list(events["event"])
+    flow = result.summary["flows"][0]
+    assert kinds.count("frame_displayed") == flow["frames"]["displayed"]
+    assert kinds.count("packet_sent") == len(result.packets)
+    times = events["time_ns"]
+    assert all(before <= after for before, after in zip(times, times[1:], strict=False))
+    assert set(events["place"]) >= {"sender", "receiver", "link"}
+    shown = events["event"] == "frame_displayed"
+    assert set(events["flow"][shown]) == {flow["name"]}
+    assert not any(value != value for value in events["frame"][shown])

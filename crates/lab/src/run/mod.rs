@@ -28,7 +28,7 @@ use crate::files::WriteError;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::stream::{Left, Limits, Recording, Settings};
 use crate::summary::{Context, Plan, Provenance, Summary};
-use crate::tables::{Origin, Tables};
+use crate::tables::{Events, Origin, Series, Tables};
 
 pub use build::{Endpoints, bottleneck, endpoints, queue_of};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
@@ -193,19 +193,10 @@ pub(crate) fn run_watched(
             tables: options.tables.and_then(<[_]>::first).cloned(),
         });
     }
-    for step in 1..=STEPS {
-        let share = step as f64 / STEPS as f64;
-        let until = if step == STEPS { scenario.duration } else { scenario.duration.mul_f64(share) };
-        built.world.run_until(Time::ZERO + until);
-        (options.progress)(share);
-        if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            return Err(LabError::Stopped);
-        }
+    step_through(&mut built.world, scenario, options, &mut || {
         look(&recording().1);
-        if let Some(trouble) = recording().1.trouble() {
-            return Err(trouble.into());
-        }
-    }
+        recording().1.trouble().map_or(Ok(()), |trouble| Err(trouble.into()))
+    })?;
     if let Some((index, what)) = built.originals.iter().find_map(|(i, o)| Some((i, o.trouble()?))) {
         return Err(scenario.error(format!("flow[{}].encoder.clip", index + 1), what).into());
     }
@@ -225,6 +216,45 @@ pub(crate) fn run_watched(
     let stills = (0..scenario.flows.len()).map(|index| of_flow(index)?.1.album().stills()).collect();
     let Built { intervals, rate, .. } = built;
     Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rate, stills })
+}
+
+/// Runs a world to the scenario's end, with a look after each step of virtual time.
+fn step_through(
+    world: &mut World,
+    scenario: &Scenario,
+    options: &RunOptions<'_>,
+    look: &mut dyn FnMut() -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    for step in 1..=STEPS {
+        let share = step as f64 / STEPS as f64;
+        let until = if step == STEPS { scenario.duration } else { scenario.duration.mul_f64(share) };
+        world.run_until(Time::ZERO + until);
+        (options.progress)(share);
+        if options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(LabError::Stopped);
+        }
+        look()?;
+    }
+    Ok(())
+}
+
+/// Everything that happens in a run, as the columns of a table, a row an event, and the run's event hash. An
+/// event takes some 900 bytes, and a packet of video is some seven.
+///
+/// # Errors
+/// As [`run`].
+pub fn events(scenario: &Scenario, options: &RunOptions<'_>) -> Result<(Vec<Series>, String), LabError> {
+    let names = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
+    let table = Events::new(build::layout(scenario), names);
+    let recorder = Arc::new(Mutex::new(Fan(Hash::default(), table)));
+    let shared: Shared = recorder.clone();
+    let mut built = build::build(scenario, World::new(scenario.seed, Some(shared)), &Overlay::default())?;
+    step_through(&mut built.world, scenario, options, &mut || Ok(()))?;
+    // The world holds the other end.
+    drop(built);
+    let Fan(hash, table) =
+        Arc::into_inner(recorder).expect("the world is gone").into_inner().expect("no recorder panics");
+    Ok((table.columns(), hash.hex()))
 }
 
 /// Runs several scenarios, at most `options.threads` at a time, and returns their outcomes in the same order.

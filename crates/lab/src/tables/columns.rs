@@ -254,7 +254,7 @@ pub(super) fn link_events(link: &LinkRecord) -> Vec<LinkEvent> {
     let drops = link.drops.iter().map(|&Drop { at, flow, size, cause }| LinkEvent {
         at,
         flow,
-        what: LinkWhat::Drop(cause_name(cause)),
+        what: LinkWhat::Drop(cause.name()),
         size,
     });
     let mut events: Vec<LinkEvent> = arrivals.chain(departures).chain(drops).collect();
@@ -318,23 +318,6 @@ fn limit(value: u64) -> f64 {
 
 fn bps(rate: Rate) -> f64 {
     limit(rate.as_bps())
-}
-
-fn cause_name(cause: record::Dropped) -> &'static str {
-    use record::Dropped as D;
-    match cause {
-        D::QueueFull => "queue full",
-        D::LinkLoss => "link loss",
-        D::QueuePolicy => "queue policy",
-        D::Oversize => "oversize",
-        D::Malformed => "malformed",
-        D::Foreign => "foreign",
-        D::Duplicate => "duplicate",
-        D::Stale => "stale",
-        D::FarFuture => "far future",
-        D::BufferFull => "buffer full",
-        D::Policed => "policed",
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! null. Each file carries the scenario, seed, commit and event hash it came from.
 
 mod columns;
+mod events;
 mod parquet_file;
 mod parts;
 mod series;
@@ -21,6 +22,7 @@ pub use columns::{
 pub use columns::{
     decisions as decision_rows, frames as frame_rows, link as link_rows, packets as packet_rows,
 };
+pub use events::Events;
 pub use parquet_file::{Column, Get, Kind, TableWriter, write_table};
 pub use parts::TableFiles;
 pub use series::{Series, Values, write_series};
