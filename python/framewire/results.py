@@ -100,8 +100,8 @@ class Result:
         """Everything that happened, a row an event: what the hash is made of.
 
         The run is done once more for it, and its hash compared. Columns are ``time_ns``, ``place`` (sender,
-        receiver, link), ``flow``, ``event`` (``packet_sent``, ``frame_displayed``, ...) and one for each field
-        that occurs, null where an event has none. It takes some 7 kB a packet.
+        receiver, link), ``flow``, ``event`` (``packet_sent``, ``frame_displayed``, ...) and one for each
+        field that occurs, null where an event has none. It takes some 7 kB a packet.
 
         Raises
         ------

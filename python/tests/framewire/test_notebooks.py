@@ -19,7 +19,6 @@ def test_there_are_five() -> None:
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook: Path) -> None:
-    command = os.environ.get("FRAMEWIRE_COMMAND", "framewire")
     cells = json.loads(notebook.read_text())["cells"]
     codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert codes and all(cell["outputs"] for cell in cells if cell["cell_type"] == "code" and shows(cell))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -238,7 +239,7 @@ def test_events_are_all_that_happened() -> None:
     assert kinds.count("frame_displayed") == flow["frames"]["displayed"]
     assert kinds.count("packet_sent") == len(result.packets)
     times = events["time_ns"]
-    assert all(before <= after for before, after in zip(times, times[1:], strict=False))
+    assert all(before <= after for before, after in pairwise(times))
     assert set(events["place"]) >= {"sender", "receiver", "link"}
     shown = events["event"] == "frame_displayed"
     assert set(events["flow"][shown]) == {flow["name"]}
