@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from ._framewire import Target as _Target
 from ._framewire import shrink_finding as _shrink
 from .running import Progress, _progress, count_of
 from .scenario import Fields, Scenario, scenario_of
+from .storage import Place, kept
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Search:
     Attributes
     ----------
     folder
-        Where it lies, with a checkpoint: the same call with more generations goes on from there.
+        Where it lies, with a checkpoint: the same call with more generations goes on from there. Of a URL, a
+        copy that is gone with this process.
     summary
         Its figures, as ``framewire fuzz run --json`` prints them; ``history`` has a dict for each generation
         of this call.
@@ -82,12 +83,13 @@ class Search:
         Of a search with ``diverse``: the best network of each behaviour, from the best on; else the best.
     """
 
-    def __init__(self, folder: Path, summary: dict[str, Any]) -> None:
+    def __init__(self, place: Place, summary: dict[str, Any]) -> None:
         """Of :func:`framewire.fuzz`."""
-        self.folder = folder
+        self.folder = place.folder
+        self._name = place.name
         self.summary = summary
         best = summary["best"]
-        self.best = Finding(folder, best["score"], best["goal"])
+        self.best = Finding(self.folder, best["score"], best["goal"])
         several = [
             Finding(Path(one["folder"]), one["score"], one["goal"], tuple(one["faults"]))
             for one in summary["findings"]
@@ -96,7 +98,7 @@ class Search:
 
     def __repr__(self) -> str:
         what = f"{self.summary['generations']} generations against {self.summary['target']}"
-        return f"<Search of {what}, best score {self.best.score['total']:.3f}, in {self.folder}>"
+        return f"<Search of {what}, best score {self.best.score['total']:.3f}, in {self._name}>"
 
 
 def _changed(scenario: Scenario, set: Fields | None, duration: str | None) -> Scenario:
@@ -168,8 +170,8 @@ def begin(
     patience: int | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
-) -> tuple[_Search, Path]:
-    """The search that :func:`framewire.fuzz` is asked for, and its folder."""
+) -> tuple[_Search, Place]:
+    """The search that :func:`framewire.fuzz` is asked for, and where it is kept."""
     if score is not None and expression is not None:
         raise ValueError("score and expression both say what is sought; give one of them")
     if random and diverse:
@@ -182,18 +184,16 @@ def begin(
     references = None if reference is None else list(reference)
     found = _target(target, set, duration, (cc, mode, score, expression, references, free))
     plan = _SearchPlan(population, islands, seed, random, diverse)
-    folder = Path(out) if out is not None else Path("out/fuzz") / f"{found.name}-{seed}"
-    return _Search(found, plan, folder, fresh, (generations, until, patience)), folder
+    place = Place(out if out is not None else Path("out/fuzz") / f"{found.name}-{seed}")
+    return _Search(found, plan, place.folder, fresh, (generations, until, patience)), place
 
 
-def finished(search: _Search, folder: Path, work: Callable[[], object]) -> Search:
+def finished(search: _Search, place: Place, work: Callable[[], object]) -> Search:
     """The search after ``work``, which brings it to its end."""
-    try:
+    with kept(place):
         work()
-    except KeyboardInterrupt:
-        print(f"stopped; the same call goes on from there ({folder})", file=sys.stderr)
-        raise
-    return Search(folder, json.loads(search.summary()))
+        summary = json.loads(search.summary())
+    return Search(place, summary)
 
 
 def fuzz(
@@ -254,7 +254,8 @@ def fuzz(
         Stop at a goal (the best score without what the network costs), or when the best score has not risen
         by 0.01 in so many generations.
     out
-        The folder; ``out/fuzz/TARGET-SEED`` if left out.
+        The folder; ``out/fuzz/TARGET-SEED`` if left out. Or a URL of object storage, such as
+        ``"s3://bucket/name"`` (needs fsspec), to which what is done is sent every minute and at the end.
     threads
         Runs at the same time; as many as there are processors if left out. Results do not depend on it.
     fresh
@@ -277,7 +278,7 @@ def fuzz(
     >>> len(search.summary["history"])
     2
     """
-    search, folder = begin(
+    search, place = begin(
         target,
         cc=cc,
         mode=mode,
@@ -298,5 +299,11 @@ def fuzz(
         out=out,
         fresh=fresh,
     )
-    told = _progress(progress)
-    return finished(search, folder, lambda: search.run(count_of(threads), told))
+    shown, at_once = _progress(progress), count_of(threads)
+
+    def told(share: float) -> None:
+        place.send()
+        if shown:
+            shown(share)
+
+    return finished(search, place, lambda: search.run(at_once, told))

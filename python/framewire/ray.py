@@ -15,7 +15,6 @@ They travel to an actor and back with every such round, so that a worker that is
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from itertools import islice
@@ -28,7 +27,8 @@ from .fuzzing import Asked, Search, begin, finished
 from .fuzzing import fuzz as _fuzz
 from .running import Progress, _progress
 from .scenario import Fields, Scenario
-from .sweeping import Plan, Sweep, Vary, _Counted, folder_of, must_equal, warn
+from .storage import Place, kept
+from .sweeping import Plan, Sweep, Vary, _Counted, must_equal, place_of, warn
 from .sweeping import sweep as _sweep
 
 MOST_TRIES = 10
@@ -95,19 +95,17 @@ def sweep(
         raise ValueError(f"batch: {batch}; at least one run a task")
     plan = Plan(scenario, vary, seeds=seeds, set=set, duration=duration)
     warn(plan)
-    folder = folder_of(plan, out)
-    journal = _Journal(plan._plan, folder, fresh)
+    place = place_of(plan, out)
+    journal = _Journal(plan._plan, place.folder, fresh)
     missing = journal.missing()
-    if missing:
-        processors = _joined(ray)
-        size = batch or max(1, min(200, len(missing) // (4 * processors)))
-        told = _Counted(progress, len(plan)) if progress else None
-        try:
+    with kept(place):
+        if missing:
+            processors = _joined(ray)
+            size = batch or max(1, min(200, len(missing) // (4 * processors)))
+            told = _Counted(progress, len(plan), place)
             _spread(ray, plan, journal, _batches(missing, size), (processors, told))
-        except KeyboardInterrupt:
-            print(f"stopped; the same call goes on from there ({folder})", file=sys.stderr)
-            raise
-    return Sweep(folder, journal.finish())
+        swept = journal.finish()
+    return Sweep(place, swept)
 
 
 def _spread(
@@ -115,7 +113,7 @@ def _spread(
     plan: Plan,
     journal: _Journal,
     batches: Iterator[list[int]],
-    how: tuple[int, _Counted | None],
+    how: tuple[int, _Counted],
 ) -> None:
     """Has every batch run; each one's runs are in the journal as soon as they are here."""
     processors, told = how
@@ -130,8 +128,7 @@ def _spread(
             for lines in ray.get(ready):
                 journal.append(lines)
                 done += len(lines)
-                if told:
-                    told(done)
+                told(done)
             pending += [work.remote(held, batch) for batch in islice(batches, len(ready))]
     finally:
         for task in pending:
@@ -172,11 +169,11 @@ def fuzz(
     ray = _ray()
     if ray is None:
         return _fuzz(target, progress=progress, **asked)
-    search, folder = begin(target, **asked)
-    return finished(search, folder, lambda: _breed(ray, search, progress))
+    search, place = begin(target, **asked)
+    return finished(search, place, lambda: _breed(ray, search, progress, place))
 
 
-def _breed(ray: Any, search: _Search, progress: Progress) -> None:  # noqa: ANN401
+def _breed(ray: Any, search: _Search, progress: Progress, place: Place) -> None:  # noqa: ANN401
     """Brings a search to its end, a round at a time."""
     told = _progress(progress)
     blank, prints = search.blank()
@@ -198,6 +195,7 @@ def _breed(ray: Any, search: _Search, progress: Progress) -> None:  # noqa: ANN4
                 if told:
                     told((before + more * len(done) / len(jobs)) / most)
             search.join(done)
+            place.send()
     finally:
         for actor in workers:
             ray.kill(actor)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from ._framewire import Swept as _Swept
 from .results import _framed
 from .running import Progress, _progress
 from .scenario import Fields, Scenario, plain, scenario_of
+from .storage import Place, kept
 from .table import Table
 
 Vary = Mapping[str, Iterable[Any]]
@@ -115,7 +115,8 @@ class Sweep:
     Attributes
     ----------
     folder
-        Where ``runs.parquet``, ``groups.parquet``, ``report.html`` and the journal lie.
+        Where ``runs.parquet``, ``groups.parquet``, ``report.html`` and the journal lie; of a URL, a copy that
+        is gone with this process.
     runs
         A row for each flow of each run, settings and figures as columns (``docs/sweeps.md``).
     groups
@@ -123,9 +124,10 @@ class Sweep:
         of its 95 % confidence interval (``X_ci95``, Student's t), and the runs that know it (``X_n``).
     """
 
-    def __init__(self, folder: Path, swept: _Swept) -> None:
+    def __init__(self, place: Place, swept: _Swept) -> None:
         """Of :func:`framewire.sweep`."""
-        self.folder = folder
+        self.folder = place.folder
+        self._name = place.name
         self.runs = Table(swept.runs())
         self.groups = Table(swept.groups())
         self._swept = swept
@@ -143,27 +145,29 @@ class Sweep:
         return _framed(self.report())
 
     def __repr__(self) -> str:
-        return f"<Sweep of {len(self.groups)} groups, {len(self.runs)} rows, in {self.folder}>"
+        return f"<Sweep of {len(self.groups)} groups, {len(self.runs)} rows, in {self._name}>"
 
 
 class _Counted:
-    """Progress as a share of the runs, told at most ten times a second."""
+    """Progress as a share of the runs, told at most ten times a second; sends what is done to its place."""
 
-    def __init__(self, progress: Progress, runs: int) -> None:
+    def __init__(self, progress: Progress, runs: int, place: Place) -> None:
         self.told = _progress(progress)
         self.runs = runs
+        self.place = place
         self.last = 0.0
 
     def __call__(self, done: int) -> None:
+        self.place.send()
         now = time.monotonic()
         if self.told and (done == self.runs or now - self.last >= 0.1):
             self.last = now
             self.told(done / self.runs)
 
 
-def folder_of(plan: Plan, out: str | os.PathLike[str] | None) -> Path:
+def place_of(plan: Plan, out: str | os.PathLike[str] | None) -> Place:
     """``out``, or what ``framewire sweep`` would take."""
-    return Path(out) if out is not None else Path("out/sweep") / plan.scenario.name
+    return Place(out if out is not None else Path("out/sweep") / plan.scenario.name)
 
 
 def warn(plan: Plan) -> None:
@@ -198,7 +202,8 @@ def sweep(
     set, duration
         Changes of every run.
     out
-        The folder; ``out/sweep/NAME`` if left out.
+        The folder; ``out/sweep/NAME`` if left out. Or a URL of object storage, such as ``"s3://bucket/name"``
+        (needs fsspec), to which what is done is sent every minute and at the end.
     jobs
         Runs at the same time; as many as there are processors if left out. Results do not depend on it.
     fresh
@@ -226,11 +231,8 @@ def sweep(
         raise ValueError(f"jobs: {jobs}; at least one run at a time")
     plan = Plan(scenario, vary, seeds=seeds, set=set, duration=duration)
     warn(plan)
-    folder = folder_of(plan, out)
-    told = _Counted(progress, len(plan)) if progress else None
-    try:
-        swept = plan._plan.drive(folder, jobs or os.cpu_count() or 1, fresh, told)
-    except KeyboardInterrupt:
-        print(f"stopped; the same call goes on from there ({folder})", file=sys.stderr)
-        raise
-    return Sweep(folder, swept)
+    place = place_of(plan, out)
+    told = _Counted(progress, len(plan), place)
+    with kept(place):
+        swept = plan._plan.drive(place.folder, jobs or os.cpu_count() or 1, fresh, told)
+    return Sweep(place, swept)
