@@ -87,7 +87,7 @@ class Result:
 
     @cached_property
     def link(self) -> Table:
-        """A row per event at the bottleneck: in, out or drop (``link.parquet``)."""
+        """A row per event at the bottleneck or any of several links: in, out or drop (``link.parquet``)."""
         return self._rows("link")
 
     @cached_property

@@ -77,10 +77,11 @@ impl Target {
     ///
     /// # Errors
     /// [`TargetError`] if the scenario does not run, is longer than an hour, leaves the link or its queue
-    /// open, lacks the flows, frames or expression that what is sought needs, or names references that can't
-    /// run.
+    /// open, has several links, lacks the flows, frames or expression that what is sought needs, or names
+    /// references that can't run.
     pub fn new(scenario: Scenario, mode: Mode, aim: Aim, weights: Weights) -> Result<Target, TargetError> {
         let refuse = |what: &str| TargetError::Unsuitable(format!("{}: {what}", scenario.name));
+        scenario.require_one_link("a search").map_err(LabError::from)?;
         let link = &scenario.link;
         let capacity = link.rate.map(|rate| rate.bytes_in(scenario.duration).get());
         let Some(bytes) = capacity else {
@@ -327,6 +328,9 @@ mod tests {
         assert!(refusal(&one, Aim::Unfairness).contains("two flows"));
         assert!(refusal(&one, Aim::StallTime).contains("give it `source = \"video\"`"));
         assert!(refusal(&one, Aim::Expression).contains("no `[score]`"));
+        let several =
+            one.replace("[link]", "[[link]]\nname = \"a\"\ndelay = \"1ms\"\n[[link]]\nname = \"b\"");
+        assert!(refusal(&several, Aim::Loss).contains("a search knows a single bottleneck, and there are 2"));
         let scored = |line: &str| refusal(&format!("{one}[score]\n{line}\n"), Aim::Expression);
         for (line, what) in [
             ("expression = \"utilization\"", "x.toml:10: score.expression: "),

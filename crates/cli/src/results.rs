@@ -1,6 +1,6 @@
 //! Results as tables for people.
 
-use lab::summary::{FlowSummary, Summary};
+use lab::summary::{FlowSummary, LinkSummary, NamedLink, Summary};
 use report::percent;
 
 use crate::table::Table;
@@ -20,18 +20,56 @@ const HEADS: [&str; 13] = [
     "SSIM",
     "queue p90",
 ];
+/// What is said of each of several links. The last of a flow's columns is left out then.
+const LINK_HEADS: [&str; 9] =
+    ["rate Mbit/s", "used", "queue p50", "p90", "p99", "peak", "packets", "dropped", "loss"];
 /// Letters of a row's name; more are cut off.
 const NAME: usize = 40;
 
 /// One row per flow of one run.
 pub fn of_flows(summary: &Summary) -> String {
-    table("flow", summary.flows.iter().map(|flow| (named(flow), flow, summary)).collect())
+    let flows = table("flow", summary.flows.iter().map(|flow| (named(flow), flow, summary)).collect());
+    flows + of_links(summary.links.iter().map(|link| (link.name.clone(), link)).collect()).as_str()
 }
 
 /// One row per run: the first flow of each, by its controller.
 pub fn of_runs<'a>(summaries: impl Iterator<Item = &'a Summary>) -> String {
     let firsts = summaries.filter_map(|summary| Some((summary, summary.flows.first()?)));
-    table("controller", firsts.map(|(summary, flow)| (flow.cc.clone(), flow, summary)).collect())
+    let runs: Vec<_> = firsts.map(|(summary, flow)| (flow.cc.clone(), flow, summary)).collect();
+    let named = |(cc, _, run): &(String, _, &'a Summary)| {
+        let links = run.links.iter().map(|link| (format!("{} ({cc})", link.name), link));
+        links.collect::<Vec<_>>()
+    };
+    let links = runs.iter().flat_map(named).collect();
+    table("controller", runs) + of_links(links).as_str()
+}
+
+/// A table of several links, a paragraph of its own; nothing of a lone one, whose queue the flows' table has.
+fn of_links(rows: Vec<(String, &NamedLink)>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(std::iter::once("link").chain(LINK_HEADS));
+    for (name, link) in rows {
+        table.row(std::iter::once(shortened(name)).chain(link_cells(link)));
+    }
+    format!("\n\n{table}\nTime in each link's queue in ms; its deepest queue in packets.")
+}
+
+fn link_cells(NamedLink { rate_bps, figures, .. }: &NamedLink) -> [String; 9] {
+    let LinkSummary { utilization, loss, queue_ms, peak_packets, packets, dropped } = figures;
+    let queue = queue_ms.as_ref();
+    [
+        mbit(*rate_bps),
+        text(utilization.map(percent)),
+        number(queue.map(|q| q.p50), 1),
+        number(queue.map(|q| q.p90), 1),
+        number(queue.map(|q| q.p99), 1),
+        peak_packets.to_string(),
+        packets.to_string(),
+        dropped.to_string(),
+        text(loss.map(percent)),
+    ]
 }
 
 fn named(flow: &FlowSummary) -> String {
@@ -40,17 +78,20 @@ fn named(flow: &FlowSummary) -> String {
 
 fn table(head: &str, rows: Vec<(String, &FlowSummary, &Summary)>) -> String {
     let modelled = rows.iter().any(|(_, flow, _)| flow.quality == Some("model"));
-    let mut table = Table::new(std::iter::once(head).chain(HEADS));
+    let several = rows.iter().any(|(_, _, summary)| !summary.links.is_empty());
+    let columns = HEADS.len() - usize::from(several);
+    let mut table = Table::new(std::iter::once(head).chain(HEADS.into_iter().take(columns)));
     for (name, flow, summary) in rows {
-        table.row(std::iter::once(shortened(name)).chain(cells(flow, summary)));
+        table.row(std::iter::once(shortened(name)).chain(cells(flow, summary).into_iter().take(columns)));
     }
+    let queue = if several { "" } else { " the queue is the bottleneck's, in ms;" };
     let of_models = if modelled {
         "\nPSNR and SSIM of quality `model` are an encoder model's: there are no pictures to measure."
     } else {
         ""
     };
     format!(
-        "{table}\nDelays are of frames, capture to display, in ms; the queue is the bottleneck's, in ms; PSNR in dB. –: not \
+        "{table}\nDelays are of frames, capture to display, in ms;{queue} PSNR in dB. –: not \
          measured.{of_models}"
     )
 }
@@ -118,6 +159,23 @@ mod tests {
         {
             assert_eq!(cells[column(head)], "–", "{head}: {cells:?}");
         }
+    }
+
+    #[test]
+    fn several_links_have_a_table_of_their_own() {
+        let link = |name: &str| format!("[[link]]\nname = \"{name}\"\nrate = \"2mbit\"\ndelay = \"5ms\"\n");
+        let (links, flow) =
+            (link("ab") + link("cd").as_str(), "[[flow]]\ncc = \"cubic\"\nsource = \"tcp\"\n");
+        let text = format!("duration = \"2s\"\n{links}{flow}");
+        let scenario = Scenario::parse(&text, Path::new("x.toml")).expect("a scenario");
+        let summary = run(&scenario, &RunOptions::default()).expect("it runs").summary;
+        let (one, two) = (of_flows(&summary), of_runs([&summary, &summary].into_iter()));
+        for (text, rows) in [(&one, ["ab ", "cd "]), (&two, ["ab (cubic) ", "cd (cubic) "])] {
+            assert!(!text.contains("bottleneck") && text.contains("\n\nlink "), "{text}");
+            assert!(rows.iter().all(|row| text.contains(&format!("\n{row}"))), "{text}");
+        }
+        let cells = link_cells(&summary.links[0]);
+        assert_eq!((cells[0].as_str(), cells.len()), ("2.00", LINK_HEADS.len()), "{cells:?}");
     }
 
     #[test]

@@ -91,7 +91,10 @@ impl Experiment {
         table.insert("seed".into(), Value::Integer(seed as i64));
         table.insert("name".into(), format!("{} {}", self.id, point.labels.join(" ")).trim().into());
         let text = toml::to_string(&table).expect("a table can be written");
-        Scenario::parse(&text, &self.file).map_err(|error| {
+        let scenario = Scenario::parse(&text, &self.file);
+        // What formulas ask of a link, they ask of the only one.
+        let single = |scenario: Scenario| scenario.require_one_link("an experiment").map(|()| scenario);
+        scenario.and_then(single).map_err(|error| {
             let place = format!("scenario at {:?}: {}", point.labels.join(", "), error.field);
             self.refuse(place, error.what)
         })
@@ -139,5 +142,18 @@ x = "1"
         let experiment = Experiment::parse(&bad, Path::new("e.toml")).unwrap();
         let error = experiment.scenario(&experiment.points().unwrap()[0], 1).unwrap_err().to_string();
         assert!(error.starts_with("e.toml: scenario at \"sqq, 10\": flow[1].cc: no congestion"), "{error}");
+    }
+
+    #[test]
+    fn formulas_are_about_a_single_link() {
+        let link = |name: &str| format!("[[scenario.link]]\nname = \"{name}\"\ndelay = \"5ms\"\n");
+        let several = TEXT.replace(
+            "[scenario.link]\nrate = \"1mbit\"\ndelay = \"5ms\"\n",
+            &[link("a"), link("b")].concat(),
+        );
+        let several = several.replace("link.delay", "link[1].delay");
+        let experiment = Experiment::parse(&several, Path::new("e.toml")).unwrap();
+        let error = experiment.scenario(&experiment.points().unwrap()[0], 1).unwrap_err().to_string();
+        assert!(error.contains("link[2]: an experiment knows a single bottleneck"), "{error}");
     }
 }

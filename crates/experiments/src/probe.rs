@@ -109,7 +109,7 @@ impl Probe {
     /// Bits that left the bottleneck over bits it could have sent.
     pub fn utilization(&self, from: f64, to: f64) -> f64 {
         let capacity =
-            self.outcome.rate.capacity(at(from), at(to)).map_or(f64::NAN, |bytes| bytes.get() as f64);
+            self.outcome.rates[0].capacity(at(from), at(to)).map_or(f64::NAN, |bytes| bytes.get() as f64);
         self.departures(from, to).map(|d| f64::from(d.size)).sum::<f64>() / capacity
     }
 

@@ -129,11 +129,11 @@ fn rate(scenario: &Scenario) -> Result<Rate, Failure> {
 fn for_real(scenario: &Scenario) -> Result<RealMeasures, Failure> {
     let (rate, to) = (rate(scenario)?, Time::ZERO + scenario.duration);
     let mut emulator = Emulator::open(MTU).map_err(Failure::input)?;
-    let up = bottleneck(scenario).map_err(Failure::input)?;
+    let up = bottleneck(scenario, "an emulated network").map_err(Failure::input)?;
     let delay = scenario.link.delay.unwrap_or_default();
     let plan = |config, name| Plan::from(Link::new(config, scenario.seed, name, Tap::default()));
     emulator.start(plan(up, "up"), plan(LinkConfig::delay(delay), "down")).map_err(Failure::work)?;
-    let layout = Layout { flows: vec![(NodeId(0), NodeId(1))], bottleneck: None };
+    let layout = Layout { flows: vec![(NodeId(0), NodeId(1))], links: Vec::new() };
     let recorder = Arc::new(Mutex::new(Collector::new(&layout, Keep::Rows)));
     let shared: Shared = recorder.clone();
     let other = thread::scope(|scope| {

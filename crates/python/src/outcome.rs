@@ -93,7 +93,10 @@ fn table(run: &lab::run::Outcome, name: &str) -> PyResult<Frame> {
         "flows" => flows(run, &origin)?,
         "packets" => of_rows(&tables::packet_rows(record, &names), &tables::packet_columns(), &origin),
         "frames" => of_rows(&tables::frame_rows(record, &names), &tables::frame_columns(), &origin),
-        "link" => of_rows(&tables::link_rows(record, &names), &tables::link_columns(), &origin),
+        "link" => {
+            let columns = tables::link_columns(!record.further.is_empty());
+            of_rows(&tables::link_rows(record, &names), &columns, &origin)
+        }
         "decisions" => of_rows(&tables::decision_rows(record, &names), &tables::decision_columns(), &origin),
         other => return Err(PyKeyError::new_err(other.to_owned())),
     })

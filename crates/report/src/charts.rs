@@ -20,7 +20,7 @@ pub(crate) fn all(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> Vec<Chart>
     }
     charts.push(frame_delay(run, &video));
     charts.push(frame_delay_distribution(&video));
-    charts.push(queue(data));
+    charts.extend((0..run.rates.len()).map(|link| queue(data, link)));
     charts.push(fairness(data));
     charts.push(ssim(run, &video));
     charts.push(psnr(run, &video));
@@ -106,20 +106,26 @@ pub(crate) fn while_on(subject: &Subject<'_>, mut points: Points) -> Points {
     points
 }
 
-/// The bottleneck's capacity in Mbit/s as the shaded area, unless it has none.
-pub(crate) fn capacity(run: &RunView<'_>) -> Option<(String, Points)> {
+/// The link that holds a flow back.
+pub(crate) fn narrowest(subject: &Subject<'_>) -> usize {
+    lab::summary::narrowest(subject.run.scenario, subject.index, subject.run.rates)
+}
+
+/// A link's capacity in Mbit/s as the shaded area, unless it has none.
+pub(crate) fn capacity(run: &RunView<'_>, link: usize) -> Option<(String, Points)> {
     let width = bin(run);
     let bins = run.scenario.duration.as_nanos() / width.as_nanos();
     let edge = |i: i64| Time::ZERO + width * i;
     let points: Option<Points> = (0..bins.max(1))
         .map(|i| {
-            let bytes = run.rate.capacity(edge(i), edge(i + 1))?.get() as f64;
+            let bytes = run.rates[link].capacity(edge(i), edge(i + 1))?.get() as f64;
             Some((edge(i).as_secs_f64(), bytes * 8.0 / width.as_secs_f64() / 1e6))
         })
         .collect();
     let mut points = points?;
     points.push((duration(run).as_secs_f64(), points.last()?.1));
-    Some(("link capacity".to_owned(), points))
+    let label = run.link_name(link).map_or("link capacity".to_owned(), |name| format!("capacity of {name}"));
+    Some((label, points))
 }
 
 /// A rate axis that shows lines whole, and of what is shaded as much as is in proportion to them.
@@ -130,8 +136,15 @@ pub(crate) fn rate_axis(shade: &Points, lines: &[Line]) -> Axis {
     Axis::from_zero(if lines > 0.0 { lines.max(shade.min(lines * 1.6)) } else { shade })
 }
 
-fn rates_chart(run: &RunView<'_>, title: String, caption: String, lines: Vec<Line>) -> Chart {
-    let shade = capacity(run);
+/// Lines of rates, against what `link` could carry.
+fn rates_chart(
+    run: &RunView<'_>,
+    link: Option<usize>,
+    title: String,
+    caption: String,
+    lines: Vec<Line>,
+) -> Chart {
+    let shade = link.and_then(|link| capacity(run, link));
     let y = rate_axis(shade.as_ref().map_or(&Points::new(), |(_, points)| points), &lines);
     let shade = shade.map(|(label, points)| (beyond(label, &points, &y), points));
     Chart { shade, ..time_chart(run, title, caption, "Mbit/s", y, lines) }
@@ -147,9 +160,11 @@ fn received(run: &RunView<'_>, subjects: &[Subject<'_>]) -> Chart {
     let line = |s: &Subject<'_>| {
         Line::new(&s.label, s.colour, while_on(s, rate_points(s.run, s.record.deliveries())))
     };
-    let caption =
-        format!("Rate at the receiver, averaged over {}, against what the link could carry.", width(run));
-    rates_chart(run, "Received bitrate".into(), caption, subjects.iter().map(line).collect())
+    // Flows over several links are not held against one.
+    let link = (run.rates.len() == 1).then_some(0);
+    let against = if link.is_some() { ", against what the link could carry" } else { "" };
+    let caption = format!("Rate at the receiver, averaged over {}{against}.", width(run));
+    rates_chart(run, link, "Received bitrate".into(), caption, subjects.iter().map(line).collect())
 }
 
 fn rates_of(subject: &Subject<'_>, named: bool) -> Chart {
@@ -172,7 +187,7 @@ fn rates_of(subject: &Subject<'_>, named: bool) -> Chart {
     } else {
         "What the controller believed, what was sent and what arrived."
     };
-    rates_chart(run, title, caption.into(), lines)
+    rates_chart(run, Some(narrowest(subject)), title, caption.into(), lines)
 }
 
 /// The controller's estimate over time ([`Decided::estimate`](lab::collect::Decided::estimate)).
@@ -260,22 +275,28 @@ fn frame_delay_distribution(subjects: &[&Subject<'_>]) -> Chart {
     }
 }
 
-fn queue(data: &ReportData<'_>) -> Chart {
+/// Time in one of the shared links.
+fn queue(data: &ReportData<'_>, link: usize) -> Chart {
     let several = data.runs.len() > 1;
     let lines: Vec<Line> = data
         .runs
         .iter()
         .enumerate()
         .map(|(i, run)| {
-            let sojourns = run.record.link.departures.iter().map(|d| (d.at, d.sojourn.as_millis_f64()));
+            let sojourns = run.link(link).departures.iter().map(|d| (d.at, d.sojourn.as_millis_f64()));
             let colour = if several { Colour::Palette(i) } else { Colour::Ink };
-            let label = if several { run.label.as_str() } else { "bottleneck queue" };
+            let alone = if run.link_name(link).is_some() { "queue" } else { "bottleneck queue" };
+            let label = if several { run.label.as_str() } else { alone };
             Line::new(label, colour, binned(run, sojourns, largest))
         })
         .collect();
     let run = &data.runs[0];
-    let caption = format!("Time spent at the bottleneck: the slowest packet of every {}.", width(run));
-    time_chart(run, "Queue delay".into(), caption, "ms", delay_axis(&lines), lines)
+    let (at, title) = match run.link_name(link) {
+        Some(name) => (format!("link {name}"), format!("Queue delay at {name}")),
+        None => ("the bottleneck".to_owned(), "Queue delay".to_owned()),
+    };
+    let caption = format!("Time spent at {at}: the slowest packet of every {}.", width(run));
+    time_chart(run, title, caption, "ms", delay_axis(&lines), lines)
 }
 
 fn fairness(data: &ReportData<'_>) -> Chart {

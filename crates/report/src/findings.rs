@@ -5,7 +5,7 @@ use units::Time;
 use crate::axis::{milliseconds, percent, rate, short};
 use crate::markup::escape;
 use crate::{ReportData, Subject};
-use lab::summary::FlowSummary;
+use lab::summary::{FlowSummary, LinkSummary, NamedLink};
 
 /// Subjects up to which each gets sentences of its own.
 const EACH: usize = 4;
@@ -25,7 +25,7 @@ pub(crate) fn render(data: &ReportData<'_>, subjects: &[Subject<'_>]) -> String 
     if subjects.len() <= EACH {
         sentences.extend(subjects.iter().map(|s| format!("{} {}", named(s), about(s))));
     }
-    sentences.extend(about_link(data));
+    sentences.extend(about_links(data));
     let items: String = sentences.iter().map(|sentence| format!("<li>{sentence}</li>")).collect();
     format!("<section class=\"findings\"><h2>In short</h2><ul>{items}</ul></section>\n")
 }
@@ -147,28 +147,36 @@ fn named(subject: &Subject<'_>) -> String {
     format!("<b class=\"{}\">{}</b>", subject.colour.class(), escape(&subject.label))
 }
 
-fn about_link(data: &ReportData<'_>) -> Option<String> {
-    if data.runs.len() > 1 {
-        return None;
+fn about_links(data: &ReportData<'_>) -> Vec<String> {
+    let [run] = data.runs.as_slice() else { return Vec::new() };
+    let summary = run.summary;
+    if summary.links.is_empty() {
+        let jain = summary.jain.map(|jain| (summary.flows.len(), jain.mean));
+        return about_link("the link", &summary.link, jain).into_iter().collect();
     }
-    let summary = data.runs[0].summary;
-    let used = summary.link.utilization?;
-    let mut text = format!("{} of the link was used", percent(used.min(1.0)));
-    if let Some(queue) = &summary.link.queue_ms {
+    let named = |link: &NamedLink| about_link(&format!("link {}", escape(&link.name)), &link.figures, None);
+    summary.links.iter().filter_map(named).collect()
+}
+
+/// What is said of a link; where all flows shared it, how many, and how fairly.
+fn about_link(which: &str, link: &LinkSummary, shared: Option<(usize, f64)>) -> Option<String> {
+    let used = link.utilization?;
+    let mut text = format!("{} of {which} was used", percent(used.min(1.0)));
+    if let Some(queue) = &link.queue_ms {
         text += &format!(
             "; packets spent {} in it at the median, {} at the 99th percentile",
             milliseconds(queue.p50),
             milliseconds(queue.p99)
         );
     }
-    if let Some(jain) = &summary.jain {
-        text += &format!(". {} flows shared it with a Jain index of {:.3}", summary.flows.len(), jain.mean);
+    if let Some((flows, jain)) = shared {
+        text += &format!(". {flows} flows shared it with a Jain index of {jain:.3}");
     }
-    text += &match summary.link.dropped {
+    text += &match link.dropped {
         0 => ". It dropped nothing.".to_owned(),
         n => format!(
             ". It dropped {n} packets{}.",
-            summary.link.loss.map_or(String::new(), |loss| format!(" ({})", percent(loss)))
+            link.loss.map_or(String::new(), |loss| format!(" ({})", percent(loss)))
         ),
     };
     Some(text)

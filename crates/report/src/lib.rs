@@ -26,7 +26,7 @@ mod timeline;
 use netsim::RateProcess;
 use units::Span;
 
-use lab::collect::{Collector, FlowRecord};
+use lab::collect::{Collector, FlowRecord, LinkRecord};
 use lab::run::{Outcome, Stills};
 use lab::scenario::{Flow, Scenario};
 use lab::summary::{FlowSummary, Summary};
@@ -50,8 +50,8 @@ pub struct RunView<'a> {
     pub scenario: &'a Scenario,
     /// Each flow's time between frames.
     pub intervals: &'a [Span],
-    /// The bottleneck's rate.
-    pub rate: &'a RateProcess,
+    /// The rate of each shared link.
+    pub rates: &'a [RateProcess],
     /// Pictures of each flow, where there were any.
     pub stills: &'a [Option<Stills>],
 }
@@ -65,9 +65,19 @@ impl<'a> RunView<'a> {
             record: &outcome.record,
             scenario: &outcome.scenario,
             intervals: &outcome.intervals,
-            rate: &outcome.rate,
+            rates: &outcome.rates,
             stills: &outcome.stills,
         }
+    }
+
+    /// What shared link number `index` recorded.
+    pub(crate) fn link(&self, index: usize) -> &'a LinkRecord {
+        self.record.links().nth(index).expect("a record of each link")
+    }
+
+    /// What it is called, where there are several.
+    pub(crate) fn link_name(&self, index: usize) -> Option<&'a str> {
+        (self.rates.len() > 1).then(|| self.link(index).name.as_str())
     }
 }
 

@@ -26,19 +26,47 @@ pub(crate) fn render(run: &RunView<'_>, several: bool) -> String {
 
 fn facts(run: &RunView<'_>, several: bool) -> Vec<(&'static str, String)> {
     let scenario = run.scenario;
-    let link = &scenario.link;
-    let mut facts = vec![
-        ("Link", capacity(run)),
-        ("Delay", delay(link.delay.unwrap_or_default(), link)),
-        ("Queue", queue_of(link).to_string()),
-        ("Loss", losses(link)),
+    let link: &Link = &scenario.link;
+    let mut facts = if scenario.link.are_several() {
+        links(run)
+    } else {
+        vec![
+            ("Link", capacity(run, 0, link)),
+            ("Delay", delay(link.delay.unwrap_or_default(), link)),
+            ("Queue", queue_of(link).to_string()),
+            ("Loss", losses(link)),
+        ]
+    };
+    facts.extend([
         ("Way back", way_back(scenario)),
         ("Flows", flows(scenario, several)),
-        ("Cross traffic", cross_traffic(&scenario.cross)),
+        ("Cross traffic", cross_traffic(scenario)),
         ("Figures", figures(scenario)),
-    ];
+    ]);
     facts.retain(|(_, text)| !text.is_empty());
     facts
+}
+
+/// Several links, a fact each.
+fn links(run: &RunView<'_>) -> Vec<(&'static str, String)> {
+    let one = |(index, link): (usize, &Link)| {
+        let (capacity, queue) = (capacity(run, index, link), queue_of(link));
+        let delay = delay(link.delay.unwrap_or_default(), link).replace(" each way", "");
+        let losses = match losses(link) {
+            none if none == NO_LOSS => String::new(),
+            some => format!("; lost: {some}"),
+        };
+        ("Link", format!("{}: {capacity}, {delay}, queue {queue}{losses}", shortened(&link.name, NAME)))
+    };
+    run.scenario.link.iter().enumerate().map(one).collect()
+}
+
+/// Which of several links something passes.
+fn through(scenario: &Scenario, path: Option<&[String]>) -> String {
+    let names = scenario.link.names();
+    let path: Vec<&str> =
+        scenario.link.on(path).into_iter().filter_map(|link| Some(names.get(link)?.as_str())).collect();
+    if path.is_empty() { String::new() } else { format!(" through {}", path.join(" → ")) }
 }
 
 fn figures(scenario: &Scenario) -> String {
@@ -52,13 +80,13 @@ fn figures(scenario: &Scenario) -> String {
     format!("of the whole run of {whole}, without a warm-up")
 }
 
-fn capacity(run: &RunView<'_>) -> String {
-    let (scenario, link) = (run.scenario, &run.scenario.link);
+fn capacity(run: &RunView<'_>, index: usize, link: &Link) -> String {
+    let scenario = run.scenario;
     let mahimahi = if link.mahimahi { ", played as Mahimahi does" } else { "" };
     if let Some(trace) = &link.trace {
         let name = trace.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
         let end = Time::ZERO + scenario.duration;
-        let offered = run.rate.capacity(Time::ZERO, end).map_or(0, Bytes::get) as f64 * 8.0;
+        let offered = run.rates[index].capacity(Time::ZERO, end).map_or(0, Bytes::get) as f64 * 8.0;
         let mean = rate(offered / scenario.duration.as_secs_f64());
         return format!("trace {}, {mean} on average in this run", shortened(&name, NAME));
     }
@@ -111,13 +139,18 @@ fn losses(link: &Link) -> String {
         link.mtu.0.last().map(|(_, most)| format!("packets above {} B", most.get())),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "none but what the queue drops".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() { NO_LOSS.to_owned() } else { parts.join("; ") }
 }
+
+const NO_LOSS: &str = "none but what the queue drops";
 
 fn way_back(scenario: &Scenario) -> String {
     let Some(link) = &scenario.feedback else { return String::new() };
     let rate = link.rate.map_or(String::new(), |limit| format!("{}, ", rate(limit.as_f64())));
-    let delay = delay(link.delay.or(scenario.link.delay).unwrap_or_default(), link);
+    let delay = match link.delay {
+        None if scenario.link.are_several() => "as long as the path".to_owned(),
+        some => delay(some.or(scenario.link.delay).unwrap_or_default(), link),
+    };
     let lossy = link.loss.0 != Loss::None || !link.blackout.is_empty();
     let losses = if lossy { format!("; lost: {}", losses(link)) } else { String::new() };
     format!("{rate}{}{losses}, for each flow by itself", delay.replace(" each way", ""))
@@ -131,7 +164,7 @@ fn flows(scenario: &Scenario, several: bool) -> String {
             let rate = rate.map_or(String::new(), |rate| format!(", with the rate policy {rate}"));
             return format!("the controller compared{rate}");
         }
-        match &flow.source {
+        let sends = match &flow.source {
             Source::Video(_) if choice.preset.is_some() => {
                 format!("{cc} ({} with the rate policy {})", choice.controller, choice.rate)
             }
@@ -140,7 +173,8 @@ fn flows(scenario: &Scenario, several: bool) -> String {
             Source::Tcp(_) => format!("{cc} over TCP"),
             Source::Quic(_) => format!("{cc} over QUIC"),
             Source::Smoltcp(_) => format!("{cc} over smoltcp"),
-        }
+        };
+        sends + &through(scenario, flow.path.as_deref())
     });
     let mut kinds: Vec<(String, usize)> = Vec::new();
     for policy in policies {
@@ -156,7 +190,7 @@ fn flows(scenario: &Scenario, several: bool) -> String {
     listed(texts.collect(), "kinds")
 }
 
-fn cross_traffic(cross: &[Cross]) -> String {
+fn cross_traffic(scenario: &Scenario) -> String {
     let one = |cross: &Cross| {
         let mean = cross.rate.map_or(String::new(), |mean| format!(" of {}", rate(mean.as_f64())));
         let kind = match cross.kind {
@@ -168,9 +202,9 @@ fn cross_traffic(cross: &[Cross]) -> String {
         let from = Some(cross.start).filter(|start| start.is_positive());
         let from = from.map_or(String::new(), |start| format!(" from {}", seconds(start)));
         let to = cross.stop.map_or(String::new(), |stop| format!(" to {}", seconds(stop)));
-        format!("{kind}{mean}{from}{to}")
+        format!("{kind}{mean}{from}{to}{}", through(scenario, cross.path.as_deref()))
     };
-    match cross {
+    match scenario.cross.as_slice() {
         [] => "none".to_owned(),
         some => listed(some.iter().map(one).collect(), "sources"),
     }

@@ -17,7 +17,7 @@ use units::{Rate, Span, Time};
 
 use crate::axis::{Axis, short};
 use crate::chart::{Chart, Colour, Line, Stroke, WIDTH};
-use crate::charts::{beyond, capacity, rate_axis, rate_points, while_on};
+use crate::charts::{beyond, capacity, narrowest, rate_axis, rate_points, while_on};
 use crate::markup::{escape, shortened};
 use crate::picture::frame;
 use crate::{RunView, Subject};
@@ -59,7 +59,7 @@ struct Drops {
 /// bottleneck.
 pub(crate) fn render(subjects: &[&Subject<'_>]) -> String {
     if let [subject] = subjects {
-        return figure(&format!("What happened to {}", subject.label), caption(subject), &panels(subject));
+        return figure(&format!("What happened to {}", subject.label), &caption(subject), &panels(subject));
     }
     let Some(first) = subjects.first() else { return String::new() };
     let of_flow = |subject: &&Subject<'_>| {
@@ -67,10 +67,17 @@ pub(crate) fn render(subjects: &[&Subject<'_>]) -> String {
         figure(&format!("What happened to {}", subject.label), caption, &of_sender(subject))
     };
     let mut out: String = subjects.iter().map(of_flow).collect();
-    let mut drops: Vec<Drops> = subjects.iter().map(|subject| own_drops(subject)).collect();
     let drawn: Vec<u16> = subjects.iter().map(|subject| subject.index as u16).collect();
-    drops.push(drops_of(first.run, "of others", Colour::Soft, |flow| !drawn.contains(&flow)));
-    out.push_str(&figure("At the bottleneck", TICKS, &at_bottleneck(first.run, drops)));
+    let drops = |link| {
+        let mut drops: Vec<Drops> = subjects.iter().map(|subject| own_drops(subject, link)).collect();
+        drops.push(drops_of(first.run, link, "of others", Colour::Soft, |flow| !drawn.contains(&flow)));
+        drops
+    };
+    let links = 0..first.run.rates.len();
+    let (title, ticks) =
+        if links.len() > 1 { ("At the links", TICKS_OF_LINKS) } else { ("At the bottleneck", TICKS) };
+    let charts = at_links(first.run, links, &drops);
+    out.push_str(&figure(title, ticks, &stacked(first.run, charts, Vec::new())));
     out
 }
 
@@ -117,57 +124,66 @@ fn legend(panels: &[Panel]) -> String {
 
 const TIMER: &str = "Dashed: the retransmission timer ran out, and what it was set to then.";
 const TICKS: &str = "Ticks: packets the bottleneck dropped.";
+const TICKS_OF_LINKS: &str = "Ticks: packets the link dropped.";
 
 fn has_timer(subject: &Subject<'_>) -> bool {
     subject.record.observed.contains_key("rto_s")
 }
 
-fn caption(subject: &Subject<'_>) -> &'static str {
-    if has_timer(subject) {
-        "Dashed: the retransmission timer ran out, and what it was set to then. Ticks: packets the bottleneck dropped."
-    } else {
-        TICKS
-    }
+fn caption(subject: &Subject<'_>) -> String {
+    let ticks = if subject.run.rates.len() > 1 { TICKS_OF_LINKS } else { TICKS };
+    if has_timer(subject) { format!("{TIMER} {ticks}") } else { ticks.to_owned() }
 }
 
 /// All panels of one flow.
 fn panels(subject: &Subject<'_>) -> Vec<Panel> {
-    let others = drops_of(subject.run, "of others", Colour::Soft, |flow| flow != subject.index as u16);
-    let drops = vec![Drops { label: "dropped, of this flow".into(), ..own_drops(subject) }, others];
-    let charts = vec![window(subject), rates(subject), queue(subject.run), cross(subject.run)];
-    stacked(subject.run, charts, timeouts(subject.record), drops)
+    let run = subject.run;
+    let drops = |link| {
+        let others = drops_of(run, link, "of others", Colour::Soft, |flow| flow != subject.index as u16);
+        vec![Drops { label: "dropped, of this flow".into(), ..own_drops(subject, link) }, others]
+    };
+    let mut charts = alone([window(subject), rates(subject)]);
+    charts.extend(at_links(run, run.scenario.path_of(subject.index), &drops));
+    stacked(run, charts, timeouts(subject.record))
 }
 
 /// What the sender did, and what came of it.
 fn of_sender(subject: &Subject<'_>) -> Vec<Panel> {
-    let charts = vec![window(subject), rates(subject)];
-    stacked(subject.run, charts, timeouts(subject.record), Vec::new())
+    stacked(subject.run, alone([window(subject), rates(subject)]), timeouts(subject.record))
 }
 
-/// What all flows share.
-fn at_bottleneck(run: &RunView<'_>, drops: Vec<Drops>) -> Vec<Panel> {
-    stacked(run, vec![queue(run), cross(run)], Vec::new(), drops)
+/// Charts without drops.
+fn alone<const N: usize>(charts: [Chart; N]) -> Vec<(Chart, Vec<Drops>)> {
+    charts.map(|chart| (chart, Vec::new())).to_vec()
+}
+
+/// What flows share, link by link: its queue, with its `drops`, and what crossed it.
+fn at_links(
+    run: &RunView<'_>,
+    links: impl IntoIterator<Item = usize>,
+    drops: &dyn Fn(usize) -> Vec<Drops>,
+) -> Vec<(Chart, Vec<Drops>)> {
+    let of_link = |link| [(queue(run, link), drops(link)), (cross(run, link), Vec::new())];
+    links.into_iter().flat_map(of_link).collect()
 }
 
 /// Those of `charts` that show something, one above the other over the same time axis.
-fn stacked(run: &RunView<'_>, charts: Vec<Chart>, timeouts: Points, drops: Vec<Drops>) -> Vec<Panel> {
-    let some = charts.into_iter().filter(|chart| chart.lines.iter().any(|line| !line.is_empty()));
-    let blackouts = run.scenario.link.blackout.iter();
+fn stacked(run: &RunView<'_>, charts: Vec<(Chart, Vec<Drops>)>, timeouts: Points) -> Vec<Panel> {
+    let some = charts.into_iter().filter(|(chart, _)| chart.lines.iter().any(|line| !line.is_empty()));
+    let blackouts = run.scenario.link.iter().flat_map(|link| &link.blackout);
     let outages: Points = blackouts.map(|(from, to)| (from.as_secs_f64(), to.as_secs_f64())).collect();
-    let panel = |chart| {
+    let panel = |(mut chart, drops): (Chart, Vec<Drops>)| {
         let (timeouts, outages) = (timeouts.clone(), outages.clone());
-        Panel { chart, timeouts, outages, labelled: false, drops: Vec::new() }
+        let drops: Vec<Drops> = drops.into_iter().filter(|drops| !drops.at.is_empty()).collect();
+        // They are marked above the frame of a chart that has room for two rows.
+        let rows = drops.len().saturating_sub(2) as f64;
+        chart.height += ROW * rows;
+        chart.y.high *= 1.0 + 0.08 * rows;
+        Panel { chart, timeouts, outages, labelled: false, drops }
     };
     let mut panels: Vec<Panel> = some.map(panel).collect();
     if let Some(first) = panels.first_mut() {
         first.labelled = true;
-    }
-    if let Some(queue) = panels.iter_mut().find(|panel| panel.chart.y_label == QUEUE) {
-        queue.drops = drops.into_iter().filter(|drops| !drops.at.is_empty()).collect();
-        // They are marked above the frame of a chart that has room for two rows.
-        let rows = queue.drops.len().saturating_sub(2) as f64;
-        queue.chart.height += ROW * rows;
-        queue.chart.y.high *= 1.0 + 0.08 * rows;
     }
     if let Some(last) = panels.last_mut() {
         last.chart.height += Chart::FOOT;
@@ -181,7 +197,6 @@ fn stacked(run: &RunView<'_>, charts: Vec<Chart>, timeouts: Points, drops: Vec<D
 const IN_KEY: usize = 2;
 /// From one row of ticks to the next.
 const ROW: f64 = 11.0;
-const QUEUE: &str = "packets at the bottleneck";
 
 fn panel(
     run: &RunView<'_>,
@@ -233,15 +248,16 @@ fn rates(subject: &Subject<'_>) -> Chart {
     let (run, record) = (subject.run, subject.record);
     let paced = record.decisions.iter().filter(|decided| decided.pacing < Rate::MAX);
     let paced: Points = paced.map(|decided| (seconds(decided.at), decided.pacing.as_f64() / 1e6)).collect();
+    let link = narrowest(subject);
     let others =
-        run.record.link.departures.iter().filter(|departure| usize::from(departure.flow) != subject.index);
+        run.link(link).departures.iter().filter(|departure| usize::from(departure.flow) != subject.index);
     let others = rate_points(run, others.map(|departure| (departure.at, departure.size)));
     let others = if others.iter().all(|point| point.1 == 0.0) { Vec::new() } else { others };
     let received = while_on(subject, rate_points(run, record.deliveries()));
     let who = if run.scenario.flows.len() > 1 { "everybody else" } else { "cross traffic" };
     let others = Line::new(who, Colour::Ink, others).stroke(Stroke::Dashed);
     let lines = vec![others, Line::new("received", subject.colour, received)];
-    let shade = capacity(run);
+    let shade = capacity(run, link);
     // What a controller would send at in start-up may be far above all that happens.
     let y = rate_axis(shade.as_ref().map_or(&paced, |(_, points)| taller(points, &paced)), &lines);
     let shade = shade.map(|(label, points)| (beyond(label, &points, &y), points));
@@ -250,8 +266,8 @@ fn rates(subject: &Subject<'_>) -> Chart {
     Chart { shade, ..panel(run, "Mbit/s", y, [vec![paced], lines].concat(), 170.0) }
 }
 
-fn queue(run: &RunView<'_>) -> Chart {
-    let link = &run.record.link;
+fn queue(run: &RunView<'_>, index: usize) -> Chart {
+    let link = run.link(index);
     let came = link.arrivals.iter().map(|arrival| (arrival.at, Some(arrival.packets)));
     let left = link.departures.iter().map(|departure| (departure.at, None));
     let mut steps: Vec<(Time, Option<u32>)> = came.chain(left).collect();
@@ -266,13 +282,14 @@ fn queue(run: &RunView<'_>) -> Chart {
         .collect();
     let lines = vec![Line::new("queue", Colour::Ink, points).stepped()];
     // Drops happen while the queue is full: they are marked above it.
-    panel(run, QUEUE, Axis::from_zero(highest(&lines) * 1.25), lines, 170.0)
+    let y_label = format!("packets at {}", run.link_name(index).unwrap_or("the bottleneck"));
+    panel(run, y_label, Axis::from_zero(highest(&lines) * 1.25), lines, 170.0)
 }
 
 /// What listens to nobody, as it arrives: packets in each bin, dropped ones too.
-fn cross(run: &RunView<'_>) -> Chart {
+fn cross(run: &RunView<'_>, index: usize) -> Chart {
     let first = run.scenario.flows.len() as u16;
-    let (link, width) = (&run.record.link, burst_width(run));
+    let (link, width) = (run.link(index), burst_width(run));
     let accepted = link.arrivals.iter().map(|arrival| (arrival.at, arrival.flow));
     let dropped = link.drops.iter().map(|drop| (drop.at, drop.flow));
     let arrived = accepted.chain(dropped).filter(|(_, flow)| *flow >= first);
@@ -289,7 +306,8 @@ fn cross(run: &RunView<'_>) -> Chart {
     let points: Points =
         bins.iter().enumerate().map(|(index, &count)| (start(index), f64::from(count))).collect();
     let lines = vec![Line::new("arrivals", Colour::Ink, if any { points } else { Vec::new() }).stepped()];
-    let y_label = format!("cross traffic, packets arriving in {} ms", width.as_millis_f64());
+    let at = run.link_name(index).map_or(String::new(), |name| format!(" at {name}"));
+    let y_label = format!("cross traffic{at}, packets arriving in {} ms", width.as_millis_f64());
     panel(run, y_label, Axis::from_zero(highest(&lines)), lines, 110.0)
 }
 
@@ -303,13 +321,13 @@ fn timeouts(record: &FlowRecord) -> Points {
     set.map(|&(at, timer)| (seconds(at), timer)).collect()
 }
 
-fn own_drops(subject: &Subject<'_>) -> Drops {
+fn own_drops(subject: &Subject<'_>, link: usize) -> Drops {
     let label = format!("dropped, of {}", shortened(&subject.label, 16));
-    drops_of(subject.run, &label, subject.colour, |flow| flow == subject.index as u16)
+    drops_of(subject.run, link, &label, subject.colour, |flow| flow == subject.index as u16)
 }
 
-fn drops_of(run: &RunView<'_>, label: &str, colour: Colour, of: impl Fn(u16) -> bool) -> Drops {
-    let drops = run.record.link.drops.iter().filter(|drop| of(drop.flow));
+fn drops_of(run: &RunView<'_>, link: usize, label: &str, colour: Colour, of: impl Fn(u16) -> bool) -> Drops {
+    let drops = run.link(link).drops.iter().filter(|drop| of(drop.flow));
     Drops { label: label.to_owned(), colour, at: drops.map(|drop| seconds(drop.at)).collect() }
 }
 
@@ -457,6 +475,42 @@ mod tests {
         assert!(text.contains("x: cubic (seed 1)") && !text.contains("NaN") && !text.contains("inf"));
         let page = report("x", &[outcome]);
         assert!(page.contains("What happened to cubic"));
+    }
+
+    #[test]
+    fn of_several_links_each_has_its_queue() {
+        let link = |name: &str| {
+            format!(
+                "[[link]]\nname = \"{name}\"\nrate = \"2mbit\"\ndelay = \"5ms\"\nqueue = \"droptail:9p\"\n"
+            )
+        };
+        let links = link("a<b") + link("cd").as_str();
+        let flow = |path: &str| format!("[[flow]]\ncc = \"cubic\"\nsource = \"tcp\"\n{path}\n");
+        let (one, other) = (flow(""), flow("path = [\"cd\"]"));
+        let cross = "[[cross]]\nkind = \"cbr\"\nrate = \"300kbit\"\npath = [\"cd\"]\n";
+        let text = format!("duration = \"4s\"\n{links}{one}{other}{cross}");
+        let outcome =
+            run(&Scenario::parse(&text, Path::new("x.toml")).unwrap(), &RunOptions::default()).unwrap();
+        let alone = timeline(RunView::of(&outcome)).unwrap();
+        let labels =
+            [">packets at a&lt;b<", ">packets at cd<", ">cross traffic at cd, packets arriving in 10 ms<"];
+        assert_eq!(labels.map(|label| count(&alone, label)), [1, 1, 1]);
+        assert!(!alone.contains("cross traffic at a"));
+        let page = report("x", &[outcome]);
+        assert_eq!(labels.map(|label| count(&page, label)), [1, 1, 1], "flows share the panels of links");
+        for told in [
+            "At the links",
+            "Queue delay at a&lt;b",
+            "Queue delay at cd",
+            "capacity of cd",
+            "of link a&lt;b was used",
+            "a&lt;b: 2 Mbit/s, 5 ms, queue droptail:9p",
+            "cubic over TCP through a&lt;b → cd, cubic over TCP through cd",
+            "a constant rate of 300 kbit/s through cd",
+        ] {
+            assert!(page.contains(told), "{told}");
+        }
+        assert!(!page.contains("a<b") && !page.contains("At the bottleneck"));
     }
 
     #[test]

@@ -41,7 +41,7 @@ enum Part {
 pub(crate) struct Parts<'a> {
     /// What `flows` says of one flow.
     pub flow: &'a Value,
-    /// What `link` says of the bottleneck.
+    /// What `link` says of the bottleneck, or `links` of one of several.
     pub link: &'a Value,
     /// What `jain` says of fairness, or null.
     pub jain: &'a Value,

@@ -2,6 +2,7 @@
 
 use lab::collect::Keep;
 use lab::run::{Outcome, RunOptions};
+use lab::summary::narrowest;
 use serde::{Deserialize, Serialize};
 
 use crate::axis::Cell;
@@ -34,12 +35,17 @@ impl Run {
     /// What `outcome` gave, as run `run` of a plan.
     pub fn of(run: usize, outcome: &Outcome) -> Run {
         let summary = lab::output::json(outcome);
-        let row = |flow: &serde_json::Value| {
-            let parts = Parts { flow, link: &summary["link"], jain: &summary["jain"] };
+        // Where there are several links, a flow's row tells of the one that holds it back.
+        let link = |index: usize| match summary.get("links") {
+            Some(links) => &links[narrowest(&outcome.scenario, index, &outcome.rates)],
+            None => &summary["link"],
+        };
+        let row = |(index, flow): (usize, &serde_json::Value)| {
+            let parts = Parts { flow, link: link(index), jain: &summary["jain"] };
             let name = flow["name"].as_str().unwrap_or_default().to_owned();
             (name, figures().iter().map(|figure| figure.cell(&parts)).collect())
         };
-        let flows = summary["flows"].as_array().into_iter().flatten().map(row).collect();
+        let flows = summary["flows"].as_array().into_iter().flatten().enumerate().map(row).collect();
         Run { run, seed: outcome.scenario.seed, hash: outcome.summary.hash.clone(), flows }
     }
 

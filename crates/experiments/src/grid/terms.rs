@@ -61,13 +61,12 @@ impl Terms {
             let what = "the grid asks what a viewer of the first flow sees; give it source = \"video\"";
             return Err(scenario.error("flow[1].source", what).into());
         };
-        let config = run::bottleneck(scenario)?;
+        let config = run::bottleneck(scenario, "the grid")?;
         let rate = match &config.rate {
             RateProcess::Infinite => Rate::MAX,
             process => config.reference.unwrap_or_else(|| process.reference()),
         };
-        let ahead = link.delay.unwrap_or_default();
-        let back = scenario.feedback.as_ref().and_then(|link| link.delay).unwrap_or(ahead);
+        let (ahead, back) = (scenario.delay_ahead(0), scenario.delay_back(0));
         let cross = scenario.cross.iter().filter(|cross| cross.kind != CrossKind::Listed);
         let cross = cross.filter_map(|cross| cross.rate).map(Rate::as_bps).sum();
         let (room, places) = limits(&config.queue.to_string(), rate);

@@ -1,4 +1,4 @@
-//! The bottleneck: what came in, what left, what was dropped.
+//! A shared link: what came in, what left, what was dropped.
 
 use std::collections::BTreeMap;
 
@@ -67,9 +67,11 @@ pub struct LinkTotals {
     pub most_packets: u32,
 }
 
-/// Everything kept of the bottleneck.
+/// Everything kept of a shared link.
 #[derive(Clone, Debug, Default)]
 pub struct LinkRecord {
+    /// What it is called, where there are several.
+    pub name: String,
     /// Packets and bytes counted over the whole run.
     pub totals: LinkTotals,
     /// Packets accepted, in order.
@@ -90,6 +92,7 @@ impl LinkRecord {
         let departures = count(&mut self.departures.iter().map(|row| row.at));
         let drops = count(&mut self.drops.iter().map(|row| row.at));
         LinkRecord {
+            name: self.name.clone(),
             totals: LinkTotals::default(),
             arrivals: take_front(&mut self.arrivals, arrivals),
             departures: take_front(&mut self.departures, departures),

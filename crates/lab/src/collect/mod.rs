@@ -43,8 +43,8 @@ pub enum Keep {
 pub struct Layout {
     /// The sender and receiver of each flow, in the scenario's order.
     pub flows: Vec<(NodeId, NodeId)>,
-    /// The link all flows share.
-    pub bottleneck: Option<NodeId>,
+    /// The links flows share, in the scenario's order, and what each is called; none on a real network.
+    pub links: Vec<(NodeId, String)>,
 }
 
 #[derive(Clone, Copy)]
@@ -60,11 +60,15 @@ pub struct Collector {
     /// Whose end a host is, by its number: looked up for every event.
     hosts: Vec<Option<Role>>,
     bottleneck: Option<NodeId>,
+    /// The nodes of further links.
+    others: Vec<NodeId>,
     /// One record per flow of the layout.
     pub flows: Vec<FlowRecord>,
-    /// The shared link.
+    /// The shared link, the first where there are several.
     pub link: LinkRecord,
-    /// Packets dropped by links other than the bottleneck, by cause.
+    /// The others, where there are several.
+    pub further: Vec<LinkRecord>,
+    /// Packets dropped by links of a flow's own, by cause.
     pub elsewhere: BTreeMap<Dropped, u64>,
     /// The latest event's time.
     pub end: Time,
@@ -94,7 +98,33 @@ impl Collector {
             hosts[number] = Some(role);
         }
         let flows = vec![FlowRecord::default(); layout.flows.len()];
-        Collector { keep, hosts, bottleneck: layout.bottleneck, flows, ..Collector::default() }
+        let mut nodes = layout.links.iter().map(|link| link.0);
+        let mut records =
+            layout.links.iter().map(|link| LinkRecord { name: link.1.clone(), ..LinkRecord::default() });
+        Collector {
+            keep,
+            hosts,
+            bottleneck: nodes.next(),
+            others: nodes.collect(),
+            flows,
+            link: records.next().unwrap_or_default(),
+            further: records.collect(),
+            ..Collector::default()
+        }
+    }
+
+    /// The shared links, in the scenario's order.
+    pub fn links(&self) -> impl Iterator<Item = &LinkRecord> {
+        std::iter::once(&self.link).chain(&self.further)
+    }
+
+    /// What happens at a node that is neither a host's nor the first link's.
+    fn elsewhere(&mut self, at: Time, node: NodeId, event: &Event) {
+        if let Some(index) = self.others.iter().position(|other| *other == node) {
+            self.further[index].take(at, event, self.keep != Keep::Totals);
+        } else if let Event::LinkDropped { cause, .. } = event {
+            *self.elsewhere.entry(*cause).or_default() += 1;
+        }
     }
 
     /// Takes out the rows that nothing changes any more: packets sent more than `patience` ago, frames
@@ -105,14 +135,17 @@ impl Collector {
             |factor| patience.map_or(Time::MAX, |patience| self.end.saturating_sub(patience * factor));
         let (packets, frames) = (before(1), before(2));
         // At the latest instant more may happen.
-        let link = self.link.take_complete(if patience.is_some() { self.end } else { Time::MAX });
+        let until = if patience.is_some() { self.end } else { Time::MAX };
+        let link = self.link.take_complete(until);
+        let further = self.further.iter_mut().map(|link| link.take_complete(until)).collect();
         let flows = self.flows.iter_mut().map(|flow| flow.take_complete(packets, frames)).collect();
-        Collector { flows, link, end: self.end, ..Collector::default() }
+        Collector { flows, link, further, end: self.end, ..Collector::default() }
     }
 
     /// Bytes of rows held.
     pub fn held(&self) -> usize {
-        self.link.held() + self.flows.iter().map(FlowRecord::held).sum::<usize>()
+        self.links().map(LinkRecord::held).sum::<usize>()
+            + self.flows.iter().map(FlowRecord::held).sum::<usize>()
     }
 }
 
@@ -124,11 +157,7 @@ impl Recorder for Collector {
             Some(Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
             Some(Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
             None if self.bottleneck == Some(node) => self.link.take(at, event, rows),
-            None => {
-                if let Event::LinkDropped { cause, .. } = event {
-                    *self.elsewhere.entry(*cause).or_default() += 1;
-                }
-            }
+            None => self.elsewhere(at, node, event),
         }
     }
 }
@@ -152,7 +181,7 @@ mod tests {
     const LINK: NodeId = NodeId(1000);
 
     fn layout() -> Layout {
-        Layout { flows: vec![(SENDER, RECEIVER)], bottleneck: Some(LINK) }
+        Layout { flows: vec![(SENDER, RECEIVER)], links: vec![(LINK, String::new())] }
     }
 
     fn sent(packet: u64, frame: u32, index: u16, retransmission: bool) -> Event {

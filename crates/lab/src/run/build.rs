@@ -5,6 +5,8 @@
 //!    '<------------------[feedback i]<--------------------------'
 //! cross j -----------------^ (vanishes behind the bottleneck)                 flow (flows + j)
 //! ```
+//!
+//! Where there are several links, each flow and each source of cross traffic passes those of its path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,32 +34,38 @@ use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioEr
 pub(super) struct Built {
     /// Hosts, links and routes, before anything has happened.
     pub world: World,
-    /// The link all flows share.
-    pub bottleneck: LinkId,
+    /// The links flows share, in the scenario's order.
+    pub links: Vec<LinkId>,
     /// Each flow's sender and receiver.
     pub hosts: Vec<(HostId, HostId)>,
-    /// The bottleneck's rate.
-    pub rate: RateProcess,
+    /// The rate of each link.
+    pub rates: Vec<RateProcess>,
     /// Each flow's time between frames.
     pub intervals: Vec<Span>,
     /// Originals of flows with real pictures, with the flow's number.
     pub originals: Vec<(usize, Originals)>,
 }
 
-/// What all flows share.
-struct Ways {
-    /// The link ahead.
-    bottleneck: LinkId,
-    /// The way back, one of which each flow gets.
-    feedback: LinkConfig,
+impl Built {
+    /// The link all flows share, of a scenario of one link.
+    pub fn bottleneck(&self) -> LinkId {
+        self.links[0]
+    }
+
+    /// How fast it sends.
+    pub fn rate(&self) -> &RateProcess {
+        &self.rates[0]
+    }
 }
 
 /// The nodes of a scenario's world.
 pub(super) fn layout(scenario: &Scenario) -> Layout {
     let host = |index: usize| record::NodeId(index as u16);
+    let names = scenario.link.names().into_iter().chain([String::new()]);
+    let links = (netsim::FIRST_LINK_NODE..).map(record::NodeId).zip(names);
     Layout {
         flows: (0..scenario.flows.len()).map(|i| (host(2 * i), host(2 * i + 1))).collect(),
-        bottleneck: Some(record::NodeId(netsim::FIRST_LINK_NODE)),
+        links: links.take(scenario.link.iter().len()).collect(),
     }
 }
 
@@ -67,34 +75,54 @@ pub(super) fn build(
     mut world: World,
     overlay: &Overlay,
 ) -> Result<Built, ScenarioError> {
-    let mut config = bottleneck(scenario)?;
-    if let Some(service) = &overlay.service {
-        config.rate = RateProcess::trace(service.clone());
-    }
-    config.impairments.blackouts.extend_from_slice(&overlay.outages);
-    let rate = config.rate.clone();
-    let bottleneck = world.add_link("bottleneck", config);
-    let ways = Ways { bottleneck, feedback: feedback_config(scenario)? };
+    let (links, rates) = add_links(&mut world, scenario, overlay)?;
+    let back = feedback_config(scenario)?;
     let mut built =
-        Built { world, bottleneck, hosts: Vec::new(), rate, intervals: Vec::new(), originals: Vec::new() };
+        Built { world, links, hosts: Vec::new(), rates, intervals: Vec::new(), originals: Vec::new() };
     for index in 0..scenario.flows.len() {
-        add_flow(&mut built, scenario, index, &ways)?;
+        add_flow(&mut built, scenario, index, &back)?;
     }
     for (index, cross) in scenario.cross.iter().enumerate() {
         let flow = (scenario.flows.len() + index) as u16;
+        let path = scenario.link.on(cross.path.as_deref());
+        let path: Vec<LinkId> = path.into_iter().map(|link| built.links[link]).collect();
         match &cross.instants {
-            Some(path) => {
-                let listed = instants(scenario, path, &format!("cross[{}]", index + 1))?;
-                built.world.add_listed(listed, cross.size.get() as u32, flow, &[bottleneck]);
+            Some(file) => {
+                let listed = instants(scenario, file, &format!("cross[{}]", index + 1))?;
+                built.world.add_listed(listed, cross.size.get() as u32, flow, &path);
             }
-            None => built.world.add_cross(cross_traffic(cross), flow, &[bottleneck]),
+            None => built.world.add_cross(cross_traffic(cross), flow, &path),
         }
     }
     if let Some(listed) = &overlay.cross {
         let flow = (scenario.flows.len() + scenario.cross.len()) as u16;
-        built.world.add_listed(listed.clone(), netsim::DEFAULT_SIZE, flow, &[bottleneck]);
+        built.world.add_listed(listed.clone(), netsim::DEFAULT_SIZE, flow, &built.links[..1]);
     }
     Ok(built)
+}
+
+/// Adds the links that flows share, before all others: their nodes are [`netsim::FIRST_LINK_NODE`] and those
+/// after it. The overlay is the first link's; whoever has one refuses several links.
+fn add_links(
+    world: &mut World,
+    scenario: &Scenario,
+    overlay: &Overlay,
+) -> Result<(Vec<LinkId>, Vec<RateProcess>), ScenarioError> {
+    let (mut links, mut rates) = (Vec::new(), Vec::new());
+    for (index, link) in scenario.link.iter().enumerate() {
+        let mut config = link_config(scenario, link, &scenario.link.field(index))?;
+        if index == 0 {
+            if let Some(service) = &overlay.service {
+                config.rate = RateProcess::trace(service.clone());
+            }
+            config.impairments.blackouts.extend_from_slice(&overlay.outages);
+        }
+        rates.push(config.rate.clone());
+        let several = scenario.link.are_several();
+        let name = if several { format!("link/{}", link.name) } else { "bottleneck".to_owned() };
+        links.push(world.add_link(&name, config));
+    }
+    Ok((links, rates))
 }
 
 fn instants(scenario: &Scenario, path: &Path, at: &str) -> Result<Arc<Instants>, ScenarioError> {
@@ -106,12 +134,13 @@ fn time(span: Span) -> Time {
     Time::ZERO + span
 }
 
-/// The link that the scenario's flows share.
+/// The link that the scenario's flows share; `what` names who needs to know, such as "the grid".
 ///
 /// # Errors
-/// [`ScenarioError`] if it names a trace that can't be read.
-pub fn bottleneck(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
-    link_config(scenario, &scenario.link, "link")
+/// [`ScenarioError`] if it names a trace that can't be read, or if there are several links.
+pub fn bottleneck(scenario: &Scenario, what: &str) -> Result<LinkConfig, ScenarioError> {
+    scenario.require_one_link(what)?;
+    link_config(scenario, &scenario.link, &scenario.link.field(0))
 }
 
 fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig, ScenarioError> {
@@ -122,7 +151,7 @@ fn link_config(scenario: &Scenario, link: &Link, at: &str) -> Result<LinkConfig,
         rate,
         reference: if link.mahimahi { played() } else { None },
         queue: queue_of(link),
-        delay: Delay::constant(link.delay.or(scenario.link.delay).unwrap_or_default()),
+        delay: Delay::constant(link.delay.unwrap_or_default()),
         jitter: link.jitter,
         reorder: link.reorder.map(|r| Reorder { probability: r.share.0, extra: r.delay }),
         impairments: Impairments {
@@ -181,16 +210,21 @@ fn trace(scenario: &Scenario, path: &Path, at: &str) -> Result<Arc<MahimahiTrace
     trace.map(Arc::new).map_err(|error| scenario.error(format!("{at}.trace"), error.to_string()))
 }
 
-/// The way back: by default a wire as long as the link.
+/// The way back, but for its delay: by default a wire.
 fn feedback_config(scenario: &Scenario) -> Result<LinkConfig, ScenarioError> {
     let config = match &scenario.feedback {
         Some(link) => link_config(scenario, link, "feedback")?,
-        None => LinkConfig::delay(scenario.link.delay.unwrap_or_default()),
+        None => LinkConfig::default(),
     };
     Ok(LinkConfig { recorded: false, ..config })
 }
 
-fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -> Result<(), ScenarioError> {
+fn add_flow(
+    built: &mut Built,
+    scenario: &Scenario,
+    index: usize,
+    back: &LinkConfig,
+) -> Result<(), ScenarioError> {
     let world = &mut built.world;
     let (hosts, interval) = match &scenario.flows[index].source {
         Source::Tcp(tcp) => (tcp::add(world, scenario, index, tcp)?, tcp::INTERVAL),
@@ -198,7 +232,7 @@ fn add_flow(built: &mut Built, scenario: &Scenario, index: usize, ways: &Ways) -
         Source::Smoltcp(smoltcp) => (smoltcp::add(world, scenario, index, smoltcp)?, tcp::INTERVAL),
         Source::Video(_) | Source::Backlog(_) => add_session(built, scenario, index)?,
     };
-    connect(&mut built.world, scenario, index, ways, hosts);
+    connect(built, scenario, index, back, hosts);
     built.intervals.push(interval);
     built.hosts.push(hosts);
     Ok(())
@@ -377,15 +411,17 @@ pub(super) fn session_of(index: usize) -> u32 {
 }
 
 fn connect(
-    world: &mut World,
+    built: &mut Built,
     scenario: &Scenario,
     index: usize,
-    ways: &Ways,
+    back: &LinkConfig,
     (sender, receiver): (HostId, HostId),
 ) {
     let extra = scenario.flows[index].extra_delay;
-    let mut ahead = vec![ways.bottleneck];
-    let mut back = vec![world.add_link(&format!("flow{index}/feedback"), ways.feedback.clone())];
+    let mut ahead: Vec<LinkId> = scenario.path_of(index).into_iter().map(|link| built.links[link]).collect();
+    let world = &mut built.world;
+    let back = LinkConfig { delay: Delay::constant(scenario.delay_back(index)), ..back.clone() };
+    let mut back = vec![world.add_link(&format!("flow{index}/feedback"), back)];
     if extra.is_positive() {
         let access = LinkConfig { recorded: false, ..LinkConfig::delay(extra) };
         ahead.insert(0, world.add_link(&format!("flow{index}/access"), access.clone()));

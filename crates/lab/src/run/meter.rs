@@ -134,7 +134,8 @@ impl Recorder for Meter {
 /// Runs `scenario` under `overlay` and measures in windows of `window`.
 ///
 /// # Errors
-/// [`LabError::Scenario`] if something the scenario names can't be opened or built.
+/// [`LabError::Scenario`] if something the scenario names can't be opened or built, or if it has several
+/// links.
 pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Metered, LabError> {
     measure(scenario, overlay, window, Detail::Deliveries)
 }
@@ -153,6 +154,7 @@ fn measure(
     window: Span,
     detail: Detail,
 ) -> Result<Metered, LabError> {
+    scenario.require_one_link("a search")?;
     let recorder = Arc::new(Mutex::new(Meter::new(scenario, window)));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared)).recording(detail);
@@ -160,7 +162,7 @@ fn measure(
     built.world.run_until(Time::ZERO + scenario.duration);
     let mut heard = recorder.lock().expect("no recorder panics");
     let (mut flows, mut cross) = (std::mem::take(&mut heard.flows), std::mem::take(&mut heard.cross));
-    let stats = built.world.link(built.bottleneck).stats();
+    let stats = built.world.link(built.bottleneck()).stats();
     for (index, flow) in flows.iter_mut().enumerate() {
         flow.link = stats.flow(index as u16);
         flow.tcp = counters(&built, scenario, index);
@@ -191,7 +193,7 @@ fn capacity(built: &Built, scenario: &Scenario, window: Span) -> Vec<u64> {
     let end = Time::ZERO + scenario.duration;
     let starts = (0..).map(|n| Time::ZERO + window * n).take_while(|start| *start < end);
     starts
-        .map(|start| built.rate.capacity(start, (start + window).min(end)).map_or(u64::MAX, |b| b.get()))
+        .map(|start| built.rate().capacity(start, (start + window).min(end)).map_or(u64::MAX, |b| b.get()))
         .collect()
 }
 

@@ -100,8 +100,8 @@ pub struct Outcome {
     pub tables: Tables,
     /// Each flow's time between frames.
     pub intervals: Vec<Span>,
-    /// The bottleneck's rate.
-    pub rate: RateProcess,
+    /// The rate of each shared link, in the scenario's order: of the bottleneck, or of several links.
+    pub rates: Vec<RateProcess>,
     /// A few pictures of each flow, where there were any.
     pub stills: Vec<Option<Stills>>,
 }
@@ -209,13 +209,13 @@ pub(crate) fn run_watched(
             commit: options.commit.clone(),
             hash: hash.hex(),
         },
-        rate: &built.rate,
+        rates: &built.rates,
     };
     let Left { summary, record, tables } = record.finish(&context, &origin(scenario, &context.provenance))?;
     let of_flow = |index| built.originals.iter().find(|(flow, _)| *flow == index);
     let stills = (0..scenario.flows.len()).map(|index| of_flow(index)?.1.album().stills()).collect();
-    let Built { intervals, rate, .. } = built;
-    Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rate, stills })
+    let Built { intervals, rates, .. } = built;
+    Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rates, stills })
 }
 
 /// Runs a world to the scenario's end, with a look after each step of virtual time.

@@ -1,5 +1,7 @@
 //! Whole runs.
 
+mod links;
+
 use std::path::Path;
 
 use media::Codec;
@@ -354,7 +356,7 @@ fn the_documented_scenarios_and_the_shipped_ones_run() {
         .skip(1)
         .map(|rest| scenario(rest.split("```").next().unwrap_or_default()))
         .collect();
-    assert_eq!(scenarios.len(), 2);
+    assert_eq!(scenarios.len(), 3);
     let folders = ["scenarios", "scenarios/beside"].map(|folder| root.join(folder));
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
     let mut files: Vec<_> =

@@ -182,8 +182,10 @@ impl Recorder for Watch {
 /// Runs `scenario` under `overlay` and watches its first flow, which must be video.
 ///
 /// # Errors
-/// [`LabError::Scenario`] if something the scenario names can't be opened or built.
+/// [`LabError::Scenario`] if something the scenario names can't be opened or built, or if it has several
+/// links.
 pub fn watch(scenario: &Scenario, overlay: &Overlay) -> Result<Watched, LabError> {
+    scenario.require_one_link("the grid")?;
     let end = Time::ZERO + scenario.duration;
     // What comes out at the very end opens one more window.
     let windows = (scenario.duration.as_nanos() as u64).div_ceil(WINDOW.as_nanos() as u64) as usize + 1;
@@ -196,7 +198,7 @@ pub fn watch(scenario: &Scenario, overlay: &Overlay) -> Result<Watched, LabError
     while now < end {
         now = (now + SAMPLE).min(end);
         built.world.run_until(now);
-        backlog.push(built.world.link(built.bottleneck).backlog());
+        backlog.push(built.world.link(built.bottleneck()).backlog());
     }
     let mut seen = recorder.lock().expect("no recorder panics").finish(end);
     seen.capacity = capacity(&built, scenario, overlay);
@@ -212,7 +214,7 @@ fn capacity(built: &Built, scenario: &Scenario, overlay: &Overlay) -> Vec<u64> {
         scenario.link.blackout.iter().map(|&(from, to)| (Time::ZERO + from, Time::ZERO + to)).collect();
     dark.extend_from_slice(&overlay.outages);
     dark.sort_unstable();
-    let bytes = |from: Time, to: Time| built.rate.capacity(from, to).map_or(u64::MAX, |bytes| bytes.get());
+    let bytes = |from: Time, to: Time| built.rate().capacity(from, to).map_or(u64::MAX, |bytes| bytes.get());
     let starts = (0..).map(|n| Time::ZERO + WINDOW * n).take_while(|start| *start < end);
     let carried = |start: Time| {
         let stop = (start + WINDOW).min(end);

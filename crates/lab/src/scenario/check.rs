@@ -1,5 +1,7 @@
 //! What a scenario must satisfy beyond the shape of its fields.
 
+mod links;
+
 use cc::{OptionError, Options, Setup};
 use quic::Congestion;
 use session::preset::Choice;
@@ -39,11 +41,7 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         "warmup",
         format!("{} is not shorter than duration", scenario.warmup),
     )?;
-    check_link(&scenario.link, "link")?;
-    require(scenario.link.delay.is_some(), "link", "missing field `delay` (one way, such as \"20ms\")")?;
-    if let Some(feedback) = &scenario.feedback {
-        check_link(feedback, "feedback")?;
-    }
+    links::check(scenario)?;
     require(!scenario.flows.is_empty(), "flow", "a scenario needs at least one [[flow]] with a `cc`")?;
     for (what, count) in [("flow", scenario.flows.len()), ("cross", scenario.cross.len())] {
         require(count <= MOST_FLOWS, what, format!("{count} of them are more than {MOST_FLOWS}"))?;
@@ -470,7 +468,7 @@ cc = \"sqp\"
         assert_eq!(link("loss = \"2%\"").loss.0, netsim::Loss::Bernoulli(0.02));
         assert!(matches!(link("loss = \"ge:loss=3%,burst=4\"").loss.0, netsim::Loss::GilbertElliott(_)));
         assert_eq!(link("mtu = \"1280B\"").mtu.0, [(Span::ZERO, Bytes::new(1280))]);
-        let steps = link("mtu = [[\"0s\", \"1500B\"], [\"9s\", \"1000B\"]]").mtu.0;
+        let steps = &link("mtu = [[\"0s\", \"1500B\"], [\"9s\", \"1000B\"]]").mtu.0;
         assert_eq!(steps[1], (Span::from_secs(9), Bytes::new(1000)));
     }
 

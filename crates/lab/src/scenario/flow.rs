@@ -18,6 +18,8 @@ pub struct Flow {
     pub cc: String,
     /// What it sends, with the settings that only such flows have.
     pub source: Source,
+    /// The links it passes, by name; by default all, in order.
+    pub path: Option<Vec<String>>,
     /// When it starts, from the start of the run.
     pub start: Span,
     /// Starts up to this much later, by chance.

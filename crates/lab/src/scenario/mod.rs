@@ -11,6 +11,7 @@ mod check;
 mod encoder;
 mod error;
 mod flow;
+mod links;
 pub mod patch;
 mod text;
 mod written;
@@ -28,6 +29,7 @@ use units::{Bytes, Rate, Rng, Span};
 pub use encoder::{Behaviour, Encoder, EncoderKind, SYNTHETIC};
 pub use error::{ScenarioError, plainly};
 pub use flow::{Control, Flow, Protection, Quic, Session, Smoltcp, Source, Stack, Tcp, Video};
+pub use links::Links;
 pub use text::{PacketLimit, PictureSize, RandomLoss, Share};
 
 /// A scenario as its file states it, defaults filled in.
@@ -49,9 +51,10 @@ pub struct Scenario {
     /// Metrics leave out what happened before this; the run and its tables do not.
     #[serde(default, deserialize_with = "text::quantity")]
     pub warmup: Span,
-    /// The link all flows share.
-    pub link: Link,
-    /// The way back, one per flow; by default as slow (in delay) as the link and without a rate limit.
+    /// The link all flows share, or several, of which each flow has a path.
+    pub link: Links,
+    /// The way back, one per flow; by default as slow (in delay) as the links of the flow's path together,
+    /// and without a rate limit.
     #[serde(default)]
     pub feedback: Option<Link>,
     /// Who sends.
@@ -82,6 +85,9 @@ pub type Settings = serde_json::Map<String, serde_json::Value>;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
+    /// What paths call it, where there are several links.
+    #[serde(default)]
+    pub name: String,
     /// Constant rate in wire bits; at most one of this, `steps` and `trace`.
     #[serde(default, deserialize_with = "text::optional")]
     pub rate: Option<Rate>,
@@ -188,6 +194,9 @@ pub enum CrossKind {
 pub struct Cross {
     /// How its packets are spaced.
     pub kind: CrossKind,
+    /// The links it crosses, by name; by default all, in order.
+    #[serde(default)]
+    pub path: Option<Vec<String>>,
     /// Its mean rate in wire bits (while on, for `onoff`); of all kinds but `listed`.
     #[serde(default, deserialize_with = "text::optional")]
     pub rate: Option<Rate>,
@@ -255,8 +264,9 @@ impl Scenario {
     /// The files it reads: what is in them is as much a part of the run as its text.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let instants = self.cross.iter().filter_map(|cross| cross.instants.as_deref());
-        let link = self.link.trace.as_deref().into_iter().chain(instants).map(|path| self.beside(path));
-        link.chain(self.clips())
+        let traces = self.link.iter().filter_map(|link| link.trace.as_deref());
+        let of_links = traces.chain(instants).map(|path| self.beside(path));
+        of_links.chain(self.clips())
     }
 
     /// The clips its flows play, one of each flow that plays any.

@@ -54,6 +54,7 @@ struct Written {
     cc: Option<String>,
     #[serde(default)]
     source: Kind,
+    path: Option<Vec<String>>,
     rate: Option<String>,
     recovery: Option<String>,
     strategy: Option<String>,
@@ -127,6 +128,7 @@ impl Written {
         Ok(Flow {
             source: self.source()?,
             name: self.name,
+            path: self.path,
             cc: self.cc.unwrap_or_else(|| session::preset::DEFAULT.name.to_owned()),
             start: self.start,
             start_spread: self.start_spread,

@@ -29,7 +29,7 @@ const MOST: u64 = u32::MAX as u64;
 pub(super) struct Fold {
     columns: Columns,
     flows: Vec<FlowFold>,
-    link: LinkFold,
+    links: Vec<LinkFold>,
 }
 
 #[derive(Clone, Copy)]
@@ -56,20 +56,21 @@ impl Fold {
         Fold {
             columns: Columns { width },
             flows: ends.map(|end| FlowFold { end: Time::ZERO + end, ..FlowFold::default() }).collect(),
-            link: LinkFold::new(scenario),
+            links: scenario.link.iter().map(|_| LinkFold::new(scenario)).collect(),
         }
     }
 
     pub(super) fn take(&mut self, rows: &Collector) {
         let columns = self.columns;
         self.flows.iter_mut().zip(&rows.flows).for_each(|(flow, rows)| flow.take(rows, columns));
-        self.link.take(&rows.link, columns);
+        self.links.iter_mut().zip(rows.links()).for_each(|(link, rows)| link.take(rows, columns));
     }
 
     /// Bytes of memory that grow with the length of the run.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        self.flows.iter().map(FlowFold::held).sum::<usize>() + self.link.held()
+        let links = self.links.iter().map(LinkFold::held).sum::<usize>();
+        self.flows.iter().map(FlowFold::held).sum::<usize>() + links
     }
 
     /// Puts the folded rows where charts look for rows.
@@ -88,7 +89,8 @@ impl Fold {
             }));
             fold.finish(record, columns);
         }
-        self.link.finish(&mut record.link, columns);
+        let records = std::iter::once(&mut record.link).chain(&mut record.further);
+        self.links.into_iter().zip(records).for_each(|(link, record)| link.finish(record, columns));
         record.folded_fairness = Some(figures.fairness());
     }
 }
@@ -171,6 +173,7 @@ struct FrameFold {
     slowest: Option<(Time, Span)>,
     /// Some were shown late, or not at all.
     uneven: bool,
+    size: Mean,
     target: Mean,
     psnr: Mean,
     ssim: Mean,
@@ -187,6 +190,7 @@ impl FrameFold {
     fn take(&mut self, row: &FrameRow) {
         self.uneven |= row.late || row.displayed.is_none();
         if row.encoded.is_some() {
+            self.size.push(f64::from(row.size));
             self.target.push(row.target.as_f64());
         }
         row.psnr().into_iter().for_each(|psnr| self.psnr.push(psnr));
@@ -202,6 +206,7 @@ impl FrameFold {
             displayed: Some(captured + delay),
             late: self.uneven,
             encoded: self.target.known().map(|_| captured),
+            size: self.size.known().unwrap_or_default() as u32,
             target: Rate::from_bps(self.target.known().unwrap_or_default() as u64),
             encoder_quality: quality,
             shown_quality: if self.measured { quality } else { (None, None) },

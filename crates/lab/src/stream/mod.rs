@@ -176,10 +176,11 @@ impl Recorder for Recording {
 impl Stream {
     fn new(settings: &Settings) -> Stream {
         let names = settings.scenario.flows.iter().map(|flow| flow.name.clone()).collect();
+        let links = settings.scenario.link.names();
         Stream {
             figures: Figures::new(&settings.plan(), settings.limits.values),
             fold: Fold::new(&settings.scenario),
-            tables: settings.tables.clone().map(|folder| TableFiles::new(folder, names)),
+            tables: settings.tables.clone().map(|folder| TableFiles::new(folder, names, links)),
             trouble: None,
         }
     }

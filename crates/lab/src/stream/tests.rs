@@ -135,6 +135,10 @@ fn charts_count_the_same_bytes() {
             sojourns.max()
         };
         assert_eq!(slowest(&whole), slowest(&folded));
+        // A report holds what an encoder coded against what was asked of it.
+        for frames in folded.record.flows.iter().map(|flow| flow.frames()) {
+            assert!(frames.iter().all(|row| (row.encoded.is_some()) == (row.size > 0)), "{}", scenario.text);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use netsim::RateProcess;
 use serde::Serialize;
 use units::{Bytes, Span, Time};
 
-use crate::collect::{Collector, LinkTotals};
+use crate::collect::Collector;
 use crate::metrics::{Activity, Spread, jain_of_slots};
 use crate::scenario::{Flow, Scenario, Settings};
 
@@ -60,8 +60,11 @@ pub struct Summary {
     /// What to know before the figures are believed, a sentence each: controllers and rate policies that do
     /// not go together.
     pub warnings: Vec<String>,
-    /// Figures of the bottleneck.
+    /// Figures of the bottleneck; of the first link, where there are several.
     pub link: LinkSummary,
+    /// Figures of each link, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<NamedLink>,
     /// Jain's fairness index over windows of 500 ms; `null` unless two flows were on at once.
     pub jain: Option<JainSummary>,
     /// The flows, in the scenario's order.
@@ -83,6 +86,18 @@ pub struct LinkSummary {
     pub packets: u64,
     /// Packets the link dropped, of all flows and for whatever reason.
     pub dropped: u64,
+}
+
+/// One of several links in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NamedLink {
+    /// What the scenario calls it.
+    pub name: String,
+    /// What it could carry on average after the warm-up, in bit/s; `null` of one without a limit.
+    pub rate_bps: Option<f64>,
+    /// What it has in common with a lone bottleneck.
+    #[serde(flatten)]
+    pub figures: LinkSummary,
 }
 
 /// Jain's index of fairness, 1 where all flows got the same.
@@ -111,8 +126,8 @@ pub struct Context<'a> {
     pub plan: Plan<'a>,
     /// Where the run came from.
     pub provenance: Provenance,
-    /// The bottleneck's rate.
-    pub rate: &'a RateProcess,
+    /// The rate of each shared link.
+    pub rates: &'a [RateProcess],
 }
 
 impl Plan<'_> {
@@ -141,7 +156,7 @@ pub fn summarise(run: &Collector, context: &Context<'_>) -> Summary {
 /// A run's figures, made of its rows as they are complete.
 pub struct Figures {
     flows: Vec<FlowFigures>,
-    link: bottleneck::LinkFigures,
+    links: Vec<bottleneck::LinkFigures>,
     /// When each flow was on.
     on: Vec<(Time, Time)>,
     from: Time,
@@ -154,7 +169,7 @@ impl Figures {
     pub fn new(plan: &Plan<'_>, limit: usize) -> Figures {
         Figures {
             flows: (0..plan.scenario.flows.len()).map(|index| FlowFigures::new(plan, index, limit)).collect(),
-            link: bottleneck::LinkFigures::new(plan, limit),
+            links: plan.scenario.link.iter().map(|_| bottleneck::LinkFigures::new(plan, limit)).collect(),
             on: plan.scenario.flows.iter().map(|flow| on(plan.scenario, flow)).collect(),
             from: plan.from(),
             end: plan.to(),
@@ -165,7 +180,7 @@ impl Figures {
     pub fn take(&mut self, rows: &Collector, last: bool) {
         let end = last.then_some(self.end);
         self.flows.iter_mut().zip(&rows.flows).for_each(|(flow, rows)| flow.take(rows, end));
-        self.link.take(&rows.link);
+        self.links.iter_mut().zip(rows.links()).for_each(|(link, rows)| link.take(rows));
     }
 
     /// The flows' figures.
@@ -175,7 +190,8 @@ impl Figures {
 
     /// Bytes of memory that grow with the length of the run.
     pub fn held(&self) -> usize {
-        self.flows.iter().map(FlowFigures::held).sum::<usize>() + self.link.sojourn().held()
+        let links = self.links.iter().map(|link| link.sojourn().held());
+        self.flows.iter().map(FlowFigures::held).sum::<usize>() + links.sum::<usize>()
     }
 
     /// Jain's index over windows of 500 ms from the warm-up on, as `(end of window, index)`.
@@ -198,24 +214,44 @@ impl Figures {
             duration_s: scenario.duration.as_secs_f64(),
             warmup_s: scenario.warmup.as_secs_f64(),
             warnings: warnings(scenario),
-            link: self.link_summary(&run.link.totals, context.rate),
+            link: self.link_summary(0, run, context),
+            links: self.named_links(run, context),
             jain: self.jain(),
             flows: flows
                 .map(|(index, ((figures, flow), record))| {
-                    figures.summary(flow, &record.totals, self.link.share(index))
+                    let link = &self.links[narrowest(scenario, index, context.rates)];
+                    figures.summary(flow, &record.totals, link.share(index))
                 })
                 .collect(),
         }
     }
 
-    fn link_summary(&self, totals: &LinkTotals, rate: &RateProcess) -> LinkSummary {
-        let offered = rate.capacity(self.from, self.end).map(Bytes::get).filter(|&bytes| bytes > 0);
+    /// Bytes that a link could carry in view.
+    fn offered(&self, rate: &RateProcess) -> Option<u64> {
+        rate.capacity(self.from, self.end).map(Bytes::get).filter(|&bytes| bytes > 0)
+    }
+
+    fn named_links(&self, run: &Collector, context: &Context<'_>) -> Vec<NamedLink> {
+        let names = context.plan.scenario.link.names().into_iter().enumerate();
+        let seconds = (self.end - self.from).as_secs_f64();
+        let named = |(index, name)| NamedLink {
+            name,
+            rate_bps: self.offered(&context.rates[index]).map(|bytes| bytes as f64 * 8.0 / seconds),
+            figures: self.link_summary(index, run, context),
+        };
+        names.map(named).collect()
+    }
+
+    fn link_summary(&self, index: usize, run: &Collector, context: &Context<'_>) -> LinkSummary {
+        let record = run.links().nth(index).expect("a record of each link");
+        let (figures, totals) = (&self.links[index], &record.totals);
+        let offered = self.offered(&context.rates[index]);
         let arrived_bytes = totals.accepted_bytes + totals.dropped_bytes;
         let dropped: u64 = totals.dropped.values().sum();
         LinkSummary {
-            utilization: offered.zip(self.link.delivered()).map(|(offered, out)| out as f64 / offered as f64),
+            utilization: offered.zip(figures.delivered()).map(|(offered, out)| out as f64 / offered as f64),
             loss: (arrived_bytes > 0).then(|| totals.dropped_bytes as f64 / arrived_bytes as f64),
-            queue_ms: self.link.sojourn().spread().map(Percentiles::from),
+            queue_ms: figures.sojourn().spread().map(Percentiles::from),
             peak_packets: totals.most_packets,
             packets: totals.accepted + dropped,
             dropped,
@@ -226,6 +262,21 @@ impl Figures {
         let spread = Spread::of(self.fairness().into_iter().map(|(_, index)| index))?;
         Some(JainSummary { mean: spread.mean, p10: spread.p10 })
     }
+}
+
+/// The link that holds flow number `index` back, by its number: of those on its path the one that could carry
+/// least in the whole run, the first of equal ones. `rates` are those of the scenario's links.
+///
+/// # Panics
+/// If there are fewer rates than links.
+pub fn narrowest(scenario: &Scenario, index: usize, rates: &[RateProcess]) -> usize {
+    let path = scenario.path_of(index);
+    if let [only] = path[..] {
+        return only;
+    }
+    let end = Time::ZERO + scenario.duration;
+    let carries = |link: &usize| rates[*link].capacity(Time::ZERO, end).map_or(u64::MAX, Bytes::get);
+    path.into_iter().min_by_key(carries).expect("a path has a link")
 }
 
 fn on(scenario: &Scenario, flow: &Flow) -> (Time, Time) {

@@ -28,7 +28,7 @@ pub struct FrameOfFlow<'a> {
     pub frame: &'a FrameRow,
 }
 
-/// Something that happened to a packet at the bottleneck.
+/// Something that happened to a packet at a shared link.
 pub struct LinkRow<'a> {
     /// When it happened, in virtual time.
     pub at: Time,
@@ -38,6 +38,8 @@ pub struct LinkRow<'a> {
     pub what: LinkWhat,
     /// Bytes on the wire.
     pub size: u32,
+    /// The link's name, where there are several.
+    pub link: &'a str,
 }
 
 /// The three things that can happen at a link.
@@ -154,9 +156,9 @@ pub fn frame_columns<'a>() -> Vec<Column<FrameOfFlow<'a>>> {
     ]
 }
 
-/// The columns of `link.parquet`: one row per event at the bottleneck.
-pub fn link_columns<'a>() -> Vec<Column<LinkRow<'a>>> {
-    vec![
+/// The columns of `link.parquet`: one row per event at the bottleneck, or at one of several links.
+pub fn link_columns<'a>(several: bool) -> Vec<Column<LinkRow<'a>>> {
+    let mut columns: Vec<Column<LinkRow<'a>>> = vec![
         int("time_ns", "when", |r| ns(Some(r.at))),
         text("event", "in, out or drop", |r| {
             Some(match r.what {
@@ -183,7 +185,15 @@ pub fn link_columns<'a>() -> Vec<Column<LinkRow<'a>>> {
             LinkWhat::Drop(cause) => Some(cause),
             _ => None,
         }),
-    ]
+    ];
+    if several {
+        columns.push(text(
+            "link",
+            "name of the link; the column is there where a scenario has several",
+            |r| Some(r.link),
+        ));
+    }
+    columns
 }
 
 /// The columns of `decisions.parquet`: one row per changed quantity of a sender.
@@ -222,50 +232,61 @@ pub fn frames<'a>(run: &'a Collector, names: &'a [String]) -> Vec<FrameOfFlow<'a
     rows
 }
 
-/// What happened to a packet at the bottleneck, with the number of its flow.
+/// What happened to a packet at a shared link, with the numbers of the link and of its flow.
 #[derive(Clone, Copy)]
 pub(super) struct LinkEvent {
     at: Time,
+    link: u16,
     flow: u16,
     size: u32,
     what: LinkWhat,
 }
 
 impl LinkEvent {
-    pub(super) fn named<'a>(&self, name: impl Fn(u16) -> &'a str) -> LinkRow<'a> {
-        LinkRow { at: self.at, flow: name(self.flow), what: self.what, size: self.size }
+    pub(super) fn named<'a>(
+        &self,
+        flow: impl Fn(u16) -> &'a str,
+        link: impl Fn(u16) -> &'a str,
+    ) -> LinkRow<'a> {
+        let (flow, link) = (flow(self.flow), link(self.link));
+        LinkRow { at: self.at, flow, what: self.what, size: self.size, link }
     }
 }
 
-/// What happened at the bottleneck, in order.
-pub(super) fn link_events(link: &LinkRecord) -> Vec<LinkEvent> {
-    let arrivals = link.arrivals.iter().map(|&Arrival { at, flow, size, backlog, packets }| LinkEvent {
-        at,
-        flow,
-        what: LinkWhat::In(backlog, packets),
-        size,
+/// What happened at the shared links, in order.
+pub(super) fn link_events(run: &Collector) -> Vec<LinkEvent> {
+    let mut events = Vec::new();
+    (0u16..).zip(run.links()).for_each(|(link, record)| events.extend(events_at(link, record)));
+    events.sort_by_key(|event| event.at);
+    events
+}
+
+fn events_at(link: u16, record: &LinkRecord) -> impl Iterator<Item = LinkEvent> {
+    let arrivals = record.arrivals.iter().map(move |&Arrival { at, flow, size, backlog, packets }| {
+        LinkEvent { at, link, flow, what: LinkWhat::In(backlog, packets), size }
     });
-    let departures = link.departures.iter().map(|&Departure { at, flow, size, sojourn }| LinkEvent {
+    let departures = record.departures.iter().map(move |&Departure { at, flow, size, sojourn }| LinkEvent {
         at,
+        link,
         flow,
         what: LinkWhat::Out(sojourn),
         size,
     });
-    let drops = link.drops.iter().map(|&Drop { at, flow, size, cause }| LinkEvent {
+    let drops = record.drops.iter().map(move |&Drop { at, flow, size, cause }| LinkEvent {
         at,
+        link,
         flow,
         what: LinkWhat::Drop(cause.name()),
         size,
     });
-    let mut events: Vec<LinkEvent> = arrivals.chain(departures).chain(drops).collect();
-    events.sort_by_key(|event| event.at);
-    events
+    arrivals.chain(departures).chain(drops)
 }
 
 /// The rows of `link.parquet`, in the order things happened.
 pub fn link<'a>(run: &'a Collector, names: &'a [String]) -> Vec<LinkRow<'a>> {
     let name = |flow: u16| names.get(usize::from(flow)).map_or("", String::as_str);
-    link_events(&run.link).iter().map(|event| event.named(name)).collect()
+    let links: Vec<&str> = run.links().map(|link| link.name.as_str()).collect();
+    link_events(run).iter().map(|event| event.named(name, |link| links[usize::from(link)])).collect()
 }
 
 /// The rows of `decisions.parquet`: per flow and quantity, in time order.
@@ -430,7 +451,7 @@ mod tests {
         let mut documented = Vec::new();
         documented.extend(packet_columns().iter().map(|c| (c.name, c.about)));
         documented.extend(frame_columns().iter().map(|c| (c.name, c.about)));
-        documented.extend(link_columns().iter().map(|c| (c.name, c.about)));
+        documented.extend(link_columns(true).iter().map(|c| (c.name, c.about)));
         documented.extend(decision_columns().iter().map(|c| (c.name, c.about)));
         for (name, about) in documented {
             let line = format!("| `{name}` | {about} |");

@@ -33,7 +33,11 @@ impl Events {
             |name: &str, about: &str, values| Series { name: name.into(), about: about.into(), values };
         let mut columns = vec![
             column("time_ns", "when, in the world's time", Values::Int(self.at)),
-            column("place", "sender, receiver, link, or else the way back", Values::Text(self.place)),
+            column(
+                "place",
+                "sender, receiver, link (of several its name), or else the way back",
+                Values::Text(self.place),
+            ),
             column("flow", "name of the flow; null for cross traffic", Values::Text(self.flow)),
             column("event", "what happened", Values::Text(self.event)),
         ];
@@ -45,13 +49,21 @@ impl Events {
     }
 
     /// Where a node is, and the flow whose end it is.
-    fn place(&self, node: NodeId) -> (&'static str, Option<usize>) {
+    fn place(&self, node: NodeId) -> (&str, Option<usize>) {
         let ends = usize::from(node.0) / 2;
         match self.layout.flows.get(ends) {
             Some((sender, _)) if *sender == node => ("sender", Some(ends)),
             Some((_, receiver)) if *receiver == node => ("receiver", Some(ends)),
-            _ if self.layout.bottleneck == Some(node) => ("link", None),
-            _ => ("way back", None),
+            _ => (self.link(node), None),
+        }
+    }
+
+    /// What a link is called, where there are several.
+    fn link(&self, node: NodeId) -> &str {
+        match self.layout.links.iter().find(|(link, _)| *link == node) {
+            Some((_, name)) if self.layout.links.len() > 1 => name,
+            Some(_) => "link",
+            None => "way back",
         }
     }
 
@@ -80,6 +92,7 @@ impl Events {
 impl Recorder for Events {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         let (place, mut flow) = self.place(node);
+        let place = Some(place.to_owned());
         let (name, facts) = event.facts();
         self.at.push(Some(at.as_nanos() as i64));
         for (field, fact) in facts {
@@ -88,7 +101,7 @@ impl Recorder for Events {
                 _ => self.set(field, fact),
             }
         }
-        self.place.push(Some(place.to_owned()));
+        self.place.push(place);
         self.flow.push(flow.and_then(|flow| self.names.get(flow)).cloned());
         self.event.push(Some(name.to_owned()));
     }

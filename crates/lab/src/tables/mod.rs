@@ -52,7 +52,8 @@ pub fn write_tables(
 ) -> Result<(), WriteError> {
     write_table(&folder.join("packets.parquet"), &columns::packets(run, names), &packet_columns(), origin)?;
     write_table(&folder.join("frames.parquet"), &columns::frames(run, names), &frame_columns(), origin)?;
-    write_table(&folder.join("link.parquet"), &columns::link(run, names), &link_columns(), origin)?;
+    let of_links = link_columns(!run.further.is_empty());
+    write_table(&folder.join("link.parquet"), &columns::link(run, names), &of_links, origin)?;
     write_table(
         &folder.join("decisions.parquet"),
         &columns::decisions(run, names),

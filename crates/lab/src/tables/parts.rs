@@ -25,6 +25,8 @@ pub struct TableFiles {
     /// Whether the folder was made for the tables.
     made: bool,
     names: Vec<String>,
+    /// Names of the links, where there are several.
+    links: Vec<String>,
     packets: Part<(u16, PacketRow)>,
     frames: Part<(u16, Coding, u32, FrameRow)>,
     link: Part<LinkEvent>,
@@ -111,6 +113,7 @@ fn write_group<'a, R, V>(
 struct Place<'a> {
     folder: &'a Path,
     names: &'a [String],
+    links: &'a [String],
 }
 
 impl Place<'_> {
@@ -139,7 +142,9 @@ impl Place<'_> {
     }
 
     fn write_link(&self, part: &mut Part<LinkEvent>) -> Result<(), WriteError> {
-        part.write(self.folder, &link_columns(), |event| event.named(|flow| self.name(flow)))?;
+        let link = |link| self.links.get(usize::from(link)).map_or("", String::as_str);
+        let columns = link_columns(!self.links.is_empty());
+        part.write(self.folder, &columns, |event| event.named(|flow| self.name(flow), link))?;
         part.rows.clear();
         Ok(())
     }
@@ -157,13 +162,15 @@ impl Place<'_> {
 }
 
 impl TableFiles {
-    /// Tables of flows with these names, to be written into `folder`, which is made with the first row.
-    pub fn new(folder: PathBuf, names: Vec<String>) -> TableFiles {
+    /// Tables of flows with these names over one link or several with these `links` for names, to be written
+    /// into `folder`, which is made with the first row.
+    pub fn new(folder: PathBuf, names: Vec<String>, links: Vec<String>) -> TableFiles {
         TableFiles {
             made: !folder.exists(),
             decided: vec![[None; 3]; names.len()],
             folder,
             names,
+            links,
             packets: Part::new("packets.parquet", GROUP),
             frames: Part::new("frames.parquet", FRAME_GROUP),
             link: Part::new("link.parquet", GROUP),
@@ -182,9 +189,10 @@ impl TableFiles {
     /// # Errors
     /// [`WriteError`] naming the file that could not be written.
     pub fn take(&mut self, rows: &Collector) -> Result<(), WriteError> {
-        let TableFiles { folder, names, packets, frames: of_frames, link, decisions, decided, .. } = self;
+        let TableFiles { folder, names, links, packets, frames: of_frames, link, decisions, decided, .. } =
+            self;
         fs::create_dir_all(&*folder).map_err(|source| WriteError { path: folder.clone(), source })?;
-        let place = Place { folder, names };
+        let place = Place { folder, names, links };
         for ((flow, record), decided) in (0u16..).zip(&rows.flows).zip(decided) {
             for row in &record.packets {
                 packets.push((flow, *row), |part| place.write_packets(part))?;
@@ -203,7 +211,7 @@ impl TableFiles {
             });
             done?;
         }
-        for event in columns::link_events(&rows.link) {
+        for event in columns::link_events(rows) {
             link.push(event, |part| place.write_link(part))?;
         }
         Ok(())
@@ -214,8 +222,8 @@ impl TableFiles {
     /// # Errors
     /// As [`take`](TableFiles::take).
     pub fn finish(mut self, origin: &Origin) -> Result<TableFiles, WriteError> {
-        let TableFiles { folder, names, packets, frames, link, decisions, .. } = &mut self;
-        let place = Place { folder, names };
+        let TableFiles { folder, names, links, packets, frames, link, decisions, .. } = &mut self;
+        let place = Place { folder, names, links };
         place.write_packets(packets)?;
         place.write_frames(frames)?;
         place.write_link(link)?;
@@ -313,7 +321,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_days_groups_fits_into_memory() {
         let folder = std::env::temp_dir().join(format!("framewire-groups-{}", std::process::id()));
-        let mut tables = TableFiles::new(folder.clone(), vec!["sqp".to_owned()]);
+        let mut tables = TableFiles::new(folder.clone(), vec!["sqp".to_owned()], Vec::new());
         let rows = a_group_of_each();
         let rest = size_of::<(u16, &'static str, Time, f64)>() * tables.decisions.group;
         let mut known = || {
