@@ -8,8 +8,8 @@ use framewire_experiments::conformance::{FAULTS, check, faults_of};
 use lab::run::RunOptions;
 use units::{Bytes, Rate};
 
-/// Who does not stand what. The authors' first Vivace takes packets that come late for lost ones, in which its
-/// rate wanders between 2 and 19 Mbit/s for minutes.
+/// Who does not stand what. The authors' first Vivace, under packets that come late, wanders between rates of
+/// 2 and 19 Mbit/s for minutes.
 const KNOWN: &[(&str, &str)] = &[("vivace-pantheon", "reordering")];
 /// The registry in so many parts, so that a machine's processors share the work.
 const PARTS: usize = 4;

@@ -25,7 +25,7 @@ impl From<lab::run::Outcome> for Outcome {
 }
 
 impl Outcome {
-    /// The run it is of.
+    /// The finished run, as the lab has it.
     pub fn run(&self) -> &lab::run::Outcome {
         &self.0
     }

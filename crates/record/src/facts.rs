@@ -13,7 +13,7 @@ pub enum Fact {
     Int(i64),
     /// A quantity; NaN where it is not known.
     Real(f64),
-    /// A word.
+    /// A name or a cause.
     Text(&'static str),
 }
 

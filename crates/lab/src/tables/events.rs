@@ -26,7 +26,7 @@ impl Events {
         Events { layout, names, at, place, flow, event, fields: Vec::new() }
     }
 
-    /// The columns.
+    /// The table so far, a column each.
     pub fn columns(self) -> Vec<Series> {
         let rows = self.at.len();
         let column =
