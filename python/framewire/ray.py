@@ -43,7 +43,7 @@ def _ray() -> Any | None:  # noqa: ANN401
         return None
 
 
-def _joined(ray: Any) -> int:  # noqa: ANN401
+def _joined(ray: Any) -> int:  # noqa: ANN401 (Ray may be missing, and its types with it)
     """Joins the cluster; how many processors it has."""
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
@@ -173,7 +173,7 @@ def fuzz(
     return finished(search, place, lambda: _breed(ray, search, progress, place))
 
 
-def _breed(ray: Any, search: _Search, progress: Progress, place: Place) -> None:  # noqa: ANN401
+def _breed(ray: Any, search: _Search, progress: Progress, place: Place) -> None:  # noqa: ANN401 (likewise)
     """Brings a search to its end, a round at a time."""
     told = _progress(progress)
     blank, prints = search.blank()

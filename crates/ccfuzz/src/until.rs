@@ -29,7 +29,7 @@ pub struct Until {
 }
 
 impl Default for Until {
-    /// Fifty generations: figure 7.4 of the thesis has most of the rise by then.
+    /// Fifty generations, whatever they find: as many as `framewire fuzz run` breeds.
     fn default() -> Until {
         Until { generations: 50, goal: None, patience: None }
     }

@@ -5,8 +5,9 @@
 //!                                                     of what it carried before the fault, shows frames
 //! ```
 //!
-//! The registry's controllers all stand them (this crate's tests); `framewire controllers NAME --check` asks
-//! the same of any name with any options, `framewire.check` of a class in Python.
+//! This crate's tests ask it of every row of the registry, and name the one that does not stand all of them;
+//! `framewire controllers NAME --check` asks it of any name with any options, `framewire.check` of a class in
+//! Python.
 
 use std::path::Path;
 
@@ -29,7 +30,7 @@ pub struct Fault {
     flow: &'static str,
     /// The spans that are held against each other, in s.
     spans: [Span; 2],
-    /// Which controllers must stand it, too: those that learn from frames have none in a backlogged flow.
+    /// Its flow is backlogged: controllers that learn from frames are spared it.
     without_frames: bool,
 }
 
@@ -128,8 +129,8 @@ pub struct Verdict {
 impl Fault {
     /// Whether the controller `cc` (`NAME` or `NAME:OPTION=VALUE,...`) must stand it.
     pub fn concerns(&self, cc: &str) -> bool {
-        let needs_frames = |entry: &&cc::Entry| entry.name == controller_name(cc) && entry.needs_frames;
-        !(self.without_frames && cc::REGISTRY.iter().any(|entry| needs_frames(&entry)))
+        let learns = |entry: &cc::Entry| entry.name == controller_name(cc) && entry.needs_frames;
+        !(self.without_frames && cc::REGISTRY.iter().any(learns))
     }
 
     /// The run that shows it.
@@ -167,11 +168,11 @@ impl Fault {
         };
         let [before_bps, after_bps] = self.spans.map(rate);
         let shown = (!self.without_frames).then_some(flow.totals.displayed);
-        let stands = flow
+        let silent = flow
             .decisions
             .iter()
             .find(|wanted| wanted.window == 0 || wanted.pacing.as_bps() == 0 || wanted.media.as_bps() == 0);
-        let broken = if let Some(wanted) = stands {
+        let broken = if let Some(wanted) = silent {
             Some(format!("it asks for nothing from {:.3} s on", wanted.at.as_secs_f64()))
         } else if after_bps < SHARE * before_bps || after_bps < LEAST.as_f64() {
             Some("it does not recover".to_owned())

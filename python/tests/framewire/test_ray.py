@@ -25,7 +25,7 @@ def test_without_ray_the_same_call_runs_here(tmp_path: Path, monkeypatch: Monkey
 class Lossy:
     """A cluster of two nodes, one of which is lost once a share of the work is done."""
 
-    def __init__(self, ray: Any, share: float) -> None:  # noqa: ANN401
+    def __init__(self, ray: Any, share: float) -> None:  # noqa: ANN401 (may be missing)
         from ray.cluster_utils import Cluster
 
         self.ray = ray

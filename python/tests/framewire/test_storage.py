@@ -15,7 +15,7 @@ FILES = ("runs.parquet", "groups.parquet", "report.html")
 
 
 @pytest.fixture
-def memory(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401
+def memory() -> Any:  # noqa: ANN401 (fsspec may be missing)
     fsspec = pytest.importorskip("fsspec")
     files = fsspec.filesystem("memory")
     files.store.clear()
