@@ -380,7 +380,7 @@ impl<T: Carried> Core<T> {
         if heard.gap {
             let timed = out.acked.len();
             for (low, high) in heard.ranges {
-                for packet in low.max(ledger.oldest())..=high {
+                for packet in low.max(losses.oldest(ledger))..=high {
                     losses.arrived(now, ledger, packet, Arrived::default(), out);
                 }
             }

@@ -38,7 +38,7 @@ impl Carried for Option<FrameTag> {
     }
 }
 
-/// One packet, sent once.
+/// One packet, sent once: a cache line, where what it carries is as small as a frame's tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmission<T> {
     /// When it left.
@@ -49,8 +49,28 @@ pub struct Transmission<T> {
     pub state: State,
     /// What it carries.
     pub carried: T,
+    // The delivery state when it left, field by field: as a structure it would not fit.
+    app_limited: bool,
+    in_flight: u32,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent_at: Time,
+    lost: u64,
+}
+
+impl<T> Transmission<T> {
     /// The delivery state when it left.
-    pub delivery: Delivery,
+    #[inline]
+    pub fn delivery(&self) -> Delivery {
+        Delivery {
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            app_limited: self.app_limited,
+            in_flight: u64::from(self.in_flight),
+            lost: self.lost,
+        }
+    }
 }
 
 /// How an acknowledged packet arrived.
@@ -183,16 +203,19 @@ impl<T: Carried> Ledger<T> {
     pub fn send(&mut self, now: Time, size: u32, carried: T) -> u64 {
         let packet = self.next_packet();
         self.in_flight += u64::from(size);
-        let delivery = Delivery {
+        self.transmissions.push_back(Transmission {
+            sent_at: now,
+            size,
+            state: State::InFlight,
+            carried,
+            app_limited: self.delivered < self.app_limited_until,
+            // No ledger has four gigabytes in flight: that is 2^21 packets of 2 kB.
+            in_flight: u32::try_from(self.in_flight).unwrap_or(u32::MAX),
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
-            app_limited: self.delivered < self.app_limited_until,
-            in_flight: self.in_flight,
             lost: self.lost,
-        };
-        let state = State::InFlight;
-        self.transmissions.push_back(Transmission { sent_at: now, size, state, carried, delivery });
+        });
         packet
     }
 
@@ -212,7 +235,8 @@ impl<T: Carried> Ledger<T> {
     /// If the packet is not remembered.
     #[inline]
     pub fn acknowledge_bytes(&mut self, now: Time, packet: u64, size: u32, arrived: Arrived) -> Acked {
-        let &Transmission { sent_at, carried, delivery, .. } = self.change(packet, State::Acked);
+        let sent = self.change(packet, State::Acked);
+        let (sent_at, carried, delivery) = (sent.sent_at, sent.carried, sent.delivery());
         self.count_delivered(now, u64::from(size));
         let Arrived { at: arrived_at, ecn } = arrived;
         Acked { packet, sent_at, arrived_at, size, ecn, frame: carried.frame(), delivery }
@@ -243,7 +267,8 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn lose(&mut self, packet: u64) -> Lost {
-        let &Transmission { sent_at, size, carried, delivery, .. } = self.change(packet, State::Lost);
+        let sent = self.change(packet, State::Lost);
+        let (sent_at, size, carried, delivery) = (sent.sent_at, sent.size, sent.carried, sent.delivery());
         self.lost += u64::from(size);
         Lost { packet, sent_at, size, frame: carried.frame(), delivery }
     }
@@ -323,6 +348,11 @@ mod tests {
         let late = ledger.acknowledge(ms(111), 2, Arrived::default()).delivery;
         assert_eq!((late.delivered, late.delivered_at, late.first_sent_at), (1000, ms(60), ms(10)));
         assert_eq!((late.in_flight, late.app_limited, late.lost), (2000, true, 0));
+    }
+
+    #[test]
+    fn a_packet_of_a_frame_is_a_cache_line() {
+        assert_eq!(size_of::<Transmission<Option<FrameTag>>>(), 64);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Which packets can no longer be on their way: RFC 9002 section 6.1.
 
+use std::collections::VecDeque;
+
 use cc::{Acked, Lost};
 use units::{Span, Time};
 
@@ -14,6 +16,8 @@ const MAX_PACKET_THRESHOLD: u64 = 128;
 const PERSISTENT: i64 = 3;
 /// What was given up is remembered for two round trips and so long, to recognise it should it arrive.
 const LATE: Span = Span::from_millis(100);
+/// ... but no more packets than a ledger of this crate's cores remembers.
+const GIVEN_UP: usize = 1 << 16;
 
 /// What one report, or one look at the clock, settled. Kept and cleared by its owner, so that no report
 /// allocates.
@@ -58,6 +62,14 @@ pub struct LossDetection {
     /// Added to the time threshold after losses turned out to be reordering.
     reordering: Span,
     loss_at: Option<Time>,
+    /// Given up and no longer in the ledger, by number: each may still turn out to have been reordered.
+    given_up: VecDeque<GivenUp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct GivenUp {
+    packet: u64,
+    sent_at: Time,
 }
 
 impl Default for LossDetection {
@@ -68,6 +80,7 @@ impl Default for LossDetection {
             packet_threshold: PACKET_THRESHOLD,
             reordering: Span::ZERO,
             loss_at: None,
+            given_up: VecDeque::new(),
         }
     }
 }
@@ -89,22 +102,46 @@ impl LossDetection {
         arrived: Arrived,
         out: &mut Settled,
     ) -> bool {
-        let Some(sent) = ledger.get(packet) else { return false };
-        match sent.state {
-            State::Acked | State::Moot => return false,
-            State::Lost => {
-                self.learn_reordering(packet, now - sent.sent_at);
-                ledger.settle(packet, State::Acked);
-                out.spurious.push(packet);
-                return false;
+        let state = ledger.get(packet).map(|sent| sent.state);
+        if state != Some(State::InFlight) {
+            if state == Some(State::Lost) || state.is_none() && !self.given_up.is_empty() {
+                self.arrived_late(now, ledger, packet, out);
             }
-            State::InFlight => {}
+            return false;
         }
         let acked = ledger.acknowledge(now, packet, arrived);
         ledger.sample_from(acked.sent_at);
         out.ce_marks += u32::from(acked.ecn == units::Ecn::Ce);
         out.acked.push(acked);
         true
+    }
+
+    /// The number of the oldest packet of which news is news.
+    #[inline]
+    pub fn oldest<T: Carried>(&self, ledger: &Ledger<T>) -> u64 {
+        self.given_up.front().map_or(ledger.oldest(), |lost| lost.packet)
+    }
+
+    /// A packet arrived that was given up, if it is one.
+    #[cold]
+    fn arrived_late<T: Carried>(
+        &mut self,
+        now: Time,
+        ledger: &mut Ledger<T>,
+        packet: u64,
+        out: &mut Settled,
+    ) {
+        let sent_at = if let Some(sent) = ledger.get(packet) {
+            let sent_at = sent.sent_at;
+            ledger.settle(packet, State::Acked);
+            sent_at
+        } else {
+            let at = self.given_up.binary_search_by_key(&packet, |lost| lost.packet);
+            let Some(lost) = at.ok().and_then(|at| self.given_up.remove(at)) else { return };
+            lost.sent_at
+        };
+        self.learn_reordering(packet, now - sent_at);
+        out.spurious.push(packet);
     }
 
     /// A loss was none: this much reordering is tolerated from now on.
@@ -144,11 +181,16 @@ impl LossDetection {
     /// Forgets what is settled, but remembers losses for two round trips and a little: they may turn out to
     /// be reordering.
     pub fn trim<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
-        let keep_lost = rtt.smoothed() * 2 + LATE;
-        ledger.forget_while(|_, sent| match sent.state {
-            State::InFlight => false,
-            State::Lost => sent.sent_at + keep_lost <= now,
-            State::Acked | State::Moot => true,
+        let keep = rtt.smoothed() * 2 + LATE;
+        while self.given_up.front().is_some_and(|lost| lost.sent_at + keep <= now) {
+            self.given_up.pop_front();
+        }
+        let given_up = &mut self.given_up;
+        ledger.forget_while(|packet, sent| {
+            if sent.state == State::Lost && sent.sent_at + keep > now && given_up.len() < GIVEN_UP {
+                given_up.push_back(GivenUp { packet, sent_at: sent.sent_at });
+            }
+            sent.state != State::InFlight
         });
         self.settled_below = self.settled_below.max(ledger.oldest());
     }
@@ -161,4 +203,65 @@ fn is_persistent(lost: &[Lost], rtt: &Rtt) -> bool {
         [first, .., last] => last.sent_at - first.sent_at > limit,
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Packets given up, and when they left, as long as news of them is news: the rule itself.
+    #[derive(Default)]
+    struct Remembered(Vec<(u64, Time)>);
+
+    impl Remembered {
+        /// What a report of `packets` finds to have been reordered.
+        fn find(&mut self, packets: &[u64]) -> Vec<u64> {
+            let found = |packet: &&u64| self.0.iter().any(|lost| lost.0 == **packet);
+            let spurious: Vec<u64> = packets.iter().filter(found).copied().collect();
+            self.0.retain(|lost| !spurious.contains(&lost.0));
+            spurious
+        }
+
+        fn trim(&mut self, now: Time, rtt: &Rtt) {
+            self.0.retain(|lost| lost.1 + rtt.smoothed() * 2 + LATE > now);
+        }
+    }
+
+    proptest! {
+        /// What was given up is known again for two round trips and a little, wherever it is kept, and the
+        /// ledger keeps no more than lies behind the oldest packet in flight.
+        #[test]
+        fn what_was_given_up_is_known_again(
+            steps in prop::collection::vec((1_u64..60, 0_u32..3, prop::collection::vec(0_u64..24, 0..4)), 1..200),
+        ) {
+            let (mut ledger, mut losses) = (Ledger::<()>::new(1 << 16), LossDetection::default());
+            let (mut rtt, mut out, mut expected) = (Rtt::default(), Settled::default(), Remembered::default());
+            let mut now = Time::ZERO;
+            for (ms, sent, back) in steps {
+                now += Span::from_millis(ms as i64);
+                (0..sent).for_each(|_| _ = ledger.send(now, 1000, ()));
+                let next = ledger.next_packet();
+                let mut packets: Vec<u64> = back.iter().filter_map(|back| next.checked_sub(1 + back)).collect();
+                packets.sort_unstable();
+                packets.dedup();
+                out.clear();
+                for &packet in &packets {
+                    let arrived = losses.arrived(now, &mut ledger, packet, Arrived::default(), &mut out);
+                    prop_assert!(!arrived || out.acked.last().is_some_and(|acked| acked.packet == packet));
+                }
+                prop_assert_eq!(&out.spurious, &expected.find(&packets));
+                if !out.acked.is_empty() {
+                    rtt.sample(Span::from_millis(ms as i64), Span::ZERO);
+                }
+                losses.find(now, &mut ledger, &rtt, &mut out);
+                losses.trim(now, &mut ledger, &rtt);
+                expected.0.extend(out.lost.iter().map(|lost| (lost.packet, lost.sent_at)));
+                expected.trim(now, &rtt);
+                prop_assert!(ledger.iter().next().is_none_or(|(_, oldest)| oldest.state == State::InFlight));
+                let oldest = expected.0.iter().map(|lost| lost.0).min().unwrap_or(ledger.oldest());
+                prop_assert_eq!(losses.oldest(&ledger), oldest.min(ledger.oldest()));
+            }
+        }
+    }
 }
