@@ -57,6 +57,10 @@ impl Packet {
 
 /// Heads up to so many bytes lie in the slab itself: those of media and most feedback.
 const SMALL: usize = 64;
+/// Room of a longer one, up to so many bytes: feedback that lists the gaps of a lossy path.
+const MEDIUM: usize = 256;
+/// Bytes of buffer that a head of each class needs.
+const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
 
 /// One datagram in flight.
 #[derive(Debug)]
@@ -97,8 +101,8 @@ impl Datagram {
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,
-    /// Those with small heads and those with large ones.
-    free: [Vec<u32>; 2],
+    /// Those of each class of heads.
+    free: [Vec<u32>; BUFFERS.len()],
 }
 
 impl Datagrams {
@@ -121,7 +125,7 @@ impl Datagrams {
     #[cold]
     fn grow(&mut self, class: usize) -> u32 {
         let id = u32::try_from(self.slots.len()).expect("fewer than 2^32 datagrams in flight");
-        let large = Vec::with_capacity(if class == 0 { 0 } else { MAX_DATAGRAM });
+        let large = Vec::with_capacity(BUFFERS[class]);
         let (small, payload) = ([0; SMALL], None);
         self.slots.push(Datagram { small, large, head: 0, holders: 0, length: 0, payload });
         // Room for every slot, so that freeing never allocates.
@@ -178,7 +182,7 @@ impl Datagram {
 }
 
 fn class_of(head: usize) -> usize {
-    usize::from(head > SMALL)
+    usize::from(head > SMALL) + usize::from(head > MEDIUM)
 }
 
 #[cfg(test)]
@@ -204,13 +208,13 @@ mod tests {
     fn heads_of_every_length_come_back_and_buffers_never_grow() {
         let mut datagrams = Datagrams::default();
         let out: Vec<u8> = (0..MAX_DATAGRAM).map(|at| at as u8).collect();
-        for head in [10, 1200, 64, 65, 30, 1500] {
+        for head in [10, 1200, 64, 65, 30, 1500, 256, 257] {
             let ids = [1, head].map(|head| datagrams.insert(&out, head, head, None));
             assert_eq!(datagrams.get_mut(ids[1]).head(), &out[..head]);
             ids.iter().for_each(|&id| datagrams.release(id));
         }
         let buffers: Vec<_> = datagrams.slots.iter().map(|slot| slot.large.capacity()).collect();
-        assert_eq!(buffers, [0, 0, MAX_DATAGRAM]);
+        assert_eq!(buffers, [0, 0, MAX_DATAGRAM, MEDIUM]);
     }
 
     #[test]

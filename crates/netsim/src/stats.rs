@@ -131,8 +131,12 @@ impl LinkStats {
             self.flows.splice(0..0, std::iter::repeat_n(FlowStats::default(), more));
             self.first = flow;
         }
-        let rows = usize::from(flow - self.first) + 1;
-        self.flows.resize(rows.max(self.flows.len()), FlowStats::default());
+        let missing = (usize::from(flow - self.first) + 1).saturating_sub(self.flows.len());
+        if self.flows.is_empty() {
+            // Most links never have another.
+            self.flows.reserve_exact(missing);
+        }
+        self.flows.resize(self.flows.len() + missing, FlowStats::default());
     }
 
     pub(crate) fn count_drop(&mut self, packet: &Packet, cause: Dropped) {

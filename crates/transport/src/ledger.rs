@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 use cc::{Acked, Delivery, FrameTag, Lost};
 use units::{Bytes, Ecn, RemoteTime, Time};
 
+/// Packets that there is room for at first.
+const ROOM: usize = 8;
+
 /// What is known of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -202,6 +205,9 @@ impl<T: Carried> Ledger<T> {
     #[inline]
     pub fn send(&mut self, now: Time, size: u32, carried: T) -> u64 {
         let packet = self.next_packet();
+        if self.transmissions.len() == self.transmissions.capacity() {
+            self.grow();
+        }
         self.in_flight += u64::from(size);
         self.transmissions.push_back(Transmission {
             sent_at: now,
@@ -217,6 +223,13 @@ impl<T: Carried> Ledger<T> {
             lost: self.lost,
         });
         packet
+    }
+
+    /// Grows by half, not by all: ledgers are most of what a flow takes, where there are many.
+    #[cold]
+    fn grow(&mut self) {
+        let more = (self.transmissions.len() / 2).max(ROOM);
+        self.transmissions.reserve_exact(more);
     }
 
     /// A packet arrived: counts its bytes as delivered, whatever was known of it before.

@@ -59,8 +59,8 @@ pub struct Sender {
     policies: Policies,
     /// How the rate policy wants things between frames.
     manner: Manner,
-    /// Foresees losses for the strategy, if it wants that.
-    watch: Option<Watch>,
+    /// Foresees losses for the strategy, if it wants that. As large as the rest together: most have none.
+    watch: Option<Box<Watch>>,
     /// When dummies may leave, if the manner has any.
     filler: Option<Filler>,
     rng: Rng,
@@ -104,7 +104,7 @@ impl Sender {
         rng: Rng,
         tap: Tap,
     ) -> Sender {
-        let watch = policies.strategy.take_watch();
+        let watch = policies.strategy.take_watch().map(Box::new);
         let manner = policies.rate.manner();
         let mut captures = Vec::new();
         let mut tracks = Vec::new();
