@@ -19,7 +19,7 @@ use crate::server::Serialisation;
 
 /// Packets that there is room for from the start, a power of two; more make it grow. Few, since a world may
 /// have ten thousand links that carry little.
-const ROOM: usize = 8;
+const ROOM: usize = 4;
 
 /// Queue, server and delay line in one.
 pub(crate) struct Conveyor {
