@@ -59,6 +59,8 @@ impl Packet {
 const SMALL: usize = 64;
 /// Room of a longer one, up to so many bytes: feedback that lists the gaps of a lossy path.
 const MEDIUM: usize = 256;
+/// Datagrams that there is room for at first.
+const SLOTS: usize = 16;
 /// Bytes of buffer that a head of each class needs.
 const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
 
@@ -125,6 +127,10 @@ impl Datagrams {
     #[cold]
     fn grow(&mut self, class: usize) -> u32 {
         let id = u32::try_from(self.slots.len()).expect("fewer than 2^32 datagrams in flight");
+        if self.slots.len() == self.slots.capacity() {
+            // By a quarter: what is in flight is most of what many flows share.
+            self.slots.reserve_exact((self.slots.len() / 4).max(SLOTS));
+        }
         let large = Vec::with_capacity(BUFFERS[class]);
         let (small, payload) = ([0; SMALL], None);
         self.slots.push(Datagram { small, large, head: 0, holders: 0, length: 0, payload });
