@@ -16,8 +16,9 @@ const MAX_PACKET_THRESHOLD: u64 = 128;
 const PERSISTENT: i64 = 3;
 /// What was given up is remembered for two round trips and so long, to recognise it should it arrive.
 const LATE: Span = Span::from_millis(100);
-/// ... but no more packets than a ledger of this crate's cores remembers.
-const GIVEN_UP: usize = 1 << 16;
+/// ... unless so many packets have been sent since: as many as a ledger of this crate's cores remembers, so
+/// that no report can make more work.
+const FORGOTTEN: u64 = 1 << 16;
 
 /// What one report, or one look at the clock, settled. Kept and cleared by its owner, so that no report
 /// allocates.
@@ -182,12 +183,13 @@ impl LossDetection {
     /// be reordering.
     pub fn trim<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
         let keep = rtt.smoothed() * 2 + LATE;
-        while self.given_up.front().is_some_and(|lost| lost.sent_at + keep <= now) {
+        let far = ledger.next_packet().saturating_sub(FORGOTTEN);
+        while self.given_up.front().is_some_and(|lost| lost.sent_at + keep <= now || lost.packet < far) {
             self.given_up.pop_front();
         }
         let given_up = &mut self.given_up;
         ledger.forget_while(|packet, sent| {
-            if sent.state == State::Lost && sent.sent_at + keep > now && given_up.len() < GIVEN_UP {
+            if sent.state == State::Lost && sent.sent_at + keep > now && packet >= far {
                 given_up.push_back(GivenUp { packet, sent_at: sent.sent_at });
             }
             sent.state != State::InFlight
@@ -226,6 +228,23 @@ mod tests {
         fn trim(&mut self, now: Time, rtt: &Rtt) {
             self.0.retain(|lost| lost.1 + rtt.smoothed() * 2 + LATE > now);
         }
+    }
+
+    #[test]
+    fn what_lies_far_back_is_forgotten_however_short_ago_it_left() {
+        let (mut ledger, mut losses) = (Ledger::<()>::new(1 << 20), LossDetection::default());
+        let (rtt, mut out) = (Rtt::default(), Settled::default());
+        let mut oldest = Vec::new();
+        for sent in [8, FORGOTTEN, 8] {
+            (0..sent).for_each(|_| _ = ledger.send(Time::ZERO, 100, ()));
+            out.clear();
+            let last = ledger.next_packet() - 1;
+            losses.arrived(Time::from_millis(1), &mut ledger, last, Arrived::default(), &mut out);
+            losses.find(Time::from_millis(1), &mut ledger, &rtt, &mut out);
+            losses.trim(Time::from_millis(1), &mut ledger, &rtt);
+            oldest.push(losses.oldest(&ledger));
+        }
+        assert_eq!(oldest, [0, 8, 16]);
     }
 
     proptest! {
