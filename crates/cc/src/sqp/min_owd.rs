@@ -32,18 +32,32 @@ pub struct MinOwd {
 impl MinOwd {
     /// Takes the delay of a packet of `size` bytes sent at `sent`.
     pub fn insert(&mut self, sent: Time, delay: RelativeDelay, size: u32) {
-        let mut at = self.minima.len();
-        while at > 0 && self.minima[at - 1].0 > sent {
-            at -= 1;
+        if self.minima.back().is_some_and(|newest| newest.0 > sent) {
+            return self.insert_before(sent, Least { delay, size });
         }
-        if self.minima.get(at).is_some_and(|later| later.1.delay <= delay) {
+        while self.minima.back().is_some_and(|newest| newest.1.delay >= delay) {
+            self.minima.pop_back();
+        }
+        self.minima.push_back((sent, Least { delay, size }));
+        self.forget(sent);
+    }
+
+    /// The same for a packet that was sent before others that were taken.
+    #[cold]
+    fn insert_before(&mut self, sent: Time, least: Least) {
+        let mut at = self.minima.partition_point(|later| later.0 <= sent);
+        if self.minima[at].1.delay <= least.delay {
             return;
         }
-        while at > 0 && self.minima[at - 1].1.delay >= delay {
+        while at > 0 && self.minima[at - 1].1.delay >= least.delay {
             self.minima.remove(at - 1);
             at -= 1;
         }
-        self.minima.insert(at, (sent, Least { delay, size }));
+        self.minima.insert(at, (sent, least));
+        self.forget(sent);
+    }
+
+    fn forget(&mut self, sent: Time) {
         while self.minima.len() > CAPACITY || self.minima.front().is_some_and(|old| old.0 + HORIZON < sent) {
             self.minima.pop_front();
         }

@@ -259,7 +259,10 @@ impl Sqp {
 
     /// The frame that is overdue next, when it will be, and how long it may have taken by then.
     fn overdue(&self) -> Option<(Time, &FrameBurst, Span)> {
-        let burst = self.frames.awaited().filter(|_| self.params.overdue)?;
+        if !self.params.overdue {
+            return None;
+        }
+        let burst = self.frames.awaited()?;
         let leaves = (OVERDUE_LEAVES * burst.full / self.interval()).max(self.setup.min.as_f64());
         let patience = Span::from_secs_f64(OVERDUE * burst.bits() / self.estimate);
         let since = burst.first_sent + self.least_rtt()? + PAUSE;
@@ -340,7 +343,9 @@ impl Sqp {
 
 impl Controller for Sqp {
     fn on_sent(&mut self, sent: &Sent) {
-        self.remember(sent.now);
+        if self.params.flight.is_finite() {
+            self.remember(sent.now);
+        }
         if !self.waiting {
             (self.waiting, self.heard_at) = (true, sent.now);
         }
@@ -369,7 +374,9 @@ impl Controller for Sqp {
             self.min_owd.insert(acked.sent_at, delay, acked.size);
             self.long_owd.queuing(report.now, delay);
             self.frames.arrived(acked, arrived_at);
-            self.arrivals.insert(arrived_at, acked.size, self.counted());
+            if self.params.floor > 0.0 {
+                self.arrivals.insert(arrived_at, acked.size, self.counted());
+            }
         }
         report.lost.iter().for_each(|lost| self.frames.lost(lost));
         while let Some(burst) = self.frames.pop_settled(report.now, self.srtt()) {

@@ -100,6 +100,11 @@ impl Assembly {
     /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it. `next`: its
     /// frame can be decoded once it is complete.
     pub fn room_for(&self, media: &Media, bytes: usize, next: bool) -> Room {
+        // Room for the most that it may need, whatever it is, as there nearly always is.
+        let most = Assembling::account(media) + bytes + Assembling::PARITY + NEXT;
+        if self.frames.len() + 1 < FRAMES && self.held + most <= MAX_BYTES {
+            return Room::Free;
+        }
         let known = self.find(media.id()).is_some();
         let bytes = bytes + if media.parity().is_some() { Assembling::PARITY } else { 0 };
         if self.is_stale(media) || !known && self.is_implausible(media) {

@@ -402,9 +402,12 @@ impl Outbox {
 
     fn position(&self, id: FrameId) -> Option<usize> {
         // Mostly it is the frame that is being sent, or the oldest.
-        let is_at = |position: &usize| self.frames.get(*position).is_some_and(|frame| frame.info.id == id);
-        if let Some(position) = [self.sending, 0].into_iter().find(is_at) {
-            return Some(position);
+        let is_at = |position: usize| self.frames.get(position).is_some_and(|frame| frame.info.id == id);
+        if is_at(self.sending) {
+            return Some(self.sending);
+        }
+        if is_at(0) {
+            return Some(0);
         }
         let place = self.places.get(&id)?;
         self.frames.binary_search_by_key(place, |frame| frame.order).ok()

@@ -5,6 +5,7 @@ mod inbound;
 mod outbound;
 mod timers;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use cc::{Controller, Decision, FrameTag, Setup};
@@ -88,6 +89,9 @@ pub struct Sender {
     /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
     announced: Option<(String, Setup)>,
     heard: bool,
+    /// Until when a wake only paces, as [`next_wake`](Endpoint::next_wake) last saw it: then nothing is due
+    /// but the next packet. [`Time::ZERO`] once anything has happened since.
+    quiet_until: Cell<Time>,
     byes_left: u32,
     counters: SenderCounters,
 }
@@ -147,6 +151,7 @@ impl Sender {
             hello_at: Some(Time::ZERO),
             announced: None,
             heard: false,
+            quiet_until: Cell::new(Time::ZERO),
             byes_left: BYES,
             counters: SenderCounters::default(),
         }
@@ -237,11 +242,13 @@ impl Sender {
 
     /// Captures nothing until told to go on. What was captured is still sent.
     pub fn set_paused(&mut self, now: Time, paused: bool) {
+        self.quiet_until.set(Time::ZERO);
         self.captures.iter_mut().for_each(|capture| capture.set_paused(now, paused));
     }
 
     /// Captures nothing more, as if every source had ended. What was captured is still sent.
     pub fn end(&mut self) {
+        self.quiet_until.set(Time::ZERO);
         self.captures.iter_mut().for_each(Capture::end);
     }
 
@@ -258,6 +265,18 @@ impl Sender {
         // A driver that offers all there is knows nothing of its path.
         if self.core.fit(now, room, room < MAX_DATAGRAM) {
             self.repack();
+        }
+    }
+
+    #[inline(never)]
+    fn look_after_all(&mut self, now: Time) {
+        self.run_timers(now);
+        if !self.tracks.is_empty() {
+            self.expire(now);
+            self.capture(now);
+            if let Some(filler) = &mut self.filler {
+                filler.look_again();
+            }
         }
     }
 
@@ -376,19 +395,15 @@ fn core_config(config: &SenderConfig, manner: &Manner, setup: &Setup, backlogged
 
 impl Endpoint for Sender {
     fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
+        self.quiet_until.set(Time::ZERO);
         if self.read(now, datagram).is_err() {
             self.refuse_malformed(now);
         }
     }
 
     fn wake(&mut self, now: Time) {
-        self.run_timers(now);
-        if !self.tracks.is_empty() {
-            self.expire(now);
-            self.capture(now);
-            if let Some(filler) = &mut self.filler {
-                filler.look_again();
-            }
+        if self.quiet_until.replace(Time::ZERO) <= now {
+            self.look_after_all(now);
         }
     }
 
@@ -407,15 +422,14 @@ impl Endpoint for Sender {
             }
         }
         consider(self.reset_at());
-        if self.has_work() {
-            consider(self.core.next_send());
-        } else {
-            consider(self.dummy_at());
-        }
+        self.quiet_until.set(if self.is_quiet() { self.first_expiry().min(at) } else { Time::ZERO });
+        let paced = if self.has_work() { self.core.next_send() } else { self.dummy_at() };
+        at = at.min(paced.unwrap_or(Time::MAX));
         (at != Time::MAX).then_some(at)
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        self.quiet_until.set(Time::ZERO);
         self.fit(now, out.len());
         if (!self.heard || !self.backlogged)
             && let Some(meta) = self.transmit_control(now, out)

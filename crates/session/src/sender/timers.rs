@@ -277,6 +277,17 @@ impl Sender {
         since.map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
     }
 
+    /// Nothing is at work that each wake looks after, whenever it comes.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.filler.is_none() && !self.core.probe_is_due() && self.tracks.iter().all(Track::is_quiet)
+    }
+
+    /// When something of what waits, or may be sent again, is to be forgotten.
+    pub(super) fn first_expiry(&self) -> Time {
+        let expiries = self.tracks.iter().filter_map(|track| track.outbox.next_expiry());
+        expiries.min().unwrap_or(Time::MAX)
+    }
+
     pub(super) fn run_timers(&mut self, now: Time) {
         if self.core.find_losses(now) {
             self.repair_losses(now);
