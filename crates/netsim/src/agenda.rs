@@ -22,58 +22,63 @@ use units::Time;
 /// Next times of a fixed number of components.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Node `i` is the earlier of its children `2 i` and `2 i + 1`; the root is 1. The components are the
-    /// leaves, from the middle on, padded to a power of two.
-    nodes: Vec<Entry>,
+    /// Node `i` is the earlier of its children `2 i` and `2 i + 1`, which stand together here, in place `i`;
+    /// the root is 1. The components are the leaves, from the middle on, padded to a power of two.
+    pairs: Vec<[Entry; 2]>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    time: Time,
-    component: u32,
+/// Who wants to act, and when, in one number: the earlier, and among equals the lower, is the smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
+
+impl Entry {
+    #[inline(always)]
+    fn new(time: Time, component: usize) -> Entry {
+        Entry(u128::from(time.as_nanos()) << 64 | component as u128)
+    }
+
+    #[inline(always)]
+    fn time(self) -> Time {
+        Time::from_nanos((self.0 >> 64) as u64)
+    }
 }
 
 impl Agenda {
     /// An agenda of `count` components, none of which wants anything.
     pub fn new(count: usize) -> Agenda {
         let leaves = count.next_power_of_two().max(2);
-        let leaf = |node: usize| Entry { time: Time::MAX, component: node.saturating_sub(leaves) as u32 };
-        Agenda { nodes: (0..2 * leaves).map(leaf).collect() }
+        let leaf = |node: usize| Entry::new(Time::MAX, node.saturating_sub(leaves));
+        Agenda { pairs: (0..leaves).map(|place| [leaf(2 * place), leaf(2 * place + 1)]).collect() }
     }
 
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
-        let root = self.nodes[1];
-        (root.time, root.component as usize)
+        let root = self.pairs[0][1];
+        (root.time(), root.0 as u64 as usize)
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
+    ///
+    /// All matches up to the root are played anew: with many components, neither who wins nor where the
+    /// outcome stops changing can be predicted, and a wrong guess costs the processor more than the matches
+    /// do. So nothing branches on them, and the opponents' addresses do not depend on who wins.
     #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
-        let leaf = component + self.nodes.len() / 2;
-        if self.nodes[leaf].time != time {
-            self.nodes[leaf].time = time;
-            self.rise(leaf);
+        let leaf = component + self.pairs.len();
+        let (mut place, mut side) = (leaf / 2, leaf % 2);
+        let mut winner = Entry::new(time, component);
+        if self.pairs[place][side] == winner {
+            return;
         }
-    }
-
-    /// Plays a changed leaf's matches up to the root. All of them: with many components, neither who wins nor
-    /// where the outcome stops changing can be predicted, and a wrong guess costs the processor more than the
-    /// matches do. So nothing branches on them, and the opponents' addresses do not depend on who wins.
-    #[inline(always)]
-    fn rise(&mut self, leaf: usize) {
-        let mut winner = self.nodes[leaf];
-        let mut node = leaf;
-        while node > 1 {
-            let other = self.nodes[node ^ 1];
-            let on_the_left = node & 1 == 0;
-            let stays = (winner.time < other.time) | ((winner.time == other.time) & on_the_left);
-            winner.time = select_unpredictable(stays, winner.time, other.time);
-            winner.component = select_unpredictable(stays, winner.component, other.component);
-            node /= 2;
-            self.nodes[node] = winner;
+        while place > 0 {
+            let pair = &mut self.pairs[place];
+            pair[side] = winner;
+            let other = pair[side ^ 1];
+            winner = select_unpredictable(winner < other, winner, other);
+            (place, side) = (place / 2, place % 2);
         }
+        self.pairs[0][1] = winner;
     }
 }
 
