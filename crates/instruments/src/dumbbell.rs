@@ -5,13 +5,14 @@
 
 use cc::{Options, Setup};
 use media::{EncoderModel, ModelConfig, Table};
-use netsim::{HostConfig, LinkConfig, LinkId, QueueSpec, RateProcess, World};
+use netsim::{HostConfig, IP_UDP_OVERHEAD, LinkConfig, LinkId, QueueSpec, RateProcess, World};
 use record::Tap;
 use serde_json::{Value, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Rate, Rng, Span, Time};
 
 use crate::allocation;
+use crate::bare::{Sink, Source};
 use crate::measure::{cpu_time, median};
 
 /// An Ethernet packet's IP payload less the UDP header: 1500 bytes on the wire.
@@ -34,6 +35,8 @@ pub struct Load<'a> {
     pub flows: usize,
     /// 60 frames/s of the encoder model, instead of a backlog.
     pub video: bool,
+    /// [Hosts that do nothing](crate::bare) instead: what the network costs by itself.
+    pub bare: bool,
     /// The bottleneck's rate.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it (`droptail:120ms`).
@@ -50,6 +53,7 @@ impl<'a> Load<'a> {
             controller,
             flows: 1,
             video: false,
+            bare: false,
             rate: Rate::from_mbps(12),
             queue: "droptail:100p",
             duration: DURATION,
@@ -91,11 +95,22 @@ impl<'a> Load<'a> {
         Receiver::new(config, None, None, Tap::default()).with_half(half)
     }
 
+    /// Two bandwidth-delay products (of four delays) fill the link, and a queue of one holds what waits.
+    fn source(&self) -> Source {
+        let packet = (DATAGRAM as u32 + IP_UDP_OVERHEAD) as u64;
+        let window = (self.rate.bytes_in(DELAY * 4).get() / packet / self.flows as u64).max(2);
+        Source { credit: u32::try_from(window).unwrap_or(u32::MAX), size: DATAGRAM }
+    }
+
     fn add_flow(&self, world: &mut World, bottleneck: LinkId, index: usize) {
         let start = Time::ZERO + ARRIVALS * index as i64 / self.flows as i64;
         let sender = HostConfig { start, ..HostConfig::new(&format!("sender {index}")) };
-        let sender = world.add_host(sender, self.sender(index));
-        let receiver = world.add_host(HostConfig::new(&format!("receiver {index}")), self.receiver(index));
+        let receiver = HostConfig::new(&format!("receiver {index}"));
+        let (sender, receiver) = if self.bare {
+            (world.add_host(sender, self.source()), world.add_host(receiver, Sink::default()))
+        } else {
+            (world.add_host(sender, self.sender(index)), world.add_host(receiver, self.receiver(index)))
+        };
         let back = world.add_link(&format!("back {index}"), LinkConfig::delay(DELAY));
         world.connect(sender, index as u16, &[bottleneck], receiver);
         world.connect(receiver, index as u16, &[back], sender);
@@ -205,6 +220,15 @@ mod tests {
         let round = Load::of("newreno").round();
         assert_eq!(round.steady_allocations, 0, "in {} packets", round.steady_packets);
         assert!(round.steady_packets > 39_000, "{} of 40000 packets", round.steady_packets);
+    }
+
+    #[test]
+    fn hosts_that_do_nothing_fill_the_link() {
+        for flows in [1, 10] {
+            let round = Load { bare: true, flows, ..Load::of("newreno") }.round();
+            assert_eq!(round.steady_allocations, 0, "in {} packets", round.steady_packets);
+            assert!(round.steady_packets > 39_900, "{} of 40000 packets", round.steady_packets);
+        }
     }
 
     #[test]

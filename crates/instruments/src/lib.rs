@@ -15,6 +15,7 @@
 #![allow(clippy::disallowed_methods, reason = "instruments read the real clock")]
 
 pub mod allocation;
+mod bare;
 mod benchmark;
 pub mod controllers;
 mod dumbbell;

@@ -27,6 +27,9 @@ pub struct Settings {
     pub flows: usize,
     /// Frames of the encoder model at 60 a second, instead of a backlog.
     pub video: bool,
+    /// Hosts that do nothing instead: a fixed window, an answer to every second packet. Nothing is lost where
+    /// the queue holds one bandwidth-delay product (40 ms).
+    pub bare: bool,
     /// The bottleneck's rate, in bit/s of IP packets.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it.
@@ -38,8 +41,9 @@ pub struct Settings {
 impl Default for Settings {
     /// The load of `bench sim`: a backlogged NewReno flow, 12 Mbit/s, 100 packets of queue, a minute.
     fn default() -> Settings {
-        let Load { controller, flows, video, rate, queue, duration } = Load::of("newreno");
-        Settings { controller: controller.to_owned(), flows, video, rate, queue: queue.to_owned(), duration }
+        let Load { controller, flows, video, bare, rate, queue, duration } = Load::of("newreno");
+        let (controller, queue) = (controller.to_owned(), queue.to_owned());
+        Settings { controller, flows, video, bare, rate, queue, duration }
     }
 }
 
@@ -91,14 +95,22 @@ impl Settings {
 /// [`Failure::Input`] that names the flag whose value can't be run.
 pub fn run(settings: &Settings) -> Result<Benchmark, Failure> {
     settings.check()?;
-    let Settings { controller, flows, video, rate, queue, duration } = settings;
-    let load = Load { controller, flows: *flows, video: *video, rate: *rate, queue, duration: *duration };
+    let Settings { controller, flows, video, bare, rate, queue, duration } = settings;
+    let load = Load {
+        controller,
+        flows: *flows,
+        video: *video,
+        bare: *bare,
+        rate: *rate,
+        queue,
+        duration: *duration,
+    };
     reset_peak_memory();
     let before = resident_memory();
     let measured = load.once();
     let memory = peak_memory().zip(before).map(|(peak, before)| peak.saturating_sub(before));
     let mut details = serde_json::json!({
-        "controller": controller, "flows": flows, "video": video, "rate_bps": rate.as_bps(), "queue": queue,
+        "controller": controller, "flows": flows, "video": video, "bare": bare, "rate_bps": rate.as_bps(), "queue": queue,
         "duration_s": duration.as_secs_f64(), "memory_bytes": memory,
         "bytes_per_flow": memory.filter(|_| *flows >= CROWD).map(|bytes| bytes as f64 / *flows as f64),
     });

@@ -120,7 +120,7 @@ pub struct Sqp {
     srtt: Option<Span>,
     frames: Frames,
     min_owd: MinOwd,
-    /// The smallest one-way delay of the last minute.
+    /// The smallest one-way delay of the last minute, where an option [asks for it](Params::looks_back).
     long_owd: OwdBase,
     /// When the newest packet heard of was sent, its round trip and its one-way delay: what turns a delay
     /// into a round trip.
@@ -365,6 +365,7 @@ impl Controller for Sqp {
             self.heard_at = report.now;
             self.waiting = report.in_flight > Bytes::ZERO;
         }
+        let looks_back = self.params.looks_back();
         for acked in report.acked {
             let Some(arrived_at) = acked.arrived_at else {
                 self.frames.arrived_untimed(acked);
@@ -372,7 +373,9 @@ impl Controller for Sqp {
             };
             let delay = arrived_at.delay_since(acked.sent_at);
             self.min_owd.insert(acked.sent_at, delay, acked.size);
-            self.long_owd.queuing(report.now, delay);
+            if looks_back {
+                self.long_owd.queuing(report.now, delay);
+            }
             self.frames.arrived(acked, arrived_at);
             if self.params.floor > 0.0 {
                 self.arrivals.insert(arrived_at, acked.size, self.counted());

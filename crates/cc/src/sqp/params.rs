@@ -157,6 +157,12 @@ impl Params {
         }
     }
 
+    /// Whether anything asks for the smallest delay of the last minute.
+    pub(super) fn looks_back(&self) -> bool {
+        let in_samples = self.memory > 0.0 || self.lone > 0.0 || self.loss > 1.0 || self.pauses;
+        in_samples || self.gain.is_finite() || self.floor > 0.0 || self.lossy
+    }
+
     /// These, changed by `options`.
     pub fn read(self, options: &Options) -> Result<Params, OptionError> {
         let d = self;

@@ -132,6 +132,9 @@ pub struct OneLoad {
     /// Flows send 60 frames/s of the encoder model, instead of a backlog
     #[arg(long)]
     pub video: bool,
+    /// Hosts that do nothing: what the network costs by itself, whatever runs over it
+    #[arg(long, conflicts_with_all = ["controller", "video"])]
+    pub bare: bool,
 }
 
 impl OneLoad {
@@ -145,6 +148,7 @@ impl OneLoad {
             ("--flows", self.flows.is_some()),
             ("--queue", self.queue.is_some()),
             ("--video", self.video),
+            ("--bare", self.bare),
         ];
         let given = given.iter().find(|(_, given)| *given);
         match given.filter(|_| what != Measured::Load) {

@@ -71,8 +71,8 @@ pub struct Receiver {
     interval: Span,
     /// By number of stream.
     chains: Vec<Chain>,
-    /// What is ready of each capture and waits to be shown.
-    queues: BTreeMap<u8, playout::Queue>,
+    /// What is ready and waits to be shown of each capture, once something of it has been heard.
+    queues: [Option<Box<playout::Queue>>; chain::CAPTURES as usize],
     /// How many frames of each capture are remembered for those who watch later, ...
     remember: Option<usize>,
     /// ... and what arrived of those.
@@ -114,7 +114,7 @@ impl Receiver {
             more: None,
             interval: INTERVAL,
             chains: Vec::new(),
-            queues: BTreeMap::new(),
+            queues: Default::default(),
             remember: None,
             versions: BTreeMap::new(),
             nacks: VecDeque::new(),
@@ -199,7 +199,7 @@ impl Receiver {
 
     /// The sender said that nothing more will come, and what came has been shown.
     pub fn is_finished(&self) -> bool {
-        self.ended && self.queues.values().all(|queue| queue.next_due().is_none())
+        self.ended && self.queues.iter().flatten().all(|queue| queue.next_due().is_none())
     }
 
     #[inline]
@@ -240,11 +240,13 @@ impl Receiver {
     /// A packet of frames or padding, with what follows its header.
     fn on_media(&mut self, now: Time, media: &Media, rest: &[u8], mut meta: RxMeta) {
         let padding = media.class == Class::Padding;
+        // Where its stream's chain stands, looked up once.
+        let known = if padding { None } else { self.position(media.stream) };
         if !padding && !chain::is_allowed(media.stream) {
             return self.refuse(now, Dropped::Malformed);
         }
         // Before the packet counts as arrived: what is acknowledged is not sent again.
-        if !padding && !self.make_room(now, media, rest, meta.payload.as_ref()) {
+        if !padding && !self.make_room(now, known, media, rest, meta.payload.as_ref()) {
             return self.refuse(now, Dropped::BufferFull);
         }
         let novelty = self.log.insert(media.packet);
@@ -256,7 +258,7 @@ impl Receiver {
         }
         self.near.heard(media);
         self.accept(now, media, &meta);
-        let complete = !padding && self.assemble(now, media, rest, meta.payload.take(), meta.length);
+        let complete = !padding && self.assemble(now, known, media, rest, &mut meta);
         if novelty == Novelty::AfterGap && self.config.nack && !padding {
             self.gaps = Some(now + REORDER_WAIT);
         }
@@ -286,12 +288,15 @@ impl Receiver {
 
     /// The payload of a datagram that came over a socket, where it follows the header; none where nobody
     /// would decode it.
-    fn over_socket<'a>(&self, stream: u8, rest: &'a [u8]) -> Option<&'a [u8]> {
-        let real = match self.position(stream) {
+    fn over_socket<'a>(&self, known: Option<usize>, stream: u8, rest: &'a [u8]) -> Option<&'a [u8]> {
+        if rest.is_empty() {
+            return None;
+        }
+        let real = match known {
             Some(index) => self.chains[index].decoding.is_real(),
             None => self.more.is_some() || self.decoders.contains_key(&stream),
         };
-        Some(rest).filter(|bytes| real && !bytes.is_empty())
+        real.then_some(rest)
     }
 
     /// Where a stream's chain stands among the chains, once something of it has been heard.
@@ -300,26 +305,34 @@ impl Receiver {
         self.chains.iter().position(|chain| chain.stream == stream)
     }
 
-    /// The same, of a chain that is begun if need be.
-    fn begin(&mut self, media: &Media) -> usize {
-        self.position(media.stream).unwrap_or_else(|| {
+    /// The same, of a chain that is begun if it is not `known`.
+    fn begin(&mut self, known: Option<usize>, media: &Media) -> usize {
+        known.unwrap_or_else(|| {
             let stream = media.stream;
             let at = self.chains.partition_point(|chain| chain.stream < stream);
             let made = self.decoders.remove(&stream);
             let decoder = made.or_else(|| self.more.as_mut().and_then(|more| more(stream)));
             let decoding = Decoding::new(decoder, self.config.decode_time);
             self.chains.insert(at, Chain::new(stream, media.class, decoding));
-            let queue = || playout::Queue::new(self.playout.fresh());
-            self.queues.entry(chain::capture_of(stream)).or_insert_with(queue);
+            let queue = &mut self.queues[usize::from(chain::capture_of(stream))];
+            queue.get_or_insert_with(|| Box::new(playout::Queue::new(self.playout.fresh())));
             at
         })
     }
 
     /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it
     /// even so.
-    fn make_room(&mut self, now: Time, media: &Media, rest: &[u8], handle: Option<&Bytes>) -> bool {
-        let Some(index) = self.position(media.stream) else { return true };
-        let bytes = handle.map(Bytes::len).or_else(|| self.over_socket(media.stream, rest).map(<[u8]>::len));
+    fn make_room(
+        &mut self,
+        now: Time,
+        known: Option<usize>,
+        media: &Media,
+        rest: &[u8],
+        handle: Option<&Bytes>,
+    ) -> bool {
+        let Some(index) = known else { return true };
+        let read = || self.over_socket(known, media.stream, rest).map(<[u8]>::len);
+        let bytes = handle.map(Bytes::len).or_else(read);
         let Chain { assembly, display, .. } = &mut self.chains[index];
         match assembly.room_for(media, bytes.unwrap_or(0), display.may_decode(media.reference)) {
             Room::Free => true,
@@ -338,18 +351,19 @@ impl Receiver {
     fn assemble(
         &mut self,
         now: Time,
+        known: Option<usize>,
         media: &Media,
         rest: &[u8],
-        handle: Option<Bytes>,
-        length: usize,
+        meta: &mut RxMeta,
     ) -> bool {
         let deadline = match media.class {
             Class::Reliable => Time::MAX,
             _ => self.offset.localise(media.captured).unwrap_or(now) + media.deadline,
         };
-        let index = self.begin(media);
-        let payload = handle.or_else(|| self.over_socket(media.stream, rest).map(Bytes::copy_from_slice));
-        let payload_length = length.saturating_sub(self.dialect.header());
+        let index = self.begin(known, media);
+        let read = || self.over_socket(Some(index), media.stream, rest).map(Bytes::copy_from_slice);
+        let payload = meta.payload.take().or_else(read);
+        let payload_length = meta.length.saturating_sub(self.dialect.header());
         let chain = &mut self.chains[index];
         chain.heard = now;
         match chain.assembly.insert(media, payload_length, payload, deadline) {
@@ -518,7 +532,7 @@ impl Endpoint for Receiver {
             first = Time::first(first, chain.key_wanted.map(|(_, at)| at));
             first = Time::first(first, chain.decoding.next_ready());
         }
-        self.queues.values().fold(first, |first, queue| Time::first(first, queue.next_due()))
+        self.queues.iter().flatten().fold(first, |first, queue| Time::first(first, queue.next_due()))
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {

@@ -52,7 +52,7 @@ impl Receiver {
         let first = self.position(chain::stream_of(capture, 0)).map(|index| &self.chains[index]);
         let better = first.filter(|first| first.stream != stream && first.may_bring(frame));
         let spare = better.map(|_| self.interval);
-        let queue = self.queues.get_mut(&capture);
+        let queue = self.queues[usize::from(capture)].as_mut();
         let unseen = queue.and_then(|queue| queue.push(shown, &ready, spare));
         if let (Some(unseen), Some(screen)) = (unseen, &mut self.screen) {
             screen.discard(now, &unseen);
@@ -91,7 +91,7 @@ impl Receiver {
                     screen.discard(now, unseen);
                 }
             };
-            let queue = queues.get_mut(&capture);
+            let queue = queues[usize::from(capture)].as_mut();
             if let Some(shown) = queue.and_then(|queue| queue.take(now, &mut pass)) {
                 self.show(now, shown);
             }
@@ -100,7 +100,7 @@ impl Receiver {
 
     /// Frames of other tracks that wait for the first track's wait no longer once that is stuck.
     fn stop_sparing(&mut self, now: Time, capture: u8) {
-        let Some(queue) = self.queues.get_mut(&capture) else { return };
+        let Some(queue) = &mut self.queues[usize::from(capture)] else { return };
         if queue.next_due().is_some_and(|due| due > now)
             && let Some(first) = self.chains.iter().find(|chain| chain.stream == chain::stream_of(capture, 0))
             && first.is_stuck()
