@@ -430,17 +430,19 @@ impl World {
     }
 
     fn deliver(&mut self, index: usize) {
-        loop {
-            let packet = self.links[index].deliver(self.now);
-            keep_books(&mut self.links[index], &mut self.datagrams);
+        let due = loop {
+            let link = &mut self.links[index];
+            let packet = link.deliver(self.now);
+            keep_books(link, &mut self.datagrams);
             if let Some(packet) = packet {
                 self.forward(packet);
             }
-            if self.links[index].next_due() > self.now {
-                break;
+            let due = self.links[index].next_due();
+            if due > self.now {
+                break due;
             }
-        }
-        self.plan_link(index);
+        };
+        self.plan_link_at(index, due);
     }
 
     fn forward(&mut self, mut packet: Packet) {
@@ -491,9 +493,15 @@ impl World {
 
     #[inline(always)]
     fn plan_link(&mut self, index: usize) {
+        self.plan_link_at(index, self.links[index].next_due());
+    }
+
+    /// The same of a link that is known to act next at `due`.
+    #[inline(always)]
+    fn plan_link_at(&mut self, index: usize, due: Time) {
         let link = &self.links[index];
         let component = self.hosts.len() + self.sources.len() + index;
-        self.agenda.set(component, link.next_due());
+        self.agenda.set(component, due);
         if link.is_recorded() {
             self.agenda.set(component + self.links.len(), link.next_departure());
         }
