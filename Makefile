@@ -13,7 +13,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test test-all tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python ray cinstall lab wheel cli install clean
+.PHONY: help demo test test-all tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python ray cinstall lab wheel cli pgo install clean
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 COMMAND := $(TARGET)/release/framewire
@@ -122,6 +122,10 @@ cli: ## the optimised command
 	@tools/toolchain c++
 	$(CARGO) build --release --locked --quiet -p framewire-cli
 	@tools/split-debug "$(COMMAND)"
+
+pgo: ## the command a fifth faster, laid out by what it was seen to do, as target/pgo/framewire (15 minutes)
+	@tools/toolchain c++
+	@tools/pgo "$(TARGET)"
 
 install: ## the command with its page, completions and manual below PREFIX (~/.local); it needs no checkout afterwards
 	@tools/web build || echo "note: installed without the page of framewire serve"

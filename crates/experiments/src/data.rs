@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
 use prism::encodes::Coder;
@@ -19,6 +20,8 @@ const OPPORTUNITY: f64 = 1504.0;
 /// How far apart the bunches are in which a Wi-Fi access point sends (aggregates of a transmit opportunity of
 /// 4 ms, `TXOP_S` of `netsim::models`).
 const BUNCH_MS: u32 = 4;
+/// The need of an ffmpeg, for clips that are coded.
+const FFMPEG: &str = "ffmpeg";
 /// The need of an ffmpeg with libx264.
 const X264: &str = "x264";
 /// Unpacked archives are larger than this only by mistake.
@@ -46,12 +49,16 @@ pub(crate) fn is_missing(text: &str) -> bool {
 
 /// What an experiment may need.
 pub(crate) fn is_need(text: &str) -> bool {
-    text == X264 || parts(text).is_some()
+    text == FFMPEG || text == X264 || parts(text).is_some()
 }
 
 /// A need that is not met here.
 pub(crate) fn is_lacking(need: &str) -> bool {
-    if need == X264 { Coder::x264().is_none() } else { is_missing(need) }
+    match need {
+        FFMPEG => Command::new(FFMPEG).arg("-version").stdin(Stdio::null()).output().is_err(),
+        X264 => Coder::x264().is_none(),
+        file => is_missing(file),
+    }
 }
 
 /// The Mahimahi trace that `data:FILE` or `data:ARCHIVE!MEMBER` names; none if the data are not there.

@@ -157,7 +157,7 @@ fn claims_that_need_what_is_not_here_are_skipped() {
     assert_eq!(with("\"data:no/such/clip\"").unwrap().missing().as_deref(), Some("data:no/such/clip"));
     assert_eq!(with("").unwrap().missing(), None);
     let error = with("\"a wish\"").unwrap_err().to_string();
-    assert_eq!(error, "small.toml: needs: `a wish`; `data:FILE` and `x264` are possible");
+    assert_eq!(error, "small.toml: needs: `a wish`; `data:FILE`, `ffmpeg` and `x264` are possible");
 }
 
 #[test]
