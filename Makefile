@@ -123,7 +123,7 @@ cli: ## the optimised command
 	$(CARGO) build --release --locked --quiet -p framewire-cli
 	@tools/split-debug "$(COMMAND)"
 
-pgo: ## the command a fifth faster, laid out by what it was seen to do, as target/pgo/framewire (15 minutes)
+pgo: ## the command a fifth faster, laid out by what it was seen to do, as target/pgo/framewire (17 minutes on two cores)
 	@tools/toolchain c++
 	@tools/pgo "$(TARGET)"
 

@@ -273,7 +273,9 @@ impl Experiment {
             }
         }
         if let Some(need) = self.needs.iter().find(|need| !data::is_need(need)) {
-            return Err(self.refuse("needs", format!("`{need}`; `data:FILE`, `ffmpeg` and `x264` are possible")));
+            return Err(
+                self.refuse("needs", format!("`{need}`; `data:FILE`, `ffmpeg` and `x264` are possible"))
+            );
         }
         for plot in &self.plots {
             let known = |name: &String| self.axes.iter().any(|axis| axis.name == *name);

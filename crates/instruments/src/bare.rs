@@ -1,6 +1,6 @@
-//! Hosts that do nothing: a window of packets that holds as long as nothing is lost, an answer to every second
-//! one. Nothing is written, read, kept or decided, so what a load costs with them is what the network itself
-//! costs, and no pair of hosts that does something can be faster.
+//! Hosts that do nothing: a window of packets that holds as long as nothing is lost, an answer to every
+//! second one. Nothing is written, read, kept or decided, so what a load costs with them is what the network
+//! itself costs, and no pair of hosts that does something can be faster.
 
 use units::Time;
 use wire::{Endpoint, RxMeta, TxMeta};
