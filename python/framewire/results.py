@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -43,6 +42,8 @@ class Picture:
 
 
 def _framed(page: str) -> str:
+    import html  # Here, for notebooks alone need it.
+
     return f'<iframe srcdoc="{html.escape(page)}" style="width:100%;height:720px;border:0"></iframe>'
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,6 +39,10 @@ class Place:
         if "://" not in self.name:
             self.folder = Path(out)
             return
+        # Here, for few need them, and importing framewire is half of a short run.
+        import shutil
+        import tempfile
+
         try:
             core = import_module("fsspec.core")
         except ImportError:
