@@ -39,7 +39,7 @@ class Place:
         if "://" not in self.name:
             self.folder = Path(out)
             return
-        # Here, for few need them, and importing framewire is half of a short run.
+        # Here, for few need them, and importing framewire is a third of a short run.
         import shutil
         import tempfile
 

@@ -1,7 +1,8 @@
 //! The network of the virtual benchmarks: flows of one controller through one bottleneck, 20 ms each way.
 //!
 //! Nothing is left out: wire packets are encoded and decoded, receivers report every second packet (of video,
-//! every frame) in a feedback packet, and ledger, pacer and controller run as they would live.
+//! every frame) in a feedback packet, and ledger, pacer and controller run as they would live; unless a load
+//! is [`bare`](Load::bare), which has the network alone.
 
 use cc::{Options, Setup};
 use media::{EncoderModel, ModelConfig, Table};

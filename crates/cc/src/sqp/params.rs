@@ -157,7 +157,8 @@ impl Params {
         }
     }
 
-    /// Whether anything asks for the smallest delay of the last minute.
+    /// Whether anything asks for the smallest delay of the last minute: whatever reads it belongs here, for
+    /// it is not kept otherwise.
     pub(super) fn looks_back(&self) -> bool {
         let in_samples = self.memory > 0.0 || self.lone > 0.0 || self.loss > 1.0 || self.pauses;
         in_samples || self.gain.is_finite() || self.floor > 0.0 || self.lossy
