@@ -13,10 +13,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
 
-.PHONY: help demo test test-all tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python ray cinstall lab wheel cli pgo install clean
+.PHONY: help demo test test-all tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python ray cinstall lab wheel cli pgo install clean FORCE
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 COMMAND := $(TARGET)/release/framewire
+# The command as `test` has it optimised.
+GATE := $(TARGET)/gate/framewire
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,10 +32,11 @@ test: tools fetch format lint python unit fuzz-check crosscheck docs advisories 
 	@tools/closing-lines "$(TARGET)/test.log"
 
 # For more cores than two, with half a gigabyte for Ray. What else is missing is said, and skipped.
-test-all: test ray cinstall ## `test`, and what is too slow or too large for two cores: Ray, cargo-c, VP8, every claim of the papers
+test-all: test ray cinstall ## `test`, and what is too slow or too large for two cores: Ray, cargo-c, VP8, every claim of the papers, the release's hashes
 	@if pkg-config --exists vpx; then $(MAKE) --no-print-directory vpx; \
 	else echo "skipped: VP8, for want of libvpx (apt-get install libvpx-dev pkg-config)"; fi
 	@$(MAKE) --no-print-directory lab
+	@tools/hash-gate "$(TARGET)/debug/framewire" "$(COMMAND)"
 
 tools: ## the parts of the Rust toolchain the checks need
 	@tools/toolchain c++ rustfmt clippy
@@ -73,10 +76,14 @@ advisories: ## known vulnerabilities of the dependencies, where the database can
 	    FRAMEWIRE_ADVISORIES="$(abspath $(ADVISORIES))" $(CARGO) test --locked --quiet -p framewire-house advisory; \
 	fi
 
-hash-gate: cli ## a run is the same in debug and release, on one thread and on many
+$(GATE): FORCE
+	@tools/toolchain c++
+	$(CARGO) build --profile gate --locked --quiet -p framewire-cli
+
+hash-gate: $(GATE) ## a run is the same in debug and optimised, on one thread and on many
 	@# The command as `unit` has built it: built alone it would be compiled again, with fewer features.
 	@$(CARGO) test --workspace --locked --quiet --no-run
-	@tools/hash-gate "$(TARGET)/debug/framewire" "$(TARGET)/release/framewire"
+	@tools/hash-gate "$(TARGET)/debug/framewire" "$(GATE)"
 
 vpx: ## the command with VP8 (needs libvpx: apt-get install libvpx-dev pkg-config), and the tests that use it
 	@tools/toolchain c++
@@ -88,8 +95,8 @@ vpx: ## the command with VP8 (needs libvpx: apt-get install libvpx-dev pkg-confi
 web: ## the page of `framewire serve`
 	@tools/web build
 
-browser: cli ## the page's checks, and a real browser that plays
-	@tools/web test
+browser: $(GATE) ## the page's checks, and a real browser that plays
+	@FRAMEWIRE_COMMAND="$(abspath $(GATE))" tools/web test
 
 python: ## formatting, lint and types of python/, and what the package's tests among those of `unit` run on
 	@if tools/toolchain pip && tools/toolchain ruff; then \

@@ -12,6 +12,7 @@
 //! | every file that a comment or a page cites is there | `citations` |
 //! | no comment of a public item is a word that repeats its name | `comments` |
 //! | a change is one line of `CHANGELOG.md` | `tidy` |
+//! | fuzz targets are checked under the workspace's profile, so that what is checked once is not checked again | `fuzz` |
 //! | a crate can be built from its package: its manifest is whole, nothing is included from outside its folder | `package` |
 
 #[cfg(test)]
@@ -24,6 +25,8 @@ mod citations;
 mod comments;
 #[cfg(test)]
 mod determinism;
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod licence;
 #[cfg(test)]
