@@ -9,9 +9,11 @@
 //!   ^ head            ^ gone                          ^ tail
 //! ```
 
+use record::Dropped;
 use units::{Span, Time};
 
 use crate::Packet;
+use crate::books::Books;
 use crate::config::LinkConfig;
 use crate::queue::{Backlog, Limit, Queue};
 use crate::rate::RateProcess;
@@ -77,32 +79,25 @@ impl Conveyor {
         Backlog { packets, bytes: self.bytes - u64::from(self.slot(self.gone).1.size) }
     }
 
-    /// Whether packets are through at once.
+    /// A packet arrives.
     #[inline(always)]
-    pub fn is_infinite(&self) -> bool {
-        self.pace.is_none()
-    }
-
-    /// Whether a packet behind `backlog` finds room.
-    #[inline(always)]
-    pub fn admits(&self, backlog: Backlog, size: u32) -> bool {
-        self.limit.admits(backlog, size)
-    }
-
-    /// Enters a packet that takes no time.
-    #[inline(always)]
-    pub fn pass(&mut self, now: Time, packet: Packet) {
-        self.enter(now, packet);
-        self.gone = self.tail;
-    }
-
-    /// Enters a packet behind what waits.
-    #[inline(always)]
-    pub fn push(&mut self, now: Time, packet: Packet) {
-        let time = self.pace.as_mut().map_or(Span::ZERO, |pace| pace.time(packet.size));
+    pub fn admit(&mut self, now: Time, packet: Packet, books: &mut Books) {
+        self.settle(now, false, books);
+        let Some(pace) = &mut self.pace else {
+            self.enter(now, packet);
+            self.gone = self.tail;
+            return books.count_departure(now, &packet);
+        };
+        let time = pace.time(packet.size);
+        let Backlog { packets, bytes } = self.backlog();
+        if !self.limit.admits(Backlog { packets, bytes }, packet.size) {
+            return books.drop(now, packet, Dropped::QueueFull);
+        }
         self.finish = if time == Span::MAX { Time::MAX } else { self.finish.max(now) + time };
-        self.bytes += u64::from(packet.size);
+        let size = u64::from(packet.size);
+        self.bytes += size;
         self.enter(self.finish, packet);
+        books.note_backlog(now, &packet, Backlog { packets: packets + 1, bytes: bytes + size });
     }
 
     #[inline(always)]
@@ -123,29 +118,21 @@ impl Conveyor {
         self.slots = slots;
     }
 
-    /// Whether the next packet is through the server at `now`, at or before it if `inclusive`.
+    /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`.
     #[inline(always)]
-    pub fn has_through(&self, now: Time, inclusive: bool) -> bool {
-        if self.gone == self.tail {
-            return false;
+    pub fn settle(&mut self, now: Time, inclusive: bool, books: &mut Books) {
+        while self.gone != self.tail {
+            let &(finish, packet) = self.slot(self.gone);
+            if finish > now || finish == now && (!inclusive || finish == Time::MAX) {
+                return;
+            }
+            self.gone = self.gone.wrapping_add(1);
+            self.bytes -= u64::from(packet.size);
+            books.count_departure(finish, &packet);
+            if self.gone == self.tail {
+                books.rest(finish);
+            }
         }
-        let finish = self.slot(self.gone).0;
-        finish < now || inclusive && finish == now && finish < Time::MAX
-    }
-
-    /// Takes note that the next packet is through, and when it was; true if nothing follows.
-    #[inline(always)]
-    pub fn leave(&mut self) -> (Time, Packet, bool) {
-        let (finish, packet) = *self.slot(self.gone);
-        self.gone = self.gone.wrapping_add(1);
-        self.bytes -= u64::from(packet.size);
-        (finish, packet, self.gone == self.tail)
-    }
-
-    /// Whether a packet may be through and out at one instant.
-    #[inline(always)]
-    pub fn is_short(&self) -> bool {
-        self.delay == Span::ZERO
     }
 
     /// When the next packet comes out; [`Time::MAX`] for never.
@@ -154,15 +141,28 @@ impl Conveyor {
         if self.head == self.tail { Time::MAX } else { self.slot(self.head).0 + self.delay }
     }
 
-    /// Takes out the packet that is due, which must be through.
+    /// The next packet that is out at `now`, and when it came out.
     #[inline(always)]
-    pub fn pop(&mut self) -> Option<Packet> {
-        if self.head == self.gone {
+    pub fn deliver(&mut self, now: Time, books: &mut Books) -> Option<(Time, Packet)> {
+        if self.head == self.tail {
             return None;
         }
-        let packet = self.slot(self.head).1;
+        let &(finish, packet) = self.slot(self.head);
+        let due = finish + self.delay;
+        // What is through never is never out, though it be asked for at the end of time.
+        if due > now || finish == Time::MAX {
+            return None;
+        }
+        // A packet may be through and out at one instant.
+        self.settle(now, self.delay == Span::ZERO, books);
         self.head = self.head.wrapping_add(1);
-        Some(packet)
+        Some((due, packet))
+    }
+
+    /// The packet that comes out after `others` more, if it is inside.
+    #[inline(always)]
+    pub fn after(&self, others: usize) -> Option<&Packet> {
+        (others < self.len()).then(|| &self.slot(self.head.wrapping_add(others)).1)
     }
 
     /// When the next packet is through the server; [`Time::MAX`] for never.
@@ -181,7 +181,7 @@ impl Conveyor {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use record::{Dropped, Tap};
+    use record::Tap;
     use units::Rate;
 
     use super::*;
@@ -205,7 +205,7 @@ mod tests {
             let limit = if kbps.is_none_or(|kbps| kbps == 0) { "droptail:3p" } else { limit };
             let config = LinkConfig::bottleneck(rate, limit.parse().unwrap(), Span::from_micros(delay_us));
             let mut conveyor = Link::new(config.clone(), 1, "link", Tap::default());
-            let mut stages = Link::new(config, 1, "link", Tap::default()).in_stages();
+            let mut stages = Link::in_stages(config, 1, "link", Tap::default());
             let mut now = Time::ZERO;
             for (id, (tenths, size, kind)) in (0..).zip(steps) {
                 now += Span::from_micros(100 * tenths as i64);

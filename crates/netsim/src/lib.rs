@@ -11,6 +11,8 @@
 //! configuration and seed give the same run to the nanosecond.
 
 mod agenda;
+mod ahead;
+mod books;
 mod bucket;
 mod config;
 mod conveyor;
@@ -25,6 +27,7 @@ mod place;
 pub mod queue;
 mod rate;
 mod server;
+mod stages;
 mod stats;
 mod text;
 mod trace;

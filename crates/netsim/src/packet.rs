@@ -7,6 +7,8 @@
 //! ```
 
 use bytes::Bytes;
+
+use crate::ahead::fetch;
 use units::{Ecn, Time};
 use wire::MAX_DATAGRAM;
 
@@ -64,19 +66,20 @@ const SLOTS: usize = 16;
 /// Bytes of buffer that a head of each class needs.
 const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
 
-/// One datagram in flight.
+/// One datagram in flight: two cache lines.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Datagram {
     /// The first bytes of its head; those beyond the head mean nothing.
     small: [u8; SMALL],
     /// All of a head that is longer; its buffer is reused.
     large: Vec<u8>,
     /// Bytes of its head.
-    head: u32,
+    head: u16,
+    /// Its full length in bytes (UDP payload).
+    length: u16,
     /// How many packets stand for it (a duplicating link makes more).
     holders: u32,
-    /// Its full length in bytes (UDP payload).
-    pub length: usize,
     /// The bytes after the head, where they are real.
     pub payload: Option<Bytes>,
 }
@@ -85,8 +88,14 @@ impl Datagram {
     /// Its header bytes.
     #[inline]
     pub fn head(&self) -> &[u8] {
-        let length = self.head as usize;
+        let length = usize::from(self.head);
         self.small.get(..length).unwrap_or(&self.large)
+    }
+
+    /// Its full length in bytes (UDP payload).
+    #[inline]
+    pub fn length(&self) -> usize {
+        usize::from(self.length)
     }
 
     /// The payload for a receiver: moved out for the last holder, shared with the others otherwise.
@@ -120,7 +129,8 @@ impl Datagrams {
             Some(small) if class == 0 => slot.small = *small,
             _ => slot.keep(&out[..head]),
         }
-        (slot.head, slot.length, slot.payload, slot.holders) = (head as u32, length, payload, 1);
+        (slot.head, slot.length) = (bytes_of(head), bytes_of(length));
+        (slot.payload, slot.holders) = (payload, 1);
         id
     }
 
@@ -146,6 +156,14 @@ impl Datagrams {
         &mut self.slots[id as usize]
     }
 
+    /// Has the datagram `id` stands for brought into the caches.
+    #[inline]
+    pub fn fetch(&self, id: u32) {
+        if let Some(slot) = self.slots.get(id as usize) {
+            fetch(slot);
+        }
+    }
+
     /// One more packet stands for the datagram.
     pub fn hold(&mut self, id: u32) {
         if id != Packet::NO_DATAGRAM {
@@ -163,7 +181,7 @@ impl Datagrams {
         slot.holders -= 1;
         if slot.holders == 0 {
             slot.payload = None;
-            self.free[class_of(slot.head as usize)].push(id);
+            self.free[class_of(usize::from(slot.head))].push(id);
         }
     }
 
@@ -185,6 +203,12 @@ impl Datagram {
             }
         }
     }
+}
+
+/// A length as slots keep it.
+#[inline(always)]
+fn bytes_of(length: usize) -> u16 {
+    u16::try_from(length).expect("a datagram has at most 65535 bytes (RFC 768)")
 }
 
 fn class_of(head: usize) -> usize {
@@ -224,7 +248,8 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_stays_small() {
+    fn packets_and_datagrams_stay_small() {
         assert!(size_of::<Packet>() <= 32);
+        assert_eq!(size_of::<Datagram>(), 128);
     }
 }

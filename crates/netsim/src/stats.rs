@@ -89,6 +89,13 @@ pub struct LinkStats {
 }
 
 impl LinkStats {
+    #[inline]
+    pub(crate) fn fetch(&self, flow: u16) {
+        if let Some(row) = self.flows.get(usize::from(flow)) {
+            crate::ahead::fetch(row);
+        }
+    }
+
     /// What happened to the packets of `flow`.
     pub fn flow(&self, flow: u16) -> FlowStats {
         let index = flow.checked_sub(self.first);

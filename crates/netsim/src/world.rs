@@ -20,6 +20,7 @@ use units::{HostClock, Time};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
+use crate::ahead::fetch;
 use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
@@ -59,6 +60,14 @@ pub enum Detail {
 /// Turns without time going on after which something must be wrong: no host has reason to send a million
 /// packets at once.
 const LIVELOCK: u32 = 1_000_000;
+
+/// From so many hosts on, what packets will need is fetched before it is wanted. Fewer are in a cache of 1 MB
+/// anyway: 200 of a session's gain nothing, 2000 are 1.3 to 1.5 times as fast.
+const CROWD: usize = 256;
+/// How many packets ahead of their turn: the last is the most memory, and is found through the first two.
+const ROUTE_AHEAD: usize = 6;
+const HOST_AHEAD: usize = 4;
+const ENDPOINT_AHEAD: usize = 2;
 
 /// A network in virtual time.
 ///
@@ -340,6 +349,11 @@ impl World {
         }
     }
 
+    #[inline(always)]
+    fn is_crowded(&self) -> bool {
+        self.hosts.len() >= CROWD
+    }
+
     #[inline]
     fn count_turns(&mut self, turns: u32, component: usize) {
         self.turns_at_once += turns;
@@ -429,7 +443,38 @@ impl World {
         self.plan_link(index);
     }
 
+    /// Has brought into the caches what the packets behind the one that now comes out of a link will need.
+    /// With many hosts that is memory which nobody has touched for long; it comes while others act.
+    #[inline(always)]
+    fn look_ahead(&self, index: usize) {
+        let link = &self.links[index];
+        if let Some(packet) = link.after(ROUTE_AHEAD) {
+            fetch(&self.routes[usize::from(packet.route)]);
+        }
+        if let Some(host) = link.after(HOST_AHEAD).and_then(|packet| self.destination(packet)) {
+            fetch(host);
+        }
+        if let Some(packet) = link.after(ENDPOINT_AHEAD)
+            && let Some(host) = self.destination(packet)
+        {
+            self.datagrams.fetch(packet.id);
+            fetch(&*host.endpoint);
+        }
+        if let Some(packet) = link.after(1) {
+            link.stats().fetch(packet.flow);
+        }
+    }
+
+    /// The host at the end of a packet's route.
+    #[inline(always)]
+    fn destination(&self, packet: &Packet) -> Option<&Host> {
+        self.routes[usize::from(packet.route)].to.map(|host| &self.hosts[host.index()])
+    }
+
     fn deliver(&mut self, index: usize) {
+        if self.is_crowded() {
+            self.look_ahead(index);
+        }
         let due = loop {
             let link = &mut self.links[index];
             let packet = link.deliver(self.now);
@@ -466,7 +511,7 @@ impl World {
         self.counters.delivered += 1;
         record_delivery(&host.tap, self.now, &packet);
         let datagram = self.datagrams.get_mut(packet.id);
-        let meta = RxMeta { length: datagram.length, payload: datagram.take_payload(), ecn: packet.ecn };
+        let meta = RxMeta { length: datagram.length(), payload: datagram.take_payload(), ecn: packet.ecn };
         host.endpoint.receive(host.config.clock.local(self.now), datagram.head(), meta);
         self.datagrams.release(packet.id);
         self.drain(index);

@@ -11,6 +11,10 @@ use units::{Bytes, Ecn, RemoteTime, Time};
 
 /// Packets that there is room for at first.
 const ROOM: usize = 8;
+/// Once so many times what there is room for has been sent, room that was not needed meanwhile is given back.
+/// A ring walks through all of its memory, however little of it is in use: what slow start once needed would
+/// keep the caches busy for good.
+const LAPS: u64 = 2;
 
 /// What is known of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +110,10 @@ pub struct Ledger<T> {
     base: u64,
     /// Transmissions remembered at most.
     most: usize,
+    /// Most that were remembered since room was last looked at, ...
+    peak: usize,
+    /// ... and when it is looked at next: once a packet of this number has been sent.
+    review_at: u64,
     in_flight: u64,
     delivered: u64,
     lost: u64,
@@ -127,6 +135,8 @@ impl<T: Carried> Ledger<T> {
             transmissions: VecDeque::with_capacity(room),
             base: 0,
             most,
+            peak: 0,
+            review_at: LAPS * room.max(ROOM) as u64,
             in_flight: 0,
             delivered: 0,
             lost: 0,
@@ -230,6 +240,18 @@ impl<T: Carried> Ledger<T> {
     fn grow(&mut self) {
         let more = (self.transmissions.len() / 4).max(ROOM);
         self.transmissions.reserve_exact(more);
+        self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
+    }
+
+    /// Gives room back of which half was not needed.
+    #[cold]
+    fn review(&mut self) {
+        let wanted = self.peak + (self.peak / 4).max(ROOM);
+        if 2 * wanted <= self.transmissions.capacity() {
+            self.transmissions.shrink_to(wanted);
+        }
+        self.peak = 0;
+        self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
     }
 
     /// A packet arrived: counts its bytes as delivered, whatever was known of it before.
@@ -328,6 +350,10 @@ impl<T: Carried> Ledger<T> {
     /// Forgets from the oldest packet on, while `is_over` says that nothing more can be learnt of it.
     #[inline]
     pub fn forget_while(&mut self, mut is_over: impl FnMut(u64, &Transmission<T>) -> bool) {
+        self.peak = self.peak.max(self.transmissions.len());
+        if self.next_packet() >= self.review_at {
+            self.review();
+        }
         while self.transmissions.front().is_some_and(|oldest| is_over(self.base, oldest)) {
             self.forget_oldest();
         }
@@ -381,6 +407,22 @@ mod tests {
             (1, 2, 6)
         );
         assert_eq!(ledger.get(5).map(|sent| sent.sent_at), Some(ms(2)));
+    }
+
+    #[test]
+    fn room_that_slow_start_needed_is_given_back_and_bursts_keep_theirs() {
+        let mut ledger = Ledger::<()>::new(4096);
+        let burst = |ledger: &mut Ledger<()>, packets: u64| {
+            (0..packets).for_each(|_| _ = ledger.send(Time::ZERO, 100, ()));
+            ledger.forget_while(|_, _| true);
+            ledger.transmissions.capacity()
+        };
+        assert!(burst(&mut ledger, 1000) >= 1000);
+        (0..100).for_each(|_| _ = burst(&mut ledger, 100));
+        let settled = burst(&mut ledger, 100);
+        assert!((100..=200).contains(&settled), "room for {settled}");
+        (0..1000).for_each(|_| assert_eq!(burst(&mut ledger, 100), settled));
+        assert_eq!(ledger.in_flight(), Bytes::ZERO);
     }
 
     proptest! {

@@ -1,0 +1,94 @@
+//! What is kept of the packets that pass a link: counters, the record, and what its driver must be told.
+
+use record::{Dropped, Event, Tap};
+use units::{Span, Time};
+
+use crate::Packet;
+use crate::link::Notice;
+use crate::queue::Backlog;
+use crate::stats::LinkStats;
+
+/// A link's books.
+pub(crate) struct Books {
+    pub stats: LinkStats,
+    /// What happened to packets, until the driver takes it.
+    pub notices: Vec<Notice>,
+    /// Whether arrivals and departures are recorded; drops always are.
+    pub recorded: bool,
+    busy_since: Option<Time>,
+    tap: Tap,
+}
+
+impl Books {
+    pub fn new(tap: Tap, recorded: bool) -> Books {
+        Books {
+            stats: LinkStats::default(),
+            notices: Vec::new(),
+            recorded: recorded && tap.is_on(),
+            busy_since: None,
+            tap,
+        }
+    }
+
+    /// How long, up to `now`, the link has had something to send.
+    pub fn busy_time(&self, now: Time) -> Span {
+        self.stats.busy + self.busy_since.map_or(Span::ZERO, |since| now - since)
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.busy_since.is_some()
+    }
+
+    #[inline(always)]
+    pub fn count_offer(&mut self, packet: &Packet) {
+        self.stats.row(packet.flow).offered.count(packet);
+    }
+
+    /// A packet is in the queue, or on its way through the server: with it, `backlog` waits.
+    #[inline(always)]
+    pub fn note_backlog(&mut self, now: Time, packet: &Packet, backlog: Backlog) {
+        let Backlog { packets, bytes } = backlog;
+        self.stats.peak_packets = self.stats.peak_packets.max(packets);
+        self.stats.peak_bytes = self.stats.peak_bytes.max(bytes);
+        self.busy_since.get_or_insert(now);
+        if self.recorded {
+            let backlog = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let enqueued = Event::LinkEnqueued { flow: packet.flow, size: packet.size, backlog, packets };
+            self.tap.record(now, enqueued);
+        }
+    }
+
+    /// A packet is through the server.
+    #[inline(always)]
+    pub fn count_departure(&mut self, at: Time, packet: &Packet) {
+        self.stats.row(packet.flow).departed.count(packet);
+        if self.recorded {
+            let sojourn = at - packet.entered;
+            self.tap.record(at, Event::LinkDeparted { flow: packet.flow, size: packet.size, sojourn });
+        }
+    }
+
+    #[inline(always)]
+    pub fn count_delivery(&mut self, packet: &Packet) {
+        self.stats.row(packet.flow).delivered.count(packet);
+    }
+
+    /// The link has run out of packets.
+    pub fn rest(&mut self, at: Time) {
+        if let Some(since) = self.busy_since.take() {
+            self.stats.busy += at - since;
+        }
+    }
+
+    pub fn duplicate(&mut self, packet: Packet) {
+        self.stats.row(packet.flow).duplicated.count(&packet);
+        self.notices.push(Notice::Duplicated(packet));
+    }
+
+    #[cold]
+    pub fn drop(&mut self, at: Time, packet: Packet, cause: Dropped) {
+        self.stats.count_drop(&packet, cause);
+        self.tap.record(at, Event::LinkDropped { flow: packet.flow, size: packet.size, cause });
+        self.notices.push(Notice::Dropped(packet, cause));
+    }
+}
