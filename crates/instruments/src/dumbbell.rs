@@ -1,4 +1,5 @@
-//! The network of the virtual benchmarks: flows of one controller through one bottleneck, 20 ms each way.
+//! The network of the virtual benchmarks: flows of one controller through one bottleneck, and one link back for
+//! all of them, 20 ms each way.
 //!
 //! Nothing is left out: wire packets are encoded and decoded, receivers report every second packet (of video,
 //! every frame) in a feedback packet, and ledger, pacer and controller run as they would live; unless a load
@@ -103,7 +104,7 @@ impl<'a> Load<'a> {
         Source { credit: u32::try_from(window).unwrap_or(u32::MAX), size: DATAGRAM }
     }
 
-    fn add_flow(&self, world: &mut World, bottleneck: LinkId, index: usize) {
+    fn add_flow(&self, world: &mut World, [bottleneck, back]: [LinkId; 2], index: usize) {
         let start = Time::ZERO + ARRIVALS * index as i64 / self.flows as i64;
         let sender = HostConfig { start, ..HostConfig::new(&format!("sender {index}")) };
         let receiver = HostConfig::new(&format!("receiver {index}"));
@@ -112,7 +113,6 @@ impl<'a> Load<'a> {
         } else {
             (world.add_host(sender, self.sender(index)), world.add_host(receiver, self.receiver(index)))
         };
-        let back = world.add_link(&format!("back {index}"), LinkConfig::delay(DELAY));
         world.connect(sender, index as u16, &[bottleneck], receiver);
         world.connect(receiver, index as u16, &[back], sender);
     }
@@ -122,7 +122,8 @@ impl<'a> Load<'a> {
         let queue: QueueSpec = self.queue.parse().expect("the queue registry knows droptail");
         let link = LinkConfig::bottleneck(RateProcess::Constant(self.rate), queue, DELAY);
         let bottleneck = world.add_link("bottleneck", link);
-        (0..self.flows).for_each(|index| self.add_flow(&mut world, bottleneck, index));
+        let back = world.add_link("back", LinkConfig::delay(DELAY));
+        (0..self.flows).for_each(|index| self.add_flow(&mut world, [bottleneck, back], index));
         (world, bottleneck)
     }
 

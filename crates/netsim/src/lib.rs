@@ -11,7 +11,6 @@
 //! configuration and seed give the same run to the nanosecond.
 
 mod agenda;
-mod ahead;
 mod books;
 mod bucket;
 mod config;

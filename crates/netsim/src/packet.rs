@@ -8,8 +8,7 @@
 
 use bytes::Bytes;
 
-use crate::ahead::fetch;
-use units::{Ecn, Time};
+use units::{Ecn, Time, fetch};
 use wire::MAX_DATAGRAM;
 
 /// Bytes of IPv4 (20, RFC 791) and UDP (8, RFC 768) header that every datagram travels with.

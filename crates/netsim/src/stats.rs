@@ -89,10 +89,11 @@ pub struct LinkStats {
 }
 
 impl LinkStats {
+    /// Has the counters of a flow brought into the caches.
     #[inline]
     pub(crate) fn fetch(&self, flow: u16) {
-        if let Some(row) = self.flows.get(usize::from(flow)) {
-            crate::ahead::fetch(row);
+        if let Some(row) = self.flows.get(usize::from(flow.wrapping_sub(self.first))) {
+            units::fetch(row);
         }
     }
 

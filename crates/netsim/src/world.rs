@@ -16,11 +16,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{Event, NodeId, Shared, Tap};
-use units::{HostClock, Time};
+use units::{HostClock, Time, fetch};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
-use crate::ahead::fetch;
 use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
@@ -64,10 +63,12 @@ const LIVELOCK: u32 = 1_000_000;
 /// From so many hosts on, what packets will need is fetched before it is wanted. Fewer are in a cache of 1 MB
 /// anyway: 200 of a session's gain nothing, 2000 are 1.3 to 1.5 times as fast.
 const CROWD: usize = 256;
-/// How many packets ahead of their turn: the last is the most memory, and is found through the first two.
-const ROUTE_AHEAD: usize = 6;
-const HOST_AHEAD: usize = 4;
-const ENDPOINT_AHEAD: usize = 2;
+/// How many packets ahead of their turn: each is found through what was fetched before it.
+const PACKET_AHEAD: usize = 16;
+const ROUTE_AHEAD: usize = 10;
+const HOST_AHEAD: usize = 7;
+const ENDPOINT_AHEAD: usize = 4;
+const ITS_MEMORY_AHEAD: usize = 2;
 
 /// A network in virtual time.
 ///
@@ -448,6 +449,9 @@ impl World {
     #[inline(always)]
     fn look_ahead(&self, index: usize) {
         let link = &self.links[index];
+        if let Some(packet) = link.after(PACKET_AHEAD) {
+            fetch(packet);
+        }
         if let Some(packet) = link.after(ROUTE_AHEAD) {
             fetch(&self.routes[usize::from(packet.route)]);
         }
@@ -460,8 +464,11 @@ impl World {
             self.datagrams.fetch(packet.id);
             fetch(&*host.endpoint);
         }
-        if let Some(packet) = link.after(1) {
+        if let Some(packet) = link.after(ITS_MEMORY_AHEAD) {
             link.stats().fetch(packet.flow);
+            if let Some(host) = self.destination(packet) {
+                host.endpoint.expect();
+            }
         }
     }
 

@@ -24,10 +24,13 @@ pub enum Novelty {
     FarFuture,
 }
 
-/// The arrived numbers as ranges `(low, high)`, inclusive, lowest first, never adjacent.
+/// The arrived numbers as ranges `(low, high)`, inclusive, never adjacent.
 #[derive(Clone, Debug, Default)]
 pub struct ArrivalLog {
-    ranges: VecDeque<(u64, u64)>,
+    /// The range of the largest number: nearly every packet only makes it longer.
+    newest: Option<(u64, u64)>,
+    /// Those below it, lowest first.
+    older: VecDeque<(u64, u64)>,
     floor: u64,
 }
 
@@ -35,19 +38,19 @@ impl ArrivalLog {
     /// Enters the number of a packet that arrived, and says whether it is new.
     #[inline]
     pub fn insert(&mut self, packet: u64) -> Novelty {
-        let Some(last) = self.ranges.back_mut() else {
-            self.ranges.push_back((packet, packet));
+        let Some(newest) = &mut self.newest else {
+            self.newest = Some((packet, packet));
             return Novelty::Next;
         };
-        if packet == last.1 + 1 {
-            last.1 = packet;
+        if packet == newest.1 + 1 {
+            newest.1 = packet;
             return Novelty::Next;
         }
-        if packet > last.1 + PLAUSIBLE {
+        if packet > newest.1 + PLAUSIBLE {
             return Novelty::FarFuture;
         }
-        if packet > last.1 {
-            self.ranges.push_back((packet, packet));
+        if packet > newest.1 {
+            self.older.push_back(std::mem::replace(newest, (packet, packet)));
             self.bound();
             return Novelty::AfterGap;
         }
@@ -58,29 +61,35 @@ impl ArrivalLog {
         if packet < self.floor {
             return Novelty::Stale;
         }
-        // The first range that ends at or after the packet.
-        let at = self.ranges.partition_point(|range| range.1 < packet);
-        if self.ranges[at].0 <= packet {
+        // The first range that ends at or after the packet: one of the older ones, or else the newest.
+        let at = self.older.partition_point(|range| range.1 < packet);
+        let Some(next) = self.older.get_mut(at).or(self.newest.as_mut()) else { return Novelty::Next };
+        if next.0 <= packet {
             return Novelty::Duplicate;
         }
-        let joins_next = self.ranges[at].0 == packet + 1;
-        let joins_previous = at > 0 && self.ranges[at - 1].1 + 1 == packet;
-        match (joins_previous, joins_next) {
-            (true, true) => {
-                self.ranges[at - 1].1 = self.ranges[at].1;
-                self.ranges.remove(at);
+        let joins_next = next.0 == packet + 1;
+        if joins_next {
+            next.0 = packet;
+        }
+        let previous = at.checked_sub(1).filter(|&before| self.older[before].1 + 1 == packet);
+        match (previous, joins_next) {
+            (Some(before), true) => {
+                let low = self.older.remove(before).map_or(packet, |range| range.0);
+                if let Some(joined) = self.older.get_mut(before).or(self.newest.as_mut()) {
+                    joined.0 = low;
+                }
             }
-            (true, false) => self.ranges[at - 1].1 = packet,
-            (false, true) => self.ranges[at].0 = packet,
-            (false, false) => self.ranges.insert(at, (packet, packet)),
+            (Some(before), false) => self.older[before].1 = packet,
+            (None, true) => {}
+            (None, false) => self.older.insert(at, (packet, packet)),
         }
         self.bound();
         Novelty::Filling
     }
 
     fn bound(&mut self) {
-        while self.ranges.len() > RANGES {
-            if let Some((_, high)) = self.ranges.pop_front() {
+        while self.older.len() >= RANGES {
+            if let Some((_, high)) = self.older.pop_front() {
                 self.floor = high + 1;
             }
         }
@@ -88,12 +97,15 @@ impl ArrivalLog {
 
     /// The largest packet number that arrived.
     pub fn largest(&self) -> Option<u64> {
-        self.ranges.back().map(|range| range.1)
+        self.newest.map(|range| range.1)
     }
 
     /// Ranges from the largest down to the one that holds `floor`.
     pub fn down_to(&self, floor: u64) -> impl Iterator<Item = &(u64, u64)> + Clone {
-        self.ranges.iter().rev().take_while(move |range| range.1 >= floor)
+        // Older ones end below the newest: most reports need not look at any.
+        let further = self.newest.is_some_and(|newest| newest.0 > floor);
+        let older = further.then(|| self.older.iter().rev()).into_iter().flatten();
+        self.newest.iter().chain(older).take_while(move |range| range.1 >= floor)
     }
 }
 
@@ -131,7 +143,7 @@ mod tests {
         (0..10_000).for_each(|n| {
             log.insert(20 + 2 * n);
         });
-        assert_eq!(log.ranges.len(), RANGES);
+        assert_eq!(log.down_to(0).count(), RANGES);
         assert_eq!(log.insert(12), Novelty::Stale);
     }
 }

@@ -1,6 +1,8 @@
 //! What the receiver reports, and when.
 
-use units::{Ecn, Span, Time};
+use std::collections::VecDeque;
+
+use units::{Ecn, Span, Time, fetch_line};
 use wire::{Arrival, Dialect, Draft, Spoken};
 
 use crate::arrivals::ArrivalLog;
@@ -24,7 +26,7 @@ struct Unconfirmed {
 }
 
 /// Collects arrivals and writes reports.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reporter {
     /// Not reported yet, by number.
     fresh: Vec<Arrival>,
@@ -32,13 +34,32 @@ pub struct Reporter {
     reported: Vec<Arrival>,
     merged: Vec<Arrival>,
     sequence: u32,
-    /// Reports the sender has not confirmed.
-    unconfirmed: std::collections::VecDeque<Unconfirmed>,
+    /// Reports the sender has not confirmed, ...
+    unconfirmed: VecDeque<Unconfirmed>,
+    /// ... and the first one's number, which every packet is held against: none is a number beyond all.
+    first_unconfirmed: u32,
     /// Every number below is known to the sender, as far as it ever will be.
     confirmed: u64,
     due_at: Option<Time>,
     media: u32,
     padding: u32,
+}
+
+impl Default for Reporter {
+    fn default() -> Reporter {
+        Reporter {
+            fresh: Vec::new(),
+            reported: Vec::new(),
+            merged: Vec::new(),
+            sequence: 0,
+            unconfirmed: VecDeque::new(),
+            first_unconfirmed: u32::MAX,
+            confirmed: 0,
+            due_at: None,
+            media: 0,
+            padding: 0,
+        }
+    }
 }
 
 impl Reporter {
@@ -80,6 +101,9 @@ impl Reporter {
     /// this is the first word of.
     #[inline]
     pub fn confirm(&mut self, now: Time, sequence: u32) -> Option<Span> {
+        if sequence < self.first_unconfirmed {
+            return None;
+        }
         let mut since = None;
         while let Some(report) =
             self.unconfirmed.front().filter(|report| report.sequence <= sequence).copied()
@@ -88,7 +112,19 @@ impl Reporter {
             self.confirmed = self.confirmed.max(report.largest);
             since = Some(now - report.sent_at);
         }
+        self.first_unconfirmed = self.unconfirmed.front().map_or(u32::MAX, |report| report.sequence);
         since
+    }
+
+    /// Has brought into the caches where the next arrivals are entered.
+    pub fn expect(&self) {
+        for list in [&self.fresh, &self.reported, &self.merged] {
+            fetch_line(list.as_ptr());
+        }
+        if let (Some(oldest), Some(newest)) = (self.unconfirmed.front(), self.unconfirmed.back()) {
+            fetch_line(oldest);
+            fetch_line(std::ptr::from_ref(newest).wrapping_add(1));
+        }
     }
 
     /// The last report's number; 0 before the first.
@@ -145,6 +181,7 @@ impl Reporter {
         (self.media, self.padding) = (0, 0);
         if self.unconfirmed.len() < UNCONFIRMED {
             self.unconfirmed.push_back(Unconfirmed { sequence: self.sequence, largest, sent_at: now });
+            self.first_unconfirmed = self.first_unconfirmed.min(self.sequence);
         }
     }
 }

@@ -83,6 +83,11 @@ pub struct CongestionControl {
 }
 
 impl CongestionControl {
+    /// Has the controller's own memory brought into the caches.
+    pub fn expect(&self) {
+        units::fetch(&*self.controller);
+    }
+
     /// `controller`, which has decided nothing but how to start; `tap` records what it is told and wants.
     pub fn new(controller: Box<dyn Controller>, tap: Tap) -> CongestionControl {
         CongestionControl { decision: controller.decision(), controller, limited: false, tap }

@@ -166,6 +166,13 @@ impl<T: Carried> Core<T> {
         core
     }
 
+    /// A report will be heard soon: has brought into the caches what it will be about. Changes nothing.
+    pub fn expect(&self) {
+        self.ledger.expect();
+        self.control.expect();
+        self.settled.expect();
+    }
+
     /// What the controller wants at present.
     #[inline]
     pub fn decision(&self) -> &Decision {

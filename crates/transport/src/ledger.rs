@@ -7,10 +7,12 @@
 use std::collections::VecDeque;
 
 use cc::{Acked, Delivery, FrameTag, Lost};
-use units::{Bytes, Ecn, RemoteTime, Time};
+use units::{Bytes, Ecn, RemoteTime, Time, fetch, fetch_line};
 
 /// Packets that there is room for at first.
 const ROOM: usize = 8;
+/// Packets that a report is about, most often: those of a backlog are reported by two.
+const NEXT: usize = 2;
 /// Once so many times what there is room for has been sent, room that was not needed meanwhile is given back.
 /// A ring walks through all of its memory, however little of it is in use: what slow start once needed would
 /// keep the caches busy for good.
@@ -143,6 +145,17 @@ impl<T: Carried> Ledger<T> {
             app_limited_until: 0,
             delivered_at: Time::ZERO,
             first_sent_at: Time::ZERO,
+        }
+    }
+
+    /// Has brought into the caches what the next report will likely be about, the oldest packets, and where the
+    /// next ones will be entered.
+    #[inline]
+    pub fn expect(&self) {
+        self.transmissions.iter().take(NEXT).for_each(fetch);
+        if let Some(newest) = self.transmissions.back() {
+            let newest = std::ptr::from_ref(newest);
+            (1..=NEXT).for_each(|next| fetch_line(newest.wrapping_add(next)));
         }
     }
 

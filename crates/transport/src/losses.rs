@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use cc::{Acked, Lost};
-use units::{Span, Time};
+use units::{Span, Time, fetch_line};
 
 use crate::ledger::{Arrived, Carried, Ledger, State};
 use crate::rtt::Rtt;
@@ -44,6 +44,11 @@ impl Settled {
         self.spurious.clear();
         self.ce_marks = 0;
         self.persistent_congestion = false;
+    }
+
+    /// Has the lists that the next report fills brought into the caches.
+    pub(crate) fn expect(&self) {
+        (0..2).for_each(|next| fetch_line(self.acked.as_ptr().wrapping_add(next)));
     }
 
     /// Nothing was acknowledged, lost or found to have arrived after all.

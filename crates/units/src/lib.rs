@@ -8,6 +8,7 @@
 
 mod clock;
 mod ecn;
+mod fetch;
 mod names;
 mod quantity;
 mod rng;
@@ -15,6 +16,7 @@ mod time;
 
 pub use clock::HostClock;
 pub use ecn::Ecn;
+pub use fetch::{fetch, fetch_line};
 pub use names::{instead, near_names};
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use rng::Rng;

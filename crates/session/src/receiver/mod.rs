@@ -555,4 +555,8 @@ impl Endpoint for Receiver {
         };
         Some(TxMeta { head, length: head, ..TxMeta::default() })
     }
+
+    fn expect(&self) {
+        self.reporter.expect();
+    }
 }

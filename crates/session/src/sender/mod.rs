@@ -13,7 +13,7 @@ use media::Encoder;
 use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
-use units::{Rate, Rng, Span, Time};
+use units::{Rate, Rng, Span, Time, fetch, fetch_line};
 use wire::{
     Class, Dialect, Endpoint, FrameId, Kind, MAX_DATAGRAM, Native, RxMeta, Spoken, TxMeta, WireError,
 };
@@ -474,5 +474,11 @@ impl Endpoint for Sender {
                 Pick::Nothing => return None,
             }
         }
+    }
+
+    fn expect(&self) {
+        self.core.expect();
+        fetch(&*self.policies.strategy);
+        fetch_line(self.fresh.as_ptr());
     }
 }
