@@ -472,10 +472,12 @@ impl World {
         }
     }
 
-    /// The host at the end of a packet's route.
+    /// The host that a packet reaches when it comes out of the link it is in, if there is one.
     #[inline(always)]
     fn destination(&self, packet: &Packet) -> Option<&Host> {
-        self.routes[usize::from(packet.route)].to.map(|host| &self.hosts[host.index()])
+        let route = &self.routes[usize::from(packet.route)];
+        let host = route.to.filter(|_| usize::from(packet.hop) + 1 == route.links.len())?;
+        Some(&self.hosts[host.index()])
     }
 
     fn deliver(&mut self, index: usize) {

@@ -291,3 +291,37 @@ fn a_host_that_never_stops_sending_is_named() {
     world.connect(from, 0, &[link], to);
     world.run_until(Time::from_secs(1));
 }
+
+/// What is fetched ahead of its turn where there are many hosts changes nothing: eight flows over two links,
+/// with cross traffic, losses and duplicates, alone and beside a thousand hosts that rest.
+#[test]
+fn a_crowd_changes_nothing_for_those_within_it() {
+    let heard = |idle: usize| {
+        let mut world = World::new(1, None);
+        let rate = RateProcess::Constant(Rate::from_mbps(3));
+        let impairments =
+            Impairments { loss: Loss::Bernoulli(0.05), duplicate: 0.05, ..Impairments::default() };
+        let narrow = LinkConfig::bottleneck(rate, "droptail:30p".parse().unwrap(), Span::from_millis(5));
+        let first = world.add_link("first", LinkConfig { impairments, ..narrow.clone() });
+        let second = world.add_link("second", narrow);
+        world.add_cross(CrossTraffic::new(Pattern::Poisson, Rate::from_mbps(1)), 9, &[second]);
+        let listeners: Vec<HostId> = (0..8)
+            .map(|flow| {
+                let from = world.add_host(
+                    HostConfig::new("from"),
+                    Metronome::every(Span::from_micros(2_900 + 17 * flow), 900),
+                );
+                let to = world.add_host(HostConfig::new("to"), listener());
+                world.connect(from, flow as u16, &[first, second], to);
+                to
+            })
+            .collect();
+        (0..idle).for_each(|_| _ = world.add_host(HostConfig::new("idle"), listener()));
+        world.run_until(ms(3_000));
+        let heard = listeners.iter().map(|&to| world.endpoint::<Metronome>(to).received.len());
+        (heard.collect::<Vec<_>>(), listeners.iter().map(|&to| arrivals(&world, to)).collect::<Vec<_>>())
+    };
+    let alone = heard(0);
+    assert!(alone.0.iter().all(|&packets| packets > 50), "{:?}", alone.0);
+    assert_eq!(alone, heard(1_000));
+}
