@@ -104,7 +104,7 @@ impl ArrivalLog {
     pub fn down_to(&self, floor: u64) -> impl Iterator<Item = &(u64, u64)> + Clone {
         // Older ones end below the newest: most reports need not look at any.
         let further = self.newest.is_some_and(|newest| newest.0 > floor);
-        let older = further.then(|| self.older.iter().rev()).into_iter().flatten();
+        let older = self.older.range(if further { 0 } else { self.older.len() }..).rev();
         self.newest.iter().chain(older).take_while(move |range| range.1 >= floor)
     }
 }
