@@ -1,5 +1,5 @@
-//! The network of the virtual benchmarks: flows of one controller through one bottleneck, and one link back for
-//! all of them, 20 ms each way.
+//! The network of the virtual benchmarks: flows of one controller through one bottleneck, and one link back
+//! for all of them, 20 ms each way.
 //!
 //! Nothing is left out: wire packets are encoded and decoded, receivers report every second packet (of video,
 //! every frame) in a feedback packet, and ledger, pacer and controller run as they would live; unless a load

@@ -148,8 +148,8 @@ impl<T: Carried> Ledger<T> {
         }
     }
 
-    /// Has brought into the caches what the next report will likely be about, the oldest packets, and where the
-    /// next ones will be entered.
+    /// Has brought into the caches what the next report will likely be about, the oldest packets, and where
+    /// the next ones will be entered.
     #[inline]
     pub fn expect(&self) {
         self.transmissions.iter().take(NEXT).for_each(fetch);

@@ -66,8 +66,9 @@ pub trait Endpoint: Send {
     /// every QUIC path carries, and more or less as the path's MTU is found or falls. A packet whose length
     /// its writer can choose, such as feedback, fits into it; media packed for a longer one is lost.
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta>;
-    /// A datagram will be handed over soon. An endpoint may have memory brought into the caches that it will
-    /// need then ([`units::fetch`]); a driver of few endpoints has no reason to call this. It changes nothing.
+    /// A datagram will be handed over soon. An endpoint may have memory brought into the caches that it
+    /// will need then ([`units::fetch`]); a driver of few endpoints has no reason to call this. It changes
+    /// nothing.
     #[inline]
     fn expect(&self) {}
 }
