@@ -86,7 +86,7 @@ impl Books {
     }
 
     #[cold]
-    pub fn drop(&mut self, at: Time, packet: Packet, cause: Dropped) {
+    pub fn count_drop(&mut self, at: Time, packet: Packet, cause: Dropped) {
         self.stats.count_drop(&packet, cause);
         self.tap.record(at, Event::LinkDropped { flow: packet.flow, size: packet.size, cause });
         self.notices.push(Notice::Dropped(packet, cause));

@@ -91,7 +91,7 @@ impl Conveyor {
         let time = pace.time(packet.size);
         let Backlog { packets, bytes } = self.backlog();
         if !self.limit.admits(Backlog { packets, bytes }, packet.size) {
-            return books.drop(now, packet, Dropped::QueueFull);
+            return books.count_drop(now, packet, Dropped::QueueFull);
         }
         self.finish = if time == Span::MAX { Time::MAX } else { self.finish.max(now) + time };
         let size = u64::from(packet.size);

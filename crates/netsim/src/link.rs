@@ -148,7 +148,7 @@ impl Link {
         if let Some(gate) = &mut self.gate {
             match gate.judge(now, &packet) {
                 Verdict::Pass => {}
-                Verdict::Drop(cause) => return self.books.drop(now, packet, cause),
+                Verdict::Drop(cause) => return self.books.count_drop(now, packet, cause),
                 Verdict::Twice => self.duplicate(now, packet),
             }
         }

@@ -45,7 +45,7 @@ impl Stages {
         match self.server {
             Server::Infinite => return self.depart(now, packet, books),
             Server::Timed(Timed { largest, .. }) if packet.size > largest => {
-                return books.drop(now, packet, Dropped::Oversize);
+                return books.count_drop(now, packet, Dropped::Oversize);
             }
             Server::Timed(_) => self.settle_timed(now, false, books),
             Server::Slotted(_) => self.settle_slotted(now, books),
@@ -53,7 +53,7 @@ impl Stages {
         let refused = self.queue.enqueue(now, packet, &mut self.drops);
         self.report_drops(now, books);
         if let Err(cause) = refused {
-            return books.drop(now, packet, cause);
+            return books.count_drop(now, packet, cause);
         }
         books.note_backlog(now, &packet, self.queue.backlog());
         if matches!(&self.server, Server::Timed(timed) if timed.is_idle()) {
@@ -167,7 +167,7 @@ impl Stages {
     #[inline]
     fn report_drops(&mut self, at: Time, books: &mut Books) {
         if !self.drops.is_empty() {
-            self.drops.drain(..).for_each(|(packet, cause)| books.drop(at, packet, cause));
+            self.drops.drain(..).for_each(|(packet, cause)| books.count_drop(at, packet, cause));
         }
     }
 }

@@ -131,7 +131,8 @@ impl<T: Carried> Ledger<T> {
         Ledger::with_room(most, 0)
     }
 
-    /// As [`new`](Ledger::new), with room for `room` packets from the start.
+    /// As [`new`](Ledger::new), with room for `room` packets from the start. What of it is never needed may
+    /// be given back later.
     pub fn with_room(most: usize, room: usize) -> Ledger<T> {
         Ledger {
             transmissions: VecDeque::with_capacity(room),
