@@ -217,6 +217,7 @@ impl Decision {
     /// The rate at which a flow leaves that always has something to send: that of media, for bursts above it
     /// are for frames; while the controller probes, or if it wants so
     /// ([`bulk_at_pacing`](Decision::bulk_at_pacing)), the pacing rate itself.
+    #[inline]
     pub fn bulk_pacing(&self) -> Option<Rate> {
         let held = !self.bulk_at_pacing && self.probe.is_none();
         match (self.pacing, self.media.filter(|_| held)) {

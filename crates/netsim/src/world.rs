@@ -401,7 +401,7 @@ impl World {
     }
 
     /// Takes everything a host wants to send and asks it when it wants to be woken next.
-    #[inline]
+    #[inline(always)]
     fn drain(&mut self, index: usize) {
         let host = &mut self.hosts[index];
         let Some(way) = host.way else { return self.plan_host(index) };
@@ -564,6 +564,7 @@ impl World {
 }
 
 /// Puts what a host transmitted into the slab and makes the packet that stands for it.
+#[inline(always)]
 fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
     let size = meta.length as u32 + IP_UDP_OVERHEAD;
     let id = datagrams.insert(out, meta.head, meta.length, meta.payload);

@@ -200,6 +200,7 @@ impl Track {
 
     /// Packet `index` of the `count` of a frame arrived. The frame may be out of the outbox already: a path
     /// may be longer than a deadline. True if all of it has arrived, which was not known.
+    #[inline]
     pub fn acked(&mut self, id: FrameId, index: u16, count: u16) -> bool {
         let complete = self.outbox.acked(id, index, count);
         if let Some(references) = &mut self.references {

@@ -194,7 +194,7 @@ impl CongestionControl {
     }
 
     /// Records what was settled.
-    #[inline]
+    #[inline(always)]
     pub fn record_settled(&self, now: Time, news: &News<'_>, rtt: &RoundTrips) {
         if !self.tap.is_on() {
             return;

@@ -302,7 +302,7 @@ impl<T: Carried> Core<T> {
 
     /// Enters a packet of `size` bytes that leaves now, and returns its number. `app_limited`: nothing more
     /// is there to be sent.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, now: Time, size: u32, carried: T, app_limited: bool) -> u64 {
         if self.ledger.is_full() {
             self.ledger.forget_oldest();
@@ -385,23 +385,15 @@ impl<T: Carried> Core<T> {
             }
         }
         if heard.gap {
-            let timed = out.acked.len();
-            for (low, high) in heard.ranges {
-                for packet in low.max(losses.oldest(ledger))..=high {
-                    losses.arrived(now, ledger, packet, Arrived::default(), out);
-                }
-            }
-            if out.acked.len() > timed {
-                out.acked.sort_unstable_by_key(|acked| acked.packet);
-            }
+            self.hear_ranges(now, heard.ranges);
         }
         if let Some(arrival) = newest_timed
-            && let Some(sent) = ledger.get(arrival.packet)
+            && let Some(sent) = self.ledger.get(arrival.packet)
         {
             self.rtt.sample(now - sent.sent_at, heard.sent - arrival.at);
         }
-        losses.find(now, ledger, &self.rtt, out);
-        losses.trim(now, ledger, &self.rtt);
+        self.losses.find(now, &mut self.ledger, &self.rtt, &mut self.settled);
+        self.losses.trim(now, &mut self.ledger, &self.rtt);
         if !self.settled.acked.is_empty() {
             self.timeouts_in_a_row = 0;
             self.path.restart(now);
@@ -410,13 +402,28 @@ impl<T: Carried> Core<T> {
         Ok(())
     }
 
+    /// Feedback packets are missing: settles what the ranges of this one tell of those.
+    #[cold]
+    fn hear_ranges(&mut self, now: Time, ranges: impl Iterator<Item = (u64, u64)>) {
+        let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut self.settled);
+        let timed = out.acked.len();
+        for (low, high) in ranges {
+            for packet in low.max(losses.oldest(ledger))..=high {
+                losses.arrived(now, ledger, packet, Arrived::default(), out);
+            }
+        }
+        if out.acked.len() > timed {
+            out.acked.sort_unstable_by_key(|acked| acked.packet);
+        }
+    }
+
     /// Whether a feedback packet may name `newest`: it was sent.
     #[inline]
     pub fn could_be(&self, newest: Option<u64>) -> bool {
         newest.is_none_or(|newest| newest < self.ledger.next_packet())
     }
 
-    #[inline]
+    #[inline(always)]
     fn report(&mut self, now: Time, blob: &[u8]) {
         let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = &self.settled;
         let news = News {
@@ -437,7 +444,7 @@ impl<T: Carried> Core<T> {
         self.control.record_decision(now, self.decision().pacing);
     }
 
-    #[inline]
+    #[inline(always)]
     fn apply_decision(&mut self) {
         let Decision { pacing, burst, tick, probe, .. } = *self.decision();
         match self.config.pace {

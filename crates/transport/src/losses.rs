@@ -158,6 +158,7 @@ impl LossDetection {
     }
 
     /// Gives up what can't be on its way any more, after a report or at [`loss_at`](LossDetection::loss_at).
+    #[inline]
     pub fn find<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt, out: &mut Settled) {
         if let Some(last) = out.acked.last() {
             self.largest_acked = self.largest_acked.max(Some(last.packet));

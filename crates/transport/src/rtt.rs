@@ -34,6 +34,7 @@ impl Rtt {
     }
 
     /// Takes a sample; `held` is how long the receiver kept the acknowledgement back.
+    #[inline]
     pub fn sample(&mut self, sample: Span, held: Span) {
         if self.latest.replace(sample).is_none() {
             (self.smoothed, self.variation, self.min) = (sample, sample / 2, sample);

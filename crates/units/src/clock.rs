@@ -22,19 +22,23 @@ impl HostClock {
     }
 
     /// What this host's clock shows at world time `world`.
+    #[inline]
     pub fn local(&self, world: Time) -> Time {
-        if *self == HostClock::default() || world == Time::MAX {
-            return world;
-        }
+        if *self == HostClock::default() || world == Time::MAX { world } else { self.shown_at(world) }
+    }
+
+    fn shown_at(&self, world: Time) -> Time {
         let shown = (i128::from(world.as_nanos()) * self.per_billion()).div_euclid(BILLION);
         Time::from_nanos((shown + i128::from(self.offset)).max(0) as u64)
     }
 
     /// The earliest world time at which this host's clock shows at least `local`.
+    #[inline]
     pub fn world(&self, local: Time) -> Time {
-        if *self == HostClock::default() || local == Time::MAX {
-            return local;
-        }
+        if *self == HostClock::default() || local == Time::MAX { local } else { self.earliest(local) }
+    }
+
+    fn earliest(&self, local: Time) -> Time {
         // `local` rounds down, so its inverse rounds up: a wake-up that came too early would be asked for
         // again at the same instant, for ever.
         let shown = i128::from(local.as_nanos()) - i128::from(self.offset);

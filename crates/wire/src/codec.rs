@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
     /// A variable-length integer, below 2^62.
-    #[inline]
+    #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, WireError> {
         // Nearly every integer takes one or two bytes.
         match *self.0 {
@@ -200,19 +200,24 @@ impl<'a> Writer<'a> {
         self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
     }
+    #[inline(always)]
     pub fn u8(&mut self, value: u8) {
         self.bytes(&[value]);
     }
+    #[inline(always)]
     pub fn u16(&mut self, value: u16) {
         self.bytes(&value.to_be_bytes());
     }
+    #[inline(always)]
     pub fn u32(&mut self, value: u32) {
         self.bytes(&value.to_be_bytes());
     }
     /// The low 48 bits.
+    #[inline(always)]
     pub fn u48(&mut self, value: u64) {
         self.bytes(&value.to_be_bytes()[2..]);
     }
+    #[inline(always)]
     pub fn u64(&mut self, value: u64) {
         self.bytes(&value.to_be_bytes());
     }
@@ -222,7 +227,12 @@ impl<'a> Writer<'a> {
         match value {
             0..0x40 => self.u8(value as u8),
             0x40..0x4000 => self.u16(0x4000 | value as u16),
-            0x4000..0x4000_0000 => self.u32(0x8000_0000 | value as u32),
+            _ => self.long_varint(value),
+        }
+    }
+    fn long_varint(&mut self, value: u64) {
+        match value {
+            0..0x4000_0000 => self.u32(0x8000_0000 | value as u32),
             _ => self.u64(0xc000_0000_0000_0000 | value),
         }
     }

@@ -87,6 +87,7 @@ impl<'a> Feedback<'a> {
     ///
     /// # Errors
     /// [`WireError`] where the bytes are no feedback packet of this version.
+    #[inline(always)]
     pub fn decode(datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
         let (mut r, session) = Reader::open_plain(datagram, Kind::Feedback)?;
         let sequence = r.u32()?;
@@ -148,6 +149,7 @@ impl<'a> Feedback<'a> {
 }
 
 /// A count of items of at least a byte each: one the bytes cannot hold is refused before anything loops.
+#[inline(always)]
 fn count(r: &mut Reader<'_>) -> Result<u64, WireError> {
     let count = r.varint()?;
     if count > Feedback::MAX_ITEMS as u64 {
@@ -158,7 +160,7 @@ fn count(r: &mut Reader<'_>) -> Result<u64, WireError> {
 
 impl Arrivals<'_> {
     /// Reads one arrival: `zigzag(dt) << 3 | gap? << 2 | ecn`, and the gap if there is one.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self) -> Result<Arrival, WireError> {
         let word = self.reader.varint()?;
         if word & GAP != 0 {
@@ -199,7 +201,7 @@ impl<'a> Ranges<'a> {
     }
 
     /// Reads one range: the numbers missing above it less one (not for the first), and its length less one.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self) -> Result<(u64, u64), WireError> {
         // Ranges that touch would be one: at least one number is missing between two, so the lowest number of
         // the one above, less two, is the highest this one can reach.

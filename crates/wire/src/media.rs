@@ -255,7 +255,7 @@ impl Media {
     }
 
     /// Writes what is a frame's.
-    #[inline]
+    #[inline(always)]
     fn encode_frame(&self, sent: i64, out: &mut [u8]) -> usize {
         let head = out.first_chunk_mut::<{ Media::LEN }>().expect("room for a media header");
         // The capture time travels as an age: it is seldom more than a second old, and never newer than the
@@ -326,7 +326,7 @@ impl Media {
     }
 
     /// Reads what is a frame's.
-    #[inline]
+    #[inline(always)]
     fn read_frame(&mut self, class: Class, datagram: &[u8]) -> Result<(), WireError> {
         let head = datagram.first_chunk::<{ Media::LEN }>().ok_or(WireError::Truncated)?;
         let flags = head[1];
@@ -354,7 +354,7 @@ impl Media {
 }
 
 /// What the frame `id` is predicted from.
-#[inline]
+#[inline(always)]
 fn reference(head: &[u8; Media::LEN], id: FrameId) -> Result<Option<FrameId>, WireError> {
     let back = i32::from(get::<2>(head, at::BACK) as u16 as i16);
     let version = head[at::REFERENCE_VERSION];

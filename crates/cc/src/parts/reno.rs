@@ -101,6 +101,7 @@ impl RenoWindow {
 
     /// Grows by what `report` acknowledges of the packets sent since the last cut, if the sender used the
     /// window.
+    #[inline(always)]
     pub fn grow(&mut self, report: &Report<'_>) {
         self.srtt = Some(report.srtt);
         if self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report)) {

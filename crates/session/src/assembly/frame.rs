@@ -109,6 +109,7 @@ impl Assembling {
         Arrival { completed, repaired, repair: requested.map(|at| completed - at) }
     }
 
+    #[inline(always)]
     pub(super) fn store(&mut self, media: &Media, length: usize, payload: Option<Bytes>) {
         let index = media.index;
         self.arrived[usize::from(index / 64)] |= 1 << (index % 64);
@@ -120,6 +121,7 @@ impl Assembling {
     }
 
     /// Keeps a parity packet that was not there and fits to those that were.
+    #[inline(never)]
     pub(super) fn store_parity(
         &mut self,
         (number, of): (u16, u16),
@@ -176,6 +178,7 @@ impl Assembling {
     }
 
     /// Keeps a packet's bytes, where they are real.
+    #[inline]
     fn keep(&mut self, index: u16, payload: Option<Bytes>, piece: Option<u8>) {
         let Some(payload) = payload else { return };
         let index = usize::from(index);

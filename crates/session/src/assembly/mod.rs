@@ -99,6 +99,7 @@ impl Assembly {
 
     /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it. `next`: its
     /// frame can be decoded once it is complete.
+    #[inline(always)]
     pub fn room_for(&self, media: &Media, bytes: usize, next: bool) -> Room {
         // Room for the most that it may need, whatever it is, as there nearly always is.
         let most = Assembling::account(media) + bytes + Assembling::PARITY + NEXT;
@@ -141,12 +142,14 @@ impl Assembly {
         }
     }
 
+    #[inline]
     fn is_implausible(&self, media: &Media) -> bool {
         let furthest = self.newest.map_or(u32::MAX, |newest| newest.saturating_add(PLAUSIBLE));
         media.count > MAX_PACKETS || media.frame > furthest
     }
 
     /// Whether the packet's frame is no longer wanted.
+    #[inline]
     fn is_stale(&self, media: &Media) -> bool {
         media.frame < self.floor || self.finished.0.contains(&media.id())
     }
@@ -156,6 +159,7 @@ impl Assembly {
     }
 
     /// Takes a packet of `length` payload bytes, for which there is room ([`room_for`](Assembly::room_for)).
+    #[inline(always)]
     pub fn insert(&mut self, media: &Media, length: usize, payload: Option<Bytes>, deadline: Time) -> Stored {
         let parity = media.parity();
         if self.is_stale(media) {
@@ -203,6 +207,7 @@ impl Assembly {
     }
 
     /// Position of the packet's frame, begun if need be.
+    #[inline]
     fn locate(&mut self, media: &Media, deadline: Time) -> usize {
         let at = self.frames.partition_point(|f| f.id < media.id());
         if self.frames.get(at).is_none_or(|f| f.id != media.id()) {

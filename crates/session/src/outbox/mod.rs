@@ -132,6 +132,7 @@ impl OutFrame {
     }
 
     /// Packets it has, parity packets among them.
+    #[inline]
     pub fn total(&self) -> u16 {
         self.count + self.parity
     }
@@ -178,6 +179,7 @@ impl OutFrame {
     }
 
     /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
+    #[inline]
     pub fn is_alone(&self, index: u16) -> bool {
         if index >= self.count {
             return false;
@@ -189,6 +191,7 @@ impl OutFrame {
 
     /// Which of the encoder's pieces a packet's payload begins in; of a parity packet how many the frame has
     /// of those ([`wire::Media::part`]).
+    #[inline]
     pub fn piece(&self, index: u16) -> u8 {
         if index >= self.count {
             return self.parity as u8;
@@ -198,6 +201,7 @@ impl OutFrame {
     }
 
     /// Packets of nearly equal size: a short last packet would make the burst's end say less about the link.
+    #[inline]
     fn span(&self, index: u16) -> (u32, u32) {
         if let Some(&end) = self.ends.get(usize::from(index)) {
             return (if index == 0 { 0 } else { self.ends[usize::from(index) - 1] }, end);
@@ -209,6 +213,7 @@ impl OutFrame {
     }
 
     /// Length and bytes of a packet's payload.
+    #[inline(always)]
     pub fn part(&self, index: u16) -> (usize, Option<Bytes>) {
         if index >= self.count {
             return (self.longest() as usize, self.shards.get(usize::from(index - self.count)).cloned());
@@ -351,6 +356,7 @@ impl Outbox {
     }
 
     /// The frame whose packet goes next.
+    #[inline]
     pub fn current(&self) -> Option<&OutFrame> {
         self.frames.get(self.sending)
     }
@@ -363,6 +369,7 @@ impl Outbox {
     }
 
     /// The current frame's next packet left at `now`. True if it was the frame's last.
+    #[inline(always)]
     pub fn advance(&mut self, now: Time) -> bool {
         let Some(frame) = self.frames.get_mut(self.sending) else { return false };
         let length = frame.length(frame.next);
@@ -400,6 +407,7 @@ impl Outbox {
         (before - self.frames.len()) as u64
     }
 
+    #[inline(always)]
     fn position(&self, id: FrameId) -> Option<usize> {
         // Mostly it is the frame that is being sent, or the oldest.
         let is_at = |position: usize| self.frames.get(position).is_some_and(|frame| frame.info.id == id);
@@ -414,6 +422,7 @@ impl Outbox {
     }
 
     /// A frame still kept.
+    #[inline]
     pub fn frame(&self, id: FrameId) -> Option<&OutFrame> {
         self.frames.get(self.position(id)?)
     }
@@ -574,6 +583,7 @@ impl Outbox {
     }
 
     /// When [`expire`](Outbox::expire) will next find something to forget, if nothing more arrives.
+    #[inline]
     pub fn next_expiry(&self) -> Option<Time> {
         let expiry = |frame: &OutFrame| match frame.arrived() {
             true => Some(Time::ZERO),

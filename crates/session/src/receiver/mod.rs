@@ -207,23 +207,29 @@ impl Receiver {
         let (kind, session) = self.dialect.peek(datagram)?;
         // Without its half at this end the sender would run blind: it had better hear that nobody answers.
         let foreign = self.trouble.is_some() || self.session.is_some_and(|ours| ours != session);
-        match kind {
-            _ if foreign => self.refuse(now, Dropped::Foreign),
-            Kind::Media => {
-                let context = Context { near: self.near, reported: self.reporter.sequence() };
-                let mut media = Media::blank();
-                let head = self.dialect.media(datagram, &context, &mut media)?;
-                self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), meta);
-            }
-            Kind::Control => {
-                let control = self.dialect.control(datagram)?;
-                self.on_control(now, &control);
-            }
-            _ => self.refuse(now, Dropped::Foreign),
+        if kind != Kind::Media || foreign {
+            return self.read_rare(now, kind, foreign, datagram);
+        }
+        let context = Context { near: self.near, reported: self.reporter.sequence() };
+        let mut media = Media::blank();
+        let head = self.dialect.media(datagram, &context, &mut media)?;
+        self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), meta);
+        Ok(())
+    }
+
+    /// Reads anything but media of this session.
+    #[cold]
+    fn read_rare(&mut self, now: Time, kind: Kind, foreign: bool, datagram: &[u8]) -> Result<(), WireError> {
+        if kind == Kind::Control && !foreign {
+            let control = self.dialect.control(datagram)?;
+            self.on_control(now, &control);
+        } else {
+            self.refuse(now, Dropped::Foreign);
         }
         Ok(())
     }
 
+    #[cold]
     fn refuse(&mut self, now: Time, cause: Dropped) {
         let counter = match cause {
             Dropped::Malformed => &mut self.counters.malformed,
@@ -238,6 +244,7 @@ impl Receiver {
     }
 
     /// A packet of frames or padding, with what follows its header.
+    #[inline]
     fn on_media(&mut self, now: Time, media: &Media, rest: &[u8], mut meta: RxMeta) {
         let padding = media.class == Class::Padding;
         // Where its stream's chain stands, looked up once.
@@ -306,6 +313,7 @@ impl Receiver {
     }
 
     /// The same, of a chain that is begun if it is not `known`.
+    #[inline]
     fn begin(&mut self, known: Option<usize>, media: &Media) -> usize {
         known.unwrap_or_else(|| {
             let stream = media.stream;
@@ -322,6 +330,7 @@ impl Receiver {
 
     /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it
     /// even so.
+    #[inline]
     fn make_room(
         &mut self,
         now: Time,
@@ -348,6 +357,7 @@ impl Receiver {
     }
 
     /// Puts a packet into its frame; true if that is complete now.
+    #[inline(never)]
     fn assemble(
         &mut self,
         now: Time,
@@ -436,6 +446,7 @@ impl Receiver {
         self.gaps = missing.then(|| at.max(now) + NACK_INTERVAL);
     }
 
+    #[cold]
     fn on_control(&mut self, now: Time, control: &Control<'_>) {
         match *control {
             Control::Hello { session, interval_us, announcement, .. } => {

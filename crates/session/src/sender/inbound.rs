@@ -42,6 +42,7 @@ impl Sender {
     }
 
     /// Sees to each packet just lost, and tells tracks and strategy of each that was, or that arrived.
+    #[inline(always)]
     pub(super) fn repair_losses(&mut self, now: Time) {
         self.tell_watch(now);
         for index in 0..self.core.settled().lost.len() {
@@ -145,6 +146,7 @@ impl Sender {
         }
     }
 
+    #[cold]
     pub(super) fn refuse_malformed(&mut self, now: Time) {
         self.counters.malformed += 1;
         self.tap.record(now, Event::HostDropped { cause: Dropped::Malformed });

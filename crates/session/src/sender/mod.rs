@@ -296,12 +296,19 @@ impl Sender {
     #[inline]
     fn read(&mut self, now: Time, datagram: &[u8]) -> Result<(), WireError> {
         let (kind, session) = self.dialect.peek(datagram)?;
+        if kind != Kind::Feedback || session != self.config.session {
+            return self.read_rare(now, kind, session, datagram);
+        }
+        let feedback = self.dialect.feedback(datagram)?;
+        self.on_feedback(now, &feedback);
+        Ok(())
+    }
+
+    /// Reads anything but feedback of this session.
+    #[cold]
+    fn read_rare(&mut self, now: Time, kind: Kind, session: u32, datagram: &[u8]) -> Result<(), WireError> {
         match kind {
             _ if session != self.config.session => self.counters.foreign += 1,
-            Kind::Feedback => {
-                let feedback = self.dialect.feedback(datagram)?;
-                self.on_feedback(now, &feedback);
-            }
             Kind::Nack => {
                 let nack = self.dialect.nack(datagram)?;
                 self.on_nack(now, &nack);
@@ -333,9 +340,13 @@ impl Sender {
         self.fresh.extend(self.backlogged.then_some(usize::MAX));
     }
 
+    #[inline]
+    fn captures_ended(&self) -> bool {
+        self.captures.iter().all(Capture::has_ended)
+    }
+
     fn is_drained(&self) -> bool {
-        let ended = self.captures.iter().all(Capture::has_ended);
-        ended
+        self.captures_ended()
             && !self.backlogged
             && self.tracks.iter().all(|track| track.is_idle() && track.outbox.is_empty())
     }
@@ -431,7 +442,7 @@ impl Endpoint for Sender {
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         self.quiet_until.set(Time::ZERO);
         self.fit(now, out.len());
-        if (!self.heard || !self.backlogged)
+        if self.may_have_control(now)
             && let Some(meta) = self.transmit_control(now, out)
         {
             return Some(meta);

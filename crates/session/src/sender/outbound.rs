@@ -23,6 +23,13 @@ impl Sender {
         self.hello_at.is_some_and(|at| at <= now) && !self.heard
     }
 
+    /// A hello is due, or the end may have to be told.
+    #[inline]
+    pub(super) fn may_have_control(&self, now: Time) -> bool {
+        self.control_due(now) || self.byes_left > 0 && !self.backlogged && self.captures_ended()
+    }
+
+    #[cold]
     pub(super) fn transmit_control(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         let session = self.config.session;
         let control = if self.control_due(now) {
@@ -59,6 +66,7 @@ impl Sender {
     }
 
     /// Nothing waits: a dummy, if the policy wants one and window and camera allow it.
+    #[inline(never)]
     pub(super) fn transmit_dummy(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         let frames = self.filled().and_then(|(capture, track)| Some((capture.next_at()?, track.awaited())));
         let size = self
@@ -97,6 +105,7 @@ impl Sender {
         self.tracks.iter_mut().find_map(repeated)
     }
 
+    #[cold]
     fn transmit_repeat(&mut self, now: Time, repeat: (u8, FrameId, u16), out: &mut [u8]) -> Option<TxMeta> {
         let meta = self.transmit_again(now, repeat, out)?;
         self.counters.dummies += 1;
@@ -111,6 +120,7 @@ impl Sender {
     }
 
     /// A probe for an answer.
+    #[cold]
     pub(super) fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> TxMeta {
         self.look_at_fresh();
         let waiting = self.manner.probe.and_then(|_| self.fresh.iter().position(|&waiting| waiting > 0));
@@ -119,6 +129,7 @@ impl Sender {
     }
 
     /// Writes a packet of no frame, `length` bytes in all.
+    #[inline(always)]
     pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
         let app_limited = !self.backlogged && self.filler.is_none();
         let packet = self.dispatch(now, length, None, app_limited);
@@ -128,7 +139,7 @@ impl Sender {
     }
 
     /// Enters a packet of `length` bytes everywhere and returns its number.
-    #[inline]
+    #[inline(always)]
     fn dispatch(&mut self, now: Time, length: usize, frame: Option<FrameTag>, app_limited: bool) -> u64 {
         let packet = self.core.sent(now, length as u32, frame, app_limited);
         if let Some(filler) = &mut self.filler {
@@ -141,6 +152,7 @@ impl Sender {
     }
 
     /// Sends packet `index` of a frame still in the outbox.
+    #[inline(always)]
     pub(super) fn transmit_part(
         &mut self,
         now: Time,
@@ -184,6 +196,7 @@ impl Sender {
         Some(TxMeta { head, length, payload, ecn: self.config.ecn })
     }
 
+    #[inline(never)]
     pub(super) fn transmit_repair(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         let repair = self.repairs.pop_front()?;
         // What found no room among the repairs finds it now.
@@ -198,6 +211,7 @@ impl Sender {
     }
 
     /// Sends a packet that has left before, if its frame is still kept.
+    #[inline(never)]
     fn transmit_again(
         &mut self,
         now: Time,
@@ -211,10 +225,17 @@ impl Sender {
     }
 
     /// Sends the next packet of a track, or one of the backlog, which stands behind the tracks.
+    #[inline(always)]
     pub(super) fn transmit_fresh(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
         if track == self.tracks.len() {
             return Some(self.transmit_padding(now, self.mtu(), out));
         }
+        self.transmit_next(now, track, out)
+    }
+
+    /// Sends the next packet of a track. Apart, so that what a backlog runs stays short.
+    #[inline(never)]
+    fn transmit_next(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
         let repairs = self.core.rtt().min() * SenderConfig::REPAIR_TRIPS;
         let outbox = &mut self.tracks[track].outbox;
         if self.config.deadline.is_none() {
