@@ -146,24 +146,35 @@ impl Reporter {
         out: &mut [u8],
     ) -> (u32, usize) {
         self.sequence += 1;
-        let repeat = self.reported.len() + self.fresh.len() <= REPEAT_BELOW;
-        self.merged.clear();
+        let repeat = !self.reported.is_empty() && self.reported.len() + self.fresh.len() <= REPEAT_BELOW;
         if repeat {
-            self.merged.extend_from_slice(&self.reported);
+            self.merge();
         }
+        let arrivals = if repeat { &self.merged } else { &self.fresh };
+        let draft = Draft { sequence: self.sequence, arrivals, ..*draft };
+        let (length, written) = dialect.write_feedback(&draft, &mut log.down_to(self.confirmed), out);
+        let (now, left) = (draft.sent, arrivals.len() - written);
+        if left > 0 && repeat {
+            std::mem::swap(&mut self.merged, &mut self.fresh);
+        }
+        self.turn(now, left, log.largest().unwrap_or(0));
+        (self.sequence, length)
+    }
+
+    /// Merges what the last report said with what is new.
+    fn merge(&mut self) {
+        self.merged.clear();
+        self.merged.extend_from_slice(&self.reported);
         self.merged.extend_from_slice(&self.fresh);
         if !self.merged.is_sorted_by_key(|a| a.packet) {
             self.merged.sort_unstable_by_key(|a| a.packet);
         }
-        let draft = Draft { sequence: self.sequence, arrivals: &self.merged, ..*draft };
-        let (length, written) = dialect.write_feedback(&draft, &mut log.down_to(self.confirmed), out);
-        self.turn(draft.sent, written, log.largest().unwrap_or(0));
-        (self.sequence, length)
     }
 
-    /// What was written has been reported; what did not fit goes at once.
-    fn turn(&mut self, now: Time, written: usize, largest: u64) {
-        if written == self.merged.len() {
+    /// What was written has been reported; the last `left` arrivals did not fit and go at once.
+    #[inline]
+    fn turn(&mut self, now: Time, left: usize, largest: u64) {
+        if left == 0 {
             std::mem::swap(&mut self.reported, &mut self.fresh);
             self.fresh.clear();
             if self.media == 0 {
@@ -174,8 +185,7 @@ impl Reporter {
             self.due_at = None;
         } else {
             self.reported.clear();
-            self.fresh.clear();
-            self.fresh.extend_from_slice(&self.merged[written..]);
+            self.fresh.drain(..self.fresh.len() - left);
             self.due_at = Some(now);
         }
         (self.media, self.padding) = (0, 0);

@@ -120,7 +120,10 @@ impl CongestionControl {
     /// The window counts as used where most of it is.
     #[inline]
     pub fn note_window_use(&mut self, in_flight: Bytes) {
-        if self.decision.window.is_some_and(|w| in_flight.get() as f64 >= LIMITED_SHARE * w.get() as f64) {
+        // Asked for every packet: as long as the window is used, once is enough.
+        if !self.limited
+            && self.decision.window.is_some_and(|w| in_flight.get() as f64 >= LIMITED_SHARE * w.get() as f64)
+        {
             self.limited = true;
         }
     }

@@ -182,7 +182,7 @@ impl LossDetection {
             }
             self.settled_below = if settled_prefix { packet + 1 } else { self.settled_below };
         }
-        out.persistent_congestion = is_persistent(&out.lost, rtt);
+        out.persistent_congestion = !out.lost.is_empty() && is_persistent(&out.lost, rtt);
     }
 
     /// Forgets what is settled, but remembers losses for two round trips and a little: they may turn out to
@@ -205,6 +205,7 @@ impl LossDetection {
 }
 
 /// RFC 9002 section 7.6.2: an unbroken run of losses spans more than three probe timeouts.
+#[cold]
 fn is_persistent(lost: &[Lost], rtt: &Rtt) -> bool {
     let limit = rtt.probe_timeout() * PERSISTENT;
     lost.chunk_by(|a, b| a.packet + 1 == b.packet).any(|run| match run {

@@ -419,23 +419,8 @@ impl Endpoint for Sender {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        let mut at = Time::MAX;
-        let mut consider = |candidate: Option<Time>| at = at.min(candidate.unwrap_or(Time::MAX));
-        consider(self.hello_at.filter(|_| !self.heard));
-        consider(self.core.next_wake());
-        consider(self.sign_at());
-        for capture in &self.captures {
-            consider(capture.next_at());
-            let tracks = &self.tracks[capture.tracks.clone()];
-            tracks.iter().for_each(|track| consider(track.next_wake(capture.has_ended())));
-            if capture.next_at().is_none() && tracks.iter().any(Track::holds) {
-                consider(Some(Time::ZERO));
-            }
-        }
-        consider(self.reset_at());
-        self.quiet_until.set(if self.is_quiet() { self.first_expiry().min(at) } else { Time::ZERO });
-        let paced = if self.has_work() { self.core.next_send() } else { self.dummy_at() };
-        at = at.min(paced.unwrap_or(Time::MAX));
+        let (at, quiet_until) = self.plan_wake();
+        self.quiet_until.set(quiet_until);
         (at != Time::MAX).then_some(at)
     }
 

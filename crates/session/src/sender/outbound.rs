@@ -14,11 +14,6 @@ use crate::track::Track;
 const HELLO_INTERVAL: Span = Span::from_millis(250);
 
 impl Sender {
-    pub(super) fn has_work(&self) -> bool {
-        let waiting = self.backlogged || self.tracks.iter().any(|track| track.outbox.waiting_packets() > 0);
-        waiting || self.core.padding() > 0 || !self.repairs.is_empty()
-    }
-
     pub(super) fn control_due(&self, now: Time) -> bool {
         self.hello_at.is_some_and(|at| at <= now) && !self.heard
     }

@@ -16,6 +16,35 @@ use crate::track::{Context, Track};
 /// gives up after ten seconds of silence, and three of these may be lost before that.
 const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
+/// What captures and tracks want of the clock.
+struct Wants {
+    /// The first that one of them wants to be looked at.
+    at: Time,
+    /// Since when the oldest frame of an encoder has been there.
+    coding: Option<Time>,
+    /// Since when the oldest frame has waited that may wait too long.
+    live: Option<Time>,
+    /// When something of what waits, or may be sent again, is to be forgotten.
+    expiry: Option<Time>,
+    /// No encoder is at work, and nothing was put aside for one.
+    quiet: bool,
+    /// A packet waits to be sent for the first time.
+    waiting: bool,
+}
+
+impl Wants {
+    #[inline]
+    fn wake(&mut self, at: Option<Time>) {
+        self.at = self.at.min(at.unwrap_or(Time::MAX));
+    }
+}
+
+/// Since when the oldest frame of a track has waited, unless it is reliable: that may wait.
+#[inline]
+fn live_since(track: &Track) -> Option<Time> {
+    track.outbox.waiting_since().filter(|_| track.outbox.class != Class::Reliable)
+}
+
 impl Sender {
     /// Runs `work` on a track, with what it is told.
     fn with_track<R>(
@@ -235,12 +264,11 @@ impl Sender {
         (self.mtu() - self.dialect.header()) as u32
     }
 
-    /// When everything that waits will have waited too long, if there is such a limit. What is reliable may
-    /// wait.
+    /// When everything that waits will have waited too long, if there is such a limit.
+    #[inline]
     pub(super) fn reset_at(&self) -> Option<Time> {
         let WaitLimit::OfOldest(limit) = self.manner.limit else { return None };
-        let live = self.tracks.iter().filter(|track| track.outbox.class != Class::Reliable);
-        let oldest = live.filter_map(|track| track.outbox.waiting_since()).min();
+        let oldest = self.tracks.iter().filter_map(live_since).min();
         oldest.map(|since| since + limit)
     }
 
@@ -269,23 +297,52 @@ impl Sender {
         }
     }
 
-    /// When the receiver must hear something, though the encoder has been at a frame for so long that nothing
+    /// When the receiver must hear something, though the encoder has been at a frame `since` then and nothing
     /// was sent.
-    pub(super) fn sign_at(&self) -> Option<Time> {
+    fn sign_after(&self, since: Option<Time>) -> Option<Time> {
         let waits = self.heard && !self.core.probe_is_due();
-        let since = self.tracks.iter().filter_map(Track::coding_since).min().filter(|_| waits);
-        since.map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
+        since.filter(|_| waits).map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
     }
 
-    /// Nothing is at work that each wake looks after, whenever it comes.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.filler.is_none() && !self.core.probe_is_due() && self.tracks.iter().all(Track::is_quiet)
+    /// What captures and tracks want of the clock, looked up in one pass: it is asked for after every packet.
+    #[inline]
+    fn wants(&self) -> Wants {
+        let mut wants =
+            Wants { at: Time::MAX, coding: None, live: None, expiry: None, quiet: true, waiting: false };
+        for capture in &self.captures {
+            let next = capture.next_at();
+            wants.wake(next);
+            for track in &self.tracks[capture.tracks.clone()] {
+                wants.wake(track.next_wake(capture.has_ended()));
+                if next.is_none() && track.holds() {
+                    wants.at = Time::ZERO;
+                }
+                wants.coding = Time::first(wants.coding, track.coding_since());
+                wants.live = Time::first(wants.live, live_since(track));
+                wants.expiry = Time::first(wants.expiry, track.outbox.next_expiry());
+                wants.quiet &= track.is_quiet();
+                wants.waiting |= track.outbox.waiting_packets() > 0;
+            }
+        }
+        wants
     }
 
-    /// When something of what waits, or may be sent again, is to be forgotten.
-    pub(super) fn first_expiry(&self) -> Time {
-        let expiries = self.tracks.iter().filter_map(|track| track.outbox.next_expiry());
-        expiries.min().unwrap_or(Time::MAX)
+    /// When something is to be done next, whoever wants it; and until when a wake has nothing to look after
+    /// but the next packet, zero if it may have.
+    #[inline]
+    pub(super) fn plan_wake(&self) -> (Time, Time) {
+        let mut wants = self.wants();
+        wants.wake(self.hello_at.filter(|_| !self.heard));
+        wants.wake(self.core.next_wake());
+        wants.wake(self.sign_after(wants.coding));
+        if let WaitLimit::OfOldest(limit) = self.manner.limit {
+            wants.wake(wants.live.map(|since| since + limit));
+        }
+        let quiet = wants.quiet && self.filler.is_none() && !self.core.probe_is_due();
+        let quiet_until = if quiet { wants.at.min(wants.expiry.unwrap_or(Time::MAX)) } else { Time::ZERO };
+        let work = wants.waiting || self.backlogged || self.core.padding() > 0 || !self.repairs.is_empty();
+        wants.wake(if work { self.core.next_send() } else { self.dummy_at() });
+        (wants.at, quiet_until)
     }
 
     pub(super) fn run_timers(&mut self, now: Time) {
@@ -296,7 +353,8 @@ impl Sender {
         if self.core.probe_is_due() {
             self.policies.strategy.hear(now, &News::Suspected);
         }
-        if self.sign_at().is_some_and(|at| at <= now) {
+        let coding = self.tracks.iter().filter_map(Track::coding_since).min();
+        if self.sign_after(coding).is_some_and(|at| at <= now) {
             self.core.want_probe();
         }
     }
