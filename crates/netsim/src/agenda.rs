@@ -11,6 +11,9 @@
 //! One entry a component, changed in place: nothing is ever stale, and changing one costs log2(n)
 //! comparisons.
 //!
+//! A few components, such as one flow's, are not worth a tree: their times are written down, and whoever asks
+//! looks at all of them. A component that acts changes three times or so.
+//!
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
 //! run cannot change it.
@@ -19,11 +22,17 @@ use std::hint::select_unpredictable;
 
 use units::Time;
 
+/// Up to so many leaves no matches are played.
+const FEW: usize = 8;
+
 /// Next times of a fixed number of components.
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// Node `i` is the earlier of its children `2 i` and `2 i + 1`, which stand together here, in place `i`;
-    /// the root is 1. The components are the leaves, from the middle on, padded to a power of two.
+    /// the root is 1. The components are the leaves, from the middle on, padded to a power of two. Of a [few]
+    /// only the leaves mean something.
+    ///
+    /// [few]: FEW
     pairs: Vec<[Entry; 2]>,
 }
 
@@ -54,8 +63,17 @@ impl Agenda {
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
-        let root = self.pairs[0][1];
-        (root.time(), root.0 as u64 as usize)
+        let first = if self.pairs.len() <= FEW { self.first_of_few() } else { self.pairs[0][1] };
+        (first.time(), first.0 as u64 as usize)
+    }
+
+    #[inline(always)]
+    fn first_of_few(&self) -> Entry {
+        let leaves = &self.pairs[self.pairs.len() / 2..];
+        leaves.iter().fold(Entry(u128::MAX), |first, &[one, other]| {
+            let earlier = select_unpredictable(one < other, one, other);
+            select_unpredictable(earlier < first, earlier, first)
+        })
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
@@ -68,6 +86,10 @@ impl Agenda {
         let leaf = component + self.pairs.len();
         let (mut place, mut side) = (leaf / 2, leaf % 2);
         let mut winner = Entry::new(time, component);
+        if self.pairs.len() <= FEW {
+            self.pairs[place][side] = winner;
+            return;
+        }
         if self.pairs[place][side] == winner {
             return;
         }

@@ -118,7 +118,7 @@ pub(crate) struct Datagrams {
 impl Datagrams {
     /// Stores a datagram held by one packet, whose head is the first `head` bytes of `out`, and returns its
     /// key.
-    #[inline]
+    #[inline(never)]
     pub fn insert(&mut self, out: &[u8], head: usize, length: usize, payload: Option<Bytes>) -> u32 {
         let class = class_of(head);
         let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
