@@ -1,18 +1,13 @@
 //! When each component of the world wants to act next.
 //!
 //! ```text
-//!             3.1 (2)                 a winner tree over the components' next times:
-//!            /       \                the root is the earliest, ties go to the lower number
-//!       5.0 (0)     3.1 (2)
-//!       /    \       /    \
-//!     5.0    7.2   3.1    never
+//!   3.1 (1)   never                                the top: looked through by whoever asks
+//!    |          |
+//!   5.0  3.1  7.2  ...    never  never ...         nodes of eight; above each, its earliest, and who that is
 //! ```
 //!
-//! One entry a component, changed in place: nothing is ever stale, and changing one costs log2(n)
-//! comparisons.
-//!
-//! A few components, such as one flow's, are not worth a tree: their times are written down, and whoever asks
-//! looks at all of them. A component that acts changes three times or so.
+//! One entry a component, changed in place: nothing is ever stale, and changing one looks through as many nodes
+//! as there are levels below the top. One flow's components all stand in the top.
 //!
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
@@ -22,85 +17,84 @@ use std::hint::select_unpredictable;
 
 use units::Time;
 
-/// Up to so many leaves no matches are played.
-const FEW: usize = 8;
+/// Entries of a node: one cache line.
+const WIDTH: usize = 8;
+/// Bits of an entry that say where in its node it stands.
+const PLACE: u64 = WIDTH as u64 - 1;
 
 /// Next times of a fixed number of components.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Node `i` is the earlier of its children `2 i` and `2 i + 1`, which stand together here, in place `i`;
-    /// the root is 1. The components are the leaves, from the middle on, padded to a power of two. Of a [few]
-    /// only the leaves mean something.
-    ///
-    /// [few]: FEW
-    pairs: Vec<[Entry; 2]>,
+    /// Nodes, level by level, the components' first; the last one is the top. Entries that nobody has want
+    /// nothing.
+    nodes: Vec<Node>,
+    /// Of each node, the place of its earliest entry.
+    leaders: Vec<u8>,
+    /// Where each level begins.
+    levels: Vec<usize>,
 }
 
-/// Who wants to act, and when, in one number: the earlier, and among equals the lower, is the smaller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry(u128);
+/// Who of a node's eight wants to act, and when, in one number each: the time, and the place in the low bits,
+/// so that the earlier, and among equals the lower, is the smaller. Times beyond 73 years are never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+struct Node([u64; WIDTH]);
 
-impl Entry {
-    #[inline(always)]
-    fn new(time: Time, component: usize) -> Entry {
-        Entry(u128::from(time.as_nanos()) << 64 | component as u128)
-    }
+impl Node {
+    /// Eight that want nothing.
+    const IDLE: Node = Node([!7, !6, !5, !4, !3, !2, !1, !0]);
 
+    /// The earliest entry. Neither who it is nor whether it is another than before can be predicted, and a wrong
+    /// guess costs the processor more than to look at all: nothing branches.
     #[inline(always)]
-    fn time(self) -> Time {
-        Time::from_nanos((self.0 >> 64) as u64)
+    fn first(&self) -> u64 {
+        let earlier = |one: u64, other: u64| select_unpredictable(one < other, one, other);
+        let [a, b, c, d, e, f, g, h] = self.0;
+        earlier(earlier(earlier(a, b), earlier(c, d)), earlier(earlier(e, f), earlier(g, h)))
     }
 }
 
 impl Agenda {
     /// An agenda of `count` components, none of which wants anything.
     pub fn new(count: usize) -> Agenda {
-        let leaves = count.next_power_of_two().max(2);
-        let leaf = |node: usize| Entry::new(Time::MAX, node.saturating_sub(leaves));
-        Agenda { pairs: (0..leaves).map(|place| [leaf(2 * place), leaf(2 * place + 1)]).collect() }
+        let (mut levels, mut nodes) = (vec![0], count.div_ceil(WIDTH).max(1));
+        let mut size = nodes;
+        while size > 1 {
+            levels.push(nodes);
+            size = size.div_ceil(WIDTH);
+            nodes += size;
+        }
+        Agenda { nodes: vec![Node::IDLE; nodes], leaders: vec![0; nodes], levels }
     }
 
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
-        let first = if self.pairs.len() <= FEW { self.first_of_few() } else { self.pairs[0][1] };
-        (first.time(), first.0 as u64 as usize)
-    }
-
-    #[inline(always)]
-    fn first_of_few(&self) -> Entry {
-        let leaves = &self.pairs[self.pairs.len() / 2..];
-        leaves.iter().fold(Entry(u128::MAX), |first, &[one, other]| {
-            let earlier = select_unpredictable(one < other, one, other);
-            select_unpredictable(earlier < first, earlier, first)
-        })
+        let (&top, below) = self.levels.split_last().expect("there is a top");
+        let first = self.nodes[top].first();
+        let mut number = (first & PLACE) as usize;
+        for start in below.iter().rev() {
+            number = number * WIDTH + usize::from(self.leaders[start + number]);
+        }
+        let time = first & !PLACE;
+        (if time == !PLACE { Time::MAX } else { Time::from_nanos(time / WIDTH as u64) }, number)
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
-    ///
-    /// All matches up to the root are played anew: with many components, neither who wins nor where the
-    /// outcome stops changing can be predicted, and a wrong guess costs the processor more than the matches
-    /// do. So nothing branches on them, and the opponents' addresses do not depend on who wins.
     #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
-        let leaf = component + self.pairs.len();
-        let (mut place, mut side) = (leaf / 2, leaf % 2);
-        let mut winner = Entry::new(time, component);
-        if self.pairs.len() <= FEW {
-            self.pairs[place][side] = winner;
-            return;
+        let mut time = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
+        let mut number = component;
+        let (&top, below) = self.levels.split_last().expect("there is a top");
+        for start in below {
+            let (node, place) = (start + number / WIDTH, number % WIDTH);
+            let entries = &mut self.nodes[node];
+            entries.0[place] = time | place as u64;
+            let first = entries.first();
+            self.leaders[node] = (first & PLACE) as u8;
+            (time, number) = (first & !PLACE, number / WIDTH);
         }
-        if self.pairs[place][side] == winner {
-            return;
-        }
-        while place > 0 {
-            let pair = &mut self.pairs[place];
-            pair[side] = winner;
-            let other = pair[side ^ 1];
-            winner = select_unpredictable(winner < other, winner, other);
-            (place, side) = (place / 2, place % 2);
-        }
-        self.pairs[0][1] = winner;
+        self.nodes[top].0[number % WIDTH] = time | number as u64;
     }
 }
 
@@ -112,8 +106,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_is_the_earliest_and_lowest(
-            count in 1usize..40,
-            changes in prop::collection::vec((0usize..40, 0u64..20), 1..200)
+            count in prop_oneof![1usize..10, 60usize..70, 510usize..520],
+            changes in prop::collection::vec((0usize..520, prop_oneof![9 => 0u64..20, 1 => Just(u64::MAX)]), 1..200)
         ) {
             let mut agenda = Agenda::new(count);
             let mut times = vec![Time::MAX; count];
