@@ -17,6 +17,7 @@ mod config;
 mod conveyor;
 mod cross;
 mod delay;
+mod deliveries;
 mod impair;
 mod instants;
 mod link;

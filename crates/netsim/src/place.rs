@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use record::{NodeId, Tap};
+use record::NodeId;
 use units::{HostClock, Time};
 use wire::Endpoint;
 
@@ -66,8 +66,6 @@ impl<E: Endpoint + Any> Resident for E {}
 pub(crate) struct Host {
     pub config: HostConfig,
     pub endpoint: Box<dyn Resident>,
-    /// Records in world time what reaches the host.
-    pub tap: Tap,
     /// Where its datagrams go; nowhere before it is connected.
     pub way: Option<Way>,
     /// Whether it has been woken for the first time.

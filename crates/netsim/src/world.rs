@@ -15,13 +15,14 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use record::{Event, NodeId, Shared, Tap};
+use record::{NodeId, Shared, Tap};
 use units::{HostClock, Time, fetch};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
 use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
+use crate::deliveries::Deliveries;
 use crate::instants::Instants;
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
@@ -52,7 +53,8 @@ pub enum Detail {
     All,
     /// What endpoints tell and what is delivered; nothing of the inside of links.
     Endpoints,
-    /// [`Event::Delivered`] alone.
+    /// [`Event::Delivered`](record::Event::Delivered) alone, and many at a time: the recorder has heard of all of them when
+    /// [`World::run_until`] returns.
     Deliveries,
 }
 
@@ -124,7 +126,7 @@ pub struct World {
     now: Time,
     hosts: Vec<Host>,
     links: Vec<Link>,
-    link_taps: Vec<Tap>,
+    deliveries: Deliveries,
     sources: Vec<(Source, Way)>,
     routes: Vec<Route>,
     datagrams: Datagrams,
@@ -141,12 +143,12 @@ impl World {
     pub fn new(seed: u64, recorder: Option<Shared>) -> World {
         World {
             seed,
+            deliveries: Deliveries::new(recorder.clone()),
             recorder,
             detail: Detail::All,
             now: Time::ZERO,
             hosts: Vec::new(),
             links: Vec::new(),
-            link_taps: Vec::new(),
             sources: Vec::new(),
             routes: Vec::new(),
             datagrams: Datagrams::default(),
@@ -165,6 +167,9 @@ impl World {
     pub fn recording(mut self, detail: Detail) -> World {
         assert!(self.hosts.is_empty() && self.links.is_empty(), "what is recorded is decided first");
         self.detail = detail;
+        if detail == Detail::Deliveries {
+            self.deliveries.are_alone();
+        }
         self
     }
 
@@ -193,8 +198,7 @@ impl World {
             "a world holds at most {FIRST_LINK_NODE} hosts"
         );
         let id = HostId(self.hosts.len() as u16);
-        let tap = self.tap(id.node(), HostClock::default());
-        self.hosts.push(Host { config, endpoint: Box::new(endpoint), tap, way: None, started: false });
+        self.hosts.push(Host { config, endpoint: Box::new(endpoint), way: None, started: false });
         self.planned = false;
         id
     }
@@ -203,10 +207,9 @@ impl World {
     pub fn add_link(&mut self, name: &str, config: LinkConfig) -> LinkId {
         assert!(self.links.len() < usize::from(u16::MAX - FIRST_LINK_NODE), "too many links");
         let id = LinkId(self.links.len() as u16);
-        let tap = self.tap(id.node(), HostClock::default());
-        let inner = if self.detail == Detail::All { tap.clone() } else { Tap::default() };
-        self.links.push(Link::new(config, self.seed, name, inner));
-        self.link_taps.push(tap);
+        let inner = self.detail == Detail::All;
+        let tap = if inner { self.tap(id.node(), HostClock::default()) } else { Tap::default() };
+        self.links.push(Link::new(config, self.seed, name, tap));
         self.planned = false;
         id
     }
@@ -318,6 +321,7 @@ impl World {
         for link in 0..self.links.len() {
             self.settle(link);
         }
+        self.deliveries.tell();
     }
 
     /// Writes every component into a new agenda, if some were added since the last one: hosts, sources,
@@ -519,7 +523,7 @@ impl World {
             return self.datagrams.release(packet.id);
         }
         self.counters.delivered += 1;
-        record_delivery(&host.tap, self.now, &packet);
+        self.deliveries.record(self.now, HostId(index as u16).node(), &packet);
         let datagram = self.datagrams.get_mut(packet.id);
         let meta = RxMeta { length: datagram.length(), payload: datagram.take_payload(), ecn: packet.ecn };
         host.endpoint.receive(host.config.clock.local(self.now), datagram.head(), meta);
@@ -531,7 +535,7 @@ impl World {
     fn vanish(&mut self, packet: Packet) {
         let route = &self.routes[usize::from(packet.route)];
         let last = route.links[route.links.len() - 1];
-        record_delivery(&self.link_taps[last.index()], self.now, &packet);
+        self.deliveries.record(self.now, last.node(), &packet);
     }
 
     fn settle(&mut self, link: usize) {
@@ -579,12 +583,5 @@ fn keep_books(link: &mut Link, datagrams: &mut Datagrams) {
             Notice::Dropped(packet, _) => datagrams.release(packet.id),
             Notice::Duplicated(packet) => datagrams.hold(packet.id),
         });
-    }
-}
-
-#[inline]
-fn record_delivery(tap: &Tap, now: Time, packet: &Packet) {
-    if tap.is_on() {
-        tap.record(now, Event::Delivered { flow: packet.flow, size: packet.size, delay: now - packet.sent });
     }
 }

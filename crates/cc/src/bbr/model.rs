@@ -26,7 +26,10 @@ const DWELL: Span = Span::from_millis(200);
 
 /// `gain` times what fits into `min_rtt` at `bw`, rounded up, in bytes.
 pub fn bdp(bw: Rate, min_rtt: Span, gain: f64) -> u64 {
-    ((bw.as_f64() / 8.0 * min_rtt.as_secs_f64() * gain).ceil() as u64).min(LARGEST)
+    let bytes = bw.as_f64() / 8.0 * min_rtt.as_secs_f64() * gain;
+    // `f64::ceil` is a library call on a path that every report takes several times.
+    let whole = bytes as u64;
+    whole.saturating_add(u64::from((whole as f64) < bytes)).min(LARGEST)
 }
 
 /// Bandwidth-delay products that a sender which runs dry must have in flight for its samples to count.
