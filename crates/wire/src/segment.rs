@@ -207,6 +207,7 @@ impl SegmentAck {
         Ok(made)
     }
 
+    #[inline(always)]
     fn read_arrivals(&mut self, r: &mut Reader<'_>) -> Result<(), WireError> {
         let count = usize::from(self.arrival_count);
         let mut later: Option<SegmentArrival> = None;

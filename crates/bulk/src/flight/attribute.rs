@@ -27,22 +27,25 @@ impl Flight {
         self.waiting -= u64::from(slot.standing == Standing::Lost);
         slot.standing = Standing::Arrived;
         let (latest, start, end) = (slot.packet, slot.start, slot.end);
-        let Some(newest) = self.ledger.get(latest).copied() else {
+        let Some(newest) = self.ledger.get(latest) else {
             // Forgotten for want of room: it counts, but says nothing.
             self.ledger.count_delivered(now, end - start);
             return;
         };
         let again = newest.carried.previous != NONE;
-        let (chosen, sure) = if !again {
-            (latest, true)
-        } else {
-            let chosen = self.attribute(latest, now, ack, least);
-            (chosen, self.attribution == Attribution::Transmission && is_named(ack, chosen))
-        };
+        let (chosen, sure) = if again { self.judge(latest, now, ack, least) } else { (latest, true) };
         out.arrived.push((end, again));
-        self.settle_others(latest, chosen);
         self.acknowledge(now, chosen, ack, out);
         self.take_times(now, chosen, sure, ack, least, out);
+    }
+
+    /// Of a segment that was sent several times: the transmission that its arrival is put down to, and whether that is
+    /// sure. The others are settled.
+    #[cold]
+    fn judge(&mut self, latest: u64, now: Time, ack: &SegmentAck, least: Span) -> (u64, bool) {
+        let chosen = self.attribute(latest, now, ack, least);
+        self.settle_others(latest, chosen);
+        (chosen, self.attribution == Attribution::Transmission && is_named(ack, chosen))
     }
 
     /// The transmission the arrival of its segment is put down to.
@@ -76,6 +79,7 @@ impl Flight {
     }
 
     /// Transmission `packet` arrived; it is in flight no more.
+    #[inline]
     fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) {
         if self.ledger.get(packet).is_some_and(|sent| sent.state == State::Lost) {
             out.spurious.push(packet);

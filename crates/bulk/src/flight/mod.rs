@@ -258,6 +258,7 @@ impl Flight {
     }
 
     /// Sends the first segment that waits again. There must be one.
+    #[inline(never)]
     pub fn resend(&mut self, now: Time) -> Outgoing {
         self.waiting_size().expect("a segment waits to be sent again");
         self.dispatch(now, self.resend_from)
@@ -265,6 +266,7 @@ impl Flight {
 
     /// Sends the last segment again that has not arrived, though it may still be in flight (RFC 8985 section
     /// 7.3); returns the transmission it doubles, too.
+    #[cold]
     pub fn probe(&mut self, now: Time) -> Option<(Outgoing, u64)> {
         let arrived = |slot: &Slot| slot.standing == Standing::Arrived;
         let index = self.segments.iter().rposition(|slot| !arrived(slot))?;
@@ -276,6 +278,7 @@ impl Flight {
         &self.segments[(segment - self.first) as usize]
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, now: Time, segment: u64) -> Outgoing {
         if self.ledger.is_full() {
             self.forget_oldest();
@@ -298,6 +301,7 @@ impl Flight {
     ///
     /// # Errors
     /// [`NeverSent`] if it names what was never sent; nothing is changed then.
+    #[inline(always)]
     pub fn settle(
         &mut self,
         now: Time,
@@ -344,6 +348,7 @@ impl Flight {
         }
     }
 
+    #[cold]
     fn settle_blocks(&mut self, now: Time, ack: &SegmentAck, least: Span, out: &mut Settled) {
         let mut blocks = ack.blocks();
         if is_duplicate(ack) {
@@ -369,6 +374,7 @@ impl Flight {
     }
 
     /// Forgets what nothing more can be learnt of; what was given up, and doubles, are kept for a while.
+    #[inline(always)]
     pub fn trim(&mut self, now: Time, keep: Span) {
         let (segments, first) = (&self.segments, self.first);
         // The latest transmission of a segment that waits is needed.

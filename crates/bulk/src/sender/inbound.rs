@@ -13,6 +13,7 @@ use crate::offload::segments;
 const LATE: Span = Span::from_millis(100);
 
 impl Sender {
+    #[inline]
     pub(super) fn on_ack(&mut self, now: Time, datagram: &[u8]) {
         let Ok(ack) = SegmentAck::decode(datagram) else { return self.refuse_malformed(now) };
         if self.is_opened(now, &ack) {

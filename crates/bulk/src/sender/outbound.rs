@@ -83,6 +83,7 @@ impl Sender {
         Some(self.transmit_fresh(now, payload, out))
     }
 
+    #[inline(always)]
     fn transmit_fresh(&mut self, now: Time, payload: u32, out: &mut [u8]) -> TxMeta {
         let end = self.flight.next() + u64::from(payload);
         let last = self.application.is_closed() && end == self.application.written();
@@ -93,6 +94,7 @@ impl Sender {
     }
 
     /// RFC 8985 section 7.3: new data if there is any, else the last segment again.
+    #[cold]
     fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         let end = self.flight.next();
         self.counters.probes += 1;
@@ -106,7 +108,7 @@ impl Sender {
     }
 
     /// Enters a transmission everywhere and writes its header.
-    #[inline]
+    #[inline(always)]
     fn dispatch(&mut self, now: Time, outgoing: Outgoing, again: bool, out: &mut [u8]) -> TxMeta {
         let Outgoing { packet, start, size, last, head } = outgoing;
         self.pacer.sent(now, Bytes::new(u64::from(size)));

@@ -95,6 +95,7 @@ impl Sampler {
     /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time
     /// runs dry after every frame even while a queue stands at the bottleneck, and no sample would ever lower
     /// the bandwidth again.
+    #[inline(always)]
     pub fn hear(&mut self, report: &Report<'_>, full: u64) -> Heard {
         let newest = sampled(report);
         let sample = match &mut self.stale {
