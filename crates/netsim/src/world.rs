@@ -400,16 +400,16 @@ impl World {
         let host = &mut self.hosts[index];
         self.counters.wakes += 1;
         host.started = true;
-        host.endpoint.wake(host.config.clock.local(self.now));
-        self.drain(index);
+        let local = host.config.clock.local(self.now);
+        host.endpoint.wake(local);
+        self.drain(index, local);
     }
 
-    /// Takes everything a host wants to send and asks it when it wants to be woken next.
+    /// Takes everything a host wants to send, at `local` by its clock, and asks it when it wants to be woken next.
     #[inline(always)]
-    fn drain(&mut self, index: usize) {
+    fn drain(&mut self, index: usize, local: Time) {
         let host = &mut self.hosts[index];
         let Some(way) = host.way else { return self.plan_host(index) };
-        let local = host.config.clock.local(self.now);
         let link = &mut self.links[way.first.index()];
         let (mut sent, mut earlier) = (0, false);
         while sent < LIVELOCK
@@ -421,6 +421,7 @@ impl World {
             keep_books(link, &mut self.datagrams);
             sent += 1;
         }
+        self.agenda.set(index, host.next_wake(self.now));
         if sent > 0 {
             self.counters.sent += u64::from(sent);
             self.count_turns(sent, index);
@@ -428,7 +429,6 @@ impl World {
                 self.plan_link(way.first.index());
             }
         }
-        self.plan_host(index);
     }
 
     fn emit(&mut self, index: usize) {
@@ -526,9 +526,10 @@ impl World {
         self.deliveries.record(self.now, HostId(index as u16).node(), &packet);
         let datagram = self.datagrams.get_mut(packet.id);
         let meta = RxMeta { length: datagram.length(), payload: datagram.take_payload(), ecn: packet.ecn };
-        host.endpoint.receive(host.config.clock.local(self.now), datagram.head(), meta);
+        let local = host.config.clock.local(self.now);
+        host.endpoint.receive(local, datagram.head(), meta);
         self.datagrams.release(packet.id);
-        self.drain(index);
+        self.drain(index, local);
     }
 
     /// Cross traffic has passed its last link, under whose node its delivery is recorded.

@@ -473,6 +473,29 @@ impl Receiver {
         Time::first(self.reporter.due_at(), half)
     }
 
+    /// Whether there is something to [request](Receiver::transmit_request).
+    #[inline]
+    fn may_request(&self, now: Time) -> bool {
+        let wanted = |chain: &Chain| chain.key_wanted.is_some_and(|(_, at)| at <= now);
+        self.welcome_due || !self.nacks.is_empty() || self.chains.iter().any(wanted)
+    }
+
+    // Apart: it is asked for after every packet, and due after every second one at most.
+    #[inline(never)]
+    fn transmit_report(&mut self, now: Time, out: &mut [u8]) -> usize {
+        let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
+        self.blob.clear();
+        if let Some(half) = &mut self.half {
+            half.write(now, &mut self.blob);
+        }
+        let draft = Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
+        let (sequence, length) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
+        self.counters.feedback += 1;
+        self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
+        length
+    }
+
+    #[cold]
     fn transmit_request(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
         let session = self.session.unwrap_or(0);
         if let Some(nack) = self.nacks.pop_front() {
@@ -547,24 +570,13 @@ impl Endpoint for Receiver {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let head = match self.transmit_request(now, out) {
-            Some(head) => head,
-            None => {
-                self.report_due().filter(|at| *at <= now)?;
-                let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
-                self.blob.clear();
-                if let Some(half) = &mut self.half {
-                    half.write(now, &mut self.blob);
-                }
-                let draft =
-                    Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
-                let (sequence, length) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
-                self.counters.feedback += 1;
-                self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
-                length
-            }
+        let request = if self.may_request(now) { self.transmit_request(now, out) } else { None };
+        let length = match request {
+            Some(length) => length,
+            None if self.report_due().is_some_and(|at| at <= now) => self.transmit_report(now, out),
+            None => return None,
         };
-        Some(TxMeta { head, length: head, ..TxMeta::default() })
+        Some(TxMeta { head: length, length, ..TxMeta::default() })
     }
 
     fn expect(&self) {
