@@ -85,6 +85,9 @@ impl Agenda {
     pub fn set(&mut self, component: usize, time: Time) {
         let mut time = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
         let mut number = component;
+        if self.nodes[component / WIDTH].0[component % WIDTH] == time | (component % WIDTH) as u64 {
+            return;
+        }
         let (&top, below) = self.levels.split_last().expect("there is a top");
         for start in below {
             let (node, place) = (start + number / WIDTH, number % WIDTH);
