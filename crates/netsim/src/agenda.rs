@@ -6,8 +6,8 @@
 //!   5.0  3.1  7.2  ...    never  never ...         nodes of eight; above each, its earliest, and who that is
 //! ```
 //!
-//! One entry a component, changed in place: nothing is ever stale, and changing one looks through as many nodes
-//! as there are levels below the top. One flow's components all stand in the top.
+//! One entry a component, changed in place: nothing is ever stale, and changing one looks through as many
+//! nodes as there are levels below the top. One flow's components all stand in the top.
 //!
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
@@ -44,8 +44,8 @@ impl Node {
     /// Eight that want nothing.
     const IDLE: Node = Node([!7, !6, !5, !4, !3, !2, !1, !0]);
 
-    /// The earliest entry. Neither who it is nor whether it is another than before can be predicted, and a wrong
-    /// guess costs the processor more than to look at all: nothing branches.
+    /// The earliest entry. Neither who it is nor whether it is another than before can be predicted, and a
+    /// wrong guess costs the processor more than to look at all: nothing branches.
     #[inline(always)]
     fn first(&self) -> u64 {
         let earlier = |one: u64, other: u64| select_unpredictable(one < other, one, other);

@@ -5,7 +5,7 @@ use units::Time;
 
 use crate::Packet;
 
-/// Told together at most where nothing else is recorded: more gained nothing, and they lie in the nearest cache.
+/// Told together at most where nothing else is recorded: so few lie in the nearest cache.
 const TOGETHER: usize = 64;
 
 /// What has been delivered and not yet recorded. A recorder stands behind a lock, which costs more than what

@@ -65,7 +65,8 @@ const SLOTS: usize = 16;
 /// Bytes of buffer that a head of each class needs.
 const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
 
-/// One datagram in flight: two cache lines, of which one with a short head and no payload uses the first alone.
+/// One datagram in flight: two cache lines, of which one with a short head and no payload uses the first
+/// alone.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Datagram {

@@ -53,8 +53,8 @@ pub enum Detail {
     All,
     /// What endpoints tell and what is delivered; nothing of the inside of links.
     Endpoints,
-    /// [`Event::Delivered`](record::Event::Delivered) alone, and many at a time: the recorder has heard of all of them when
-    /// [`World::run_until`] returns.
+    /// [`Event::Delivered`](record::Event::Delivered) alone, and many at a time: the recorder has heard of
+    /// all of them when [`World::run_until`] returns.
     Deliveries,
 }
 
@@ -405,7 +405,8 @@ impl World {
         self.drain(index, local);
     }
 
-    /// Takes everything a host wants to send, at `local` by its clock, and asks it when it wants to be woken next.
+    /// Takes everything a host wants to send, at `local` by its clock, and asks it when it wants to be woken
+    /// next.
     #[inline(always)]
     fn drain(&mut self, index: usize, local: Time) {
         let host = &mut self.hosts[index];

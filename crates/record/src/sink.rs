@@ -66,7 +66,8 @@ impl Tap {
         }
     }
 
-    // Few of the flows that are simulated are recorded: what prepares an event lies apart from what always runs.
+    // Few of the flows that are simulated are recorded: what prepares an event lies apart from what always
+    // runs.
     #[cold]
     fn write(&self, recorder: &Shared, local: Time, event: &Event) {
         let mut recorder = recorder.lock().expect("a recorder panicked earlier");

@@ -132,7 +132,6 @@ impl OutFrame {
     }
 
     /// Packets it has, parity packets among them.
-    #[inline]
     pub fn total(&self) -> u16 {
         self.count + self.parity
     }
@@ -179,7 +178,6 @@ impl OutFrame {
     }
 
     /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
-    #[inline]
     pub fn is_alone(&self, index: u16) -> bool {
         if index >= self.count {
             return false;
@@ -191,7 +189,6 @@ impl OutFrame {
 
     /// Which of the encoder's pieces a packet's payload begins in; of a parity packet how many the frame has
     /// of those ([`wire::Media::part`]).
-    #[inline]
     pub fn piece(&self, index: u16) -> u8 {
         if index >= self.count {
             return self.parity as u8;
