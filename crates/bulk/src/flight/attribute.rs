@@ -39,8 +39,8 @@ impl Flight {
         self.take_times(now, chosen, sure, ack, least, out);
     }
 
-    /// Of a segment that was sent several times: the transmission that its arrival is put down to, and whether
-    /// that is sure. The others are settled.
+    /// Of a segment that was sent several times: the transmission that its arrival is put down to, and
+    /// whether that is sure. The others are settled.
     #[cold]
     fn judge(&mut self, latest: u64, now: Time, ack: &SegmentAck, least: Span) -> (u64, bool) {
         let chosen = self.attribute(latest, now, ack, least);
