@@ -25,12 +25,12 @@ const PLACE: u64 = WIDTH as u64 - 1;
 /// Next times of a fixed number of components.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Nodes, level by level, the components' first; the last one is the top. Entries that nobody has want
-    /// nothing.
+    /// Nodes, level by level, the components' first; the last one is the top. Entries beyond the last
+    /// component stay idle.
     nodes: Vec<Node>,
-    /// Of each node, the place of its earliest entry.
+    /// The place of each node's earliest entry, 0 to 7; of the top it is not kept.
     leaders: Vec<u8>,
-    /// Where each level begins.
+    /// The first node of each level, the components' level first.
     levels: Vec<usize>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Agenda {
 struct Node([u64; WIDTH]);
 
 impl Node {
-    /// Eight that want nothing.
+    /// A node of which no entry ever acts.
     const IDLE: Node = Node([!7, !6, !5, !4, !3, !2, !1, !0]);
 
     /// The earliest entry. Neither who it is nor whether it is another than before can be predicted, and a
@@ -83,21 +83,22 @@ impl Agenda {
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
     #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
-        let mut time = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
+        // The time where entries have it, above the place.
+        let mut key = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
         let mut number = component;
-        if self.nodes[component / WIDTH].0[component % WIDTH] == time | (component % WIDTH) as u64 {
+        if self.nodes[component / WIDTH].0[component % WIDTH] == key | (component % WIDTH) as u64 {
             return;
         }
         let (&top, below) = self.levels.split_last().expect("there is a top");
         for start in below {
             let (node, place) = (start + number / WIDTH, number % WIDTH);
             let entries = &mut self.nodes[node];
-            entries.0[place] = time | place as u64;
+            entries.0[place] = key | place as u64;
             let first = entries.first();
             self.leaders[node] = (first & PLACE) as u8;
-            (time, number) = (first & !PLACE, number / WIDTH);
+            (key, number) = (first & !PLACE, number / WIDTH);
         }
-        self.nodes[top].0[number % WIDTH] = time | number as u64;
+        self.nodes[top].0[number % WIDTH] = key | number as u64;
     }
 }
 

@@ -405,8 +405,7 @@ impl World {
         self.drain(index, local);
     }
 
-    /// Takes everything a host wants to send, at `local` by its clock, and asks it when it wants to be woken
-    /// next.
+    /// Takes everything a host wants to send and asks when to wake it next. `local`: now, by its own clock.
     #[inline(always)]
     fn drain(&mut self, index: usize, local: Time) {
         let host = &mut self.hosts[index];
