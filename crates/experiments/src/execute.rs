@@ -1,6 +1,7 @@
 //! Runs the points of experiments, as many at a time as asked.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +10,7 @@ use crate::file::{Experiment, ExperimentError};
 use crate::measure::{Instrument, Measured, measure};
 use crate::probe::Probe;
 use crate::value::Value;
-use lab::run::{RunOptions, run};
+use lab::run::{RunOptions, run_rows};
 use lab::scenario::Scenario;
 
 /// How to run experiments.
@@ -36,17 +37,26 @@ pub struct Results {
     pub points: Vec<Measured>,
     /// Event hashes, in the order of points and seeds.
     pub hashes: Vec<String>,
-    /// Processor seconds the runs took, whenever they were done.
+    /// Processor seconds the runs took, whenever they were done. A run that several experiments ask for counts
+    /// for the first of them.
     pub seconds: f64,
     /// What was not there to run it, if anything.
     pub missing: Option<String>,
 }
 
+/// One run, and who asks for it: experiments have runs in common, and each is done once.
 struct Job<'a> {
+    asked: Vec<Asked<'a>>,
+}
+
+/// A point of an experiment with one of its seeds.
+struct Asked<'a> {
     experiment: &'a Experiment,
     scenario: Scenario,
     /// The point's label on each axis, by the axis' name.
     labels: BTreeMap<String, String>,
+    /// Its number among all that are asked for.
+    number: usize,
 }
 
 /// Runs `experiments` and returns the results in their order. Results do not depend on the number of threads.
@@ -54,19 +64,29 @@ struct Job<'a> {
 /// # Errors
 /// The first [`ExperimentError`] in the order of experiments and points.
 pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Results>, ExperimentError> {
-    let mut jobs = Vec::new();
+    let kept = run_jobs(&jobs(experiments)?, how)?;
+    let mut kept = kept.into_iter();
+    experiments.iter().map(|experiment| gather(experiment, &mut kept)).collect()
+}
+
+fn jobs(experiments: &[Experiment]) -> Result<Vec<Job<'_>>, ExperimentError> {
+    let (mut jobs, mut known) = (Vec::<Job<'_>>::new(), BTreeMap::new());
+    let mut number = 0;
     for experiment in experiments.iter().filter(|experiment| experiment.missing().is_none()) {
         for point in experiment.points()? {
             for seed in 1..=experiment.seeds {
                 let labels = experiment.axes.iter().map(|axis| axis.name.clone()).zip(point.labels.clone());
-                let scenario = experiment.scenario(&point, seed)?;
-                jobs.push(Job { experiment, scenario, labels: labels.collect() });
+                let (scenario, labels) = (experiment.scenario(&point, seed)?, labels.collect());
+                let job = *known.entry(experiment.run(&point, seed)).or_insert(jobs.len());
+                if job == jobs.len() {
+                    jobs.push(Job { asked: Vec::new() });
+                }
+                jobs[job].asked.push(Asked { experiment, scenario, labels, number });
+                number += 1;
             }
         }
     }
-    let kept = run_jobs(&jobs, how)?;
-    let mut kept = kept.into_iter();
-    experiments.iter().map(|experiment| gather(experiment, &mut kept)).collect()
+    Ok(jobs)
 }
 
 /// How many runs `experiments` ask for. Nothing is read or unpacked to know it.
@@ -97,20 +117,25 @@ fn gather(
 
 fn run_jobs(jobs: &[Job<'_>], how: &Execution<'_>) -> Result<Vec<Kept>, ExperimentError> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let asked = jobs.iter().map(|job| job.asked.len()).sum();
     let slots: Vec<Mutex<Option<Result<Kept, ExperimentError>>>> =
-        jobs.iter().map(|_| Mutex::new(None)).collect();
+        (0..asked).map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
             // Each index goes to one thread alone.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
-            let kept = run_one(job, how);
-            let failed = kept.is_err();
-            *slots[index].lock().expect("nothing panics here") = Some(kept);
-            (how.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, &job.experiment.id);
-            if failed {
-                // The others need not be begun.
-                next.store(jobs.len(), Ordering::Relaxed);
+            let mut run = Shared::default();
+            for asked in &job.asked {
+                let kept = answer(asked, &mut run, how);
+                let failed = kept.is_err();
+                *slots[asked.number].lock().expect("nothing panics here") = Some(kept);
+                (how.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, &asked.experiment.id);
+                if failed {
+                    // The others need not be begun.
+                    next.store(jobs.len(), Ordering::Relaxed);
+                    break;
+                }
             }
         }
     };
@@ -123,20 +148,30 @@ fn run_jobs(jobs: &[Job<'_>], how: &Execution<'_>) -> Result<Vec<Kept>, Experime
     slots.into_iter().filter_map(|slot| slot.into_inner().expect("nothing panics here")).collect()
 }
 
-fn run_one(job: &Job<'_>, how: &Execution<'_>) -> Result<Kept, ExperimentError> {
-    let Job { experiment, scenario, labels } = job;
+/// A job's run, once somebody had to do it: what to ask, and its hash.
+type Shared = Option<(Rc<Probe>, String)>;
+
+/// What is kept of a run for who asks for it: from the cache, or measured in `run`, which is done if it was
+/// not yet.
+fn answer(asked: &Asked<'_>, run: &mut Shared, how: &Execution<'_>) -> Result<Kept, ExperimentError> {
+    let Asked { experiment, scenario, labels, .. } = asked;
     let cached = how.cache.as_ref().and_then(|cache| cache.get(scenario, &experiment.metrics));
     if let Some(kept) = cached {
         return Ok(kept);
     }
     let refuse = |what: String| experiment.refuse(format!("run {:?}", scenario.name), what);
     let begun = (how.cpu_seconds)();
-    let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
-    let outcome = run(scenario, &options).map_err(|error| refuse(error.to_string()))?;
-    let hash = outcome.summary.hash.clone();
-    let metrics =
-        measure(Probe::new(outcome), labels, &experiment.metrics, how.instruments).map_err(refuse)?;
-    let kept = Kept { hash, seconds: (how.cpu_seconds)() - begun, metrics };
+    let (probe, hash) = match run {
+        Some(run) => run,
+        None => {
+            let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
+            let found = run_rows(scenario, &options).map_err(|error| refuse(error.to_string()))?;
+            let hash = found.hash.clone();
+            run.insert((Rc::new(Probe::new(found)), hash))
+        }
+    };
+    let metrics = measure(probe, labels, &experiment.metrics, how.instruments).map_err(refuse)?;
+    let kept = Kept { hash: hash.clone(), seconds: (how.cpu_seconds)() - begun, metrics };
     if let Some(cache) = &how.cache {
         let put = cache.put(scenario, &experiment.metrics, &kept);
         put.map_err(|error| ExperimentError { failed: true, ..refuse(error.to_string()) })?;

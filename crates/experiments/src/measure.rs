@@ -365,12 +365,12 @@ fn known(probe: &Probe, flow: INT) -> Answer<usize> {
 
 /// Evaluates an experiment's metrics over one run, a point with these labels, by their axes' names.
 pub(crate) fn measure(
-    probe: Probe,
+    probe: &Rc<Probe>,
     labels: &BTreeMap<String, String>,
     metrics: &BTreeMap<String, String>,
     instruments: &[Instrument],
 ) -> Result<BTreeMap<String, Value>, String> {
-    let mut asker = Asker { engine: engine(), probe: Rc::new(probe) };
+    let mut asker = Asker { engine: engine(), probe: probe.clone() };
     asker.distributions();
     asker.rates();
     asker.simulated();

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use lab::collect::{Coding, FlowRecord, FrameRow, NO_FRAME};
 use lab::metrics::{SQI, SqiFrame, nearest_rank, sqi, sqi_slots};
-use lab::run::Outcome;
+use lab::run::Run;
 use prism::survey::Surveyed;
 use prism::{Pictures, Quality};
 use units::{Rate, Span, Time};
@@ -67,33 +67,33 @@ pub(crate) struct View {
 
 impl<'a> Shown<'a> {
     /// With quality as it was measured, or as the encoder has it.
-    pub fn of(outcome: &'a Outcome, flow: usize, from: Time, to: Time) -> Shown<'a> {
-        Shown::new(outcome, flow, (from, to), |_, row| row.ssim())
+    pub fn of(run: &'a Run, flow: usize, from: Time, to: Time) -> Shown<'a> {
+        Shown::new(run, flow, (from, to), |_, row| row.ssim())
     }
 
     /// With quality by Prism's black-box model of a clip, which repeats from where it is steady on.
-    pub fn modelled(outcome: &'a Outcome, flow: usize, from: Time, to: Time, seen: &Surveyed) -> Shown<'a> {
-        let qualities = qualities(outcome, flow, seen);
+    pub fn modelled(run: &'a Run, flow: usize, from: Time, to: Time, seen: &Surveyed) -> Shown<'a> {
+        let qualities = qualities(run, flow, seen);
         let of_shown = |number, row: &FrameRow| {
             let coding = row.shown.filter(|_| row.displayed.is_some())?;
             qualities.get(&(coding, number)).copied()
         };
-        Shown::new(outcome, flow, (from, to), of_shown)
+        Shown::new(run, flow, (from, to), of_shown)
     }
 
     fn new(
-        outcome: &'a Outcome,
+        run: &'a Run,
         flow: usize,
         (from, to): (Time, Time),
         quality: impl Fn(u32, &FrameRow) -> Option<f64>,
     ) -> Shown<'a> {
-        let record = &outcome.record.flows[flow - 1];
+        let record = &run.record.flows[flow - 1];
         let rows = record.streams.get(&Coding::first(0)).into_iter().flat_map(|stream| stream.numbered());
         let frames = rows.filter_map(|(number, row)| {
             let captured = row.captured.filter(|at| (from..to).contains(at))?;
             Some(Seen { number, captured, row, ssim: quality(number, row) })
         });
-        Shown { frames: frames.collect(), record, interval: outcome.intervals[flow - 1] }
+        Shown { frames: frames.collect(), record, interval: run.intervals[flow - 1] }
     }
 
     /// SSIM of the frames shown.
@@ -207,15 +207,15 @@ impl<'a> Shown<'a> {
 /// SSIM of every coded frame of a flow's first capture, by the black-box model: key frames by their own size,
 /// predicted ones by their size and the frame that was coded before them in their track. Rates are scaled to
 /// the clip's pictures as a table's are.
-fn qualities(outcome: &Outcome, flow: usize, seen: &Surveyed) -> BTreeMap<(Coding, u32), f64> {
-    let interval = outcome.intervals[flow - 1];
-    let size = outcome.scenario.flows[flow - 1].video().and_then(|video| video.encoder.size);
-    let run = size.map_or(Pictures::THESIS, |size| Pictures::new(size.width, size.height, interval));
-    let scale = seen.footage.pictures().scale_from(run);
+fn qualities(run: &Run, flow: usize, seen: &Surveyed) -> BTreeMap<(Coding, u32), f64> {
+    let interval = run.intervals[flow - 1];
+    let size = run.scenario.flows[flow - 1].video().and_then(|video| video.encoder.size);
+    let coded = size.map_or(Pictures::THESIS, |size| Pictures::new(size.width, size.height, interval));
+    let scale = seen.footage.pictures().scale_from(coded);
     let (start, frames) = (seen.course_start(), seen.footage.frames());
     let place = |number: u32| start + number as usize % (frames - start);
     let mut found = BTreeMap::new();
-    let streams = &outcome.record.flows[flow - 1].streams;
+    let streams = &run.record.flows[flow - 1].streams;
     for (&coding, stream) in streams.iter().filter(|(coding, _)| session::capture_of(coding.stream) == 0) {
         let mut last = None;
         for (number, row) in stream.numbered().filter(|(_, row)| row.size > 0) {

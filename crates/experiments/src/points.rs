@@ -1,5 +1,7 @@
 //! The points of an experiment: every combination of its axes.
 
+use std::path::Path;
+
 use toml::{Table, Value};
 
 use crate::data;
@@ -12,6 +14,14 @@ pub struct Point {
     /// A label for each axis, in the axes' order.
     pub labels: Vec<String>,
     scenario: Table,
+}
+
+impl Point {
+    fn seeded(&self, seed: u64) -> Table {
+        let mut table = self.scenario.clone();
+        table.insert("seed".into(), Value::Integer(seed as i64));
+        table
+    }
 }
 
 /// An axis' points as fields to set.
@@ -82,13 +92,19 @@ impl Experiment {
         Ok(points)
     }
 
+    /// What a point's run is but for its name: where files are looked for, and the scenario's text.
+    pub(crate) fn run(&self, point: &Point, seed: u64) -> (Option<&Path>, String) {
+        let mut table = point.seeded(seed);
+        table.remove("name");
+        (self.file.parent(), toml::to_string(&table).expect("a table can be written"))
+    }
+
     /// The scenario of a point, run with `seed`.
     ///
     /// # Errors
     /// [`ExperimentError`] if it makes no sense as a scenario.
     pub fn scenario(&self, point: &Point, seed: u64) -> Result<Scenario, ExperimentError> {
-        let mut table = point.scenario.clone();
-        table.insert("seed".into(), Value::Integer(seed as i64));
+        let mut table = point.seeded(seed);
         table.insert("name".into(), format!("{} {}", self.id, point.labels.join(" ")).trim().into());
         let text = toml::to_string(&table).expect("a table can be written");
         let scenario = Scenario::parse(&text, &self.file);

@@ -11,7 +11,7 @@ use lab::collect::{FlowRecord, FrameRow, PacketRow};
 use lab::metrics::{
     Spread, coefficient_of_variation, jain, jain_windows, nearest_rank, simulate, slots, spike_duration,
 };
-use lab::run::Outcome;
+use lab::run::Run;
 use lab::summary::activities;
 
 /// Windows of Jain's index (seed 000, section 6.9).
@@ -21,7 +21,7 @@ const FRAME: Span = Span::from_nanos(16_666_667);
 
 /// A finished run, asked about.
 pub(crate) struct Probe {
-    outcome: Outcome,
+    run: Run,
     /// Wire bytes as they arrived, of each flow.
     deliveries: Vec<Vec<(Time, u32)>>,
     /// Those of them that carried frames for the first time.
@@ -65,10 +65,10 @@ fn deviation(values: &[f64]) -> f64 {
 }
 
 impl Probe {
-    pub fn new(outcome: Outcome) -> Probe {
-        let deliveries = outcome.record.flows.iter().map(FlowRecord::deliveries).collect();
-        let video = outcome.record.flows.iter().map(FlowRecord::frame_deliveries).collect();
-        Probe { outcome, deliveries, video }
+    pub fn new(run: Run) -> Probe {
+        let deliveries = run.record.flows.iter().map(FlowRecord::deliveries).collect();
+        let video = run.record.flows.iter().map(FlowRecord::frame_deliveries).collect();
+        Probe { run, deliveries, video }
     }
 
     pub fn flows(&self) -> usize {
@@ -76,7 +76,7 @@ impl Probe {
     }
 
     fn flow(&self, number: usize) -> &FlowRecord {
-        &self.outcome.record.flows[number - 1]
+        &self.run.record.flows[number - 1]
     }
 
     fn sent_rows(&self, number: usize, from: f64, to: f64) -> &[PacketRow] {
@@ -109,12 +109,12 @@ impl Probe {
     /// Bits that left the bottleneck over bits it could have sent.
     pub fn utilization(&self, from: f64, to: f64) -> f64 {
         let capacity =
-            self.outcome.rates[0].capacity(at(from), at(to)).map_or(f64::NAN, |bytes| bytes.get() as f64);
+            self.run.rates[0].capacity(at(from), at(to)).map_or(f64::NAN, |bytes| bytes.get() as f64);
         self.departures(from, to).map(|d| f64::from(d.size)).sum::<f64>() / capacity
     }
 
     fn departures(&self, from: f64, to: f64) -> impl Iterator<Item = &lab::collect::Departure> {
-        let all = &self.outcome.record.link.departures;
+        let all = &self.run.record.link.departures;
         let place = |seconds: f64| all.partition_point(|d| d.at < at(seconds));
         all[place(from)..place(to).max(place(from))].iter()
     }
@@ -127,8 +127,7 @@ impl Probe {
     /// What a packet would wait in a first-in-first-out bottleneck that came at each millisecond: until what
     /// came before it has left.
     pub fn waiting(&self, from: f64, to: f64) -> Vec<f64> {
-        let mut packets =
-            self.outcome.record.link.departures.iter().map(|d| (d.at - d.sojourn, d.at)).peekable();
+        let mut packets = self.run.record.link.departures.iter().map(|d| (d.at - d.sojourn, d.at)).peekable();
         let mut clear_at = Time::ZERO;
         let instants = (0..).map(|n| at(from) + Span::from_millis(n)).take_while(|instant| *instant < at(to));
         let wait = |instant: Time| {
@@ -164,7 +163,7 @@ impl Probe {
 
     /// Jain's index in each window in which two flows were on.
     pub fn jain_windows(&self, from: f64, to: f64) -> Vec<f64> {
-        let flows = activities(&self.outcome.record, &self.outcome.scenario);
+        let flows = activities(&self.run.record, &self.run.scenario);
         jain_windows(&flows, at(from), at(to), JAIN_WINDOW).into_iter().map(|(_, index)| index).collect()
     }
 
@@ -237,7 +236,7 @@ impl Probe {
         let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
         let captured = self.flow(flow).captured().filter(|(t, _)| *t >= at(from) && *t < at(to));
         let coded = captured.filter(|(_, frame)| frame.encoded.is_some());
-        let interval = self.outcome.intervals[flow - 1];
+        let interval = self.run.intervals[flow - 1];
         let budget = |frame: &FrameRow| frame.target.bytes_in(interval).get().max(1) as f64;
         coded.map(|(captured, frame)| (seconds(captured), f64::from(frame.size) / budget(frame))).collect()
     }
@@ -268,7 +267,7 @@ impl Probe {
 
     /// Packets in the queue, that in service included, at each arrival.
     pub fn backlog(&self, from: f64, to: f64) -> Vec<f64> {
-        let arrivals = self.outcome.record.link.arrivals.iter();
+        let arrivals = self.run.record.link.arrivals.iter();
         let inside = arrivals.filter(|a| a.at >= at(from) && a.at < at(to));
         inside.map(|a| f64::from(a.packets)).collect()
     }
@@ -317,12 +316,12 @@ impl Probe {
 
     /// The pictures that were shown, with quality by their measure or the encoder's word.
     pub fn pictures(&self, flow: usize, from: f64, to: f64) -> Shown<'_> {
-        Shown::of(&self.outcome, flow, at(from), at(to))
+        Shown::of(&self.run, flow, at(from), at(to))
     }
 
     /// The same with quality by Prism's black-box model of a clip.
     pub fn modelled(&self, flow: usize, seen: &Surveyed, from: f64, to: f64) -> Shown<'_> {
-        Shown::modelled(&self.outcome, flow, at(from), at(to), seen)
+        Shown::modelled(&self.run, flow, at(from), at(to), seen)
     }
 
     /// Of the wire bytes sent, those of tracks beside the first, those sent again and those of parity, as a
@@ -400,7 +399,7 @@ impl Probe {
 
     /// The virtual length of the run in seconds.
     pub fn end(&self) -> f64 {
-        self.outcome.scenario.duration.as_secs_f64()
+        self.run.scenario.duration.as_secs_f64()
     }
 
     pub fn mean_of(values: Vec<f64>) -> f64 {

@@ -17,7 +17,6 @@ mod config;
 mod conveyor;
 mod cross;
 mod delay;
-mod deliveries;
 mod impair;
 mod instants;
 mod link;

@@ -196,9 +196,13 @@ fn parse(text: &[u8], path: &Path) -> Result<MahimahiTrace, TraceError> {
 /// The numbers of a text, one a line, none below the one before; `accepted` says what a number counts.
 pub(crate) fn rising(body: &[u8], path: &Path, accepted: &'static str) -> Result<Vec<u32>, TraceError> {
     let mut numbers: Vec<u32> = Vec::new();
-    for (index, line) in body.split(|&byte| byte == b'\n').enumerate() {
-        let refuse = |accepted| line_error(path, index + 1, line, accepted);
-        let value = number(line).ok_or_else(|| refuse(accepted))?;
+    let mut rest = body;
+    loop {
+        let refuse = |accepted| {
+            let line = rest.split(|&byte| byte == b'\n').next().unwrap_or(rest);
+            line_error(path, numbers.len() + 1, line, accepted)
+        };
+        let (value, end) = number(rest).ok_or_else(|| refuse(accepted))?;
         if numbers.last().is_some_and(|&previous| value < previous) {
             return Err(refuse("at or after the line before it; times must never decrease"));
         }
@@ -209,8 +213,11 @@ pub(crate) fn rising(body: &[u8], path: &Path, accepted: &'static str) -> Result
             });
         }
         numbers.push(value);
+        if end == rest.len() {
+            return Ok(numbers);
+        }
+        rest = &rest[end + 1..];
     }
-    Ok(numbers)
 }
 
 fn line_error(path: &Path, line: usize, found: &[u8], accepted: &'static str) -> TraceError {
@@ -218,14 +225,19 @@ fn line_error(path: &Path, line: usize, found: &[u8], accepted: &'static str) ->
     TraceError::Line { path: path.to_owned(), line, found, accepted }
 }
 
-/// Digits only, as Mahimahi asks for; a carriage return before the end of line is let through.
-fn number(line: &[u8]) -> Option<u32> {
-    let digits = line.strip_suffix(b"\r").unwrap_or(line);
-    if digits.is_empty() || digits.len() > 10 || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
+/// The number on the first line of `text`, and where that line ends. Digits only, as Mahimahi asks for; a
+/// carriage return before the end of line is let through.
+fn number(text: &[u8]) -> Option<(u32, usize)> {
+    let (mut value, mut digits) = (0u64, 0);
+    while let Some(digit) = text.get(digits).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+        value = value.wrapping_mul(10) + u64::from(digit);
+        digits += 1;
     }
-    let value = digits.iter().fold(0u64, |n, digit| n * 10 + u64::from(digit - b'0'));
-    u32::try_from(value).ok()
+    let end = digits + usize::from(text.get(digits) == Some(&b'\r'));
+    let is_whole = text.get(end).is_none_or(|&byte| byte == b'\n');
+    // What has more digits than a `u32` may have wrapped.
+    (is_whole && (1..=10).contains(&digits)).then_some(())?;
+    Some((u32::try_from(value).ok()?, end))
 }
 
 #[cfg(test)]
@@ -302,6 +314,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_file_is_read_as_its_lines_say(text in "([0-9]{1,11}\r?\n|[0-9\r\n-]{0,4}){0,4}") {
+            let lines: Vec<&str> = text.strip_suffix('\n').unwrap_or(&text).split('\n').collect();
+            let plain = |line: &&str| {
+                let digits = line.strip_suffix('\r').unwrap_or(line);
+                digits.parse::<u32>().ok().filter(|_| digits.len() <= 10)
+            };
+            let numbers: Option<Vec<u32>> = lines.iter().map(plain).collect();
+            let usable = numbers.and_then(MahimahiTrace::from_millis);
+            prop_assert_eq!(read(text.as_bytes()).ok(), usable);
+        }
+
         #[test]
         fn what_is_written_is_read(mut millis in prop::collection::vec(0u32..100_000, 1..500)) {
             millis.sort_unstable();

@@ -15,14 +15,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use record::{NodeId, Shared, Tap};
+use record::{Event, NodeId, Shared, Tap};
 use units::{HostClock, Time, fetch};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
 use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
-use crate::deliveries::Deliveries;
 use crate::instants::Instants;
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
@@ -53,8 +52,7 @@ pub enum Detail {
     All,
     /// What endpoints tell and what is delivered; nothing of the inside of links.
     Endpoints,
-    /// [`Event::Delivered`](record::Event::Delivered) alone, and many at a time: the recorder has heard of
-    /// all of them when [`World::run_until`] returns.
+    /// [`Event::Delivered`] alone.
     Deliveries,
 }
 
@@ -126,7 +124,6 @@ pub struct World {
     now: Time,
     hosts: Vec<Host>,
     links: Vec<Link>,
-    deliveries: Deliveries,
     sources: Vec<(Source, Way)>,
     routes: Vec<Route>,
     datagrams: Datagrams,
@@ -143,7 +140,6 @@ impl World {
     pub fn new(seed: u64, recorder: Option<Shared>) -> World {
         World {
             seed,
-            deliveries: Deliveries::new(recorder.clone()),
             recorder,
             detail: Detail::All,
             now: Time::ZERO,
@@ -167,9 +163,6 @@ impl World {
     pub fn recording(mut self, detail: Detail) -> World {
         assert!(self.hosts.is_empty() && self.links.is_empty(), "what is recorded is decided first");
         self.detail = detail;
-        if detail == Detail::Deliveries {
-            self.deliveries.are_alone();
-        }
         self
     }
 
@@ -303,11 +296,19 @@ impl World {
         *resident.downcast().unwrap_or_else(|_| panic!("a host's endpoint keeps its type"))
     }
 
-    /// Lets everything up to and at `until` happen.
+    /// Lets everything up to and at `until` happen. The recorder's lock is held meanwhile, where it is a
+    /// [`Reentrant`](record::Reentrant).
     ///
     /// # Panics
     /// If a million things happen without time going on; the message names who did the last.
     pub fn run_until(&mut self, until: Time) {
+        match self.recorder.clone() {
+            Some(recorder) => recorder.during(&mut || self.go_on(until)),
+            None => self.go_on(until),
+        }
+    }
+
+    fn go_on(&mut self, until: Time) {
         self.plan();
         loop {
             let (at, component) = self.agenda.first();
@@ -321,7 +322,6 @@ impl World {
         for link in 0..self.links.len() {
             self.settle(link);
         }
-        self.deliveries.tell();
     }
 
     /// Writes every component into a new agenda, if some were added since the last one: hosts, sources,
@@ -523,7 +523,7 @@ impl World {
             return self.datagrams.release(packet.id);
         }
         self.counters.delivered += 1;
-        self.deliveries.record(self.now, HostId(index as u16).node(), &packet);
+        record_delivery(&self.recorder, self.now, HostId(index as u16).node(), &packet);
         let datagram = self.datagrams.get_mut(packet.id);
         let meta = RxMeta { length: datagram.length(), payload: datagram.take_payload(), ecn: packet.ecn };
         let local = host.config.clock.local(self.now);
@@ -536,7 +536,7 @@ impl World {
     fn vanish(&mut self, packet: Packet) {
         let route = &self.routes[usize::from(packet.route)];
         let last = route.links[route.links.len() - 1];
-        self.deliveries.record(self.now, last.node(), &packet);
+        record_delivery(&self.recorder, self.now, last.node(), &packet);
     }
 
     fn settle(&mut self, link: usize) {
@@ -574,6 +574,14 @@ fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time
     let size = meta.length as u32 + IP_UDP_OVERHEAD;
     let id = datagrams.insert(out, meta.head, meta.length, meta.payload);
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
+}
+
+#[inline]
+fn record_delivery(recorder: &Option<Shared>, now: Time, node: NodeId, packet: &Packet) {
+    if let Some(recorder) = recorder {
+        let delay = now - packet.sent;
+        recorder.record(now, node, &Event::Delivered { flow: packet.flow, size: packet.size, delay });
+    }
 }
 
 /// Frees or shares the datagrams of packets that a link dropped or duplicated.

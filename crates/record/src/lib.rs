@@ -7,9 +7,11 @@
 mod event;
 mod facts;
 mod qlog;
+mod shared;
 mod sink;
 
 pub use event::{Dropped, Event, NodeId, Real};
 pub use facts::Fact;
 pub use qlog::{Origin, QLOG_BYTES, Qlog, Traffic, Vantage};
-pub use sink::{Fan, Hash, Memory, Recorder, Shared, Tap};
+pub use shared::{Reentrant, Shared, Sink, Tap};
+pub use sink::{Fan, Hash, Memory, Recorder};

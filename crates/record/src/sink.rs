@@ -1,9 +1,8 @@
 //! Where events go.
 
 use std::hash::{Hash as _, Hasher};
-use std::sync::{Arc, Mutex};
 
-use units::{HostClock, Time};
+use units::Time;
 
 use crate::{Event, NodeId};
 
@@ -38,47 +37,6 @@ use crate::{Event, NodeId};
 pub trait Recorder {
     /// Takes one event.
     fn record(&mut self, at: Time, node: NodeId, event: &Event);
-}
-
-/// A recorder that several nodes share.
-pub type Shared = Arc<Mutex<dyn Recorder + Send>>;
-
-/// One node's handle to the run's recorder; silent by default.
-#[derive(Clone, Default)]
-pub struct Tap {
-    recorder: Option<Shared>,
-    node: u16,
-    clock: HostClock,
-}
-
-impl Tap {
-    /// A tap of `node`, whose own clock is `clock`, into `recorder`.
-    pub fn new(recorder: Shared, node: NodeId, clock: HostClock) -> Tap {
-        Tap { recorder: Some(recorder), node: node.0, clock }
-    }
-
-    /// Records `event`, which happened at `local` on this node's clock.
-    #[inline(always)]
-    pub fn record(&self, local: Time, event: Event) {
-        // Only this much is inlined, so that where nobody records no event is made.
-        if let Some(recorder) = &self.recorder {
-            self.write(recorder, local, &event);
-        }
-    }
-
-    // Few of the flows that are simulated are recorded: what prepares an event lies apart from what always
-    // runs.
-    #[cold]
-    fn write(&self, recorder: &Shared, local: Time, event: &Event) {
-        let mut recorder = recorder.lock().expect("a recorder panicked earlier");
-        recorder.record(self.clock.world(local), NodeId(self.node), event);
-    }
-
-    /// False where events go nowhere, so that a caller may skip preparing one.
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.recorder.is_some()
-    }
 }
 
 /// Keeps every event.
@@ -164,7 +122,6 @@ impl<A: Recorder, B: Recorder> Recorder for Fan<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
 
     #[test]
     fn the_hash_sees_order_time_and_place() {
@@ -181,15 +138,5 @@ mod tests {
         assert_ne!(base, run(&[(1, 0, a), (3, 0, b)]));
         assert_ne!(base, run(&[(1, 0, a), (2, 1, b)]));
         assert_ne!(base, run(&[(1, 0, a)]));
-    }
-
-    #[test]
-    fn a_tap_records_world_time() {
-        let memory = Arc::new(Mutex::new(Memory::default()));
-        let clock = HostClock::new(Span::from_secs(3600), 0.0);
-        let tap = Tap::new(memory.clone(), NodeId(3), clock);
-        tap.record(clock.local(Time::from_millis(5)), Event::NackSent { count: 1 });
-        assert_eq!(memory.lock().unwrap().events[0].0, Time::from_millis(5));
-        Tap::default().record(Time::ZERO, Event::NackSent { count: 1 });
     }
 }

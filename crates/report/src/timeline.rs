@@ -127,7 +127,7 @@ const TICKS: &str = "Ticks: packets the bottleneck dropped.";
 const TICKS_OF_LINKS: &str = "Ticks: packets the link dropped.";
 
 fn has_timer(subject: &Subject<'_>) -> bool {
-    subject.record.observed.contains_key("rto_s")
+    subject.record.observed.get("rto_s").is_some()
 }
 
 fn caption(subject: &Subject<'_>) -> String {
@@ -467,7 +467,7 @@ mod tests {
             assert_eq!(count(&text, &format!(">{label}")), 1, "{label}");
         }
         assert_eq!(count(&text, ">seconds<"), 1, "only the lowest chart says what runs to the right");
-        let timeouts = outcome.record.flows[0].observed["rto_s"].len();
+        let timeouts = outcome.record.flows[0].observed.get("rto_s").unwrap().len();
         // One across each of four panels, and one in the key.
         assert!(timeouts >= 2 && count(&text, "class=\"timeout\"") == 4 * timeouts + 1, "{timeouts}");
         assert_eq!((count(&text, "class=\"outage\""), count(&text, ">outage<")), (5, 1));

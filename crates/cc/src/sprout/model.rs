@@ -29,6 +29,10 @@ const ARRIVALS: usize = 30;
 /// The Gaussian is cut off at this many standard deviations.
 const SUPPORT: f64 = 5.0;
 
+/// Counts next to the last forecast that are looked at together: as many sums as one that waits for itself
+/// leaves a processor room for.
+const NEAR: usize = 8;
+
 /// Cumulative deliveries, in packets, over 1 to 8 ticks: each is exceeded with the forecast's confidence.
 pub type Counts = [u8; TICKS];
 
@@ -258,10 +262,28 @@ impl Belief {
             let (guess, most) = (guesses[horizon], tables.cumulative[horizon].len() / BINS - 1);
             let [before, at] = [sums[2 * horizon], sums[2 * horizon + 1]].map(|sum| sum >= least);
             let reaches = |k: usize| self.sums::<1>(&[tables.column(horizon, k)])[0] >= least;
+            // It moves by a few packets at a time: its neighbours are worked out together as well.
+            let near = |from: usize| -> [bool; NEAR] {
+                let columns: [_; NEAR] =
+                    std::array::from_fn(|i| tables.column(horizon, (from + i).min(most)));
+                self.sums::<NEAR>(&columns).map(|sum| sum >= least)
+            };
             let k = match (before && guess > 0, at) {
                 (false, true) => guess,
-                (true, _) => first(0, guess - 1, reaches),
-                (false, false) => first((guess + 1).min(most), most, reaches),
+                (true, _) => {
+                    let from = (guess - 1).saturating_sub(NEAR);
+                    match near(from).iter().position(|reaches| *reaches) {
+                        Some(0) if from > 0 => first(0, from, reaches),
+                        place => (from + place.unwrap_or(NEAR)).min(guess - 1),
+                    }
+                }
+                (false, false) => {
+                    let from = (guess + 1).min(most);
+                    match near(from).iter().position(|reaches| *reaches) {
+                        Some(place) => (from + place).min(most),
+                        None => first((from + NEAR).min(most), most, reaches),
+                    }
+                }
             };
             k as u8
         });

@@ -6,6 +6,7 @@ use record::{Dropped, Event};
 use units::{Rate, Span, Time};
 
 use super::frames::{FrameRow, StreamFrames};
+use super::observed::Observed;
 use super::take_front;
 use crate::metrics::Stalls;
 
@@ -150,7 +151,7 @@ pub struct FlowRecord {
     /// The controller's decisions; one row per change.
     pub decisions: Vec<Decided>,
     /// The controller's inner quantities, by name.
-    pub observed: BTreeMap<&'static str, Vec<(Time, f64)>>,
+    pub observed: Observed,
     /// What rows can't say where many are folded into one; none where they are whole.
     pub folded: Option<Box<FoldedFlow>>,
 }
@@ -227,7 +228,7 @@ impl FlowRecord {
     /// Bytes of rows held.
     pub(super) fn held(&self) -> usize {
         let frames: usize = self.streams.values().map(|stream| stream.rows.len()).sum();
-        let observed: usize = self.observed.values().map(Vec::len).sum();
+        let observed: usize = self.observed.iter().map(|(_, values)| values.len()).sum();
         size_of_val(&self.packets[..])
             + size_of_val(&self.rtt[..])
             + size_of_val(&self.decisions[..])
@@ -249,7 +250,7 @@ impl FlowRecord {
             Event::Decision { window, pacing, media } => {
                 self.keep_decision(Decided { at, window, pacing, media })
             }
-            Event::Observed { name, value } => self.observed.entry(name).or_default().push((at, value.0)),
+            Event::Observed { name, value } => self.observed.push(name, at, value.0),
             _ => self.keep_frame_at_sender(at, event),
         }
     }

@@ -14,6 +14,7 @@
 mod flow;
 mod frames;
 mod link;
+mod observed;
 mod series;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use units::{Span, Time};
 pub use flow::{Coding, Decided, FlowRecord, FlowTotals, FoldedFlow, NO_FRAME, PacketRow, RttSample};
 pub use frames::{FrameRow, StreamFrames};
 pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
+pub use observed::Observed;
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,11 +9,11 @@
 //! The world is the one of [`run`](super::run): the same scenario with the overlay written into files gives
 //! the same deliveries.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bulk::SenderCounters;
 use netsim::{Detail, FlowStats, Instants, MahimahiTrace, World};
-use record::{Event, NodeId, Recorder, Shared};
+use record::{Event, NodeId, Recorder, Reentrant, Shared};
 use units::{Span, Time};
 
 use super::LabError;
@@ -155,13 +155,13 @@ fn measure(
     detail: Detail,
 ) -> Result<Metered, LabError> {
     scenario.require_one_link("a search")?;
-    let recorder = Arc::new(Mutex::new(Meter::new(scenario, window)));
+    let recorder = Arc::new(Reentrant::new(Meter::new(scenario, window)));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared)).recording(detail);
     let mut built = build::build(scenario, world, overlay)?;
     built.world.run_until(Time::ZERO + scenario.duration);
-    let mut heard = recorder.lock().expect("no recorder panics");
-    let (mut flows, mut cross) = (std::mem::take(&mut heard.flows), std::mem::take(&mut heard.cross));
+    let (mut flows, mut cross) =
+        recorder.with(|heard| (std::mem::take(&mut heard.flows), std::mem::take(&mut heard.cross)));
     let stats = built.world.link(built.bottleneck()).stats();
     for (index, flow) in flows.iter_mut().enumerate() {
         flow.link = stats.flow(index as u16);

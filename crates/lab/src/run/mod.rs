@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netsim::{RateProcess, World};
-use record::{Fan, Hash, Shared};
+use record::{Fan, Hash, Reentrant, Shared};
 use units::{Span, Time};
 use wire::Media;
 
@@ -178,44 +178,90 @@ pub(crate) fn run_watched(
     options: &RunOptions<'_>,
     look: &mut dyn FnMut(&Recording),
 ) -> Result<Outcome, LabError> {
-    let layout = build::layout(scenario);
-    let recorder = Arc::new(Mutex::new(Fan(Hash::default(), Recording::new(&layout, options.keep))));
-    let shared: Shared = recorder.clone();
-    let world = World::new(scenario.seed, Some(shared));
-    let mut built = build::build(scenario, world, &Overlay::default())?;
-    let recording = || recorder.lock().expect("no recorder panics");
-    if options.keep == Keep::Bounded {
-        recording().1.bound(Settings {
-            scenario: scenario.clone(),
-            intervals: built.intervals.clone(),
-            header: Media::LEN as u32,
-            limits: options.limits,
-            tables: options.tables.and_then(<[_]>::first).cloned(),
-        });
-    }
-    step_through(&mut built.world, scenario, options, &mut || {
-        look(&recording().1);
-        recording().1.trouble().map_or(Ok(()), |trouble| Err(trouble.into()))
-    })?;
-    if let Some((index, what)) = built.originals.iter().find_map(|(i, o)| Some((i, o.trouble()?))) {
-        return Err(scenario.error(format!("flow[{}].encoder.clip", index + 1), what).into());
-    }
-    let Fan(hash, record) = std::mem::take(&mut *recording());
+    let Played { built, hash, recording } = play(scenario, options, look)?;
     let context = Context {
         plan: Plan { scenario, intervals: &built.intervals, header: Media::LEN as u32 },
         provenance: Provenance {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             commit: options.commit.clone(),
-            hash: hash.hex(),
+            hash,
         },
         rates: &built.rates,
     };
-    let Left { summary, record, tables } = record.finish(&context, &origin(scenario, &context.provenance))?;
+    let Left { summary, record, tables } =
+        recording.finish(&context, &origin(scenario, &context.provenance))?;
     let of_flow = |index| built.originals.iter().find(|(flow, _)| *flow == index);
     let stills = (0..scenario.flows.len()).map(|index| of_flow(index)?.1.album().stills()).collect();
     let Built { intervals, rates, .. } = built;
     Ok(Outcome { scenario: scenario.clone(), summary, record, tables, intervals, rates, stills })
+}
+
+/// A finished run as its rows alone, for those who ask them what they want to know: a [`Summary`] costs a
+/// tenth of a run.
+pub struct Run {
+    /// What was run.
+    pub scenario: Scenario,
+    /// Hash of all events, as 16 hexadecimal digits: the same for the same run.
+    pub hash: String,
+    /// Every packet, frame and decision of it.
+    pub record: Collector,
+    /// Each flow's time between frames.
+    pub intervals: Vec<Span>,
+    /// The rate of each shared link, in the scenario's order.
+    pub rates: Vec<RateProcess>,
+}
+
+/// Runs `scenario` and keeps every row, whatever `options` say of that.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_rows(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Run, LabError> {
+    let one = RunOptions { keep: Keep::Rows, commit: options.commit.clone(), ..*options };
+    let Played { built, hash, recording } = play(scenario, &one, &mut |_| {})?;
+    let Built { intervals, rates, .. } = built;
+    Ok(Run { scenario: scenario.clone(), hash, record: recording.into_rows(), intervals, rates })
+}
+
+/// A run that is over, before anything is made of its events.
+struct Played {
+    built: Built,
+    hash: String,
+    recording: Recording,
+}
+
+/// Runs `scenario` to its end, with a look after each step of virtual time.
+fn play(
+    scenario: &Scenario,
+    options: &RunOptions<'_>,
+    look: &mut dyn FnMut(&Recording),
+) -> Result<Played, LabError> {
+    let layout = build::layout(scenario);
+    let recorder = Arc::new(Reentrant::new(Fan(Hash::default(), Recording::new(&layout, options.keep))));
+    let shared: Shared = recorder.clone();
+    let world = World::new(scenario.seed, Some(shared));
+    let mut built = build::build(scenario, world, &Overlay::default())?;
+    if options.keep == Keep::Bounded {
+        let settings = Settings {
+            scenario: scenario.clone(),
+            intervals: built.intervals.clone(),
+            header: Media::LEN as u32,
+            limits: options.limits,
+            tables: options.tables.and_then(<[_]>::first).cloned(),
+        };
+        recorder.with(|recorder| recorder.1.bound(settings));
+    }
+    step_through(&mut built.world, scenario, options, &mut || {
+        recorder.with(|Fan(_, recording)| {
+            look(recording);
+            recording.trouble().map_or(Ok(()), |trouble| Err(trouble.into()))
+        })
+    })?;
+    if let Some((index, what)) = built.originals.iter().find_map(|(i, o)| Some((i, o.trouble()?))) {
+        return Err(scenario.error(format!("flow[{}].encoder.clip", index + 1), what).into());
+    }
+    let Fan(hash, recording) = recorder.with(std::mem::take);
+    Ok(Played { built, hash: hash.hex(), recording })
 }
 
 /// Runs a world to the scenario's end, with a look after each step of virtual time.
@@ -246,14 +292,13 @@ fn step_through(
 pub fn events(scenario: &Scenario, options: &RunOptions<'_>) -> Result<(Vec<Series>, String), LabError> {
     let names = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
     let table = Events::new(build::layout(scenario), names);
-    let recorder = Arc::new(Mutex::new(Fan(Hash::default(), table)));
+    let recorder = Arc::new(Reentrant::new(Fan(Hash::default(), table)));
     let shared: Shared = recorder.clone();
     let mut built = build::build(scenario, World::new(scenario.seed, Some(shared)), &Overlay::default())?;
     step_through(&mut built.world, scenario, options, &mut || Ok(()))?;
     // The world holds the other end.
     drop(built);
-    let Fan(hash, table) =
-        Arc::into_inner(recorder).expect("the world is gone").into_inner().expect("no recorder panics");
+    let Fan(hash, table) = Arc::into_inner(recorder).expect("the world is gone").into_inner();
     Ok((table.columns(), hash.hex()))
 }
 

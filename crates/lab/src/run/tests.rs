@@ -391,7 +391,7 @@ fn quic_flows_are_measured_as_all_others_and_repeat() {
     assert!(endless.owd_ms.unwrap().p50 >= 20.0 && endless.rtt_ms.unwrap().p50 >= 40.0);
     assert!(transfer.rtt_ms.unwrap().p50 >= 50.0);
     let record = &outcome.record.flows[1];
-    assert_eq!(record.observed["transfer_bytes"][0].1, 4e6);
+    assert_eq!(record.observed.get("transfer_bytes").unwrap()[0].1, 4e6);
     assert!(record.totals.sent > 4_000_000 / 1200 && record.totals.unmatched == 0, "{:?}", record.totals);
     assert_eq!(record.totals.received + record.totals.given_up - record.totals.spurious, record.totals.sent);
     let again = run(&scenario(text), &RunOptions::default()).unwrap();

@@ -5,11 +5,11 @@
 //! Memory grows with frames and half seconds, not with packets.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use netsim::queue::Backlog;
 use netsim::{Detail, World};
-use record::{Dropped, Event, NodeId, Recorder, Shared};
+use record::{Dropped, Event, NodeId, Recorder, Reentrant, Shared};
 use units::{Span, Time};
 
 use super::LabError;
@@ -189,7 +189,7 @@ pub fn watch(scenario: &Scenario, overlay: &Overlay) -> Result<Watched, LabError
     let end = Time::ZERO + scenario.duration;
     // What comes out at the very end opens one more window.
     let windows = (scenario.duration.as_nanos() as u64).div_ceil(WINDOW.as_nanos() as u64) as usize + 1;
-    let recorder = Arc::new(Mutex::new(Watch::new(windows)));
+    let recorder = Arc::new(Reentrant::new(Watch::new(windows)));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared)).recording(Detail::Endpoints);
     let mut built = build::build(scenario, world, overlay)?;
@@ -200,7 +200,7 @@ pub fn watch(scenario: &Scenario, overlay: &Overlay) -> Result<Watched, LabError
         built.world.run_until(now);
         backlog.push(built.world.link(built.bottleneck()).backlog());
     }
-    let mut seen = recorder.lock().expect("no recorder panics").finish(end);
+    let mut seen = recorder.with(|watch| watch.finish(end));
     seen.capacity = capacity(&built, scenario, overlay);
     seen.backlog = backlog;
     seen.interval = built.intervals[0];

@@ -1,11 +1,11 @@
 //! Runs that keep what a loss predictor of the first flow's sender would see, every 10 ms, and which packets
 //! were lost: what predictors are trained on and judged by.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use netsim::{Detail, World};
 use predict::{Features, Passage, Row, STRIDE};
-use record::{Event, NodeId, Recorder, Shared};
+use record::{Event, NodeId, Recorder, Reentrant, Shared};
 use units::Time;
 
 use super::LabError;
@@ -116,17 +116,17 @@ impl Recorder for Replay {
 /// # Errors
 /// [`LabError::Scenario`] if something the scenario names can't be opened or built.
 pub fn windows(scenario: &Scenario) -> Result<Windows, LabError> {
-    let recorder = Arc::new(Mutex::new(Replay::default()));
+    let recorder = Arc::new(Reentrant::new(Replay::default()));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared)).recording(Detail::Endpoints);
     let mut built = build::build(scenario, world, &Overlay::default())?;
     let end = Time::ZERO + scenario.duration;
     built.world.run_until(end);
-    let mut replay = recorder.lock().expect("no recorder panics");
+    let mut replay = recorder.with(std::mem::take);
     replay.advance(end);
     let strides = replay.seen.rows.len();
     replay.seen.fates.resize(strides, Fate::default());
-    Ok(std::mem::take(&mut replay.seen))
+    Ok(replay.seen)
 }
 
 #[cfg(test)]

@@ -222,7 +222,7 @@ impl FlowFold {
             *self.packets.entry(key).or_default() += u64::from(row.size + IP_UDP_OVERHEAD);
         }
         self.decide(&rows.decisions, &rows.rtt, columns);
-        for (&name, values) in &rows.observed {
+        for (name, values) in rows.observed.iter() {
             let extremes = self.observed.entry(name).or_default();
             values.iter().for_each(|&(at, value)| extremes.push(columns.of(at), (at, value), |row| row.1));
         }

@@ -136,6 +136,11 @@ impl Recording {
         self.next = settings.limits.rows.max(self.collector.held()) / 3 + self.collector.held();
     }
 
+    /// The rows; of a run that handed rows on, those that are left.
+    pub fn into_rows(self) -> Collector {
+        self.collector
+    }
+
     /// Ends the run.
     ///
     /// # Errors

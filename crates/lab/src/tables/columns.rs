@@ -328,7 +328,7 @@ pub(super) fn decisions_of(
     for (name, get) in quantities {
         record.rtt.iter().for_each(|sample| row(name, sample.at, get(sample).as_millis_f64()));
     }
-    for (&name, values) in &record.observed {
+    for (name, values) in record.observed.iter() {
         values.iter().for_each(|&(at, value)| row(name, at, value));
     }
 }

@@ -269,7 +269,6 @@ impl Reception {
             offset,
             length: length.min(u64::from(u32::MAX)) as u32,
         };
-        let mut log = log.lock().expect("no recorder panics");
         log.record(self.clock.now(), NodeId(self.connection), &event);
     }
 }
