@@ -37,8 +37,8 @@ pub struct Results {
     pub points: Vec<Measured>,
     /// Event hashes, in the order of points and seeds.
     pub hashes: Vec<String>,
-    /// Processor seconds the runs took, whenever they were done. A run that several experiments ask for counts
-    /// for the first of them.
+    /// Processor seconds the runs took, whenever they were done. A run that several experiments ask for is
+    /// counted with the first of them.
     pub seconds: f64,
     /// What was not there to run it, if anything.
     pub missing: Option<String>,
