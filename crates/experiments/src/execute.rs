@@ -12,6 +12,7 @@ use crate::probe::Probe;
 use crate::value::Value;
 use lab::run::{RunOptions, run_rows};
 use lab::scenario::Scenario;
+use units::Span;
 
 /// How to run experiments.
 pub struct Execution<'a> {
@@ -44,7 +45,11 @@ pub struct Results {
     pub missing: Option<String>,
 }
 
-/// One run, and who asks for it: experiments have runs in common, and each is done once.
+/// Virtual time from which on a run that several ask for is done once. A shorter one is there because a file
+/// must have a run: the work is what its formulas do besides, and several do that at the same time.
+const WORTH_SHARING: Span = Span::from_secs(1);
+
+/// One run, and who asks for it.
 struct Job<'a> {
     asked: Vec<Asked<'a>>,
 }
@@ -77,8 +82,12 @@ fn jobs(experiments: &[Experiment]) -> Result<Vec<Job<'_>>, ExperimentError> {
             for seed in 1..=experiment.seeds {
                 let labels = experiment.axes.iter().map(|axis| axis.name.clone()).zip(point.labels.clone());
                 let (scenario, labels) = (experiment.scenario(&point, seed)?, labels.collect());
-                let job = *known.entry(experiment.run(&point, seed)).or_insert(jobs.len());
-                if job == jobs.len() {
+                let alone = jobs.len();
+                let job = match scenario.duration < WORTH_SHARING {
+                    true => alone,
+                    false => *known.entry(experiment.run(&point, seed)).or_insert(alone),
+                };
+                if job == alone {
                     jobs.push(Job { asked: Vec::new() });
                 }
                 jobs[job].asked.push(Asked { experiment, scenario, labels, number });
@@ -177,4 +186,47 @@ fn answer(asked: &Asked<'_>, run: &mut Shared, how: &Execution<'_>) -> Result<Ke
         put.map_err(|error| ExperimentError { failed: true, ..refuse(error.to_string()) })?;
     }
     Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn experiment(name: &str, duration: &str, metric: &str) -> Experiment {
+        let text = format!(
+            "title = \"t\"\nseed = \"ours\"\nsource = \"s\"\nabout = \"a\"\nseeds = 2\n\
+             [scenario]\nduration = \"{duration}\"\n[scenario.link]\nrate = \"4mbit\"\ndelay = \"5ms\"\n\
+             [[scenario.flow]]\ncc = \"newreno\"\n[metrics]\nx = \"{metric}\"\n"
+        );
+        Experiment::parse(&text, Path::new(name)).unwrap()
+    }
+
+    #[test]
+    fn a_run_in_common_is_done_once_and_each_gets_its_own() {
+        let how = Execution {
+            commit: String::new(),
+            threads: 2,
+            cache: None,
+            progress: &|_, _| {},
+            instruments: &[],
+            cpu_seconds: || 0.0,
+        };
+        let [rate, lost, short] = [
+            experiment("rate.toml", "1s", "rate(1, 0, 1)"),
+            experiment("lost.toml", "1s", "loss(1, 0, 1)"),
+            experiment("short.toml", "900ms", "rate(1, 0, 1)"),
+        ];
+        let both = [rate.clone(), short.clone(), lost.clone(), short];
+        let asked: Vec<usize> = jobs(&both).unwrap().iter().map(|job| job.asked.len()).collect();
+        assert_eq!(asked, [2, 2, 1, 1, 1, 1]);
+        let together = execute(&both, &how).unwrap();
+        for (found, experiment) in [(&together[0], rate), (&together[2], lost)] {
+            let alone = &execute(&[experiment], &how).unwrap()[0];
+            assert_eq!((&found.points, &found.hashes), (&alone.points, &alone.hashes));
+        }
+        assert_ne!(together[0].points, together[2].points);
+        assert_eq!(together[0].hashes, together[2].hashes);
+    }
 }
