@@ -218,7 +218,7 @@ impl Dialect for Noting {
     fn write_feedback(
         &mut self,
         draft: &Draft<'_>,
-        ranges: &mut dyn Iterator<Item = &(u64, u64)>,
+        ranges: &mut dyn Iterator<Item = (u64, u64)>,
         out: &mut [u8],
     ) -> (usize, usize) {
         Native.write_feedback(draft, ranges, out)

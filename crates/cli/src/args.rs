@@ -316,6 +316,7 @@ Examples:
   framewire lab check --paper sqp      those of the SQP paper
   framewire lab check S0-10 S0-16 --json
 
+Only the runs that claims read are done, and their number may grow meanwhile; `lab run` and `lab report` do all.
 With --json: {\"rows\": [{\"id\", \"kind\", \"claimed\", \"measured\", \"band\", \"verdict\", \"seconds\"}], \"held\", \"missed\", \"skipped\"}.
 A claim that is missed has its paragraph in docs/reproduction.md; a miss is a result, and the exit code stays 0.")]
 pub struct LabCheck {

@@ -2,7 +2,7 @@
 
 use experiments::{
     Cache, Execution, Experiment, ExperimentError, Fingerprint, Paper, RealResults, Results, Value, Verdict,
-    VerdictRow, book, check, count, execute, natural, vixnn_page,
+    VerdictRow, book, check, count, execute, execute_for_rows, natural, vixnn_page,
 };
 use instruments::measure::thread_time;
 use serde_json::json;
@@ -103,8 +103,11 @@ fn list(args: &args::LabList) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How much of experiments is run: all, or what rows read.
+type Extent = fn(&[Experiment], &Execution<'_>) -> Result<Vec<Results>, ExperimentError>;
+
 /// Runs what is asked for, under one progress bar.
-fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Failure> {
+fn results(how: &args::Laboratory, run: Extent) -> Result<(Vec<Experiment>, Vec<Results>), Failure> {
     let experiments = selected(&how.which)?;
     let bar = output::progress(count(&experiments) as u64, "lab");
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -112,14 +115,15 @@ fn results(how: &args::Laboratory) -> Result<(Vec<Experiment>, Vec<Results>), Fa
         commit: env!("FRAMEWIRE_COMMIT").to_owned(),
         threads: how.threads.map_or(threads, usize::from),
         cache: (!how.fresh).then(|| Cache::new(&how.out.join("runs"), &program())),
-        progress: &|done, experiment| {
-            bar.set_message(experiment.to_owned());
-            bar.set_position(done as u64);
+        progress: &|now| {
+            bar.set_message(now.experiment.to_owned());
+            bar.set_length(now.of as u64);
+            bar.set_position(now.done as u64);
         },
         instruments: &[ccfuzz::claims::INSTRUMENT, instruments::vixnn_speed::INSTRUMENT],
         cpu_seconds: || thread_time().as_secs_f64(),
     };
-    let results = execute(&experiments, &execution);
+    let results = run(&experiments, &execution);
     bar.finish_and_clear();
     results
         .map(|results| (experiments, results))
@@ -140,7 +144,7 @@ pub fn program() -> String {
 }
 
 fn run(args: &args::LabRun) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how)?;
+    let (experiments, results) = results(&args.how, execute)?;
     if args.format.json {
         let of = |(e, r): (&Experiment, &Results)| {
             let points: Vec<_> =
@@ -181,7 +185,7 @@ fn measured(experiment: &Experiment, results: &Results) -> Table {
 }
 
 fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how)?;
+    let (experiments, results) = results(&args.how, execute_for_rows)?;
     let rows: Result<Vec<Vec<VerdictRow>>, ExperimentError> =
         experiments.iter().zip(&results).map(|(experiment, results)| check(experiment, results)).collect();
     let mut rows: Vec<VerdictRow> = rows.map_err(Failure::input)?.into_iter().flatten().collect();
@@ -210,7 +214,7 @@ fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
 }
 
 fn report(args: &args::LabReport) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how)?;
+    let (experiments, results) = results(&args.how, execute)?;
     let commit = env!("FRAMEWIRE_COMMIT");
     let real = RealResults::open(&args.how.out).map_err(Failure::Input)?;
     let page = book(&experiments, &results, real.as_ref(), commit).map_err(Failure::input)?;

@@ -1,15 +1,17 @@
 //! Runs the points of experiments, as many at a time as asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::answers::Measured;
 use crate::cache::{Cache, Kept};
 use crate::file::{Experiment, ExperimentError};
-use crate::measure::{Instrument, Measured, measure};
+use crate::measure::{Instrument, measure};
+use crate::points::Point;
 use crate::probe::Probe;
-use crate::value::Value;
+use crate::rows;
 use lab::run::{RunOptions, run_rows};
 use lab::scenario::Scenario;
 use units::Span;
@@ -22,8 +24,8 @@ pub struct Execution<'a> {
     pub threads: usize,
     /// Where finished runs are kept, if anywhere.
     pub cache: Option<Cache>,
-    /// Told how many runs are done, and of which experiment the last was.
-    pub progress: &'a (dyn Fn(usize, &str) + Sync),
+    /// Told after each run.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
     /// What formulas of runs may ask besides the run.
     pub instruments: &'a [Instrument],
     /// Processor time of the calling thread in seconds, so that rows can say what they cost. Never steers
@@ -31,10 +33,21 @@ pub struct Execution<'a> {
     pub cpu_seconds: fn() -> f64,
 }
 
+/// How far a laboratory is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Runs that are done.
+    pub done: usize,
+    /// All that are known to be wanted; what rows ask for may become more.
+    pub of: usize,
+    /// The experiment of the last one.
+    pub experiment: &'a str,
+}
+
 /// What an experiment's runs gave.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Each point's labels and metrics, one map a seed.
+    /// Labels and metrics, one map a seed, of each point that was run.
     pub points: Vec<Measured>,
     /// Event hashes, in the order of points and seeds.
     pub hashes: Vec<String>,
@@ -64,35 +77,127 @@ struct Asked<'a> {
     number: usize,
 }
 
+/// An experiment's points, and what is kept of the runs of those that were done: one a seed.
+struct Plan<'a> {
+    experiment: &'a Experiment,
+    missing: Option<String>,
+    points: Vec<Point>,
+    kept: Vec<Option<Vec<Kept>>>,
+}
+
+/// A point: its experiment's number and its own.
+type Place = (usize, usize);
+
 /// Runs `experiments` and returns the results in their order. Results do not depend on the number of threads.
 ///
 /// # Errors
 /// The first [`ExperimentError`] in the order of experiments and points.
 pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Results>, ExperimentError> {
-    let kept = run_jobs(&jobs(experiments)?, how)?;
-    let mut kept = kept.into_iter();
-    experiments.iter().map(|experiment| gather(experiment, &mut kept)).collect()
+    let mut plans = plans(experiments)?;
+    let all: Vec<Place> =
+        plans.iter().zip(0..).flat_map(|(plan, at)| (0..plan.points.len()).map(move |p| (at, p))).collect();
+    run(&mut plans, &all, 0, how)?;
+    Ok(plans.into_iter().map(Plan::gather).collect())
 }
 
-fn jobs(experiments: &[Experiment]) -> Result<Vec<Job<'_>>, ExperimentError> {
+/// The same of those points only that the experiments' rows read: others are there for figures. Rows are
+/// held against as many results as are there, again and again, until they ask for no more.
+///
+/// # Errors
+/// The first [`ExperimentError`] in the order of experiments and points.
+pub fn execute_for_rows(
+    experiments: &[Experiment],
+    how: &Execution<'_>,
+) -> Result<Vec<Results>, ExperimentError> {
+    let mut plans = plans(experiments)?;
+    let mut done = 0;
+    loop {
+        let wanted: Vec<Place> = plans
+            .iter()
+            .zip(0..)
+            .flat_map(|(plan, at)| plan.wanted().into_iter().map(move |p| (at, p)))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(plans.into_iter().map(Plan::gather).collect());
+        }
+        done += run(&mut plans, &wanted, done, how)?;
+    }
+}
+
+fn plans(experiments: &[Experiment]) -> Result<Vec<Plan<'_>>, ExperimentError> {
+    let plan = |experiment| {
+        let missing = Experiment::missing(experiment);
+        let points = if missing.is_some() { Vec::new() } else { experiment.points()? };
+        Ok(Plan { experiment, missing, kept: points.iter().map(|_| None).collect(), points })
+    };
+    experiments.iter().map(plan).collect()
+}
+
+impl Plan<'_> {
+    /// What those points gave that were run.
+    fn measured(&self) -> Vec<Measured> {
+        let metrics = |kept: &Vec<Kept>| kept.iter().map(|run| run.metrics.clone()).collect();
+        let given = |(point, kept): (&Point, &Option<Vec<Kept>>)| {
+            kept.as_ref().map(|kept| (point.labels.clone(), metrics(kept)))
+        };
+        self.points.iter().zip(&self.kept).filter_map(given).collect()
+    }
+
+    /// Numbers of the points that rows still ask for.
+    fn wanted(&self) -> BTreeSet<usize> {
+        if self.kept.iter().all(Option::is_some) {
+            return BTreeSet::new();
+        }
+        rows::wanted(self.experiment, &self.measured())
+    }
+
+    fn gather(self) -> Results {
+        let points = self.measured();
+        let runs = || self.kept.iter().flatten().flatten();
+        Results {
+            points,
+            hashes: runs().map(|run| run.hash.clone()).collect(),
+            seconds: runs().map(|run| run.seconds).sum(),
+            missing: self.missing.clone(),
+        }
+    }
+}
+
+/// Runs the points at `places`, behind `done` runs, and says how many runs that was.
+fn run(
+    plans: &mut [Plan<'_>],
+    places: &[Place],
+    done: usize,
+    how: &Execution<'_>,
+) -> Result<usize, ExperimentError> {
+    let kept = run_jobs(&jobs(plans, places)?, done, how)?;
+    let (runs, mut kept) = (kept.len(), kept.into_iter());
+    for &(at, point) in places {
+        let plan = &mut plans[at];
+        plan.kept[point] = Some(kept.by_ref().take(plan.experiment.seeds as usize).collect());
+    }
+    Ok(runs)
+}
+
+fn jobs<'a>(plans: &[Plan<'a>], places: &[Place]) -> Result<Vec<Job<'a>>, ExperimentError> {
     let (mut jobs, mut known) = (Vec::<Job<'_>>::new(), BTreeMap::new());
     let mut number = 0;
-    for experiment in experiments.iter().filter(|experiment| experiment.missing().is_none()) {
-        for point in experiment.points()? {
-            for seed in 1..=experiment.seeds {
-                let labels = experiment.axes.iter().map(|axis| axis.name.clone()).zip(point.labels.clone());
-                let (scenario, labels) = (experiment.scenario(&point, seed)?, labels.collect());
-                let alone = jobs.len();
-                let job = match scenario.duration < WORTH_SHARING {
-                    true => alone,
-                    false => *known.entry(experiment.run(&point, seed)).or_insert(alone),
-                };
-                if job == alone {
-                    jobs.push(Job { asked: Vec::new() });
-                }
-                jobs[job].asked.push(Asked { experiment, scenario, labels, number });
-                number += 1;
+    for &(at, point) in places {
+        let Plan { experiment, points, .. } = &plans[at];
+        let point = &points[point];
+        for seed in 1..=experiment.seeds {
+            let labels = experiment.axes.iter().map(|axis| axis.name.clone()).zip(point.labels.clone());
+            let (scenario, labels) = (experiment.scenario(point, seed)?, labels.collect());
+            let alone = jobs.len();
+            let job = match scenario.duration < WORTH_SHARING {
+                true => alone,
+                false => *known.entry(experiment.run(point, seed)).or_insert(alone),
+            };
+            if job == alone {
+                jobs.push(Job { asked: Vec::new() });
             }
+            jobs[job].asked.push(Asked { experiment, scenario, labels, number });
+            number += 1;
         }
     }
     Ok(jobs)
@@ -105,27 +210,8 @@ pub fn count(experiments: &[Experiment]) -> usize {
     experiments.iter().map(of).sum()
 }
 
-fn gather(
-    experiment: &Experiment,
-    kept: &mut impl Iterator<Item = Kept>,
-) -> Result<Results, ExperimentError> {
-    let missing = experiment.missing();
-    let mut results = Results { points: Vec::new(), hashes: Vec::new(), seconds: 0.0, missing };
-    if results.missing.is_some() {
-        return Ok(results);
-    }
-    for point in experiment.points()? {
-        let runs: Vec<Kept> = kept.take(experiment.seeds as usize).collect();
-        results.seconds += runs.iter().map(|run| run.seconds).sum::<f64>();
-        results.hashes.extend(runs.iter().map(|run| run.hash.clone()));
-        let metrics: Vec<BTreeMap<String, Value>> = runs.into_iter().map(|run| run.metrics).collect();
-        results.points.push((point.labels, metrics));
-    }
-    Ok(results)
-}
-
-fn run_jobs(jobs: &[Job<'_>], how: &Execution<'_>) -> Result<Vec<Kept>, ExperimentError> {
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<Kept>, ExperimentError> {
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(before));
     let asked = jobs.iter().map(|job| job.asked.len()).sum();
     let slots: Vec<Mutex<Option<Result<Kept, ExperimentError>>>> =
         (0..asked).map(|_| Mutex::new(None)).collect();
@@ -139,7 +225,8 @@ fn run_jobs(jobs: &[Job<'_>], how: &Execution<'_>) -> Result<Vec<Kept>, Experime
                 let kept = answer(asked, &mut run, how);
                 let failed = kept.is_err();
                 *slots[asked.number].lock().expect("nothing panics here") = Some(kept);
-                (how.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, &asked.experiment.id);
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                (how.progress)(Progress { done, of: before + slots.len(), experiment: &asked.experiment.id });
                 if failed {
                     // The others need not be begun.
                     next.store(jobs.len(), Ordering::Relaxed);
@@ -209,7 +296,7 @@ mod tests {
             commit: String::new(),
             threads: 2,
             cache: None,
-            progress: &|_, _| {},
+            progress: &|_| {},
             instruments: &[],
             cpu_seconds: || 0.0,
         };
@@ -219,7 +306,9 @@ mod tests {
             experiment("short.toml", "900ms", "rate(1, 0, 1)"),
         ];
         let both = [rate.clone(), short.clone(), lost.clone(), short];
-        let asked: Vec<usize> = jobs(&both).unwrap().iter().map(|job| job.asked.len()).collect();
+        let plans = plans(&both).unwrap();
+        let all = [(0, 0), (1, 0), (2, 0), (3, 0)];
+        let asked: Vec<usize> = jobs(&plans, &all).unwrap().iter().map(|job| job.asked.len()).collect();
         assert_eq!(asked, [2, 2, 1, 1, 1, 1]);
         let together = execute(&both, &how).unwrap();
         for (found, experiment) in [(&together[0], rate), (&together[2], lost)] {
@@ -228,5 +317,34 @@ mod tests {
         }
         assert_ne!(together[0].points, together[2].points);
         assert_eq!(together[0].hashes, together[2].hashes);
+    }
+
+    #[test]
+    fn only_points_that_rows_read_are_run_for_them() {
+        let text = "title = \"t\"\nseed = \"ours\"\nsource = \"s\"\nabout = \"a\"\n\
+                    [scenario]\nduration = \"1s\"\n[scenario.link]\nrate = \"4mbit\"\ndelay = \"5ms\"\n\
+                    [[scenario.flow]]\ncc = \"newreno\"\n[metrics]\nx = \"rate(1, 0, 1)\"\n\
+                    [[axis]]\nname = \"ms\"\nfields = [\"link.delay\"]\n\
+                    values = [\"5ms\", \"10ms\", \"20ms\", \"30ms\", \"40ms\"]\n\
+                    [[row]]\nid = \"A-1\"\nkind = \"F\"\nclaim = \"c\"\nband = \">= 0\"\n\
+                    measure = 'if at(\"10ms\").x > 0.0 { at(\"40ms\").x } else { at(\"20ms\").x }'\n";
+        let experiment = [Experiment::parse(text, Path::new("rows.toml")).unwrap()];
+        let told = Mutex::new(Vec::new());
+        let how = Execution {
+            commit: String::new(),
+            threads: 1,
+            cache: None,
+            progress: &|now| told.lock().unwrap().push((now.done, now.of)),
+            instruments: &[],
+            cpu_seconds: || 0.0,
+        };
+        let few = execute_for_rows(&experiment, &how).unwrap();
+        assert_eq!(told.lock().unwrap().as_slice(), [(1, 1), (2, 2)]);
+        let labels: Vec<&str> = few[0].points.iter().map(|point| point.0[0].as_str()).collect();
+        assert_eq!((labels, few[0].hashes.len()), (vec!["10ms", "40ms"], 2));
+        let all = execute(&experiment, &how).unwrap();
+        assert_eq!(all[0].points.len(), 5);
+        let verdicts = |results: &[Results]| rows::check(&experiment[0], &results[0]).unwrap();
+        assert_eq!(verdicts(&few)[0].measured, verdicts(&all)[0].measured);
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! [`grid`] asks the same of networks that no paper measured: it holds runs against invariants.
 
+mod answers;
 mod book;
 mod cache;
 pub mod conformance;
@@ -38,7 +39,7 @@ pub use crate::vixnn::{PageError, page as vixnn_page};
 pub use book::book;
 pub use cache::Cache;
 pub use data::{data_file, data_trace};
-pub use execute::{Execution, Results, count, execute};
+pub use execute::{Execution, Results, count, execute, execute_for_rows};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
 pub use lab::fingerprint::Fingerprint;
 pub use measure::Instrument;

@@ -1,4 +1,5 @@
-//! The formulas of an experiment: of metrics (over one run) and of rows (over all points).
+//! The formulas of an experiment's metrics, over one run, and the language that they share with those of rows
+//! ([`crate::answers`]).
 //!
 //! Formulas are [Rhai](https://rhai.rs) expressions. They see what is registered here and nothing else: no
 //! clock, no files, no randomness, and only so many steps.
@@ -6,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map, Scope};
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map};
 
 use crate::probe::Probe;
 use crate::value::{Value, number};
@@ -21,7 +22,7 @@ pub(crate) fn refuse<T>(what: impl Into<String>) -> Answer<T> {
     Err(what.into().into())
 }
 
-fn engine() -> Engine {
+pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new();
     engine.set_max_operations(STEPS);
     engine.set_max_expr_depths(128, 64);
@@ -65,7 +66,7 @@ pub(crate) fn as_number(value: &Dynamic) -> Answer<f64> {
     number(value).map_or_else(|| refuse(format!("a number is wanted here, not {}", value.type_name())), Ok)
 }
 
-fn numbers(list: &Array) -> Answer<Vec<f64>> {
+pub(crate) fn numbers(list: &Array) -> Answer<Vec<f64>> {
     list.iter().map(as_number).collect()
 }
 
@@ -393,113 +394,4 @@ pub(crate) fn measure(
         found.insert(name.clone(), value);
     }
     Ok(found)
-}
-
-/// Evaluates rows' formulas over all points: `at("label", ...)` is a map of a point's metrics, averaged over
-/// seeds; `seeds("label", ...)` the list of such maps, one a seed; `over("metric", "label")` the median of a
-/// metric over all points with that label on the last axis; where there is only one point, its metrics are
-/// plain names too.
-pub(crate) struct Judge {
-    engine: Engine,
-    only: Vec<(String, Dynamic)>,
-}
-
-/// A point's labels and its metrics, one map a seed.
-pub(crate) type Measured = (Vec<String>, Vec<BTreeMap<String, Value>>);
-
-fn averaged(seeds: &[BTreeMap<String, Value>]) -> Map {
-    let names = seeds.first().into_iter().flat_map(BTreeMap::keys);
-    names
-        .filter_map(|name| {
-            let values: Vec<Value> = seeds.iter().filter_map(|seed| seed.get(name).cloned()).collect();
-            Some((name.as_str().into(), Value::mean(&values)?.to_dynamic()))
-        })
-        .collect()
-}
-
-fn plain(seed: &BTreeMap<String, Value>) -> Dynamic {
-    seed.iter().map(|(name, value)| (name.as_str().into(), value.to_dynamic())).collect::<Map>().into()
-}
-
-impl Judge {
-    pub fn new(measured: &[Measured]) -> Judge {
-        let mut engine = engine();
-        let means: BTreeMap<Vec<String>, Map> =
-            measured.iter().map(|(labels, seeds)| (labels.clone(), averaged(seeds))).collect();
-        let only = match measured {
-            [(_, seeds)] => {
-                averaged(seeds).into_iter().map(|(name, value)| (name.to_string(), value)).collect()
-            }
-            _ => Vec::new(),
-        };
-        let each: BTreeMap<Vec<String>, Array> = measured
-            .iter()
-            .map(|(labels, seeds)| (labels.clone(), seeds.iter().map(plain).collect()))
-            .collect();
-        let axes = measured.first().map_or(0, |(labels, _)| labels.len());
-        let by_last: Vec<(String, Map)> =
-            means.iter().filter_map(|(labels, map)| Some((labels.last()?.clone(), map.clone()))).collect();
-        across(&mut engine, Rc::new(by_last));
-        register(&mut engine, "at", axes, Rc::new(means.into_iter().map(|(k, v)| (k, v.into())).collect()));
-        register(&mut engine, "seeds", axes, Rc::new(each.into_iter().map(|(k, v)| (k, v.into())).collect()));
-        Judge { engine, only }
-    }
-
-    /// What a formula gives; a truth is 1 or 0.
-    pub fn evaluate(&self, formula: &str) -> Result<f64, String> {
-        let mut scope = Scope::new();
-        for (name, value) in &self.only {
-            scope.push_dynamic(name.clone(), value.clone());
-        }
-        let result =
-            self.engine.eval_with_scope::<Dynamic>(&mut scope, formula).map_err(|error| error.to_string())?;
-        number(&result).ok_or_else(|| format!("it gives {}, not a number", result.type_name()))
-    }
-}
-
-/// Registers what looks at a metric of all points with one label on the last axis, in the order of their
-/// other labels.
-fn across(engine: &mut Engine, points: Rc<Vec<(String, Map)>>) {
-    let found = move |metric: &str, label: &str| -> Answer<Array> {
-        let of = points.iter().filter(|(last, _)| last == label);
-        let values: Array = of.filter_map(|(_, map)| map.get(metric).cloned()).collect();
-        match values.is_empty() {
-            true => refuse(format!("no point of `{label}` has a metric `{metric}`")),
-            false => Ok(values),
-        }
-    };
-    let each = Rc::new(found);
-    let all = each.clone();
-    engine.register_fn("over", move |metric: &str, label: &str| {
-        Answer::Ok(Probe::percentile_of(numbers(&all(metric, label)?)?, 50.0))
-    });
-    let all = each.clone();
-    engine.register_fn("pool", move |metric: &str, label: &str| {
-        let lists = all(metric, label)?.into_iter().map(|list| list.into_typed_array::<FLOAT>());
-        let lists: Result<Vec<Vec<FLOAT>>, _> = lists.collect();
-        lists.map_or_else(
-            |kind| refuse(format!("`{metric}` is no list but {kind}")),
-            |of| Ok(floats(of.concat())),
-        )
-    });
-    engine.register_fn("each", move |metric: &str, label: &str| each(metric, label));
-}
-
-/// Registers a look-up by as many labels as there are axes.
-fn register(engine: &mut Engine, name: &str, axes: usize, points: Rc<BTreeMap<Vec<String>, Dynamic>>) {
-    let find = move |labels: &[&Dynamic]| -> Answer<Dynamic> {
-        let labels: Vec<String> = labels.iter().map(|label| label.to_string()).collect();
-        match points.get(&labels) {
-            Some(found) => Ok(found.clone()),
-            None => refuse(format!("no point is called ({})", labels.join(", "))),
-        }
-    };
-    match axes {
-        0 => engine.register_fn(name, move || find(&[])),
-        1 => engine.register_fn(name, move |a: Dynamic| find(&[&a])),
-        2 => engine.register_fn(name, move |a: Dynamic, b: Dynamic| find(&[&a, &b])),
-        3 => engine.register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic| find(&[&a, &b, &c])),
-        _ => engine
-            .register_fn(name, move |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| find(&[&a, &b, &c, &d])),
-    };
 }

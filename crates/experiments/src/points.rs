@@ -64,6 +64,24 @@ impl Experiment {
         values.filter_map(|(_, value)| value.as_str().map(str::to_owned)).find(|text| data::is_missing(text))
     }
 
+    /// The labels of every point, in the order of [`points`](Experiment::points).
+    pub(crate) fn labels(&self) -> Vec<Vec<String>> {
+        if self.scenario.is_none() {
+            return Vec::new();
+        }
+        let with = |all: Vec<Vec<String>>, axis: &Axis| {
+            let labels = axis.labels();
+            let each = |one: &Vec<String>| {
+                labels
+                    .iter()
+                    .map(|label| [one.as_slice(), std::slice::from_ref(label)].concat())
+                    .collect::<Vec<_>>()
+            };
+            all.iter().flat_map(each).collect()
+        };
+        self.axes.iter().fold(vec![Vec::new()], with)
+    }
+
     /// Every combination of the axes, the last axis fastest.
     ///
     /// # Errors
@@ -151,6 +169,7 @@ x = "1"
         let points = experiment.points().unwrap();
         let labels: Vec<_> = points.iter().map(|point| point.labels.join("/")).collect();
         assert_eq!(labels, ["sqp/10", "sqp/40", "newreno/10", "newreno/40"]);
+        assert!(experiment.labels().iter().eq(points.iter().map(|point| &point.labels)));
         let scenario = experiment.scenario(&points[3], 7).unwrap();
         assert_eq!((scenario.seed, scenario.flows[0].cc.as_str()), (7, "newreno"));
         assert_eq!(scenario.link.delay, Some(units::Span::from_millis(20)));

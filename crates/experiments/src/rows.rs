@@ -1,10 +1,12 @@
 //! Claims against measurements.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
+use crate::answers::{Judge, Measured};
 use crate::execute::Results;
 use crate::file::{Band, Experiment, ExperimentError, Row};
-use crate::measure::Judge;
 
 /// Whether a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,7 +60,7 @@ impl Band {
 /// # Errors
 /// [`ExperimentError`] if a row's formula can't be evaluated.
 pub fn check(experiment: &Experiment, results: &Results) -> Result<Vec<VerdictRow>, ExperimentError> {
-    let judge = Judge::new(&results.points);
+    let judge = Judge::new(experiment.labels(), &results.points);
     let refuse = |row: &Row, what| experiment.refuse(format!("row {}", row.id), what);
     let row = |row: &Row| {
         let measured = match results.missing {
@@ -88,6 +90,18 @@ pub fn check(experiment: &Experiment, results: &Results) -> Result<Vec<VerdictRo
         })
     };
     experiment.rows.iter().map(row).collect()
+}
+
+/// Numbers of the points that rows read and that are not among the `measured` ones. With more of them, rows
+/// may turn out to read others.
+pub(crate) fn wanted(experiment: &Experiment, measured: &[Measured]) -> BTreeSet<usize> {
+    let judge = Judge::new(experiment.labels(), measured);
+    for row in &experiment.rows {
+        // What it gives means nothing yet, nor does what it complains of.
+        let _ = judge.evaluate(&row.measure);
+        let _ = row.also.as_ref().map(|also| judge.evaluate(also));
+    }
+    judge.wanted()
 }
 
 /// Sorts `S0-2` before `S0-10`: words and numbers alternately.

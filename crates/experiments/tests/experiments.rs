@@ -58,7 +58,7 @@ fn how(threads: usize, cache: Option<Cache>) -> Execution<'static> {
         commit: "test".into(),
         threads,
         cache,
-        progress: &|_, _| {},
+        progress: &|_| {},
         instruments: &[],
         cpu_seconds: || 0.0,
     }

@@ -3,12 +3,14 @@
 //! ```text
 //! queues and delay lines:  Packet Packet Packet        32 bytes each, copied freely
 //!                             |id
-//! Datagrams (one slab):    [head bytes | length | payload handle | holders]   reused, never moved
+//! Datagrams (one slab):    [head bytes | length | holders]   a cache line, reused, never moved
+//!                             |rest, of those that have one
+//!                          [long head | payload handle]
 //! ```
 
 use bytes::Bytes;
 
-use units::{Ecn, Time, fetch_line};
+use units::{Ecn, Sparing, Time, fetch_line};
 use wire::MAX_DATAGRAM;
 
 /// Bytes of IPv4 (20, RFC 791) and UDP (8, RFC 768) header that every datagram travels with.
@@ -57,69 +59,51 @@ impl Packet {
 }
 
 /// Heads up to so many bytes lie in the slab itself: those of media and most feedback.
-const SMALL: usize = 52;
+const SMALL: usize = 51;
 /// Room of a longer one, up to so many bytes: feedback that lists the gaps of a lossy path.
 const MEDIUM: usize = 256;
 /// Datagrams that there is room for at first.
 const SLOTS: usize = 16;
 /// Bytes of buffer that a head of each class needs.
 const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
+/// In place of a number, of a slot that has no [`Rest`].
+const NONE: u32 = u32::MAX;
 
-/// One datagram in flight: two cache lines. With a short head and no payload, only the first line is used.
+/// One datagram in flight, a cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Datagram {
+struct Datagram {
     /// The first bytes of its head; those beyond the head mean nothing.
     small: [u8; SMALL],
+    /// Whether its rest has a payload.
+    carries: bool,
     /// How many packets stand for it (a duplicating link makes more).
     holders: u32,
     /// Bytes of its head.
     head: u16,
     /// Its full length in bytes (UDP payload).
     length: u16,
-    /// Whether `payload` holds one; kept here because that lies in the second cache line.
-    carries: bool,
+    /// The number of its rest, if it ever had one.
+    rest: u32,
+}
+
+/// What most datagrams lack.
+#[derive(Debug, Default)]
+struct Rest {
     /// All of a head that is longer; its buffer is reused.
     large: Vec<u8>,
     /// The bytes after the head, where they are real.
     payload: Option<Bytes>,
 }
 
-impl Datagram {
+/// A datagram as a receiver gets it.
+pub(crate) struct Opened<'a> {
     /// Its header bytes.
-    #[inline]
-    pub fn head(&self) -> &[u8] {
-        let length = usize::from(self.head);
-        match self.small.get(..length) {
-            Some(head) => head,
-            None => self.long_head(),
-        }
-    }
-
-    // Apart, so that the second cache line is not read for the first's sake.
-    #[cold]
-    fn long_head(&self) -> &[u8] {
-        &self.large
-    }
-
+    pub head: &'a [u8],
     /// Its full length in bytes (UDP payload).
-    #[inline]
-    pub fn length(&self) -> usize {
-        usize::from(self.length)
-    }
-
-    /// The payload for a receiver: moved out for the last holder, shared with the others otherwise.
-    #[inline]
-    pub fn take_payload(&mut self) -> Option<Bytes> {
-        match (self.carries, self.holders) {
-            (false, _) => None,
-            (true, 1) => {
-                self.carries = false;
-                self.payload.take()
-            }
-            (true, _) => self.payload.clone(),
-        }
-    }
+    pub length: usize,
+    /// Moved out for the last holder, shared with the others otherwise.
+    pub payload: Option<Bytes>,
 }
 
 /// The datagrams in flight. Grows to the most that were ever in flight at once and then reuses its buffers.
@@ -129,7 +113,8 @@ impl Datagram {
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,
-    /// Those of each class of heads.
+    rests: Vec<Rest>,
+    /// Slots that are free, those of each class of heads.
     free: [Vec<u32>; BUFFERS.len()],
 }
 
@@ -142,39 +127,67 @@ impl Datagrams {
         let class = class_of(head);
         let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
         let slot = &mut self.slots[id as usize];
+        (slot.head, slot.length) = (bytes_of(head), bytes_of(length));
+        (slot.holders, slot.carries) = (1, payload.is_some());
         match out.first_chunk() {
             // A copy of known length is a few instructions, whatever of it means something.
             Some(small) if class == 0 => slot.small = *small,
-            _ => slot.keep(&out[..head]),
+            _ => self.keep(id, &out[..head]),
         }
-        (slot.head, slot.length) = (bytes_of(head), bytes_of(length));
-        (slot.holders, slot.carries) = (1, payload.is_some());
-        if slot.carries {
-            slot.payload = payload;
+        if payload.is_some() {
+            self.rest(id).payload = payload;
         }
         id
     }
 
+    /// Keeps a head that is long, or shorter than what it came in.
+    #[cold]
+    fn keep(&mut self, id: u32, head: &[u8]) {
+        match self.slots[id as usize].small.get_mut(..head.len()) {
+            Some(small) => small.copy_from_slice(head),
+            None => {
+                let large = &mut self.rest(id).large;
+                large.clear();
+                large.extend_from_slice(head);
+            }
+        }
+    }
+
+    /// The rest of a slot, which may be its first.
+    fn rest(&mut self, id: u32) -> &mut Rest {
+        let slot = &mut self.slots[id as usize];
+        if slot.rest == NONE {
+            slot.rest = number_of(self.rests.len());
+            self.rests.push(Rest::default());
+        }
+        &mut self.rests[slot.rest as usize]
+    }
+
     #[cold]
     fn grow(&mut self, class: usize) -> u32 {
-        let id = u32::try_from(self.slots.len()).expect("fewer than 2^32 datagrams in flight");
-        if self.slots.len() == self.slots.capacity() {
-            // By a quarter: what is in flight is most of what many flows share.
-            self.slots.reserve_exact((self.slots.len() / 4).max(SLOTS));
+        let id = number_of(self.slots.len());
+        // What is in flight is most of what many flows share.
+        self.slots.room_for_one(SLOTS);
+        let small = [0; SMALL];
+        self.slots.push(Datagram { small, carries: false, holders: 0, head: 0, length: 0, rest: NONE });
+        if BUFFERS[class] > 0 {
+            self.rest(id).large = Vec::with_capacity(BUFFERS[class]);
         }
-        let large = Vec::with_capacity(BUFFERS[class]);
-        let (small, payload) = ([0; SMALL], None);
-        self.slots.push(Datagram { small, holders: 0, head: 0, length: 0, carries: false, large, payload });
         // Room for every slot, so that freeing never allocates.
         let wanted = self.slots.capacity() - self.free[class].len();
         self.free[class].reserve(wanted);
         id
     }
 
-    /// The datagram `id` stands for.
+    /// What the datagram `id` stands for says.
     #[inline]
-    pub fn get_mut(&mut self, id: u32) -> &mut Datagram {
-        &mut self.slots[id as usize]
+    pub fn open(&mut self, id: u32) -> Opened<'_> {
+        let slot = &mut self.slots[id as usize];
+        let length = usize::from(slot.length);
+        if slot.carries || usize::from(slot.head) > SMALL {
+            return open_whole(slot, &mut self.rests[slot.rest as usize]);
+        }
+        Opened { head: &slot.small[..usize::from(slot.head)], length, payload: None }
     }
 
     /// Has the datagram `id` stands for brought into the caches.
@@ -202,7 +215,7 @@ impl Datagrams {
         slot.holders -= 1;
         if slot.holders == 0 {
             if slot.carries {
-                slot.payload = None;
+                self.rests[slot.rest as usize].payload = None;
             }
             self.free[class_of(usize::from(slot.head))].push(id);
         }
@@ -214,18 +227,24 @@ impl Datagrams {
     }
 }
 
-impl Datagram {
-    /// Keeps a head that is long, or shorter than what it came in.
-    #[cold]
-    fn keep(&mut self, head: &[u8]) {
-        match self.small.get_mut(..head.len()) {
-            Some(small) => small.copy_from_slice(head),
-            None => {
-                self.large.clear();
-                self.large.extend_from_slice(head);
-            }
+// Apart, so that the rest is not read for the others' sake.
+#[inline(never)]
+fn open_whole<'a>(slot: &'a mut Datagram, rest: &'a mut Rest) -> Opened<'a> {
+    let payload = match (slot.carries, slot.holders) {
+        (false, _) => None,
+        (true, 1) => {
+            slot.carries = false;
+            rest.payload.take()
         }
-    }
+        (true, _) => rest.payload.clone(),
+    };
+    let head = slot.small.get(..usize::from(slot.head)).unwrap_or(&rest.large);
+    Opened { head, length: usize::from(slot.length), payload }
+}
+
+/// A key or number as slots keep it.
+fn number_of(index: usize) -> u32 {
+    u32::try_from(index).expect("fewer than 2^32 datagrams in flight")
 }
 
 /// A length as slots keep it.
@@ -247,14 +266,14 @@ mod tests {
         let mut datagrams = Datagrams::default();
         let a = datagrams.insert(b"abc", 3, 3, Some(Bytes::from_static(b"xyz")));
         datagrams.hold(a);
-        assert_eq!(datagrams.get_mut(a).take_payload(), Some(Bytes::from_static(b"xyz")));
+        assert_eq!(datagrams.open(a).payload, Some(Bytes::from_static(b"xyz")));
         datagrams.release(a);
         assert_eq!(datagrams.in_flight(), 1);
-        assert_eq!(datagrams.get_mut(a).take_payload(), Some(Bytes::from_static(b"xyz")));
+        assert_eq!(datagrams.open(a).payload, Some(Bytes::from_static(b"xyz")));
         datagrams.release(a);
         assert_eq!(datagrams.in_flight(), 0);
         assert_eq!(datagrams.insert(b"d", 1, 1, None), a);
-        assert_eq!(datagrams.get_mut(a).head(), b"d");
+        assert_eq!(datagrams.open(a).head, b"d");
     }
 
     #[test]
@@ -263,16 +282,16 @@ mod tests {
         let out: Vec<u8> = (0..MAX_DATAGRAM).map(|at| at as u8).collect();
         for head in [10, 1200, SMALL, SMALL + 1, 30, 1500, MEDIUM, MEDIUM + 1] {
             let ids = [1, head].map(|head| datagrams.insert(&out, head, head, None));
-            assert_eq!(datagrams.get_mut(ids[1]).head(), &out[..head]);
+            assert_eq!(datagrams.open(ids[1]).head, &out[..head]);
             ids.iter().for_each(|&id| datagrams.release(id));
         }
-        let buffers: Vec<_> = datagrams.slots.iter().map(|slot| slot.large.capacity()).collect();
-        assert_eq!(buffers, [0, 0, MAX_DATAGRAM, MEDIUM]);
+        let buffers: Vec<_> = datagrams.rests.iter().map(|rest| rest.large.capacity()).collect();
+        assert_eq!((datagrams.slots.len(), buffers), (4, vec![MAX_DATAGRAM, MEDIUM]));
     }
 
     #[test]
     fn packets_and_datagrams_stay_small() {
         assert!(size_of::<Packet>() <= 32);
-        assert_eq!((size_of::<Datagram>(), std::mem::offset_of!(Datagram, large)), (128, 64));
+        assert_eq!(size_of::<Datagram>(), 64);
     }
 }

@@ -24,7 +24,7 @@ use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::{Link, Notice};
-use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
+use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Opened, Packet};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Route, Way};
 
 /// What the world has done so far.
@@ -524,10 +524,9 @@ impl World {
         }
         self.counters.delivered += 1;
         record_delivery(&self.recorder, self.now, HostId(index as u16).node(), &packet);
-        let datagram = self.datagrams.get_mut(packet.id);
-        let meta = RxMeta { length: datagram.length(), payload: datagram.take_payload(), ecn: packet.ecn };
+        let Opened { head, length, payload } = self.datagrams.open(packet.id);
         let local = host.config.clock.local(self.now);
-        host.endpoint.receive(local, datagram.head(), meta);
+        host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
         self.datagrams.release(packet.id);
         self.drain(index, local);
     }

@@ -313,7 +313,7 @@ impl Twisted {
         let (length, _) = FeedbackWriter::write(
             &mut out,
             &Draft { session, sequence, sent, refused, blob, arrivals: &arrivals },
-            ranges.iter(),
+            ranges.iter().copied(),
         );
         out.truncate(length);
         Some(out)

@@ -2,10 +2,17 @@
 
 use std::collections::VecDeque;
 
+use units::Sparing;
+
 /// Ranges remembered; with more, the lowest go, and numbers below count as stale.
 const RANGES: usize = 256;
+/// Of which there is room for so many at first.
+const ROOM: usize = 16;
 /// A number this far beyond the largest can only be wrong: at 10 kpacket/s it is a gap of 100 s.
 const PLAUSIBLE: u64 = 1 << 20;
+/// Numbers so far below one that arrives may be too old to tell; half of what 32 bits hold, so that it seldom
+/// happens.
+const REACH: u64 = 1 << 31;
 
 /// What a packet number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +36,10 @@ pub enum Novelty {
 pub struct ArrivalLog {
     /// The range of the largest number: nearly every packet only makes it longer.
     newest: Option<(u64, u64)>,
-    /// Those below it, lowest first.
-    older: VecDeque<(u64, u64)>,
+    /// Those below it, lowest first, counted from `origin`: a receiver that has lost much keeps hundreds.
+    older: VecDeque<(u32, u32)>,
+    origin: u64,
+    /// Numbers below are too old to tell; never below `origin`.
     floor: u64,
 }
 
@@ -40,6 +49,7 @@ impl ArrivalLog {
     pub fn insert(&mut self, packet: u64) -> Novelty {
         let Some(newest) = &mut self.newest else {
             self.newest = Some((packet, packet));
+            self.start_from(packet.saturating_sub(REACH));
             return Novelty::Next;
         };
         if packet == newest.1 + 1 {
@@ -50,47 +60,93 @@ impl ArrivalLog {
             return Novelty::FarFuture;
         }
         if packet > newest.1 {
-            self.older.push_back(std::mem::replace(newest, (packet, packet)));
-            self.bound();
+            let last = std::mem::replace(newest, (packet, packet));
+            self.keep(last);
             return Novelty::AfterGap;
         }
-        self.insert_below(packet)
+        let newest = *newest;
+        self.insert_below(packet, newest)
     }
 
-    fn insert_below(&mut self, packet: u64) -> Novelty {
+    /// The newest range becomes the last of the older ones.
+    fn keep(&mut self, last: (u64, u64)) {
+        if last.1 - self.origin > u64::from(u32::MAX) {
+            self.start_from(last.1 - REACH);
+        }
+        let (low, high) = (self.offset(last.0.max(self.floor)), self.offset(last.1));
+        self.older.room_for_one(ROOM);
+        self.older.push_back((low, high));
+        self.bound();
+    }
+
+    /// Numbers below `origin` are too old to tell from now on, and others are counted from it.
+    #[cold]
+    fn start_from(&mut self, origin: u64) {
+        let by = origin - self.origin;
+        self.older.retain_mut(|range| {
+            let moved = |number: u32| u64::from(number).saturating_sub(by) as u32;
+            let kept = u64::from(range.1) >= by;
+            *range = (moved(range.0), moved(range.1));
+            kept
+        });
+        self.origin = origin;
+        self.floor = self.floor.max(origin);
+    }
+
+    /// A number as `older` has it.
+    fn offset(&self, packet: u64) -> u32 {
+        u32::try_from(packet - self.origin).expect("ranges are kept within reach of their origin")
+    }
+
+    fn insert_below(&mut self, packet: u64, newest: (u64, u64)) -> Novelty {
         if packet < self.floor {
             return Novelty::Stale;
         }
-        // The first range that ends at or after the packet: one of the older ones, or else the newest.
-        let at = self.older.partition_point(|range| range.1 < packet);
-        let Some(next) = self.older.get_mut(at).or(self.newest.as_mut()) else { return Novelty::Next };
-        if next.0 <= packet {
+        let older = packet < newest.0;
+        if !older {
             return Novelty::Duplicate;
         }
-        let joins_next = next.0 == packet + 1;
-        if joins_next {
-            next.0 = packet;
+        if packet - self.origin > u64::from(u32::MAX) {
+            self.start_from(packet - REACH);
         }
-        let previous = at.checked_sub(1).filter(|&before| self.older[before].1 + 1 == packet);
-        match (previous, joins_next) {
+        let number = self.offset(packet);
+        // The first range that ends at or after the packet: one of the older ones, or else the newest.
+        let at = self.older.partition_point(|range| range.1 < number);
+        if self.older.get(at).is_some_and(|next| next.0 <= number) {
+            return Novelty::Duplicate;
+        }
+        let next = self.older.get(at).map_or(newest.0, |next| self.origin + u64::from(next.0));
+        let joins_next = next == packet + 1;
+        let before = at.checked_sub(1).filter(|&before| self.older[before].1 + 1 == number);
+        match (before, joins_next) {
             (Some(before), true) => {
-                let low = self.older.remove(before).map_or(packet, |range| range.0);
-                if let Some(joined) = self.older.get_mut(before).or(self.newest.as_mut()) {
-                    joined.0 = low;
-                }
+                let (low, _) = self.older[before];
+                self.older.remove(before);
+                self.begin_at(before, low);
             }
-            (Some(before), false) => self.older[before].1 = packet,
-            (None, true) => {}
-            (None, false) => self.older.insert(at, (packet, packet)),
+            (Some(before), false) => self.older[before].1 = number,
+            (None, true) => self.begin_at(at, number),
+            (None, false) => {
+                self.older.room_for_one(ROOM);
+                self.older.insert(at, (number, number));
+            }
         }
         self.bound();
         Novelty::Filling
     }
 
+    /// The range at `at`, behind the older ones the newest, begins at `low`.
+    fn begin_at(&mut self, at: usize, low: u32) {
+        match self.older.get_mut(at) {
+            Some(range) => range.0 = low,
+            None => self.newest = self.newest.map(|(_, high)| (self.origin + u64::from(low), high)),
+        }
+    }
+
     fn bound(&mut self) {
         while self.older.len() >= RANGES {
             if let Some((_, high)) = self.older.pop_front() {
-                self.floor = high + 1;
+                self.floor = self.origin + u64::from(high) + 1;
             }
         }
     }
@@ -101,11 +157,13 @@ impl ArrivalLog {
     }
 
     /// Ranges from the largest down to the one that holds `floor`.
-    pub fn down_to(&self, floor: u64) -> impl Iterator<Item = &(u64, u64)> + Clone {
+    pub fn down_to(&self, floor: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
         // Older ones end below the newest: most reports need not look at any.
         let further = self.newest.is_some_and(|newest| newest.0 > floor);
         let older = self.older.range(if further { 0 } else { self.older.len() }..).rev();
-        self.newest.iter().chain(older).take_while(move |range| range.1 >= floor)
+        let numbers =
+            |&(low, high): &(u32, u32)| (self.origin + u64::from(low), self.origin + u64::from(high));
+        self.newest.into_iter().chain(older.map(numbers)).take_while(move |range| range.1 >= floor)
     }
 }
 
@@ -117,16 +175,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_equals_a_set(packets in prop::collection::vec(0u64..200, 1..300)) {
+        fn it_equals_a_set(
+            from in prop_oneof![Just(0), Just(u64::from(u32::MAX) - 100), Just(REACH - 100), Just(1 << 40)],
+            packets in prop::collection::vec(0u64..200, 1..300),
+        ) {
             let (mut log, mut set) = (ArrivalLog::default(), BTreeSet::new());
-            for packet in packets {
+            for packet in packets.into_iter().map(|packet| from + packet) {
                 let new = !matches!(log.insert(packet), Novelty::Duplicate);
                 prop_assert_eq!(new, set.insert(packet));
             }
-            let listed: BTreeSet<u64> = log.down_to(0).flat_map(|&(low, high)| low..=high).collect();
+            let listed: BTreeSet<u64> = log.down_to(0).flat_map(|(low, high)| low..=high).collect();
             prop_assert_eq!(&listed, &set);
             let adjacent = |pair: &[(u64, u64)]| pair[0].0 <= pair[1].1 + 1;
-            let ranges: Vec<_> = log.down_to(0).copied().collect();
+            let ranges: Vec<_> = log.down_to(0).collect();
             prop_assert!(!ranges.windows(2).any(adjacent));
         }
     }
@@ -145,5 +206,36 @@ mod tests {
         });
         assert_eq!(log.down_to(0).count(), RANGES);
         assert_eq!(log.insert(12), Novelty::Stale);
+    }
+
+    #[test]
+    fn numbers_without_end_and_those_out_of_reach() {
+        let mut log = ArrivalLog::default();
+        let after = |log: &mut ArrivalLog, packet: u64| {
+            let missing = log.largest().map_or(0, |largest| packet - largest - 1);
+            (0..missing / PLAUSIBLE).for_each(|_| _ = log.insert(log.largest().unwrap_or(0) + PLAUSIBLE));
+            log.insert(packet)
+        };
+        [3, 5, 9].into_iter().for_each(|packet| _ = log.insert(packet));
+        // A run of five billion, as if each had arrived.
+        log.newest = Some((9, 5_000_000_000));
+        assert_eq!(log.insert(5_000_000_002), Novelty::AfterGap);
+        assert_eq!((log.insert(5), log.insert(8)), (Novelty::Stale, Novelty::Stale));
+        assert_eq!(log.insert(4_999_999_999), Novelty::Duplicate);
+        assert_eq!(log.insert(5_000_000_001), Novelty::Filling);
+        let kept = (5_000_000_000 - REACH, 5_000_000_002);
+        assert_eq!(log.down_to(0).collect::<Vec<_>>(), [kept]);
+        // A gap that is wider than what is in reach.
+        let far = kept.1 + 2 * REACH + 77;
+        assert_eq!(after(&mut log, far), Novelty::AfterGap);
+        assert_eq!(log.insert(far - 2), Novelty::Filling);
+        assert_eq!((log.insert(far), log.insert(far - 1)), (Novelty::Duplicate, Novelty::Filling));
+        let ranges: Vec<_> = log.down_to(0).collect();
+        assert_eq!(ranges[0], (far - 2, far));
+        assert!(ranges.windows(2).all(|pair| pair[1].1 + 1 < pair[0].0), "{ranges:?}");
+        log = ArrivalLog { newest: Some((1 << 33, 1 << 33)), ..ArrivalLog::default() };
+        assert_eq!(log.insert((1 << 33) - 2), Novelty::Filling);
+        assert_eq!(log.insert(7), Novelty::Stale);
+        assert_eq!(log.down_to(0).count(), 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Ecn, Span, Time, fetch_line};
+use units::{Ecn, Span, Sparing, Time, fetch_line};
 use wire::{Arrival, Dialect, Draft, Spoken};
 
 use crate::arrivals::ArrivalLog;
@@ -15,6 +15,8 @@ const REPEAT_BELOW: usize = 56;
 /// Reports remembered until the sender says it has heard them. With more on their way, newer ones are not
 /// remembered: one that follows confirms what they said, a round trip later.
 const UNCONFIRMED: usize = 64;
+/// Of which there is room for so many at first.
+const ROOM: usize = 8;
 
 /// A report that is on its way, or on whose confirmation is.
 #[derive(Clone, Copy, Debug)]
@@ -190,6 +192,7 @@ impl Reporter {
         }
         (self.media, self.padding) = (0, 0);
         if self.unconfirmed.len() < UNCONFIRMED {
+            self.unconfirmed.room_for_one(ROOM);
             self.unconfirmed.push_back(Unconfirmed { sequence: self.sequence, largest, sent_at: now });
             self.first_unconfirmed = self.first_unconfirmed.min(self.sequence);
         }

@@ -51,7 +51,7 @@ impl Dialect for Other {
     fn write_feedback(
         &mut self,
         draft: &Draft<'_>,
-        ranges: &mut dyn Iterator<Item = &(u64, u64)>,
+        ranges: &mut dyn Iterator<Item = (u64, u64)>,
         out: &mut [u8],
     ) -> (usize, usize) {
         out[..PREFIX.len()].copy_from_slice(&PREFIX);

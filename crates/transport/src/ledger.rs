@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use cc::{Acked, Delivery, FrameTag, Lost};
-use units::{Bytes, Ecn, RemoteTime, Time, fetch, fetch_line};
+use units::{Bytes, Ecn, RemoteTime, Sparing, Time, fetch, fetch_line};
 
 /// Packets that there is room for at first.
 const ROOM: usize = 8;
@@ -249,11 +249,9 @@ impl<T: Carried> Ledger<T> {
         packet
     }
 
-    /// Grows by a quarter, not by all: ledgers are most of what a flow takes, where there are many.
     #[cold]
     fn grow(&mut self) {
-        let more = (self.transmissions.len() / 4).max(ROOM);
-        self.transmissions.reserve_exact(more);
+        self.transmissions.room_for_one(ROOM);
         self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use cc::{Acked, Lost};
-use units::{Span, Time, fetch_line};
+use units::{Span, Sparing, Time, fetch_line};
 
 use crate::ledger::{Arrived, Carried, Ledger, State};
 use crate::rtt::Rtt;
@@ -19,6 +19,8 @@ const LATE: Span = Span::from_millis(100);
 /// ... unless so many packets have been sent since: as many as a ledger of this crate's cores remembers, so
 /// that no report can make more work.
 const FORGOTTEN: u64 = 1 << 16;
+/// Losses that there is room for at first, where there is any.
+const ROOM: usize = 4;
 
 /// What one report, or one look at the clock, settled. Kept and cleared by its owner, so that no report
 /// allocates.
@@ -175,6 +177,7 @@ impl LossDetection {
             };
             let overdue_at = sent.sent_at + delay;
             if largest >= packet + self.packet_threshold || overdue_at <= now {
+                out.lost.room_for_one(ROOM);
                 out.lost.push(ledger.lose(packet));
             } else {
                 settled_prefix = false;
@@ -196,6 +199,7 @@ impl LossDetection {
         let given_up = &mut self.given_up;
         ledger.forget_while(|packet, sent| {
             if sent.state == State::Lost && sent.sent_at + keep > now && packet >= far {
+                given_up.room_for_one(ROOM);
                 given_up.push_back(GivenUp { packet, sent_at: sent.sent_at });
             }
             sent.state != State::InFlight

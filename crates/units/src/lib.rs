@@ -12,6 +12,7 @@ mod fetch;
 mod names;
 mod quantity;
 mod rng;
+mod room;
 mod time;
 
 pub use clock::HostClock;
@@ -20,4 +21,5 @@ pub use fetch::{fetch, fetch_line};
 pub use names::{instead, near_names};
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use rng::Rng;
+pub use room::Sparing;
 pub use time::{RelativeDelay, RemoteTime, Span, Time};

@@ -84,7 +84,7 @@ pub trait Dialect: Send {
     fn write_feedback(
         &mut self,
         draft: &Draft<'_>,
-        ranges: &mut dyn Iterator<Item = &(u64, u64)>,
+        ranges: &mut dyn Iterator<Item = (u64, u64)>,
         out: &mut [u8],
     ) -> (usize, usize);
 }
@@ -172,7 +172,7 @@ impl Dialect for Spoken {
     fn write_feedback(
         &mut self,
         draft: &Draft<'_>,
-        ranges: &mut dyn Iterator<Item = &(u64, u64)>,
+        ranges: &mut dyn Iterator<Item = (u64, u64)>,
         out: &mut [u8],
     ) -> (usize, usize) {
         match self {
@@ -234,7 +234,7 @@ impl Dialect for Native {
     fn write_feedback(
         &mut self,
         draft: &Draft<'_>,
-        ranges: &mut dyn Iterator<Item = &(u64, u64)>,
+        ranges: &mut dyn Iterator<Item = (u64, u64)>,
         out: &mut [u8],
     ) -> (usize, usize) {
         FeedbackWriter::write(out, draft, ranges)

@@ -254,10 +254,10 @@ impl FeedbackWriter {
     ///
     /// # Panics
     /// If `out` is shorter than the fixed part; [`FeedbackWriter::MIN_ROOM`] is always enough.
-    pub fn write<'r>(
+    pub fn write(
         out: &mut [u8],
         draft: &Draft<'_>,
-        ranges: impl Iterator<Item = &'r (u64, u64)>,
+        ranges: impl Iterator<Item = (u64, u64)>,
     ) -> (usize, usize) {
         let &Draft { session, sequence, sent, refused, blob, arrivals } = draft;
         let mut w = Writer::open(out, Kind::Feedback, 0, session);
@@ -300,11 +300,11 @@ fn write_arrivals(w: &mut Writer<'_>, sent_us: i64, arrivals: &[Arrival]) -> usi
     written
 }
 
-fn write_ranges<'r>(w: &mut Writer<'_>, ranges: impl Iterator<Item = &'r (u64, u64)>) {
+fn write_ranges(w: &mut Writer<'_>, ranges: impl Iterator<Item = (u64, u64)>) {
     let count_at = w.reserve_count();
     let mut written = 0;
     let mut above = None;
-    for &(low, high) in ranges.take(Feedback::MAX_ITEMS) {
+    for (low, high) in ranges.take(Feedback::MAX_ITEMS) {
         // The first also writes the largest number.
         if w.room() < ITEM_MAX + 8 {
             break;
@@ -374,7 +374,7 @@ mod tests {
             let mut out = vec![0; 8_000];
             let sent = Time::from_nanos(sent_us * 1_000 + 999);
             let (length, written) =
-                FeedbackWriter::write(&mut out, &Draft { session, sequence, sent, refused, blob: &blob, arrivals: &arrivals }, ranges.iter());
+                FeedbackWriter::write(&mut out, &Draft { session, sequence, sent, refused, blob: &blob, arrivals: &arrivals }, ranges.iter().copied());
             prop_assert_eq!(written, arrivals.len());
             let feedback = Feedback::decode(&out[..length]).unwrap();
             prop_assert_eq!((feedback.session, feedback.sequence, feedback.refused), (session, sequence, refused));
@@ -389,7 +389,7 @@ mod tests {
         fn every_truncation_is_an_error(arrivals in arrivals(), ranges in ranges()) {
             let mut out = vec![0; 8_000];
             let (length, _) =
-                FeedbackWriter::write(&mut out, &Draft { session: 1, sequence: 2, sent: Time::ZERO, refused: 3, blob: b"blob", arrivals: &arrivals }, ranges.iter());
+                FeedbackWriter::write(&mut out, &Draft { session: 1, sequence: 2, sent: Time::ZERO, refused: 3, blob: b"blob", arrivals: &arrivals }, ranges.iter().copied());
             for cut in 0..length {
                 prop_assert!(Feedback::decode(&out[..cut]).is_err(), "{} of {} bytes decode", cut, length);
             }
@@ -402,7 +402,7 @@ mod tests {
         ) {
             let mut out = vec![0; room];
             let (length, written) =
-                FeedbackWriter::write(&mut out, &Draft { session: 1, sequence: 2, sent: Time::ZERO, refused: 3, blob: &blob, arrivals: &arrivals }, ranges.iter());
+                FeedbackWriter::write(&mut out, &Draft { session: 1, sequence: 2, sent: Time::ZERO, refused: 3, blob: &blob, arrivals: &arrivals }, ranges.iter().copied());
             let feedback = Feedback::decode(&out[..length]).unwrap();
             prop_assert!(written >= arrivals.len().min(1));
             prop_assert!(feedback.arrivals().eq(arrivals[..written].iter().map(rounded)));
@@ -432,7 +432,7 @@ mod tests {
                     blob: &[],
                     arrivals: &arrivals[..n],
                 },
-                [(0, 1063)].iter(),
+                [(0, 1063)].into_iter(),
             )
             .0
         };

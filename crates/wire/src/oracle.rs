@@ -63,7 +63,7 @@ pub fn feedback(bytes: &[u8]) {
     let (length, written) = FeedbackWriter::write(
         &mut out,
         &Draft { session, sequence, sent, refused, blob, arrivals: &arrivals },
-        ranges.iter(),
+        ranges.iter().copied(),
     );
     assert_eq!(written, arrivals.len());
     let again = Feedback::decode(&out[..length]).expect("what was written decodes");
@@ -230,7 +230,7 @@ mod tests {
                     blob: b"abc",
                     arrivals: &arrivals,
                 },
-                ranges.iter(),
+                ranges.iter().copied(),
             )
             .0
         });
