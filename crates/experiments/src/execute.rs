@@ -12,7 +12,9 @@ use crate::measure::{Instrument, measure};
 use crate::points::Point;
 use crate::probe::Probe;
 use crate::rows;
-use lab::run::{RunOptions, run_rows};
+use crate::value::Value;
+use lab::collect::Rows;
+use lab::run::{RunOptions, blank, run_rows};
 use lab::scenario::Scenario;
 use units::Span;
 
@@ -58,8 +60,9 @@ pub struct Results {
     pub missing: Option<String>,
 }
 
-/// Virtual time from which on a run that several ask for is done once. A shorter one is there because a file
-/// must have a run: the work is what its formulas do besides, and several do that at the same time.
+/// Virtual time from which on a run that several ask for is done once, and formulas are tried before it. A
+/// shorter one is there because a file must have a run: the work is what its formulas do besides, and several
+/// do that at the same time.
 const WORTH_SHARING: Span = Span::from_secs(1);
 
 /// One run, and who asks for it.
@@ -220,9 +223,9 @@ fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<
             // Each index goes to one thread alone.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
-            let mut run = Shared::default();
+            let mut run = Shared::new(job, how);
             for asked in &job.asked {
-                let kept = answer(asked, &mut run, how);
+                let kept = run.answer(asked);
                 let failed = kept.is_err();
                 *slots[asked.number].lock().expect("nothing panics here") = Some(kept);
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -244,35 +247,97 @@ fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<
     slots.into_iter().filter_map(|slot| slot.into_inner().expect("nothing panics here")).collect()
 }
 
-/// A job's run, once somebody had to do it: what to ask, and its hash.
-type Shared = Option<(Rc<Probe>, String)>;
+/// A job's run, done once somebody has to.
+struct Shared<'a> {
+    job: &'a Job<'a>,
+    how: &'a Execution<'a>,
+    done: Option<Done>,
+}
 
-/// What is kept of a run for who asks for it: from the cache, or measured in `run`, which is done if it was
-/// not yet.
-fn answer(asked: &Asked<'_>, run: &mut Shared, how: &Execution<'_>) -> Result<Kept, ExperimentError> {
-    let Asked { experiment, scenario, labels, .. } = asked;
-    let cached = how.cache.as_ref().and_then(|cache| cache.get(scenario, &experiment.metrics));
-    if let Some(kept) = cached {
-        return Ok(kept);
+/// What to ask, which rows it has, and the run's hash.
+struct Done {
+    probe: Rc<Probe>,
+    rows: Rows,
+    hash: String,
+}
+
+impl<'a> Shared<'a> {
+    fn new(job: &'a Job<'a>, how: &'a Execution<'a>) -> Shared<'a> {
+        Shared { job, how, done: None }
     }
-    let refuse = |what: String| experiment.refuse(format!("run {:?}", scenario.name), what);
-    let begun = (how.cpu_seconds)();
-    let (probe, hash) = match run {
-        Some(run) => run,
-        None => {
-            let options = RunOptions { commit: how.commit.clone(), ..RunOptions::default() };
-            let found = run_rows(scenario, &options).map_err(|error| refuse(error.to_string()))?;
-            let hash = found.hash.clone();
-            run.insert((Rc::new(Probe::new(found)), hash))
+
+    /// What is kept of the run for who asks for it: from the cache, or measured.
+    fn answer(&mut self, asked: &Asked<'_>) -> Result<Kept, ExperimentError> {
+        let Asked { experiment, scenario, .. } = asked;
+        let cache = self.how.cache.as_ref();
+        if let Some(kept) = cache.and_then(|cache| cache.get(scenario, &experiment.metrics)) {
+            return Ok(kept);
         }
-    };
-    let metrics = measure(probe, labels, &experiment.metrics, how.instruments).map_err(refuse)?;
-    let kept = Kept { hash: hash.clone(), seconds: (how.cpu_seconds)() - begun, metrics };
-    if let Some(cache) = &how.cache {
-        let put = cache.put(scenario, &experiment.metrics, &kept);
-        put.map_err(|error| ExperimentError { failed: true, ..refuse(error.to_string()) })?;
+        let begun = (self.how.cpu_seconds)();
+        let rows = match &self.done {
+            Some(done) => done.rows.clone(),
+            None => self.job.rows(),
+        };
+        let (mut metrics, mut hash) = self.measure(asked, rows)?;
+        if self.done.as_ref().is_some_and(|done| !done.rows.cover(&done.probe.asked())) {
+            // What a formula asks for depended on what it found.
+            (metrics, hash) = self.measure(asked, Rows::all(scenario.flows.len()))?;
+        }
+        let metrics = metrics.map_err(|what| asked.refuse(what))?;
+        let kept = Kept { hash, seconds: (self.how.cpu_seconds)() - begun, metrics };
+        if let Some(cache) = cache {
+            let put = cache.put(scenario, &experiment.metrics, &kept);
+            put.map_err(|error| ExperimentError { failed: true, ..asked.refuse(error.to_string()) })?;
+        }
+        Ok(kept)
     }
-    Ok(kept)
+
+    /// Metrics of the run, which is done unless it was with these rows, and its hash.
+    fn measure(&mut self, asked: &Asked<'_>, rows: Rows) -> Result<(Metrics, String), ExperimentError> {
+        let done = match self.done.take().filter(|done| done.rows == rows) {
+            Some(done) => done,
+            None => {
+                let options = RunOptions { commit: self.how.commit.clone(), ..RunOptions::default() };
+                let run = run_rows(&asked.scenario, &options, rows.clone());
+                let run = run.map_err(|error| asked.refuse(error.to_string()))?;
+                Done { hash: run.hash.clone(), probe: Rc::new(Probe::new(run)), rows }
+            }
+        };
+        let Asked { labels, experiment, .. } = asked;
+        let metrics = measure(&done.probe, labels, &experiment.metrics, self.how.instruments);
+        let hash = done.hash.clone();
+        self.done = Some(done);
+        Ok((metrics, hash))
+    }
+}
+
+/// Values by name, or what is wrong with a formula.
+type Metrics = Result<BTreeMap<String, Value>, String>;
+
+impl Job<'_> {
+    /// The rows of its run that somebody will ask for, as far as can be known before.
+    fn rows(&self) -> Rows {
+        let mut rows = Rows::none(self.asked[0].scenario.flows.len());
+        self.asked.iter().for_each(|asked| rows.add(&asked.rows()));
+        rows
+    }
+}
+
+impl Asked<'_> {
+    /// The rows that formulas ask of a run in which nothing happened; all, if they don't get to their end or
+    /// do other work besides.
+    fn rows(&self) -> Rows {
+        let probe = Rc::new(Probe::new(blank(&self.scenario)));
+        let metrics = &self.experiment.metrics;
+        match self.scenario.duration >= WORTH_SHARING && measure(&probe, &self.labels, metrics, &[]).is_ok() {
+            true => probe.asked(),
+            false => Rows::all(probe.flows()),
+        }
+    }
+
+    fn refuse(&self, what: String) -> ExperimentError {
+        self.experiment.refuse(format!("run {:?}", self.scenario.name), what)
+    }
 }
 
 #[cfg(test)]
@@ -317,6 +382,32 @@ mod tests {
         }
         assert_ne!(together[0].points, together[2].points);
         assert_eq!(together[0].hashes, together[2].hashes);
+    }
+
+    #[test]
+    fn only_rows_that_formulas_read_are_kept_whatever_they_ask_for_later() {
+        let [plain, later] = [
+            experiment("plain.toml", "1s", "rtt_mean(1, 0, 1)"),
+            experiment("later.toml", "1s", "if rate(1, 0, 1) > 0.1 { rtt_mean(1, 0, 1) } else { 0.0 }"),
+        ];
+        let how = Execution {
+            commit: String::new(),
+            threads: 1,
+            cache: None,
+            progress: &|_| {},
+            instruments: &[],
+            cpu_seconds: || 0.0,
+        };
+        let both = [plain.clone(), later.clone()];
+        let (all, one) = (plans(&both).unwrap(), plans(std::slice::from_ref(&later)).unwrap());
+        let rows = |plans: &[Plan<'_>], places: &[Place]| jobs(plans, places).unwrap()[0].rows();
+        let mut expected = Rows::none(1);
+        expected.flows[0].packets = true;
+        assert_eq!(rows(&one, &[(0, 0)]), expected);
+        expected.flows[0].rtt = true;
+        assert_eq!(rows(&all, &[(0, 0), (1, 0)]), expected);
+        let [plain, later] = [plain, later].map(|one| execute(&[one], &how).unwrap().remove(0));
+        assert_eq!((plain.points, plain.hashes), (later.points, later.hashes));
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! What formulas can ask of a run. Times in seconds of virtual time, rates in Mbit/s on the wire, delays in
 //! ms, flows counted from 1.
 
+use std::cell::{OnceCell, RefCell};
+
 use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
 
 use crate::pictures::Shown;
 use prism::survey::Surveyed;
 
-use lab::collect::{FlowRecord, FrameRow, PacketRow};
+use lab::collect::{Decided, Departure, FlowRecord, FlowRows, FrameRow, PacketRow, Rows};
 use lab::metrics::{
-    Spread, coefficient_of_variation, jain, jain_windows, nearest_rank, simulate, slots, spike_duration,
+    Spread, coefficient_of_variation, jain, jain_windows, nearest_place, nearest_rank, simulate, slots,
+    spike_duration,
 };
 use lab::run::Run;
 use lab::summary::activities;
@@ -19,14 +22,17 @@ const JAIN_WINDOW: Span = Span::from_millis(500);
 /// Frames of equation 10: 60 a second, as in seed 000.
 const FRAME: Span = Span::from_nanos(16_666_667);
 
-/// A finished run, asked about.
+/// A finished run, asked about. It remembers which rows it was asked for.
 pub(crate) struct Probe {
     run: Run,
-    /// Wire bytes as they arrived, of each flow.
-    deliveries: Vec<Vec<(Time, u32)>>,
+    asked: RefCell<Rows>,
+    /// Wire bytes as they arrived, of each flow that was asked about.
+    deliveries: Vec<OnceCell<Deliveries>>,
     /// Those of them that carried frames for the first time.
-    video: Vec<Vec<(Time, u32)>>,
+    video: Vec<OnceCell<Deliveries>>,
 }
+
+type Deliveries = Vec<(Time, u32)>;
 
 fn at(seconds: f64) -> Time {
     Time::ZERO + Span::from_secs_f64(seconds.max(0.0))
@@ -50,9 +56,10 @@ fn rise_of(all: &[(Time, u32)], from: f64, to: f64, least: f64, window: f64) -> 
     reached.next().map_or(f64::INFINITY, |end| end - from)
 }
 
+/// By nearest rank; of nothing it is no number.
 fn percentile(mut values: Vec<f64>, p: f64) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    nearest_rank(&values, p).unwrap_or(f64::NAN)
+    let Some(place) = nearest_place(values.len(), p) else { return f64::NAN };
+    *values.select_nth_unstable_by(place, f64::total_cmp).1
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -66,17 +73,40 @@ fn deviation(values: &[f64]) -> f64 {
 
 impl Probe {
     pub fn new(run: Run) -> Probe {
-        let deliveries = run.record.flows.iter().map(FlowRecord::deliveries).collect();
-        let video = run.record.flows.iter().map(FlowRecord::frame_deliveries).collect();
-        Probe { run, deliveries, video }
+        let flows = run.record.flows.len();
+        let cells = || (0..flows).map(|_| OnceCell::new()).collect();
+        Probe { run, asked: RefCell::new(Rows::none(flows)), deliveries: cells(), video: cells() }
     }
 
     pub fn flows(&self) -> usize {
         self.deliveries.len()
     }
 
-    fn flow(&self, number: usize) -> &FlowRecord {
+    /// The rows that it was asked for: without them, what it said means nothing.
+    pub fn asked(&self) -> Rows {
+        self.asked.borrow().clone()
+    }
+
+    fn rows(&self, number: usize, ask: fn(&mut FlowRows)) -> &FlowRecord {
+        ask(&mut self.asked.borrow_mut().flows[number - 1]);
         &self.run.record.flows[number - 1]
+    }
+
+    /// A flow's packets and frames.
+    fn flow(&self, number: usize) -> &FlowRecord {
+        self.rows(number, |rows| rows.packets = true)
+    }
+
+    fn decisions(&self, number: usize) -> &[Decided] {
+        &self.rows(number, |rows| rows.decisions = true).decisions
+    }
+
+    fn deliveries(&self, number: usize) -> &Deliveries {
+        self.deliveries[number - 1].get_or_init(|| self.flow(number).deliveries())
+    }
+
+    fn video_deliveries(&self, number: usize) -> &Deliveries {
+        self.video[number - 1].get_or_init(|| self.flow(number).frame_deliveries())
     }
 
     fn sent_rows(&self, number: usize, from: f64, to: f64) -> &[PacketRow] {
@@ -87,12 +117,12 @@ impl Probe {
 
     /// Delivered wire bits a second.
     pub fn rate(&self, flow: usize, from: f64, to: f64) -> f64 {
-        rate_of(&self.deliveries[flow - 1], from, to)
+        rate_of(self.deliveries(flow), from, to)
     }
 
     /// Those of frames, sent for the first time: what is left of it is padding and repeats.
     pub fn video(&self, flow: usize, from: f64, to: f64) -> f64 {
-        rate_of(&self.video[flow - 1], from, to)
+        rate_of(self.video_deliveries(flow), from, to)
     }
 
     /// Sent wire bits a second.
@@ -113,8 +143,13 @@ impl Probe {
         self.departures(from, to).map(|d| f64::from(d.size)).sum::<f64>() / capacity
     }
 
-    fn departures(&self, from: f64, to: f64) -> impl Iterator<Item = &lab::collect::Departure> {
-        let all = &self.run.record.link.departures;
+    fn all_departures(&self) -> &[Departure] {
+        self.asked.borrow_mut().links.departures = true;
+        &self.run.record.link.departures
+    }
+
+    fn departures(&self, from: f64, to: f64) -> impl Iterator<Item = &Departure> {
+        let all = self.all_departures();
         let place = |seconds: f64| all.partition_point(|d| d.at < at(seconds));
         all[place(from)..place(to).max(place(from))].iter()
     }
@@ -127,7 +162,7 @@ impl Probe {
     /// What a packet would wait in a first-in-first-out bottleneck that came at each millisecond: until what
     /// came before it has left.
     pub fn waiting(&self, from: f64, to: f64) -> Vec<f64> {
-        let mut packets = self.run.record.link.departures.iter().map(|d| (d.at - d.sojourn, d.at)).peekable();
+        let mut packets = self.all_departures().iter().map(|d| (d.at - d.sojourn, d.at)).peekable();
         let mut clear_at = Time::ZERO;
         let instants = (0..).map(|n| at(from) + Span::from_millis(n)).take_while(|instant| *instant < at(to));
         let wait = |instant: Time| {
@@ -147,7 +182,8 @@ impl Probe {
 
     /// The sender's round-trip samples.
     pub fn rtts(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
-        let samples = self.flow(flow).rtt.iter().filter(|s| s.at >= at(from) && s.at < at(to));
+        let samples =
+            self.rows(flow, |rows| rows.rtt = true).rtt.iter().filter(|s| s.at >= at(from) && s.at < at(to));
         samples.map(|s| s.latest.as_millis_f64()).collect()
     }
 
@@ -163,6 +199,7 @@ impl Probe {
 
     /// Jain's index in each window in which two flows were on.
     pub fn jain_windows(&self, from: f64, to: f64) -> Vec<f64> {
+        (1..=self.flows()).for_each(|flow| _ = self.flow(flow));
         let flows = activities(&self.run.record, &self.run.scenario);
         jain_windows(&flows, at(from), at(to), JAIN_WINDOW).into_iter().map(|(_, index)| index).collect()
     }
@@ -175,12 +212,12 @@ impl Probe {
     /// Seconds from `from` until the rate over the last `window` seconds first reaches `least`; infinite if
     /// it does not by `to`.
     pub fn rise(&self, flow: usize, from: f64, to: f64, least: f64, window: f64) -> f64 {
-        rise_of(&self.deliveries[flow - 1], from, to, least, window)
+        rise_of(self.deliveries(flow), from, to, least, window)
     }
 
     /// The same of the rate of frames.
     pub fn video_rise(&self, flow: usize, from: f64, to: f64, least: f64, window: f64) -> f64 {
-        rise_of(&self.video[flow - 1], from, to, least, window)
+        rise_of(self.video_deliveries(flow), from, to, least, window)
     }
 
     /// Seconds from `change` for which delays stay above twice the mean of the steady time from `from` to
@@ -207,7 +244,7 @@ impl Probe {
     /// What the controller advised the encoder, every 20 ms.
     pub fn media(&self, flow: usize, from: f64, to: f64) -> Vec<f64> {
         const EVERY: f64 = 0.02;
-        let decisions = &self.flow(flow).decisions;
+        let decisions = self.decisions(flow);
         let times = (0..).map(|k| from + EVERY * f64::from(k)).take_while(|&time| time < to);
         times
             .filter_map(|time| {
@@ -219,7 +256,7 @@ impl Probe {
 
     /// An inner quantity of the controller.
     pub fn observed(&self, flow: usize, name: &str, from: f64, to: f64) -> Vec<f64> {
-        let of = self.flow(flow).observed.get(name);
+        let of = self.rows(flow, |rows| rows.observed = true).observed.get(name);
         let inside = of.into_iter().flatten().filter(|(t, _)| *t >= at(from) && *t < at(to));
         inside.map(|(_, value)| *value).collect()
     }
@@ -227,7 +264,7 @@ impl Probe {
     /// An inner quantity over time.
     pub fn observed_curve(&self, flow: usize, name: &str) -> Vec<(f64, f64)> {
         let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
-        let of = self.flow(flow).observed.get(name);
+        let of = self.rows(flow, |rows| rows.observed = true).observed.get(name);
         of.into_iter().flatten().map(|&(time, value)| (seconds(time), value)).collect()
     }
 
@@ -267,6 +304,7 @@ impl Probe {
 
     /// Packets in the queue, that in service included, at each arrival.
     pub fn backlog(&self, from: f64, to: f64) -> Vec<f64> {
+        self.asked.borrow_mut().links.arrivals = true;
         let arrivals = self.run.record.link.arrivals.iter();
         let inside = arrivals.filter(|a| a.at >= at(from) && a.at < at(to));
         inside.map(|a| f64::from(a.packets)).collect()
@@ -316,11 +354,13 @@ impl Probe {
 
     /// The pictures that were shown, with quality by their measure or the encoder's word.
     pub fn pictures(&self, flow: usize, from: f64, to: f64) -> Shown<'_> {
+        self.flow(flow);
         Shown::of(&self.run, flow, at(from), at(to))
     }
 
     /// The same with quality by Prism's black-box model of a clip.
     pub fn modelled(&self, flow: usize, seen: &Surveyed, from: f64, to: f64) -> Shown<'_> {
+        self.flow(flow);
         Shown::modelled(&self.run, flow, at(from), at(to), seen)
     }
 
@@ -352,7 +392,7 @@ impl Probe {
     /// Stretches in which the controller's window was at most `bytes`: when each began, and how long it was.
     pub fn narrow(&self, flow: usize, from: f64, to: f64, bytes: f64) -> Vec<(f64, f64)> {
         let seconds = |at: Time| (at - Time::ZERO).as_secs_f64();
-        let decisions = self.flow(flow).decisions.iter().filter(|d| d.at >= at(from) && d.at < at(to));
+        let decisions = self.decisions(flow).iter().filter(|d| d.at >= at(from) && d.at < at(to));
         let mut found = Vec::new();
         let mut begun = None;
         for decided in decisions {

@@ -7,6 +7,7 @@ use units::{Rate, Span, Time};
 
 use super::frames::{FrameRow, StreamFrames};
 use super::observed::Observed;
+use super::rows::FlowRows;
 use super::take_front;
 use crate::metrics::Stalls;
 
@@ -236,30 +237,37 @@ impl FlowRecord {
             + observed * size_of::<(Time, f64)>()
     }
 
-    pub(super) fn at_sender(&mut self, at: Time, event: &Event, rows: bool) {
+    pub(super) fn at_sender(&mut self, at: Time, event: &Event, rows: FlowRows) {
         self.count_at_sender(event);
-        if !rows {
-            return;
+        match *event {
+            Event::Rtt { latest, smoothed } if rows.rtt => {
+                self.rtt.push(RttSample { at, latest, smoothed });
+            }
+            Event::Decision { window, pacing, media } if rows.decisions => {
+                self.keep_decision(Decided { at, window, pacing, media });
+            }
+            Event::Observed { name, value } if rows.observed => self.observed.push(name, at, value.0),
+            Event::Rtt { .. } | Event::Decision { .. } | Event::Observed { .. } => {}
+            _ if rows.packets => self.keep_packet_at_sender(at, event),
+            _ => {}
         }
+    }
+
+    fn keep_packet_at_sender(&mut self, at: Time, event: &Event) {
         match *event {
             Event::PacketSent { .. } => self.keep_sent(at, event),
             Event::PacketAcked { packet, .. } => self.complete(packet, |row| row.acked = Some(at)),
             Event::PacketLost { packet, .. } => self.complete(packet, |row| row.lost = true),
             Event::LossSpurious { packet } => self.complete(packet, |row| row.spurious = true),
-            Event::Rtt { latest, smoothed } => self.rtt.push(RttSample { at, latest, smoothed }),
-            Event::Decision { window, pacing, media } => {
-                self.keep_decision(Decided { at, window, pacing, media })
-            }
-            Event::Observed { name, value } => self.observed.push(name, at, value.0),
             _ => self.keep_frame_at_sender(at, event),
         }
     }
 
-    pub(super) fn at_receiver(&mut self, at: Time, event: &Event, rows: bool) {
+    pub(super) fn at_receiver(&mut self, at: Time, event: &Event, rows: FlowRows) {
         self.count_at_receiver(event);
         if let Event::PacketReceived { packet, size, .. } = *event {
-            self.receive(at, packet, size, rows);
-        } else if rows
+            self.receive(at, packet, size, rows.packets);
+        } else if rows.packets
             && let Some((coding, frame)) = frame_of(event)
             && let Some(row) = self.row_of(coding, frame)
         {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use record::{Dropped, Event};
 use units::{Span, Time};
 
+use super::rows::LinkRows;
 use super::take_front;
 
 /// A packet the link accepted.
@@ -106,15 +107,15 @@ impl LinkRecord {
         size_of_val(&self.arrivals[..]) + size_of_val(&self.departures[..]) + size_of_val(&self.drops[..])
     }
 
-    pub(super) fn take(&mut self, at: Time, event: &Event, rows: bool) {
+    pub(super) fn take(&mut self, at: Time, event: &Event, rows: LinkRows) {
         match *event {
             Event::LinkEnqueued { flow, size, backlog, packets } => {
-                self.accept(Arrival { at, flow, size, backlog, packets }, rows);
+                self.accept(Arrival { at, flow, size, backlog, packets }, rows.arrivals);
             }
             Event::LinkDeparted { flow, size, sojourn } => {
-                self.depart(Departure { at, flow, size, sojourn }, rows);
+                self.depart(Departure { at, flow, size, sojourn }, rows.departures);
             }
-            Event::LinkDropped { flow, size, cause } => self.drop(Drop { at, flow, size, cause }, rows),
+            Event::LinkDropped { flow, size, cause } => self.drop(Drop { at, flow, size, cause }, rows.drops),
             _ => {}
         }
     }

@@ -15,6 +15,7 @@ mod flow;
 mod frames;
 mod link;
 mod observed;
+mod rows;
 mod series;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use flow::{Coding, Decided, FlowRecord, FlowTotals, FoldedFlow, NO_FRAME, Pa
 pub use frames::{FrameRow, StreamFrames};
 pub use link::{Arrival, Departure, Drop, LinkRecord, LinkTotals};
 pub use observed::Observed;
+pub use rows::{FlowRows, LinkRows, Rows};
 
 /// How much to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +60,7 @@ enum Role {
 /// A recorder that keeps what the metrics need.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
-    keep: Keep,
+    rows: Rows,
     /// Whose end a host is, by its number: looked up for every event.
     hosts: Vec<Option<Role>>,
     bottleneck: Option<NodeId>,
@@ -90,6 +92,12 @@ impl std::fmt::Debug for Role {
 impl Collector {
     /// A collector for a world of the given layout.
     pub fn new(layout: &Layout, keep: Keep) -> Collector {
+        let flows = layout.flows.len();
+        Collector::of(layout, if keep == Keep::Totals { Rows::none(flows) } else { Rows::all(flows) })
+    }
+
+    /// The same, of which only such rows are kept.
+    pub fn of(layout: &Layout, rows: Rows) -> Collector {
         let ends = layout.flows.iter().enumerate();
         let ends =
             ends.flat_map(|(flow, ends)| [(ends.0, Role::Sender(flow)), (ends.1, Role::Receiver(flow))]);
@@ -104,7 +112,7 @@ impl Collector {
         let mut records =
             layout.links.iter().map(|link| LinkRecord { name: link.1.clone(), ..LinkRecord::default() });
         Collector {
-            keep,
+            rows,
             hosts,
             bottleneck: nodes.next(),
             others: nodes.collect(),
@@ -123,7 +131,7 @@ impl Collector {
     /// What happens at a node that is neither a host's nor the first link's.
     fn elsewhere(&mut self, at: Time, node: NodeId, event: &Event) {
         if let Some(index) = self.others.iter().position(|other| *other == node) {
-            self.further[index].take(at, event, self.keep != Keep::Totals);
+            self.further[index].take(at, event, self.rows.links);
         } else if let Event::LinkDropped { cause, .. } = event {
             *self.elsewhere.entry(*cause).or_default() += 1;
         }
@@ -154,11 +162,10 @@ impl Collector {
 impl Recorder for Collector {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         self.end = self.end.max(at);
-        let rows = self.keep != Keep::Totals;
         match self.hosts.get(usize::from(node.0)).copied().flatten() {
-            Some(Role::Sender(flow)) => self.flows[flow].at_sender(at, event, rows),
-            Some(Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, rows),
-            None if self.bottleneck == Some(node) => self.link.take(at, event, rows),
+            Some(Role::Sender(flow)) => self.flows[flow].at_sender(at, event, self.rows.flows[flow]),
+            Some(Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, self.rows.flows[flow]),
+            None if self.bottleneck == Some(node) => self.link.take(at, event, self.rows.links),
             None => self.elsewhere(at, node, event),
         }
     }

@@ -20,7 +20,7 @@ pub use change::{convergence_time, spike_duration};
 pub use distribution::{Distribution, Variation};
 pub use fairness::{Activity, jain, jain_of_slots, jain_windows};
 pub use latency::{Latencies, LatencyOf, StallFinder, Stalls, latencies, stalls, stalls_between};
-pub use percentile::{Spread, nearest_rank, pantheon_percentile};
+pub use percentile::{Spread, nearest_place, nearest_rank, pantheon_percentile};
 pub use picture::{
     PSNR_CAP, dssim, psnr_all_planes, psnr_of_counted, psnr_of_mse, psnr_summary, ssim_all_planes,
 };

@@ -3,8 +3,13 @@
 /// The `p`-th percentile (0 to 100) of ascending `sorted` values by nearest rank: the smallest value with at
 /// least `p` per cent of all values at or below it. `None` without values.
 pub fn nearest_rank(sorted: &[f64], p: f64) -> Option<f64> {
-    let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
+    nearest_place(sorted.len(), p).map(|place| sorted[place])
+}
+
+/// Where that value stands among `count` of them, from 0 on. `None` if there are none.
+pub fn nearest_place(count: usize, p: f64) -> Option<usize> {
+    let rank = (p / 100.0 * count as f64).ceil() as usize;
+    (count > 0).then(|| rank.clamp(1, count) - 1)
 }
 
 /// The percentile as Pantheon computes it (NumPy's `nearest` interpolation): the value at the index nearest

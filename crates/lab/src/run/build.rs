@@ -26,7 +26,7 @@ use super::pauses::Pausing;
 use super::pictures::Reader;
 use super::pictures::{Judge, Originals};
 use super::supply::{self, Look, Pictures, Prepared};
-use super::{quic, smoltcp, tcp};
+use super::{quic, smoltcp, tcp, traces};
 use crate::collect::Layout;
 use crate::scenario::{Cross, CrossKind, Flow, Link, Police, Scenario, ScenarioError, Session, Source};
 
@@ -206,8 +206,8 @@ fn opportunities(
 }
 
 fn trace(scenario: &Scenario, path: &Path, at: &str) -> Result<Arc<MahimahiTrace>, ScenarioError> {
-    let trace = MahimahiTrace::open(&scenario.beside(path));
-    trace.map(Arc::new).map_err(|error| scenario.error(format!("{at}.trace"), error.to_string()))
+    let trace = traces::open(&scenario.beside(path));
+    trace.map_err(|error| scenario.error(format!("{at}.trace"), error.to_string()))
 }
 
 /// The way back, but for its delay: by default a wire.

@@ -9,6 +9,7 @@ mod smoltcp;
 mod stills;
 mod supply;
 mod tcp;
+mod traces;
 mod watch;
 mod windows;
 
@@ -23,7 +24,7 @@ use wire::Media;
 
 use self::build::Built;
 
-use crate::collect::{Collector, Keep};
+use crate::collect::{Collector, Keep, Rows};
 use crate::files::WriteError;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::stream::{Left, Limits, Recording, Settings};
@@ -178,7 +179,8 @@ pub(crate) fn run_watched(
     options: &RunOptions<'_>,
     look: &mut dyn FnMut(&Recording),
 ) -> Result<Outcome, LabError> {
-    let Played { built, hash, recording } = play(scenario, options, look)?;
+    let recording = Recording::new(&build::layout(scenario), options.keep);
+    let Played { built, hash, recording } = play(scenario, options, recording, look)?;
     let context = Context {
         plan: Plan { scenario, intervals: &built.intervals, header: Media::LEN as u32 },
         provenance: Provenance {
@@ -204,7 +206,7 @@ pub struct Run {
     pub scenario: Scenario,
     /// Hash of all events, as 16 hexadecimal digits: the same for the same run.
     pub hash: String,
-    /// Every packet, frame and decision of it.
+    /// Its packets, frames and decisions, as far as they were kept.
     pub record: Collector,
     /// Each flow's time between frames.
     pub intervals: Vec<Span>,
@@ -212,15 +214,29 @@ pub struct Run {
     pub rates: Vec<RateProcess>,
 }
 
-/// Runs `scenario` and keeps every row, whatever `options` say of that.
+/// Runs `scenario` and keeps `rows`, whatever `options` say of that. What is kept changes nothing of the run.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_rows(scenario: &Scenario, options: &RunOptions<'_>) -> Result<Run, LabError> {
+pub fn run_rows(scenario: &Scenario, options: &RunOptions<'_>, rows: Rows) -> Result<Run, LabError> {
     let one = RunOptions { keep: Keep::Rows, commit: options.commit.clone(), ..*options };
-    let Played { built, hash, recording } = play(scenario, &one, &mut |_| {})?;
+    let recording = Recording::of(&build::layout(scenario), rows);
+    let Played { built, hash, recording } = play(scenario, &one, recording, &mut |_| {})?;
     let Built { intervals, rates, .. } = built;
     Ok(Run { scenario: scenario.clone(), hash, record: recording.into_rows(), intervals, rates })
+}
+
+/// A run of `scenario` in which nothing happened, to find out what would be asked of one: it has no rows, and
+/// nothing that it says of intervals and rates means anything.
+pub fn blank(scenario: &Scenario) -> Run {
+    let flows = scenario.flows.len();
+    Run {
+        scenario: scenario.clone(),
+        hash: String::new(),
+        record: Collector::of(&build::layout(scenario), Rows::none(flows)),
+        intervals: vec![Span::from_millis(1); flows],
+        rates: vec![RateProcess::Infinite; scenario.link.iter().len()],
+    }
 }
 
 /// A run that is over, before anything is made of its events.
@@ -234,10 +250,10 @@ struct Played {
 fn play(
     scenario: &Scenario,
     options: &RunOptions<'_>,
+    recording: Recording,
     look: &mut dyn FnMut(&Recording),
 ) -> Result<Played, LabError> {
-    let layout = build::layout(scenario);
-    let recorder = Arc::new(Reentrant::new(Fan(Hash::default(), Recording::new(&layout, options.keep))));
+    let recorder = Arc::new(Reentrant::new(Fan(Hash::default(), recording)));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared));
     let mut built = build::build(scenario, world, &Overlay::default())?;

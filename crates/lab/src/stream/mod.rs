@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use record::{Event, NodeId, Recorder};
 use units::{Span, Time};
 
-use crate::collect::{Collector, Keep, Layout};
+use crate::collect::{Collector, Keep, Layout, Rows};
 use crate::files::WriteError;
 use crate::scenario::Scenario;
 use crate::summary::{Context, Figures, Plan, Summary, summarise};
@@ -101,6 +101,11 @@ pub(crate) struct Left {
 impl Recording {
     pub fn new(layout: &Layout, keep: Keep) -> Recording {
         Recording { collector: Collector::new(layout, keep), ..Recording::default() }
+    }
+
+    /// One that keeps such rows and hands none on.
+    pub fn of(layout: &Layout, rows: Rows) -> Recording {
+        Recording { collector: Collector::of(layout, rows), ..Recording::default() }
     }
 
     /// From now on rows may be handed on.

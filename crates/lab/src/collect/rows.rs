@@ -1,0 +1,75 @@
+//! Which rows of a run are kept.
+
+/// Which rows of a flow are kept. What is not kept is counted all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowRows {
+    /// Packets and frames.
+    pub packets: bool,
+    /// Round-trip samples.
+    pub rtt: bool,
+    /// The controller's decisions.
+    pub decisions: bool,
+    /// The controller's inner quantities.
+    pub observed: bool,
+}
+
+/// Which rows of the shared links are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkRows {
+    /// Packets accepted.
+    pub arrivals: bool,
+    /// Packets that left.
+    pub departures: bool,
+    /// Packets dropped.
+    pub drops: bool,
+}
+
+/// Which rows of a run are kept: most of a run's memory, and a tenth of its time.
+///
+/// ```
+/// use framewire_lab::collect::Rows;
+///
+/// let mut rows = Rows::none(2);
+/// rows.flows[1].rtt = true;
+/// assert!(Rows::all(2).cover(&rows) && !rows.cover(&Rows::all(2)));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Of each flow, in the scenario's order.
+    pub flows: Vec<FlowRows>,
+    /// Of the shared links.
+    pub links: LinkRows,
+}
+
+impl Rows {
+    /// Every row of a run of so many flows.
+    pub fn all(flows: usize) -> Rows {
+        let flow = FlowRows { packets: true, rtt: true, decisions: true, observed: true };
+        Rows { flows: vec![flow; flows], links: LinkRows { arrivals: true, departures: true, drops: true } }
+    }
+
+    /// None.
+    pub fn none(flows: usize) -> Rows {
+        Rows { flows: vec![FlowRows::default(); flows], links: LinkRows::default() }
+    }
+
+    /// Those of `other`, a run of the same flows, too.
+    pub fn add(&mut self, other: &Rows) {
+        for (mine, other) in self.flows.iter_mut().zip(&other.flows) {
+            mine.packets |= other.packets;
+            mine.rtt |= other.rtt;
+            mine.decisions |= other.decisions;
+            mine.observed |= other.observed;
+        }
+        self.links.arrivals |= other.links.arrivals;
+        self.links.departures |= other.links.departures;
+        self.links.drops |= other.links.drops;
+    }
+
+    /// Whether all of `other`, a run of the same flows, are among these.
+    pub fn cover(&self, other: &Rows) -> bool {
+        let mut both = self.clone();
+        both.add(other);
+        both == *self
+    }
+}
