@@ -2,7 +2,7 @@
 
 use experiments::{
     Cache, Execution, Experiment, ExperimentError, Fingerprint, Paper, RealResults, Results, Value, Verdict,
-    VerdictRow, book, check, count, execute, execute_for_rows, natural, vixnn_page,
+    VerdictRow, book, check, count, execute, execute_for_claims, natural, vixnn_page,
 };
 use instruments::measure::thread_time;
 use serde_json::json;
@@ -185,7 +185,7 @@ fn measured(experiment: &Experiment, results: &Results) -> Table {
 }
 
 fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how, execute_for_rows)?;
+    let (experiments, results) = results(&args.how, execute_for_claims)?;
     let rows: Result<Vec<Vec<VerdictRow>>, ExperimentError> =
         experiments.iter().zip(&results).map(|(experiment, results)| check(experiment, results)).collect();
     let mut rows: Vec<VerdictRow> = rows.map_err(Failure::input)?.into_iter().flatten().collect();

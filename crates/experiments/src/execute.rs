@@ -103,12 +103,12 @@ pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Re
     Ok(plans.into_iter().map(Plan::gather).collect())
 }
 
-/// The same of those points only that the experiments' rows read: others are there for figures. Rows are
-/// held against as many results as are there, again and again, until they ask for no more.
+/// The same of those points only that the claims of the experiments read: others are there for figures.
+/// Claims are held against as many results as are there, again and again, until they ask for no more.
 ///
 /// # Errors
 /// The first [`ExperimentError`] in the order of experiments and points.
-pub fn execute_for_rows(
+pub fn execute_for_claims(
     experiments: &[Experiment],
     how: &Execution<'_>,
 ) -> Result<Vec<Results>, ExperimentError> {
@@ -429,7 +429,7 @@ mod tests {
             instruments: &[],
             cpu_seconds: || 0.0,
         };
-        let few = execute_for_rows(&experiment, &how).unwrap();
+        let few = execute_for_claims(&experiment, &how).unwrap();
         assert_eq!(told.lock().unwrap().as_slice(), [(1, 1), (2, 2)]);
         let labels: Vec<&str> = few[0].points.iter().map(|point| point.0[0].as_str()).collect();
         assert_eq!((labels, few[0].hashes.len()), (vec!["10ms", "40ms"], 2));

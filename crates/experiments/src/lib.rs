@@ -39,7 +39,7 @@ pub use crate::vixnn::{PageError, page as vixnn_page};
 pub use book::book;
 pub use cache::Cache;
 pub use data::{data_file, data_trace};
-pub use execute::{Execution, Results, count, execute, execute_for_rows};
+pub use execute::{Execution, Results, count, execute, execute_for_claims};
 pub use file::{Band, Experiment, ExperimentError, Plot, Row};
 pub use lab::fingerprint::Fingerprint;
 pub use measure::Instrument;

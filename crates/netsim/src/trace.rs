@@ -72,11 +72,19 @@ impl MahimahiTrace {
     /// # Errors
     /// [`TraceError`] naming the file, and the line and value where one is to blame.
     pub fn open(path: &Path) -> Result<MahimahiTrace, TraceError> {
+        MahimahiTrace::from_bytes(&MahimahiTrace::read(path)?, path)
+    }
+
+    /// The bytes of a trace's file, as [`from_bytes`](MahimahiTrace::from_bytes) takes them.
+    ///
+    /// # Errors
+    /// [`TraceError`] if the file can't be read. Of one that is too long only as much is read as shows it.
+    pub fn read(path: &Path) -> Result<Vec<u8>, TraceError> {
         let unreadable = |source| TraceError::Unreadable { path: path.to_owned(), source };
         let file = std::fs::File::open(path).map_err(unreadable)?;
         let mut bytes = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        MahimahiTrace::from_bytes(&bytes, path)
+        Ok(bytes)
     }
 
     /// Reads a trace from the bytes of a file, plain or gzipped. `path` is only for the errors.

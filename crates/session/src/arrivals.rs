@@ -102,8 +102,7 @@ impl ArrivalLog {
         if packet < self.floor {
             return Novelty::Stale;
         }
-        let older = packet < newest.0;
-        if !older {
+        if packet >= newest.0 {
             return Novelty::Duplicate;
         }
         if packet - self.origin > u64::from(u32::MAX) {

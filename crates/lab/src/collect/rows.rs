@@ -48,7 +48,7 @@ impl Rows {
         Rows { flows: vec![flow; flows], links: LinkRows { arrivals: true, departures: true, drops: true } }
     }
 
-    /// None.
+    /// No rows of a run of so many flows, which is counted all the same.
     pub fn none(flows: usize) -> Rows {
         Rows { flows: vec![FlowRows::default(); flows], links: LinkRows::default() }
     }
