@@ -133,8 +133,8 @@ impl Judge {
         number(&result).ok_or_else(|| format!("it gives {}, not a number", result.type_name()))
     }
 
-    /// Numbers of the points that formulas have asked for and that were not run. What they gave then means
-    /// nothing.
+    /// Numbers of the points that formulas have asked for and that were not run. If there are any, what the
+    /// formulas gave means nothing.
     pub fn wanted(&self) -> BTreeSet<usize> {
         self.points.wanted.take()
     }

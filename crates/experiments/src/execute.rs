@@ -97,8 +97,7 @@ type Place = (usize, usize);
 /// The first [`ExperimentError`] in the order of experiments and points.
 pub fn execute(experiments: &[Experiment], how: &Execution<'_>) -> Result<Vec<Results>, ExperimentError> {
     let mut plans = plans(experiments)?;
-    let all: Vec<Place> =
-        plans.iter().zip(0..).flat_map(|(plan, at)| (0..plan.points.len()).map(move |p| (at, p))).collect();
+    let all = places(&plans, |plan| (0..plan.points.len()).collect());
     run(&mut plans, &all, 0, how)?;
     Ok(plans.into_iter().map(Plan::gather).collect())
 }
@@ -115,11 +114,7 @@ pub fn execute_for_claims(
     let mut plans = plans(experiments)?;
     let mut done = 0;
     loop {
-        let wanted: Vec<Place> = plans
-            .iter()
-            .zip(0..)
-            .flat_map(|(plan, at)| plan.wanted().into_iter().map(move |p| (at, p)))
-            .collect();
+        let wanted = places(&plans, |plan| plan.wanted());
         if wanted.is_empty() {
             return Ok(plans.into_iter().map(Plan::gather).collect());
         }
@@ -134,6 +129,11 @@ fn plans(experiments: &[Experiment]) -> Result<Vec<Plan<'_>>, ExperimentError> {
         Ok(Plan { experiment, missing, kept: points.iter().map(|_| None).collect(), points })
     };
     experiments.iter().map(plan).collect()
+}
+
+/// The places of the points that `of` names of each plan.
+fn places(plans: &[Plan<'_>], of: fn(&Plan<'_>) -> BTreeSet<usize>) -> Vec<Place> {
+    plans.iter().zip(0..).flat_map(|(plan, at)| of(plan).into_iter().map(move |point| (at, point))).collect()
 }
 
 impl Plan<'_> {
@@ -355,16 +355,14 @@ mod tests {
         Experiment::parse(&text, Path::new(name)).unwrap()
     }
 
+    fn how(threads: usize) -> Execution<'static> {
+        let (commit, cpu_seconds) = (String::new(), || 0.0);
+        Execution { commit, threads, cache: None, progress: &|_| {}, instruments: &[], cpu_seconds }
+    }
+
     #[test]
     fn a_run_in_common_is_done_once_and_each_gets_its_own() {
-        let how = Execution {
-            commit: String::new(),
-            threads: 2,
-            cache: None,
-            progress: &|_| {},
-            instruments: &[],
-            cpu_seconds: || 0.0,
-        };
+        let how = how(2);
         let [rate, lost, short] = [
             experiment("rate.toml", "1s", "rate(1, 0, 1)"),
             experiment("lost.toml", "1s", "loss(1, 0, 1)"),
@@ -390,14 +388,7 @@ mod tests {
             experiment("plain.toml", "1s", "rtt_mean(1, 0, 1)"),
             experiment("later.toml", "1s", "if rate(1, 0, 1) > 0.1 { rtt_mean(1, 0, 1) } else { 0.0 }"),
         ];
-        let how = Execution {
-            commit: String::new(),
-            threads: 1,
-            cache: None,
-            progress: &|_| {},
-            instruments: &[],
-            cpu_seconds: || 0.0,
-        };
+        let how = how(1);
         let both = [plain.clone(), later.clone()];
         let (all, one) = (plans(&both).unwrap(), plans(std::slice::from_ref(&later)).unwrap());
         let rows = |plans: &[Plan<'_>], places: &[Place]| jobs(plans, places).unwrap()[0].rows();
@@ -421,14 +412,7 @@ mod tests {
                     measure = 'if at(\"10ms\").x > 0.0 { at(\"40ms\").x } else { at(\"20ms\").x }'\n";
         let experiment = [Experiment::parse(text, Path::new("rows.toml")).unwrap()];
         let told = Mutex::new(Vec::new());
-        let how = Execution {
-            commit: String::new(),
-            threads: 1,
-            cache: None,
-            progress: &|now| told.lock().unwrap().push((now.done, now.of)),
-            instruments: &[],
-            cpu_seconds: || 0.0,
-        };
+        let how = Execution { progress: &|now| told.lock().unwrap().push((now.done, now.of)), ..how(1) };
         let few = execute_for_claims(&experiment, &how).unwrap();
         assert_eq!(told.lock().unwrap().as_slice(), [(1, 1), (2, 2)]);
         let labels: Vec<&str> = few[0].points.iter().map(|point| point.0[0].as_str()).collect();

@@ -10,8 +10,8 @@ const RANGES: usize = 256;
 const ROOM: usize = 16;
 /// A number this far beyond the largest can only be wrong: at 10 kpacket/s it is a gap of 100 s.
 const PLAUSIBLE: u64 = 1 << 20;
-/// Numbers so far below one that arrives may be too old to tell; half of what 32 bits hold, so that it seldom
-/// happens.
+/// Packets so far below the newest, and farther, may be too old to tell: half of what 32 bits hold, so that
+/// ranges are seldom counted anew.
 const REACH: u64 = 1 << 31;
 
 /// What a packet number is.

@@ -16,11 +16,11 @@ pub struct FlowRows {
 /// Which rows of the shared links are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkRows {
-    /// Packets accepted.
+    /// Packets that the queue took, with what stood in it.
     pub arrivals: bool,
-    /// Packets that left.
+    /// Packets that left the server, with how long they were in the link.
     pub departures: bool,
-    /// Packets dropped.
+    /// Packets that were dropped, with the cause.
     pub drops: bool,
 }
 
