@@ -169,6 +169,7 @@ impl fw_core {
         self.lost.extend(self.core.settled().lost.iter().map(|lost| lost.packet));
         let over = self.lost.len().saturating_sub(LOST);
         self.lost.drain(..over);
+        self.core.seen();
     }
 }
 

@@ -15,8 +15,10 @@ const REPEAT_BELOW: usize = 56;
 /// Reports remembered until the sender says it has heard them. With more on their way, newer ones are not
 /// remembered: one that follows confirms what they said, a round trip later.
 const UNCONFIRMED: usize = 64;
-/// Of which there is room for so many at first.
+/// Of which there is room for so many at first, ...
 const ROOM: usize = 8;
+/// ... and for so many arrivals: a backlogged flow is reported every other packet.
+const ARRIVALS: usize = 2;
 
 /// A report that is on its way, or on whose confirmation is.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,7 @@ impl Reporter {
     ) {
         if self.fresh.len() < WAITING {
             let arrival = Arrival { packet, at: now.on_wire(), ecn };
+            self.fresh.room_for_one(ARRIVALS);
             match self.fresh.last() {
                 Some(last) if last.packet > packet => {
                     let at = self.fresh.partition_point(|a| a.packet < packet);

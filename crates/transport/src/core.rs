@@ -6,7 +6,7 @@ use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
 
 use crate::control::{CongestionControl, Leaving, News};
 use crate::ledger::{Arrived, Carried, Ledger};
-use crate::losses::{LossDetection, Settled};
+use crate::losses::{Lent, LossDetection, Settled};
 use crate::pacer::Pacer;
 use crate::path::PathMtu;
 use crate::rtt::Rtt;
@@ -126,7 +126,7 @@ pub struct Core<T> {
     control: CongestionControl,
     ledger: Ledger<T>,
     losses: LossDetection,
-    settled: Settled,
+    settled: Lent,
     rtt: Rtt,
     pacer: Pacer,
     path: PathMtu,
@@ -150,7 +150,7 @@ impl<T: Carried> Core<T> {
             control: CongestionControl::new(controller, tap),
             ledger: Ledger::new(CAPACITY),
             losses: LossDetection::default(),
-            settled: Settled::default(),
+            settled: Lent::default(),
             rtt: Rtt::default(),
             pacer: Pacer::in_bunches(config.bunch),
             path: PathMtu::new(config.mtu),
@@ -170,7 +170,6 @@ impl<T: Carried> Core<T> {
     pub fn expect(&self) {
         self.ledger.expect();
         self.control.expect();
-        self.settled.expect();
     }
 
     /// What the controller wants at present.
@@ -179,10 +178,19 @@ impl<T: Carried> Core<T> {
         self.control.decision()
     }
 
-    /// What the last report, or the last look for losses, settled.
+    /// What the last report, or the last look for losses, settled; nothing once it has been
+    /// [`seen`](Core::seen) to.
     #[inline]
     pub fn settled(&self) -> &Settled {
-        &self.settled
+        self.settled.get()
+    }
+
+    /// The host has done what [`settled`](Core::settled) asks of it: gives the lists back, for the next
+    /// report that a core of this thread hears. A host with one core may leave it out; with a thousand it
+    /// saves a kilobyte of each.
+    #[inline]
+    pub fn seen(&mut self) {
+        self.settled.give_back();
     }
 
     /// Round-trip times.
@@ -372,11 +380,12 @@ impl<T: Carried> Core<T> {
         A: Iterator<Item = Arrival>,
         R: Iterator<Item = (u64, u64)>,
     {
-        self.settled.clear();
         if !self.could_be(heard.newest) {
+            self.settled.give_back();
             return Err(NeverSent);
         }
-        let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut self.settled);
+        let mut settled = self.settled.take();
+        let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut *settled);
         let mut newest_timed = None;
         for arrival in heard.arrivals {
             let arrived = Arrived { at: Some(arrival.at), ecn: arrival.ecn };
@@ -385,27 +394,28 @@ impl<T: Carried> Core<T> {
             }
         }
         if heard.gap {
-            self.hear_ranges(now, heard.ranges);
+            self.hear_ranges(now, heard.ranges, &mut settled);
         }
         if let Some(arrival) = newest_timed
             && let Some(sent) = self.ledger.get(arrival.packet)
         {
             self.rtt.sample(now - sent.sent_at, heard.sent - arrival.at);
         }
-        self.losses.find(now, &mut self.ledger, &self.rtt, &mut self.settled);
+        self.losses.find(now, &mut self.ledger, &self.rtt, &mut settled);
         self.losses.trim(now, &mut self.ledger, &self.rtt);
-        if !self.settled.acked.is_empty() {
+        if !settled.acked.is_empty() {
             self.timeouts_in_a_row = 0;
             self.path.restart(now);
         }
-        self.report(now, heard.blob);
+        self.report(now, heard.blob, &settled);
+        self.settled.show(settled);
         Ok(())
     }
 
     /// Feedback packets are missing: settles what the ranges of this one tell of those.
     #[cold]
-    fn hear_ranges(&mut self, now: Time, ranges: impl Iterator<Item = (u64, u64)>) {
-        let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut self.settled);
+    fn hear_ranges(&mut self, now: Time, ranges: impl Iterator<Item = (u64, u64)>, out: &mut Settled) {
+        let (ledger, losses) = (&mut self.ledger, &mut self.losses);
         let timed = out.acked.len();
         for (low, high) in ranges {
             for packet in low.max(losses.oldest(ledger))..=high {
@@ -424,8 +434,8 @@ impl<T: Carried> Core<T> {
     }
 
     #[inline(always)]
-    fn report(&mut self, now: Time, blob: &[u8]) {
-        let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = &self.settled;
+    fn report(&mut self, now: Time, blob: &[u8], settled: &Settled) {
+        let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = settled;
         let news = News {
             acked,
             lost,
@@ -484,11 +494,15 @@ impl<T: Carried> Core<T> {
         if self.losses.loss_at().is_none_or(|at| at > now) {
             return false;
         }
-        self.settled.clear();
-        self.losses.find(now, &mut self.ledger, &self.rtt, &mut self.settled);
-        let news = !self.settled.is_empty();
+        let mut settled = self.settled.take();
+        self.losses.find(now, &mut self.ledger, &self.rtt, &mut settled);
+        let news = !settled.is_empty();
         if news {
-            self.report(now, &[]);
+            self.report(now, &[], &settled);
+        }
+        self.settled.show(settled);
+        if !news {
+            self.settled.give_back();
         }
         news
     }

@@ -1,9 +1,10 @@
 //! Which packets can no longer be on their way: RFC 9002 section 6.1.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use cc::{Acked, Lost};
-use units::{Span, Sparing, Time, fetch_line};
+use units::{Span, Sparing, Time};
 
 use crate::ledger::{Arrived, Carried, Ledger, State};
 use crate::rtt::Rtt;
@@ -22,8 +23,22 @@ const FORGOTTEN: u64 = 1 << 16;
 /// Losses that there is room for at first, where there is any.
 const ROOM: usize = 4;
 
-/// What one report, or one look at the clock, settled. Kept and cleared by its owner, so that no report
-/// allocates.
+/// Nothing was settled.
+static NOTHING: Settled = Settled {
+    acked: Vec::new(),
+    lost: Vec::new(),
+    spurious: Vec::new(),
+    ce_marks: 0,
+    persistent_congestion: false,
+};
+
+thread_local! {
+    /// Lists that no report fills at present, for the next one of this thread, whichever core hears it.
+    static SPARE: Cell<Option<Box<Settled>>> = const { Cell::new(None) };
+}
+
+/// What one report, or one look at the clock, settled. Its lists are cleared, and filled again, so that no
+/// report allocates.
 #[derive(Debug, Default)]
 pub struct Settled {
     /// Newly acknowledged, by number.
@@ -48,14 +63,46 @@ impl Settled {
         self.persistent_congestion = false;
     }
 
-    /// Has the lists that the next report fills brought into the caches.
-    pub(crate) fn expect(&self) {
-        (0..2).for_each(|next| fetch_line(self.acked.as_ptr().wrapping_add(next)));
-    }
-
     /// Nothing was acknowledged, lost or found to have arrived after all.
     pub fn is_empty(&self) -> bool {
         self.acked.is_empty() && self.lost.is_empty() && self.spurious.is_empty()
+    }
+}
+
+/// Lists that a core fills while it hears a report, and gives back once its host has looked at them. They
+/// are needed only that long, so a thread's cores share them: those of a thousand cores would take a kilobyte
+/// each, and be in no cache when they are wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Lent(Option<Box<Settled>>);
+
+impl Lent {
+    /// What was settled last, or nothing, if that was given back.
+    #[inline]
+    pub(crate) fn get(&self) -> &Settled {
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// Empty lists: those that are still here, or the thread's, or new ones (in a thread that ends, always).
+    #[inline]
+    pub(crate) fn take(&mut self) -> Box<Settled> {
+        let spare = || SPARE.try_with(Cell::take).ok().flatten();
+        let mut settled = self.0.take().or_else(spare).unwrap_or_default();
+        settled.clear();
+        settled
+    }
+
+    /// Filled lists, for the host to look at.
+    #[inline]
+    pub(crate) fn show(&mut self, settled: Box<Settled>) {
+        self.0 = Some(settled);
+    }
+
+    /// The host has looked at them.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
+        if let Some(settled) = self.0.take() {
+            _ = SPARE.try_with(|spare| spare.set(Some(settled)));
+        }
     }
 }
 

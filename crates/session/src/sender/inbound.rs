@@ -63,6 +63,7 @@ impl Sender {
                 self.policies.strategy.hear(now, &News::Acked { stream: tag.stream, id, complete });
             }
         }
+        self.core.seen();
     }
 
     /// Tells what foresees losses what was just settled.

@@ -159,3 +159,20 @@ fn the_controller_hears_of_another_mtu_once() {
     assert!(!core.fit(Time::ZERO, 9000, true), "longer");
     assert_eq!((core.mtu(), burst(&core)), (1200, 2 * 1200), "as configured at most");
 }
+
+#[test]
+fn cores_of_a_thread_share_lists_once_they_have_been_seen() {
+    let (mut first, mut second) = (core_of(8), core_of(8));
+    hear(&mut first, 50, &[0, 2, 3, 4], &[(2, 4), (0, 0)]);
+    let lists = first.settled().acked.as_ptr();
+    assert_eq!((first.settled().acked.len(), numbers(&first.settled().lost)), (4, vec![1]));
+    first.seen();
+    assert!(first.settled().is_empty() && !first.settled().persistent_congestion);
+    hear(&mut second, 50, &[0, 1], &[(0, 1)]);
+    assert_eq!((second.settled().acked.len(), second.settled().acked.as_ptr()), (2, lists));
+    assert!(second.settled().lost.is_empty(), "what the first heard is gone");
+    // What was not given back stays while another core hears.
+    hear(&mut first, 51, &[5], &[(2, 5), (0, 0)]);
+    assert_eq!((first.settled().acked[0].packet, second.settled().acked.len()), (5, 2));
+    assert_ne!(first.settled().acked.as_ptr(), lists);
+}
