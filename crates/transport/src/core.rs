@@ -381,7 +381,7 @@ impl<T: Carried> Core<T> {
         R: Iterator<Item = (u64, u64)>,
     {
         if !self.could_be(heard.newest) {
-            self.settled.give_back();
+            self.seen();
             return Err(NeverSent);
         }
         let mut settled = self.settled.take();
@@ -502,7 +502,7 @@ impl<T: Carried> Core<T> {
         }
         self.settled.show(settled);
         if !news {
-            self.settled.give_back();
+            self.seen();
         }
         news
     }

@@ -37,8 +37,8 @@ thread_local! {
     static SPARE: Cell<Option<Box<Settled>>> = const { Cell::new(None) };
 }
 
-/// What one report, or one look at the clock, settled. Its lists are cleared, and filled again, so that no
-/// report allocates.
+/// What one report, or one look at the clock, settled. The lists keep their room from one report to the next,
+/// so that none allocates.
 #[derive(Debug, Default)]
 pub struct Settled {
     /// Newly acknowledged, by number.
