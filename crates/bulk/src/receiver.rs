@@ -169,9 +169,9 @@ impl Receiver {
         }
     }
 
-    /// The SACK blocks of an acknowledgement, in the order of RFC 2018 section 4, and their number.
-    fn blocks(&mut self) -> ([(u64, u64); SegmentAck::MAX_BLOCKS], usize) {
-        let mut blocks = [(0, 0); SegmentAck::MAX_BLOCKS];
+    /// Writes the SACK blocks of an acknowledgement, in the order of RFC 2018 section 4, and returns how many
+    /// there are.
+    fn blocks(&mut self, blocks: &mut [(u64, u64); SegmentAck::MAX_BLOCKS]) -> usize {
         let most = self.config.sack_blocks.clamp(1, SegmentAck::MAX_BLOCKS);
         let mut count = 0;
         if let Some(duplicate) = self.duplicate.take() {
@@ -179,8 +179,10 @@ impl Receiver {
         }
         let own = count;
         if self.out_of_order.is_empty() {
-            self.recent = [None; SegmentAck::MAX_BLOCKS];
-            return (blocks, count);
+            if self.recent[0].is_some() {
+                self.recent = [None; SegmentAck::MAX_BLOCKS];
+            }
+            return count;
         }
         for place in self.recent.iter().flatten() {
             let Some(range) = self.out_of_order.containing(*place) else { continue };
@@ -188,7 +190,7 @@ impl Receiver {
                 (blocks[count], count) = (range, count + 1);
             }
         }
-        (blocks, count)
+        count
     }
 
     fn refuse(&mut self, now: Time, cause: Dropped) {
@@ -233,9 +235,10 @@ impl Endpoint for Receiver {
         if !std::mem::take(&mut self.due) {
             return None;
         }
-        let (blocks, count) = self.blocks();
-        let ack = SegmentAck::new(self.session?, self.next, self.ce, &self.arrivals, &blocks[..count]);
-        let head = ack.encode(out);
+        let mut blocks = [(0, 0); SegmentAck::MAX_BLOCKS];
+        let count = self.blocks(&mut blocks);
+        let blocks = &blocks[..count];
+        let head = SegmentAck::write(self.session?, self.next, self.ce, &self.arrivals, blocks, out);
         self.arrivals.clear();
         (self.unacked, self.ce, self.deadline) = (0, false, None);
         self.counters.acks += 1;

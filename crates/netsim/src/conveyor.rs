@@ -9,8 +9,10 @@
 //!   ^ head            ^ gone                          ^ tail
 //! ```
 
+use std::collections::VecDeque;
+
 use record::Dropped;
-use units::{Span, Time};
+use units::{Span, Sparing, Time};
 
 use crate::Packet;
 use crate::books::Books;
@@ -19,18 +21,15 @@ use crate::queue::{Backlog, Limit, Queue};
 use crate::rate::RateProcess;
 use crate::server::Serialisation;
 
-/// Packets that there is room for from the start, a power of two; more make it grow. Few, since a world may
-/// have ten thousand links that carry little.
+/// Packets that there is room for at first. Few, since a world may have ten thousand links that carry little.
 const ROOM: usize = 4;
 
 /// Queue, server and delay line in one.
 pub(crate) struct Conveyor {
-    /// A ring: packets, each with when it is through the server, from `head` to `tail`; counted without end,
-    /// the places are these numbers modulo its length, a power of two.
-    slots: Vec<(Time, Packet)>,
-    head: usize,
+    /// Packets inside in their order, each with when it is through the server.
+    slots: VecDeque<(Time, Packet)>,
+    /// So many of them, the first ones, are through.
     gone: usize,
-    tail: usize,
     /// When the last one is through.
     finish: Time,
     delay: Span,
@@ -51,32 +50,15 @@ impl Conveyor {
         };
         let delay = config.delay.constant_span().filter(|_| config.reorder.is_none())?;
         let limit = queue.tail_limit().filter(|_| !config.jitter.is_positive())?;
-        Some(Conveyor {
-            slots: vec![(Time::ZERO, Packet::bare(0, 0, Time::ZERO)); ROOM],
-            head: 0,
-            gone: 0,
-            tail: 0,
-            finish: Time::ZERO,
-            delay,
-            pace,
-            limit,
-            bytes: 0,
-        })
-    }
-
-    #[inline(always)]
-    fn slot(&self, number: usize) -> &(Time, Packet) {
-        &self.slots[number & (self.slots.len() - 1)]
+        Some(Conveyor { slots: VecDeque::new(), gone: 0, finish: Time::ZERO, delay, pace, limit, bytes: 0 })
     }
 
     /// What waits, without the packet in transmission.
     #[inline(always)]
     pub fn backlog(&self) -> Backlog {
-        if self.gone == self.tail {
-            return Backlog::default();
-        }
-        let packets = self.tail.wrapping_sub(self.gone) as u32 - 1;
-        Backlog { packets, bytes: self.bytes - u64::from(self.slot(self.gone).1.size) }
+        let Some((_, sent)) = self.slots.get(self.gone) else { return Backlog::default() };
+        let packets = (self.slots.len() - self.gone) as u32 - 1;
+        Backlog { packets, bytes: self.bytes - u64::from(sent.size) }
     }
 
     /// A packet arrives.
@@ -85,7 +67,7 @@ impl Conveyor {
         self.settle(now, false, books);
         let Some(pace) = &mut self.pace else {
             self.enter(now, packet);
-            self.gone = self.tail;
+            self.gone = self.slots.len();
             return books.count_departure(now, &packet);
         };
         let time = pace.time(packet.size);
@@ -102,34 +84,21 @@ impl Conveyor {
 
     #[inline(always)]
     fn enter(&mut self, finish: Time, packet: Packet) {
-        if self.len() == self.slots.len() {
-            self.grow();
-        }
-        let mask = self.slots.len() - 1;
-        self.slots[self.tail & mask] = (finish, packet);
-        self.tail = self.tail.wrapping_add(1);
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let mut slots: Vec<_> = (0..self.len()).map(|at| *self.slot(self.head.wrapping_add(at))).collect();
-        (self.gone, self.tail, self.head) = (self.gone.wrapping_sub(self.head), slots.len(), 0);
-        slots.resize(2 * self.slots.len(), (Time::ZERO, Packet::bare(0, 0, Time::ZERO)));
-        self.slots = slots;
+        self.slots.room_for_one(ROOM);
+        self.slots.push_back((finish, packet));
     }
 
     /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`.
     #[inline(always)]
     pub fn settle(&mut self, now: Time, inclusive: bool, books: &mut Books) {
-        while self.gone != self.tail {
-            let &(finish, packet) = self.slot(self.gone);
+        while let Some(&(finish, packet)) = self.slots.get(self.gone) {
             if finish > now || finish == now && (!inclusive || finish == Time::MAX) {
                 return;
             }
-            self.gone = self.gone.wrapping_add(1);
+            self.gone += 1;
             self.bytes -= u64::from(packet.size);
             books.count_departure(finish, &packet);
-            if self.gone == self.tail {
+            if self.gone == self.slots.len() {
                 books.rest(finish);
             }
         }
@@ -138,16 +107,13 @@ impl Conveyor {
     /// When the next packet comes out; [`Time::MAX`] for never.
     #[inline(always)]
     pub fn next_due(&self) -> Time {
-        if self.head == self.tail { Time::MAX } else { self.slot(self.head).0 + self.delay }
+        self.slots.front().map_or(Time::MAX, |first| first.0 + self.delay)
     }
 
     /// The next packet that is out at `now`, and when it came out.
     #[inline(always)]
     pub fn deliver(&mut self, now: Time, books: &mut Books) -> Option<(Time, Packet)> {
-        if self.head == self.tail {
-            return None;
-        }
-        let &(finish, packet) = self.slot(self.head);
+        let &(finish, packet) = self.slots.front()?;
         let due = finish + self.delay;
         // What is through never is never out, though it be asked for at the end of time.
         if due > now || finish == Time::MAX {
@@ -155,26 +121,27 @@ impl Conveyor {
         }
         // A packet may be through and out at one instant.
         self.settle(now, self.delay == Span::ZERO, books);
-        self.head = self.head.wrapping_add(1);
+        self.slots.pop_front();
+        self.gone -= 1;
         Some((due, packet))
     }
 
     /// The packet that comes out after `others` more, if it is inside.
     #[inline(always)]
     pub fn after(&self, others: usize) -> Option<&Packet> {
-        (others < self.len()).then(|| &self.slot(self.head.wrapping_add(others)).1)
+        self.slots.get(others).map(|slot| &slot.1)
     }
 
     /// When the next packet is through the server; [`Time::MAX`] for never.
     #[inline(always)]
     pub fn next_departure(&self) -> Time {
-        if self.gone == self.tail { Time::MAX } else { self.slot(self.gone).0 }
+        self.slots.get(self.gone).map_or(Time::MAX, |next| next.0)
     }
 
     /// Packets inside.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.tail.wrapping_sub(self.head)
+        self.slots.len()
     }
 }
 

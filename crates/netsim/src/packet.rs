@@ -114,8 +114,10 @@ pub(crate) struct Opened<'a> {
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,
     rests: Vec<Rest>,
-    /// Slots that are free, those of each class of heads.
+    /// Slots that are free, those of each class of heads, ...
     free: [Vec<u32>; BUFFERS.len()],
+    /// ... and how many slots it has.
+    made: [usize; BUFFERS.len()],
 }
 
 impl Datagrams {
@@ -158,6 +160,7 @@ impl Datagrams {
         let slot = &mut self.slots[id as usize];
         if slot.rest == NONE {
             slot.rest = number_of(self.rests.len());
+            self.rests.room_for_one(1);
             self.rests.push(Rest::default());
         }
         &mut self.rests[slot.rest as usize]
@@ -173,9 +176,11 @@ impl Datagrams {
         if BUFFERS[class] > 0 {
             self.rest(id).large = Vec::with_capacity(BUFFERS[class]);
         }
-        // Room for every slot, so that freeing never allocates.
-        let wanted = self.slots.capacity() - self.free[class].len();
-        self.free[class].reserve(wanted);
+        self.made[class] += 1;
+        // Room for every slot of its class, all of which are taken: freeing never allocates.
+        if self.free[class].capacity() < self.made[class] {
+            self.free[class].reserve_exact(self.made[class] + self.made[class] / 4);
+        }
         id
     }
 

@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 
-use units::Sparing;
+use units::{Span, Sparing, Time};
 
 /// Ranges remembered; with more, the lowest go, and numbers below count as stale.
 const RANGES: usize = 256;
+/// What was still missing so long after a later number had arrived may be forgotten: senders wait for two round
+/// trips and 100 ms, and each loss makes a range.
+const OVERDUE: Span = Span::from_secs(10);
 /// Of which there is room for so many at first.
-const ROOM: usize = 16;
+const ROOM: usize = 32;
 /// A number this far beyond the largest can only be wrong: at 10 kpacket/s it is a gap of 100 s.
 const PLAUSIBLE: u64 = 1 << 20;
 /// Packets so far below the newest, and farther, may be too old to tell: half of what 32 bits hold, so that
@@ -41,6 +44,10 @@ pub struct ArrivalLog {
     origin: u64,
     /// Numbers below are too old to tell; never below `origin`.
     floor: u64,
+    /// The largest number when [`forget`](ArrivalLog::forget) last did something, ...
+    mark: u64,
+    /// ... and from when on it will again.
+    forget_at: Time,
 }
 
 impl ArrivalLog {
@@ -144,9 +151,24 @@ impl ArrivalLog {
 
     fn bound(&mut self) {
         while self.older.len() >= RANGES {
-            if let Some((_, high)) = self.older.pop_front() {
-                self.floor = self.origin + u64::from(high) + 1;
-            }
+            self.forget_lowest();
+        }
+    }
+
+    /// Forgets what has been missing for ten seconds and more: numbers so far below are too old to tell from
+    /// now on. To be called with each gap, since what lies between gaps takes no memory.
+    pub fn forget(&mut self, now: Time) {
+        let Some(largest) = self.largest().filter(|_| now >= self.forget_at) else { return };
+        let overdue = std::mem::replace(&mut self.mark, largest);
+        self.forget_at = now + OVERDUE;
+        while self.older.front().is_some_and(|range| self.origin + u64::from(range.1) < overdue) {
+            self.forget_lowest();
+        }
+    }
+
+    fn forget_lowest(&mut self) {
+        if let Some((_, high)) = self.older.pop_front() {
+            self.floor = self.origin + u64::from(high) + 1;
         }
     }
 
@@ -205,6 +227,31 @@ mod tests {
         });
         assert_eq!(log.down_to(0).count(), RANGES);
         assert_eq!(log.insert(12), Novelty::Stale);
+    }
+
+    #[test]
+    fn what_is_missing_for_long_is_forgotten_and_nothing_else() {
+        let (mut log, mut gaps) = (ArrivalLog::default(), Vec::new());
+        for ms in (0..120_000).step_by(500) {
+            // Two arrive and one does not, twice a second.
+            let now = Time::from_millis(ms);
+            let number = 3 * ms / 500;
+            log.insert(number);
+            assert_eq!(log.insert(number + 1), Novelty::Next);
+            log.forget(now);
+            gaps.push((now, number + 2));
+            let ranges = log.down_to(0).count();
+            assert!(ranges <= 41, "{ranges} at {now:?}");
+            for &(at, gap) in &gaps {
+                let novelty = log.clone().insert(gap);
+                let old = now - at > OVERDUE + OVERDUE + Span::from_secs(1);
+                let young = now - at < OVERDUE;
+                assert!(
+                    !(old && novelty == Novelty::Filling) && !(young && novelty == Novelty::Stale),
+                    "{gap} at {now:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::config::ReceiverConfig;
 const WAITING: usize = 1024;
 /// Beyond this many arrivals in a report, those of the report before are not repeated.
 const REPEAT_BELOW: usize = 56;
-/// Reports remembered until the sender says it has heard them. With more on their way, newer ones are not
-/// remembered: one that follows confirms what they said, a round trip later.
+/// Reports remembered until the sender says it has heard them. With more on their way, or four billion numbers
+/// beyond the first one's, newer ones are not remembered: one that follows confirms what they said, a round trip
+/// later.
 const UNCONFIRMED: usize = 64;
 /// Of which there is room for so many at first, ...
 const ROOM: usize = 8;
@@ -24,8 +25,8 @@ const ARRIVALS: usize = 2;
 #[derive(Clone, Copy, Debug)]
 struct Unconfirmed {
     sequence: u32,
-    /// The largest number it reported.
-    largest: u64,
+    /// The largest number it reported, counted from [`Reporter::origin`].
+    largest: u32,
     sent_at: Time,
 }
 
@@ -42,6 +43,8 @@ pub struct Reporter {
     unconfirmed: VecDeque<Unconfirmed>,
     /// ... and the first one's number, which every packet is held against: none is a number beyond all.
     first_unconfirmed: u32,
+    /// The number that theirs are counted from: what the oldest one reported when none was before it.
+    origin: u64,
     /// Every number below is known to the sender, as far as it ever will be.
     confirmed: u64,
     due_at: Option<Time>,
@@ -58,6 +61,7 @@ impl Default for Reporter {
             sequence: 0,
             unconfirmed: VecDeque::new(),
             first_unconfirmed: u32::MAX,
+            origin: 0,
             confirmed: 0,
             due_at: None,
             media: 0,
@@ -114,7 +118,7 @@ impl Reporter {
             self.unconfirmed.front().filter(|report| report.sequence <= sequence).copied()
         {
             self.unconfirmed.pop_front();
-            self.confirmed = self.confirmed.max(report.largest);
+            self.confirmed = self.confirmed.max(self.origin + u64::from(report.largest));
             since = Some(now - report.sent_at);
         }
         self.first_unconfirmed = self.unconfirmed.front().map_or(u32::MAX, |report| report.sequence);
@@ -194,7 +198,18 @@ impl Reporter {
             self.due_at = Some(now);
         }
         (self.media, self.padding) = (0, 0);
-        if self.unconfirmed.len() < UNCONFIRMED {
+        self.remember(now, largest);
+    }
+
+    /// The report just written is to be confirmed, if there is room to remember it.
+    #[inline]
+    fn remember(&mut self, now: Time, largest: u64) {
+        if self.unconfirmed.is_empty() {
+            self.origin = largest;
+        }
+        if self.unconfirmed.len() < UNCONFIRMED
+            && let Ok(largest) = u32::try_from(largest - self.origin)
+        {
             self.unconfirmed.room_for_one(ROOM);
             self.unconfirmed.push_back(Unconfirmed { sequence: self.sequence, largest, sent_at: now });
             self.first_unconfirmed = self.first_unconfirmed.min(self.sequence);
@@ -264,6 +279,20 @@ mod tests {
             written(&mut reporter, &log, n);
         }
         assert!(reporter.confirmed > 0);
+    }
+
+    #[test]
+    fn ranges_are_confirmed_however_far_numbers_go_meanwhile() {
+        let (mut reporter, mut log) = (Reporter::default(), ArrivalLog::default());
+        let step = 1 << 20;
+        for n in 1..10_000 {
+            // A report is always on its way, so numbers are counted from the first one's until they can't be.
+            arrive(&mut reporter, &mut log, n, (1 << 40) + n * step);
+            written(&mut reporter, &log, n);
+            reporter.confirm(Time::from_millis(n), n.saturating_sub(2) as u32);
+            let behind = log.largest().unwrap() - reporter.confirmed;
+            assert!(n < 3 || (2 * step..=5 * step).contains(&behind), "{behind} after {n}");
+        }
     }
 
     #[test]

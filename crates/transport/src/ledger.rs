@@ -17,6 +17,8 @@ const NEXT: usize = 2;
 /// A ring walks through all of its memory, however little of it is in use: what slow start once needed would
 /// keep the caches busy for good.
 const LAPS: u64 = 2;
+/// Room for so many is never given back: windows of a few packets come and go.
+const KEPT: usize = 32;
 
 /// What is known of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,10 +257,11 @@ impl<T: Carried> Ledger<T> {
         self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
     }
 
-    /// Gives room back of which half was not needed.
+    /// Gives room back of which three quarters were not needed, and keeps twice what was: a window that was
+    /// halved comes back.
     #[cold]
     fn review(&mut self) {
-        let wanted = self.peak + (self.peak / 4).max(ROOM);
+        let wanted = KEPT.max(2 * self.peak);
         if 2 * wanted <= self.transmissions.capacity() {
             self.transmissions.shrink_to(wanted);
         }

@@ -21,7 +21,7 @@ const LATE: Span = Span::from_millis(100);
 /// that no report can make more work.
 const FORGOTTEN: u64 = 1 << 16;
 /// Losses that there is room for at first, where there is any.
-const ROOM: usize = 4;
+const ROOM: usize = 8;
 
 /// Nothing was settled.
 static NOTHING: Settled = Settled {

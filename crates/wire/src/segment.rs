@@ -40,7 +40,7 @@ pub struct SegmentArrival {
 }
 
 /// What a stream's receiver has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentAck {
     /// The connection's number, which both sides agree on.
     pub session: u32,
@@ -49,10 +49,12 @@ pub struct SegmentAck {
     /// The newest arrival was congestion-marked. Marked segments are acknowledged at once, so no earlier one
     /// was.
     pub ce: bool,
-    arrivals: [SegmentArrival; SegmentAck::MAX_ARRIVALS],
     arrival_count: u8,
-    blocks: [(u64, u64); SegmentAck::MAX_BLOCKS],
     block_count: u8,
+    /// Those beyond `arrival_count` mean nothing, ...
+    arrivals: [SegmentArrival; SegmentAck::MAX_ARRIVALS],
+    /// ... and those beyond `block_count`.
+    blocks: [(u64, u64); SegmentAck::MAX_BLOCKS],
 }
 
 impl Segment {
@@ -115,17 +117,9 @@ impl SegmentAck {
         arrivals: &[SegmentArrival],
         blocks: &[(u64, u64)],
     ) -> SegmentAck {
-        let arrivals = &arrivals[arrivals.len().saturating_sub(SegmentAck::MAX_ARRIVALS)..];
-        let blocks = &blocks[..blocks.len().min(SegmentAck::MAX_BLOCKS)];
-        let mut made = SegmentAck {
-            session,
-            ack,
-            ce,
-            arrivals: [SegmentArrival::default(); SegmentAck::MAX_ARRIVALS],
-            arrival_count: arrivals.len() as u8,
-            blocks: [(0, 0); SegmentAck::MAX_BLOCKS],
-            block_count: blocks.len() as u8,
-        };
+        let (arrivals, blocks) = most_of(arrivals, blocks);
+        let (arrival_count, block_count) = (arrivals.len() as u8, blocks.len() as u8);
+        let mut made = SegmentAck { session, ack, ce, arrival_count, block_count, ..SegmentAck::default() };
         made.arrivals[..arrivals.len()].copy_from_slice(arrivals);
         made.blocks[..blocks.len()].copy_from_slice(blocks);
         made
@@ -150,12 +144,30 @@ impl SegmentAck {
     /// If `out` is shorter than [`SegmentAck::MAX_LEN`].
     #[inline]
     pub fn encode(&self, out: &mut [u8]) -> usize {
-        let flags = self.block_count | self.arrival_count << ARRIVALS | u8::from(self.ce) << 7;
-        let mut w = Writer::open(out, Kind::SegmentAck, flags, self.session);
-        w.u48(self.ack);
+        SegmentAck::write(self.session, self.ack, self.ce, self.arrivals(), self.blocks(), out)
+    }
+
+    /// Writes what [`new`](SegmentAck::new) would make of the same to the front of `out`, as
+    /// [`encode`](SegmentAck::encode) does, without putting its 264 bytes together, and returns its length.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`SegmentAck::MAX_LEN`].
+    #[inline]
+    pub fn write(
+        session: u32,
+        ack: u64,
+        ce: bool,
+        arrivals: &[SegmentArrival],
+        blocks: &[(u64, u64)],
+        out: &mut [u8],
+    ) -> usize {
+        let (arrivals, blocks) = most_of(arrivals, blocks);
+        let flags = blocks.len() as u8 | (arrivals.len() as u8) << ARRIVALS | u8::from(ce) << 7;
+        let mut w = Writer::open(out, Kind::SegmentAck, flags, session);
+        w.u48(ack);
         let at = |arrival: &SegmentArrival| micros(arrival.at.as_nanos());
         let mut later: Option<&SegmentArrival> = None;
-        for arrival in self.arrivals().iter().rev() {
+        for arrival in arrivals.iter().rev() {
             match later {
                 None => {
                     w.varint(arrival.packet);
@@ -173,8 +185,8 @@ impl SegmentAck {
             }
             later = Some(arrival);
         }
-        for &(from, to) in self.blocks() {
-            w.varint(zigzag(from.wrapping_sub(self.ack) as i64));
+        for &(from, to) in blocks {
+            w.varint(zigzag(from.wrapping_sub(ack) as i64));
             w.varint(to - from);
         }
         w.len()
@@ -186,25 +198,36 @@ impl SegmentAck {
     /// [`WireError`] where the bytes are no acknowledgement of this version.
     #[inline]
     pub fn decode(datagram: &[u8]) -> Result<SegmentAck, WireError> {
+        let mut made = SegmentAck::default();
+        made.read(datagram)?;
+        Ok(made)
+    }
+
+    /// Reads an acknowledgement in the place of this one, as [`decode`](SegmentAck::decode) does: whoever
+    /// reads one after the other need not move them.
+    ///
+    /// # Errors
+    /// [`WireError`] where the bytes are no acknowledgement of this version; what this one says then means
+    /// nothing.
+    #[inline]
+    pub fn read(&mut self, datagram: &[u8]) -> Result<(), WireError> {
         let (mut r, flags, session) = Reader::open(datagram, Kind::SegmentAck)?;
-        let (block_count, arrival_count) = (flags & 15, flags >> ARRIVALS & 7);
-        if usize::from(block_count) > SegmentAck::MAX_BLOCKS {
+        (self.block_count, self.arrival_count) = (flags & 15, flags >> ARRIVALS & 7);
+        if usize::from(self.block_count) > SegmentAck::MAX_BLOCKS {
+            self.block_count = 0;
             return Err(WireError::Field("blocks"));
         }
-        let ack = r.u48()?;
-        let mut made =
-            SegmentAck { block_count, arrival_count, ..SegmentAck::new(session, ack, false, &[], &[]) };
-        made.ce = flags & CE != 0;
-        made.read_arrivals(&mut r)?;
-        for block in &mut made.blocks[..usize::from(block_count)] {
-            let from = ack.wrapping_add_signed(unzigzag(r.varint()?));
+        (self.session, self.ack, self.ce) = (session, r.u48()?, flags & CE != 0);
+        self.read_arrivals(&mut r)?;
+        for block in &mut self.blocks[..usize::from(self.block_count)] {
+            let from = self.ack.wrapping_add_signed(unzigzag(r.varint()?));
             let to = from.saturating_add(r.varint()?);
             if from >= to || to > MASK_48 {
                 return Err(WireError::Field("block"));
             }
             *block = (from, to);
         }
-        Ok(made)
+        Ok(())
     }
 
     #[inline(always)]
@@ -230,6 +253,25 @@ impl SegmentAck {
         }
         Ok(())
     }
+}
+
+impl PartialEq for SegmentAck {
+    fn eq(&self, other: &SegmentAck) -> bool {
+        let said = |ack: &SegmentAck| (ack.session, ack.ack, ack.ce);
+        said(self) == said(other) && self.arrivals() == other.arrivals() && self.blocks() == other.blocks()
+    }
+}
+
+impl Eq for SegmentAck {}
+
+/// What of arrivals and SACK blocks an acknowledgement has room for: the newest, and the first.
+#[inline]
+fn most_of<'a>(
+    arrivals: &'a [SegmentArrival],
+    blocks: &'a [(u64, u64)],
+) -> (&'a [SegmentArrival], &'a [(u64, u64)]) {
+    let from = arrivals.len().saturating_sub(SegmentAck::MAX_ARRIVALS);
+    (&arrivals[from..], &blocks[..blocks.len().min(SegmentAck::MAX_BLOCKS)])
 }
 
 #[cfg(test)]
@@ -281,6 +323,16 @@ mod tests {
             for short in 0..length {
                 prop_assert_eq!(SegmentAck::decode(&out[..short]), Err(WireError::Truncated));
             }
+        }
+
+        #[test]
+        fn one_read_in_the_place_of_another_is_the_same(before in ack(), after in ack()) {
+            let mut out = [0; SegmentAck::MAX_LEN];
+            let mut place = before;
+            let length = after.encode(&mut out);
+            prop_assert_eq!(place.read(&out[..length]), Ok(()));
+            prop_assert_eq!(place, after);
+            prop_assert_eq!(place == before, after == before);
         }
 
         #[test]

@@ -3,7 +3,6 @@
 use record::{Dropped, Event, Real};
 use transport::{News, RoundTrips};
 use units::{Ecn, Span, Time};
-use wire::SegmentAck;
 
 use super::Sender;
 use crate::flight::Settled;
@@ -15,12 +14,14 @@ const LATE: Span = Span::from_millis(100);
 impl Sender {
     #[inline]
     pub(super) fn on_ack(&mut self, now: Time, datagram: &[u8]) {
-        let Ok(ack) = SegmentAck::decode(datagram) else { return self.refuse_malformed(now) };
-        if self.is_opened(now, &ack) {
+        if self.ack.read(datagram).is_err() {
+            return self.refuse_malformed(now);
+        }
+        if self.is_opened(now) {
             return;
         }
         let outstanding = self.flight.outstanding() > 0;
-        if self.flight.settle(now, &ack, self.rtt.least_answer(), &mut self.settled).is_err() {
+        if self.flight.settle(now, &self.ack, self.rtt.least_answer(), &mut self.settled).is_err() {
             self.counters.implausible += 1;
             self.tap.record(now, Event::HostDropped { cause: Dropped::FarFuture });
             return;

@@ -9,7 +9,7 @@ use cc::{Controller, Decision};
 use record::{Dropped, Event, Tap};
 use transport::{CongestionControl, Pacer};
 use units::{Rng, Span, Time};
-use wire::{Endpoint, Kind, RxMeta, TxMeta};
+use wire::{Endpoint, Kind, RxMeta, SegmentAck, TxMeta};
 
 use crate::config::{Detection, SenderConfig};
 use crate::counters::SenderCounters;
@@ -39,6 +39,8 @@ pub struct Sender {
     application: Application,
     tap: Tap,
     flight: Flight,
+    /// The latest acknowledgement, and what it settled.
+    ack: SegmentAck,
     settled: Settled,
     rtt: Rtt,
     rack: Rack,
@@ -79,6 +81,7 @@ impl Sender {
             application: Application::new(workload, rng),
             tap,
             flight: Flight::new(config.attribution),
+            ack: SegmentAck::default(),
             settled: Settled::default(),
             rtt: Rtt::default(),
             rack: Rack::default(),

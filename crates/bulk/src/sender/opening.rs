@@ -8,7 +8,7 @@
 //! 9293 section 3.5).
 
 use units::{Span, Time};
-use wire::{Segment, SegmentAck, TxMeta};
+use wire::{Segment, TxMeta};
 
 use super::Sender;
 
@@ -50,10 +50,12 @@ impl Sender {
         Some(TxMeta { head, length: Segment::LEN, payload: None, ecn: units::Ecn::NotEct })
     }
 
-    /// True if `ack` answers the handshake. Sent twice, it gives no round-trip sample (Karn's rule).
-    pub(super) fn is_opened(&mut self, now: Time, ack: &SegmentAck) -> bool {
+    /// True if the latest acknowledgement answers the handshake. Sent twice, it gives no round-trip sample
+    /// (Karn's rule).
+    #[inline]
+    pub(super) fn is_opened(&mut self, now: Time) -> bool {
         let Some(opening) = self.opening else { return false };
-        if opening.attempts == 0 || ack.ack != self.flight.next() {
+        if opening.attempts == 0 || self.ack.ack != self.flight.next() {
             return false;
         }
         self.opening = None;

@@ -266,8 +266,11 @@ impl Receiver {
         self.near.heard(media);
         self.accept(now, media, &meta);
         let complete = !padding && self.assemble(now, known, media, rest, &mut meta);
-        if novelty == Novelty::AfterGap && self.config.nack && !padding {
-            self.gaps = Some(now + REORDER_WAIT);
+        if novelty == Novelty::AfterGap {
+            self.log.forget(now);
+            if self.config.nack && !padding {
+                self.gaps = Some(now + REORDER_WAIT);
+            }
         }
         let urgent = complete || novelty == Novelty::AfterGap || media.index + 1 == media.count && !padding;
         self.reporter.arrived(now, media.packet, meta.ecn, padding, urgent, &self.config);

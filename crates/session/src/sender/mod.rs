@@ -87,7 +87,7 @@ pub struct Sender {
     feedback_seen: u32,
     hello_at: Option<Time>,
     /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
-    announced: Option<(String, Setup)>,
+    announced: Option<Box<(String, Setup)>>,
     heard: bool,
     /// Until when a wake only paces, as [`next_wake`](Endpoint::next_wake) last saw it: then nothing is due
     /// but the next packet. [`Time::ZERO`] once anything has happened since.
@@ -160,7 +160,7 @@ impl Sender {
     /// The same sender, telling its receiver in each hello that it sends under `controller` (its name and
     /// options), so that the receiver can build the half that lives there.
     pub fn announcing(self, controller: &str, setup: &Setup) -> Sender {
-        Sender { announced: Some((controller.to_owned(), *setup)), ..self }
+        Sender { announced: Some(Box::new((controller.to_owned(), *setup))), ..self }
     }
 
     /// The same sender, which has sent nothing yet, and writes and reads packets in another encoding than

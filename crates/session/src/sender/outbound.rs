@@ -31,7 +31,7 @@ impl Sender {
             self.hello_at = Some(now + HELLO_INTERVAL);
             let (width, height) = self.config.picture;
             let interval = self.captures.first().map_or(Span::ZERO, |capture| capture.interval);
-            let announcement = self.announced.as_ref().map(|(controller, setup)| Announcement {
+            let announcement = self.announced.as_deref().map(|(controller, setup)| Announcement {
                 controller,
                 initial_bps: setup.initial.as_bps(),
                 min_bps: setup.min.as_bps(),
