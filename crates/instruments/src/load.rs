@@ -78,8 +78,8 @@ impl Settings {
     }
 }
 
-/// Runs the load once, after three seconds of one such flow. Memory is what the run added to the process: give
-/// it a process of its own. The first flow has the code read in, which is no flow's memory.
+/// Runs the load once, after three seconds of one such flow. Memory is what the run added to the process:
+/// give it a process of its own. The first flow has the code read in, which is no flow's memory.
 ///
 /// ```
 /// use framewire_instruments::load::{Settings, run};

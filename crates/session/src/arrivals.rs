@@ -6,8 +6,8 @@ use units::{Span, Sparing, Time};
 
 /// Ranges remembered; with more, the lowest go, and numbers below count as stale.
 const RANGES: usize = 256;
-/// What was still missing so long after a later number had arrived may be forgotten: senders wait for two round
-/// trips and 100 ms, and each loss makes a range.
+/// What was still missing so long after a later number had arrived may be forgotten: senders wait for two
+/// round trips and 100 ms, and each loss makes a range.
 const OVERDUE: Span = Span::from_secs(10);
 /// Of which there is room for so many at first.
 const ROOM: usize = 32;

@@ -98,7 +98,7 @@ pub struct ReceiverCounters {
     pub foreign: u64,
     /// Packets that had arrived before; dropped.
     pub duplicates: u64,
-    /// Packets of frames long gone.
+    /// Packets of frames long gone, and those that come ten seconds and more after later numbers.
     pub stale: u64,
     /// Packets numbered so far ahead that they can only be wrong.
     pub far_future: u64,

@@ -12,9 +12,9 @@ use crate::config::ReceiverConfig;
 const WAITING: usize = 1024;
 /// Beyond this many arrivals in a report, those of the report before are not repeated.
 const REPEAT_BELOW: usize = 56;
-/// Reports remembered until the sender says it has heard them. With more on their way, or four billion numbers
-/// beyond the first one's, newer ones are not remembered: one that follows confirms what they said, a round trip
-/// later.
+/// Reports remembered until the sender says it has heard them. With more on their way, or four billion
+/// numbers beyond the first one's, newer ones are not remembered: one that follows confirms what they said, a
+/// round trip later.
 const UNCONFIRMED: usize = 64;
 /// Of which there is room for so many at first, ...
 const ROOM: usize = 8;
