@@ -244,12 +244,11 @@ mod tests {
             assert!(ranges <= 41, "{ranges} at {now:?}");
             for &(at, gap) in &gaps {
                 let novelty = log.clone().insert(gap);
-                let old = now - at > OVERDUE + OVERDUE + Span::from_secs(1);
-                let young = now - at < OVERDUE;
-                assert!(
-                    !(old && novelty == Novelty::Filling) && !(young && novelty == Novelty::Stale),
-                    "{gap} at {now:?}"
-                );
+                if now - at < OVERDUE {
+                    assert!(matches!(novelty, Novelty::Next | Novelty::Filling), "{gap} at {now:?}");
+                } else if now - at > OVERDUE * 2 + Span::from_secs(1) {
+                    assert_eq!(novelty, Novelty::Stale, "{gap} at {now:?}");
+                }
             }
         }
     }
