@@ -5,7 +5,7 @@ use units::Rate;
 
 use crate::benchmark::extend;
 use crate::dumbbell::{Load, Measurement};
-use crate::measure::{peak_memory, reset_peak_memory, resident_memory};
+use crate::measure::{give_back_free_memory, peak_memory, reset_peak_memory, resident_memory};
 use crate::{Benchmark, Progress};
 
 /// Rounds of a load go on until they have used this many seconds of CPU time together.
@@ -60,6 +60,7 @@ pub fn run(progress: &dyn Progress) -> Benchmark {
     let one = Load { queue: "droptail:100ms", ..Load::of("newreno") };
     let (one, ten) = (measure(one), measure(Load { flows: 10, rate: Rate::from_mbps(120), ..one }));
     let (slow, fast) = (measure(CUBIC), measure(Load { rate: Rate::from_mbps(1000), ..CUBIC }));
+    give_back_free_memory();
     reset_peak_memory();
     let before = resident_memory();
     let crowds = POPULATIONS.map(|flows| {
