@@ -169,8 +169,8 @@ impl Receiver {
         }
     }
 
-    /// Writes the SACK blocks of an acknowledgement, in the order of RFC 2018 section 4, and returns how many
-    /// there are.
+    /// Writes an acknowledgement's SACK blocks in the order of RFC 2018 section 4, and returns their number,
+    /// from 0 to what the configuration allows.
     fn blocks(&mut self, blocks: &mut [(u64, u64); SegmentAck::MAX_BLOCKS]) -> usize {
         let most = self.config.sack_blocks.clamp(1, SegmentAck::MAX_BLOCKS);
         let mut count = 0;

@@ -6,7 +6,7 @@
 //!   finish = max(now, finish of the one before) + size / rate
 //!
 //!   | propagating ... | in transmission | waiting ... |
-//!   ^ head            ^ gone                          ^ tail
+//!   ^ front           ^ gone                          ^ back
 //! ```
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ const ROOM: usize = 4;
 pub(crate) struct Conveyor {
     /// Packets inside in their order, each with when it is through the server.
     slots: VecDeque<(Time, Packet)>,
-    /// So many of them, the first ones, are through.
+    /// How many of them, the first ones, are through the server: where in `slots` the others begin.
     gone: usize,
     /// When the last one is through.
     finish: Time,

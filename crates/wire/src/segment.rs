@@ -207,8 +207,8 @@ impl SegmentAck {
     /// reads one after the other need not move them.
     ///
     /// # Errors
-    /// [`WireError`] where the bytes are no acknowledgement of this version; what this one says then means
-    /// nothing.
+    /// [`WireError`] where the bytes are no acknowledgement of this version; then this one says part of what
+    /// they say and part of what it said before, and is to be read into again.
     #[inline]
     pub fn read(&mut self, datagram: &[u8]) -> Result<(), WireError> {
         let (mut r, flags, session) = Reader::open(datagram, Kind::SegmentAck)?;

@@ -87,6 +87,7 @@ pub struct Sender {
     feedback_seen: u32,
     hello_at: Option<Time>,
     /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
+    /// Boxed, since only hellos read it.
     announced: Option<Box<(String, Setup)>>,
     heard: bool,
     /// Until when a wake only paces, as [`next_wake`](Endpoint::next_wake) last saw it: then nothing is due
