@@ -1,6 +1,6 @@
 //! The receiving side: reassembly, and acknowledgements.
 
-use record::{Dropped, Event, Tap};
+use record::{Dropped, Event, Tap, Topic};
 use units::{Ecn, RelativeDelay, Time};
 use wire::{Endpoint, Kind, RxMeta, Segment, SegmentAck, SegmentArrival, TxMeta};
 
@@ -143,7 +143,7 @@ impl Receiver {
     }
 
     fn record_arrival(&self, now: Time, segment: &Segment, size: u32) {
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Packets) {
             let owd = RelativeDelay::between(segment.sent, now);
             let packet = segment.packet;
             self.tap.record(
@@ -243,7 +243,7 @@ impl Endpoint for Receiver {
         (self.unacked, self.ce, self.deadline) = (0, false, None);
         self.counters.acks += 1;
         let length = head.max(tcp_length(count));
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Signals) {
             let sequence = self.counters.acks as u32;
             self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
         }

@@ -107,7 +107,11 @@ fn list(args: &args::LabList) -> Result<(), Failure> {
 type Extent = fn(&[Experiment], &Execution<'_>) -> Result<Vec<Results>, ExperimentError>;
 
 /// Runs what is asked for, under one progress bar.
-fn results(how: &args::Laboratory, run: Extent) -> Result<(Vec<Experiment>, Vec<Results>), Failure> {
+fn results(
+    how: &args::Laboratory,
+    hashes: bool,
+    run: Extent,
+) -> Result<(Vec<Experiment>, Vec<Results>), Failure> {
     let experiments = selected(&how.which)?;
     let bar = output::progress(count(&experiments) as u64, "lab");
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -115,6 +119,7 @@ fn results(how: &args::Laboratory, run: Extent) -> Result<(Vec<Experiment>, Vec<
         commit: env!("FRAMEWIRE_COMMIT").to_owned(),
         threads: how.threads.map_or(threads, usize::from),
         cache: (!how.fresh).then(|| Cache::new(&how.out.join("runs"), &program())),
+        hashes,
         progress: &|now| {
             bar.set_message(now.experiment.to_owned());
             bar.set_length(now.of as u64);
@@ -144,7 +149,7 @@ pub fn program() -> String {
 }
 
 fn run(args: &args::LabRun) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how, execute)?;
+    let (experiments, results) = results(&args.how, args.format.json, execute)?;
     if args.format.json {
         let of = |(e, r): (&Experiment, &Results)| {
             let points: Vec<_> =
@@ -185,7 +190,7 @@ fn measured(experiment: &Experiment, results: &Results) -> Table {
 }
 
 fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how, execute_for_claims)?;
+    let (experiments, results) = results(&args.how, false, execute_for_claims)?;
     let rows: Result<Vec<Vec<VerdictRow>>, ExperimentError> =
         experiments.iter().zip(&results).map(|(experiment, results)| check(experiment, results)).collect();
     let mut rows: Vec<VerdictRow> = rows.map_err(Failure::input)?.into_iter().flatten().collect();
@@ -214,7 +219,7 @@ fn check_all(args: &args::LabCheck) -> Result<(), Failure> {
 }
 
 fn report(args: &args::LabReport) -> Result<(), Failure> {
-    let (experiments, results) = results(&args.how, execute)?;
+    let (experiments, results) = results(&args.how, false, execute)?;
     let commit = env!("FRAMEWIRE_COMMIT");
     let real = RealResults::open(&args.how.out).map_err(Failure::Input)?;
     let page = book(&experiments, &results, real.as_ref(), commit).map_err(Failure::input)?;

@@ -14,8 +14,8 @@ use lab::scenario::Scenario;
 /// What is kept of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// The hash of the run's events, as 16 hexadecimal digits.
-    pub hash: String,
+    /// The hash of the run's events, as 16 hexadecimal digits, if anybody has asked for it.
+    pub hash: Option<String>,
     /// Processor seconds it took.
     pub seconds: f64,
     /// The run's metrics by name.

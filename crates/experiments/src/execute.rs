@@ -14,7 +14,7 @@ use crate::probe::Probe;
 use crate::rows;
 use crate::value::Value;
 use lab::collect::Rows;
-use lab::run::{RunOptions, blank, run_rows};
+use lab::run::{RunOptions, Wanted, blank, run_rows};
 use lab::scenario::Scenario;
 use units::Span;
 
@@ -26,6 +26,9 @@ pub struct Execution<'a> {
     pub threads: usize,
     /// Where finished runs are kept, if anywhere.
     pub cache: Option<Cache>,
+    /// Whether runs' events are hashed, which takes up to a sixth of their time. A run that is in the cache
+    /// without its hash is done again.
+    pub hashes: bool,
     /// Told after each run.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
     /// What formulas of runs may ask besides the run.
@@ -51,7 +54,7 @@ pub struct Progress<'a> {
 pub struct Results {
     /// Labels and metrics, one map a seed, of each point that was run.
     pub points: Vec<Measured>,
-    /// Event hashes, in the order of points and seeds.
+    /// Event hashes, in the order of points and seeds, where [asked for](Execution::hashes).
     pub hashes: Vec<String>,
     /// Processor seconds the runs took, whenever they were done. A run that several experiments ask for is
     /// counted with the first of them.
@@ -159,7 +162,7 @@ impl Plan<'_> {
         let runs = || self.kept.iter().flatten().flatten();
         Results {
             points,
-            hashes: runs().map(|run| run.hash.clone()).collect(),
+            hashes: runs().filter_map(|run| run.hash.clone()).collect(),
             seconds: runs().map(|run| run.seconds).sum(),
             missing: self.missing.clone(),
         }
@@ -258,7 +261,7 @@ struct Shared<'a> {
 struct Done {
     probe: Rc<Probe>,
     rows: Rows,
-    hash: String,
+    hash: Option<String>,
 }
 
 impl<'a> Shared<'a> {
@@ -270,7 +273,8 @@ impl<'a> Shared<'a> {
     fn answer(&mut self, asked: &Asked<'_>) -> Result<Kept, ExperimentError> {
         let Asked { experiment, scenario, .. } = asked;
         let cache = self.how.cache.as_ref();
-        if let Some(kept) = cache.and_then(|cache| cache.get(scenario, &experiment.metrics)) {
+        let kept = cache.and_then(|cache| cache.get(scenario, &experiment.metrics));
+        if let Some(kept) = kept.filter(|kept| kept.hash.is_some() || !self.how.hashes) {
             return Ok(kept);
         }
         let begun = (self.how.cpu_seconds)();
@@ -293,12 +297,17 @@ impl<'a> Shared<'a> {
     }
 
     /// Metrics of the run, which is done unless it was with these rows, and its hash.
-    fn measure(&mut self, asked: &Asked<'_>, rows: Rows) -> Result<(Metrics, String), ExperimentError> {
+    fn measure(
+        &mut self,
+        asked: &Asked<'_>,
+        rows: Rows,
+    ) -> Result<(Metrics, Option<String>), ExperimentError> {
         let done = match self.done.take().filter(|done| done.rows == rows) {
             Some(done) => done,
             None => {
                 let options = RunOptions { commit: self.how.commit.clone(), ..RunOptions::default() };
-                let run = run_rows(&asked.scenario, &options, rows.clone());
+                let wanted = Wanted { rows: rows.clone(), hash: self.how.hashes };
+                let run = run_rows(&asked.scenario, &options, wanted);
                 let run = run.map_err(|error| asked.refuse(error.to_string()))?;
                 Done { hash: run.hash.clone(), probe: Rc::new(Probe::new(run)), rows }
             }
@@ -357,7 +366,15 @@ mod tests {
 
     fn how(threads: usize) -> Execution<'static> {
         let (commit, cpu_seconds) = (String::new(), || 0.0);
-        Execution { commit, threads, cache: None, progress: &|_| {}, instruments: &[], cpu_seconds }
+        Execution {
+            commit,
+            threads,
+            cache: None,
+            hashes: true,
+            progress: &|_| {},
+            instruments: &[],
+            cpu_seconds,
+        }
     }
 
     #[test]

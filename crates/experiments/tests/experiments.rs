@@ -58,6 +58,7 @@ fn how(threads: usize, cache: Option<Cache>) -> Execution<'static> {
         commit: "test".into(),
         threads,
         cache,
+        hashes: true,
         progress: &|_| {},
         instruments: &[],
         cpu_seconds: || 0.0,
@@ -121,6 +122,20 @@ fn what_was_run_is_not_run_again() {
         assert_eq!(kept(), runs, "a run is by what its files hold");
     }
     std::fs::remove_file(&trace).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn runs_are_hashed_for_who_asks_and_measure_the_same() {
+    let folder = std::env::temp_dir().join(format!("framewire-hashes-{}", std::process::id()));
+    let experiment = [Experiment::parse(SMALL, Path::new("small.toml")).unwrap()];
+    let of = |hashes| {
+        let how = Execution { hashes, ..how(2, Some(Cache::new(&folder, "a"))) };
+        execute(&experiment, &how).unwrap().remove(0)
+    };
+    let (plain, hashed, kept) = (of(false), of(true), of(false));
+    assert_eq!((plain.hashes.len(), hashed.hashes.len()), (0, 4));
+    assert_eq!((&plain.points, &kept.hashes), (&hashed.points, &hashed.hashes));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

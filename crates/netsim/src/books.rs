@@ -1,6 +1,6 @@
 //! What is kept of the packets that pass a link: counters, the record, and what its driver must be told.
 
-use record::{Dropped, Event, Tap};
+use record::{Dropped, Event, Tap, Topic};
 use units::{Span, Time};
 
 use crate::Packet;
@@ -13,7 +13,7 @@ pub(crate) struct Books {
     pub stats: LinkStats,
     /// What happened to packets, until the driver takes it.
     pub notices: Vec<Notice>,
-    /// Whether arrivals and departures are recorded; drops always are.
+    /// Whether arrivals or departures are recorded; drops always are.
     pub recorded: bool,
     busy_since: Option<Time>,
     tap: Tap,
@@ -24,7 +24,7 @@ impl Books {
         Books {
             stats: LinkStats::default(),
             notices: Vec::new(),
-            recorded: recorded && tap.is_on(),
+            recorded: recorded && [Topic::Arrivals, Topic::Departures].iter().any(|topic| tap.wants(*topic)),
             busy_since: None,
             tap,
         }

@@ -45,4 +45,4 @@ pub use rate::{Opportunities, RateProcess, Shaper, Steps, TUN_FRAMING};
 pub use stats::{Count, FlowStats, LinkStats};
 pub use text::TextError;
 pub use trace::{MAX_LINES, MahimahiTrace, OPPORTUNITY, TraceError};
-pub use world::{Counters, Detail, World};
+pub use world::{Counters, World};

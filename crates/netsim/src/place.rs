@@ -101,4 +101,14 @@ pub(crate) struct Way {
 pub(crate) struct Route {
     pub links: Vec<LinkId>,
     pub to: Option<HostId>,
+    /// Whether somebody wants to hear what comes to its end.
+    pub heard: bool,
+}
+
+impl Route {
+    /// Under which node what comes to its end is recorded: the host there, or for cross traffic, which ends
+    /// nowhere, the last link.
+    pub fn end(&self) -> NodeId {
+        self.to.map_or_else(|| self.links[self.links.len() - 1].node(), HostId::node)
+    }
 }

@@ -15,7 +15,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use record::{Event, NodeId, Shared, Tap};
+use record::{Event, NodeId, Shared, Tap, Topic};
 use units::{HostClock, Time, fetch};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
@@ -42,18 +42,6 @@ pub struct Counters {
     pub ignored: u64,
     /// Packets sent by sources of cross traffic.
     pub cross: u64,
-}
-
-/// Which events of a world are recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// All of them.
-    #[default]
-    All,
-    /// What endpoints tell and what is delivered; nothing of the inside of links.
-    Endpoints,
-    /// [`Event::Delivered`] alone.
-    Deliveries,
 }
 
 /// Turns without time going on after which something must be wrong: no host has reason to send a million
@@ -120,7 +108,6 @@ const ITS_MEMORY_AHEAD: usize = 2;
 pub struct World {
     seed: u64,
     recorder: Option<Shared>,
-    detail: Detail,
     now: Time,
     hosts: Vec<Host>,
     links: Vec<Link>,
@@ -141,7 +128,6 @@ impl World {
         World {
             seed,
             recorder,
-            detail: Detail::All,
             now: Time::ZERO,
             hosts: Vec::new(),
             links: Vec::new(),
@@ -156,16 +142,6 @@ impl World {
         }
     }
 
-    /// The same world, of whose events less is recorded: what a measurement over many runs can afford.
-    ///
-    /// # Panics
-    /// If the world is no longer empty.
-    pub fn recording(mut self, detail: Detail) -> World {
-        assert!(self.hosts.is_empty() && self.links.is_empty(), "what is recorded is decided first");
-        self.detail = detail;
-        self
-    }
-
     /// The tap for an endpoint that is about to become the next host, whose own clock is `clock`.
     pub fn next_host_tap(&self, clock: HostClock) -> Tap {
         self.later_host_tap(0, clock)
@@ -173,8 +149,7 @@ impl World {
 
     /// The tap of the host that is added after `others` more.
     pub fn later_host_tap(&self, others: u16, clock: HostClock) -> Tap {
-        let node = NodeId(self.hosts.len() as u16 + others);
-        if self.detail == Detail::Deliveries { Tap::default() } else { self.tap(node, clock) }
+        self.tap(NodeId(self.hosts.len() as u16 + others), clock)
     }
 
     fn tap(&self, node: NodeId, clock: HostClock) -> Tap {
@@ -200,8 +175,7 @@ impl World {
     pub fn add_link(&mut self, name: &str, config: LinkConfig) -> LinkId {
         assert!(self.links.len() < usize::from(u16::MAX - FIRST_LINK_NODE), "too many links");
         let id = LinkId(self.links.len() as u16);
-        let inner = self.detail == Detail::All;
-        let tap = if inner { self.tap(id.node(), HostClock::default()) } else { Tap::default() };
+        let tap = self.tap(id.node(), HostClock::default());
         self.links.push(Link::new(config, self.seed, name, tap));
         self.planned = false;
         id
@@ -245,7 +219,9 @@ impl World {
     fn add_route(&mut self, flow: u16, links: &[LinkId], to: Option<HostId>) -> Way {
         let first = *links.first().expect("a route has at least one link");
         let route = u16::try_from(self.routes.len()).expect("fewer than 65536 routes");
-        self.routes.push(Route { links: links.to_vec(), to });
+        let mut added = Route { links: links.to_vec(), to, heard: false };
+        added.heard = self.tap(added.end(), HostClock::default()).wants(Topic::Deliveries);
+        self.routes.push(added);
         Way { route, flow, first }
     }
 
@@ -331,8 +307,7 @@ impl World {
             return;
         }
         self.planned = true;
-        let recorded =
-            if self.recorder.is_some() && self.detail == Detail::All { self.links.len() } else { 0 };
+        let recorded = if self.links.iter().any(Link::is_recorded) { self.links.len() } else { 0 };
         self.agenda = Agenda::new(self.hosts.len() + self.sources.len() + self.links.len() + recorded);
         for host in 0..self.hosts.len() {
             self.plan_host(host);
@@ -512,7 +487,8 @@ impl World {
         }
         match route.to {
             Some(host) => self.receive(host.index(), packet),
-            None => self.vanish(packet),
+            None if route.heard => record_delivery(&self.recorder, route, self.now, &packet),
+            None => {}
         }
     }
 
@@ -523,19 +499,15 @@ impl World {
             return self.datagrams.release(packet.id);
         }
         self.counters.delivered += 1;
-        record_delivery(&self.recorder, self.now, HostId(index as u16).node(), &packet);
+        let route = &self.routes[usize::from(packet.route)];
+        if route.heard {
+            record_delivery(&self.recorder, route, self.now, &packet);
+        }
         let Opened { head, length, payload } = self.datagrams.open(packet.id);
         let local = host.config.clock.local(self.now);
         host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
         self.datagrams.release(packet.id);
         self.drain(index, local);
-    }
-
-    /// Cross traffic has passed its last link, under whose node its delivery is recorded.
-    fn vanish(&mut self, packet: Packet) {
-        let route = &self.routes[usize::from(packet.route)];
-        let last = route.links[route.links.len() - 1];
-        record_delivery(&self.recorder, self.now, last.node(), &packet);
     }
 
     fn settle(&mut self, link: usize) {
@@ -575,12 +547,10 @@ fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
-#[inline]
-fn record_delivery(recorder: &Option<Shared>, now: Time, node: NodeId, packet: &Packet) {
-    if let Some(recorder) = recorder {
-        let delay = now - packet.sent;
-        recorder.record(now, node, &Event::Delivered { flow: packet.flow, size: packet.size, delay });
-    }
+#[cold]
+fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, packet: &Packet) {
+    let delivered = Event::Delivered { flow: packet.flow, size: packet.size, delay: now - packet.sent };
+    recorder.iter().for_each(|recorder| recorder.record(now, route.end(), &delivered));
 }
 
 /// Frees or shares the datagrams of packets that a link dropped or duplicated.

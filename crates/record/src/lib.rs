@@ -9,9 +9,11 @@ mod facts;
 mod qlog;
 mod shared;
 mod sink;
+mod topic;
 
 pub use event::{Dropped, Event, NodeId, Real};
 pub use facts::Fact;
 pub use qlog::{Origin, QLOG_BYTES, Qlog, Traffic, Vantage};
 pub use shared::{Reentrant, Shared, Sink, Tap};
 pub use sink::{Fan, Hash, Memory, Recorder};
+pub use topic::{Topic, Topics};

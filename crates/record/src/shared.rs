@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex};
 use parking_lot::ReentrantMutex;
 use units::{HostClock, Time};
 
-use crate::{Event, NodeId, Recorder};
+use crate::{Event, NodeId, Recorder, Topic, Topics};
 
 /// A recorder behind a lock: in a [`Mutex`] where threads share it, in a [`Reentrant`] where one thread makes
 /// most of the events.
 pub trait Sink: Send + Sync {
     /// Takes one event.
     fn record(&self, at: Time, node: NodeId, event: &Event);
+
+    /// What it wants to hear of from `node`; see [`Recorder::wants`].
+    fn wants(&self, node: NodeId) -> Topics;
 
     /// Does `work`, which records many events. A lock that allows it is held all the while, which is cheaper
     /// than to take it for each.
@@ -27,6 +30,10 @@ pub type Shared = Arc<dyn Sink>;
 impl<R: Recorder + Send> Sink for Mutex<R> {
     fn record(&self, at: Time, node: NodeId, event: &Event) {
         self.lock().expect("a recorder panicked earlier").record(at, node, event);
+    }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        self.lock().expect("a recorder panicked earlier").wants(node)
     }
 }
 
@@ -71,6 +78,10 @@ impl<R: Recorder + Send> Sink for Reentrant<R> {
         self.with(|recorder| recorder.record(at, node, event));
     }
 
+    fn wants(&self, node: NodeId) -> Topics {
+        self.with(|recorder| recorder.wants(node))
+    }
+
     fn during(&self, work: &mut dyn FnMut()) {
         let _held = self.0.lock();
         work();
@@ -82,35 +93,49 @@ impl<R: Recorder + Send> Sink for Reentrant<R> {
 pub struct Tap {
     recorder: Option<Shared>,
     node: u16,
+    wants: Topics,
     clock: HostClock,
 }
 
 impl Tap {
-    /// A tap of `node`, whose own clock is `clock`, into `recorder`.
+    /// A tap of `node`, whose own clock is `clock`, into `recorder`, which is asked what it wants of this
+    /// node.
+    ///
+    /// # Panics
+    /// If the recorder is being [looked at](Reentrant::with) by this thread, or panicked earlier.
     pub fn new(recorder: Shared, node: NodeId, clock: HostClock) -> Tap {
-        Tap { recorder: Some(recorder), node: node.0, clock }
+        let wants = recorder.wants(node);
+        Tap { recorder: Some(recorder), node: node.0, wants, clock }
     }
 
     /// Records `event`, which happened at `local` on this node's clock.
     #[inline(always)]
     pub fn record(&self, local: Time, event: Event) {
-        // Only this much is inlined, so that where nobody records no event is made.
-        if let Some(recorder) = &self.recorder {
-            self.write(recorder, local, &event);
+        // Only this much is inlined, so that what nobody wants is not made.
+        if self.wants.has(event.topic()) {
+            self.write(local, &event);
         }
     }
 
     // Few of the flows that are simulated are recorded: what prepares an event lies apart from what always
     // runs.
     #[cold]
-    fn write(&self, recorder: &Shared, local: Time, event: &Event) {
-        recorder.record(self.clock.world(local), NodeId(self.node), event);
+    fn write(&self, local: Time, event: &Event) {
+        if let Some(recorder) = &self.recorder {
+            recorder.record(self.clock.world(local), NodeId(self.node), event);
+        }
     }
 
-    /// False where events go nowhere, so that a caller may skip preparing one.
+    /// False where no event is wanted, so that a caller may skip preparing one.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.recorder.is_some()
+        !self.wants.is_empty()
+    }
+
+    /// Whether events of `topic` are wanted, so that a caller may skip preparing one.
+    #[inline(always)]
+    pub fn wants(&self, topic: Topic) -> bool {
+        self.wants.has(topic)
     }
 }
 
@@ -120,7 +145,7 @@ mod tests {
 
     use units::Span;
 
-    use crate::Memory;
+    use crate::{Fan, Memory};
 
     use super::*;
 
@@ -132,6 +157,39 @@ mod tests {
         tap.record(clock.local(Time::from_millis(5)), Event::NackSent { count: 1 });
         assert_eq!(memory.lock().unwrap().events[0].0, Time::from_millis(5));
         Tap::default().record(Time::ZERO, Event::NackSent { count: 1 });
+    }
+
+    /// Wants to hear of losses, of node 2 alone.
+    #[derive(Default)]
+    struct Losses(Vec<Event>);
+
+    impl Recorder for Losses {
+        fn record(&mut self, _: Time, _: NodeId, event: &Event) {
+            self.0.push(*event);
+        }
+
+        fn wants(&self, node: NodeId) -> Topics {
+            Topics::only_if(node == NodeId(2), Topic::Packets)
+        }
+    }
+
+    #[test]
+    fn what_nobody_wants_is_not_recorded() {
+        let events = [Event::NackSent { count: 1 }, Event::PacketLost { packet: 7, size: 9 }];
+        let told = |recorder: Shared, node| {
+            let tap = Tap::new(recorder, NodeId(node), HostClock::default());
+            events.iter().for_each(|event| tap.record(Time::ZERO, *event));
+            tap.is_on()
+        };
+        let losses = Arc::new(Mutex::new(Losses::default()));
+        assert_eq!([1, 2].map(|node| told(losses.clone(), node)), [false, true]);
+        assert_eq!(losses.lock().unwrap().0, events[1..]);
+        // Who hears of it beside somebody who wants all, hears of all.
+        let both = Arc::new(Reentrant::new(Fan(Some(Memory::default()), Losses::default())));
+        assert!(told(both.clone(), 1));
+        assert_eq!(both.with(|both| both.1.0.clone()), events);
+        let neither = Arc::new(Reentrant::new(Fan(None::<Memory>, Losses::default())));
+        assert!(!told(neither, 1));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher};
 
 use units::Time;
 
-use crate::{Event, NodeId};
+use crate::{Event, NodeId, Topics};
 
 /// Takes events as they happen, in the order they happen. `at` is world time.
 ///
@@ -37,6 +37,12 @@ use crate::{Event, NodeId};
 pub trait Recorder {
     /// Takes one event.
     fn record(&mut self, at: Time, node: NodeId, event: &Event);
+
+    /// What it wants to hear of from `node`. A node asks once, before its first event, and makes no events of
+    /// other topics, or makes them in vain.
+    fn wants(&self, _node: NodeId) -> Topics {
+        Topics::ALL
+    }
 }
 
 /// Keeps every event.
@@ -108,7 +114,20 @@ impl Recorder for Hash {
     }
 }
 
-/// Passes every event to two recorders.
+/// Passes events on where there is somebody to take them.
+impl<R: Recorder> Recorder for Option<R> {
+    fn record(&mut self, at: Time, node: NodeId, event: &Event) {
+        if let Some(recorder) = self {
+            recorder.record(at, node, event);
+        }
+    }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        self.as_ref().map_or(Topics::NONE, |recorder| recorder.wants(node))
+    }
+}
+
+/// Passes every event to two recorders. What one of them wants the other hears of too.
 #[derive(Default)]
 pub struct Fan<A, B>(pub A, pub B);
 
@@ -116,6 +135,10 @@ impl<A: Recorder, B: Recorder> Recorder for Fan<A, B> {
     fn record(&mut self, at: Time, node: NodeId, event: &Event) {
         self.0.record(at, node, event);
         self.1.record(at, node, event);
+    }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        self.0.wants(node) | self.1.wants(node)
     }
 }
 

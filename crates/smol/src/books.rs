@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{Event, Tap};
+use record::{Event, Tap, Topic};
 use units::{Span, Time};
 
 use crate::segment::{Segment, Stamp};
@@ -81,7 +81,7 @@ impl Books {
         self.counters.packets += 1;
         self.counters.bytes += segment.length() as u64;
         self.counters.retransmissions += u64::from(again);
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Packets) {
             let size = segment.length() as u32;
             self.enter(from, Transmission { packet, size, end, sent: now, again });
         }

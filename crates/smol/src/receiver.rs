@@ -1,6 +1,6 @@
 //! The receiving end: a server that reads a stream as it comes.
 
-use record::{Dropped, Event, Tap};
+use record::{Dropped, Event, Tap, Topic};
 use units::{RelativeDelay, Time};
 use wire::{Endpoint, RxMeta, TxMeta};
 
@@ -58,7 +58,7 @@ impl Receiver {
     }
 
     fn record_arrival(&self, now: Time, arrival: &Arrival<'_>, length: usize) {
-        if let Some(Stamp { packet, sent }) = arrival.stamp().filter(|_| self.tap.is_on()) {
+        if let Some(Stamp { packet, sent }) = arrival.stamp().filter(|_| self.tap.wants(Topic::Packets)) {
             let owd = RelativeDelay::between(sent.on_wire(), now);
             let size = length as u32;
             self.tap.record(

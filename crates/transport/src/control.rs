@@ -1,7 +1,7 @@
 //! A controller under its host: what it is told, what it decided last, and the record of both.
 
 use cc::{Acked, Controller, Decision, FrameTag, Lost, Report, Sent};
-use record::{Event, Real, Tap};
+use record::{Event, Real, Tap, Topic};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::ledger::{Carried, Ledger};
@@ -134,7 +134,7 @@ impl CongestionControl {
         let Leaving { now, packet, size, frame, retransmission, app_limited } = *leaving;
         let in_flight = ledger.in_flight();
         self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Packets) {
             let in_flight = in_flight.get().min(u64::from(u32::MAX)) as u32;
             let (stream, frame, version, index) =
                 frame.map_or((0, u32::MAX, 0, 0), |tag| (tag.stream, tag.frame, tag.version, tag.index));
@@ -202,14 +202,16 @@ impl CongestionControl {
         if !self.tap.is_on() {
             return;
         }
-        for acked in news.acked {
-            self.tap.record(now, Event::PacketAcked { packet: acked.packet, size: acked.size });
-        }
-        for lost in news.lost {
-            self.tap.record(now, Event::PacketLost { packet: lost.packet, size: lost.size });
-        }
-        for &packet in news.spurious {
-            self.tap.record(now, Event::LossSpurious { packet });
+        if self.tap.wants(Topic::Packets) {
+            for acked in news.acked {
+                self.tap.record(now, Event::PacketAcked { packet: acked.packet, size: acked.size });
+            }
+            for lost in news.lost {
+                self.tap.record(now, Event::PacketLost { packet: lost.packet, size: lost.size });
+            }
+            for &packet in news.spurious {
+                self.tap.record(now, Event::LossSpurious { packet });
+            }
         }
         if let Some(latest) = rtt.latest {
             self.tap.record(now, Event::Rtt { latest, smoothed: rtt.smoothed });
@@ -226,9 +228,11 @@ impl CongestionControl {
         let window = window.map_or(u64::MAX, Bytes::get);
         let (pacing, media) = (pacing.unwrap_or(Rate::MAX), media.unwrap_or(Rate::MAX));
         self.tap.record(now, Event::Decision { window, pacing, media });
-        self.observe(&mut |name, value| {
-            self.tap.record(now, Event::Observed { name, value: Real(value) });
-        });
+        if self.tap.wants(Topic::Observations) {
+            self.observe(&mut |name, value| {
+                self.tap.record(now, Event::Observed { name, value: Real(value) });
+            });
+        }
     }
 
     /// Names the controller's inner quantities; nothing that runs may read them back.

@@ -20,7 +20,7 @@ mod series;
 
 use std::collections::BTreeMap;
 
-use record::{Dropped, Event, NodeId, Recorder};
+use record::{Dropped, Event, NodeId, Recorder, Topics};
 use units::{Span, Time};
 
 pub use flow::{Coding, Decided, FlowRecord, FlowTotals, FoldedFlow, NO_FRAME, PacketRow, RttSample};
@@ -61,6 +61,8 @@ enum Role {
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     rows: Rows,
+    /// Whether it wants to count what it keeps no rows of.
+    counts: bool,
     /// Whose end a host is, by its number: looked up for every event.
     hosts: Vec<Option<Role>>,
     bottleneck: Option<NodeId>,
@@ -93,10 +95,12 @@ impl Collector {
     /// A collector for a world of the given layout.
     pub fn new(layout: &Layout, keep: Keep) -> Collector {
         let flows = layout.flows.len();
-        Collector::of(layout, if keep == Keep::Totals { Rows::none(flows) } else { Rows::all(flows) })
+        let rows = if keep == Keep::Totals { Rows::none(flows) } else { Rows::all(flows) };
+        Collector { counts: true, ..Collector::of(layout, rows) }
     }
 
-    /// The same, of which only such rows are kept.
+    /// One that wants nothing but what such rows are made of. What else it is told of it counts, but that
+    /// need not be all there was.
     pub fn of(layout: &Layout, rows: Rows) -> Collector {
         let ends = layout.flows.iter().enumerate();
         let ends =
@@ -167,6 +171,18 @@ impl Recorder for Collector {
             Some(Role::Receiver(flow)) => self.flows[flow].at_receiver(at, event, self.rows.flows[flow]),
             None if self.bottleneck == Some(node) => self.link.take(at, event, self.rows.links),
             None => self.elsewhere(at, node, event),
+        }
+    }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        if self.counts {
+            return Topics::ALL;
+        }
+        match self.hosts.get(usize::from(node.0)).copied().flatten() {
+            Some(Role::Sender(flow)) => self.rows.flows[flow].at_sender(),
+            Some(Role::Receiver(flow)) => self.rows.flows[flow].at_receiver(),
+            None if self.bottleneck == Some(node) || self.others.contains(&node) => self.rows.links.topics(),
+            None => Topics::NONE,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Which rows of a run are kept.
 
-/// Which rows of a flow are kept. What is not kept is counted all the same.
+use record::{Topic, Topics};
+
+/// Which rows of a flow are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowRows {
     /// Packets and frames.
@@ -13,6 +15,21 @@ pub struct FlowRows {
     pub observed: bool,
 }
 
+impl FlowRows {
+    /// What they are made of at a sender.
+    pub(super) fn at_sender(&self) -> Topics {
+        self.at_receiver()
+            | Topics::only_if(self.rtt, Topic::RoundTrips)
+            | Topics::only_if(self.decisions, Topic::Decisions)
+            | Topics::only_if(self.observed, Topic::Observations)
+    }
+
+    /// What they are made of at a receiver.
+    pub(super) fn at_receiver(&self) -> Topics {
+        Topics::only_if(self.packets, Topic::Packets) | Topics::only_if(self.packets, Topic::Frames)
+    }
+}
+
 /// Which rows of the shared links are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkRows {
@@ -22,6 +39,15 @@ pub struct LinkRows {
     pub departures: bool,
     /// Packets that were dropped, with the cause.
     pub drops: bool,
+}
+
+impl LinkRows {
+    /// What they are made of.
+    pub(super) fn topics(&self) -> Topics {
+        Topics::only_if(self.arrivals, Topic::Arrivals)
+            | Topics::only_if(self.departures, Topic::Departures)
+            | Topics::only_if(self.drops, Topic::Drops)
+    }
 }
 
 /// Which rows of a run are kept: most of a run's memory, and a tenth of its time.
@@ -48,7 +74,7 @@ impl Rows {
         Rows { flows: vec![flow; flows], links: LinkRows { arrivals: true, departures: true, drops: true } }
     }
 
-    /// No rows of a run of so many flows, which is counted all the same.
+    /// No rows of a run of so many flows.
     pub fn none(flows: usize) -> Rows {
         Rows { flows: vec![FlowRows::default(); flows], links: LinkRows::default() }
     }

@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use bulk::SenderCounters;
-use netsim::{Detail, FlowStats, Instants, MahimahiTrace, World};
-use record::{Event, NodeId, Recorder, Reentrant, Shared};
+use netsim::{FlowStats, Instants, MahimahiTrace, World};
+use record::{Event, NodeId, Recorder, Reentrant, Shared, Topic, Topics};
 use units::{Span, Time};
 
 use super::LabError;
@@ -69,17 +69,19 @@ pub struct Metered {
 struct Meter {
     /// Nanoseconds in a window.
     window: u64,
+    /// Whether it also hears of frames.
+    frames: bool,
     flows: Vec<FlowMeter>,
     cross: FlowMeter,
 }
 
 impl Meter {
-    fn new(scenario: &Scenario, window: Span) -> Meter {
+    fn new(scenario: &Scenario, window: Span, frames: bool) -> Meter {
         let window = window.as_nanos().max(1) as u64;
         let windows = (scenario.duration.as_nanos() as u64).div_ceil(window) as usize;
         // What comes out at the very end opens one more window.
         let blank = FlowMeter { delivered: vec![0; windows + 1], ..FlowMeter::default() };
-        Meter { window, flows: vec![blank.clone(); scenario.flows.len()], cross: blank }
+        Meter { window, frames, flows: vec![blank.clone(); scenario.flows.len()], cross: blank }
     }
 
     /// The flow whose data a delivery at `node` is, if it is any's. Receivers have odd numbers; feedback is
@@ -129,6 +131,12 @@ impl Recorder for Meter {
             _ => {}
         }
     }
+
+    /// What is delivered to a sender is feedback.
+    fn wants(&self, node: NodeId) -> Topics {
+        let ends = node.0 >= netsim::FIRST_LINK_NODE || node.0 % 2 == 1;
+        Topics::only_if(ends, Topic::Deliveries) | Topics::only_if(self.frames, Topic::Frames)
+    }
 }
 
 /// Runs `scenario` under `overlay` and measures in windows of `window`.
@@ -137,7 +145,7 @@ impl Recorder for Meter {
 /// [`LabError::Scenario`] if something the scenario names can't be opened or built, or if it has several
 /// links.
 pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Metered, LabError> {
-    measure(scenario, overlay, window, Detail::Deliveries)
+    measure(scenario, overlay, window, false)
 }
 
 /// The same, frames included. What is delivered is the same to the bit.
@@ -145,19 +153,14 @@ pub fn meter(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Met
 /// # Errors
 /// As [`meter`].
 pub fn meter_frames(scenario: &Scenario, overlay: &Overlay, window: Span) -> Result<Metered, LabError> {
-    measure(scenario, overlay, window, Detail::Endpoints)
+    measure(scenario, overlay, window, true)
 }
 
-fn measure(
-    scenario: &Scenario,
-    overlay: &Overlay,
-    window: Span,
-    detail: Detail,
-) -> Result<Metered, LabError> {
+fn measure(scenario: &Scenario, overlay: &Overlay, window: Span, frames: bool) -> Result<Metered, LabError> {
     scenario.require_one_link("a search")?;
-    let recorder = Arc::new(Reentrant::new(Meter::new(scenario, window)));
+    let recorder = Arc::new(Reentrant::new(Meter::new(scenario, window, frames)));
     let shared: Shared = recorder.clone();
-    let world = World::new(scenario.seed, Some(shared)).recording(detail);
+    let world = World::new(scenario.seed, Some(shared));
     let mut built = build::build(scenario, world, overlay)?;
     built.world.run_until(Time::ZERO + scenario.duration);
     let (mut flows, mut cross) =

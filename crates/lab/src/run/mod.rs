@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use netsim::{RateProcess, World};
-use record::{Fan, Hash, Reentrant, Shared};
+use record::{Fan, Hash, Recorder, Reentrant, Shared};
 use units::{Span, Time};
 use wire::Media;
 
@@ -180,7 +180,8 @@ pub(crate) fn run_watched(
     look: &mut dyn FnMut(&Recording),
 ) -> Result<Outcome, LabError> {
     let recording = Recording::new(&build::layout(scenario), options.keep);
-    let Played { built, hash, recording } = play(scenario, options, recording, look)?;
+    let Played { built, hash, recording } = play(scenario, options, Fan(Hash::default(), recording), look)?;
+    let hash = hash.hex();
     let context = Context {
         plan: Plan { scenario, intervals: &built.intervals, header: Media::LEN as u32 },
         provenance: Provenance {
@@ -204,8 +205,8 @@ pub(crate) fn run_watched(
 pub struct Run {
     /// What was run.
     pub scenario: Scenario,
-    /// Hash of all events, as 16 hexadecimal digits: the same for the same run.
-    pub hash: String,
+    /// Hash of all events, as 16 hexadecimal digits: the same for the same run. `None` if nobody wanted it.
+    pub hash: Option<String>,
     /// Its packets, frames and decisions, as far as they were kept.
     pub record: Collector,
     /// Each flow's time between frames.
@@ -214,14 +215,26 @@ pub struct Run {
     pub rates: Vec<RateProcess>,
 }
 
-/// Runs `scenario` and keeps `rows`, whatever `options` say of that. What is kept changes nothing of the run.
+/// What [`run_rows`] makes of a run's events.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The rows to keep.
+    pub rows: Rows,
+    /// Whether to hash all events: every one must be made then, which takes up to a sixth of the run's time.
+    pub hash: bool,
+}
+
+/// Runs `scenario` and keeps what is wanted, whatever `options` say of that. It changes nothing of the run.
+/// Where no hash is wanted, events that no row needs are not made, and nothing is counted of them.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_rows(scenario: &Scenario, options: &RunOptions<'_>, rows: Rows) -> Result<Run, LabError> {
+pub fn run_rows(scenario: &Scenario, options: &RunOptions<'_>, wanted: Wanted) -> Result<Run, LabError> {
     let one = RunOptions { keep: Keep::Rows, commit: options.commit.clone(), ..*options };
-    let recording = Recording::of(&build::layout(scenario), rows);
-    let Played { built, hash, recording } = play(scenario, &one, recording, &mut |_| {})?;
+    let recording = Recording::of(&build::layout(scenario), wanted.rows);
+    let recorder = Fan(wanted.hash.then(Hash::default), recording);
+    let Played { built, hash, recording } = play(scenario, &one, recorder, &mut |_| {})?;
+    let hash = hash.map(|hash| hash.hex());
     let Built { intervals, rates, .. } = built;
     Ok(Run { scenario: scenario.clone(), hash, record: recording.into_rows(), intervals, rates })
 }
@@ -232,7 +245,7 @@ pub fn blank(scenario: &Scenario) -> Run {
     let flows = scenario.flows.len();
     Run {
         scenario: scenario.clone(),
-        hash: String::new(),
+        hash: None,
         record: Collector::of(&build::layout(scenario), Rows::none(flows)),
         intervals: vec![Span::from_millis(1); flows],
         rates: vec![RateProcess::Infinite; scenario.link.iter().len()],
@@ -240,20 +253,20 @@ pub fn blank(scenario: &Scenario) -> Run {
 }
 
 /// A run that is over, before anything is made of its events.
-struct Played {
+struct Played<H> {
     built: Built,
-    hash: String,
+    hash: H,
     recording: Recording,
 }
 
 /// Runs `scenario` to its end, with a look after each step of virtual time.
-fn play(
+fn play<H: Recorder + Default + Send + 'static>(
     scenario: &Scenario,
     options: &RunOptions<'_>,
-    recording: Recording,
+    recorder: Fan<H, Recording>,
     look: &mut dyn FnMut(&Recording),
-) -> Result<Played, LabError> {
-    let recorder = Arc::new(Reentrant::new(Fan(Hash::default(), recording)));
+) -> Result<Played<H>, LabError> {
+    let recorder = Arc::new(Reentrant::new(recorder));
     let shared: Shared = recorder.clone();
     let world = World::new(scenario.seed, Some(shared));
     let mut built = build::build(scenario, world, &Overlay::default())?;
@@ -277,7 +290,7 @@ fn play(
         return Err(scenario.error(format!("flow[{}].encoder.clip", index + 1), what).into());
     }
     let Fan(hash, recording) = recorder.with(std::mem::take);
-    Ok(Played { built, hash: hash.hex(), recording })
+    Ok(Played { built, hash, recording })
 }
 
 /// Runs a world to the scenario's end, with a look after each step of virtual time.

@@ -1,6 +1,7 @@
 //! Whole runs.
 
 mod links;
+mod wanted;
 
 use std::path::Path;
 

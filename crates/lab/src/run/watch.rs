@@ -5,11 +5,12 @@
 //! Memory grows with frames and half seconds, not with packets.
 
 use std::collections::BTreeMap;
+use std::ops::BitOr;
 use std::sync::Arc;
 
+use netsim::World;
 use netsim::queue::Backlog;
-use netsim::{Detail, World};
-use record::{Dropped, Event, NodeId, Recorder, Reentrant, Shared};
+use record::{Dropped, Event, NodeId, Recorder, Reentrant, Shared, Topic, Topics};
 use units::{Span, Time};
 
 use super::LabError;
@@ -177,6 +178,17 @@ impl Recorder for Watch {
             _ => {}
         }
     }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        let deliveries = Topics::only(Topic::Deliveries);
+        let told = [Topic::Packets, Topic::Frames, Topic::Signals].map(Topics::only);
+        match node {
+            SENDER => Topics::only(Topic::Frames),
+            RECEIVER => told.into_iter().fold(deliveries, BitOr::bitor),
+            cross if cross.0 >= netsim::FIRST_LINK_NODE => deliveries,
+            _ => Topics::NONE,
+        }
+    }
 }
 
 /// Runs `scenario` under `overlay` and watches its first flow, which must be video.
@@ -191,7 +203,7 @@ pub fn watch(scenario: &Scenario, overlay: &Overlay) -> Result<Watched, LabError
     let windows = (scenario.duration.as_nanos() as u64).div_ceil(WINDOW.as_nanos() as u64) as usize + 1;
     let recorder = Arc::new(Reentrant::new(Watch::new(windows)));
     let shared: Shared = recorder.clone();
-    let world = World::new(scenario.seed, Some(shared)).recording(Detail::Endpoints);
+    let world = World::new(scenario.seed, Some(shared));
     let mut built = build::build(scenario, world, overlay)?;
     let mut backlog = Vec::new();
     let mut now = Time::ZERO;

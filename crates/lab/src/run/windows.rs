@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use netsim::{Detail, World};
+use netsim::World;
 use predict::{Features, Passage, Row, STRIDE};
-use record::{Event, NodeId, Recorder, Reentrant, Shared};
+use record::{Event, NodeId, Recorder, Reentrant, Shared, Topic, Topics};
 use units::Time;
 
 use super::LabError;
@@ -109,6 +109,15 @@ impl Recorder for Replay {
             _ => {}
         }
     }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        let packets = Topics::only(Topic::Packets);
+        match node {
+            SENDER => packets | Topics::only(Topic::RoundTrips),
+            RECEIVER => packets,
+            _ => Topics::NONE,
+        }
+    }
 }
 
 /// Runs `scenario` and keeps the windows of its first flow, which must be of this project's own protocol.
@@ -118,7 +127,7 @@ impl Recorder for Replay {
 pub fn windows(scenario: &Scenario) -> Result<Windows, LabError> {
     let recorder = Arc::new(Reentrant::new(Replay::default()));
     let shared: Shared = recorder.clone();
-    let world = World::new(scenario.seed, Some(shared)).recording(Detail::Endpoints);
+    let world = World::new(scenario.seed, Some(shared));
     let mut built = build::build(scenario, world, &Overlay::default())?;
     let end = Time::ZERO + scenario.duration;
     built.world.run_until(end);

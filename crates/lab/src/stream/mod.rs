@@ -16,7 +16,7 @@ mod fold;
 
 use std::path::PathBuf;
 
-use record::{Event, NodeId, Recorder};
+use record::{Event, NodeId, Recorder, Topics};
 use units::{Span, Time};
 
 use crate::collect::{Collector, Keep, Layout, Rows};
@@ -103,7 +103,7 @@ impl Recording {
         Recording { collector: Collector::new(layout, keep), ..Recording::default() }
     }
 
-    /// One that keeps such rows and hands none on.
+    /// One that keeps such rows, hands none on, and counts nothing else.
     pub fn of(layout: &Layout, rows: Rows) -> Recording {
         Recording { collector: Collector::of(layout, rows), ..Recording::default() }
     }
@@ -180,6 +180,10 @@ impl Recorder for Recording {
             self.unseen = LOOK.0 + LOOK.1 * self.collector.flows.len() as u32;
             self.look();
         }
+    }
+
+    fn wants(&self, node: NodeId) -> Topics {
+        self.collector.wants(node)
     }
 }
 

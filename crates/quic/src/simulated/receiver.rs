@@ -1,7 +1,7 @@
 //! The receiving end: a server that reads a stream and answers timing probes.
 
 use quinn_proto::{Dir, Event as Happened, ReadError, StreamEvent, StreamId};
-use record::{Event, Tap};
+use record::{Event, Tap, Topic};
 use units::{RelativeDelay, Time};
 use wire::{Endpoint, RxMeta, TxMeta};
 
@@ -142,7 +142,7 @@ impl Endpoint for Receiver {
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         let meta = self.core.transmit(now, out)?;
         self.sent += 1;
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Signals) {
             let size = meta.length as u32;
             self.tap.record(now, Event::FeedbackSent { sequence: self.sent, size });
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
-use record::{Dropped, Event, Tap};
+use record::{Dropped, Event, Tap, Topic};
 use units::{Rate, RelativeDelay, Span, Time};
 use wire::{
     Announcement, Class, Context, Control, Dialect, Draft, Endpoint, FrameId, KeyFrameRequest, Kind, Media,
@@ -287,7 +287,7 @@ impl Receiver {
             let (packet, size) = (media.packet, meta.length as u32);
             half.on_packet(&Received { now, packet, sent: media.sent, size, ecn: meta.ecn, rtt });
         }
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Packets) {
             let owd = RelativeDelay::between(media.sent, now);
             let frame = if media.class == Class::Padding { u32::MAX } else { media.frame };
             let (packet, size) = (media.packet, meta.length as u32);

@@ -1,6 +1,6 @@
 //! What time brings: frames to capture, losses to declare, silence to break.
 
-use record::{Event, Real};
+use record::{Event, Real, Topic};
 use units::{Bytes, Span, Time};
 use wire::{Class, Dialect};
 
@@ -209,7 +209,7 @@ impl Sender {
         departed.clear();
         self.tracks[tracks.clone()].iter_mut().for_each(|track| track.outbox.departed.clear());
         self.tracks[tracks.start].outbox.departed = departed;
-        if self.tap.is_on() {
+        if self.tap.wants(Topic::Observations) {
             self.policies.rate.observe(&mut |name, value| {
                 self.tap.record(now, Event::Observed { name, value: Real(value) });
             });
