@@ -42,9 +42,10 @@ const LENGTH: Length =
     Length { round_trips: (1.0, 1.0), of_smallest: false, datagrams: 10, heard: 0, overtaken: Some(1) };
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "in a box, each search and each interval would allocate one")]
 enum Phase {
     Starting(Start),
-    Searching(Box<Search>),
+    Searching(Search),
     Moving(Move),
 }
 
@@ -173,7 +174,7 @@ impl VivaceUdt {
         let step = PROBE.max(LEAST / self.base);
         let pairs = Pairs::around(self.base, step, pairs, &mut self.rng);
         let search = Search { pairs, seen: [None; 4], first: None, waiting: None };
-        self.phase = Phase::Searching(Box::new(search));
+        self.phase = Phase::Searching(search);
     }
 
     fn start(&mut self, mut start: Start, outcome: &Outcome) {
@@ -193,7 +194,7 @@ impl VivaceUdt {
         }
     }
 
-    fn collect(&mut self, mut search: Box<Search>, number: u32, outcome: &Outcome) {
+    fn collect(&mut self, mut search: Search, number: u32, outcome: &Outcome) {
         let count = 2 * search.pairs.pairs();
         let place = search.first.and_then(|first| number.checked_sub(first)).map(|place| place as usize);
         let Some(place) = place.filter(|place| *place < count) else { return };
