@@ -98,8 +98,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// A tap of `node`, whose own clock is `clock`, into `recorder`, which is asked what it wants of this
-    /// node.
+    /// A tap of `node`, whose own clock is `clock`, into `recorder`. Asks the recorder here, once, of which
+    /// topics it wants to hear from this node.
     ///
     /// # Panics
     /// If the recorder is being [looked at](Reentrant::with) by this thread, or panicked earlier.

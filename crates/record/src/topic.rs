@@ -43,9 +43,9 @@ pub enum Topic {
 pub struct Topics(u16);
 
 impl Topics {
-    /// No topic.
+    /// Holds no topic: what a recorder wants of a node that it has no use for.
     pub const NONE: Topics = Topics(0);
-    /// Every topic.
+    /// Holds every topic, any that is added later included.
     pub const ALL: Topics = Topics(u16::MAX);
 
     /// A single topic.
