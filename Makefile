@@ -12,6 +12,10 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ADVISORIES := $(TARGET)/advisory-db
 export CARGO_TERM_COLOR ?= $(if $(CI),never,auto)
+# What is built once and thrown away need not be kept for the next time: it is a third of what a build takes on the disk.
+ifdef CI
+export CARGO_INCREMENTAL := 0
+endif
 
 .PHONY: help demo test test-all tools fetch format lint unit fuzz-check crosscheck docs advisories hash-gate vpx web browser python ray cinstall lab wheel cli gate pgo install clean
 # Where `make install` puts things.
