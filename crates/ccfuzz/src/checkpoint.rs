@@ -245,7 +245,8 @@ mod tests {
         let target = target();
         let plan = Plan { seed: 3, migrate_every: 2, ..Plan::of_size(8, 2).unwrap() };
         let (mut whole, mut first) = (Search::new(plan), Search::new(plan));
-        let step = |search: &mut Search, target: &Target| _ = search.step(target, &[], 2, &|_| {});
+        let step =
+            |search: &mut Search, target: &Target| _ = search.step(target, &[], &crate::Crew::of(2), &|_| {});
         (0..6).for_each(|_| step(&mut whole, &target));
         (0..3).for_each(|_| step(&mut first, &target));
         let (mut second, again) = decode(&encode(&first, &target)).unwrap();
@@ -259,7 +260,7 @@ mod tests {
         let target = target();
         let mut search = Search::new(Plan::of_size(2, 1).unwrap());
         assert!(decode(&encode(&search, &target)).is_ok(), "one that has not begun");
-        search.step(&target, &[], 1, &|_| {});
+        search.step(&target, &[], &crate::Crew::of(1), &|_| {});
         let bytes = encode(&search, &target);
         for at in [0, 30, bytes.len() / 2, bytes.len() - 1] {
             let mut damaged = bytes.clone();

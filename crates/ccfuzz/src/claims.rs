@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use experiments::Instrument;
+use experiments::{Crew, Instrument};
 use units::Rng;
 
 use crate::distribute::distribute_seen;
@@ -34,16 +34,16 @@ pub const INSTRUMENT: Instrument = Instrument { name: "ccfuzz", measure };
 
 type Numbers = BTreeMap<String, f64>;
 
-fn measure(text: &str) -> Result<Numbers, String> {
+fn measure(text: &str, crew: &Crew) -> Result<Numbers, String> {
     let mut words = text.split_whitespace();
     match words.next() {
         Some("plan") => Ok(plan()),
         Some("distribute") => Ok(distributed()),
-        Some("search") => Ok(Errand::read(words)?.search()),
-        Some("compare") => Ok(Errand::read(words)?.compare()),
-        Some("thrift") => Ok(Errand::read(words)?.thrift()),
-        Some("distinct") => Errand::read(words)?.distinct(),
-        Some("shrink") => Ok(Errand::read(words)?.shrink()),
+        Some("search") => Ok(Errand::read(words, crew)?.search()),
+        Some("compare") => Ok(Errand::read(words, crew)?.compare()),
+        Some("thrift") => Ok(Errand::read(words, crew)?.thrift()),
+        Some("distinct") => Errand::read(words, crew)?.distinct(),
+        Some("shrink") => Ok(Errand::read(words, crew)?.shrink()),
         _ => {
             let known = "plan, distribute, search, compare, thrift, distinct and shrink";
             Err(format!("`{text}` is nothing ccfuzz measures; it knows {known}"))
@@ -87,7 +87,8 @@ fn distributed() -> Numbers {
 }
 
 /// A search that a formula asks for.
-struct Errand {
+struct Errand<'a> {
+    crew: &'a Crew,
     target: Target,
     plan: Plan,
     generations: u32,
@@ -96,8 +97,8 @@ struct Errand {
     budget: usize,
 }
 
-impl Errand {
-    fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Errand, String> {
+impl<'a> Errand<'a> {
+    fn read<'b>(mut words: impl Iterator<Item = &'b str>, crew: &'a Crew) -> Result<Errand<'a>, String> {
         let name = words.next().unwrap_or_default();
         let preset = Preset::find(name).ok_or_else(|| format!("no target is called `{name}`"))?;
         let settings: BTreeMap<&str, &str> = words.filter_map(|word| word.split_once('=')).collect();
@@ -121,6 +122,7 @@ impl Errand {
         let strategy = if random { Strategy::Random } else { Strategy::Genetic };
         let plan = Plan { seed: number("seed", 1)?, strategy, ..plan };
         Ok(Errand {
+            crew,
             target,
             plan,
             generations: number("generations", 50)? as u32,
@@ -130,9 +132,12 @@ impl Errand {
     }
 
     fn run(&self, plan: Plan) -> (Search, Vec<Report>) {
-        let mut search = Search::new(plan);
-        let step = |_| search.step(&self.target, &[], 1, &|_| {});
-        let reports = (0..self.generations).map(step).collect();
+        self.go_on(Search::new(plan), self.generations)
+    }
+
+    /// A search so many generations later, and these.
+    fn go_on(&self, mut search: Search, generations: u32) -> (Search, Vec<Report>) {
+        let reports = (0..generations).map(|_| search.step(&self.target, &[], self.crew, &|_| {})).collect();
         (search, reports)
     }
 
@@ -158,18 +163,24 @@ impl Errand {
     }
 
     fn compare(&self) -> Numbers {
-        let best = |strategy, seed| {
-            let (search, _) = self.run(Plan { strategy, seed, ..self.plan });
-            search.best().expect("there was a generation").score.total
-        };
-        let median = |strategy| median((1..=self.seeds).map(|seed| best(strategy, seed)).collect());
-        numbers([("genetic", median(Strategy::Genetic)), ("random", median(Strategy::Random))])
+        let bests = (1..=self.seeds).map(|seed| {
+            // The first generation is random whatever comes of it.
+            let (first, _) = self.go_on(Search::new(Plan { seed, ..self.plan }), self.generations.min(1));
+            let best = |strategy| {
+                let begun = Search { plan: Plan { strategy, ..first.plan }, ..first.clone() };
+                let (search, _) = self.go_on(begun, self.generations.saturating_sub(1));
+                search.best().expect("there was a generation").score.total
+            };
+            (best(Strategy::Genetic), best(Strategy::Random))
+        });
+        let (genetic, random) = bests.unzip();
+        numbers([("genetic", median(genetic)), ("random", median(random))])
     }
 
     /// What the trace score saves, and what that costs.
     fn thrift(&self) -> Numbers {
-        let calm = |errand: &Errand| errand.target.evaluate(&Genome::default()).performance;
-        let best = |errand: &Errand| -> (f64, f64) {
+        let calm = |errand: &Errand<'_>| errand.target.evaluate(&Genome::default()).performance;
+        let best = |errand: &Errand<'_>| -> (f64, f64) {
             let bests = (1..=errand.seeds).map(|seed| {
                 let (search, _) = errand.run(Plan { seed, ..errand.plan });
                 let score = search.best().expect("there was a generation").score;
@@ -189,7 +200,7 @@ impl Errand {
     fn shrink(&self) -> Numbers {
         let (search, _) = self.run(self.plan);
         let found = search.best().expect("there was a generation");
-        let how = Shrinking { budget: self.budget, ..Shrinking::default() };
+        let how = Shrinking { budget: self.budget, ..Shrinking::by(self.crew) };
         let shrunk = shrink(&self.target, &found.genome, how, &|_| true);
         numbers([
             ("before", f64::from(found.score.cross)),
@@ -236,19 +247,23 @@ fn after(course: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
+    fn asked(text: &str) -> Result<Numbers, String> {
+        measure(text, &Crew::of(2))
+    }
+
     #[test]
     fn what_formulas_ask_is_answered_or_refused() {
-        assert_eq!(measure("plan").unwrap()["population"], 500.0);
-        let ratios = measure("distribute").unwrap();
+        assert_eq!(asked("plan").unwrap()["population"], 500.0);
+        let ratios = asked("distribute").unwrap();
         assert!(ratios["exact"] == 5.0 && ratios["least"] >= 0.5 && ratios["most"] <= 2.0);
-        let found = measure("search reno-low-rate population=4 islands=2 generations=2 seed=3").unwrap();
+        let found = asked("search reno-low-rate population=4 islands=2 generations=2 seed=3").unwrap();
         assert!(found["evaluations"] >= 5.0 && found["after"] <= 1.0, "{found:?}");
-        let compared = measure("compare cubic-burst population=4 islands=2 generations=2 seeds=1").unwrap();
+        let compared = asked("compare cubic-burst population=4 islands=2 generations=2 seeds=1").unwrap();
         assert!(compared["genetic"].is_finite() && compared["random"].is_finite());
         for (text, what) in
             [("x", "knows plan"), ("search x", "no target"), ("search bbr-delay seed=x", "whole number")]
         {
-            assert!(measure(text).unwrap_err().contains(what), "{text}");
+            assert!(asked(text).unwrap_err().contains(what), "{text}");
         }
     }
 

@@ -38,6 +38,7 @@ mod viewer;
 pub use behaviour::Behaviour;
 pub use call::Call;
 pub use distribute::{Ratios, distribute, distribute_seen};
+pub use experiments::Crew;
 pub use folder::{Folder, Kept};
 pub use genome::{Genome, Mode, Outage, Space};
 pub use plan::{Plan, PlanError, Strategy};

@@ -7,6 +7,7 @@
 //! Draws are named after generation, island and place, so the search that comes of it is that of
 //! [`Search::step`], bit for bit.
 
+use experiments::Crew;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Body, put_network, put_score};
@@ -18,12 +19,12 @@ use crate::target::Target;
 /// Some generations in which islands have nothing to do with each other.
 ///
 /// ```
-/// use framewire_ccfuzz::{Plan, Preset, Search, round::{Round, work}};
+/// use framewire_ccfuzz::{Crew, Plan, Preset, Search, round::{Round, work}};
 ///
 /// let target = Preset::find("reno-low-rate").expect("it comes along").target();
 /// let plan = Plan::of_size(4, 2)?;
 /// let (mut here, mut apart) = (Search::new(plan), Search::new(plan));
-/// here.step(&target, &[], 1, &|_| {});
+/// here.step(&target, &[], &Crew::of(1), &|_| {});
 /// let round = Round::begin(&apart, 1);
 /// // Each of these may run elsewhere.
 /// let done = round.jobs(&target).iter().map(|job| work(plan, &target, job, &|| true)).collect::<Result<Vec<_>, _>>()?;
@@ -136,9 +137,9 @@ pub fn work(
     let mut search = Search { generations: head.from, ..Search::new(plan) };
     search.islands.resize(plan.islands, Vec::new());
     search.islands[island] = networks;
-    let mut followed = Vec::new();
+    let (mut followed, crew) = (Vec::new(), Crew::of(1));
     for _ in 0..head.generations {
-        let Some(fresh) = search.breed(island..island + 1, target, &[], 1, &|_| go_on()) else {
+        let Some(fresh) = search.breed(island..island + 1, target, &[], &crew, &|_| go_on()) else {
             return Ok(None);
         };
         search.generations += 1;
@@ -198,7 +199,8 @@ mod tests {
             let target = target(mode);
             let plan = Plan { seed: 5, migrate_every: 3, diverse, ..Plan::of_size(66, 3).unwrap() };
             let (mut here, mut apart) = (Search::new(plan), Search::new(plan));
-            let reports: Vec<Report> = (0..8).map(|_| here.step(&target, &[], 2, &|_| {})).collect();
+            let reports: Vec<Report> =
+                (0..8).map(|_| here.step(&target, &[], &Crew::of(2), &|_| {})).collect();
             let mut told = Vec::new();
             let mut sizes = Vec::new();
             while apart.generations < 8 {

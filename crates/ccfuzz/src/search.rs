@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use experiments::Crew;
 use units::Rng;
 
 use crate::behaviour::cleared;
@@ -117,21 +118,21 @@ impl Search {
         found
     }
 
-    /// Breeds and scores the next generation on so many threads; the result does not depend on their number.
+    /// Breeds and scores the next generation; the result does not depend on how many threads the crew has.
     /// `visitors` take the place of the first ones of the first generation; `progress` is told how many are
     /// done.
     pub fn step(
         &mut self,
         target: &Target,
         visitors: &[Genome],
-        threads: usize,
+        crew: &Crew,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Report {
         let told = |done| {
             progress(done);
             true
         };
-        self.step_or_stop(target, visitors, threads, &told).expect("nobody stops it")
+        self.step_or_stop(target, visitors, crew, &told).expect("nobody stops it")
     }
 
     /// As [`step`](Search::step), until `progress` returns `false`. Then the search has to be read from its
@@ -140,13 +141,13 @@ impl Search {
         &mut self,
         target: &Target,
         visitors: &[Genome],
-        threads: usize,
+        crew: &Crew,
         progress: &(dyn Fn(usize) -> bool + Sync),
     ) -> Option<Report> {
         if self.migrates() {
             self.migrate();
         }
-        let fresh = self.breed(0..self.plan.islands, target, visitors, threads, progress)?;
+        let fresh = self.breed(0..self.plan.islands, target, visitors, crew, progress)?;
         self.generations += 1;
         let report = self.report(fresh);
         self.passed(&report);
@@ -165,7 +166,7 @@ impl Search {
         islands: Range<usize>,
         target: &Target,
         visitors: &[Genome],
-        threads: usize,
+        crew: &Crew,
         progress: &(dyn Fn(usize) -> bool + Sync),
     ) -> Option<usize> {
         let Plan { per_island, diverse, .. } = self.plan;
@@ -181,7 +182,7 @@ impl Search {
         let known: Vec<BTreeMap<u128, Score>> = islands.clone().map(of).collect();
         let known =
             |place: usize, genome: &Genome| known[place / per_island].get(&genome.fingerprint()).copied();
-        let scores = evaluate(target, &genomes, &known, threads, progress)?;
+        let scores = evaluate(target, &genomes, &known, crew, progress)?;
         let fresh = scores.iter().filter(|(_, fresh)| *fresh).count();
         let mut scored =
             genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
@@ -294,37 +295,24 @@ fn evaluate(
     target: &Target,
     genomes: &[Genome],
     known: &(dyn Fn(usize, &Genome) -> Option<Score> + Sync),
-    threads: usize,
+    crew: &Crew,
     progress: &(dyn Fn(usize) -> bool + Sync),
 ) -> Option<Vec<(Score, bool)>> {
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (done, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
     let slots: Vec<Mutex<Option<(Score, bool)>>> = genomes.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            // Each index goes to one thread alone.
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(genome) = genomes.get(index) else { break };
-            let old = known(index, genome).map(|score| (score, false));
-            let score = old.unwrap_or_else(|| (target.evaluate(genome), true));
-            *slots[index].lock().expect("nothing panics here") = Some(score);
-            if !progress(done.fetch_add(1, Ordering::Relaxed) + 1) {
-                next.store(genomes.len(), Ordering::Relaxed);
-            }
+    crew.share(genomes.len(), &|index| {
+        if stopped.load(Ordering::Relaxed) {
+            return;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(genomes.len()) {
-            scope.spawn(work);
+        let genome = &genomes[index];
+        let old = known(index, genome).map(|score| (score, false));
+        let score = old.unwrap_or_else(|| (target.evaluate(genome), true));
+        *slots[index].lock().expect("nothing panics here") = Some(score);
+        if !progress(done.fetch_add(1, Ordering::Relaxed) + 1) {
+            stopped.store(true, Ordering::Relaxed);
         }
-        work();
     });
     slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here")).collect()
-}
-
-/// Scores genomes on so many threads, in their order.
-pub fn evaluate_all(target: &Target, genomes: &[Genome], threads: usize) -> Vec<Score> {
-    let scored = evaluate(target, genomes, &|_, _| None, threads, &|_| true).expect("nobody stops it");
-    scored.into_iter().map(|(score, _)| score).collect()
 }
 
 #[cfg(test)]
@@ -349,7 +337,7 @@ mod tests {
 
     fn searched(target: &Target, plan: Plan, generations: u32, threads: usize) -> Search {
         let mut search = Search::new(plan);
-        (0..generations).for_each(|_| _ = search.step(target, &[], threads, &|_| {}));
+        (0..generations).for_each(|_| _ = search.step(target, &[], &Crew::of(threads), &|_| {}));
         search
     }
 
@@ -380,7 +368,7 @@ mod tests {
         let mut search = Search::new(small());
         let mut best = f64::NEG_INFINITY;
         for generation in 0..8 {
-            let report = search.step(&target, &[], 2, &|_| {});
+            let report = search.step(&target, &[], &Crew::of(2), &|_| {});
             assert!(report.best.total >= best, "{report:?}");
             assert!(report.generation == generation && report.evaluations <= 12);
             assert!(generation == 0 || report.evaluations <= 9, "the elite is known: {report:?}");
@@ -410,7 +398,7 @@ mod tests {
         let target = short("traffic");
         let found = searched(&target, small(), 6, 2).best().unwrap().clone();
         let mut other = Search::new(Plan { seed: 6, ..small() });
-        let report = other.step(&target, std::slice::from_ref(&found.genome), 2, &|_| {});
+        let report = other.step(&target, std::slice::from_ref(&found.genome), &Crew::of(2), &|_| {});
         assert!(report.best.total >= found.score.total);
     }
 }

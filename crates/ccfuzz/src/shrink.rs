@@ -17,12 +17,15 @@
 //! Changes that leave as many packets as before are taken, too: most of what can go can't go from where it
 //! is, and a network that drifts among its equals comes by places from which it can.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use experiments::Crew;
 use units::Rng;
 
 use crate::behaviour::Behaviour;
 use crate::genome::{Genome, within};
 use crate::score::Score;
-use crate::search::evaluate_all;
 use crate::simplify::Timed;
 use crate::target::Target;
 
@@ -54,14 +57,14 @@ pub struct Shrinking<'a> {
     pub gone: &'a [Target],
     /// Most simulations that shrinking may take.
     pub budget: usize,
-    /// Most at the same time.
-    pub threads: usize,
+    /// Who does them.
+    pub crew: &'a Crew,
 }
 
-impl Default for Shrinking<'_> {
-    /// Nearly the same harm, 10 000 simulations, one at a time.
-    fn default() -> Self {
-        Shrinking { least: None, gone: &[], budget: 10_000, threads: 1 }
+impl<'a> Shrinking<'a> {
+    /// Nearly the same harm, 10 000 simulations.
+    pub fn by(crew: &'a Crew) -> Shrinking<'a> {
+        Shrinking { least: None, gone: &[], budget: 10_000, crew }
     }
 }
 
@@ -74,16 +77,53 @@ pub struct Shrunk {
     pub score: Score,
     /// What its score without its cost had to be.
     pub least: f64,
-    /// Simulations that shrinking took.
+    /// Simulations of all candidates. A batch counts whole, though those behind the one that was taken may
+    /// not have been run: so the number, and what is left, do not depend on threads.
     pub evaluations: usize,
+}
+
+/// What came of a candidate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    /// It does less harm, or the flow behaves otherwise.
+    Differs,
+    /// The same is shown; so it is where the fault is mended.
+    Stays,
+    /// The same is shown, and gone where the fault is mended.
+    Shows,
+}
+
+/// What a candidate must still show.
+struct Verdict<'a> {
+    target: &'a Target,
+    /// The same without the fault.
+    gone: &'a [Target],
+    /// What the target must score at least, and those without the fault less.
+    least: f64,
+    /// How the flow must still behave, if that matters.
+    like: Option<Behaviour>,
+}
+
+impl Verdict<'_> {
+    fn of(&self, candidate: &Genome) -> Tried {
+        if !self.is_same(&self.target.evaluate(candidate)) {
+            return Tried::Differs;
+        }
+        let gone = |other: &Target| other.evaluate(candidate).goal(&other.weights) < self.least;
+        if self.gone.iter().all(gone) { Tried::Shows } else { Tried::Stays }
+    }
+
+    /// Whether it does the harm it must, and behaves as it must.
+    fn is_same(&self, score: &Score) -> bool {
+        let alike = self.like.is_none_or(|like| like.is_like(&Behaviour::of(score)));
+        alike && score.goal(&self.target.weights) >= self.least
+    }
 }
 
 struct Shrinker<'a> {
     target: &'a Target,
     how: Shrinking<'a>,
-    least: f64,
-    /// How the flow must still behave, if that matters.
-    like: Option<Behaviour>,
+    verdict: Verdict<'a>,
     genome: Genome,
     evaluations: usize,
     /// Simulations until the present stage ends.
@@ -108,7 +148,8 @@ pub fn shrink(
     let genome = genome.clone();
     let budget = (how.budget as f64 * (1.0 - FOR_READING)) as usize;
     let (evaluations, stopped) = (1, false);
-    let mut shrinker = Shrinker { target, how, least, like, genome, evaluations, budget, progress, stopped };
+    let verdict = Verdict { target, gone: how.gone, least, like };
+    let mut shrinker = Shrinker { target, how, verdict, genome, evaluations, budget, progress, stopped };
     loop {
         let before = (size(&shrinker.genome), shrinker.genome.call);
         shrinker.make_plain();
@@ -141,26 +182,16 @@ impl Shrinker<'_> {
 
     /// Goes on with the first of the candidates that keeps the verdict. Its place.
     fn take_first(&mut self, candidates: &[Genome]) -> Option<usize> {
-        let scores = evaluate_all(self.target, candidates, self.how.threads);
-        self.evaluations += candidates.len();
-        let same: Vec<usize> = (0..candidates.len()).filter(|&place| self.is_same(&scores[place])).collect();
-        let found = same.into_iter().find(|&place| self.is_gone(&candidates[place]));
+        let verdict = &self.verdict;
+        let tried = try_in_order(candidates.len(), self.how.crew, &|place| verdict.of(&candidates[place]));
+        let found = tried.iter().position(|one| *one == Tried::Shows);
+        let fixed = tried.iter().filter(|one| **one != Tried::Differs).count();
+        self.evaluations += candidates.len() + fixed * self.how.gone.len();
         self.stopped |= !(self.progress)(self.evaluations);
         if let Some(place) = found {
             self.genome = candidates[place].clone();
         }
         found
-    }
-
-    /// Whether it does the harm it must, and behaves as it must.
-    fn is_same(&self, score: &Score) -> bool {
-        let alike = self.like.is_none_or(|like| like.is_like(&Behaviour::of(score)));
-        alike && score.goal(&self.target.weights) >= self.least
-    }
-
-    fn is_gone(&mut self, candidate: &Genome) -> bool {
-        self.evaluations += self.how.gone.len();
-        self.how.gone.iter().all(|other| other.evaluate(candidate).goal(&other.weights) < self.least)
     }
 
     /// Leaves to the target what can be left to it of the call's settings, one by one.
@@ -319,6 +350,25 @@ impl Shrinker<'_> {
     }
 }
 
+/// Tries candidates up to and with the first that [shows the same](Tried::Shows), or all; what came of each of
+/// these.
+fn try_in_order(count: usize, crew: &Crew, judge: &(dyn Fn(usize) -> Tried + Sync)) -> Vec<Tried> {
+    let end = AtomicUsize::new(count);
+    let slots: Vec<Mutex<Option<Tried>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    crew.share(count, &|place| {
+        if place >= end.load(Ordering::Relaxed) {
+            return;
+        }
+        let tried = judge(place);
+        *slots[place].lock().expect("nothing panics here") = Some(tried);
+        if tried == Tried::Shows {
+            end.fetch_min(place + 1, Ordering::Relaxed);
+        }
+    });
+    let tried = slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here"));
+    tried.take(end.into_inner()).map(|one| one.expect("all up to the one taken were tried")).collect()
+}
+
 /// Bursts of cross packets: when, and how many.
 pub fn bursts(genome: &Genome) -> Vec<(u32, usize)> {
     genome.cross.chunk_by(|a, b| a == b).map(|burst| (burst[0], burst.len())).collect()
@@ -352,21 +402,39 @@ mod tests {
         let (target, genome) = (target("traffic"), noisy());
         let before = target.evaluate(&genome);
         let goal = before.goal(&target.weights);
-        let how = Shrinking { budget: 1_000, threads: 2, ..Shrinking::default() };
+        let [two, one] = [2, 1].map(Crew::of);
+        let how = Shrinking { budget: 1_000, ..Shrinking::by(&two) };
         let shrunk = shrink(&target, &genome, how, &|_| true);
         assert!(shrunk.score.goal(&target.weights) >= goal - TOLERANCE * (goal - target.calm()));
         assert!(Behaviour::of(&before).is_like(&Behaviour::of(&shrunk.score)), "{:?}", shrunk.score);
         assert!(shrunk.genome.cross.len() < genome.cross.len() / 2, "{}", shrunk.genome.cross.len());
         assert!(bursts(&shrunk.genome).len() < 40, "{:?}", bursts(&shrunk.genome));
-        let alone = shrink(&target, &genome, Shrinking { threads: 1, ..how }, &|_| true);
+        let alone = shrink(&target, &genome, Shrinking { crew: &one, ..how }, &|_| true);
         assert_eq!(alone.genome, shrunk.genome);
+    }
+
+    #[test]
+    fn nothing_behind_the_first_that_shows_the_same_is_tried_alone() {
+        use Tried::{Differs, Shows, Stays};
+        let of = [Differs, Stays, Shows, Differs, Shows];
+        for threads in 1..4 {
+            let asked = AtomicUsize::new(0);
+            let judge = |place: usize| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                of[place]
+            };
+            assert!(try_in_order(of.len(), &Crew::of(threads), &judge) == of[..3], "{threads} threads");
+            assert!(threads > 1 || asked.into_inner() == 3);
+            assert!(try_in_order(2, &Crew::of(threads), &|place| of[place]) == of[..2]);
+        }
     }
 
     #[test]
     fn what_a_fix_would_not_take_away_is_not_left() {
         let (target, genome) = (target("traffic"), noisy());
         // The same controller is no fix: nothing can be left out without its verdict.
-        let how = Shrinking { budget: 60, gone: std::slice::from_ref(&target), ..Shrinking::default() };
+        let crew = Crew::of(1);
+        let how = Shrinking { budget: 60, gone: std::slice::from_ref(&target), ..Shrinking::by(&crew) };
         assert_eq!(shrink(&target, &genome, how, &|_| true).genome, genome);
     }
 
@@ -375,7 +443,8 @@ mod tests {
         let target = target("link");
         let uneven: Vec<u32> = (0..4_000).map(|n| n / 20 * 20_000 + n % 20 * 100).collect();
         let genome = Genome { service: uneven.clone(), ..Genome::default() };
-        let how = Shrinking { budget: 100, least: Some(-2.0), ..Shrinking::default() };
+        let crew = Crew::of(2);
+        let how = Shrinking { budget: 100, least: Some(-2.0), ..Shrinking::by(&crew) };
         let shrunk = shrink(&target, &genome, how, &|_| true);
         let gaps = shrunk.genome.service.windows(2).map(|pair| pair[1] - pair[0]);
         assert_eq!(gaps.max(), Some(1_000));

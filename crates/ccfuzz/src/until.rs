@@ -7,13 +7,13 @@ use crate::target::Target;
 /// A search goes on until one of these is reached.
 ///
 /// ```
-/// use framewire_ccfuzz::{Plan, Preset, Search, Until};
+/// use framewire_ccfuzz::{Crew, Plan, Preset, Search, Until};
 ///
 /// let target = Preset::find("reno-low-rate").expect("it comes along").target();
 /// let mut search = Search::new(Plan::of_size(4, 2)?);
 /// let until = Until { generations: 2, ..Until::default() };
 /// while !until.is_reached(&search, &target) {
-///     search.step(&target, &[], 1, &|_| {});
+///     search.step(&target, &[], &Crew::of(1), &|_| {});
 /// }
 /// assert_eq!(search.generations, 2);
 /// # Ok::<(), framewire_ccfuzz::PlanError>(())
@@ -77,7 +77,8 @@ mod tests {
             Target::new(scenario, "traffic".parse().unwrap(), crate::Aim::LowThroughput, weights).unwrap();
         let plan = Plan { seed: 5, ..Plan::of_size(12, 3).unwrap() };
         let mut search = Search::new(plan);
-        let reports: Vec<Report> = (0..8).map(|_| search.step(&target, &[], 2, &|_| {})).collect();
+        let reports: Vec<Report> =
+            (0..8).map(|_| search.step(&target, &[], &crate::Crew::of(2), &|_| {})).collect();
         let goal = |at: usize| Some(reports[at].best.goal(&target.weights));
         let all = Until { generations: 9, ..Until::default() };
         for until in [
@@ -89,7 +90,7 @@ mod tests {
         ] {
             let mut one = Search::new(plan);
             while one.generations < 8 && !until.is_reached(&one, &target) {
-                one.step(&target, &[], 2, &|_| {});
+                one.step(&target, &[], &crate::Crew::of(2), &|_| {});
             }
             let ended = until.within(&Search::new(plan), &target, &reports);
             assert_eq!(ended.unwrap_or(8), one.generations as usize, "{until:?}");

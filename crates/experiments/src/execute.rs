@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::answers::Measured;
 use crate::cache::{Cache, Kept};
+use crate::crew::Crew;
 use crate::file::{Experiment, ExperimentError};
 use crate::measure::{Instrument, measure};
 use crate::points::Point;
@@ -22,7 +23,7 @@ use units::Span;
 pub struct Execution<'a> {
     /// Commit of the program.
     pub commit: String,
-    /// Most runs at the same time.
+    /// Most runs at the same time. Those that have run out of runs help instruments of others.
     pub threads: usize,
     /// Where finished runs are kept, if anywhere.
     pub cache: Option<Cache>,
@@ -218,6 +219,8 @@ pub fn count(experiments: &[Experiment]) -> usize {
 
 fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<Kept>, ExperimentError> {
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(before));
+    let threads = how.threads.min(jobs.len());
+    let idle = Arc::new(AtomicUsize::new(how.threads - threads));
     let asked = jobs.iter().map(|job| job.asked.len()).sum();
     let slots: Vec<Mutex<Option<Result<Kept, ExperimentError>>>> =
         (0..asked).map(|_| Mutex::new(None)).collect();
@@ -226,7 +229,7 @@ fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<
             // Each index goes to one thread alone.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { break };
-            let mut run = Shared::new(job, how);
+            let mut run = Shared::new(job, how, Crew::sharing(&idle, how.cpu_seconds));
             for asked in &job.asked {
                 let kept = run.answer(asked);
                 let failed = kept.is_err();
@@ -240,9 +243,10 @@ fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<
                 }
             }
         }
+        idle.fetch_add(1, Ordering::Relaxed);
     };
     std::thread::scope(|scope| {
-        for _ in 1..how.threads.min(jobs.len()) {
+        for _ in 1..threads {
             scope.spawn(work);
         }
         work();
@@ -254,6 +258,7 @@ fn run_jobs(jobs: &[Job<'_>], before: usize, how: &Execution<'_>) -> Result<Vec<
 struct Shared<'a> {
     job: &'a Job<'a>,
     how: &'a Execution<'a>,
+    crew: Arc<Crew>,
     done: Option<Done>,
 }
 
@@ -265,8 +270,8 @@ struct Done {
 }
 
 impl<'a> Shared<'a> {
-    fn new(job: &'a Job<'a>, how: &'a Execution<'a>) -> Shared<'a> {
-        Shared { job, how, done: None }
+    fn new(job: &'a Job<'a>, how: &'a Execution<'a>, crew: Crew) -> Shared<'a> {
+        Shared { job, how, crew: Arc::new(crew), done: None }
     }
 
     /// What is kept of the run for who asks for it: from the cache, or measured.
@@ -288,7 +293,8 @@ impl<'a> Shared<'a> {
             (metrics, hash) = self.measure(asked, Rows::all(scenario.flows.len()))?;
         }
         let metrics = metrics.map_err(|what| asked.refuse(what))?;
-        let kept = Kept { hash, seconds: (self.how.cpu_seconds)() - begun, metrics };
+        let seconds = (self.how.cpu_seconds)() - begun + self.crew.helped();
+        let kept = Kept { hash, seconds, metrics };
         if let Some(cache) = cache {
             let put = cache.put(scenario, &experiment.metrics, &kept);
             put.map_err(|error| ExperimentError { failed: true, ..asked.refuse(error.to_string()) })?;
@@ -313,7 +319,7 @@ impl<'a> Shared<'a> {
             }
         };
         let Asked { labels, experiment, .. } = asked;
-        let metrics = measure(&done.probe, labels, &experiment.metrics, self.how.instruments);
+        let metrics = measure(&done.probe, labels, &experiment.metrics, self.how.instruments, &self.crew);
         let hash = done.hash.clone();
         self.done = Some(done);
         Ok((metrics, hash))
@@ -338,7 +344,9 @@ impl Asked<'_> {
     fn rows(&self) -> Rows {
         let probe = Rc::new(Probe::new(blank(&self.scenario)));
         let metrics = &self.experiment.metrics;
-        match self.scenario.duration >= WORTH_SHARING && measure(&probe, &self.labels, metrics, &[]).is_ok() {
+        let crew = Arc::new(Crew::of(1));
+        let is_tried = self.scenario.duration >= WORTH_SHARING;
+        match is_tried && measure(&probe, &self.labels, metrics, &[], &crew).is_ok() {
             true => probe.asked(),
             false => Rows::all(probe.flows()),
         }
@@ -351,9 +359,11 @@ impl Asked<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::path::Path;
 
     use super::*;
+    use crate::measure::Reading;
 
     fn experiment(name: &str, duration: &str, metric: &str) -> Experiment {
         let text = format!(
@@ -397,6 +407,24 @@ mod tests {
         }
         assert_ne!(together[0].points, together[2].points);
         assert_eq!(together[0].hashes, together[2].hashes);
+    }
+
+    #[test]
+    fn threads_without_a_run_help_who_has_one_and_their_time_is_counted() {
+        fn work(_: &str, crew: &Crew) -> Reading {
+            crew.share(4, &|_| {});
+            Ok(BTreeMap::from([("x".to_owned(), 1.0)]))
+        }
+        // Each look at the clock is a second later, on each thread.
+        thread_local!(static LOOKS: Cell<f64> = const { Cell::new(0.0) });
+        let mut one = experiment("help.toml", "900ms", "work(\\\"\\\").x");
+        one.seeds = 1;
+        for (threads, seconds) in [(1, 1.0), (3, 3.0)] {
+            let instruments = &[Instrument { name: "work", measure: work }];
+            let cpu_seconds = || LOOKS.replace(LOOKS.get() + 1.0);
+            let how = Execution { instruments, cpu_seconds, ..how(threads) };
+            assert_eq!(execute(&[one.clone()], &how).unwrap()[0].seconds, seconds);
+        }
     }
 
     #[test]

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map};
 
+use crate::crew::Crew;
 use crate::probe::Probe;
 use crate::value::{Value, number};
 
@@ -144,19 +146,22 @@ const OF_FLOWS: [(&str, OfFlow); 7] = [
     ("ssim", Probe::ssims),
 ];
 
+/// Numbers by name; or what is wrong with the text that asks for them.
+pub type Reading = Result<BTreeMap<String, f64>, String>;
+
 /// What another room measures, for formulas to ask: a function of a text that gives numbers by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Instrument {
     /// The function's name.
     pub name: &'static str,
-    /// What it gives; or what is wrong with the text.
-    pub measure: fn(&str) -> Result<BTreeMap<String, f64>, String>,
+    /// What it gives for a text. What takes long is shared with the crew.
+    pub measure: fn(&str, &Crew) -> Reading,
 }
 
 impl Instrument {
-    fn register(self, engine: &mut Engine) {
+    fn register(self, engine: &mut Engine, crew: Arc<Crew>) {
         engine.register_fn(self.name, move |what: &str| -> Answer<Map> {
-            let measured = (self.measure)(what).or_else(refuse)?;
+            let measured = (self.measure)(what, &crew).or_else(refuse)?;
             Ok(measured
                 .into_iter()
                 .map(|(name, number)| (name.into(), Dynamic::from_float(number)))
@@ -370,6 +375,7 @@ pub(crate) fn measure(
     labels: &BTreeMap<String, String>,
     metrics: &BTreeMap<String, String>,
     instruments: &[Instrument],
+    crew: &Arc<Crew>,
 ) -> Result<BTreeMap<String, Value>, String> {
     let mut asker = Asker { engine: engine(), probe: probe.clone() };
     asker.distributions();
@@ -378,7 +384,7 @@ pub(crate) fn measure(
     asker.inner();
     asker.curves();
     asker.pictures();
-    instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine));
+    instruments.iter().for_each(|instrument| instrument.register(&mut asker.engine, crew.clone()));
     let labels = labels.clone();
     asker.engine.register_fn("label", move |axis: &str| match labels.get(axis) {
         Some(label) => Answer::Ok(label.clone()),

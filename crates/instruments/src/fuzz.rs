@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use ccfuzz::{Plan, Preset, Search};
+use experiments::Crew;
 use serde_json::json;
 
 use crate::measure::cpu_time;
@@ -18,7 +19,7 @@ pub fn run(progress: &dyn Progress) -> Benchmark {
     let mut search = Search::new(Plan::default());
     let bar = progress.begin(search.plan.population() as u64, "fuzz");
     let (begun, before) = (Instant::now(), cpu_time());
-    let report = search.step(&target, &[], THREADS, &|done| bar.reach(done as u64));
+    let report = search.step(&target, &[], &Crew::of(THREADS), &|done| bar.reach(done as u64));
     let (took, cpu) = (begun.elapsed().as_secs_f64(), (cpu_time() - before).as_secs_f64());
     drop(bar);
     let networks = search.islands.iter().flatten();

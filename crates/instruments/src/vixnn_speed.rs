@@ -1,20 +1,18 @@
 //! How fast ViXNN codes and decodes, as an instrument of the lab (figure 5.11 of the thesis).
 
-use std::collections::BTreeMap;
-
-use experiments::Instrument;
+use experiments::{Instrument, Reading};
 use vixnn::{Decoder, Encoder, Model, Picture, Received};
 
 use crate::measure::thread_time;
 
 /// `vixnn_speed("WIDTHxHEIGHT")`: frames for a second of processor time on one core, as `encode` and
 /// `decode`, and their multiplications and additions, as `encode_gmac` and `decode_gmac`.
-pub const INSTRUMENT: Instrument = Instrument { name: "vixnn_speed", measure };
+pub const INSTRUMENT: Instrument = Instrument { name: "vixnn_speed", measure: |size, _| measure(size) };
 
 /// Frames that are timed.
 const FRAMES: u32 = 3;
 
-fn measure(size: &str) -> Result<BTreeMap<String, f64>, String> {
+fn measure(size: &str) -> Reading {
     let sides = size.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     let is_side = |side: usize| (16..=8192).contains(&side);
     let (width, height) = sides

@@ -10,6 +10,7 @@ use ccfuzz::finding::{Finding, FindingError};
 use ccfuzz::round::{Round, work};
 use ccfuzz::shrink::{Shrinking, shrink};
 use ccfuzz::{Folder, Preset, Report, Request, Strategy, Until, checkpoint};
+use experiments::Crew;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
@@ -221,12 +222,13 @@ impl Search {
     fn go_on(&self, threads: usize, told: &(dyn Fn(f64) -> bool + Sync)) -> PyResult<()> {
         let mut state = self.state();
         let population = state.search()?.plan.population() as f64;
+        let crew = Crew::of(threads);
         while !self.until.is_reached(state.search()?, &self.target) {
             let mut search = state.search.take().expect("it was looked at just now");
             let before = f64::from(search.generations);
             let told = |count| told((before + count as f64 / population) / f64::from(self.until.generations));
             // Interrupted: whoever did that says so.
-            let Some(report) = search.step_or_stop(&self.target, &[], threads, &told) else { return Ok(()) };
+            let Some(report) = search.step_or_stop(&self.target, &[], &crew, &told) else { return Ok(()) };
             state.folder.keep(&search, &self.target, std::slice::from_ref(&report)).map_err(unkept)?;
             state.history.push(report);
             state.search = Some(search);
@@ -353,7 +355,8 @@ pub fn shrink_finding(
         let found = Finding::read(&folder).map_err(unusable)?;
         // A class's exceptions stay in the thread that ran it: this one.
         let threads = if is_class(&found.target.scenario.flows[0].cc) { 1 } else { threads };
-        let how = Shrinking { least, gone: &[], budget, threads };
+        let crew = Crew::of(threads);
+        let how = Shrinking { least, budget, ..Shrinking::by(&crew) };
         let mut raised = Ok(());
         let told = RefCell::new(&mut raised);
         let goes_on = |_| {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ccfuzz::Target;
 use ccfuzz::finding::{self, Expectation, Finding, Replayed};
 use ccfuzz::shrink::{Shrinking, bursts};
+use experiments::Crew;
 use serde_json::{Value, json};
 
 use super::args::{Keep, Replay, Shrink};
@@ -32,8 +33,8 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
         found.target.with_cc(cc).map_err(Failure::input)
     };
     let gone = args.gone.iter().map(other).collect::<Result<Vec<Target>, Failure>>()?;
-    let threads = threads(args.threads);
-    let how = Shrinking { least: args.least, gone: &gone, budget: args.budget, threads };
+    let crew = Crew::of(threads(args.threads));
+    let how = Shrinking { least: args.least, gone: &gone, budget: args.budget, ..Shrinking::by(&crew) };
     let progress = |done: usize| {
         bar.set_position(done as u64);
         true
@@ -67,7 +68,11 @@ pub fn shrink(args: &Shrink) -> Result<(), Failure> {
     }
     let alike = if args.least.is_none() { ", and a flow that behaves alike" } else { "" };
     println!("the same: a score without cost of {:.3} or more{alike}", shrunk.least);
-    println!("{} runs; replay: framewire run {}", shrunk.evaluations, out.join("scenario.toml").display());
+    println!(
+        "at most {} runs; replay: framewire run {}",
+        shrunk.evaluations,
+        out.join("scenario.toml").display()
+    );
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ccfuzz::finding::Finding;
 use ccfuzz::{Folder, Kept, Plan, Preset, Report, Request, Search, Strategy, Target, Until, checkpoint};
+use experiments::Crew;
 use lab::scenario::Scenario;
 
 use super::args::Run;
@@ -32,6 +33,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     bar.set_position(before);
     // What an earlier invocation did took no time of this one.
     bar.reset_eta();
+    let crew = Crew::of(threads(args.threads));
     while !until.is_reached(&search, &target) {
         let generation = search.generations;
         let best_yet =
@@ -46,7 +48,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
                 args.generations
             ));
         };
-        let report = search.step(&target, &visitors, threads(args.threads), &progress);
+        let report = search.step(&target, &visitors, &crew, &progress);
         folder.keep(&search, &target, std::slice::from_ref(&report)).map_err(Failure::work)?;
         history.push(report);
     }
