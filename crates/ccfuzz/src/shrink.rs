@@ -350,8 +350,8 @@ impl Shrinker<'_> {
     }
 }
 
-/// Tries candidates up to and with the first that [shows the same](Tried::Shows), or all; what came of each of
-/// these.
+/// Tries candidates up to and with the first that [shows the same](Tried::Shows), or all, and says what came
+/// of each of those.
 fn try_in_order(count: usize, crew: &Crew, judge: &(dyn Fn(usize) -> Tried + Sync)) -> Vec<Tried> {
     let end = AtomicUsize::new(count);
     let slots: Vec<Mutex<Option<Tried>>> = (0..count).map(|_| Mutex::new(None)).collect();
