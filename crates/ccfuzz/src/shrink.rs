@@ -121,9 +121,8 @@ impl Verdict<'_> {
 }
 
 struct Shrinker<'a> {
-    target: &'a Target,
-    how: Shrinking<'a>,
     verdict: Verdict<'a>,
+    crew: &'a Crew,
     genome: Genome,
     evaluations: usize,
     /// Simulations until the present stage ends.
@@ -149,7 +148,7 @@ pub fn shrink(
     let budget = (how.budget as f64 * (1.0 - FOR_READING)) as usize;
     let (evaluations, stopped) = (1, false);
     let verdict = Verdict { target, gone: how.gone, least, like };
-    let mut shrinker = Shrinker { target, how, verdict, genome, evaluations, budget, progress, stopped };
+    let mut shrinker = Shrinker { verdict, crew: how.crew, genome, evaluations, budget, progress, stopped };
     loop {
         let before = (size(&shrinker.genome), shrinker.genome.call);
         shrinker.make_plain();
@@ -183,10 +182,10 @@ impl Shrinker<'_> {
     /// Goes on with the first of the candidates that keeps the verdict. Its place.
     fn take_first(&mut self, candidates: &[Genome]) -> Option<usize> {
         let verdict = &self.verdict;
-        let tried = try_in_order(candidates.len(), self.how.crew, &|place| verdict.of(&candidates[place]));
+        let tried = try_in_order(candidates.len(), self.crew, &|place| verdict.of(&candidates[place]));
         let found = tried.iter().position(|one| *one == Tried::Shows);
-        let fixed = tried.iter().filter(|one| **one != Tried::Differs).count();
-        self.evaluations += candidates.len() + fixed * self.how.gone.len();
+        let same = tried.iter().filter(|one| **one != Tried::Differs).count();
+        self.evaluations += candidates.len() + same * verdict.gone.len();
         self.stopped |= !(self.progress)(self.evaluations);
         if let Some(place) = found {
             self.genome = candidates[place].clone();
@@ -253,7 +252,7 @@ impl Shrinker<'_> {
     /// Different networks that have no more packets, those with the fewest first.
     fn simplified(&self, round: u64) -> Vec<Genome> {
         let mut rng = Rng::stream(round, &format!("ccfuzz/shrink/{}", self.evaluations));
-        let drawn = (0..BATCH).map(|_| self.genome.simplified(&self.target.space, &mut rng));
+        let drawn = (0..BATCH).map(|_| self.genome.simplified(&self.verdict.target.space, &mut rng));
         let mut candidates: Vec<Genome> = drawn.filter(|one| *one != self.genome).collect();
         candidates.sort_by_key(size);
         candidates
@@ -306,7 +305,7 @@ impl Shrinker<'_> {
         if self.genome.service.is_empty() {
             return;
         }
-        let end = self.target.space.end;
+        let end = self.verdict.target.space.end;
         let mut stretch = end;
         while stretch >= SHORTEST_STRETCH && self.has_budget() {
             let mut from = 0;

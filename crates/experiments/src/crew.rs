@@ -40,8 +40,8 @@ impl Crew {
         Crew { idle: idle.clone(), cpu_seconds, helped: Mutex::new(0.0) }
     }
 
-    /// Calls `work` once with each number below `count`, from the lowest on, on this thread and on those that
-    /// are idle.
+    /// Calls `work` once with each number below `count`, on this thread and on those that are idle: numbers
+    /// are handed out from the lowest on, and all calls have returned when this does.
     pub fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let take_part = || {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Cell, Finding, Invariant, Outcome, Scheme, Terms, excluded, find};
-use crate::Fingerprint;
+use crate::{Crew, Fingerprint};
 use lab::files::{WriteError, write_whole};
 use lab::run::{LabError, Overlay, watch};
 use lab::scenario::Scenario;
@@ -119,31 +119,18 @@ struct Column {
 /// The first [`LabError`] in that order.
 pub fn drive(schemes: &[Scheme], cells: &[Cell], how: &Drive<'_>) -> Result<Vec<Outcome>, LabError> {
     let count = schemes.len() * cells.len();
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let done = AtomicUsize::new(0);
     let read = |scheme: &Scheme| how.memory.as_ref().map_or_else(Known::new, |memory| memory.read(scheme));
     let column =
         |scheme: &Scheme| Column { known: Mutex::new(read(scheme)), left: AtomicUsize::new(cells.len()) };
     let columns: Vec<Column> = schemes.iter().map(column).collect();
     let slots: Vec<Mutex<Option<Result<Outcome, LabError>>>> = (0..count).map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            // Each index goes to one thread alone.
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= count {
-                break;
-            }
-            let (scheme, cell) = (index / cells.len(), index % cells.len());
-            let found = one(&cells[cell], &schemes[scheme], &columns[scheme], how.memory.as_ref());
-            let outcome = found.map(|(findings, spared)| Outcome { scheme, cell, findings, spared });
-            *slots[index].lock().expect("nothing panics here") = Some(outcome);
-            (how.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..how.threads.min(count) {
-            scope.spawn(work);
-        }
-        work();
+    Crew::of(how.threads).share(count, &|index| {
+        let (scheme, cell) = (index / cells.len(), index % cells.len());
+        let found = one(&cells[cell], &schemes[scheme], &columns[scheme], how.memory.as_ref());
+        let outcome = found.map(|(findings, spared)| Outcome { scheme, cell, findings, spared });
+        *slots[index].lock().expect("nothing panics here") = Some(outcome);
+        (how.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
     });
     let taken = slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here"));
     taken.map(|outcome| outcome.expect("every cell was taken by a thread")).collect()
