@@ -9,6 +9,7 @@ use crate::counters::ReceiverCounters;
 use crate::ranges::Ranges;
 
 /// The receiving endpoint. What it delivers is counted and forgotten.
+#[derive(Clone)]
 pub struct Receiver {
     config: ReceiverConfig,
     session: Option<u32>,
@@ -52,6 +53,11 @@ impl Receiver {
             finished_at: None,
             counters: ReceiverCounters::default(),
         }
+    }
+
+    /// A copy that goes on by itself and records with `tap`.
+    pub fn fork(&self, tap: Tap) -> Option<Receiver> {
+        Some(Receiver { tap, ..self.clone() })
     }
 
     /// Counts since the start.

@@ -125,7 +125,7 @@ pub struct Completion {
 const COMPLETIONS: usize = 1 << 16;
 
 /// The application on top of a sender.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Application {
     workload: Workload,
     rng: Rng,

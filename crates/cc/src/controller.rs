@@ -24,6 +24,11 @@ pub trait Controller: Send {
     }
     /// What the controller wants now. Pure.
     fn decision(&self) -> Decision;
+    /// A copy that goes on by itself as this one would, for runs that begin alike; none where it can't be
+    /// copied.
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        None
+    }
     /// Names inner quantities for plots; nothing may read them back.
     fn observe(&self, _sink: &mut dyn FnMut(&'static str, f64)) {}
 }

@@ -55,6 +55,10 @@ impl Controller for Fixed {
             _ => Some(report.now + self.lossy.1),
         };
     }
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let rate = if self.until.is_some() { self.lossy.0 } else { self.rate };
         // Frames leave as fast as ever: only the encoder is told.

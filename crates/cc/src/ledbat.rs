@@ -204,6 +204,10 @@ impl Controller for Ledbat {
         self.datagram = f64::from(mtu.max(1));
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let gain = if self.slow_start { PACING_GAIN_SLOW_START } else { PACING_GAIN };
         let window = Bytes::new(self.window as u64);

@@ -48,6 +48,10 @@ impl Controller for NewReno {
         self.window.set_datagram(mtu);
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         self.window.decision()
     }

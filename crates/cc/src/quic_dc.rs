@@ -206,6 +206,10 @@ impl Controller for QuicDc {
         self.westwood.on_mtu(mtu);
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         self.westwood.decision()
     }

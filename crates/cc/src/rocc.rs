@@ -253,6 +253,10 @@ impl Controller for Rocc {
         self.datagram = u64::from(mtu.max(1));
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let window = Bytes::new(self.window);
         let srtt = self.srtt.unwrap_or(FIRST_RTT);

@@ -258,6 +258,10 @@ impl Controller for Vegas {
         self.datagram = u64::from(mtu.max(1));
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let gain = if self.in_slow_start() { PACING_GAIN_SLOW_START } else { PACING_GAIN };
         let window = Bytes::new(self.window);

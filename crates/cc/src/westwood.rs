@@ -210,6 +210,10 @@ impl Controller for Westwood {
         self.window.set_datagram(mtu);
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         self.window.decision()
     }

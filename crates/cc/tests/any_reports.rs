@@ -118,7 +118,36 @@ fn feed(controller: &mut dyn framewire_cc::Controller, now: Time, step: &Step) {
     }
 }
 
+/// All that can be seen of a controller.
+fn seen(controller: &dyn framewire_cc::Controller) -> (String, Vec<(&'static str, u64)>) {
+    let mut inner = Vec::new();
+    controller.observe(&mut |name, value| inner.push((name, value.to_bits())));
+    (format!("{:?} {:?}", controller.decision(), controller.next_timer()), inner)
+}
+
 proptest! {
+    #[test]
+    fn a_fork_goes_on_as_the_original_and_neither_disturbs_the_other(
+        steps in prop::collection::vec(step(), 2..80), at in 0.0..1.0_f64,
+    ) {
+        let (before, after) = steps.split_at((steps.len() as f64 * at) as usize);
+        for entry in REGISTRY {
+            let mut original = build(&Options::of(entry.name), &Setup::default()).unwrap();
+            let mut now = Time::ZERO;
+            let go_on = |controller: &mut dyn framewire_cc::Controller, now: &mut Time, step: &Step| {
+                *now += Span::from_micros(i64::from(step.after_us));
+                feed(controller, *now, step);
+                seen(controller)
+            };
+            before.iter().for_each(|step| _ = go_on(&mut *original, &mut now, step));
+            let mut fork = original.fork().expect(entry.name);
+            let mut later = now;
+            let told: Vec<_> = after.iter().map(|step| go_on(&mut *original, &mut now, step)).collect();
+            let again: Vec<_> = after.iter().map(|step| go_on(&mut *fork, &mut later, step)).collect();
+            prop_assert_eq!(told, again, "{}", entry.name);
+        }
+    }
+
     #[test]
     fn no_panic_and_no_zero(steps in prop::collection::vec(step(), 1..200)) {
         for entry in REGISTRY {

@@ -23,7 +23,7 @@ const WIDTH: usize = 8;
 const PLACE: u64 = WIDTH as u64 - 1;
 
 /// Next times of a fixed number of components.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Agenda {
     /// Nodes, level by level, the components' first; the last one is the top. Entries beyond the last
     /// component stay idle.

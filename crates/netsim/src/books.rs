@@ -9,6 +9,7 @@ use crate::queue::Backlog;
 use crate::stats::LinkStats;
 
 /// A link's books.
+#[derive(Clone)]
 pub(crate) struct Books {
     pub stats: LinkStats,
     /// What happened to packets, until the driver takes it.
@@ -24,10 +25,15 @@ impl Books {
         Books {
             stats: LinkStats::default(),
             notices: Vec::new(),
-            recorded: recorded && [Topic::Arrivals, Topic::Departures].iter().any(|topic| tap.wants(*topic)),
+            recorded: recorded && records(&tap),
             busy_since: None,
             tap,
         }
+    }
+
+    /// A copy that goes on by itself and records with `tap`.
+    pub fn fork(&self, tap: Tap) -> Books {
+        Books { recorded: self.recorded && records(&tap), tap, ..self.clone() }
     }
 
     /// How long, up to `now`, the link has had something to send.
@@ -91,4 +97,9 @@ impl Books {
         self.tap.record(at, Event::LinkDropped { flow: packet.flow, size: packet.size, cause });
         self.notices.push(Notice::Dropped(packet, cause));
     }
+}
+
+/// Whether a link tells of arrivals or departures by this tap.
+fn records(tap: &Tap) -> bool {
+    [Topic::Arrivals, Topic::Departures].iter().any(|topic| tap.wants(*topic))
 }

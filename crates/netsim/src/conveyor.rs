@@ -25,6 +25,7 @@ use crate::server::Serialisation;
 const ROOM: usize = 4;
 
 /// Queue, server and delay line in one.
+#[derive(Clone)]
 pub(crate) struct Conveyor {
     /// Packets inside in their order, each with when it is through the server.
     slots: VecDeque<(Time, Packet)>,

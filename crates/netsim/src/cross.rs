@@ -128,6 +128,7 @@ impl fmt::Display for CrossTraffic {
 }
 
 /// A running source.
+#[derive(Clone)]
 pub(crate) enum Source {
     Drawn(Drawn),
     Listed(Listed),
@@ -160,6 +161,7 @@ impl Source {
 }
 
 /// Sends at given instants.
+#[derive(Clone)]
 pub(crate) struct Listed {
     pub instants: Arc<Instants>,
     pub size: u32,
@@ -167,6 +169,7 @@ pub(crate) struct Listed {
 }
 
 /// Sends by a pattern.
+#[derive(Clone)]
 pub(crate) struct Drawn {
     traffic: CrossTraffic,
     rng: Rng,

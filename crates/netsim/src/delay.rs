@@ -79,6 +79,7 @@ pub struct Reorder {
 }
 
 /// The packets in propagation.
+#[derive(Clone)]
 pub(crate) struct Line {
     delay: Delay,
     jitter: Option<(f64, Rng)>,
@@ -159,6 +160,7 @@ fn truncated_gaussian(sigma: f64, rng: &mut Rng) -> Span {
 
 /// A packet held back, ordered by when it comes out and then by when it went in; the earliest is the
 /// greatest.
+#[derive(Clone)]
 struct Late {
     due: Time,
     order: u64,

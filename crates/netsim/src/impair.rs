@@ -156,8 +156,12 @@ pub struct Impairments {
 }
 
 /// The running process at one link's entry.
+#[derive(Clone)]
 pub(crate) struct Gate {
+    /// Blackouts in the order in which they begin.
     impairments: Impairments,
+    /// So many of them, the first ones, are over.
+    over: usize,
     bad: bool,
     loss: Rng,
     duplicate: Rng,
@@ -166,14 +170,20 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// `None` where nothing is impaired.
-    pub fn new(impairments: Impairments, seed: u64, link: &str) -> Option<Box<Gate>> {
+    pub fn new(mut impairments: Impairments, seed: u64, link: &str) -> Option<Box<Gate>> {
         if impairments == Impairments::default() {
             return None;
         }
+        impairments.blackouts.sort_unstable();
         let stream = |name: &str| Rng::stream(seed, &format!("{link}/{name}"));
         let (loss, duplicate) = (stream("loss"), stream("duplicate"));
         let police = impairments.police.map(|Policer { rate, burst }| Bucket::new(rate, burst));
-        Some(Box::new(Gate { impairments, bad: false, loss, duplicate, police }))
+        Some(Box::new(Gate { impairments, over: 0, bad: false, loss, duplicate, police }))
+    }
+
+    pub fn replace_blackouts(&mut self, mut blackouts: Vec<(Time, Time)>) {
+        blackouts.sort_unstable();
+        (self.impairments.blackouts, self.over) = (blackouts, 0);
     }
 
     /// Decides about a packet that arrives at `now`.
@@ -184,7 +194,7 @@ impl Gate {
         // The loss process draws for every packet, blackout or not, so that a blackout does not shift later
         // draws.
         let lost = self.is_lost();
-        if lost || self.impairments.blackouts.iter().any(|(from, to)| (*from..*to).contains(&now)) {
+        if lost || self.is_dark(now) {
             return Verdict::Drop(Dropped::LinkLoss);
         }
         if self.police.as_mut().is_some_and(|bucket| !bucket.take(now, packet.size)) {
@@ -192,6 +202,15 @@ impl Gate {
         }
         let twice = self.impairments.duplicate > 0.0 && self.duplicate.chance(self.impairments.duplicate);
         if twice { Verdict::Twice } else { Verdict::Pass }
+    }
+
+    fn is_dark(&mut self, now: Time) -> bool {
+        let blackouts = &self.impairments.blackouts;
+        while blackouts.get(self.over).is_some_and(|blackout| blackout.1 <= now) {
+            self.over += 1;
+        }
+        let begun = blackouts[self.over..].iter().take_while(|blackout| blackout.0 <= now);
+        begun.into_iter().any(|blackout| now < blackout.1)
     }
 
     fn mtu(&self, now: Time) -> u32 {

@@ -39,7 +39,7 @@ pub use impair::{GilbertElliott, Impairments, Loss, Policer};
 pub use instants::Instants;
 pub use link::{Link, Notice};
 pub use packet::{IP_UDP_OVERHEAD, Packet};
-pub use place::{FIRST_LINK_NODE, HostConfig, HostId, LinkId};
+pub use place::{FIRST_LINK_NODE, HostConfig, HostId, LinkId, SourceId};
 pub use queue::QueueSpec;
 pub use rate::{Opportunities, RateProcess, Shaper, Steps, TUN_FRAMING};
 pub use stats::{Count, FlowStats, LinkStats};

@@ -24,7 +24,7 @@ use crate::Packet;
 use crate::books::Books;
 use crate::config::LinkConfig;
 use crate::conveyor::Conveyor;
-use crate::impair::{Gate, Verdict};
+use crate::impair::{Gate, Impairments, Verdict};
 use crate::queue::{Backlog, Queue, Setup};
 use crate::rate::RateProcess;
 use crate::stages::Stages;
@@ -85,6 +85,27 @@ impl Link {
             books: Books::new(tap, config.recorded),
             gate: Gate::new(config.impairments, seed, name),
             process: config.rate,
+        }
+    }
+
+    /// A copy that goes on by itself and records with `tap`; none where its queue can't be copied.
+    pub(crate) fn fork(&self, tap: Tap) -> Option<Link> {
+        let course = match &self.course {
+            Course::Conveyor(conveyor) => Course::Conveyor(conveyor.clone()),
+            Course::Stages(stages) => Course::Stages(Box::new(stages.fork()?)),
+        };
+        let Link { name, process, gate, course: _, books } = self;
+        let (name, process, gate) = (name.clone(), process.clone(), gate.clone());
+        Some(Link { name, process, gate, course, books: books.fork(tap) })
+    }
+
+    /// From here on packets that arrive within `blackouts` are lost, and within those before no longer.
+    pub(crate) fn replace_blackouts(&mut self, blackouts: Vec<(Time, Time)>, seed: u64) {
+        match &mut self.gate {
+            Some(gate) => gate.replace_blackouts(blackouts),
+            None => {
+                self.gate = Gate::new(Impairments { blackouts, ..Impairments::default() }, seed, &self.name)
+            }
         }
     }
 

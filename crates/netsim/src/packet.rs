@@ -70,7 +70,7 @@ const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
 const NONE: u32 = u32::MAX;
 
 /// One datagram in flight, a cache line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Datagram {
     /// The first bytes of its head; those beyond the head mean nothing.
@@ -88,7 +88,7 @@ struct Datagram {
 }
 
 /// What most datagrams lack.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Rest {
     /// All of a head that is longer; its buffer is reused.
     large: Vec<u8>,
@@ -110,7 +110,7 @@ pub(crate) struct Opened<'a> {
 ///
 /// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating
 /// nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,
     rests: Vec<Rest>,

@@ -1,8 +1,9 @@
 //! Hosts, links and the routes between them, by name.
 
 use std::any::Any;
+use std::sync::Arc;
 
-use record::NodeId;
+use record::{NodeId, Tap};
 use units::{HostClock, Time};
 use wire::Endpoint;
 
@@ -13,6 +14,10 @@ pub struct HostId(pub(crate) u16);
 /// Names a link of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u16);
+
+/// Names a source of cross traffic at listed instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceId(pub(crate) usize);
 
 /// The [`NodeId`] of the first link; hosts are numbered from 0. Each kind has half of all numbers.
 pub const FIRST_LINK_NODE: u16 = 1 << 15;
@@ -62,10 +67,15 @@ impl HostConfig {
 pub(crate) trait Resident: Endpoint + Any {}
 impl<E: Endpoint + Any> Resident for E {}
 
+/// Makes a copy of an endpoint that records with another tap, if there can be one.
+pub(crate) type Fork = Arc<dyn Fn(&dyn Resident, Tap) -> Option<Box<dyn Resident>> + Send + Sync>;
+
 /// A host in the world.
 pub(crate) struct Host {
     pub config: HostConfig,
     pub endpoint: Box<dyn Resident>,
+    /// None where the endpoint can't be copied.
+    pub fork: Option<Fork>,
     /// Where its datagrams go; nowhere before it is connected.
     pub way: Option<Way>,
     /// Whether it has been woken for the first time.
@@ -73,6 +83,13 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// A copy that goes on by itself and records with `tap`, if there can be one.
+    pub fn fork(&self, tap: Tap) -> Option<Host> {
+        let endpoint = self.fork.as_ref()?(&*self.endpoint, tap)?;
+        let Host { config, endpoint: _, fork, way, started } = self;
+        Some(Host { config: config.clone(), endpoint, fork: fork.clone(), way: *way, started: *started })
+    }
+
     /// Whether it may be handed packets at `now`.
     pub fn is_up(&self, now: Time) -> bool {
         now >= self.config.start && now < self.config.stop
@@ -98,6 +115,7 @@ pub(crate) struct Way {
 }
 
 /// Links to pass, and the host behind the last; cross traffic has none.
+#[derive(Clone)]
 pub(crate) struct Route {
     pub links: Vec<LinkId>,
     pub to: Option<HostId>,

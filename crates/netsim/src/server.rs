@@ -19,6 +19,7 @@ use crate::bucket::Bucket;
 use crate::rate::{Opportunities, RateProcess, Shaper, Steps};
 
 /// A link's server.
+#[derive(Clone)]
 pub(crate) enum Server {
     Infinite,
     Timed(Timed),
@@ -49,6 +50,7 @@ impl Server {
 }
 
 /// One packet at a time, through at a known time.
+#[derive(Clone)]
 pub(crate) struct Timed {
     pace: Pace,
     packet: Option<Packet>,
@@ -58,6 +60,7 @@ pub(crate) struct Timed {
     pub largest: u32,
 }
 
+#[derive(Clone)]
 enum Pace {
     Constant(Serialisation),
     Steps(Steps),
@@ -65,6 +68,7 @@ enum Pace {
 }
 
 /// A shaper's bucket, and the one that spreads its bursts.
+#[derive(Clone)]
 struct Buckets {
     mean: Bucket,
     peak: Option<Bucket>,
@@ -96,6 +100,7 @@ impl Buckets {
 }
 
 /// Transmission times at one rate; the last one is remembered, because most packets are of one size.
+#[derive(Clone)]
 pub(crate) struct Serialisation {
     rate: Rate,
     size: u32,
@@ -153,6 +158,7 @@ impl Timed {
 }
 
 /// Sends at a trace's opportunities.
+#[derive(Clone)]
 pub(crate) struct Slotted {
     process: Opportunities,
     next: u64,

@@ -30,6 +30,17 @@ impl Stages {
         }
     }
 
+    /// A copy that goes on by itself; none where the queue can't be copied.
+    pub fn fork(&self) -> Option<Stages> {
+        let Stages { queue, server, line, drops } = self;
+        Some(Stages {
+            queue: queue.fork()?,
+            server: server.clone(),
+            line: line.clone(),
+            drops: drops.clone(),
+        })
+    }
+
     /// What waits in the queue, without the packet being transmitted.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()

@@ -12,6 +12,8 @@
 //! instant. At one instant hosts wake first, then cross traffic is sent, then links deliver; among equals the
 //! one added first goes first.
 
+mod fork;
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Opened, Packet};
-use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Route, Way};
+use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Route, SourceId, Way};
 
 /// What the world has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +168,7 @@ impl World {
             "a world holds at most {FIRST_LINK_NODE} hosts"
         );
         let id = HostId(self.hosts.len() as u16);
-        self.hosts.push(Host { config, endpoint: Box::new(endpoint), way: None, started: false });
+        self.hosts.push(Host { config, endpoint: Box::new(endpoint), fork: None, way: None, started: false });
         self.planned = false;
         id
     }
@@ -206,8 +208,15 @@ impl World {
     ///
     /// # Panics
     /// If `links` is empty.
-    pub fn add_listed(&mut self, instants: Arc<Instants>, size: u32, flow: u16, links: &[LinkId]) {
+    pub fn add_listed(
+        &mut self,
+        instants: Arc<Instants>,
+        size: u32,
+        flow: u16,
+        links: &[LinkId],
+    ) -> SourceId {
         self.add_source(Source::Listed(Listed { instants, size, index: 0 }), flow, links);
+        SourceId(self.sources.len() - 1)
     }
 
     fn add_source(&mut self, source: Source, flow: u16, links: &[LinkId]) {
@@ -220,9 +229,14 @@ impl World {
         let first = *links.first().expect("a route has at least one link");
         let route = u16::try_from(self.routes.len()).expect("fewer than 65536 routes");
         let mut added = Route { links: links.to_vec(), to, heard: false };
-        added.heard = self.tap(added.end(), HostClock::default()).wants(Topic::Deliveries);
+        added.heard = self.hears(&added);
         self.routes.push(added);
         Way { route, flow, first }
+    }
+
+    /// Whether somebody wants to hear what comes to the end of a route.
+    fn hears(&self, route: &Route) -> bool {
+        self.tap(route.end(), HostClock::default()).wants(Topic::Deliveries)
     }
 
     /// The world's time.
@@ -238,6 +252,11 @@ impl World {
     /// Datagrams between hosts, waiting in queues included.
     pub fn in_flight(&self) -> usize {
         self.datagrams.in_flight()
+    }
+
+    /// Packets in links: waiting, in transmission and in propagation, cross traffic's included.
+    pub fn inside(&self) -> u64 {
+        self.links.iter().map(Link::inside).sum()
     }
 
     /// A link, to look at.

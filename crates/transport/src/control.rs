@@ -93,6 +93,17 @@ impl CongestionControl {
         CongestionControl { decision: controller.decision(), controller, limited: false, tap }
     }
 
+    /// A copy that goes on by itself and records with `tap`; none where the controller can't be copied.
+    pub fn fork(&self, tap: Tap) -> Option<CongestionControl> {
+        let CongestionControl { controller, decision, limited, tap: _ } = self;
+        Some(CongestionControl {
+            controller: controller.fork()?,
+            decision: *decision,
+            limited: *limited,
+            tap,
+        })
+    }
+
     /// What the controller wants, as of the last report or timer.
     #[inline]
     pub fn decision(&self) -> &Decision {

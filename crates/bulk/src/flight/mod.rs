@@ -77,7 +77,7 @@ pub(crate) struct Outgoing {
 
 /// What one acknowledgement, or one search for losses, found. Kept and cleared by the owner, so that nothing
 /// allocates.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settled {
     /// Newly arrived, by number of transmission.
     pub acked: Vec<Acked>,
@@ -140,7 +140,7 @@ impl Settled {
 pub(crate) struct NeverSent;
 
 /// The scoreboard.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flight {
     attribution: Attribution,
     segments: VecDeque<Slot>,

@@ -108,6 +108,23 @@ impl Sender {
         self
     }
 
+    /// A copy that goes on by itself and records with `tap`; none where the controller can't be copied, or
+    /// each transfer has [one of its own](Sender::with_fresh_connections).
+    pub fn fork(&self, tap: Tap) -> Option<Sender> {
+        if self.fresh.is_some() {
+            return None;
+        }
+        Some(Sender {
+            control: self.control.fork(tap.clone())?,
+            fresh: None,
+            application: self.application.clone(),
+            tap,
+            flight: self.flight.clone(),
+            settled: self.settled.clone(),
+            ..*self
+        })
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> SenderCounters {
         self.counters

@@ -132,7 +132,7 @@ enum Mode {
 }
 
 /// BBR's state for one flow: its model of the path, the phase it is in, and what it allows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr {
     params: Params,
     mtu: u64,
@@ -421,6 +421,10 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, mtu: u32) {
         self.mtu = u64::from(mtu.max(1));
+    }
+
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
     }
 
     fn decision(&self) -> Decision {

@@ -91,7 +91,7 @@ impl Phase {
 
 /// BBRv2's state for one flow: its model of the path with bounds from losses and ECN, its phase, and what it
 /// allows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr2 {
     params: Params,
     mtu: u64,
@@ -428,6 +428,10 @@ impl Controller for Bbr2 {
 
     fn on_mtu(&mut self, mtu: u32) {
         self.mtu = u64::from(mtu.max(1));
+    }
+
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
     }
 
     fn decision(&self) -> Decision {

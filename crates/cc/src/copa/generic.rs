@@ -200,6 +200,10 @@ impl Controller for Generic {
         self.datagram = datagram;
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         // A packet leaves while fewer than W are out: what is out is W rounded up, not down. That packet
         // decides how far alone it swings: to 60 ms on 20 Mbit/s and 40 ms, or to 40.

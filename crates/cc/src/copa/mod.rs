@@ -312,6 +312,10 @@ impl Controller for Copa {
         self.datagram = datagram;
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let window = Bytes::new((self.window * self.datagram) as u64);
         let pacing = match self.rtts.standing() {

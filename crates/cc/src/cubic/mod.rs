@@ -220,6 +220,10 @@ impl Controller for Cubic {
         self.datagram = datagram;
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let gain = if self.curve.in_slow_start() { PACING_GAIN_SLOW_START } else { PACING_GAIN };
         let window = Bytes::new((self.curve.cwnd * self.datagram) as u64);

@@ -63,6 +63,10 @@ impl Controller for Rmcat {
         self.silence.next()
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         Decision { tick: TICK, ..super::decision(self.rate, PACE) }
     }

@@ -261,6 +261,10 @@ impl Controller for Webrtc {
         }
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let decision = super::decision(self.target, PACE);
         let Some(probe) = self.prober.as_ref().and_then(|prober| prober.active()) else { return decision };

@@ -350,6 +350,10 @@ impl Controller for Nimbus {
         self.setup.mtu = mtu;
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let pacing = Rate::from_f64(self.rate);
         // Media at the base, and the pulse on top of it where there is one: the frames of a pulse are what

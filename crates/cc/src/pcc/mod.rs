@@ -251,7 +251,7 @@ impl<L: Learner> Pcc<L> {
     }
 }
 
-impl<L: Learner> Controller for Pcc<L> {
+impl<L: Learner + Clone + 'static> Controller for Pcc<L> {
     fn on_sent(&mut self, sent: &Sent) {
         self.silence.sent(sent.now);
         self.monitor.sent(sent.now, sent.packet, sent.size);
@@ -302,6 +302,10 @@ impl<L: Learner> Controller for Pcc<L> {
     fn on_mtu(&mut self, mtu: u32) {
         self.datagram = u64::from(mtu.max(1));
         self.monitor.set_mtu(mtu);
+    }
+
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
     }
 
     fn decision(&self) -> Decision {

@@ -344,6 +344,10 @@ impl Controller for Scream {
         self.mss = f64::from(mtu.max(1));
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let slack = self.params.overhead * self.frames.high();
         let window = self.window.map(|window| Bytes::new((window * slack).max(self.mss) as u64));

@@ -220,6 +220,10 @@ impl Controller for Sprout {
         self.datagram = u64::from(mtu.max(1));
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn decision(&self) -> Decision {
         let window = self.in_flight.saturating_add(self.allowance()).max(1);
         // Until its first packet tells, a flow is taken for an encoder's. A backlogged one must not be paced.

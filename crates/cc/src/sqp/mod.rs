@@ -110,7 +110,7 @@ pub fn update(estimate: f64, sample: f64, step: f64, reward: f64) -> f64 {
 }
 
 /// SQP's state for one flow: bandwidth samples of its frames, the estimate, window and pacing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sqp {
     params: Params,
     setup: Setup,
@@ -406,6 +406,10 @@ impl Controller for Sqp {
 
     fn on_mtu(&mut self, mtu: u32) {
         self.setup.mtu = mtu;
+    }
+
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
     }
 
     fn decision(&self) -> Decision {

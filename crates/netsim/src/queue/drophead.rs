@@ -28,7 +28,7 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 /// A first-in, first-out queue that drops at its head.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DropHead {
     packets: Fifo,
     room: Room,
@@ -65,6 +65,10 @@ impl Queue for DropHead {
 
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -95,7 +95,7 @@ impl Limit {
 }
 
 /// A first-in, first-out queue with a [`Limit`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DropTail {
     packets: Fifo,
     room: Room,
@@ -148,6 +148,10 @@ impl Queue for DropTail {
 
     fn tail_limit(&self) -> Option<Limit> {
         self.room.is_fixed().then(|| self.room.latest())
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -174,6 +174,7 @@ enum Fate {
 }
 
 /// The two queues; `Draw` gives uniform numbers in `[0, 1)`.
+#[derive(Clone)]
 struct DualPi2<Draw> {
     limit: Limit,
     parameters: Parameters,
@@ -289,7 +290,7 @@ fn waited(queue: &Fifo, now: Time) -> Span {
     queue.head().map_or(Span::ZERO, |packet| now - packet.entered)
 }
 
-impl<Draw: FnMut() -> f64 + Send> Queue for DualPi2<Draw> {
+impl<Draw: FnMut() -> f64 + Send + Clone + 'static> Queue for DualPi2<Draw> {
     fn enqueue(&mut self, now: Time, packet: Packet, _drops: &mut Drops) -> Result<(), Dropped> {
         self.catch_up(now);
         if !self.limit.admits(self.backlog(), packet.size) {
@@ -327,6 +328,10 @@ impl<Draw: FnMut() -> f64 + Send> Queue for DualPi2<Draw> {
     fn backlog(&self) -> Backlog {
         let (l4s, classic) = (self.l4s.backlog(), self.classic.backlog());
         Backlog { packets: l4s.packets + classic.packets, bytes: l4s.bytes + classic.bytes }
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 
@@ -376,7 +381,7 @@ mod tests {
         assert_eq!(base, expected);
     }
 
-    fn queue(parameters: Parameters) -> DualPi2<impl FnMut() -> f64 + Send> {
+    fn queue(parameters: Parameters) -> DualPi2<impl FnMut() -> f64 + Send + Clone> {
         let mut rng = Rng::stream(1, "link/queue");
         DualPi2::new(Limit::NONE, parameters, move || rng.uniform())
     }

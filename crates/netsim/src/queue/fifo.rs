@@ -6,7 +6,7 @@ use super::Backlog;
 use crate::Packet;
 
 /// Packets in order of arrival.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fifo {
     packets: VecDeque<Packet>,
     bytes: u64,

@@ -75,6 +75,7 @@ struct Turn {
 }
 
 /// The queue.
+#[derive(Clone)]
 struct FqCodel {
     parameters: Parameters,
     hash: Hash,
@@ -169,6 +170,10 @@ impl Queue for FqCodel {
 
     fn backlog(&self) -> Backlog {
         self.lanes.total()
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 

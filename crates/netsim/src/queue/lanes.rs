@@ -31,7 +31,7 @@ struct Lane {
 }
 
 /// The lanes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     nodes: Vec<Node>,
@@ -144,7 +144,7 @@ pub(super) const HASH_OPTION: (&str, &str) = (
 );
 
 /// Which lane a flow goes to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Hash {
     /// The flow's number: no two of the first flows ever share a lane.
     Identity,
@@ -194,7 +194,7 @@ fn mix(mut z: u64) -> u64 {
 }
 
 /// Something that is due every `period` from the start of the world on; never if the period is zero.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Periodic {
     period: Span,
     next: Time,

@@ -70,6 +70,11 @@ pub trait Queue: Send {
     fn tail_limit(&self) -> Option<Limit> {
         None
     }
+
+    /// A copy that goes on by itself as this one would; none where it can't be copied.
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        None
+    }
 }
 
 /// Marks a packet that can be marked (RFC 3168); whether it could.

@@ -92,6 +92,7 @@ enum Fate {
 }
 
 /// The queue; `Draw` gives uniform numbers in `[0, 1)`.
+#[derive(Clone)]
 struct Red<Draw> {
     parameters: Parameters,
     /// Time a full packet takes.
@@ -154,7 +155,7 @@ impl<Draw: FnMut() -> f64> Red<Draw> {
     }
 }
 
-impl<Draw: FnMut() -> f64 + Send> Queue for Red<Draw> {
+impl<Draw: FnMut() -> f64 + Send + Clone + 'static> Queue for Red<Draw> {
     fn enqueue(&mut self, now: Time, mut packet: Packet, _drops: &mut Drops) -> Result<(), Dropped> {
         self.learn(now);
         let hit = match self.judge(packet.size) {
@@ -191,6 +192,10 @@ impl<Draw: FnMut() -> f64 + Send> Queue for Red<Draw> {
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
     }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
+    }
 }
 
 #[cfg(test)]
@@ -211,7 +216,7 @@ mod tests {
         ecn: false,
     };
 
-    fn red(parameters: Parameters) -> Red<impl FnMut() -> f64 + Send> {
+    fn red(parameters: Parameters) -> Red<impl FnMut() -> f64 + Send + Clone> {
         let mut rng = Rng::stream(1, "link/queue");
         Red::new(parameters, Span::from_millis(1), move || rng.uniform())
     }

@@ -65,6 +65,7 @@ struct Parameters {
 }
 
 /// The queue.
+#[derive(Clone)]
 struct Sfq {
     parameters: Parameters,
     hash: Hash,
@@ -186,12 +187,17 @@ impl Queue for Sfq {
     fn backlog(&self) -> Backlog {
         self.lanes.total()
     }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
+    }
 }
 
 const NONE: u32 = u32::MAX;
 
 /// Lanes by length, so that the longest is found at once: for each length a list of lanes, the one that
 /// reached it last in front.
+#[derive(Clone)]
 struct Lengths {
     first: Vec<u32>,
     lanes: Vec<Ranked>,

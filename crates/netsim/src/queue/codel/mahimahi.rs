@@ -13,7 +13,7 @@ use super::super::{Backlog, Drops, Limit, Queue};
 use crate::{OPPORTUNITY, Packet};
 
 /// Mahimahi's CoDel. Times are whole milliseconds; zero of `first_above` means not above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Codel {
     packets: Fifo,
     limit: Limit,
@@ -112,6 +112,10 @@ impl Queue for Codel {
 
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn read(options: &Options<'_>, default: Parameters) -> Result<Paramet
 }
 
 /// One queue under CoDel's control.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Codel {
     packets: Fifo,
     limit: Limit,
@@ -108,6 +108,10 @@ impl Queue for Codel {
 
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 

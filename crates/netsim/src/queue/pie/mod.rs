@@ -166,6 +166,7 @@ const TOO_SOON: f64 = 0.85;
 const TOO_LATE: f64 = 8.5;
 
 /// A queue under PIE's control; `Draw` gives uniform numbers in `[0, 1)`.
+#[derive(Clone)]
 struct Pie<Draw> {
     preset: Preset,
     draw: Draw,
@@ -248,7 +249,7 @@ impl<Draw: FnMut() -> f64> Pie<Draw> {
     }
 }
 
-impl<Draw: FnMut() -> f64 + Send> Queue for Pie<Draw> {
+impl<Draw: FnMut() -> f64 + Send + Clone + 'static> Queue for Pie<Draw> {
     fn enqueue(&mut self, now: Time, mut packet: Packet, _drops: &mut Drops) -> Result<(), Dropped> {
         self.catch_up(now);
         if !self.preset.limit.admits(self.packets.backlog(), packet.size) {
@@ -281,6 +282,10 @@ impl<Draw: FnMut() -> f64 + Send> Queue for Pie<Draw> {
 
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
+    }
+
+    fn fork(&self) -> Option<Box<dyn Queue>> {
+        Some(Box::new(self.clone()))
     }
 }
 

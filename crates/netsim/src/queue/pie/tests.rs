@@ -19,7 +19,7 @@ impl<Draw: FnMut() -> f64> Logged<Draw> {
     }
 }
 
-impl<Draw: FnMut() -> f64 + Send> Queue for Logged<Draw> {
+impl<Draw: FnMut() -> f64 + Send + Clone + 'static> Queue for Logged<Draw> {
     fn enqueue(&mut self, now: Time, packet: Packet, drops: &mut Drops) -> Result<(), Dropped> {
         self.look(now);
         self.pie.enqueue(now, packet, drops)
@@ -125,7 +125,12 @@ fn departure_rates_make_the_delay() {
 
 /// A packet of 1500 bytes enters and one leaves every `SERVICE`, `count` times, with `behind` waiting; what
 /// is left of the burst (us).
-fn hold(pie: &mut Pie<impl FnMut() -> f64 + Send>, from: Time, behind: u32, count: u32) -> Vec<i64> {
+fn hold(
+    pie: &mut Pie<impl FnMut() -> f64 + Send + Clone + 'static>,
+    from: Time,
+    behind: u32,
+    count: u32,
+) -> Vec<i64> {
     let mut drops = Drops::new();
     let mut arrive = |pie: &mut Pie<_>, now| {
         pie.enqueue(now, Packet::bare(0, 1500, now), &mut drops).expect("the burst is not over");
