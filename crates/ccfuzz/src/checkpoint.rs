@@ -171,7 +171,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Search, Target), String> {
         Target::new(scenario, head.mode, head.aim, head.weights).map_err(|error| error.to_string())?;
     let islands = networks.chunks(plan.per_island).map(<[Individual]>::to_vec).collect();
     let Head { generations, evaluations, mark, stale, .. } = head;
-    Ok((Search { plan, islands, generations, evaluations, mark, stale }, target))
+    Ok((Search { islands, generations, evaluations, mark, stale, ..Search::new(plan) }, target))
 }
 
 /// What is left to read.

@@ -141,6 +141,11 @@ impl<'a> Errand<'a> {
         (search, reports)
     }
 
+    /// The first generation of a search.
+    fn first(&self, plan: Plan) -> Search {
+        self.go_on(Search::new(plan), self.generations.min(1)).0
+    }
+
     fn search(&self) -> Numbers {
         let (search, reports) = self.run(self.plan);
         let best = search.best().expect("there was a generation");
@@ -165,7 +170,7 @@ impl<'a> Errand<'a> {
     fn compare(&self) -> Numbers {
         let bests = (1..=self.seeds).map(|seed| {
             // The first generation is random whatever comes of it.
-            let (first, _) = self.go_on(Search::new(Plan { seed, ..self.plan }), self.generations.min(1));
+            let first = self.first(Plan { seed, ..self.plan });
             let best = |strategy| {
                 let begun = Search { plan: Plan { strategy, ..first.plan }, ..first.clone() };
                 let (search, _) = self.go_on(begun, self.generations.saturating_sub(1));
@@ -180,19 +185,23 @@ impl<'a> Errand<'a> {
     /// What the trace score saves, and what that costs.
     fn thrift(&self) -> Numbers {
         let calm = |errand: &Errand<'_>| errand.target.evaluate(&Genome::default()).performance;
-        let best = |errand: &Errand<'_>| -> (f64, f64) {
-            let bests = (1..=errand.seeds).map(|seed| {
-                let (search, _) = errand.run(Plan { seed, ..errand.plan });
-                let score = search.best().expect("there was a generation").score;
-                (f64::from(score.cross), score.performance - calm(errand))
-            });
-            let (cross, harm) = bests.unzip();
-            (median(cross), median(harm))
-        };
         let mut target = self.target.clone();
         target.weights.trace = 0.0;
         let free = Errand { target, ..*self };
-        let ((cross, harm), (free_cross, free_harm)) = (best(self), best(&free));
+        let both = [self, &free];
+        let calm = both.map(calm);
+        let (mut cross, mut harm) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
+        for seed in 1..=self.seeds {
+            let plan = Plan { seed, ..self.plan };
+            let first = self.first(plan);
+            for (place, errand) in both.iter().enumerate() {
+                let (search, _) = errand.go_on(beside(&first, plan), self.generations);
+                let score = search.best().expect("there was a generation").score;
+                cross[place].push(f64::from(score.cross));
+                harm[place].push(score.performance - calm[place]);
+            }
+        }
+        let ([cross, free_cross], [harm, free_harm]) = (cross.map(median), harm.map(median));
         numbers([("cross", cross), ("harm", harm), ("free_cross", free_cross), ("free_harm", free_harm)])
     }
 
@@ -219,15 +228,23 @@ impl<'a> Errand<'a> {
             let shown = genomes.iter().map(|genome| faults::shown(&self.target, &fixed, genome));
             faults::independent(&Vec::from_iter(shown.collect::<BTreeSet<_>>())) as f64
         };
-        let (diverse, _) = self.run(Plan { diverse: true, ..self.plan });
+        let first = self.first(self.plan);
+        let run = |plan| self.go_on(beside(&first, plan), self.generations).0;
+        let diverse = run(Plan { diverse: true, ..self.plan });
         let found: Vec<&Genome> = diverse.findings(&self.target).iter().map(|one| &one.genome).collect();
         let findings = found.len() as f64;
-        let (plain, _) = self.run(self.plan);
+        let plain = run(self.plan);
         let mut best: Vec<&Individual> = plain.islands.iter().flatten().collect();
         best.sort_by(|a, b| b.score.total.total_cmp(&a.score.total));
         let best = best.iter().take(BEST).map(|one| &one.genome).collect();
         Ok(numbers([("diverse", count(found)), ("findings", findings), ("plain", count(best))]))
     }
+}
+
+/// A search that has not begun; `first` has run the networks of its first generation, which need no more than
+/// their ends.
+fn beside(first: &Search, plan: Plan) -> Search {
+    Search { stems: first.stems.clone(), ..Search::new(plan) }
 }
 
 fn median(mut all: Vec<f64>) -> f64 {

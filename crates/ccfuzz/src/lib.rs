@@ -31,6 +31,7 @@ mod score;
 mod search;
 pub mod shrink;
 mod simplify;
+mod stems;
 mod target;
 mod until;
 mod viewer;

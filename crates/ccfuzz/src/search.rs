@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use experiments::Crew;
 use units::Rng;
@@ -12,6 +12,7 @@ use crate::behaviour::cleared;
 use crate::genome::Genome;
 use crate::plan::{Plan, Strategy};
 use crate::score::Score;
+use crate::stems::{MEMORY, Stem, Stems, order};
 use crate::target::Target;
 
 /// Worst networks of a generation whose mean is followed (figure 7.4d).
@@ -20,6 +21,9 @@ const FOLLOWED: usize = 20;
 const HALF: f64 = 0.5;
 /// Findings that a search lists at most.
 const MOST_FINDINGS: usize = 20;
+/// Networks that one thread runs after each other, each from where it parts with the one before: more have
+/// more in common, and leave less to share out.
+const IN_A_ROW: usize = 32;
 /// A score that rises by less stands still (1 %, here of the link or of 100 ms; the thesis names no figure).
 pub const RISE: f64 = 0.01;
 
@@ -90,12 +94,16 @@ pub struct Search {
     pub mark: Option<f64>,
     /// Generations since the best score last rose to [`mark`](Search::mark).
     pub stale: u32,
+    /// Runs of networks on the islands that the next generation's branch off. They save time, and change
+    /// nothing.
+    pub(crate) stems: Stems,
 }
 
 impl Search {
     /// A search that has not begun.
     pub fn new(plan: Plan) -> Search {
-        Search { plan, islands: Vec::new(), generations: 0, evaluations: 0, mark: None, stale: 0 }
+        let (islands, stems) = (Vec::new(), Stems::default());
+        Search { plan, islands, generations: 0, evaluations: 0, mark: None, stale: 0, stems }
     }
 
     /// The best network so far, once there is one.
@@ -182,14 +190,25 @@ impl Search {
         let known: Vec<BTreeMap<u128, Score>> = islands.clone().map(of).collect();
         let known =
             |place: usize, genome: &Genome| known[place / per_island].get(&genome.fingerprint()).copied();
-        let scores = evaluate(target, &genomes, &known, crew, progress)?;
-        let fresh = scores.iter().filter(|(_, fresh)| *fresh).count();
-        let mut scored =
-            genomes.into_iter().zip(scores).map(|(genome, (score, _))| Individual { genome, score });
+        let evaluated = evaluate(target, &genomes, &known, &self.stems, crew, progress)?;
+        let fresh = evaluated.iter().filter(|one| one.fresh).count();
+        let (scores, stems): (Vec<Score>, Vec<_>) =
+            evaluated.into_iter().map(|one| (one.score, one.stem)).unzip();
+        let mut scored = genomes.into_iter().zip(scores).map(|(genome, score)| Individual { genome, score });
         for island in islands {
             self.islands[island] = ranked(scored.by_ref().take(per_island).collect(), diverse);
         }
+        self.keep(stems.into_iter().flatten());
         Some(fresh)
+    }
+
+    /// Keeps the runs of networks on the islands for their children, those of the best first: they have most.
+    fn keep(&mut self, fresh: impl Iterator<Item = Arc<Stem>>) {
+        let all = self.stems.iter().cloned().chain(fresh);
+        let mut all: BTreeMap<u128, Arc<Stem>> = all.map(|stem| (stem.genome.fingerprint(), stem)).collect();
+        let ranks = 0..self.plan.per_island;
+        let best = ranks.flat_map(|rank| self.islands.iter().filter_map(move |island| island.get(rank)));
+        self.stems = Stems::of(best.filter_map(|one| all.remove(&one.genome.fingerprint())));
     }
 
     /// Takes account of a generation.
@@ -289,27 +308,57 @@ fn pick(count: usize, rng: &mut Rng) -> usize {
     count - 1
 }
 
-/// Scores genomes, in their order, with whether each took a simulation; those that are `known` need none.
-/// None if `progress` returned `false`.
+/// What came of a genome.
+struct Evaluated {
+    score: Score,
+    /// Whether it took a simulation.
+    fresh: bool,
+    /// Its run, if it took one that others may branch off and there was room for it.
+    stem: Option<Arc<Stem>>,
+}
+
+/// Scores genomes, in their order; those that are `known` need no simulation. None if `progress` returned
+/// `false`.
 fn evaluate(
     target: &Target,
     genomes: &[Genome],
-    known: &(dyn Fn(usize, &Genome) -> Option<Score> + Sync),
+    known: &dyn Fn(usize, &Genome) -> Option<Score>,
+    stems: &Stems,
     crew: &Crew,
     progress: &(dyn Fn(usize) -> bool + Sync),
-) -> Option<Vec<(Score, bool)>> {
-    let (done, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let slots: Vec<Mutex<Option<(Score, bool)>>> = genomes.iter().map(|_| Mutex::new(None)).collect();
-    crew.share(genomes.len(), &|index| {
-        if stopped.load(Ordering::Relaxed) {
-            return;
-        }
-        let genome = &genomes[index];
-        let old = known(index, genome).map(|score| (score, false));
-        let score = old.unwrap_or_else(|| (target.evaluate(genome), true));
-        *slots[index].lock().expect("nothing panics here") = Some(score);
+) -> Option<Vec<Evaluated>> {
+    let (done, stopped, held) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
+    let slots: Vec<Mutex<Option<Evaluated>>> = genomes.iter().map(|_| Mutex::new(None)).collect();
+    let settle = |index: usize, evaluated| {
+        *slots[index].lock().expect("nothing panics here") = Some(evaluated);
         if !progress(done.fetch_add(1, Ordering::Relaxed) + 1) {
             stopped.store(true, Ordering::Relaxed);
+        }
+    };
+    let mut left = Vec::new();
+    for (index, genome) in genomes.iter().enumerate() {
+        if stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        match known(index, genome) {
+            Some(score) => settle(index, Evaluated { score, fresh: false, stem: None }),
+            None => left.push(index),
+        }
+    }
+    left.sort_by(|&one, &other| order(&genomes[one], &genomes[other]));
+    let rows: Vec<&[usize]> = left.chunks((left.len() / (4 * crew.hands())).clamp(1, IN_A_ROW)).collect();
+    crew.share(rows.len(), &|row| {
+        let mut last: Option<Arc<Stem>> = None;
+        for &index in rows[row] {
+            if stopped.load(Ordering::Relaxed) {
+                return;
+            }
+            let near: Vec<&Stem> = stems.around(&genomes[index]).chain(last.as_deref()).collect();
+            let (score, stem) = target.evaluate_beside(&genomes[index], &near);
+            let fits = held.fetch_add(stem.bytes(), Ordering::Relaxed) <= MEMORY;
+            let stem = Arc::new(stem);
+            last = Some(stem.clone());
+            settle(index, Evaluated { score, fresh: true, stem: (fits && !stem.is_bare()).then_some(stem) });
         }
     });
     slots.into_iter().map(|slot| slot.into_inner().expect("nothing panics here")).collect()
@@ -375,6 +424,18 @@ mod tests {
             best = report.best.total;
         }
         assert_eq!(search.best().unwrap().score.total, best);
+    }
+
+    #[test]
+    fn every_score_is_that_of_a_run_from_the_beginning() {
+        for mode in ["traffic", "loss", "traffic+loss", "link", "link+traffic"] {
+            let target = short(mode);
+            let search = searched(&target, Plan { migrate_every: 2, ..small() }, 6, 2);
+            assert!(search.stems.iter().count() > 6, "{mode}: nothing to branch off");
+            for one in search.islands.iter().flatten() {
+                assert_eq!(one.score, target.evaluate(&one.genome), "{mode}");
+            }
+        }
     }
 
     #[test]

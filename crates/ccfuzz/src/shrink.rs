@@ -27,6 +27,7 @@ use crate::behaviour::Behaviour;
 use crate::genome::{Genome, within};
 use crate::score::Score;
 use crate::simplify::Timed;
+use crate::stems::Stem;
 use crate::target::Target;
 
 /// Candidates tried at once: however many threads there are, so that the result does not depend on them.
@@ -104,13 +105,28 @@ struct Verdict<'a> {
     like: Option<Behaviour>,
 }
 
+/// Runs of one network: of the target, then of those without the fault, as far as they were asked.
+type Runs = Vec<Stem>;
+
 impl Verdict<'_> {
-    fn of(&self, candidate: &Genome) -> Tried {
-        if !self.is_same(&self.target.evaluate(candidate)) {
-            return Tried::Differs;
-        }
-        let gone = |other: &Target| other.evaluate(candidate).goal(&other.weights) < self.least;
-        if self.gone.iter().all(gone) { Tried::Shows } else { Tried::Stays }
+    /// What comes of a candidate, run from where it parts with the network whose runs are `near`; and its
+    /// runs.
+    fn of(&self, candidate: &Genome, near: &Runs) -> (Tried, Runs) {
+        let mut runs = Runs::new();
+        let mut score = |target: &Target| {
+            let near: Vec<&Stem> = near.get(runs.len()).into_iter().collect();
+            let (score, run) = target.evaluate_beside(candidate, &near);
+            runs.push(run);
+            score
+        };
+        let tried = if !self.is_same(&score(self.target)) {
+            Tried::Differs
+        } else if self.gone.iter().all(|other| score(other).goal(&other.weights) < self.least) {
+            Tried::Shows
+        } else {
+            Tried::Stays
+        };
+        (tried, runs)
     }
 
     /// Whether it does the harm it must, and behaves as it must.
@@ -124,6 +140,8 @@ struct Shrinker<'a> {
     verdict: Verdict<'a>,
     crew: &'a Crew,
     genome: Genome,
+    /// Those of the network as it is now.
+    runs: Runs,
     evaluations: usize,
     /// Simulations until the present stage ends.
     budget: usize,
@@ -139,7 +157,7 @@ pub fn shrink(
     how: Shrinking<'_>,
     progress: &dyn Fn(usize) -> bool,
 ) -> Shrunk {
-    let score = target.evaluate(genome);
+    let (score, run) = target.evaluate_beside(genome, &[]);
     let goal = score.goal(&target.weights);
     let harm = (goal - target.calm()).max(0.0);
     let least = how.least.unwrap_or(goal - TOLERANCE * harm);
@@ -148,7 +166,8 @@ pub fn shrink(
     let budget = (how.budget as f64 * (1.0 - FOR_READING)) as usize;
     let (evaluations, stopped) = (1, false);
     let verdict = Verdict { target, gone: how.gone, least, like };
-    let mut shrinker = Shrinker { verdict, crew: how.crew, genome, evaluations, budget, progress, stopped };
+    let (crew, runs) = (how.crew, vec![run]);
+    let mut shrinker = Shrinker { verdict, crew, genome, runs, evaluations, budget, progress, stopped };
     loop {
         let before = (size(&shrinker.genome), shrinker.genome.call);
         shrinker.make_plain();
@@ -181,14 +200,16 @@ impl Shrinker<'_> {
 
     /// Goes on with the first of the candidates that keeps the verdict. Its place.
     fn take_first(&mut self, candidates: &[Genome]) -> Option<usize> {
-        let verdict = &self.verdict;
-        let tried = try_in_order(candidates.len(), self.crew, &|place| verdict.of(&candidates[place]));
-        let found = tried.iter().position(|one| *one == Tried::Shows);
-        let same = tried.iter().filter(|one| **one != Tried::Differs).count();
+        let (verdict, near) = (&self.verdict, &self.runs);
+        let mut tried =
+            try_in_order(candidates.len(), self.crew, &|place| verdict.of(&candidates[place], near));
+        let found = tried.iter().position(|(one, _)| *one == Tried::Shows);
+        let same = tried.iter().filter(|(one, _)| *one != Tried::Differs).count();
         self.evaluations += candidates.len() + same * verdict.gone.len();
         self.stopped |= !(self.progress)(self.evaluations);
         if let Some(place) = found {
             self.genome = candidates[place].clone();
+            self.runs = tried.swap_remove(place).1;
         }
         found
     }
@@ -351,16 +372,21 @@ impl Shrinker<'_> {
 
 /// Tries candidates up to and with the first that [shows the same](Tried::Shows), or all, and says what came
 /// of each of those.
-fn try_in_order(count: usize, crew: &Crew, judge: &(dyn Fn(usize) -> Tried + Sync)) -> Vec<Tried> {
+fn try_in_order<T: Send>(
+    count: usize,
+    crew: &Crew,
+    judge: &(dyn Fn(usize) -> (Tried, T) + Sync),
+) -> Vec<(Tried, T)> {
     let end = AtomicUsize::new(count);
-    let slots: Vec<Mutex<Option<Tried>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<(Tried, T)>>> = (0..count).map(|_| Mutex::new(None)).collect();
     crew.share(count, &|place| {
         if place >= end.load(Ordering::Relaxed) {
             return;
         }
-        let tried = judge(place);
-        *slots[place].lock().expect("nothing panics here") = Some(tried);
-        if tried == Tried::Shows {
+        let judged = judge(place);
+        let shows = judged.0 == Tried::Shows;
+        *slots[place].lock().expect("nothing panics here") = Some(judged);
+        if shows {
             end.fetch_min(place + 1, Ordering::Relaxed);
         }
     });
@@ -420,11 +446,13 @@ mod tests {
             let asked = AtomicUsize::new(0);
             let judge = |place: usize| {
                 asked.fetch_add(1, Ordering::Relaxed);
-                of[place]
+                (of[place], place)
             };
-            assert!(try_in_order(of.len(), &Crew::of(threads), &judge) == of[..3], "{threads} threads");
+            let tried = try_in_order(of.len(), &Crew::of(threads), &judge);
+            let right = |count| (0..count).map(|place| (of[place], place)).collect::<Vec<_>>();
+            assert!(tried == right(3), "{threads} threads");
             assert!(threads > 1 || asked.into_inner() == 3);
-            assert!(try_in_order(2, &Crew::of(threads), &|place| of[place]) == of[..2]);
+            assert!(try_in_order(2, &Crew::of(threads), &|place| (of[place], place)) == right(2));
         }
     }
 

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use experiments::expression::Expression;
 use experiments::grid::{Terms, judge};
-use lab::run::{FlowMeter, LabError, Metered, Overlay, Watched, meter, meter_frames, watch};
+use lab::run::{
+    FlowMeter, LabError, Metered, Overlay, Trunk, Watched, meter, meter_frames, meter_from, watch,
+};
 use lab::scenario::patch::set;
 use lab::scenario::{Scenario, Source};
 use toml::Table;
@@ -13,6 +15,7 @@ use units::{Span, Time};
 use crate::genome::{Genome, Mode, Space};
 use crate::names::{NAMES, needs_frames};
 use crate::score::{Aim, Score, Weights, Yardstick, score, shares};
+use crate::stems::Stem;
 use crate::viewer::Life;
 
 /// Windows of throughput (not given in the thesis).
@@ -63,6 +66,9 @@ struct Seen {
     metered: Metered,
     broken: f64,
 }
+
+/// Runs a scenario: the target's, or that of the reference of this number.
+type See<'a> = dyn FnMut(Option<usize>, &Scenario) -> Result<Seen, LabError> + 'a;
 
 /// The scenario under a controller that the one under test is compared with.
 #[derive(Clone, Debug)]
@@ -202,18 +208,43 @@ impl Target {
     /// Runs the scenario over the genome's network.
     pub fn evaluate(&self, genome: &Genome) -> Score {
         let overlay = genome.overlay(&self.space);
+        self.judge(genome, &mut |_, scenario| self.see(scenario, &overlay))
+    }
+
+    /// The same, from where the network parts with those `near`; and its run, for others.
+    pub(crate) fn evaluate_beside(&self, genome: &Genome, near: &[&Stem]) -> (Score, Stem) {
+        let overlay = genome.overlay(&self.space);
+        let mut stem = Stem { genome: genome.clone(), own: None, references: Vec::new() };
+        if self.aim == Aim::Invariants || self.asks_for_frames() {
+            return (self.judge(genome, &mut |_, scenario| self.see(scenario, &overlay)), stem);
+        }
+        let score = self.judge(genome, &mut |reference, scenario| {
+            let trunks: Vec<&Trunk> = near.iter().filter_map(|other| other.trunk(reference)).collect();
+            let (metered, trunk) = meter_from(scenario, &overlay, WINDOW, &trunks)?;
+            match reference {
+                None => stem.own = Some(trunk),
+                Some(_) => stem.references.push(trunk),
+            }
+            Ok(Seen { metered, broken: 0.0 })
+        });
+        (score, stem)
+    }
+
+    /// The score of a genome whose runs `see` makes: of the target's scenario, or of a reference's, by its
+    /// number.
+    fn judge(&self, genome: &Genome, see: &mut See<'_>) -> Score {
         let scenario = self.called(&self.scenario, genome);
-        let seen = self.see(&scenario, &overlay).expect("the trial run went well");
+        let seen = see(None, &scenario).expect("the trial run went well");
         let found = score(&seen.metered, &self.yardstick(&scenario, &seen), (genome, &self.space));
-        found.under(self.hardship(genome, &overlay))
+        found.under(self.hardship(genome, see))
     }
 
     /// What the network costs the reference controller that it costs least, in the score's own units.
-    fn hardship(&self, genome: &Genome, overlay: &Overlay) -> f64 {
+    fn hardship(&self, genome: &Genome, see: &mut See<'_>) -> f64 {
         let mut least = None;
-        for reference in &self.references {
+        for (index, reference) in self.references.iter().enumerate() {
             let scenario = self.called(&reference.scenario, genome);
-            let seen = self.see(&scenario, overlay).expect("the trial run went well");
+            let seen = see(Some(index), &scenario).expect("the trial run went well");
             let performance = self.yardstick(&scenario, &seen).performance(&seen.metered, genome);
             let cost = (performance - reference.calm).max(0.0);
             least = Some(least.map_or(cost, |least: f64| least.min(cost)));

@@ -2,6 +2,7 @@
 
 use crate::score::Score;
 use crate::search::{Report, Search};
+use crate::stems::Stems;
 use crate::target::Target;
 
 /// A search goes on until one of these is reached.
@@ -44,7 +45,7 @@ impl Until {
     /// Of generations that were bred at once from `before` on: after how many it is reached. None if not
     /// after the last, either.
     pub fn within(&self, before: &Search, target: &Target, reports: &[Report]) -> Option<usize> {
-        let mut search = Search { islands: Vec::new(), ..*before };
+        let mut search = Search { islands: Vec::new(), stems: Stems::default(), ..*before };
         let passed = |report: &Report| {
             search.generations += 1;
             search.passed(report);

@@ -40,6 +40,11 @@ impl Crew {
         Crew { idle: idle.clone(), cpu_seconds, helped: Mutex::new(0.0) }
     }
 
+    /// The caller's thread and those that are idle at present.
+    pub fn hands(&self) -> usize {
+        1 + self.idle.load(Ordering::Relaxed)
+    }
+
     /// Calls `work` once with each number below `count`, on this thread and on those that are idle: numbers
     /// are handed out from the lowest on, and all calls have returned when this does.
     pub fn share(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use cc::{OptionError, Options, ReceiverHalf};
 use netsim::{
     CrossTraffic, Delay, HostConfig, HostId, Impairments, Instants, LinkConfig, LinkId, MahimahiTrace,
-    Pattern, Policer, QueueSpec, RateProcess, Reorder, Shaper, World,
+    Pattern, Policer, QueueSpec, RateProcess, Reorder, Shaper, SourceId, World,
 };
 use record::Tap;
 use session::{Policies, Receiver, ReceiverConfig, Screen, Sender, SenderConfig};
@@ -44,6 +44,8 @@ pub(super) struct Built {
     pub intervals: Vec<Span>,
     /// Originals of flows with real pictures, with the flow's number.
     pub originals: Vec<(usize, Originals)>,
+    /// The overlay's cross traffic, where it has some.
+    pub varied: Option<SourceId>,
 }
 
 impl Built {
@@ -78,7 +80,7 @@ pub(super) fn build(
     let (links, rates) = add_links(&mut world, scenario, overlay)?;
     let back = feedback_config(scenario)?;
     let mut built =
-        Built { world, links, hosts: Vec::new(), rates, intervals: Vec::new(), originals: Vec::new() };
+        Built { world, links, rates, hosts: vec![], intervals: vec![], originals: vec![], varied: None };
     for index in 0..scenario.flows.len() {
         add_flow(&mut built, scenario, index, &back)?;
     }
@@ -96,7 +98,8 @@ pub(super) fn build(
     }
     if let Some(listed) = &overlay.cross {
         let flow = (scenario.flows.len() + scenario.cross.len()) as u16;
-        built.world.add_listed(listed.clone(), netsim::DEFAULT_SIZE, flow, &built.links[..1]);
+        let source = built.world.add_listed(listed.clone(), netsim::DEFAULT_SIZE, flow, &built.links[..1]);
+        built.varied = Some(source);
     }
     Ok(built)
 }

@@ -12,12 +12,12 @@
 use std::sync::Arc;
 
 use bulk::SenderCounters;
-use netsim::{FlowStats, Instants, MahimahiTrace, World};
+use netsim::{FlowStats, HostId, Instants, LinkId, MahimahiTrace, RateProcess, SourceId, World};
 use record::{Event, NodeId, Recorder, Reentrant, Shared, Topic, Topics};
 use units::{Span, Time};
 
 use super::LabError;
-use super::build::{self, Built};
+use super::build;
 use crate::scenario::{Scenario, Source};
 
 /// What happens to a scenario's network that its text does not say.
@@ -66,12 +66,13 @@ pub struct Metered {
 }
 
 /// Hears of deliveries.
-struct Meter {
+#[derive(Clone)]
+pub(super) struct Meter {
     /// Nanoseconds in a window.
     window: u64,
     /// Whether it also hears of frames.
     frames: bool,
-    flows: Vec<FlowMeter>,
+    pub flows: Vec<FlowMeter>,
     cross: FlowMeter,
 }
 
@@ -82,6 +83,16 @@ impl Meter {
         // What comes out at the very end opens one more window.
         let blank = FlowMeter { delivered: vec![0; windows + 1], ..FlowMeter::default() };
         Meter { window, frames, flows: vec![blank.clone(); scenario.flows.len()], cross: blank }
+    }
+
+    /// A copy but for the delays, of which only is kept how many there were.
+    pub fn without_delays(&mut self) -> (Meter, Vec<usize>) {
+        let delays: Vec<Vec<u32>> =
+            self.flows.iter_mut().map(|flow| std::mem::take(&mut flow.delays)).collect();
+        let copy = self.clone();
+        let counts = delays.iter().map(Vec::len).collect();
+        self.flows.iter_mut().zip(delays).for_each(|(flow, delays)| flow.delays = delays);
+        (copy, counts)
     }
 
     /// The flow whose data a delivery at `node` is, if it is any's. Receivers have odd numbers; feedback is
@@ -157,32 +168,78 @@ pub fn meter_frames(scenario: &Scenario, overlay: &Overlay, window: Span) -> Res
 }
 
 fn measure(scenario: &Scenario, overlay: &Overlay, window: Span, frames: bool) -> Result<Metered, LabError> {
-    scenario.require_one_link("a search")?;
-    let recorder = Arc::new(Reentrant::new(Meter::new(scenario, window, frames)));
-    let shared: Shared = recorder.clone();
-    let world = World::new(scenario.seed, Some(shared));
-    let mut built = build::build(scenario, world, overlay)?;
-    built.world.run_until(Time::ZERO + scenario.duration);
-    let (mut flows, mut cross) =
-        recorder.with(|heard| (std::mem::take(&mut heard.flows), std::mem::take(&mut heard.cross)));
-    let stats = built.world.link(built.bottleneck()).stats();
-    for (index, flow) in flows.iter_mut().enumerate() {
-        flow.link = stats.flow(index as u16);
-        flow.tcp = counters(&built, scenario, index);
-        flow.interval = built.intervals[index];
-    }
-    for (_, others) in stats.flows().filter(|(flow, _)| usize::from(*flow) >= scenario.flows.len()) {
-        cross.link += others;
-    }
-    Ok(Metered { window, flows, cross, capacity: capacity(&built, scenario, window) })
+    let mut metering = Metering::new(scenario, overlay, window, frames)?;
+    metering.world.run_until(Time::ZERO + scenario.duration);
+    Ok(metering.finish())
 }
 
-fn counters(built: &Built, scenario: &Scenario, index: usize) -> Option<SenderCounters> {
-    let sender = built.hosts[index].0;
-    match &scenario.flows[index].source {
-        Source::Tcp(_) => Some(built.world.endpoint::<bulk::Sender>(sender).counters()),
+/// A run that is being measured.
+pub(super) struct Metering {
+    pub world: World,
+    pub recorder: Arc<Reentrant<Meter>>,
+    pub places: Arc<Places>,
+}
+
+/// A scenario, where in its world things are, and what does not change in a run.
+pub(super) struct Places {
+    pub scenario: Scenario,
+    pub window: Span,
+    pub bottleneck: LinkId,
+    /// The overlay's cross traffic, where it has some.
+    pub varied: Option<SourceId>,
+    senders: Vec<HostId>,
+    rate: RateProcess,
+    intervals: Vec<Span>,
+}
+
+impl Metering {
+    pub fn new(
+        scenario: &Scenario,
+        overlay: &Overlay,
+        window: Span,
+        frames: bool,
+    ) -> Result<Metering, LabError> {
+        scenario.require_one_link("a search")?;
+        let recorder = Arc::new(Reentrant::new(Meter::new(scenario, window, frames)));
+        let shared: Shared = recorder.clone();
+        let built = build::build(scenario, World::new(scenario.seed, Some(shared)), overlay)?;
+        let places = Places {
+            scenario: scenario.clone(),
+            window,
+            bottleneck: built.bottleneck(),
+            varied: built.varied,
+            senders: built.hosts.iter().map(|hosts| hosts.0).collect(),
+            rate: built.rate().clone(),
+            intervals: built.intervals,
+        };
+        Ok(Metering { world: built.world, recorder, places: Arc::new(places) })
+    }
+
+    /// What was measured. The run is over.
+    pub fn finish(self) -> Metered {
+        let Metering { world, recorder, places } = self;
+        let scenario = &places.scenario;
+        let (mut flows, mut cross) =
+            recorder.with(|heard| (std::mem::take(&mut heard.flows), std::mem::take(&mut heard.cross)));
+        let stats = world.link(places.bottleneck).stats();
+        for (index, flow) in flows.iter_mut().enumerate() {
+            flow.link = stats.flow(index as u16);
+            flow.tcp = counters(&world, places.senders[index], &scenario.flows[index].source);
+            flow.interval = places.intervals[index];
+        }
+        for (_, others) in stats.flows().filter(|(flow, _)| usize::from(*flow) >= scenario.flows.len()) {
+            cross.link += others;
+        }
+        let window = places.window;
+        Metered { window, flows, cross, capacity: capacity(&places.rate, scenario.duration, window) }
+    }
+}
+
+fn counters(world: &World, sender: HostId, source: &Source) -> Option<SenderCounters> {
+    match source {
+        Source::Tcp(_) => Some(world.endpoint::<bulk::Sender>(sender).counters()),
         Source::Smoltcp(_) => {
-            let seen = built.world.endpoint::<smol::Sender>(sender).counters();
+            let seen = world.endpoint::<smol::Sender>(sender).counters();
             let smol::Counters { packets, bytes, retransmissions, acked_bytes, timeouts, malformed } = seen;
             let counted =
                 SenderCounters { packets, bytes, retransmissions, acked_bytes, ..Default::default() };
@@ -192,11 +249,11 @@ fn counters(built: &Built, scenario: &Scenario, index: usize) -> Option<SenderCo
     }
 }
 
-fn capacity(built: &Built, scenario: &Scenario, window: Span) -> Vec<u64> {
-    let end = Time::ZERO + scenario.duration;
+fn capacity(rate: &RateProcess, duration: Span, window: Span) -> Vec<u64> {
+    let end = Time::ZERO + duration;
     let starts = (0..).map(|n| Time::ZERO + window * n).take_while(|start| *start < end);
     starts
-        .map(|start| built.rate().capacity(start, (start + window).min(end)).map_or(u64::MAX, |b| b.get()))
+        .map(|start| rate.capacity(start, (start + window).min(end)).map_or(u64::MAX, |b| b.get()))
         .collect()
 }
 

@@ -10,6 +10,7 @@ mod stills;
 mod supply;
 mod tcp;
 mod traces;
+mod trunk;
 mod watch;
 mod windows;
 
@@ -34,6 +35,7 @@ use crate::tables::{Events, Origin, Series, Tables};
 pub use build::{Endpoints, bottleneck, endpoints, queue_of};
 pub use meter::{FlowMeter, FrameTimes, Metered, Overlay, meter, meter_frames};
 pub use stills::{Moment, Still, Stills};
+pub use trunk::{Trunk, meter_from};
 pub use watch::{FrameLife, SAMPLE, WINDOW, Watched, watch};
 pub use windows::{Fate, Windows, windows};
 

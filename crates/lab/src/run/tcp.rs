@@ -25,11 +25,11 @@ pub(super) fn add(
     let rng = Rng::stream(scenario.seed, &format!("flow{index}/sender"));
     let sender =
         Sender::new(config, controller, tcp.workload, rng, world.next_host_tap(HostClock::default()));
-    let from = world.add_host(sender_host(flow), sender);
+    let from = world.add_forkable_host(sender_host(flow), sender, Sender::fork);
     let host = receiver_host(flow);
     let receiver = Receiver::new(
         ReceiverConfig { session: Some(session), ..ReceiverConfig::default() },
         world.next_host_tap(host.clock),
     );
-    Ok((from, world.add_host(host, receiver)))
+    Ok((from, world.add_forkable_host(host, receiver, Receiver::fork)))
 }
