@@ -102,6 +102,10 @@ impl Controller for Aimd {
         }
     }
 
+    fn fork(&self) -> Option<Box<dyn Controller>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {
         sink("cwnd_bytes", self.window as f64);
     }
