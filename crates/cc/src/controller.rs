@@ -24,8 +24,8 @@ pub trait Controller: Send {
     }
     /// What the controller wants now. Pure.
     fn decision(&self) -> Decision;
-    /// A copy that goes on by itself as this one would, for runs that begin alike; none where it can't be
-    /// copied.
+    /// A copy that goes on by itself as this one would, for runs that begin alike; none where there can't be
+    /// one, as where it holds something that can't be cloned.
     fn fork(&self) -> Option<Box<dyn Controller>> {
         None
     }

@@ -241,8 +241,8 @@ impl<'a> Errand<'a> {
     }
 }
 
-/// A search that has not begun; `first` has run the networks of its first generation, which need no more than
-/// their ends.
+/// A search that has not begun. The networks of its first generation are those that `first` has run, so only
+/// what comes after their last snapshots is run again.
 fn beside(first: &Search, plan: Plan) -> Search {
     Search { stems: first.stems.clone(), ..Search::new(plan) }
 }

@@ -94,8 +94,8 @@ pub struct Search {
     pub mark: Option<f64>,
     /// Generations since the best score last rose to [`mark`](Search::mark).
     pub stale: u32,
-    /// Runs of networks on the islands that the next generation's branch off. They save time, and change
-    /// nothing.
+    /// Runs of networks on the islands, for those of the next generation to branch off. They save time; what
+    /// the search finds is the same without them.
     pub(crate) stems: Stems,
 }
 
@@ -317,8 +317,8 @@ struct Evaluated {
     stem: Option<Arc<Stem>>,
 }
 
-/// Scores genomes, in their order; those that are `known` need no simulation. None if `progress` returned
-/// `false`.
+/// Scores genomes, in their order; those that are `known` need no simulation. Gives nothing if `progress`
+/// returned `false` before the last was scored.
 fn evaluate(
     target: &Target,
     genomes: &[Genome],

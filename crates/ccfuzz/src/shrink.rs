@@ -109,8 +109,8 @@ struct Verdict<'a> {
 type Runs = Vec<Stem>;
 
 impl Verdict<'_> {
-    /// What comes of a candidate, run from where it parts with the network whose runs are `near`; and its
-    /// runs.
+    /// What comes of a candidate, which is run from where it parts with the network whose runs are `near`.
+    /// Its own runs come with it, for those that follow if it is taken.
     fn of(&self, candidate: &Genome, near: &Runs) -> (Tried, Runs) {
         let mut runs = Runs::new();
         let mut score = |target: &Target| {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use lab::run::Trunk;
 
-use crate::genome::Genome;
+use crate::genome::{Genome, Outage};
 
 /// Bytes of runs that a search holds for those to come, and at most as many again of the generation under
 /// way. About: what runs have in common is counted in each. The thesis' five hundred networks need as much.
@@ -85,8 +85,7 @@ pub(crate) fn order(one: &Genome, other: &Genome) -> Ordering {
     let whole = one.call.bytes().cmp(other.call.bytes()).then_with(|| one.service.cmp(&other.service));
     whole.then_with(|| {
         let cross = first_two(&one.cross, &other.cross, u32::MAX);
-        let outages =
-            first_two(&one.outages, &other.outages, crate::Outage { at: u32::MAX, lasts: u32::MAX });
+        let outages = first_two(&one.outages, &other.outages, Outage { at: u32::MAX, lasts: u32::MAX });
         // Whichever differs first decides.
         if cross.0.min(cross.1) <= outages.0.at.min(outages.1.at) {
             cross.0.cmp(&cross.1)
@@ -108,7 +107,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Mode, Outage, Space};
+    use crate::{Mode, Space};
     use units::Rng;
 
     const SPACE: Space =

@@ -230,8 +230,8 @@ impl Target {
         (score, stem)
     }
 
-    /// The score of a genome whose runs `see` makes: of the target's scenario, or of a reference's, by its
-    /// number.
+    /// The score of a genome whose runs `see` makes: that of the target's scenario, and those of references,
+    /// which it is told by number.
     fn judge(&self, genome: &Genome, see: &mut See<'_>) -> Score {
         let scenario = self.called(&self.scenario, genome);
         let seen = see(None, &scenario).expect("the trial run went well");

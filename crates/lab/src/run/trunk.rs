@@ -161,17 +161,10 @@ impl Trunk {
         let source = self.places.varied.expect("every trunk has one");
         world.replace_listed(source, overlay.cross.clone().unwrap_or_default());
         if overlay.outages != snapshot.overlay.outages {
-            let own = self
-                .places
-                .scenario
-                .link
-                .blackout
-                .iter()
-                .map(|&(from, to)| (Time::ZERO + from, Time::ZERO + to));
-            world.replace_blackouts(
-                self.places.bottleneck,
-                own.chain(overlay.outages.iter().copied()).collect(),
-            );
+            let own = self.places.scenario.link.blackout.iter();
+            let own = own.map(|&(from, to)| (Time::ZERO + from, Time::ZERO + to));
+            let blackouts = own.chain(overlay.outages.iter().copied()).collect();
+            world.replace_blackouts(self.places.bottleneck, blackouts);
         }
         Metering { world, recorder, places: self.places.clone() }
     }
