@@ -2,6 +2,7 @@
 //! ms, flows counted from 1.
 
 use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 
 use netsim::IP_UDP_OVERHEAD;
 use units::{Span, Time};
@@ -11,8 +12,8 @@ use prism::survey::Surveyed;
 
 use lab::collect::{Decided, Departure, FlowRecord, FlowRows, FrameRow, PacketRow, Rows};
 use lab::metrics::{
-    Spread, coefficient_of_variation, jain, jain_windows, nearest_place, nearest_rank, simulate, slots,
-    spike_duration,
+    SimulatedFrame, Spread, coefficient_of_variation, jain, jain_windows, nearest_place, nearest_rank,
+    simulate, slots, spike_duration,
 };
 use lab::run::Run;
 use lab::summary::activities;
@@ -30,7 +31,12 @@ pub(crate) struct Probe {
     deliveries: Vec<OnceCell<Deliveries>>,
     /// Those of them that carried frames for the first time.
     video: Vec<OnceCell<Deliveries>>,
+    /// Equation 10's frames as they were last asked for: several formulas ask for the same ones.
+    simulated: RefCell<Option<(Slots, Rc<[SimulatedFrame]>)>>,
 }
+
+/// Flow, slots that are smoothed over, and from when to when.
+type Slots = (usize, usize, f64, f64);
 
 type Deliveries = Vec<(Time, u32)>;
 
@@ -75,7 +81,7 @@ impl Probe {
     pub fn new(run: Run) -> Probe {
         let flows = run.record.flows.len();
         let cells = || (0..flows).map(|_| OnceCell::new()).collect();
-        Probe { run, asked: RefCell::new(Rows::none(flows)), deliveries: cells(), video: cells() }
+        Probe { run, asked: RefCell::new(Rows::none(flows)), deliveries: cells(), video: cells(), simulated: RefCell::default() }
     }
 
     pub fn flows(&self) -> usize {
@@ -229,16 +235,28 @@ impl Probe {
         spike_duration(&delays, at(change), mean(&self.delays(flow, from, to))).as_secs_f64()
     }
 
+    fn simulated(&self, slots: Slots) -> Rc<[SimulatedFrame]> {
+        let (flow, n, from, to) = slots;
+        let flow = self.flow(flow);
+        let mut last = self.simulated.borrow_mut();
+        if let Some((known, frames)) = &*last
+            && *known == slots
+        {
+            return frames.clone();
+        }
+        let frames: Rc<[_]> = simulate(&flow.path_packets(), at(from), at(to), FRAME, n).into();
+        *last = Some((slots, frames.clone()));
+        frames
+    }
+
     /// Bitrates of equation 10's frames, smoothed over `n`.
     pub fn simulated_rates(&self, flow: usize, n: usize, from: f64, to: f64) -> Vec<f64> {
-        let packets = self.flow(flow).path_packets();
-        simulate(&packets, at(from), at(to), FRAME, n).iter().map(|f| f.bitrate / 1e6).collect()
+        self.simulated((flow, n, from, to)).iter().map(|f| f.bitrate / 1e6).collect()
     }
 
     /// Delays of equation 10's frames, smoothed over `n`.
     pub fn simulated_delays(&self, flow: usize, n: usize, from: f64, to: f64) -> Vec<f64> {
-        let packets = self.flow(flow).path_packets();
-        simulate(&packets, at(from), at(to), FRAME, n).iter().map(|f| f.delay.as_millis_f64()).collect()
+        self.simulated((flow, n, from, to)).iter().map(|f| f.delay.as_millis_f64()).collect()
     }
 
     /// What the controller advised the encoder, every 20 ms.

@@ -1,9 +1,9 @@
-//! A link of constant rate and delay behind a queue that refuses at its tail, as most links are: when a
-//! packet leaves is known the moment it arrives, so it is entered once and taken out once, where a queue, a
-//! server and a line would each move it.
+//! A link of constant delay behind a queue that refuses at its tail, whose rate is constant or a trace's, as
+//! most links are: when a packet leaves is known the moment it arrives, so it is entered once and taken out
+//! once, where a queue, a server and a line would each move it.
 //!
 //! ```text
-//!   finish = max(now, finish of the one before) + size / rate
+//!   finish = max(now, finish of the one before) + size / rate      or as timetable.rs has it
 //!
 //!   | propagating ... | in transmission | waiting ... |
 //!   ^ front           ^ gone                          ^ back
@@ -20,9 +20,20 @@ use crate::config::LinkConfig;
 use crate::queue::{Backlog, Limit, Queue};
 use crate::rate::RateProcess;
 use crate::server::Serialisation;
+use crate::timetable::Timetable;
 
 /// Packets that there is room for at first. Few, since a world may have ten thousand links that carry little.
 const ROOM: usize = 4;
+
+/// How packets are sent.
+#[derive(Clone)]
+enum Pace {
+    /// Each in no time.
+    AtOnce,
+    Even(Serialisation),
+    /// At a trace's opportunities.
+    Slotted(Box<Timetable>),
+}
 
 /// Queue, server and delay line in one.
 #[derive(Clone)]
@@ -34,8 +45,7 @@ pub(crate) struct Conveyor {
     /// When the last one is through.
     finish: Time,
     delay: Span,
-    /// None sends a packet in no time.
-    pace: Option<Serialisation>,
+    pace: Pace,
     limit: Limit,
     /// Bytes of those that are not through.
     bytes: u64,
@@ -45,8 +55,9 @@ impl Conveyor {
     /// The link of `config` with its `queue`, if it is of this kind.
     pub fn new(config: &LinkConfig, queue: &dyn Queue) -> Option<Conveyor> {
         let pace = match config.rate {
-            RateProcess::Infinite => None,
-            RateProcess::Constant(rate) => Some(Serialisation::new(rate)),
+            RateProcess::Infinite => Pace::AtOnce,
+            RateProcess::Constant(rate) => Pace::Even(Serialisation::new(rate)),
+            RateProcess::Trace(ref process) => Pace::Slotted(Box::new(Timetable::new(process.clone()))),
             _ => return None,
         };
         let delay = config.delay.constant_span().filter(|_| config.reorder.is_none())?;
@@ -57,26 +68,39 @@ impl Conveyor {
     /// What waits, without the packet in transmission.
     #[inline(always)]
     pub fn backlog(&self) -> Backlog {
-        let Some((_, sent)) = self.slots.get(self.gone) else { return Backlog::default() };
-        let packets = (self.slots.len() - self.gone) as u32 - 1;
-        Backlog { packets, bytes: self.bytes - u64::from(sent.size) }
+        let Some((_, first)) = self.slots.get(self.gone) else { return Backlog::default() };
+        let packets = (self.slots.len() - self.gone) as u32;
+        match &self.pace {
+            Pace::Slotted(timetable) if !timetable.has_begun(first.size) => {
+                Backlog { packets, bytes: self.bytes }
+            }
+            _ => Backlog { packets: packets - 1, bytes: self.bytes - u64::from(first.size) },
+        }
     }
 
     /// A packet arrives.
     #[inline(always)]
     pub fn admit(&mut self, now: Time, packet: Packet, books: &mut Books) {
         self.settle(now, false, books);
-        let Some(pace) = &mut self.pace else {
+        if matches!(self.pace, Pace::AtOnce) {
             self.enter(now, packet);
             self.gone = self.slots.len();
             return books.count_departure(now, &packet);
-        };
-        let time = pace.time(packet.size);
+        }
         let Backlog { packets, bytes } = self.backlog();
         if !self.limit.admits(Backlog { packets, bytes }, packet.size) {
             return books.count_drop(now, packet, Dropped::QueueFull);
         }
-        self.finish = if time == Span::MAX { Time::MAX } else { self.finish.max(now) + time };
+        self.finish = match &mut self.pace {
+            Pace::AtOnce => now,
+            Pace::Even(serialisation) => match serialisation.time(packet.size) {
+                Span::MAX => Time::MAX,
+                time => self.finish.max(now) + time,
+            },
+            Pace::Slotted(timetable) => {
+                timetable.finish(now, packet.size, self.gone == self.slots.len())
+            }
+        };
         let size = u64::from(packet.size);
         self.bytes += size;
         self.enter(self.finish, packet);
@@ -89,15 +113,23 @@ impl Conveyor {
         self.slots.push_back((finish, packet));
     }
 
-    /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`.
+    /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`. An
+    /// opportunity is over at its instant.
     #[inline(always)]
-    pub fn settle(&mut self, now: Time, inclusive: bool, books: &mut Books) {
+    pub fn settle(&mut self, now: Time, mut inclusive: bool, books: &mut Books) {
+        if let Pace::Slotted(timetable) = &mut self.pace {
+            timetable.settle(now);
+            inclusive = true;
+        }
         while let Some(&(finish, packet)) = self.slots.get(self.gone) {
             if finish > now || finish == now && (!inclusive || finish == Time::MAX) {
                 return;
             }
             self.gone += 1;
             self.bytes -= u64::from(packet.size);
+            if let Pace::Slotted(timetable) = &mut self.pace {
+                timetable.passed(packet.size);
+            }
             books.count_departure(finish, &packet);
             if self.gone == self.slots.len() {
                 books.rest(finish);
@@ -148,57 +180,102 @@ impl Conveyor {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
     use record::Tap;
     use units::Rate;
 
     use super::*;
     use crate::link::{Link, Notice};
+    use crate::rate::Opportunities;
+    use crate::trace::MahimahiTrace;
 
     /// Everything that can be seen of a link after a step.
     fn seen(link: &mut Link, now: Time) -> impl PartialEq + std::fmt::Debug + use<> {
         let notices: Vec<Notice> = link.notices().collect();
-        let (next, departure) = (link.next_event(), link.next_departure());
-        (notices, next, departure, link.inside(), link.backlog(), link.busy_time(now))
+        (notices, link.inside(), link.backlog(), link.busy_time(now))
     }
+
+    fn config(rate: RateProcess, limit: &str, delay_us: i64) -> LinkConfig {
+        LinkConfig::bottleneck(rate, limit.parse().unwrap(), Span::from_micros(delay_us))
+    }
+
+    /// Has a link of this kind and one of stages do the same. Each step comes some tenths of a millisecond
+    /// after the one before: 0 settles, 1 takes what has come out, others offer a packet of so many bytes.
+    fn hold_against_stages(config: &LinkConfig, steps: Vec<(u64, u32, u8)>) -> Result<(), TestCaseError> {
+        let mut conveyor = Link::new(config.clone(), 1, "link", Tap::default());
+        let mut stages = Link::in_stages(config.clone(), 1, "link", Tap::default());
+        let mut now = Time::ZERO;
+        for (id, (tenths, size, kind)) in (0..).zip(steps) {
+            now += Span::from_micros(100 * tenths as i64);
+            let packet = Packet { id, ..Packet::bare((id % 3) as u16, size, now) };
+            for link in [&mut conveyor, &mut stages] {
+                match kind {
+                    0 => link.settle(now),
+                    1 => {}
+                    _ => link.offer(now, packet),
+                }
+            }
+            prop_assert_eq!(seen(&mut conveyor, now), seen(&mut stages, now));
+            // A slotted server acts at each opportunity, whether or not a packet is through then.
+            let is_exact = !matches!(config.rate, RateProcess::Trace(_));
+            for when in [Link::next_due, Link::next_departure] {
+                let (ours, theirs) = (when(&conveyor), when(&stages));
+                prop_assert!(ours == theirs || ours > theirs && !is_exact, "{:?} {:?}", ours, theirs);
+            }
+            while kind == 1 && conveyor.next_event().is_some_and(|at| at <= now) {
+                prop_assert_eq!(conveyor.deliver_dated(now), stages.deliver_dated(now));
+            }
+            if kind == 1 && !is_exact {
+                conveyor.settle(now);
+                prop_assert_eq!(stages.deliver_dated(now), None);
+            }
+            prop_assert_eq!(seen(&mut conveyor, now), seen(&mut stages, now));
+        }
+        for link in [&mut conveyor, &mut stages] {
+            link.settle(now);
+        }
+        let (one, other) = (conveyor.stats(), stages.stats());
+        prop_assert!((0..3).all(|flow| one.flow(flow) == other.flow(flow)));
+        prop_assert_eq!((one.peak_packets, one.peak_bytes), (other.peak_packets, other.peak_bytes));
+        prop_assert_eq!(one.dropped(Dropped::QueueFull), other.dropped(Dropped::QueueFull));
+        prop_assert_eq!(conveyor.capacity(Time::ZERO, now), stages.capacity(Time::ZERO, now));
+        Ok(())
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(u64, u32, u8)>> {
+        prop::collection::vec((0_u64..40, 40_u32..1_600, 0_u8..4), 1..300)
+    }
+
+    const LIMITS: [&str; 4] = ["infinite", "droptail:3p", "droptail:4kB", "droptail:2ms"];
 
     proptest! {
         #[test]
         fn a_conveyor_is_a_queue_a_server_and_a_line(
             (kbps, delay_us) in (prop::option::of(prop_oneof![Just(0_u64), 50..20_000_u64]), 0_i64..3_000),
-            limit in prop_oneof![Just("infinite"), Just("droptail:3p"), Just("droptail:4kB"), Just("droptail:2ms")],
-            steps in prop::collection::vec((0_u64..40, 40_u32..1_600, 0_u8..4), 1..300),
+            limit in prop::sample::select(&LIMITS[..]),
+            steps in steps(),
         ) {
             let rate = kbps.map_or(RateProcess::Infinite, |kbps| RateProcess::Constant(Rate::from_kbps(kbps)));
             let limit = if kbps.is_none_or(|kbps| kbps == 0) { "droptail:3p" } else { limit };
-            let config = LinkConfig::bottleneck(rate, limit.parse().unwrap(), Span::from_micros(delay_us));
-            let mut conveyor = Link::new(config.clone(), 1, "link", Tap::default());
-            let mut stages = Link::in_stages(config, 1, "link", Tap::default());
-            let mut now = Time::ZERO;
-            for (id, (tenths, size, kind)) in (0..).zip(steps) {
-                now += Span::from_micros(100 * tenths as i64);
-                let packet = Packet { id, ..Packet::bare((id % 3) as u16, size, now) };
-                for link in [&mut conveyor, &mut stages] {
-                    match kind {
-                        0 => link.settle(now),
-                        1 => {}
-                        _ => link.offer(now, packet),
-                    }
-                }
-                prop_assert_eq!(seen(&mut conveyor, now), seen(&mut stages, now));
-                while kind == 1 && conveyor.next_event().is_some_and(|at| at <= now) {
-                    prop_assert_eq!(conveyor.deliver_dated(now), stages.deliver_dated(now));
-                }
-                prop_assert_eq!(seen(&mut conveyor, now), seen(&mut stages, now));
-            }
-            for link in [&mut conveyor, &mut stages] {
-                link.settle(now);
-            }
-            let (one, other) = (conveyor.stats(), stages.stats());
-            prop_assert!((0..3).all(|flow| one.flow(flow) == other.flow(flow)));
-            prop_assert_eq!((one.peak_packets, one.peak_bytes), (other.peak_packets, other.peak_bytes));
-            prop_assert_eq!(one.dropped(Dropped::QueueFull), other.dropped(Dropped::QueueFull));
-            prop_assert_eq!(conveyor.capacity(Time::ZERO, now), stages.capacity(Time::ZERO, now));
+            hold_against_stages(&config(rate, limit, delay_us), steps)?;
+        }
+
+        #[test]
+        fn at_a_traces_opportunities_too(
+            (gaps, once) in (prop::collection::vec(0_u32..4, 1..40), any::<bool>()),
+            (framing, delay_us) in (0_u32..1_200, 0_i64..3_000),
+            limit in prop::sample::select(&LIMITS[1..]),
+            steps in steps(),
+        ) {
+            let sums = gaps.iter().scan(0, |sum, gap| {
+                *sum += gap;
+                Some(*sum)
+            });
+            let trace = MahimahiTrace::from_millis(sums.chain([200]).collect()).unwrap();
+            let rate = RateProcess::Trace(Opportunities { trace: Arc::new(trace), once, framing });
+            hold_against_stages(&config(rate, limit, delay_us), steps)?;
         }
     }
 }

@@ -29,6 +29,7 @@ mod server;
 mod stages;
 mod stats;
 mod text;
+mod timetable;
 mod trace;
 mod world;
 

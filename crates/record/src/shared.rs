@@ -169,7 +169,7 @@ mod tests {
         }
 
         fn wants(&self, node: NodeId) -> Topics {
-            Topics::only_if(node == NodeId(2), Topic::Packets)
+            Topics::only_if(node == NodeId(2), Topic::Fates)
         }
     }
 

@@ -16,8 +16,10 @@ pub enum Topic {
     Drops,
     /// A packet reached the far end of its path.
     Deliveries,
-    /// What became of a packet at its sender and receiver: sent, received, acknowledged, lost.
+    /// Packets as they are sent and received.
     Packets,
+    /// What senders learn of their packets: acknowledged, lost, not lost after all.
+    Fates,
     /// Samples of the round-trip time.
     RoundTrips,
     /// What controllers want.
@@ -89,11 +91,8 @@ impl Event {
             Event::LinkDeparted { .. } => Topic::Departures,
             Event::LinkDropped { .. } => Topic::Drops,
             Event::Delivered { .. } => Topic::Deliveries,
-            Event::PacketSent { .. }
-            | Event::PacketReceived { .. }
-            | Event::PacketAcked { .. }
-            | Event::PacketLost { .. }
-            | Event::LossSpurious { .. } => Topic::Packets,
+            Event::PacketSent { .. } | Event::PacketReceived { .. } => Topic::Packets,
+            Event::PacketAcked { .. } | Event::PacketLost { .. } | Event::LossSpurious { .. } => Topic::Fates,
             Event::Rtt { .. } => Topic::RoundTrips,
             Event::Decision { .. } => Topic::Decisions,
             Event::Observed { .. } => Topic::Observations,

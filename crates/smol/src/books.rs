@@ -81,7 +81,8 @@ impl Books {
         self.counters.packets += 1;
         self.counters.bytes += segment.length() as u64;
         self.counters.retransmissions += u64::from(again);
-        if self.tap.wants(Topic::Packets) {
+        let told = [Topic::Packets, Topic::Fates, Topic::RoundTrips];
+        if told.into_iter().any(|topic| self.tap.wants(topic)) {
             let size = segment.length() as u32;
             self.enter(from, Transmission { packet, size, end, sent: now, again });
         }

@@ -213,7 +213,7 @@ impl CongestionControl {
         if !self.tap.is_on() {
             return;
         }
-        if self.tap.wants(Topic::Packets) {
+        if self.tap.wants(Topic::Fates) {
             for acked in news.acked {
                 self.tap.record(now, Event::PacketAcked { packet: acked.packet, size: acked.size });
             }

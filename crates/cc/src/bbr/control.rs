@@ -20,11 +20,16 @@ pub const MIN_PACKETS: u64 = 4;
 /// Packets of the first window (RFC 6928, TCP_INIT_CWND).
 pub const INITIAL_PACKETS: u64 = 10;
 
-/// Bytes that may leave back to back at `pacing`, in whole packets.
-pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
+/// Packets that may leave back to back at `pacing`.
+pub fn quantum_packets(pacing: Rate, mtu: u64) -> u64 {
     let least = if pacing < ONE_PACKET_BELOW { 1 } else { 2 };
     let packets = pacing.bytes_in(QUANTUM).get().min(MOST_QUANTUM) / mtu;
-    packets.max(least) * mtu
+    packets.max(least)
+}
+
+/// Their bytes.
+pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
+    quantum_packets(pacing, mtu) * mtu
 }
 
 /// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the

@@ -20,8 +20,8 @@ use units::{Rate, Rng, Span, Time};
 
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
-use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
-use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
+use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum_packets};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
 use policer::Policer;
 
 /// The registry's row.
@@ -206,7 +206,7 @@ impl Bbr {
 
     /// `bytes` and what is in the hosts: three quanta, an even number of packets, and two more while probing.
     fn padded(&self, bytes: u64) -> u64 {
-        let quanta = QUANTA * quantum(self.pacing.get(), self.mtu) / self.mtu;
+        let quanta = QUANTA * quantum_packets(self.pacing.get(), self.mtu);
         let packets = (bytes.div_ceil(self.mtu) + quanta).next_multiple_of(2);
         let probing = self.mode == Mode::ProbeBw && self.phase == 0;
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
@@ -392,7 +392,8 @@ impl Controller for Bbr {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let mut heard = self.sampler.hear(report, self.full_inflight());
+        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
+        let mut heard = self.sampler.hear(report, full);
         self.recover(report, &mut heard);
         self.update_bw(&heard);
         let bw = self.bw();

@@ -37,6 +37,11 @@ pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
     if startup { FULL_GAIN_STARTUP } else { FULL_GAIN.max(pacing_gain) }
 }
 
+/// Whether the application had run dry when any packet that a report acknowledges was sent.
+pub fn ran_dry(report: &Report<'_>) -> bool {
+    report.acked.iter().any(|acked| acked.delivery.app_limited)
+}
+
 /// One report in the terms of BBR's state machines.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
@@ -90,7 +95,8 @@ impl Sampler {
         Sampler { guarded, stale: stale.then(StaleSample::default), ..Sampler::default() }
     }
 
-    /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry.
+    /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry;
+    /// where it did [not](ran_dry), any number will do.
     ///
     /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time
     /// runs dry after every frame even while a queue stands at the bottleneck, and no sample would ever lower

@@ -19,7 +19,7 @@ pub mod params;
 use units::{Rate, Rng, Time};
 
 use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
-use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
+use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use bounds::{Bounds, UNBOUNDED, crossing, is_too_high};
 use cycle::Cycle;
@@ -387,7 +387,8 @@ impl Controller for Bbr2 {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let heard = self.sampler.hear(report, self.full_inflight());
+        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
+        let heard = self.sampler.hear(report, full);
         let recovering = self.recovery.is_on();
         self.recover(report);
         self.mark_losses(report, &heard);

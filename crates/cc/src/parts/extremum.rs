@@ -12,24 +12,30 @@ const CAPACITY: usize = 256;
 pub struct Extremum<K, V> {
     /// Every value no later one is as good as, oldest first: the front is the best.
     entries: VecDeque<(K, V)>,
-    better: fn(&V, &V) -> bool,
+    /// Whether the largest is the best.
+    largest: bool,
 }
 
 impl<K: Copy + PartialOrd, V: Copy + PartialOrd> Extremum<K, V> {
     /// A windowed minimum.
     pub fn min() -> Extremum<K, V> {
-        Extremum { entries: VecDeque::new(), better: |a, b| a < b }
+        Extremum { entries: VecDeque::new(), largest: false }
     }
 
     /// A windowed maximum.
     pub fn max() -> Extremum<K, V> {
-        Extremum { entries: VecDeque::new(), better: |a, b| a > b }
+        Extremum { entries: VecDeque::new(), largest: true }
+    }
+
+    #[inline(always)]
+    fn is_better(&self, one: V, other: V) -> bool {
+        if self.largest { one > other } else { one < other }
     }
 
     /// Takes a value, and forgets those with keys before `oldest`.
     pub fn insert(&mut self, key: K, value: V, oldest: K) {
         self.expire(oldest);
-        while self.entries.back().is_some_and(|(_, last)| !(self.better)(last, &value)) {
+        while self.entries.back().is_some_and(|&(_, last)| !self.is_better(last, value)) {
             self.entries.pop_back();
         }
         let full = self.entries.len() == CAPACITY;

@@ -248,18 +248,14 @@ impl FlowRecord {
             }
             Event::Observed { name, value } if rows.observed => self.observed.push(name, at, value.0),
             Event::Rtt { .. } | Event::Decision { .. } | Event::Observed { .. } => {}
-            _ if rows.packets => self.keep_packet_at_sender(at, event),
+            Event::PacketAcked { packet, .. } if rows.fates => {
+                self.complete(packet, |row| row.acked = Some(at));
+            }
+            Event::PacketLost { packet, .. } if rows.fates => self.complete(packet, |row| row.lost = true),
+            Event::LossSpurious { packet } if rows.fates => self.complete(packet, |row| row.spurious = true),
+            Event::PacketSent { .. } if rows.packets => self.keep_sent(at, event),
+            _ if rows.packets => self.keep_frame_at_sender(at, event),
             _ => {}
-        }
-    }
-
-    fn keep_packet_at_sender(&mut self, at: Time, event: &Event) {
-        match *event {
-            Event::PacketSent { .. } => self.keep_sent(at, event),
-            Event::PacketAcked { packet, .. } => self.complete(packet, |row| row.acked = Some(at)),
-            Event::PacketLost { packet, .. } => self.complete(packet, |row| row.lost = true),
-            Event::LossSpurious { packet } => self.complete(packet, |row| row.spurious = true),
-            _ => self.keep_frame_at_sender(at, event),
         }
     }
 

@@ -7,6 +7,8 @@ use record::{Topic, Topics};
 pub struct FlowRows {
     /// Packets and frames.
     pub packets: bool,
+    /// Of packets also what the sender learnt of them: acknowledged, lost, not lost after all.
+    pub fates: bool,
     /// Round-trip samples.
     pub rtt: bool,
     /// The controller's decisions.
@@ -19,6 +21,7 @@ impl FlowRows {
     /// What they are made of at a sender.
     pub(super) fn at_sender(&self) -> Topics {
         self.at_receiver()
+            | Topics::only_if(self.fates, Topic::Fates)
             | Topics::only_if(self.rtt, Topic::RoundTrips)
             | Topics::only_if(self.decisions, Topic::Decisions)
             | Topics::only_if(self.observed, Topic::Observations)
@@ -70,7 +73,7 @@ pub struct Rows {
 impl Rows {
     /// Every row of a run of so many flows.
     pub fn all(flows: usize) -> Rows {
-        let flow = FlowRows { packets: true, rtt: true, decisions: true, observed: true };
+        let flow = FlowRows { packets: true, fates: true, rtt: true, decisions: true, observed: true };
         Rows { flows: vec![flow; flows], links: LinkRows { arrivals: true, departures: true, drops: true } }
     }
 
@@ -83,6 +86,7 @@ impl Rows {
     pub fn add(&mut self, other: &Rows) {
         for (mine, other) in self.flows.iter_mut().zip(&other.flows) {
             mine.packets |= other.packets;
+            mine.fates |= other.fates;
             mine.rtt |= other.rtt;
             mine.decisions |= other.decisions;
             mine.observed |= other.observed;

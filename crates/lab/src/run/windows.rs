@@ -113,7 +113,7 @@ impl Recorder for Replay {
     fn wants(&self, node: NodeId) -> Topics {
         let packets = Topics::only(Topic::Packets);
         match node {
-            SENDER => packets | Topics::only(Topic::RoundTrips),
+            SENDER => packets | Topics::only(Topic::Fates) | Topics::only(Topic::RoundTrips),
             RECEIVER => packets,
             _ => Topics::NONE,
         }

@@ -1,7 +1,7 @@
 //! Runs of which only some rows are wanted.
 
 use super::*;
-use crate::collect::{FlowRows, LinkRecord};
+use crate::collect::{FlowRows, LinkRecord, PacketRow};
 
 /// A call over a lossy queue that is too short, beside TCP, with a second link.
 const MIXED: &str = "\
@@ -34,11 +34,29 @@ fn of_links(record: &Collector, of: fn(&LinkRecord) -> String) -> String {
     record.links().map(of).collect()
 }
 
-const KINDS: [Kind; 7] = [
+/// A packet as it is known where nobody asks what its sender learnt of it.
+fn unsettled(row: &PacketRow) -> PacketRow {
+    PacketRow { acked: None, lost: false, spurious: false, ..*row }
+}
+
+fn packets(record: &Collector, of: fn(&PacketRow) -> PacketRow) -> String {
+    let rows = record.flows.iter().flat_map(|flow| &flow.packets).map(of);
+    format!("{:?}", rows.collect::<Vec<_>>())
+}
+
+const KINDS: [Kind; 8] = [
     (
         "packets and frames",
         |rows| every_flow(rows, |flow| flow.packets = true),
-        |record| record.flows.iter().map(|flow| format!("{:?} {:?}", flow.packets, flow.streams)).collect(),
+        |record| {
+            let streams: String = record.flows.iter().map(|flow| format!("{:?}", flow.streams)).collect();
+            packets(record, unsettled) + &streams
+        },
+    ),
+    (
+        "packets and their fates",
+        |rows| every_flow(rows, |flow| (flow.packets, flow.fates) = (true, true)),
+        |record| packets(record, |row| *row),
     ),
     (
         "round trips",
@@ -81,7 +99,9 @@ fn rows_are_the_same_whatever_other_events_are_made() {
         assert_eq!(some.hash, None);
         assert!(shown(&whole.record).len() > 100, "{name}: there are none");
         assert!(shown(&whole.record) == shown(&some.record), "{name}");
-        for (other, _, shown) in KINDS.iter().filter(|kind| kind.0 != name) {
+        // Fates are kept in packets' rows.
+        let alike = |other: &str| other == name || [other, name].iter().all(|kind| kind.starts_with("packets"));
+        for (other, _, shown) in KINDS.iter().filter(|kind| !alike(kind.0)) {
             assert!(shown(&some.record).len() < 100, "{other} beside {name}");
         }
     }
