@@ -15,6 +15,7 @@
 //! `random`, `free`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use experiments::{Crew, Instrument};
 use units::Rng;
@@ -27,12 +28,17 @@ use crate::preset::Preset;
 use crate::score::Weights;
 use crate::search::{Individual, Report, Search};
 use crate::shrink::{Shrinking, shrink};
+use crate::stems::Stems;
 use crate::target::Target;
 
 /// CC-Fuzz as an instrument of the lab.
 pub const INSTRUMENT: Instrument = Instrument { name: "ccfuzz", measure };
 
 type Numbers = BTreeMap<String, f64>;
+type Searched = Arc<OnceLock<(Search, Vec<Report>)>>;
+
+/// Searches that were asked for, by name. One takes seconds to do and some hundred kilobytes to keep.
+static SEARCHES: Mutex<BTreeMap<String, Searched>> = Mutex::new(BTreeMap::new());
 
 fn measure(text: &str, crew: &Crew) -> Result<Numbers, String> {
     let mut words = text.split_whitespace();
@@ -89,6 +95,8 @@ fn distributed() -> Numbers {
 /// A search that a formula asks for.
 struct Errand<'a> {
     crew: &'a Crew,
+    /// What says which search it is.
+    name: String,
     target: Target,
     plan: Plan,
     generations: u32,
@@ -118,11 +126,14 @@ impl<'a> Errand<'a> {
         };
         let size = Plan::of_size(number("population", 500)? as usize, number("islands", 20)? as usize);
         let plan = size.map_err(|error| error.to_string())?;
+        let of_search = |(key, _): &(&&str, &&str)| !["seeds", "budget"].contains(*key);
+        let name = format!("{name} {:?}", settings.iter().filter(of_search).collect::<Vec<_>>());
         let random = settings.contains_key("random");
         let strategy = if random { Strategy::Random } else { Strategy::Genetic };
         let plan = Plan { seed: number("seed", 1)?, strategy, ..plan };
         Ok(Errand {
             crew,
+            name,
             target,
             plan,
             generations: number("generations", 50)? as u32,
@@ -131,8 +142,17 @@ impl<'a> Errand<'a> {
         })
     }
 
-    fn run(&self, plan: Plan) -> (Search, Vec<Report>) {
-        self.go_on(Search::new(plan), self.generations)
+    /// The search, which several formulas may ask for, and its generations.
+    fn run(&self) -> (Search, Vec<Report>) {
+        let mut known = SEARCHES.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = known.entry(self.name.clone()).or_default().clone();
+        drop(known);
+        let whole = || {
+            let (search, reports) = self.go_on(Search::new(self.plan), self.generations);
+            // Nobody goes on with it.
+            (Search { stems: Stems::default(), ..search }, reports)
+        };
+        place.get_or_init(whole).clone()
     }
 
     /// A search so many generations later, and these.
@@ -147,7 +167,7 @@ impl<'a> Errand<'a> {
     }
 
     fn search(&self) -> Numbers {
-        let (search, reports) = self.run(self.plan);
+        let (search, reports) = self.run();
         let best = search.best().expect("there was a generation");
         let goal = |report: &Report| report.best.goal(&self.target.weights);
         let found = reports.iter().position(|report| report.best.total >= best.score.total).unwrap_or(0);
@@ -187,7 +207,7 @@ impl<'a> Errand<'a> {
         let calm = |errand: &Errand<'_>| errand.target.evaluate(&Genome::default()).performance;
         let mut target = self.target.clone();
         target.weights.trace = 0.0;
-        let free = Errand { target, ..*self };
+        let free = Errand { target, name: format!("{} for free", self.name), ..*self };
         let both = [self, &free];
         let calm = both.map(calm);
         let (mut cross, mut harm) = ([const { Vec::new() }; 2], [const { Vec::new() }; 2]);
@@ -207,7 +227,7 @@ impl<'a> Errand<'a> {
 
     /// What shrinking leaves of what a search found.
     fn shrink(&self) -> Numbers {
-        let (search, _) = self.run(self.plan);
+        let (search, _) = self.run();
         let found = search.best().expect("there was a generation");
         let how = Shrinking { budget: self.budget, ..Shrinking::by(self.crew) };
         let shrunk = shrink(&self.target, &found.genome, how, &|_| true);
@@ -290,8 +310,28 @@ mod tests {
         let errand = Errand::read(text.split_whitespace(), &crew).unwrap();
         let compared = errand.compare();
         for (strategy, name) in [(Strategy::Genetic, "genetic"), (Strategy::Random, "random")] {
-            let (alone, _) = errand.run(Plan { strategy, seed: 1, ..errand.plan });
+            let plan = Plan { strategy, seed: 1, ..errand.plan };
+            let (alone, _) = errand.go_on(Search::new(plan), errand.generations);
             assert_eq!(compared[name], alone.best().unwrap().score.total, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_search_that_several_ask_for_is_done_once() {
+        let crew = Crew::of(1);
+        let errand = |text: &str| Errand::read(text.split_whitespace(), &crew).unwrap();
+        let first = errand("cubic-burst population=4 islands=2 generations=2 seed=77");
+        let (search, reports) = first.run();
+        let again = errand("cubic-burst seed=77 generations=2 islands=2 population=4 budget=9");
+        assert_eq!((again.run().1, &again.name), (reports, &first.name));
+        // It would be another one in each of these.
+        for text in [
+            "cubic-burst seed=78 generations=2",
+            "cubic-burst free=1 generations=2",
+            "bbr-stall generations=2",
+        ] {
+            let other = errand(&format!("{text} population=4 islands=2"));
+            assert_ne!(other.run().0.islands, search.islands, "{text}");
         }
     }
 

@@ -81,7 +81,13 @@ impl Probe {
     pub fn new(run: Run) -> Probe {
         let flows = run.record.flows.len();
         let cells = || (0..flows).map(|_| OnceCell::new()).collect();
-        Probe { run, asked: RefCell::new(Rows::none(flows)), deliveries: cells(), video: cells(), simulated: RefCell::default() }
+        Probe {
+            run,
+            asked: RefCell::new(Rows::none(flows)),
+            deliveries: cells(),
+            video: cells(),
+            simulated: RefCell::default(),
+        }
     }
 
     pub fn flows(&self) -> usize {

@@ -97,9 +97,7 @@ impl Conveyor {
                 Span::MAX => Time::MAX,
                 time => self.finish.max(now) + time,
             },
-            Pace::Slotted(timetable) => {
-                timetable.finish(now, packet.size, self.gone == self.slots.len())
-            }
+            Pace::Slotted(timetable) => timetable.finish(now, packet.size, self.gone == self.slots.len()),
         };
         let size = u64::from(packet.size);
         self.bytes += size;

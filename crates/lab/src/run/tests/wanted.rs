@@ -100,7 +100,8 @@ fn rows_are_the_same_whatever_other_events_are_made() {
         assert!(shown(&whole.record).len() > 100, "{name}: there are none");
         assert!(shown(&whole.record) == shown(&some.record), "{name}");
         // Fates are kept in packets' rows.
-        let alike = |other: &str| other == name || [other, name].iter().all(|kind| kind.starts_with("packets"));
+        let alike =
+            |other: &str| other == name || [other, name].iter().all(|kind| kind.starts_with("packets"));
         for (other, _, shown) in KINDS.iter().filter(|kind| !alike(kind.0)) {
             assert!(shown(&some.record).len() < 100, "{other} beside {name}");
         }
