@@ -28,7 +28,10 @@ impl Offset {
 
     /// When `at` was, on our clock; `None` before the first packet.
     pub fn localise(&self, at: RemoteTime) -> Option<Time> {
-        let min = [self.current, self.previous].into_iter().flatten().min()?;
+        let min = match (self.current, self.previous) {
+            (Some(current), Some(previous)) => current.min(previous),
+            (one, other) => one.or(other)?,
+        };
         Some(min.localise(at))
     }
 }

@@ -1,5 +1,7 @@
 //! Coded frames on their way out: cut into packets, kept until they arrived or stopped mattering.
 
+mod cut;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -9,6 +11,7 @@ use wire::{Class, FrameId};
 
 use crate::parity;
 use crate::rate::Departed;
+use cut::Cut;
 
 /// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest
 /// deadline lets one be repaired.
@@ -61,9 +64,8 @@ pub struct OutFrame {
     payload: Option<Bytes>,
     /// Ends of the encoder's pieces, where it names any.
     pieces: Vec<u32>,
-    /// Ends of the packets' payloads, where they follow the encoder's pieces; empty where they are cut
-    /// evenly.
-    ends: Vec<u32>,
+    /// Where the packets' payloads end.
+    cut: Cut,
     packets: Vec<OutPacket>,
     /// How many are known to have arrived, parity packets among them.
     acked: u16,
@@ -100,8 +102,9 @@ impl OutFrame {
     ) -> OutFrame {
         let size = coded.size.max(1);
         let room = if info.parity > 0.0 { parity::longest(room) } else { room };
-        let ends = if coded.pieces.is_empty() { Vec::new() } else { pack(&coded.pieces, room, coded.apart) };
-        let count = if ends.is_empty() { even(size, room) } else { ends.len() as u16 };
+        let cut = Cut::at_pieces(&coded.pieces, room, coded.apart);
+        let cut = cut.unwrap_or_else(|| Cut::evenly(size, room));
+        let count = cut.count();
         let parity = parity::packets(count, info.parity);
         packets.clear();
         packets.resize(usize::from(count + parity), OutPacket::default());
@@ -118,7 +121,7 @@ impl OutFrame {
             quantiser: coded.quantiser,
             payload: coded.payload,
             pieces: coded.pieces,
-            ends,
+            cut,
             packets,
             acked: 0,
             spared: 0,
@@ -138,30 +141,21 @@ impl OutFrame {
 
     /// Cuts it into packets of at most `room` bytes, whatever the encoder's pieces, without parity packets.
     fn cut(&mut self, room: u32) {
-        self.count = even(self.size, room);
+        self.cut = Cut::evenly(self.size, room);
+        self.count = self.cut.count();
         (self.parity, self.shards) = (0, Vec::new());
         (self.next, self.acked, self.spared, self.repeated) = (0, 0, 0, 0);
-        self.ends = Vec::new();
         self.packets = vec![OutPacket::default(); usize::from(self.count)];
-    }
-
-    /// The longest payload of the packets it is cut into.
-    fn longest_part(&self) -> u32 {
-        let length = |(start, end): (u32, u32)| end - start;
-        match self.ends.is_empty() {
-            true => length(self.span(0)),
-            false => (0..self.count).map(|index| length(self.span(index))).max().unwrap_or(0),
-        }
     }
 
     /// The longest of its packets' payloads.
     fn longest(&self) -> u32 {
-        if self.parity > 0 { parity::shard(self.longest_part()) } else { self.longest_part() }
+        if self.parity > 0 { parity::shard(self.cut.longest()) } else { self.cut.longest() }
     }
 
     /// Bytes of a packet's payload.
     fn length(&self, index: u16) -> u32 {
-        let (start, end) = if index < self.count { self.span(index) } else { (0, self.longest()) };
+        let (start, end) = if index < self.count { self.cut.span(index) } else { (0, self.longest()) };
         end - start
     }
 
@@ -182,7 +176,7 @@ impl OutFrame {
         if index >= self.count {
             return false;
         }
-        let (start, end) = self.span(index);
+        let (start, end) = self.cut.span(index);
         let borders = |at: u32| self.pieces.binary_search(&at).is_ok();
         (start == 0 || borders(start)) && borders(end)
     }
@@ -193,20 +187,8 @@ impl OutFrame {
         if index >= self.count {
             return self.parity as u8;
         }
-        let start = self.span(index).0;
+        let start = self.cut.span(index).0;
         self.pieces.partition_point(|&end| end <= start).min(255) as u8
-    }
-
-    /// Packets of nearly equal size: a short last packet would make the burst's end say less about the link.
-    #[inline]
-    fn span(&self, index: u16) -> (u32, u32) {
-        if let Some(&end) = self.ends.get(usize::from(index)) {
-            return (if index == 0 { 0 } else { self.ends[usize::from(index) - 1] }, end);
-        }
-        let (index, count) = (u32::from(index), u32::from(self.count));
-        let (base, longer) = (self.size / count, self.size % count);
-        let start = index * base + index.min(longer);
-        (start, start + base + u32::from(index < longer))
     }
 
     /// Length and bytes of a packet's payload.
@@ -215,7 +197,7 @@ impl OutFrame {
         if index >= self.count {
             return (self.longest() as usize, self.shards.get(usize::from(index - self.count)).cloned());
         }
-        let (start, end) = self.span(index);
+        let (start, end) = self.cut.span(index);
         let bytes = self.payload.as_ref().map(|payload| payload.slice(start as usize..end as usize));
         ((end - start) as usize, bytes)
     }
@@ -224,33 +206,6 @@ impl OutFrame {
     fn arrived(&self) -> bool {
         self.acked >= self.count
     }
-}
-
-/// How many packets of at most `room` bytes it takes.
-fn even(size: u32, room: u32) -> u16 {
-    size.div_ceil(room).min(u32::from(u16::MAX)) as u16
-}
-
-/// Packs whole pieces into packets of at most `room` bytes, one each where they stay `apart`; a larger piece
-/// is cut.
-fn pack(pieces: &[u32], room: u32, apart: bool) -> Vec<u32> {
-    let mut ends = Vec::new();
-    let (mut start, mut end) = (0, 0);
-    for &piece in pieces {
-        if (apart || piece - start > room) && end > start {
-            ends.push(end);
-            start = end;
-        }
-        while piece - start > room {
-            start += room;
-            ends.push(start);
-        }
-        end = piece;
-    }
-    if end > start {
-        ends.push(end);
-    }
-    ends
 }
 
 /// One stream's frames.

@@ -185,15 +185,7 @@ fn what_waits_is_dropped_in_time_behind_a_frame_that_may_be_repaired_for_a_minut
 }
 
 #[test]
-fn slices_are_not_cut_when_they_fit() {
-    assert_eq!(pack(&[400, 900, 1500, 2000], 1000, false), [900, 1500, 2000].map(|e| e).to_vec());
-    assert_eq!(pack(&[2500, 2600], 1000, false), [1000, 2000, 2600]);
-}
-
-#[test]
-fn pieces_that_stay_apart_share_no_packet() {
-    assert_eq!(pack(&[400, 900, 1500, 2000], 1000, true), [400, 900, 1500, 2000]);
-    assert_eq!(pack(&[100, 2600, 2700], 1000, true), [100, 1100, 2100, 2600, 2700]);
+fn pieces_that_stay_apart_stand_alone() {
     let coded = Coded { apart: true, ..coded(1, 900, vec![400, 500, 900]) };
     let frame = OutFrame::new(info(1), coded, 0, Time::ZERO, 1000, Vec::new());
     assert_eq!(frame.count, 3);
