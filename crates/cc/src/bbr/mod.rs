@@ -21,7 +21,7 @@ use units::{Rate, Rng, Span, Time};
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum_packets};
-use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Product, Sampler, bdp, full_gain, ran_dry};
 use policer::Policer;
 
 /// The registry's row.
@@ -150,6 +150,8 @@ pub struct Bbr {
     conservation: bool,
     dwell: Dwell,
     pacing: Pacing,
+    /// The window's share of the path.
+    product: Product,
     /// Index into [`CYCLE`], and since when.
     phase: usize,
     phase_since: Time,
@@ -182,6 +184,7 @@ impl Bbr {
             conservation: false,
             dwell: Dwell::default(),
             pacing: Pacing::new(window, params.startup_gain, PACING_SHARE),
+            product: Product::default(),
             phase: 0,
             phase_since: Time::ZERO,
             idle_restart: false,
@@ -362,7 +365,9 @@ impl Bbr {
             self.window = self.window.max(heard.in_flight + heard.acked);
         } else if heard.acked > 0 {
             let extra = if self.full.reached { self.extra.get(self.bw()) } else { 0 };
-            let target = self.padded(self.bdp(self.bw(), self.cwnd_gain()) + extra);
+            let (bw, gain) = (self.bw(), self.cwnd_gain());
+            let path = self.min_rtt.get().map(|min_rtt| self.product.of(bw, min_rtt, gain));
+            let target = self.padded(path.unwrap_or(INITIAL_PACKETS * self.mtu) + extra);
             if self.full.reached {
                 self.window = (self.window + heard.acked).min(target);
             } else if self.window < target || heard.delivered < INITIAL_PACKETS * self.mtu {

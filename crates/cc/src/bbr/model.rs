@@ -32,6 +32,23 @@ pub fn bdp(bw: Rate, min_rtt: Span, gain: f64) -> u64 {
     whole.saturating_add(u64::from((whole as f64) < bytes)).min(LARGEST)
 }
 
+/// A [`bdp`] that every report asks for, worked out when something of it changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Product {
+    of: (Rate, Span, f64),
+    bytes: u64,
+}
+
+impl Product {
+    /// `gain` times what fits into `min_rtt` at `bw`, rounded up, in bytes.
+    pub fn of(&mut self, bw: Rate, min_rtt: Span, gain: f64) -> u64 {
+        if self.of != (bw, min_rtt, gain) {
+            *self = Product { of: (bw, min_rtt, gain), bytes: bdp(bw, min_rtt, gain) };
+        }
+        self.bytes
+    }
+}
+
 /// Bandwidth-delay products that a sender which runs dry must have in flight for its samples to count.
 pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
     if startup { FULL_GAIN_STARTUP } else { FULL_GAIN.max(pacing_gain) }
