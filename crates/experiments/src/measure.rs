@@ -200,7 +200,10 @@ impl Asker {
     }
 
     fn distributions(&mut self) {
-        for (name, values) in OF_FLOWS {
+        for (which, (name, values)) in OF_FLOWS.into_iter().enumerate() {
+            let values = move |p: &Probe, flow: usize, from: f64, to: f64| {
+                p.list((which, flow, from.to_bits(), to.to_bits()), || values(p, flow, from, to))
+            };
             self.flow_fn3(&format!("{name}_mean"), move |p, f, a, b| Probe::mean_of(values(p, f, a, b)));
             self.flow_fn3(&format!("{name}_std"), move |p, f, a, b| Probe::deviation_of(values(p, f, a, b)));
             self.flow_fn3(&format!("{name}_min"), move |p, f, a, b| Probe::least_of(values(p, f, a, b)));

@@ -2,6 +2,7 @@
 //! ms, flows counted from 1.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use netsim::IP_UDP_OVERHEAD;
@@ -33,7 +34,12 @@ pub(crate) struct Probe {
     video: Vec<OnceCell<Deliveries>>,
     /// Equation 10's frames as they were last asked for: several formulas ask for the same ones.
     simulated: RefCell<Option<(Slots, Rc<[SimulatedFrame]>)>>,
+    /// Lists that were asked for: formulas want to know several things of each.
+    lists: RefCell<BTreeMap<Listed, Vec<f64>>>,
 }
+
+/// Which quantity, of which flow, and bits of from when to when.
+type Listed = (usize, usize, u64, u64);
 
 /// Flow, slots that are smoothed over, and from when to when.
 type Slots = (usize, usize, f64, f64);
@@ -87,6 +93,7 @@ impl Probe {
             deliveries: cells(),
             video: cells(),
             simulated: RefCell::default(),
+            lists: RefCell::default(),
         }
     }
 
@@ -239,6 +246,16 @@ impl Probe {
         let delays: Vec<(Time, f64)> =
             rows.filter_map(|p| Some((p.sent, (p.arrived? - p.sent).as_millis_f64()))).collect();
         spike_duration(&delays, at(change), mean(&self.delays(flow, from, to))).as_secs_f64()
+    }
+
+    /// The list of this name, which is made when it is asked for first.
+    pub fn list(&self, name: Listed, made: impl FnOnce() -> Vec<f64>) -> Vec<f64> {
+        if let Some(known) = self.lists.borrow().get(&name) {
+            return known.clone();
+        }
+        let list = made();
+        self.lists.borrow_mut().insert(name, list.clone());
+        list
     }
 
     fn simulated(&self, slots: Slots) -> Rc<[SimulatedFrame]> {

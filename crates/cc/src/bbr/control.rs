@@ -20,38 +20,24 @@ pub const MIN_PACKETS: u64 = 4;
 /// Packets of the first window (RFC 6928, TCP_INIT_CWND).
 pub const INITIAL_PACKETS: u64 = 10;
 
-/// Packets that may leave back to back at `pacing`.
-pub fn quantum_packets(pacing: Rate, mtu: u64) -> u64 {
+/// Bytes that may leave back to back at `pacing`, in whole packets.
+pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
     let least = if pacing < ONE_PACKET_BELOW { 1 } else { 2 };
     let packets = pacing.bytes_in(QUANTUM).get().min(MOST_QUANTUM) / mtu;
-    packets.max(least)
-}
-
-/// Their bytes.
-pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
-    quantum_packets(pacing, mtu) * mtu
+    packets.max(least) * mtu
 }
 
 /// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the
 /// window.
 pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
-    let srtt = srtt.max(Span::from_micros(1));
-    // Mostly a window has room to spare, which two products tell sooner than a quotient. What is beyond the
-    // pace by less than a bit a second is left to the quotient, which is rounded.
-    let room = u128::from(window) * 8_000_000_000;
-    let needed = u128::from(pacing.as_bps().saturating_add(1)) * u128::from(srtt.as_nanos().unsigned_abs());
-    if room >= needed {
-        return pacing.max(SLOWEST);
-    }
-    pacing.min(Rate::average(Bytes::new(window), srtt)).max(SLOWEST)
+    let by_window = Rate::average(Bytes::new(window), srtt.max(Span::from_micros(1)));
+    pacing.min(by_window).max(SLOWEST)
 }
 
 /// The rate at which packets leave, and what it is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     rate: Rate,
-    /// The bandwidth and gain that it was made of last.
-    of: (Rate, f64),
     seen_rtt: bool,
     /// Share of the bandwidth that is used (bbr_pacing_margin_percent leaves 1 %).
     share: f64,
@@ -60,7 +46,7 @@ pub struct Pacing {
 impl Pacing {
     /// The first window's, over a nominal round trip.
     pub fn new(window: u64, gain: f64, share: f64) -> Pacing {
-        let mut pacing = Pacing { rate: SLOWEST, of: (Rate::ZERO, 0.0), seen_rtt: false, share };
+        let mut pacing = Pacing { rate: Rate::ZERO, seen_rtt: false, share };
         pacing.of_window(window, NOMINAL_RTT, gain);
         pacing
     }
@@ -72,9 +58,7 @@ impl Pacing {
 
     /// `gain` times `bw`, whatever it was.
     pub fn set(&mut self, bw: Rate, gain: f64) {
-        if self.of != (bw, gain) {
-            (self.rate, self.of) = (bw.mul_f64(gain * self.share).max(SLOWEST), (bw, gain));
-        }
+        self.rate = bw.mul_f64(gain * self.share).max(SLOWEST);
     }
 
     /// `gain` times `bw`, but no lower than it was until the pipe is full.
@@ -231,33 +215,8 @@ impl Recovery {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::controller::tests::{acked, lost, report};
-
-    proptest! {
-        #[test]
-        fn products_tell_what_the_quotient_would(
-            (window, srtt_ns) in (0..1_u64 << 40, 1..100_000_000_000_i64),
-            (pacing, beside) in (0..1_u64 << 45, prop::option::of(-3..=3_i64)),
-        ) {
-            let srtt = Span::from_nanos(srtt_ns);
-            let by_window = Rate::average(Bytes::new(window), srtt.max(Span::from_micros(1)));
-            // Also where the two are nearly the same.
-            let pacing = beside.map_or(pacing, |beside| by_window.as_bps().saturating_add_signed(beside));
-            let pacing = Rate::from_bps(pacing);
-            prop_assert_eq!(media(pacing, window, srtt), pacing.min(by_window).max(SLOWEST));
-        }
-    }
-
-    #[test]
-    fn a_window_with_room_to_spare_leaves_the_pace() {
-        let (mbps, ms) = (Rate::from_mbps, Span::from_millis);
-        assert_eq!(media(mbps(8), 40_000, ms(39)), mbps(8));
-        assert_eq!(media(mbps(8), 40_000, ms(40)), mbps(8));
-        assert_eq!(media(mbps(8), 40_000, ms(80)), mbps(4));
-    }
 
     #[test]
     fn quantum_follows_the_pace() {

@@ -20,8 +20,8 @@ use units::{Rate, Rng, Span, Time};
 
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
-use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum_packets};
-use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Product, Sampler, bdp, full_gain, ran_dry};
+use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
 use policer::Policer;
 
 /// The registry's row.
@@ -150,8 +150,6 @@ pub struct Bbr {
     conservation: bool,
     dwell: Dwell,
     pacing: Pacing,
-    /// The window's share of the path.
-    product: Product,
     /// Index into [`CYCLE`], and since when.
     phase: usize,
     phase_since: Time,
@@ -184,7 +182,6 @@ impl Bbr {
             conservation: false,
             dwell: Dwell::default(),
             pacing: Pacing::new(window, params.startup_gain, PACING_SHARE),
-            product: Product::default(),
             phase: 0,
             phase_since: Time::ZERO,
             idle_restart: false,
@@ -209,7 +206,7 @@ impl Bbr {
 
     /// `bytes` and what is in the hosts: three quanta, an even number of packets, and two more while probing.
     fn padded(&self, bytes: u64) -> u64 {
-        let quanta = QUANTA * quantum_packets(self.pacing.get(), self.mtu);
+        let quanta = QUANTA * quantum(self.pacing.get(), self.mtu) / self.mtu;
         let packets = (bytes.div_ceil(self.mtu) + quanta).next_multiple_of(2);
         let probing = self.mode == Mode::ProbeBw && self.phase == 0;
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
@@ -365,9 +362,7 @@ impl Bbr {
             self.window = self.window.max(heard.in_flight + heard.acked);
         } else if heard.acked > 0 {
             let extra = if self.full.reached { self.extra.get(self.bw()) } else { 0 };
-            let (bw, gain) = (self.bw(), self.cwnd_gain());
-            let path = self.min_rtt.get().map(|min_rtt| self.product.of(bw, min_rtt, gain));
-            let target = self.padded(path.unwrap_or(INITIAL_PACKETS * self.mtu) + extra);
+            let target = self.padded(self.bdp(self.bw(), self.cwnd_gain()) + extra);
             if self.full.reached {
                 self.window = (self.window + heard.acked).min(target);
             } else if self.window < target || heard.delivered < INITIAL_PACKETS * self.mtu {
@@ -397,8 +392,7 @@ impl Controller for Bbr {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
-        let mut heard = self.sampler.hear(report, full);
+        let mut heard = self.sampler.hear(report, self.full_inflight());
         self.recover(report, &mut heard);
         self.update_bw(&heard);
         let bw = self.bw();

@@ -32,31 +32,9 @@ pub fn bdp(bw: Rate, min_rtt: Span, gain: f64) -> u64 {
     whole.saturating_add(u64::from((whole as f64) < bytes)).min(LARGEST)
 }
 
-/// A [`bdp`] that every report asks for, worked out when something of it changes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Product {
-    of: (Rate, Span, f64),
-    bytes: u64,
-}
-
-impl Product {
-    /// `gain` times what fits into `min_rtt` at `bw`, rounded up, in bytes.
-    pub fn of(&mut self, bw: Rate, min_rtt: Span, gain: f64) -> u64 {
-        if self.of != (bw, min_rtt, gain) {
-            *self = Product { of: (bw, min_rtt, gain), bytes: bdp(bw, min_rtt, gain) };
-        }
-        self.bytes
-    }
-}
-
 /// Bandwidth-delay products that a sender which runs dry must have in flight for its samples to count.
 pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
     if startup { FULL_GAIN_STARTUP } else { FULL_GAIN.max(pacing_gain) }
-}
-
-/// Whether the application had run dry when any packet that a report acknowledges was sent.
-pub fn ran_dry(report: &Report<'_>) -> bool {
-    report.acked.iter().any(|acked| acked.delivery.app_limited)
 }
 
 /// One report in the terms of BBR's state machines.
@@ -112,8 +90,7 @@ impl Sampler {
         Sampler { guarded, stale: stale.then(StaleSample::default), ..Sampler::default() }
     }
 
-    /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry;
-    /// where it did [not](ran_dry), any number will do.
+    /// Reads a report. What was sent with `full` bytes in flight counts although the application ran dry.
     ///
     /// Deviation: Linux has no such exception. An encoder that follows the window over the round-trip time
     /// runs dry after every frame even while a queue stands at the bottleneck, and no sample would ever lower
