@@ -264,7 +264,7 @@ mod tests {
         fn at_a_traces_opportunities_too(
             (gaps, once) in (prop::collection::vec(0_u32..4, 1..40), any::<bool>()),
             (framing, delay_us) in (0_u32..1_200, 0_i64..3_000),
-            limit in prop::sample::select(&LIMITS[1..]),
+            limit in prop::sample::select(&LIMITS[..]),
             steps in steps(),
         ) {
             let sums = gaps.iter().scan(0, |sum, gap| {

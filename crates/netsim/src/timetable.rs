@@ -45,7 +45,7 @@ pub(crate) struct Timetable {
     tail: Place,
     /// The pass over the trace that was asked about last: its first opportunity, and when it began.
     pass: (u64, Time),
-    /// Until when it is known what is through.
+    /// Up to when it is known what is through.
     settled: Time,
 }
 
@@ -96,13 +96,13 @@ impl Timetable {
         near.unwrap_or_else(|| self.process.count_until(now))
     }
 
-    /// At `now` it is looked what is through.
+    /// All that is through at `now` is about to be taken note of.
     #[inline(always)]
     pub fn settle(&mut self, now: Time) {
         self.settled = now;
     }
 
-    /// The first packet that was not through is, one of `size` bytes.
+    /// The first packet that was not through, one of `size` bytes, is through now.
     #[inline(always)]
     pub fn passed(&mut self, size: u32) {
         self.head = self.head.after(self.bytes(size));

@@ -7,7 +7,8 @@ use record::{Topic, Topics};
 pub struct FlowRows {
     /// Packets and frames.
     pub packets: bool,
-    /// Of packets also what the sender learnt of them: acknowledged, lost, not lost after all.
+    /// What the sender learnt of packets: acknowledged, lost, not lost after all. It stands in the packets'
+    /// rows, and nowhere without them.
     pub fates: bool,
     /// Round-trip samples.
     pub rtt: bool,
