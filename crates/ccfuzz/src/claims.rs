@@ -323,7 +323,12 @@ mod tests {
         let first = errand("cubic-burst population=4 islands=2 generations=2 seed=77");
         let (search, reports) = first.run();
         let again = errand("cubic-burst seed=77 generations=2 islands=2 population=4 budget=9");
-        assert_eq!((again.run().1, &again.name), (reports, &first.name));
+        assert_eq!((again.run().1, &again.name), (reports.clone(), &first.name));
+        // What is known of a search is what it gives, were it another's.
+        let known = errand("cubic-burst population=4 islands=2 generations=2 seed=79");
+        let place = SEARCHES.lock().unwrap().entry(known.name.clone()).or_default().clone();
+        assert!(place.set((search.clone(), reports)).is_ok(), "nobody has asked for it");
+        assert_eq!(known.run().0.islands, search.islands);
         // It would be another one in each of these.
         for text in [
             "cubic-burst seed=78 generations=2",

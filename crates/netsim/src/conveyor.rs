@@ -30,6 +30,7 @@ const ROOM: usize = 4;
 enum Pace {
     /// Each in no time.
     AtOnce,
+    /// One behind the other at a constant rate.
     Even(Serialisation),
     /// At a trace's opportunities.
     Slotted(Box<Timetable>),
