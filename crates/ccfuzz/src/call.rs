@@ -17,7 +17,7 @@ const GENES: [&str; 6] = ["deadline", "fps", "policy", "loss", "rtt", "queue"];
 const SET: f64 = 0.3;
 
 /// Settings of the flow under test and of its link. Zero is the target's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>", into = "BTreeMap<String, String>")]
 pub struct Call {
     levels: [u8; GENES.len()],

@@ -110,7 +110,7 @@ pub struct Outage {
 }
 
 /// One network. Instants in microseconds, in order. Parts that the mode does not vary are empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Genome {
     /// When the link serves a packet.
     pub service: Vec<u32>,

@@ -184,12 +184,9 @@ impl Search {
             _ => self.children(target, island),
         };
         let genomes: Vec<Genome> = islands.clone().flat_map(next).collect();
-        let of = |island: usize| {
-            self.islands[island].iter().map(|one| (one.genome.fingerprint(), one.score)).collect()
-        };
-        let known: Vec<BTreeMap<u128, Score>> = islands.clone().map(of).collect();
-        let known =
-            |place: usize, genome: &Genome| known[place / per_island].get(&genome.fingerprint()).copied();
+        let of = |island: usize| self.islands[island].iter().map(|one| (&one.genome, one.score)).collect();
+        let known: Vec<BTreeMap<&Genome, Score>> = islands.clone().map(of).collect();
+        let known = |place: usize, genome: &Genome| known[place / per_island].get(genome).copied();
         let evaluated = evaluate(target, &genomes, &known, &self.stems, crew, progress)?;
         let fresh = evaluated.iter().filter(|one| one.fresh).count();
         let (scores, stems): (Vec<Score>, Vec<_>) =
@@ -204,11 +201,11 @@ impl Search {
 
     /// Keeps the runs of networks on the islands for their children, those of the best first: they have most.
     fn keep(&mut self, fresh: impl Iterator<Item = Arc<Stem>>) {
-        let all = self.stems.iter().cloned().chain(fresh);
-        let mut all: BTreeMap<u128, Arc<Stem>> = all.map(|stem| (stem.genome.fingerprint(), stem)).collect();
+        let all: Vec<Arc<Stem>> = self.stems.iter().cloned().chain(fresh).collect();
+        let mut all: BTreeMap<&Genome, &Arc<Stem>> = all.iter().map(|stem| (&stem.genome, stem)).collect();
         let ranks = 0..self.plan.per_island;
         let best = ranks.flat_map(|rank| self.islands.iter().filter_map(move |island| island.get(rank)));
-        self.stems = Stems::of(best.filter_map(|one| all.remove(&one.genome.fingerprint())));
+        self.stems = Stems::of(best.filter_map(|one| all.remove(&one.genome).cloned()));
     }
 
     /// Takes account of a generation.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map};
+use rhai::packages::{Package, StandardPackage};
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FLOAT, INT, Map, Module, Shared};
 
 use crate::crew::Crew;
 use crate::probe::Probe;
@@ -24,8 +25,14 @@ pub(crate) fn refuse<T>(what: impl Into<String>) -> Answer<T> {
     Err(what.into().into())
 }
 
+thread_local! {
+    /// The language's own thousands of functions. To register them takes longer than most runs' formulas.
+    static STANDARD: Shared<Module> = StandardPackage::new().as_shared_module();
+}
+
 pub(crate) fn engine() -> Engine {
-    let mut engine = Engine::new();
+    let mut engine = Engine::new_raw();
+    engine.register_global_module(STANDARD.with(Shared::clone));
     engine.set_max_operations(STEPS);
     engine.set_max_expr_depths(128, 64);
     engine
