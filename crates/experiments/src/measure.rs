@@ -26,7 +26,7 @@ pub(crate) fn refuse<T>(what: impl Into<String>) -> Answer<T> {
 }
 
 thread_local! {
-    /// The language's own thousands of functions. To register them takes longer than most runs' formulas.
+    /// The language's own functions, which each engine would register again: each run has two.
     static STANDARD: Shared<Module> = StandardPackage::new().as_shared_module();
 }
 
