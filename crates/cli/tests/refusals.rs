@@ -39,6 +39,8 @@ fn bad_flags_name_the_remedy() {
     // A value below zero is a value, and not the beginning of another flag.
     refused(&["run", "x.toml", "--seed", "-1"], &["'-1'", "--seed", "a whole number, 0 or more"]);
     refused(&["lab", "run", "--threads", "-2"], &["-2", "--threads"]);
+    refused(&["bench", "sim", "--hosts", "floor"], &["--hosts", "framewire bench load"]);
+    refused(&["bench", "load", "--hosts", "floor", "--video"], &["--video", "--hosts session"]);
     refused(&["bench", "sim", "--seed", "3"], &["--seed", "framewire bench recovery"]);
     refused(&["bench", "recovery", "--duration", "1s"], &["--duration", "3s at least"]);
     refused(&["bench", "recovery", "--rate", "0bit"], &["--rate", "above zero"]);

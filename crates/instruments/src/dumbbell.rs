@@ -3,19 +3,18 @@
 //!
 //! Nothing is left out: wire packets are encoded and decoded, receivers report every second packet (of video,
 //! every frame) in a feedback packet, and ledger, pacer and controller run as they would live; unless a load
-//! is [`bare`](Load::bare), which has the network alone.
+//! asks for [other hosts](Hosts).
 
 use cc::{Options, Setup};
 use media::{EncoderModel, ModelConfig, Table};
-use netsim::{HostConfig, IP_UDP_OVERHEAD, LinkConfig, LinkId, QueueSpec, RateProcess, World};
+use netsim::{HostConfig, HostId, IP_UDP_OVERHEAD, LinkConfig, LinkId, QueueSpec, RateProcess, World};
 use record::Tap;
 use serde_json::{Value, json};
 use session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
 use units::{Rate, Rng, Span, Time};
 
-use crate::allocation;
-use crate::bare::{Sink, Source};
 use crate::measure::{cpu_time, median};
+use crate::{allocation, bare, floor};
 
 /// An Ethernet packet's IP payload less the UDP header: 1500 bytes on the wire.
 const DATAGRAM: usize = 1472;
@@ -28,6 +27,32 @@ const DURATION: Span = Span::from_secs(60);
 /// Measured at least this often.
 const ROUNDS: usize = 3;
 
+/// What stands at a flow's ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// Framewire's sender and receiver.
+    #[default]
+    Session,
+    /// The least that send a backlog under NewReno, in the session's format.
+    Floor,
+    /// The same, but packets are handed over as plain numbers.
+    FloorHanded,
+    /// Hosts that do nothing: what the network costs by itself.
+    Nothing,
+}
+
+impl Hosts {
+    /// As `--hosts` of `framewire bench load` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Hosts::Session => "session",
+            Hosts::Floor => "floor",
+            Hosts::FloorHanded => "floor-handed",
+            Hosts::Nothing => "nothing",
+        }
+    }
+}
+
 /// What runs through the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
@@ -37,8 +62,8 @@ pub struct Load<'a> {
     pub flows: usize,
     /// 60 frames/s of the encoder model, instead of a backlog.
     pub video: bool,
-    /// [Hosts that do nothing](crate::bare) instead: what the network costs by itself.
-    pub bare: bool,
+    /// What stands at the ends.
+    pub hosts: Hosts,
     /// The bottleneck's rate.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it (`droptail:120ms`).
@@ -55,7 +80,7 @@ impl<'a> Load<'a> {
             controller,
             flows: 1,
             video: false,
-            bare: false,
+            hosts: Hosts::Session,
             rate: Rate::from_mbps(12),
             queue: "droptail:100p",
             duration: DURATION,
@@ -98,20 +123,34 @@ impl<'a> Load<'a> {
     }
 
     /// Two bandwidth-delay products (of four delays) fill the link, and a queue of one holds what waits.
-    fn source(&self) -> Source {
+    fn source(&self) -> bare::Source {
         let packet = (DATAGRAM as u32 + IP_UDP_OVERHEAD) as u64;
         let window = (self.rate.bytes_in(DELAY * 4).get() / packet / self.flows as u64).max(2);
-        Source { credit: u32::try_from(window).unwrap_or(u32::MAX), size: DATAGRAM }
+        bare::Source { credit: u32::try_from(window).unwrap_or(u32::MAX), size: DATAGRAM }
+    }
+
+    fn add_floor<F: floor::Form>(
+        world: &mut World,
+        sender: HostConfig,
+        receiver: HostConfig,
+    ) -> (HostId, HostId) {
+        let source = floor::Source::<F>::new(DATAGRAM);
+        (world.add_host(sender, source), world.add_host(receiver, floor::Sink::<F>::default()))
     }
 
     fn add_flow(&self, world: &mut World, [bottleneck, back]: [LinkId; 2], index: usize) {
         let start = Time::ZERO + ARRIVALS * index as i64 / self.flows as i64;
         let sender = HostConfig { start, ..HostConfig::new(&format!("sender {index}")) };
         let receiver = HostConfig::new(&format!("receiver {index}"));
-        let (sender, receiver) = if self.bare {
-            (world.add_host(sender, self.source()), world.add_host(receiver, Sink::default()))
-        } else {
-            (world.add_host(sender, self.sender(index)), world.add_host(receiver, self.receiver(index)))
+        let (sender, receiver) = match self.hosts {
+            Hosts::Session => {
+                (world.add_host(sender, self.sender(index)), world.add_host(receiver, self.receiver(index)))
+            }
+            Hosts::Floor => Self::add_floor::<floor::Written>(world, sender, receiver),
+            Hosts::FloorHanded => Self::add_floor::<floor::Handed>(world, sender, receiver),
+            Hosts::Nothing => {
+                (world.add_host(sender, self.source()), world.add_host(receiver, bare::Sink::default()))
+            }
         };
         world.connect(sender, index as u16, &[bottleneck], receiver);
         world.connect(receiver, index as u16, &[back], sender);
@@ -227,10 +266,25 @@ mod tests {
     #[test]
     fn hosts_that_do_nothing_fill_the_link() {
         for flows in [1, 10] {
-            let round = Load { bare: true, flows, ..Load::of("newreno") }.round();
+            let round = Load { hosts: Hosts::Nothing, flows, ..Load::of("newreno") }.round();
             assert_eq!(round.steady_allocations, 0, "in {} packets", round.steady_packets);
             assert!(round.steady_packets > 39_900, "{} of 40000 packets", round.steady_packets);
         }
+    }
+
+    #[test]
+    fn the_least_hosts_fill_the_link_lose_packets_and_allocate_nothing() {
+        let [written, handed] = [Hosts::Floor, Hosts::FloorHanded].map(|hosts| {
+            let load = Load { hosts, ..Load::of("newreno") };
+            let round = load.round();
+            assert_eq!(round.steady_allocations, 0, "in {} packets", round.steady_packets);
+            assert!(round.steady_packets > 39_900, "{} of 40000 packets", round.steady_packets);
+            let (mut world, bottleneck) = load.world();
+            world.run_until(Time::ZERO + load.duration);
+            world.link(bottleneck).stats().total()
+        });
+        assert!(written.dropped.packets > 0, "the queue never filled");
+        assert_eq!(written, handed, "how packets travel changes nothing else");
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod benchmark;
 pub mod controllers;
 mod dumbbell;
 mod failure;
+mod floor;
 pub mod fuzz;
 #[cfg(target_os = "linux")]
 pub mod link;

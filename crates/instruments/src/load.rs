@@ -5,6 +5,7 @@ use cc::{Options, REGISTRY, Setup};
 use netsim::QueueSpec;
 use units::{Rate, Span};
 
+pub use crate::dumbbell::Hosts;
 use crate::dumbbell::Load;
 use crate::measure::{peak_memory, reset_peak_memory, resident_memory};
 use crate::{Benchmark, Failure};
@@ -27,9 +28,9 @@ pub struct Settings {
     pub flows: usize,
     /// Frames of the encoder model at 60 a second, instead of a backlog.
     pub video: bool,
-    /// Hosts that do nothing instead: a fixed window, an answer to every second packet. Nothing is lost where
-    /// the queue holds one bandwidth-delay product (40 ms).
-    pub bare: bool,
+    /// What stands at the ends; others than the session's heed neither controller nor frames. Those that do
+    /// nothing have a fixed window, which loses nothing where the queue holds one bandwidth-delay product.
+    pub hosts: Hosts,
     /// The bottleneck's rate, in bit/s of IP packets.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it.
@@ -41,9 +42,9 @@ pub struct Settings {
 impl Default for Settings {
     /// The load of `bench sim`: a backlogged NewReno flow, 12 Mbit/s, 100 packets of queue, a minute.
     fn default() -> Settings {
-        let Load { controller, flows, video, bare, rate, queue, duration } = Load::of("newreno");
+        let Load { controller, flows, video, hosts, rate, queue, duration } = Load::of("newreno");
         let (controller, queue) = (controller.to_owned(), queue.to_owned());
-        Settings { controller, flows, video, bare, rate, queue, duration }
+        Settings { controller, flows, video, hosts, rate, queue, duration }
     }
 }
 
@@ -96,23 +97,23 @@ impl Settings {
 /// [`Failure::Input`] that names the flag whose value can't be run.
 pub fn run(settings: &Settings) -> Result<Benchmark, Failure> {
     settings.check()?;
-    let Settings { controller, flows, video, bare, rate, queue, duration } = settings;
+    let Settings { controller, flows, video, hosts, rate, queue, duration } = settings;
     let load = Load {
         controller,
         flows: *flows,
         video: *video,
-        bare: *bare,
+        hosts: *hosts,
         rate: *rate,
         queue,
         duration: *duration,
     };
-    Load { video: *video, bare: *bare, duration: SHORTEST, ..Load::of(controller) }.once();
+    Load { video: *video, hosts: *hosts, duration: SHORTEST, ..Load::of(controller) }.once();
     reset_peak_memory();
     let before = resident_memory();
     let measured = load.once();
     let memory = peak_memory().zip(before).map(|(peak, before)| peak.saturating_sub(before));
     let mut details = serde_json::json!({
-        "controller": controller, "flows": flows, "video": video, "bare": bare, "rate_bps": rate.as_bps(), "queue": queue,
+        "controller": controller, "flows": flows, "video": video, "hosts": hosts.name(), "rate_bps": rate.as_bps(), "queue": queue,
         "duration_s": duration.as_secs_f64(), "memory_bytes": memory,
         "bytes_per_flow": memory.filter(|_| *flows >= CROWD).map(|bytes| bytes as f64 / *flows as f64),
     });

@@ -1,6 +1,7 @@
 //! The grammar of `framewire bench`.
 
 use clap::ValueEnum;
+use instruments::load::Hosts;
 
 use super::recovery::Losing;
 use crate::args::Format;
@@ -132,9 +133,9 @@ pub struct OneLoad {
     /// Flows send 60 frames/s of the encoder model, instead of a backlog
     #[arg(long)]
     pub video: bool,
-    /// Hosts that do nothing: what the network costs by itself, whatever runs over it
-    #[arg(long, conflicts_with_all = ["controller", "video"])]
-    pub bare: bool,
+    /// What stands at the flows' ends; only `session` has controllers and frames [default: session]
+    #[arg(long, value_name = "HOSTS")]
+    pub hosts: Option<Ends>,
 }
 
 impl OneLoad {
@@ -148,12 +149,46 @@ impl OneLoad {
             ("--flows", self.flows.is_some()),
             ("--queue", self.queue.is_some()),
             ("--video", self.video),
-            ("--bare", self.bare),
+            ("--hosts", self.hosts.is_some()),
         ];
         let given = given.iter().find(|(_, given)| *given);
         match given.filter(|_| what != Measured::Load) {
             Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `framewire bench load`"))),
+            None => self.check_hosts(),
+        }
+    }
+
+    /// Only the session's hosts heed a controller or have frames.
+    fn check_hosts(&self) -> Result<(), Failure> {
+        let given = [("--controller", self.controller.is_some()), ("--video", self.video)];
+        let given = given.iter().find(|(_, given)| *given);
+        match given.filter(|_| self.hosts.is_some_and(|hosts| hosts != Ends::Session)) {
+            Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `--hosts session`"))),
             None => Ok(()),
+        }
+    }
+}
+
+/// What stands at the ends of a load's flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Ends {
+    /// Framewire's sender and receiver
+    Session,
+    /// The least that send a backlog under NewReno: window, pacing, losses, a report of every second packet
+    Floor,
+    /// The same, packets handed over as plain numbers instead of written and read
+    FloorHanded,
+    /// Hosts that do nothing: what the network costs by itself, whatever runs over it
+    Nothing,
+}
+
+impl From<Ends> for Hosts {
+    fn from(ends: Ends) -> Hosts {
+        match ends {
+            Ends::Session => Hosts::Session,
+            Ends::Floor => Hosts::Floor,
+            Ends::FloorHanded => Hosts::FloorHanded,
+            Ends::Nothing => Hosts::Nothing,
         }
     }
 }
