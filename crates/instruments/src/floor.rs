@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use units::{Ecn, RemoteTime, Span, Time};
-use wire::{Arrival, Class, Draft, Endpoint, Feedback, FeedbackWriter, Media, Near, RxMeta, TxMeta};
+use wire::{Arrival, Draft, Endpoint, Feedback, FeedbackWriter, Media, Near, RxMeta, TxMeta};
 
 /// Packets that a report tells of, as the real receiver's do.
 const EVERY: usize = 2;
@@ -37,7 +37,7 @@ pub trait Form: Default + Send + 'static {
     fn read_report(datagram: &[u8], arrived: impl FnMut(u64)) -> Option<u32>;
 }
 
-/// In the session's format.
+/// In the session's format; packets are padding, as the session's backlog is.
 #[derive(Default)]
 pub struct Written {
     near: Near,
@@ -49,8 +49,7 @@ const SESSION: u32 = 1;
 impl Form for Written {
     #[inline]
     fn write_packet(out: &mut [u8], number: u64, now: Time, heard: u32) -> usize {
-        let padding = Media::padding(SESSION, number, now.on_wire(), heard);
-        Media { class: Class::OneShot, frame: number as u32, ..padding }.encode(out)
+        Media::padding(SESSION, number, now.on_wire(), heard).encode(out)
     }
 
     #[inline]
