@@ -1,7 +1,7 @@
 //! The least pair of hosts that could stand where the session's stand: a NewReno window, packets paced by it,
 //! losses found, every second packet reported with its time of arrival, and nothing else: no frames, no
 //! recovery, no rate samples, no other controller, nothing said twice, nothing recorded. How fast a load
-//! runs with it is the most that work on sender and receiver could bring.
+//! runs with it is about what work on sender and receiver could bring, with codec and network as they are.
 //!
 //! Packets travel in the session's own format ([`Written`]) or as plain numbers ([`Handed`]), as a simulator
 //! has them that hands structures over.
