@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use instruments::load::Hosts;
 use media::{Codec, CodecChoice};
 use real::quic::Fingerprint;
 use session::preset::Choice;
@@ -121,6 +122,13 @@ impl TypedValueParser for PageCodecs {
         let value = |codec: Codec| PossibleValue::new(codec.name()).help(codec.summary());
         Some(Box::new(PageCodecs::PLAYED.into_iter().map(value)))
     }
+}
+
+/// What can stand at the ends of the flows of `bench load`, each with what it is.
+pub fn hosts() -> impl TypedValueParser<Value = Hosts> {
+    let names = Hosts::ALL.map(|hosts| PossibleValue::new(hosts.name()).help(hosts.summary()));
+    let by_name = |name: String| Hosts::ALL.into_iter().find(|hosts| hosts.name() == name);
+    PossibleValuesParser::new(names).map(move |name| by_name(name).expect("it is one of them"))
 }
 
 /// The recovery policies, by name.

@@ -42,13 +42,32 @@ pub enum Hosts {
 }
 
 impl Hosts {
-    /// As `--hosts` of `framewire bench load` has it.
+    /// Everything that `--hosts` of `framewire bench load` takes.
+    pub const ALL: [Hosts; 4] = [Hosts::Session, Hosts::Floor, Hosts::FloorHanded, Hosts::Nothing];
+
+    /// As it is written there.
     pub const fn name(self) -> &'static str {
         match self {
             Hosts::Session => "session",
             Hosts::Floor => "floor",
             Hosts::FloorHanded => "floor-handed",
             Hosts::Nothing => "nothing",
+        }
+    }
+
+    /// What it is, in a line.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Hosts::Session => "Framewire's sender and receiver",
+            Hosts::Floor => {
+                "The least that send a backlog under NewReno: window, pacing, losses, a report of every second packet"
+            }
+            Hosts::FloorHanded => {
+                "The same, packets handed over as plain numbers instead of written and read"
+            }
+            Hosts::Nothing => {
+                "Hosts that do nothing: what the network costs by itself, whatever runs over it"
+            }
         }
     }
 }

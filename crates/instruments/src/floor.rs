@@ -316,8 +316,7 @@ impl<F: Form> Endpoint for Sink<F> {
         }
         self.waiting = 0;
         self.sequence += 1;
-        let low = self.low.min(self.arrivals[EVERY - 1].packet);
-        let length = F::write_report(out, self.sequence, now, &self.arrivals, low);
+        let length = F::write_report(out, self.sequence, now, &self.arrivals, self.low);
         Some(TxMeta { head: length, length, ..TxMeta::default() })
     }
 }

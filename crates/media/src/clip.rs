@@ -9,7 +9,8 @@ use std::sync::Arc;
 use units::Span;
 
 use crate::ffmpeg::{FfmpegOptions, FfmpegPipe};
-use crate::{RawFrame, Source, Y4mReader};
+use crate::shelf::Player;
+use crate::{RawFrame, Source, Y4mHeader, Y4mReader};
 
 /// Why a clip can't be read, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -67,13 +68,37 @@ pub struct ClipOptions {
     pub size: Option<(usize, usize)>,
 }
 
-type Stream = Y4mReader<Box<dyn Read + Send>>;
+pub(crate) type Stream = Y4mReader<Box<dyn Read + Send>>;
+
+/// Where a clip's pictures come from.
+pub(crate) enum Frames {
+    /// As they are read.
+    Read(Stream),
+    /// From memory, where others play the same clip.
+    Kept(Player),
+}
+
+impl Frames {
+    fn header(&self) -> Y4mHeader {
+        match self {
+            Frames::Read(stream) => stream.header(),
+            Frames::Kept(player) => player.header(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Arc<RawFrame>>, ClipError> {
+        match self {
+            Frames::Read(stream) => Ok(stream.next_frame()?.map(Arc::new)),
+            Frames::Kept(player) => player.next(),
+        }
+    }
+}
 
 /// A clip being played: a [`Source`]. A stream that breaks off ends the clip, and [`Clip::trouble`] says why.
 pub struct Clip {
     path: PathBuf,
     options: ClipOptions,
-    stream: Stream,
+    frames: Frames,
     /// Read ahead, so that a clip that opens has at least one picture.
     ahead: Option<Arc<RawFrame>>,
     interval: Span,
@@ -84,7 +109,7 @@ pub struct Clip {
 const ACCEPTED_OPTIONS: &str = "1 to 1000 pictures a second and even sides from 16 to 8192";
 
 impl ClipOptions {
-    fn check(&self, file: &str) -> Result<(), ClipError> {
+    pub(crate) fn check(&self, file: &str) -> Result<(), ClipError> {
         let refuse = |found: String| {
             Err(ClipError::Format { file: file.to_owned(), found, accepted: ACCEPTED_OPTIONS })
         };
@@ -103,6 +128,9 @@ impl ClipOptions {
     }
 }
 
+/// What a Y4M file begins with.
+const Y4M: &[u8] = b"YUV4MPEG2";
+
 /// The first bytes of a file, enough to recognise Y4M. They are put back in front by chaining, so a pipe will
 /// do as well.
 fn magic(file: &mut File) -> io::Result<Vec<u8>> {
@@ -114,22 +142,39 @@ fn magic(file: &mut File) -> io::Result<Vec<u8>> {
 /// Whether a clip has sound, which nothing here reads: Y4M never has, and of other clips ffmpeg knows.
 pub fn has_sound(path: &Path) -> bool {
     let start = File::open(path).and_then(|mut file| magic(&mut file)).unwrap_or_default();
-    !start.is_empty() && start != b"YUV4MPEG2" && crate::ffmpeg::has_sound(path, &FfmpegOptions::default())
+    !start.is_empty() && start != Y4M && crate::ffmpeg::has_sound(path, &FfmpegOptions::default())
 }
 
-fn open_stream(path: &Path, options: &ClipOptions) -> Result<Stream, ClipError> {
+fn is_called(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending))
+}
+
+/// Whether a clip with these first bytes is Y4M at the size asked for; one that is called so must be.
+fn is_ready(start: &[u8], path: &Path, options: &ClipOptions) -> bool {
+    (start == Y4M || is_called(path, "y4m")) && options.size.is_none()
+}
+
+/// Whether a clip is in a file and must be decoded or scaled.
+pub(crate) fn needs_ffmpeg(path: &Path, options: &ClipOptions) -> bool {
+    // Of a pipe nobody may read the first bytes but its player.
+    path.is_file()
+        && File::open(path)
+            .and_then(|mut file| magic(&mut file))
+            .is_ok_and(|start| !is_ready(&start, path, options))
+}
+
+pub(crate) fn open_stream(path: &Path, options: &ClipOptions) -> Result<Stream, ClipError> {
     let name = path.display().to_string();
     let fail = |source| ClipError::Open { file: name.clone(), source };
     let mut file = File::open(path).map_err(fail)?;
     if file.metadata().map_err(fail)?.is_dir() {
         return Err(fail(io::Error::from(io::ErrorKind::IsADirectory)));
     }
-    let called = |ending: &str| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
     let start = magic(&mut file).map_err(fail)?;
-    if (start == b"YUV4MPEG2" || called("y4m")) && options.size.is_none() {
+    if is_ready(&start, path, options) {
         return Y4mReader::new(Box::new(io::Cursor::new(start).chain(file)), &name);
     }
-    if called("yuv") {
+    if is_called(path, "yuv") {
         let found = "raw samples with neither size nor rate".to_owned();
         let accepted =
             "a clip that says its size; `ffmpeg -f rawvideo -s WxH -r FPS -i IN.yuv OUT.y4m` makes one";
@@ -147,23 +192,22 @@ impl Clip {
     pub fn open(path: &Path, options: ClipOptions) -> Result<Clip, ClipError> {
         options.check(&path.display().to_string())?;
         let stream = open_stream(path, &options)?;
-        Clip::begin(stream, path.to_owned(), options)
+        Clip::begin(Frames::Read(stream), path.to_owned(), options)
     }
 
-    fn begin(mut stream: Stream, path: PathBuf, options: ClipOptions) -> Result<Clip, ClipError> {
+    pub(crate) fn begin(mut frames: Frames, path: PathBuf, options: ClipOptions) -> Result<Clip, ClipError> {
         let name = path.display().to_string();
         let lacking = |found: &str, accepted| ClipError::Format {
             file: name.clone(),
             found: found.to_owned(),
             accepted,
         };
-        let interval = options.interval(stream.header().interval);
+        let interval = options.interval(frames.header().interval);
         let interval =
             interval.ok_or_else(|| lacking("no frame rate", "a clip with one, or an explicit fps"))?;
-        let first = stream.next_frame()?;
+        let first = frames.next()?;
         let first = first.ok_or_else(|| lacking("a clip without pictures", "at least one picture"))?;
-        let ahead = Some(Arc::new(first));
-        Ok(Clip { path, options, stream, ahead, interval, played: 0, trouble: None })
+        Ok(Clip { path, options, frames, ahead: Some(first), interval, played: 0, trouble: None })
     }
 
     /// A Y4M stream that is played once as it comes, such as a pipe; `name` stands for it in errors.
@@ -178,7 +222,7 @@ impl Clip {
             let accepted = "a stream as it comes; ffmpeg can do either before it";
             return Err(ClipError::Format { file: name.to_owned(), found, accepted });
         }
-        Clip::begin(Y4mReader::new(stream, name)?, PathBuf::from(name), options)
+        Clip::begin(Frames::Read(Y4mReader::new(stream, name)?), PathBuf::from(name), options)
     }
 
     /// A camera of this machine (Video4Linux) through ffmpeg, at the size and rate of the options if it has
@@ -191,7 +235,7 @@ impl Clip {
         options.check(&name)?;
         let ffmpeg = FfmpegOptions { size: options.size, fps: options.fps, ..FfmpegOptions::default() };
         let stream: Box<dyn Read + Send> = Box::new(FfmpegPipe::camera(device, &ffmpeg)?);
-        Clip::begin(Y4mReader::new(stream, &name)?, device.to_owned(), options)
+        Clip::begin(Frames::Read(Y4mReader::new(stream, &name)?), device.to_owned(), options)
     }
 
     /// Why the clip ended early, if it did.
@@ -200,19 +244,22 @@ impl Clip {
     }
 
     /// The next picture, from the start again where the clip loops.
-    fn advance(&mut self) -> Result<Option<RawFrame>, ClipError> {
-        let next = self.stream.next_frame()?;
+    fn advance(&mut self) -> Result<Option<Arc<RawFrame>>, ClipError> {
+        let next = self.frames.next()?;
         if next.is_some() || !self.options.loop_clip {
             return Ok(next);
         }
-        self.stream = open_stream(&self.path, &self.options)?;
-        self.stream.next_frame()
+        match &mut self.frames {
+            Frames::Read(stream) => *stream = open_stream(&self.path, &self.options)?,
+            Frames::Kept(player) => player.rewind(),
+        }
+        self.frames.next()
     }
 }
 
 impl Source for Clip {
     fn size(&self) -> (usize, usize) {
-        (self.stream.header().width, self.stream.header().height)
+        (self.frames.header().width, self.frames.header().height)
     }
 
     fn interval(&self) -> Span {
@@ -224,7 +271,7 @@ impl Source for Clip {
             return None;
         }
         let picture = self.ahead.take().or_else(|| match self.advance() {
-            Ok(next) => next.map(Arc::new),
+            Ok(next) => next,
             Err(trouble) => {
                 self.trouble = Some(trouble);
                 None

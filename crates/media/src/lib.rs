@@ -33,6 +33,7 @@ mod resizing;
 mod rgb;
 #[cfg(feature = "codecs")]
 mod scale;
+mod shelf;
 mod shipped;
 mod synthetic;
 mod table;
@@ -63,13 +64,14 @@ pub use jpeg::jpeg;
 #[cfg(feature = "codecs")]
 pub use measuring::Measuring;
 pub use model::{Cap, EncoderModel, ModelConfig};
-pub use quality::{PSNR_CAP, psnr, quality};
+pub use quality::{PSNR_CAP, psnr, quality, squared_error};
 #[cfg(feature = "codecs")]
 pub use recording::{Recorded, record_table};
 #[cfg(feature = "codecs")]
 pub use resizing::Resizing;
 #[cfg(feature = "codecs")]
 pub use scale::{Scaler, size_of_height};
+pub use shelf::Shelf;
 pub use synthetic::{SyntheticConfig, SyntheticGame};
 pub use table::{Curve, Fit, Memorised, Memory, Table, TableError};
 pub use traits::{

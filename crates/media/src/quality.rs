@@ -11,9 +11,11 @@
 //!   row of blocks k     | b | b | b | b |     the sums of row k-1 are kept for row k
 //! ```
 //!
-//! The squared error comes out of the same sums: `sum (a-b)^2 = sum (a^2 + b^2) - 2 sum ab`.
+//! The squared error comes out of the same sums: `sum (a-b)^2 = sum (a^2 + b^2) - 2 sum ab`. Sums of a row of
+//! blocks lie in four lists, one of each kind, so that several blocks, and then several windows, are
+//! reckoned at once. All of them are whole numbers, so nothing depends on how many.
 
-use std::ops::Add;
+use wide::{i16x8, i32x4, u8x16};
 
 use crate::{CodecError, Quality, RawFrame};
 
@@ -21,51 +23,115 @@ use crate::{CodecError, Quality, RawFrame};
 pub const PSNR_CAP: f64 = 60.0;
 
 /// Samples in a window.
-const WINDOW: i64 = 64;
+const WINDOW: f64 = 64.0;
 /// `(0.01 * 255)^2` scaled by the window, rounded as ffmpeg does (Wang et al. 2004, eq. 13, K1).
 const C1: f64 = 416.0;
 /// `(0.03 * 255)^2` scaled by the window and its degrees of freedom (K2).
 const C2: f64 = 235_963.0;
 
-/// Sums over one 4x4 block, or over several.
-#[derive(Clone, Copy, Default)]
+/// Sums of a row of 4x4 blocks, an entry a block; or of windows.
 struct Sums {
-    /// Sum of the first picture's samples.
-    a: u32,
+    /// Sum of the first picture's samples: at most 64 * 255 of a window.
+    a: Vec<i32>,
     /// Sum of the second's.
-    b: u32,
-    /// Sum of the squares of both.
-    squares: u32,
+    b: Vec<i32>,
+    /// Sum of the squares of both: at most 128 * 255^2 of a window.
+    squares: Vec<i32>,
     /// Sum of the products.
-    products: u32,
+    products: Vec<i32>,
 }
 
-impl Add for Sums {
-    type Output = Sums;
-    fn add(self, rhs: Sums) -> Sums {
-        Sums {
-            a: self.a + rhs.a,
-            b: self.b + rhs.b,
-            squares: self.squares + rhs.squares,
-            products: self.products + rhs.products,
+/// The SSIM index of a window of 64 samples (Wang et al. 2004, eq. 13, everything multiplied by 64).
+fn ssim(a: i32, b: i32, squares: i32, products: i32) -> f64 {
+    // Whole numbers below 2^31: these are exact, and two windows fit in a register of every x86-64.
+    let [a, b, squares, products] = [a, b, squares, products].map(f64::from);
+    let variances = squares * WINDOW - (a * a + b * b);
+    let covariance = products * WINDOW - a * b;
+    let means = 2.0 * a * b + C1;
+    let mean_squares = a * a + b * b + C1;
+    means * (2.0 * covariance + C2) / (mean_squares * (variances + C2))
+}
+
+/// Blocks that are summed at once.
+const TOGETHER: usize = 4;
+
+impl Sums {
+    /// Room for so many blocks, rounded up to what is summed at once.
+    fn of(blocks: usize) -> Sums {
+        let none = || vec![0; blocks.next_multiple_of(TOGETHER)];
+        Sums { a: none(), b: none(), squares: none(), products: none() }
+    }
+
+    /// Sums the blocks of four rows of both pictures.
+    fn fill(&mut self, a: [&[u8]; 4], b: [&[u8]; 4]) {
+        for block in (0..self.a.len()).step_by(TOGETHER) {
+            let from = |row: &[u8]| sixteen(&row[4 * block..]);
+            self.add_four(block, a.map(from), b.map(from));
+        }
+    }
+
+    /// Sums four blocks, which are sixteen columns.
+    fn add_four(&mut self, block: usize, a: [u8x16; 4], b: [u8x16; 4]) {
+        let low = Pairs::of(a.map(i16x8::from_u8x16_low), b.map(i16x8::from_u8x16_low));
+        let high = Pairs::of(a.map(i16x8::from_u8x16_high), b.map(i16x8::from_u8x16_high));
+        let lists = [&mut self.a, &mut self.b, &mut self.squares, &mut self.products];
+        for ((list, low), high) in lists.into_iter().zip(low.0).zip(high.0) {
+            let ([a, b, c, d], [e, f, g, h]) = (low.to_array(), high.to_array());
+            list[block..block + TOGETHER].copy_from_slice(&[a + b, c + d, e + f, g + h]);
+        }
+    }
+
+    fn squared_error(&self) -> u64 {
+        let errors =
+            self.squares.iter().zip(&self.products).map(|(squares, products)| squares - 2 * products);
+        errors.map(|error| error as u64).sum()
+    }
+
+    /// The index of each window between two rows of blocks; `tall` and `indices` are room to reckon in.
+    fn windows(&self, above: &Sums, tall: &mut Sums, indices: &mut [f64]) {
+        add(&self.a, &above.a, &mut tall.a);
+        add(&self.b, &above.b, &mut tall.b);
+        add(&self.squares, &above.squares, &mut tall.squares);
+        add(&self.products, &above.products, &mut tall.products);
+        let [a, b, squares, products] =
+            [&tall.a, &tall.b, &tall.squares, &tall.products].map(|list| &list[..=indices.len()]);
+        for (at, index) in indices.iter_mut().enumerate() {
+            let window = |list: &[i32]| list[at] + list[at + 1];
+            *index = ssim(window(a), window(b), window(squares), window(products));
         }
     }
 }
 
-impl Sums {
-    fn squared_error(self) -> u64 {
-        u64::from(self.squares) - 2 * u64::from(self.products)
+fn add(one: &[i32], other: &[i32], sums: &mut [i32]) {
+    for ((sum, &one), &other) in sums.iter_mut().zip(one).zip(other) {
+        *sum = one + other;
     }
+}
 
-    /// The SSIM index of a window of 64 samples (Wang et al. 2004, eq. 13, everything multiplied by 64).
-    fn ssim(self) -> f64 {
-        let (a, b) = (i64::from(self.a), i64::from(self.b));
-        let variances = i64::from(self.squares) * WINDOW - a * a - b * b;
-        let covariance = i64::from(self.products) * WINDOW - a * b;
-        let means = (2 * a * b) as f64 + C1;
-        let mean_squares = (a * a + b * b) as f64 + C1;
-        means * ((2 * covariance) as f64 + C2) / (mean_squares * (variances as f64 + C2))
+/// Sums of eight columns in pairs, of four rows: of `a`, `b`, both squared, both multiplied.
+struct Pairs([i32x4; 4]);
+
+impl Pairs {
+    fn of(a: [i16x8; 4], b: [i16x8; 4]) -> Pairs {
+        let (mut sum_a, mut sum_b) = (i16x8::ZERO, i16x8::ZERO);
+        let (mut squares, mut products) = (i32x4::ZERO, i32x4::ZERO);
+        for (a, b) in a.into_iter().zip(b) {
+            (sum_a, sum_b) = (sum_a + a, sum_b + b);
+            squares += a.dot(a) + b.dot(b);
+            products += a.dot(b);
+        }
+        let one = i16x8::splat(1);
+        Pairs([sum_a.dot(one), sum_b.dot(one), squares, products])
     }
+}
+
+/// The first sixteen samples of a row, zeros where it ends before.
+fn sixteen(row: &[u8]) -> u8x16 {
+    u8x16::from(row.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; 16];
+        padded[..row.len()].copy_from_slice(row);
+        padded
+    }))
 }
 
 /// One plane of each picture.
@@ -76,100 +142,65 @@ struct Planes<'a> {
     height: usize,
 }
 
-/// Column sums over four rows: the part a compiler can vectorise.
-struct Columns {
-    a: Vec<u16>,
-    b: Vec<u16>,
-    squares: Vec<u32>,
-    products: Vec<u32>,
-}
-
-impl Columns {
-    fn new(width: usize) -> Columns {
-        Columns { a: vec![0; width], b: vec![0; width], squares: vec![0; width], products: vec![0; width] }
-    }
-
-    fn clear(&mut self) {
-        self.a.fill(0);
-        self.b.fill(0);
-        self.squares.fill(0);
-        self.products.fill(0);
-    }
-
-    fn add_row(&mut self, row_a: &[u8], row_b: &[u8]) {
-        for (sum, &p) in self.a.iter_mut().zip(row_a) {
-            *sum += u16::from(p);
-        }
-        for (sum, &q) in self.b.iter_mut().zip(row_b) {
-            *sum += u16::from(q);
-        }
-        for ((sum, &p), &q) in self.squares.iter_mut().zip(row_a).zip(row_b) {
-            let (p, q) = (u32::from(p), u32::from(q));
-            *sum += p * p + q * q;
-        }
-        for ((sum, &p), &q) in self.products.iter_mut().zip(row_a).zip(row_b) {
-            *sum += u32::from(u16::from(p) * u16::from(q));
-        }
-    }
-
-    fn block(&self, index: usize) -> Sums {
-        let span = index * 4..index * 4 + 4;
-        Sums {
-            a: self.a[span.clone()].iter().map(|&s| u32::from(s)).sum(),
-            b: self.b[span.clone()].iter().map(|&s| u32::from(s)).sum(),
-            squares: self.squares[span.clone()].iter().sum(),
-            products: self.products[span].iter().sum(),
-        }
-    }
-}
-
 /// Squared error and mean SSIM of one plane.
 struct PlaneQuality {
     squared_error: u64,
     ssim: f64,
 }
 
-fn squared_error(a: &[u8], b: &[u8]) -> u64 {
-    a.iter().zip(b).map(|(&p, &q)| u64::from(p.abs_diff(q)).pow(2)).sum()
+/// Sum of the squared differences of samples, one by one.
+///
+/// ```
+/// assert_eq!(framewire_media::squared_error(&[0, 10, 255], &[3, 10, 0]), 9 + 255 * 255);
+/// ```
+pub fn squared_error(a: &[u8], b: &[u8]) -> u64 {
+    /// Sixteen samples add at most `4 * 255^2` to each of four sums, which then stay below 2^31.
+    const AT_ONCE: usize = 16 * 8192;
+    a.chunks(AT_ONCE).zip(b.chunks(AT_ONCE)).map(|(a, b)| few_squared(a, b)).sum()
+}
+
+fn few_squared(a: &[u8], b: &[u8]) -> u64 {
+    let (a, rest_a) = a.as_chunks();
+    let (b, rest_b) = b.as_chunks();
+    let mut sums = i32x4::ZERO;
+    for (&a, &b) in a.iter().zip(b) {
+        let (a, b) = (u8x16::from(a), u8x16::from(b));
+        let low = i16x8::from_u8x16_low(a) - i16x8::from_u8x16_low(b);
+        let high = i16x8::from_u8x16_high(a) - i16x8::from_u8x16_high(b);
+        sums += low.dot(low) + high.dot(high);
+    }
+    let rest = rest_a.iter().zip(rest_b).map(|(&a, &b)| u64::from(a.abs_diff(b)).pow(2));
+    rest.sum::<u64>() + sums.to_array().iter().map(|&sum| sum as u64).sum::<u64>()
 }
 
 impl Planes<'_> {
-    fn rows(&self, row: usize) -> (&[u8], &[u8]) {
+    fn row(&self, row: usize) -> (&[u8], &[u8]) {
         let span = row * self.width..(row + 1) * self.width;
         (&self.a[span.clone()], &self.b[span])
     }
 
     fn measure(&self) -> PlaneQuality {
         let (across, down) = (self.width / 4, self.height / 4);
-        let mut columns = Columns::new(across * 4);
-        let mut above: Vec<Sums> = Vec::new();
-        let mut current: Vec<Sums> = Vec::with_capacity(across);
+        let [mut above, mut current, mut tall] = [(); 3].map(|()| Sums::of(across));
+        let mut indices = vec![0.0; across - 1];
         let (mut error, mut ssim) = (0, 0.0);
         for strip in 0..down {
-            columns.clear();
-            for row in strip * 4..strip * 4 + 4 {
-                let (a, b) = self.rows(row);
-                columns.add_row(&a[..across * 4], &b[..across * 4]);
-                error += squared_error(&a[across * 4..], &b[across * 4..]);
+            let rows = [0, 1, 2, 3].map(|row| self.row(4 * strip + row));
+            current.fill(rows.map(|(a, _)| &a[..4 * across]), rows.map(|(_, b)| &b[..4 * across]));
+            error += current.squared_error();
+            error += rows.map(|(a, b)| squared_error(&a[4 * across..], &b[4 * across..])).iter().sum::<u64>();
+            if strip > 0 {
+                current.windows(&above, &mut tall, &mut indices);
+                ssim += indices.iter().sum::<f64>();
             }
-            current.clear();
-            current.extend((0..across).map(|block| columns.block(block)));
-            error += current.iter().map(|sums| sums.squared_error()).sum::<u64>();
-            ssim += strip_ssim(&above, &current);
             std::mem::swap(&mut above, &mut current);
         }
         for row in down * 4..self.height {
-            let (a, b) = self.rows(row);
+            let (a, b) = self.row(row);
             error += squared_error(a, b);
         }
         PlaneQuality { squared_error: error, ssim: ssim / ((across - 1) * (down - 1)) as f64 }
     }
-}
-
-/// Sum of SSIM over the windows between two rows of blocks; none above the first row.
-fn strip_ssim(above: &[Sums], current: &[Sums]) -> f64 {
-    let pairs = above.windows(2).zip(current.windows(2));
-    pairs.map(|(top, bottom)| (top[0] + top[1] + bottom[0] + bottom[1]).ssim()).sum()
 }
 
 /// PSNR in dB of a mean squared error, at most [`PSNR_CAP`].
@@ -277,6 +308,60 @@ mod tests {
         let luma = Planes { a: &a.y, b: &b.y, width: 16, height: 16 }.measure();
         assert!((luma.ssim - sum / 9.0).abs() < 1e-4, "{} {}", luma.ssim, sum / 9.0);
         assert_eq!(luma.squared_error, squared_error(&a.y, &b.y));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn squared_errors_are_sums_of_squares(length in 0usize..300_000, seed: u64, extreme: bool) {
+            let mut rng = Rng::stream(seed, "samples");
+            let mut samples = |most| (0..length).map(|_| rng.below(most) as u8).collect::<Vec<_>>();
+            let (a, b) = if extreme { (vec![255; length], vec![0; length]) } else { (samples(256), samples(256)) };
+            let plain: u64 = a.iter().zip(&b).map(|(&a, &b)| u64::from(a.abs_diff(b)).pow(2)).sum();
+            proptest::prop_assert_eq!(squared_error(&a, &b), plain);
+        }
+    }
+
+    /// Each window from its 64 samples, one after the other, in whole numbers as far as they go.
+    fn window_by_window(planes: &Planes<'_>) -> PlaneQuality {
+        let (across, down) = (planes.width / 4 - 1, planes.height / 4 - 1);
+        let strip = |top: usize| {
+            let window = |left: usize| {
+                let at = (0..64).map(|n| (4 * top + n / 8) * planes.width + 4 * left + n % 8);
+                let (mut a, mut b, mut squares, mut products) = (0, 0, 0, 0);
+                for (p, q) in at.map(|at| (i64::from(planes.a[at]), i64::from(planes.b[at]))) {
+                    (a, b) = (a + p, b + q);
+                    (squares, products) = (squares + p * p + q * q, products + p * q);
+                }
+                let (variances, covariance) = (squares * 64 - a * a - b * b, products * 64 - a * b);
+                let means = (2 * a * b) as f64 + C1;
+                let mean_squares = (a * a + b * b) as f64 + C1;
+                means * ((2 * covariance) as f64 + C2) / (mean_squares * (variances as f64 + C2))
+            };
+            (0..across).map(window).sum::<f64>()
+        };
+        let ssim = (0..down).map(strip).sum::<f64>() / (across * down) as f64;
+        PlaneQuality { squared_error: squared_error(planes.a, planes.b), ssim }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_summed_at_once_changes_nothing(
+            width in 8usize..80,
+            height in 8usize..24,
+            seed: u64,
+            extreme: bool,
+        ) {
+            let mut rng = Rng::stream(seed, "planes");
+            let mut plane = || -> Vec<u8> {
+                let sample = |_| if extreme { 255 * rng.below(2) as u8 } else { rng.below(256) as u8 };
+                (0..width * height).map(sample).collect()
+            };
+            let (a, b) = (plane(), plane());
+            let planes = Planes { a: &a, b: &b, width, height };
+            let (measured, plain) = (planes.measure(), window_by_window(&planes));
+            proptest::prop_assert_eq!(measured.squared_error, plain.squared_error);
+            proptest::prop_assert_eq!(measured.ssim.to_bits(), plain.ssim.to_bits());
+        }
     }
 
     #[test]

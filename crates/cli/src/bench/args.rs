@@ -6,7 +6,7 @@ use instruments::load::Hosts;
 use super::recovery::Losing;
 use crate::args::Format;
 use crate::failure::Failure;
-use crate::values::{Input, PictureSize};
+use crate::values::{Input, PictureSize, hosts};
 
 /// Flags of `framewire bench`: which benchmark, its clip, its form, and the losses of `recovery`.
 #[derive(Debug, clap::Args)]
@@ -134,8 +134,8 @@ pub struct OneLoad {
     #[arg(long)]
     pub video: bool,
     /// What stands at the flows' ends; only `session` has controllers and frames [default: session]
-    #[arg(long, value_name = "HOSTS")]
-    pub hosts: Option<Ends>,
+    #[arg(long, value_name = "HOSTS", value_parser = hosts())]
+    pub hosts: Option<Hosts>,
 }
 
 impl OneLoad {
@@ -162,33 +162,9 @@ impl OneLoad {
     fn check_hosts(&self) -> Result<(), Failure> {
         let given = [("--controller", self.controller.is_some()), ("--video", self.video)];
         let given = given.iter().find(|(_, given)| *given);
-        match given.filter(|_| self.hosts.is_some_and(|hosts| hosts != Ends::Session)) {
+        match given.filter(|_| self.hosts.is_some_and(|hosts| hosts != Hosts::Session)) {
             Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `--hosts session`"))),
             None => Ok(()),
-        }
-    }
-}
-
-/// What stands at the ends of a load's flows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Ends {
-    /// Framewire's sender and receiver
-    Session,
-    /// The least that send a backlog under NewReno: window, pacing, losses, a report of every second packet
-    Floor,
-    /// The same, packets handed over as plain numbers instead of written and read
-    FloorHanded,
-    /// Hosts that do nothing: what the network costs by itself, whatever runs over it
-    Nothing,
-}
-
-impl From<Ends> for Hosts {
-    fn from(ends: Ends) -> Hosts {
-        match ends {
-            Ends::Session => Hosts::Session,
-            Ends::Floor => Hosts::Floor,
-            Ends::FloorHanded => Hosts::FloorHanded,
-            Ends::Nothing => Hosts::Nothing,
         }
     }
 }

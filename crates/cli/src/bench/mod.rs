@@ -97,7 +97,7 @@ fn one_load(args: &Bench) -> Result<Benchmark, Failure> {
         controller: args.load.controller.clone().unwrap_or(usual.controller),
         flows: args.load.flows.map_or(usual.flows, usize::from),
         video: args.load.video,
-        hosts: args.load.hosts.map_or(usual.hosts, Into::into),
+        hosts: args.load.hosts.unwrap_or(usual.hosts),
         rate: args.recovery.rate.unwrap_or(usual.rate),
         queue: args.load.queue.clone().unwrap_or(usual.queue),
         duration: args.recovery.duration.unwrap_or(usual.duration),

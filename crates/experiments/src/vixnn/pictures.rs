@@ -134,8 +134,7 @@ pub(super) fn quality(original: &Picture, shown: &Picture) -> Result<Quality, St
             shown.width, shown.height, original.width, original.height
         ));
     }
-    let error: u64 =
-        original.rgb.iter().zip(&shown.rgb).map(|(&a, &b)| u64::from(a.abs_diff(b)).pow(2)).sum();
+    let error = media::squared_error(&original.rgb, &shown.rgb);
     let all = media::quality(&luma(original), &luma(shown)).map_err(|error| error.to_string())?;
     // Equal chroma has an SSIM of 1, and "All" weights the planes 4:1:1.
     let ssim = (6.0 * all.ssim - 2.0) / 4.0;
@@ -147,10 +146,13 @@ pub(super) fn quality(original: &Picture, shown: &Picture) -> Result<Quality, St
 fn luma(picture: &Picture) -> RawFrame {
     let (width, height) = (picture.width / 2 * 2, picture.height / 2 * 2);
     let mut frame = RawFrame::filled(width, height, 0, 128, 128);
-    let rows = frame.y.chunks_exact_mut(width).zip(picture.rgb.chunks_exact(picture.width * 3));
-    for (y, rgb) in rows.flat_map(|(row, rgb)| row.iter_mut().zip(rgb.chunks_exact(3))) {
-        let sum = 77 * u32::from(rgb[0]) + 150 * u32::from(rgb[1]) + 29 * u32::from(rgb[2]);
-        *y = ((sum + 128) >> 8) as u8;
+    for (row, rgb) in frame.y.chunks_exact_mut(width).zip(picture.rgb.chunks_exact(picture.width * 3)) {
+        let (pixels, _) = rgb.as_chunks();
+        for (y, &[red, green, blue]) in row.iter_mut().zip(pixels) {
+            // At most 256 * 255.
+            let sum = 77 * u16::from(red) + 150 * u16::from(green) + 29 * u16::from(blue);
+            *y = ((sum + 128) >> 8) as u8;
+        }
     }
     frame
 }

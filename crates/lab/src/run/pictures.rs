@@ -25,7 +25,7 @@ use units::{Span, Time};
 use super::stills::Album;
 
 /// Originals are kept until they are shown or this much memory is full; then the oldest go unmeasured.
-const MOST_BYTES: usize = 256 << 20;
+pub(super) const MOST_BYTES: usize = 256 << 20;
 
 /// Source pictures on their way to the viewer.
 #[derive(Debug, Default)]

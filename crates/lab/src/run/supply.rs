@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use media::{
-    Cap, Clip, ClipOptions, Codec, CodecConfig, CodecError, CodecOptions, Encoder, EncoderModel, ModelConfig,
-    Resizing, Source, SyntheticConfig, SyntheticGame, Table,
+    Cap, ClipOptions, Codec, CodecConfig, CodecError, CodecOptions, Encoder, EncoderModel, ModelConfig,
+    Resizing, Shelf, Source, SyntheticConfig, SyntheticGame, Table,
 };
 #[cfg(feature = "vixnn")]
 use media::{VixnnConfig, VixnnEncoder, VixnnLooks, VixnnModelDecoder, VixnnTable};
@@ -13,13 +13,16 @@ use session::{Decoders, Supply, Tracks};
 use units::{Rng, Span, Time};
 use wire::Media;
 
-use super::pictures::{Footage, Originals, Watched};
+use super::pictures::{Footage, MOST_BYTES, Originals, Watched};
 use crate::scenario::{self, Behaviour, EncoderKind, SYNTHETIC, Scenario, ScenarioError};
 
 /// Frames per second of sources that have no rate of their own (SQP's paper assumes it throughout).
 const DEFAULT_FPS: f64 = 60.0;
 /// Picture size of the synthetic source.
 const DEFAULT_SIZE: scenario::PictureSize = scenario::PictureSize { width: 1280, height: 720 };
+
+/// Clips of the runs of this process, as much of each as [`Originals`] hold.
+static CLIPS: Shelf = Shelf::new(MOST_BYTES);
 
 /// A flow's supply, and what the other end needs to make pictures of it again.
 pub(super) struct Prepared {
@@ -268,7 +271,7 @@ fn footage(scenario: &Scenario, wanted: &scenario::Encoder, at: &str) -> Result<
         fps: wanted.fps,
         size: wanted.size.map(|size| (size.width as usize, size.height as usize)),
     };
-    let clip = Clip::open(&scenario.beside(Path::new(&wanted.clip)), options);
+    let clip = CLIPS.open(&scenario.beside(Path::new(&wanted.clip)), options);
     clip.map(|clip| Footage::Clip(Box::new(clip)))
         .map_err(|error| scenario.error(format!("{at}.clip"), error.to_string()))
 }
