@@ -1,10 +1,10 @@
-//! Clips that several runs play: ffmpeg decodes each once, and its pictures are kept as far as there is room.
+//! Clips that several runs play: ffmpeg decodes each once, and its pictures are kept where there is room.
 //!
 //! ```text
 //!   Shelf::open -> Clip --.
 //!   Shelf::open -> Clip --+--> Reel: pictures 0, 1, 2 ... kept <-- ffmpeg, as far as any clip has played
 //!   Shelf::open -> Clip --'
-//!                     '------> ffmpeg of its own, from where there is no room any more
+//!                     '------> ffmpeg of its own, once the pictures take too much room to be kept
 //! ```
 //!
 //! A clip of 34 Mbit/s takes more processor time to decode than to be coded anew, sent and measured at a
@@ -22,15 +22,16 @@ const REELS: usize = 2;
 
 /// Where clips are kept.
 pub struct Shelf {
-    /// Bytes of pictures that are kept of a clip.
+    /// Bytes that the pictures of a clip may take.
     most: usize,
     /// Those opened last, at the end.
     reels: Mutex<Vec<Arc<Reel>>>,
 }
 
 impl Shelf {
-    /// A shelf that keeps two clips, at most `most` bytes of pictures of each, and those that are being
-    /// played.
+    /// A shelf that keeps two clips and those that are being played, each as long as what was played of it
+    /// takes less than `most` bytes. Of a longer one nothing is kept: to go on behind a part that is kept,
+    /// ffmpeg must decode that part again.
     pub const fn new(most: usize) -> Shelf {
         Shelf { most, reels: Mutex::new(Vec::new()) }
     }
@@ -53,10 +54,10 @@ impl Shelf {
             return Clip::open(path, options);
         };
         options.check(&path.display().to_string())?;
-        Clip::begin(Frames::Kept(self.reel(path, written, &options)?), path.to_owned(), options)
+        Clip::begin(self.frames(path, written, &options)?, path.to_owned(), options)
     }
 
-    fn reel(&self, path: &Path, written: Metadata, options: &ClipOptions) -> Result<Player, ClipError> {
+    fn frames(&self, path: &Path, written: Metadata, options: &ClipOptions) -> Result<Frames, ClipError> {
         let mut reels = self.reels.lock().unwrap_or_else(PoisonError::into_inner);
         let known = reels.iter().position(|reel| reel.is(path, &written, options));
         let reel = match known {
@@ -66,11 +67,11 @@ impl Shelf {
         reels.push(reel.clone());
         let surplus = reels.len().saturating_sub(REELS);
         reels.drain(..surplus);
-        Ok(Player { reel, next: 0, alone: None })
+        Ok(Frames::Kept(Player { reel, next: 0, alone: None }))
     }
 }
 
-/// A clip's pictures, as far as somebody wanted them and there is room.
+/// A clip's pictures, as far as somebody wanted them.
 struct Reel {
     path: PathBuf,
     written: Metadata,
@@ -87,14 +88,17 @@ struct Kept {
     stream: Option<Stream>,
     /// The clip has no more.
     whole: bool,
+    /// There was no room for all that was played, and nothing is kept any more.
+    spilled: bool,
 }
 
 /// What a reel has at an index.
 enum There {
     Picture(Arc<RawFrame>),
     End,
-    /// No room for it, or the clip broke off: who wants it must look for itself.
-    Beyond,
+    /// Nothing is kept, or the clip broke off: who wants it must look for itself, in this stream if there is
+    /// one.
+    Beyond(Option<Stream>),
 }
 
 impl Reel {
@@ -102,7 +106,8 @@ impl Reel {
         let stream = open_stream(path, options)?;
         let header = stream.header();
         let most = most / (header.width * header.height * 3 / 2);
-        let kept = Mutex::new(Kept { pictures: Vec::new(), stream: Some(stream), whole: false });
+        let kept =
+            Mutex::new(Kept { pictures: Vec::new(), stream: Some(stream), whole: false, spilled: false });
         Ok(Reel { path: path.to_owned(), written, options: options.clone(), header, most, kept })
     }
 
@@ -117,33 +122,41 @@ impl Reel {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who plays waits for who decodes.
+    /// Who plays waits for who decodes. Indices rise by one, so that what is not kept is what comes next.
     fn get(&self, index: usize) -> There {
         let mut kept = self.lock();
-        while kept.pictures.len() <= index {
-            if kept.whole {
-                return There::End;
-            }
-            match self.decode(&mut kept) {
-                Ok(Some(picture)) => kept.pictures.push(Arc::new(picture)),
-                Ok(None) => (kept.whole, kept.stream) = (true, None),
-                Err(()) => return There::Beyond,
-            }
+        if let Some(picture) = kept.pictures.get(index) {
+            return There::Picture(picture.clone());
         }
-        There::Picture(kept.pictures[index].clone())
+        if kept.whole {
+            return There::End;
+        }
+        if kept.spilled || kept.pictures.len() >= self.most {
+            kept.spilled = true;
+            kept.pictures = Vec::new();
+            return There::Beyond(kept.stream.take());
+        }
+        match self.decode(&mut kept) {
+            Ok(Some(picture)) => {
+                let picture = Arc::new(picture);
+                kept.pictures.push(picture.clone());
+                There::Picture(picture)
+            }
+            Ok(None) => {
+                (kept.whole, kept.stream) = (true, None);
+                There::End
+            }
+            // Whoever looks for itself finds out why.
+            Err(_) => There::Beyond(None),
+        }
     }
 
-    fn decode(&self, kept: &mut Kept) -> Result<Option<RawFrame>, ()> {
-        if kept.pictures.len() >= self.most {
-            kept.stream = None;
-            return Err(());
-        }
-        let stream = match kept.stream.take() {
-            Some(stream) => Ok(stream),
-            None => open_at(&self.path, &self.options, kept.pictures.len()),
+    fn decode(&self, kept: &mut Kept) -> Result<Option<RawFrame>, ClipError> {
+        let mut stream = match kept.stream.take() {
+            Some(stream) => stream,
+            None => open_at(&self.path, &self.options, kept.pictures.len())?,
         };
-        let mut stream = stream.map_err(drop)?;
-        let picture = stream.next_frame().map_err(drop)?;
+        let picture = stream.next_frame()?;
         kept.stream = Some(stream);
         Ok(picture)
     }
@@ -183,7 +196,8 @@ impl Player {
                     return Ok(Some(picture));
                 }
                 There::End => return Ok(None),
-                There::Beyond => {
+                There::Beyond(Some(stream)) => self.alone = Some(stream),
+                There::Beyond(None) => {
                     self.alone = Some(open_at(&self.reel.path, &self.reel.options, self.next)?);
                 }
             }
@@ -233,8 +247,8 @@ mod tests {
         fn open(&self, shelf: &Shelf) -> Clip {
             let options = ClipOptions { loop_clip: true, ..ClipOptions::default() };
             let written = std::fs::metadata(&self.path).unwrap();
-            let player = shelf.reel(&self.path, written, &options).unwrap();
-            Clip::begin(Frames::Kept(player), self.path.clone(), options).unwrap()
+            let frames = shelf.frames(&self.path, written, &options).unwrap();
+            Clip::begin(frames, self.path.clone(), options).unwrap()
         }
     }
 
@@ -257,15 +271,18 @@ mod tests {
     }
 
     #[test]
-    fn without_room_the_pictures_are_the_same() {
-        for room in 0..=PICTURES as usize {
+    fn without_room_nothing_is_kept_and_the_pictures_are_the_same() {
+        for room in 0..=PICTURES as usize + 1 {
             let (file, shelf) = (File::new(), Shelf::new(room * 32 * 16 * 3 / 2));
             let (mut one, mut other) = (file.open(&shelf), file.open(&shelf));
             let (first, second) = (play(&mut one, 12), play(&mut other, 12));
             assert!(same(&first, &file.frames) && same(&second, &file.frames), "{room}");
-            let shared = first.iter().zip(&second).filter(|(one, other)| Arc::ptr_eq(one, other)).count();
-            let kept = (0..12).filter(|at| (at % PICTURES as usize) < room).count();
-            assert_eq!(shared, kept, "{room}");
+            assert_eq!((first.len(), second.len()), (12, 12));
+            // Where it is just full nobody knows yet that nothing follows.
+            let fits = room > PICTURES as usize;
+            let kept = shelf.reels.lock().unwrap()[0].lock().pictures.len();
+            assert_eq!(kept, if fits { file.frames.len() } else { 0 }, "{room}");
+            assert!(same(&play(&mut file.open(&shelf), 12), &file.frames));
         }
     }
 
