@@ -96,8 +96,7 @@ struct Kept {
 enum There {
     Picture(Arc<RawFrame>),
     End,
-    /// Nothing is kept, or the clip broke off: who wants it must look for itself, in this stream if there is
-    /// one.
+    /// Nothing is kept, or the clip broke off: who wants it reads it alone, from this stream if one is open.
     Beyond(Option<Stream>),
 }
 

@@ -21,7 +21,7 @@ const DEFAULT_FPS: f64 = 60.0;
 /// Picture size of the synthetic source.
 const DEFAULT_SIZE: scenario::PictureSize = scenario::PictureSize { width: 1280, height: 720 };
 
-/// Clips of the runs of this process, as much of each as [`Originals`] hold.
+/// Clips that the runs of this process share, each below as many bytes as [`Originals`] hold.
 static CLIPS: Shelf = Shelf::new(MOST_BYTES);
 
 /// A flow's supply, and what the other end needs to make pictures of it again.
