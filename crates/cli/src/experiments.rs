@@ -145,7 +145,7 @@ pub fn program() -> String {
     let bytes = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
     let mut fingerprint = Fingerprint::default();
     fingerprint.add_bytes(&bytes);
-    format!("{commit}{:032x}", fingerprint.0)
+    format!("{commit}{fingerprint}")
 }
 
 fn run(args: &args::LabRun) -> Result<(), Failure> {

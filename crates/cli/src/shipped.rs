@@ -48,7 +48,7 @@ fn cache() -> PathBuf {
     }
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    home.unwrap_or_else(std::env::temp_dir).join(format!("framewire/{:032x}", print.0))
+    home.unwrap_or_else(std::env::temp_dir).join(format!("framewire/{print}"))
 }
 
 /// Lays everything into `folder`, unless it is there already. What stands there is compared and not believed:

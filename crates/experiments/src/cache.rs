@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use units::Fingerprint;
+
 use crate::value::Value;
 use lab::files::{WriteError, write_whole};
-use lab::fingerprint::Fingerprint;
 use lab::scenario::Scenario;
 
 /// What is kept of a run.
@@ -48,7 +49,7 @@ impl Cache {
             key.add(name);
             key.add(formula);
         }
-        self.folder.join(format!("{:032x}.json", key.0))
+        self.folder.join(format!("{key}.json"))
     }
 
     pub(crate) fn get(&self, scenario: &Scenario, metrics: &BTreeMap<String, String>) -> Option<Kept> {

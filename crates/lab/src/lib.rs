@@ -12,7 +12,6 @@
 
 pub mod collect;
 pub mod files;
-pub mod fingerprint;
 pub mod metrics;
 pub mod output;
 pub mod run;
@@ -20,3 +19,5 @@ pub mod scenario;
 pub mod stream;
 pub mod summary;
 pub mod tables;
+
+pub use units::Fingerprint;

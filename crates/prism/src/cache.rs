@@ -16,28 +16,6 @@ pub struct Coding {
     pub bytes: Vec<u32>,
 }
 
-/// A fingerprint of bytes: FNV-1a with 128 bits. It tells clips and settings apart; nobody is to be kept from
-/// forging one.
-#[derive(Clone, Copy)]
-pub(crate) struct Fingerprint(u128);
-
-impl Fingerprint {
-    pub(crate) const NEW: Fingerprint = Fingerprint(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
-    const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
-
-    #[must_use]
-    pub(crate) fn with(mut self, bytes: &[u8]) -> Fingerprint {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(Fingerprint::PRIME);
-        }
-        self
-    }
-
-    pub(crate) fn text(self) -> String {
-        format!("{:032x}", self.0)
-    }
-}
-
 /// A folder of coded streams.
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -71,13 +49,6 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fingerprints_follow_the_published_vectors() {
-        // draft-eastlake-fnv, appendix C: the offset basis for nothing, and "a".
-        assert_eq!(Fingerprint::NEW.text(), "6c62272e07bb014262b821756295c58d");
-        assert_eq!(Fingerprint::NEW.with(b"a").text(), "d228cb696f1a8caf78912b704e4a8964");
-    }
 
     #[test]
     fn what_is_torn_or_of_another_length_counts_as_missing() {

@@ -18,10 +18,10 @@ use media::{
     Ask, Clip, ClipError, ClipOptions, CodecError, Encoder, H264Config, H264Decoder, H264Encoder, RawFrame,
     Scaler, Source, quality, size_of_height,
 };
-use units::{Rate, Rng, Span, Time};
+use units::{Fingerprint, Rate, Rng, Span, Time};
 
+use crate::cache::Cache;
 pub use crate::cache::Coding;
-use crate::cache::{Cache, Fingerprint};
 use crate::greedy::Goal;
 use crate::model::{Recording, Run, Step};
 use crate::study::steady_from;
@@ -130,14 +130,15 @@ impl Footage {
             if usize::from(rows) < height { size_of_height((width, height), rows) } else { (width, height) };
         let mut scaler = Scaler::default();
         let mut pictures = Vec::new();
-        let mut fingerprint = Fingerprint::NEW.with(&source.interval().as_nanos().to_le_bytes());
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add_bytes(&source.interval().as_nanos().to_le_bytes());
         while let Some(picture) = source.next_picture() {
             let scaled = scaler
                 .fit(&picture, size)
                 .map_err(|source| EncodeError::Codec { clip: name.clone(), source })?;
             let scaled = Arc::new(scaled.into_owned());
-            fingerprint =
-                fingerprint.with(&size.0.to_le_bytes()).with(&scaled.y).with(&scaled.u).with(&scaled.v);
+            fingerprint.add_bytes(&size.0.to_le_bytes());
+            [&scaled.y, &scaled.u, &scaled.v].iter().for_each(|plane| fingerprint.add_bytes(plane));
             pictures.push(scaled);
         }
         Ok(Footage { name, pictures, interval: source.interval(), fingerprint })
@@ -156,7 +157,7 @@ impl Footage {
 
     /// What a table says of this clip.
     pub fn origin(&self) -> Origin {
-        Origin { clip: self.name.clone(), frames: self.frames(), fingerprint: self.fingerprint.text() }
+        Origin { clip: self.name.clone(), frames: self.frames(), fingerprint: self.fingerprint.to_string() }
     }
 }
 
@@ -172,11 +173,14 @@ pub struct Job {
 impl Job {
     /// What its coding is kept as: everything that the outcome depends on.
     fn name(&self, footage: &Footage, coder: &Coder) -> String {
-        let begin = footage.fingerprint.with(coder.name().as_bytes()).with(&self.start.to_le_bytes());
-        let add = |print: Fingerprint, step: &Step| {
-            print.with(&[u8::from(matches!(step, Step::Key(_)))]).with(&step.rate().as_bps().to_le_bytes())
-        };
-        self.steps.iter().fold(begin, add).text()
+        let mut print = footage.fingerprint;
+        print.add_bytes(coder.name().as_bytes());
+        print.add_bytes(&self.start.to_le_bytes());
+        for step in &self.steps {
+            print.add_bytes(&[u8::from(matches!(step, Step::Key(_)))]);
+            print.add_bytes(&step.rate().as_bps().to_le_bytes());
+        }
+        print.to_string()
     }
 
     fn code(&self, footage: &Footage, coder: &Coder) -> Result<Coding, CodecError> {

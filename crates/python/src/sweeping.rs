@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lab::fingerprint::Fingerprint;
+use lab::Fingerprint;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use sweep::{Axis, Group, Options, Run, SweepError, groups, groups_json, page};
@@ -29,7 +29,7 @@ pub fn program(py: Python<'_>) -> PyResult<String> {
         let file: PathBuf = py.import("framewire._framewire")?.getattr("__file__")?.extract()?;
         let mut fingerprint = Fingerprint::default();
         fingerprint.add_bytes(&std::fs::read(file)?);
-        PyResult::Ok(format!("{COMMIT}{:032x}", fingerprint.0))
+        PyResult::Ok(format!("{COMMIT}{fingerprint}"))
     })?;
     Ok(found.clone())
 }

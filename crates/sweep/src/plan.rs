@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use lab::fingerprint::Fingerprint;
+use lab::Fingerprint;
 use lab::scenario::Scenario;
 use lab::scenario::patch::{Refusal, changed, literal};
 use lab::summary::warnings;
@@ -72,7 +72,7 @@ impl Plan {
             contents.add(&path.to_string_lossy());
             contents.add_bytes(&bytes);
         }
-        self.prints = [texts, contents].map(|print| format!("{:032x}", print.0));
+        self.prints = [texts, contents].map(|print| print.to_string());
         Ok(())
     }
 

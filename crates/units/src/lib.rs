@@ -1,5 +1,5 @@
-//! Integer quantities every room shares: [`Time`], [`Span`], [`Rate`], [`Bytes`], a host's clock and named
-//! random streams.
+//! Integer quantities every room shares: [`Time`], [`Span`], [`Rate`], [`Bytes`], a host's clock, named
+//! random streams, and what tells texts apart.
 //!
 //! Time is nanoseconds in integers: floats appear only inside estimators. A time read on another machine is a
 //! [`RemoteTime`]; it cannot be subtracted from a [`Time`], only from another `RemoteTime`, so that clock
@@ -9,6 +9,7 @@
 mod clock;
 mod ecn;
 mod fetch;
+mod fingerprint;
 mod names;
 mod quantity;
 mod rng;
@@ -18,6 +19,7 @@ mod time;
 pub use clock::HostClock;
 pub use ecn::Ecn;
 pub use fetch::{fetch, fetch_line};
+pub use fingerprint::Fingerprint;
 pub use names::{instead, near_names};
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use rng::Rng;

@@ -79,7 +79,7 @@ impl Memory {
         let mut print = Fingerprint::default();
         print.add(&self.program);
         print.add(&scheme.to_string());
-        self.folder.join(format!("{:032x}.json", print.0))
+        self.folder.join(format!("{print}.json"))
     }
 
     /// What cannot be read is not known.
@@ -103,7 +103,7 @@ fn key(scenario: &Scenario) -> String {
         // One that can't be read is the run's matter.
         print.add_bytes(&std::fs::read(file).unwrap_or_default());
     }
-    format!("{:032x}", print.0)
+    print.to_string()
 }
 
 /// One scheme on its way through the cells.
