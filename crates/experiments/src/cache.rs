@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use units::Fingerprint;
-
 use crate::value::Value;
 use lab::files::{WriteError, write_whole};
 use lab::scenario::Scenario;
+use units::Fingerprint;
 
 /// What is kept of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
