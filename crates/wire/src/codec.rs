@@ -148,23 +148,18 @@ impl<'a> Reader<'a> {
     /// A variable-length integer, below 2^62.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, WireError> {
-        // Nearly every integer takes one or two bytes.
-        match *self.0 {
-            [a, ref rest @ ..] if a < 0x40 => {
-                self.0 = rest;
-                Ok(u64::from(a))
-            }
-            [a, b, ref rest @ ..] if a < 0x80 => {
-                self.0 = rest;
-                Ok(u64::from(a & 0x3f) << 8 | u64::from(b))
-            }
-            _ => self.long_varint(),
-        }
+        // Eight bytes hold one of any length, and nothing has to be guessed; a packet's last may have fewer.
+        let Some(eight) = self.0.first_chunk() else { return self.last_varint() };
+        let word = u64::from_be_bytes(*eight);
+        let length = 1 << (word >> 62);
+        self.0 = &self.0[length..];
+        Ok(word << 2 >> (66 - 8 * length))
     }
-    fn long_varint(&mut self) -> Result<u64, WireError> {
+    fn last_varint(&mut self) -> Result<u64, WireError> {
         match self.0.first().ok_or(WireError::Truncated)? >> 6 {
+            0 => Ok(u64::from(self.u8()?)),
+            1 => Ok(u64::from(self.u16()? & 0x3fff)),
             2 => Ok(u64::from(self.u32()? & 0x3fff_ffff)),
-            3 => Ok(self.u64()? & (u64::MAX >> 2)),
             _ => Err(WireError::Truncated),
         }
     }

@@ -267,7 +267,9 @@ impl FeedbackWriter {
         w.u48(sent_us);
         w.u32(refused);
         w.u8(blob.len() as u8);
-        w.bytes(blob);
+        if !blob.is_empty() {
+            w.bytes(blob);
+        }
         let written = write_arrivals(&mut w, sent_us as i64, arrivals);
         write_ranges(&mut w, ranges);
         (w.len(), written)

@@ -203,11 +203,7 @@ impl Endpoint for Sender {
         if self.opening.is_some() {
             return self.transmit_opening(now, out);
         }
-        let meta = self.transmit_segment(now, out);
-        if meta.is_none() {
-            self.pacer.pause();
-        }
-        meta
+        self.transmit_segment(now, out)
     }
 }
 

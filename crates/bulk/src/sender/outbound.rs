@@ -55,7 +55,7 @@ impl Sender {
             if self.flight.has_waiting() || self.fresh_payload().is_some() {
                 self.control.limit();
             }
-            return None;
+            return self.pause();
         }
         if std::mem::take(&mut self.probe_due) {
             return self.transmit_probe(now, out);
@@ -63,7 +63,7 @@ impl Sender {
         if let Some(size) = self.flight.waiting_size() {
             if !self.repair_at_once && !self.window_allows(size) {
                 self.control.limit();
-                return None;
+                return self.pause();
             }
             self.repair_at_once = false;
             let outgoing = self.flight.resend(now);
@@ -74,13 +74,20 @@ impl Sender {
             if dry && self.window_allows(self.config.datagram()) {
                 self.flight.limit_by_application();
             }
-            return None;
+            return self.pause();
         };
         if !self.window_allows(payload + Segment::LEN as u32) {
             self.control.limit();
-            return None;
+            return self.pause();
         }
         Some(self.transmit_fresh(now, payload, out))
+    }
+
+    /// Nothing leaves, and nothing follows at once what left before.
+    #[inline]
+    fn pause(&mut self) -> Option<TxMeta> {
+        self.pacer.pause();
+        None
     }
 
     #[inline(always)]
@@ -102,7 +109,7 @@ impl Sender {
             self.probe = Some(Probe { end, doubled: None });
             return Some(self.transmit_fresh(now, payload, out));
         }
-        let (outgoing, doubled) = self.flight.probe(now)?;
+        let Some((outgoing, doubled)) = self.flight.probe(now) else { return self.pause() };
         self.probe = Some(Probe { end, doubled: Some(doubled) });
         Some(self.dispatch(now, outgoing, true, out))
     }

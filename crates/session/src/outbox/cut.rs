@@ -49,6 +49,11 @@ impl Cut {
         }
     }
 
+    /// Bytes from the first one of a packet to the end.
+    pub fn after(&self, index: u16) -> u32 {
+        self.span(self.count() - 1).1 - self.span(index).0
+    }
+
     /// Bytes of the longest packet.
     pub fn longest(&self) -> u32 {
         match self {
@@ -107,6 +112,7 @@ mod tests {
             assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "{cut:?}");
             assert_eq!((spans[0].0, spans[spans.len() - 1].1), (0, 5_003), "{cut:?}");
             assert_eq!(spans.iter().map(|span| span.1 - span.0).max(), Some(cut.longest()), "{cut:?}");
+            assert!((0..).zip(&spans).all(|(index, span)| cut.after(index) == 5_003 - span.0), "{cut:?}");
         }
         assert!(Cut::at_pieces(&[], 1_000, false).is_none());
     }

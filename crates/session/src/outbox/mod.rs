@@ -167,13 +167,18 @@ impl OutFrame {
 
     /// What is left to send for the first time: packets, and their bytes, each with a header of `header`.
     fn left(&self, header: u64) -> (usize, u64) {
-        let bytes = |index: u16| u64::from(self.length(index)) + header;
-        (usize::from(self.total() - self.next), (self.next..self.total()).map(bytes).sum())
+        let packets = self.total() - self.next;
+        let parity = packets.min(self.parity);
+        let fresh = if self.next < self.count { self.cut.after(self.next) } else { 0 };
+        let longest = if parity > 0 { self.longest() } else { 0 };
+        let bytes = u64::from(fresh) + u64::from(parity) * u64::from(longest);
+        (usize::from(packets), bytes + u64::from(packets) * header)
     }
 
     /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
+    #[inline]
     pub fn is_alone(&self, index: u16) -> bool {
-        if index >= self.count {
+        if index >= self.count || self.pieces.is_empty() {
             return false;
         }
         let (start, end) = self.cut.span(index);
@@ -183,9 +188,13 @@ impl OutFrame {
 
     /// Which of the encoder's pieces a packet's payload begins in; of a parity packet how many the frame has
     /// of those ([`wire::Media::part`]).
+    #[inline]
     pub fn piece(&self, index: u16) -> u8 {
         if index >= self.count {
             return self.parity as u8;
+        }
+        if self.pieces.is_empty() {
+            return 0;
         }
         let start = self.cut.span(index).0;
         self.pieces.partition_point(|&end| end <= start).min(255) as u8
@@ -313,6 +322,12 @@ impl Outbox {
         self.frames.get(self.sending)
     }
 
+    /// What leaves next is the last packet of its frame, if there is one.
+    #[inline]
+    pub fn ends_frame(&self) -> bool {
+        self.current().is_none_or(|frame| frame.next + 1 >= frame.total())
+    }
+
     /// The current frame, of which nothing has left yet, is worth repairing until `until` at least.
     pub fn begin(&mut self, until: Time) {
         if let Some(frame) = self.frames.get_mut(self.sending).filter(|frame| frame.next == 0) {
@@ -369,6 +384,11 @@ impl Outbox {
         if is_at(0) {
             return Some(0);
         }
+        self.position_of_another(id)
+    }
+
+    #[inline(never)]
+    fn position_of_another(&self, id: FrameId) -> Option<usize> {
         let place = self.places.get(&id)?;
         self.frames.binary_search_by_key(place, |frame| frame.order).ok()
     }
@@ -379,6 +399,7 @@ impl Outbox {
         self.frames.get(self.position(id)?)
     }
 
+    #[inline]
     fn frame_mut(&mut self, id: FrameId) -> Option<&mut OutFrame> {
         let position = self.position(id)?;
         self.frames.get_mut(position)

@@ -50,6 +50,21 @@ proptest! {
     }
 
     #[test]
+    fn what_is_left_is_the_packets_from_the_next_one_on(
+        (size, room, at) in (1u32..20_000, 80u32..1400, any::<prop::sample::Index>()),
+        (parity, pieces) in (prop_oneof![Just(0.0), 0.1..1.0], prop::option::of(1u32..4_000)),
+    ) {
+        let step = pieces.unwrap_or(size);
+        let pieces = pieces.map(|_| (step..size).step_by(step as usize).chain([size]).collect());
+        let info = FrameInfo { parity, ..info(1) };
+        let coded = coded(1, size, pieces.unwrap_or_default());
+        let mut frame = OutFrame::new(info, coded, 0, Time::ZERO, room, Vec::new());
+        frame.next = at.index(usize::from(frame.total()) + 1) as u16;
+        let bytes = (frame.next..frame.total()).map(|index| u64::from(frame.length(index)) + 33);
+        prop_assert_eq!(frame.left(33), (bytes.len(), bytes.sum::<u64>()));
+    }
+
+    #[test]
     fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool, drop: bool) {
         let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
         (0..4).for_each(|f| { outbox.push(info(f), coded(f, 5000, vec![]), Time::ZERO, 1000); });

@@ -29,6 +29,7 @@ use crate::strategy::{self, Strategy};
 use crate::supply::{Supply, Tracks};
 use crate::track::{Terms, Track};
 use filler::Filler;
+use timers::Wants;
 
 /// Bye is sent this often, for one may be lost.
 const BYES: u32 = 3;
@@ -90,8 +91,12 @@ pub struct Sender {
     /// Boxed, since only hellos read it.
     announced: Option<Box<(String, Setup)>>,
     heard: bool,
-    /// Until when a wake only paces, as [`next_wake`](Endpoint::next_wake) last saw it: then nothing is due
-    /// but the next packet. [`Time::ZERO`] once anything has happened since.
+    /// Nothing has happened since [`next_wake`](Endpoint::next_wake) last looked but that packets left: the
+    /// two fields below still hold.
+    undisturbed: Cell<bool>,
+    /// What captures and tracks want of the clock.
+    wanted: Cell<Wants>,
+    /// Until when nothing is due but the next packet; once that has left, for this instant only.
     quiet_until: Cell<Time>,
     byes_left: u32,
     counters: SenderCounters,
@@ -152,6 +157,8 @@ impl Sender {
             hello_at: Some(Time::ZERO),
             announced: None,
             heard: false,
+            undisturbed: Cell::new(false),
+            wanted: Cell::new(Wants::NOTHING),
             quiet_until: Cell::new(Time::ZERO),
             byes_left: BYES,
             counters: SenderCounters::default(),
@@ -243,13 +250,13 @@ impl Sender {
 
     /// Captures nothing until told to go on. What was captured is still sent.
     pub fn set_paused(&mut self, now: Time, paused: bool) {
-        self.quiet_until.set(Time::ZERO);
+        self.undisturbed.set(false);
         self.captures.iter_mut().for_each(|capture| capture.set_paused(now, paused));
     }
 
     /// Captures nothing more, as if every source had ended. What was captured is still sent.
     pub fn end(&mut self) {
-        self.quiet_until.set(Time::ZERO);
+        self.undisturbed.set(false);
         self.captures.iter_mut().for_each(Capture::end);
     }
 
@@ -265,6 +272,7 @@ impl Sender {
     fn fit(&mut self, now: Time, room: usize) {
         // A driver that offers all there is knows nothing of its path.
         if self.core.fit(now, room, room < MAX_DATAGRAM) {
+            self.undisturbed.set(false);
             self.repack();
         }
     }
@@ -341,6 +349,26 @@ impl Sender {
         self.fresh.extend(self.backlogged.then_some(usize::MAX));
     }
 
+    /// What leaves next, if anything may.
+    #[inline]
+    fn pick(&mut self) -> Pick {
+        if self.backlogged && self.tracks.is_empty() {
+            // There is nothing to choose from.
+            return Pick::Fresh(0);
+        }
+        let padding = self.core.padding();
+        self.look_at_fresh();
+        let repair_of = self.repairs.front().map(|&(stream, ..)| chain::capture_of(stream));
+        let view = schedule::View { repairs: self.repairs.len(), repair_of, fresh: &self.fresh, padding };
+        self.policies.strategy.pick(&view)
+    }
+
+    /// Whether nothing is due at `now` but the next packet, so that a look at it is enough.
+    #[inline]
+    fn is_quiet(&self, now: Time) -> bool {
+        self.undisturbed.get() && now < self.quiet_until.get()
+    }
+
     #[inline]
     fn captures_ended(&self) -> bool {
         self.captures.iter().all(Capture::has_ended)
@@ -407,14 +435,15 @@ fn core_config(config: &SenderConfig, manner: &Manner, setup: &Setup, backlogged
 
 impl Endpoint for Sender {
     fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
-        self.quiet_until.set(Time::ZERO);
+        self.undisturbed.set(false);
         if self.read(now, datagram).is_err() {
             self.refuse_malformed(now);
         }
     }
 
     fn wake(&mut self, now: Time) {
-        if self.quiet_until.replace(Time::ZERO) <= now {
+        if !self.is_quiet(now) {
+            self.undisturbed.set(false);
             self.look_after_all(now);
         }
     }
@@ -426,33 +455,35 @@ impl Endpoint for Sender {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        self.quiet_until.set(Time::ZERO);
         self.fit(now, out.len());
-        if self.may_have_control(now)
-            && let Some(meta) = self.transmit_control(now, out)
-        {
-            return Some(meta);
-        }
-        if self.reset_at().is_some_and(|at| at <= now) {
-            self.expire(now);
-        }
-        if self.core.take_probe() {
-            return Some(self.transmit_probe(now, out));
+        if !self.is_quiet(now) {
+            if self.may_have_control(now)
+                && let Some(meta) = self.transmit_control(now, out)
+            {
+                self.undisturbed.set(false);
+                return Some(meta);
+            }
+            if self.reset_at().is_some_and(|at| at <= now) {
+                self.undisturbed.set(false);
+                self.expire(now);
+            }
+            if self.core.take_probe() {
+                self.undisturbed.set(false);
+                return Some(self.transmit_probe(now, out));
+            }
         }
         self.core.watch_window(now);
         if self.core.paced_until() > now {
             return None;
         }
+        let mut undisturbed = self.undisturbed.replace(false);
         loop {
-            let padding = self.core.padding();
-            self.look_at_fresh();
-            let repair_of = self.repairs.front().map(|&(stream, ..)| chain::capture_of(stream));
-            let view = schedule::View { repairs: self.repairs.len(), repair_of, fresh: &self.fresh, padding };
-            let pick = self.policies.strategy.pick(&view);
+            let pick = self.pick();
             if pick == Pick::Nothing {
                 return self.transmit_dummy(now, out);
             }
             if !self.core.window_is_open() {
+                self.undisturbed.set(undisturbed);
                 self.core.hold_back();
                 self.core.pause();
                 return None;
@@ -461,9 +492,18 @@ impl Endpoint for Sender {
                 // A repair whose frame has gone meanwhile is passed over.
                 Pick::Repair => match self.transmit_repair(now, out) {
                     Some(meta) => return Some(meta),
-                    None => continue,
+                    None => undisturbed = false,
                 },
-                Pick::Fresh(track) => return self.transmit_fresh(now, track, out),
+                Pick::Fresh(track) => {
+                    if undisturbed {
+                        // What a track wants of the clock changes with a frame's last packet at the earliest,
+                        // and what a packet brings, its timeout, is not due at this instant.
+                        let last = self.tracks.get(track).is_some_and(|track| track.outbox.ends_frame());
+                        self.undisturbed.set(!last);
+                        self.quiet_until.set(self.quiet_until.get().min(now + Span::from_nanos(1)));
+                    }
+                    return self.transmit_fresh(now, track, out);
+                }
                 Pick::Padding => {
                     self.core.padded(self.mtu());
                     return Some(self.transmit_padding(now, self.mtu(), out));

@@ -146,7 +146,7 @@ impl Sender {
         packet
     }
 
-    /// Sends packet `index` of a frame still in the outbox.
+    /// Sends packet `index` of a frame still in the outbox: the next of the current one, or one again.
     #[inline(always)]
     pub(super) fn transmit_part(
         &mut self,
@@ -187,6 +187,12 @@ impl Sender {
         let waiting = self.tracks.iter().map(|track| track.outbox.waiting_packets()).sum();
         let app_limited = self.runs_dry(waiting);
         media.packet = self.dispatch(now, length, Some(tag), app_limited);
+        let outbox = &mut self.tracks[track].outbox;
+        if retransmission {
+            outbox.resent(now, id, index);
+        } else if outbox.advance(now) {
+            self.tap.record(now, Event::FrameSent { stream, frame, version, packets: media.count });
+        }
         let head = self.dialect.write(Outgoing::Media(&media), out);
         Some(TxMeta { head, length, payload, ecn: self.config.ecn })
     }
@@ -214,9 +220,7 @@ impl Sender {
         out: &mut [u8],
     ) -> Option<TxMeta> {
         let track = self.position(stream)?;
-        let meta = self.transmit_part(now, track, id, index, true, out)?;
-        self.tracks[track].outbox.resent(now, id, index);
-        Some(meta)
+        self.transmit_part(now, track, id, index, true, out)
     }
 
     /// Sends the next packet of a track, or one of the backlog, which stands behind the tracks.
@@ -237,13 +241,7 @@ impl Sender {
             outbox.begin(now + repairs);
         }
         let current = outbox.current()?;
-        let (id, index, packets) = (current.info.id, current.next, current.count);
-        let meta = self.transmit_part(now, track, id, index, false, out);
-        let Track { stream, outbox, .. } = &mut self.tracks[track];
-        if outbox.advance(now) {
-            let (stream, FrameId { frame, version }) = (*stream, id);
-            self.tap.record(now, Event::FrameSent { stream, frame, version, packets });
-        }
-        meta
+        let (id, index) = (current.info.id, current.next);
+        self.transmit_part(now, track, id, index, false, out)
     }
 }

@@ -17,7 +17,8 @@ use crate::track::{Context, Track};
 const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
 /// What captures and tracks want of the clock.
-struct Wants {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants {
     /// The first that one of them wants to be looked at.
     at: Time,
     /// Since when the oldest frame of an encoder has been there.
@@ -33,6 +34,10 @@ struct Wants {
 }
 
 impl Wants {
+    /// What no capture and no track wants.
+    pub(super) const NOTHING: Wants =
+        Wants { at: Time::MAX, coding: None, live: None, expiry: None, quiet: true, waiting: false };
+
     #[inline]
     fn wake(&mut self, at: Option<Time>) {
         self.at = self.at.min(at.unwrap_or(Time::MAX));
@@ -304,11 +309,10 @@ impl Sender {
         since.filter(|_| waits).map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
     }
 
-    /// What captures and tracks want of the clock, looked up in one pass: it is asked for after every packet.
+    /// What captures and tracks want of the clock, looked up in one pass.
     #[inline]
     fn wants(&self) -> Wants {
-        let mut wants =
-            Wants { at: Time::MAX, coding: None, live: None, expiry: None, quiet: true, waiting: false };
+        let mut wants = Wants::NOTHING;
         for capture in &self.captures {
             let next = capture.next_at();
             wants.wake(next);
@@ -327,11 +331,15 @@ impl Sender {
         wants
     }
 
-    /// When something is to be done next, whoever wants it; and until when a wake has nothing to look after
-    /// but the next packet, zero if it may have.
+    /// When something is to be done next, whoever wants it; and until when there is nothing to look after but
+    /// the next packet, zero if there may be. It is asked for after every packet.
     #[inline]
     pub(super) fn plan_wake(&self) -> (Time, Time) {
-        let mut wants = self.wants();
+        if !self.undisturbed.replace(true) {
+            self.wanted.set(self.wants());
+        }
+        let mut wants = self.wanted.get();
+        debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
         wants.wake(self.hello_at.filter(|_| !self.heard));
         wants.wake(self.core.next_wake());
         wants.wake(self.sign_after(wants.coding));
