@@ -1,14 +1,18 @@
 //! A wake that only paces leaves out what nothing is due of. Waking twice never does: the second wake looks
 //! at everything. So a sender that is always woken twice must send what one that is woken once sends.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use cc::{Options, Setup};
 use framewire_session::{Policies, Receiver, ReceiverConfig, Sender, SenderConfig, Supply, Video};
-use media::{EncoderModel, ModelConfig, Table};
+use media::{Ask, CodecError, Coded, Encoder, EncoderModel, ModelConfig, RawFrame, Table};
 use netsim::{Counters, HostConfig, LinkConfig, Loss, RateProcess, World};
 use proptest::prelude::*;
 use record::Tap;
 use units::{Rate, Rng, Span, Time};
-use wire::{Endpoint, RxMeta, TxMeta};
+use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 /// A sender that may be woken twice.
 struct Woken {
@@ -95,4 +99,63 @@ proptest! {
         let case = Case { cc, rate, kbps, delay_ms, loss, fps, deadline_ms };
         prop_assert_eq!(seen(&case, false), seen(&case, true));
     }
+}
+
+/// Codes on a thread of its own, which is done with as many frames as the counter says.
+struct Elsewhere {
+    submitted: Arc<AtomicUsize>,
+    done: Arc<AtomicUsize>,
+    taken: usize,
+    frames: VecDeque<Coded>,
+}
+
+impl Elsewhere {
+    fn has_more(&self) -> bool {
+        self.taken < self.done.load(Ordering::Relaxed)
+    }
+}
+
+impl Encoder for Elsewhere {
+    fn submit(&mut self, _: Time, _: Option<&Arc<RawFrame>>, ask: &Ask) -> Result<(), CodecError> {
+        self.submitted.fetch_add(1, Ordering::Relaxed);
+        self.frames.push_back(Coded::of_size(ask, 100_000));
+        Ok(())
+    }
+    fn poll(&mut self, _: Time) -> Option<Coded> {
+        let coded = if self.has_more() { self.frames.pop_front() } else { None };
+        self.taken += usize::from(coded.is_some());
+        coded
+    }
+    fn next_ready(&self) -> Option<Time> {
+        let front = self.frames.front();
+        front.map(|_| if self.has_more() { Time::ZERO } else { Time::MAX })
+    }
+}
+
+#[test]
+fn an_encoder_that_is_done_while_packets_leave_is_heard_of() {
+    let (submitted, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(1)));
+    let encoder =
+        Elsewhere { submitted: submitted.clone(), done: done.clone(), taken: 0, frames: VecDeque::new() };
+    let setup = Setup::default();
+    let video = Video { encoder: Box::new(encoder), source: None, interval: setup.frame_interval };
+    let controller = cc::build(&"fixed:rate=10mbit,pace=1".parse().unwrap(), &setup).unwrap();
+    let (policies, supplies) = (Policies::default(), vec![Supply::Video(video)]);
+    let config = SenderConfig::default();
+    let mut sender =
+        Sender::new(config, &setup, controller, policies, supplies, Rng::stream(1, "sender"), Tap::default());
+    let mut out = [0; MAX_DATAGRAM];
+    let mut now = Time::ZERO;
+    // The first frame takes 80 ms to leave; the second is given to the encoder meanwhile.
+    loop {
+        sender.wake(now);
+        let left = sender.transmit(now, &mut out).is_some();
+        let next = sender.next_wake().expect("a frame waits, or is captured").max(now);
+        if left && submitted.load(Ordering::Relaxed) == 2 && next > now {
+            break;
+        }
+        now = next;
+    }
+    done.store(2, Ordering::Relaxed);
+    assert!(sender.next_wake().is_some_and(|at| at <= now), "it has to be taken at once");
 }

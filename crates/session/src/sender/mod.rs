@@ -91,8 +91,8 @@ pub struct Sender {
     /// Boxed, since only hellos read it.
     announced: Option<Box<(String, Setup)>>,
     heard: bool,
-    /// Nothing has happened since [`next_wake`](Endpoint::next_wake) last looked but that packets left: the
-    /// two fields below still hold.
+    /// No encoder was at work when [`next_wake`](Endpoint::next_wake) last looked, and nothing has happened
+    /// since but that packets left: the two fields below still hold.
     undisturbed: Cell<bool>,
     /// What captures and tracks want of the clock.
     wanted: Cell<Wants>,

@@ -335,8 +335,11 @@ impl Sender {
     /// the next packet, zero if there may be. It is asked for after every packet.
     #[inline]
     pub(super) fn plan_wake(&self) -> (Time, Time) {
-        if !self.undisturbed.replace(true) {
-            self.wanted.set(self.wants());
+        if !self.undisturbed.get() {
+            let wants = self.wants();
+            self.wanted.set(wants);
+            // An encoder that is at work, on a thread of its own, may be done whenever it is asked.
+            self.undisturbed.set(wants.quiet);
         }
         let mut wants = self.wanted.get();
         debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
