@@ -147,6 +147,7 @@ fn an_encoder_that_is_done_while_packets_leave_is_heard_of() {
     let mut out = [0; MAX_DATAGRAM];
     let mut now = Time::ZERO;
     // The first frame takes 80 ms to leave; the second is given to the encoder meanwhile.
+    let mut steps = 0;
     loop {
         sender.wake(now);
         let left = sender.transmit(now, &mut out).is_some();
@@ -154,7 +155,8 @@ fn an_encoder_that_is_done_while_packets_leave_is_heard_of() {
         if left && submitted.load(Ordering::Relaxed) == 2 && next > now {
             break;
         }
-        now = next;
+        (now, steps) = (next, steps + 1);
+        assert!(steps < 1_000, "no packet leaves while the second frame is coded");
     }
     done.store(2, Ordering::Relaxed);
     assert!(sender.next_wake().is_some_and(|at| at <= now), "it has to be taken at once");

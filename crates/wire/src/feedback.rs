@@ -267,6 +267,7 @@ impl FeedbackWriter {
         w.u48(sent_us);
         w.u32(refused);
         w.u8(blob.len() as u8);
+        // Most have none, and to copy nothing is a call as well.
         if !blob.is_empty() {
             w.bytes(blob);
         }

@@ -457,18 +457,16 @@ impl Endpoint for Sender {
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         self.fit(now, out.len());
         if !self.is_quiet(now) {
+            self.undisturbed.set(false);
             if self.may_have_control(now)
                 && let Some(meta) = self.transmit_control(now, out)
             {
-                self.undisturbed.set(false);
                 return Some(meta);
             }
             if self.reset_at().is_some_and(|at| at <= now) {
-                self.undisturbed.set(false);
                 self.expire(now);
             }
             if self.core.take_probe() {
-                self.undisturbed.set(false);
                 return Some(self.transmit_probe(now, out));
             }
         }

@@ -335,14 +335,17 @@ impl Sender {
     /// the next packet, zero if there may be. It is asked for after every packet.
     #[inline]
     pub(super) fn plan_wake(&self) -> (Time, Time) {
-        if !self.undisturbed.get() {
+        let mut wants = if self.undisturbed.get() {
+            let wants = self.wanted.get();
+            debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
+            wants
+        } else {
             let wants = self.wants();
             self.wanted.set(wants);
             // An encoder that is at work, on a thread of its own, may be done whenever it is asked.
             self.undisturbed.set(wants.quiet);
-        }
-        let mut wants = self.wanted.get();
-        debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
+            wants
+        };
         wants.wake(self.hello_at.filter(|_| !self.heard));
         wants.wake(self.core.next_wake());
         wants.wake(self.sign_after(wants.coding));
