@@ -253,7 +253,7 @@ impl Endpoint for Receiver {
             let sequence = self.counters.acks as u32;
             self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
         }
-        Some(TxMeta { head, length, ..TxMeta::default() })
+        Some(TxMeta { head, length, last: true, ..TxMeta::default() })
     }
 }
 

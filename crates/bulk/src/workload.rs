@@ -135,15 +135,15 @@ pub(crate) struct Application {
     begun: u64,
     /// When the current transfer began and its size; none during a pause.
     current: Option<(Time, u64)>,
-    /// When the next transfer begins, if that is known.
-    next: Option<Time>,
+    /// When the next transfer begins; [`Time::MAX`] while that is not known.
+    next: Time,
     completions: Vec<Completion>,
 }
 
 impl Application {
     pub fn new(workload: Workload, rng: Rng) -> Application {
-        let next = Some(Time::ZERO);
-        Application { workload, rng, written: 0, begun: 0, current: None, next, completions: Vec::new() }
+        let (next, completions) = (Time::ZERO, Vec::new());
+        Application { workload, rng, written: 0, begun: 0, current: None, next, completions }
     }
 
     /// Where what the application has handed over ends.
@@ -171,15 +171,15 @@ impl Application {
         &self.completions
     }
 
-    /// When [`start`](Application::start) wants to be called.
+    /// When [`start`](Application::start) wants to be called; [`Time::MAX`] for never.
     #[inline]
-    pub fn next_start(&self) -> Option<Time> {
+    pub fn next_start(&self) -> Time {
         self.next
     }
 
     /// Time has come to `now`: begins the next transfer if it is due, and says so.
     pub fn start(&mut self, now: Time) -> bool {
-        if self.next.is_none_or(|at| at > now) {
+        if self.next > now {
             return false;
         }
         if let Workload::Pages(pages) = &mut self.workload
@@ -188,7 +188,7 @@ impl Application {
             self.pause(now);
             return false;
         }
-        self.next = None;
+        self.next = Time::MAX;
         let bytes = match self.workload {
             Workload::Endless => u64::MAX,
             Workload::Transfer(bytes) => bytes,
@@ -206,7 +206,7 @@ impl Application {
     /// Draws the pause before the next transfer.
     fn pause(&mut self, now: Time) {
         if let Workload::Pages(pages) = self.workload {
-            self.next = Some(now + Span::from_secs_f64(self.rng.exponential(pages.idle.as_secs_f64())));
+            self.next = now + Span::from_secs_f64(self.rng.exponential(pages.idle.as_secs_f64()));
         }
     }
 
@@ -239,7 +239,7 @@ mod tests {
         let mut idle = Span::ZERO;
         let mut now = Time::ZERO;
         while !application.is_finished() {
-            let at = application.next_start().unwrap();
+            let at = application.next_start();
             idle += at - now;
             now = at;
             if application.start(now) {
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(application.completions().len(), 200);
         let mean = idle.as_secs_f64() / 200.0;
         assert!((8.0..12.0).contains(&mean), "{mean}");
-        assert_eq!(application.next_start(), None);
+        assert_eq!(application.next_start(), Time::MAX);
     }
 
     #[test]

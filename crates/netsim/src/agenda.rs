@@ -84,11 +84,21 @@ impl Agenda {
     #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
         // The time where entries have it, above the place.
-        let mut key = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
-        let mut number = component;
-        if self.nodes[component / WIDTH].0[component % WIDTH] == key | (component % WIDTH) as u64 {
+        let key = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
+        let entry = &mut self.nodes[component / WIDTH].0[component % WIDTH];
+        let wanted = key | (component % WIDTH) as u64;
+        if *entry == wanted {
             return;
         }
+        if self.levels.len() > 1 {
+            return self.climb(component, key);
+        }
+        *entry = wanted;
+    }
+
+    /// Enters a component's next time, and on every level above what then comes first.
+    fn climb(&mut self, component: usize, mut key: u64) {
+        let mut number = component;
         let (&top, below) = self.levels.split_last().expect("there is a top");
         for start in below {
             let (node, place) = (start + number / WIDTH, number % WIDTH);

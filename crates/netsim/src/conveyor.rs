@@ -12,14 +12,13 @@
 use std::collections::VecDeque;
 
 use record::Dropped;
-use units::{Span, Sparing, Time};
+use units::{Bytes, Serialisation, Span, Sparing, Time};
 
 use crate::Packet;
 use crate::books::Books;
 use crate::config::LinkConfig;
 use crate::queue::{Backlog, Limit, Queue};
 use crate::rate::RateProcess;
-use crate::server::Serialisation;
 use crate::timetable::Timetable;
 
 /// Packets that there is room for at first. Few, since a world may have ten thousand links that carry little.
@@ -43,6 +42,11 @@ pub(crate) struct Conveyor {
     slots: VecDeque<(Time, Packet)>,
     /// How many of them, the first ones, are through the server: where in `slots` the others begin.
     gone: usize,
+    /// Of the first that is not through: when it is, and its bytes. [`Time::MAX`] where there is none.
+    next: Time,
+    head: u32,
+    /// When the first one comes out; [`Time::MAX`] where there is none.
+    due: Time,
     /// When the last one is through.
     finish: Time,
     delay: Span,
@@ -63,19 +67,23 @@ impl Conveyor {
         };
         let delay = config.delay.constant_span().filter(|_| config.reorder.is_none())?;
         let limit = queue.tail_limit().filter(|_| !config.jitter.is_positive())?;
-        Some(Conveyor { slots: VecDeque::new(), gone: 0, finish: Time::ZERO, delay, pace, limit, bytes: 0 })
+        let (slots, never) = (VecDeque::new(), Time::MAX);
+        let (next, due, finish) = (never, never, Time::ZERO);
+        Some(Conveyor { slots, gone: 0, next, head: 0, due, finish, delay, pace, limit, bytes: 0 })
     }
 
     /// What waits, without the packet in transmission.
     #[inline(always)]
     pub fn backlog(&self) -> Backlog {
-        let Some((_, first)) = self.slots.get(self.gone) else { return Backlog::default() };
         let packets = (self.slots.len() - self.gone) as u32;
+        if packets == 0 {
+            return Backlog::default();
+        }
         match &self.pace {
-            Pace::Slotted(timetable) if !timetable.has_begun(first.size) => {
+            Pace::Slotted(timetable) if !timetable.has_begun(self.head) => {
                 Backlog { packets, bytes: self.bytes }
             }
-            _ => Backlog { packets: packets - 1, bytes: self.bytes - u64::from(first.size) },
+            _ => Backlog { packets: packets - 1, bytes: self.bytes - u64::from(self.head) },
         }
     }
 
@@ -94,7 +102,7 @@ impl Conveyor {
         }
         self.finish = match &mut self.pace {
             Pace::AtOnce => now,
-            Pace::Even(serialisation) => match serialisation.time(packet.size) {
+            Pace::Even(serialisation) => match serialisation.time(Bytes::new(u64::from(packet.size))) {
                 Span::MAX => Time::MAX,
                 time => self.finish.max(now) + time,
             },
@@ -102,12 +110,18 @@ impl Conveyor {
         };
         let size = u64::from(packet.size);
         self.bytes += size;
+        if self.gone == self.slots.len() {
+            (self.next, self.head) = (self.finish, packet.size);
+        }
         self.enter(self.finish, packet);
         books.note_backlog(now, &packet, Backlog { packets: packets + 1, bytes: bytes + size });
     }
 
     #[inline(always)]
     fn enter(&mut self, finish: Time, packet: Packet) {
+        if self.slots.is_empty() {
+            self.due = finish + self.delay;
+        }
         self.slots.room_for_one(ROOM);
         self.slots.push_back((finish, packet));
     }
@@ -120,18 +134,20 @@ impl Conveyor {
             timetable.settle(now);
             inclusive = true;
         }
-        while let Some(&(finish, packet)) = self.slots.get(self.gone) {
-            if finish > now || finish == now && (!inclusive || finish == Time::MAX) {
-                return;
-            }
+        while self.next < now || self.next == now && inclusive && now < Time::MAX {
+            let (finish, packet) = self.slots[self.gone];
             self.gone += 1;
             self.bytes -= u64::from(packet.size);
             if let Pace::Slotted(timetable) = &mut self.pace {
                 timetable.passed(packet.size);
             }
             books.count_departure(finish, &packet);
-            if self.gone == self.slots.len() {
-                books.rest(finish);
+            match self.slots.get(self.gone) {
+                Some((finish, first)) => (self.next, self.head) = (*finish, first.size),
+                None => {
+                    self.next = Time::MAX;
+                    books.rest(finish);
+                }
             }
         }
     }
@@ -139,22 +155,26 @@ impl Conveyor {
     /// When the next packet comes out; [`Time::MAX`] for never.
     #[inline(always)]
     pub fn next_due(&self) -> Time {
-        self.slots.front().map_or(Time::MAX, |first| first.0 + self.delay)
+        self.due
     }
 
     /// The next packet that is out at `now`, and when it came out.
     #[inline(always)]
     pub fn deliver(&mut self, now: Time, books: &mut Books) -> Option<(Time, Packet)> {
+        let due = self.due;
+        if due > now {
+            return None;
+        }
         let &(finish, packet) = self.slots.front()?;
-        let due = finish + self.delay;
         // What is through never is never out, though it be asked for at the end of time.
-        if due > now || finish == Time::MAX {
+        if finish == Time::MAX {
             return None;
         }
         // A packet may be through and out at one instant.
         self.settle(now, self.delay == Span::ZERO, books);
         self.slots.pop_front();
         self.gone -= 1;
+        self.due = self.slots.front().map_or(Time::MAX, |first| first.0 + self.delay);
         Some((due, packet))
     }
 
@@ -167,7 +187,7 @@ impl Conveyor {
     /// When the next packet is through the server; [`Time::MAX`] for never.
     #[inline(always)]
     pub fn next_departure(&self) -> Time {
-        self.slots.get(self.gone).map_or(Time::MAX, |next| next.0)
+        self.next
     }
 
     /// Packets inside.

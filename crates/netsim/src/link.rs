@@ -235,7 +235,7 @@ impl Link {
     }
 
     /// [`next_event`](Link::next_event), with [`Time::MAX`] for never.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_due(&self) -> Time {
         match &self.course {
             Course::Conveyor(conveyor) => conveyor.next_due(),

@@ -121,25 +121,29 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Stores a datagram held by one packet, whose head is the first `head` bytes of `out`, and returns its
-    /// key.
+    /// Stores a datagram of `length` bytes held by one packet, whose head is the first `head` bytes of `out`,
+    /// and returns its key.
     // Inlined, a packet takes 9 % longer: its caller runs out of registers.
     #[inline(never)]
-    pub fn insert(&mut self, out: &[u8], head: usize, length: usize, payload: Option<Bytes>) -> u32 {
+    pub fn insert(&mut self, out: &[u8], head: usize, length: usize) -> u32 {
         let class = class_of(head);
         let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
         let slot = &mut self.slots[id as usize];
         (slot.head, slot.length) = (bytes_of(head), bytes_of(length));
-        (slot.holders, slot.carries) = (1, payload.is_some());
+        (slot.holders, slot.carries) = (1, false);
         match out.first_chunk() {
             // A copy of known length is a few instructions, whatever of it means something.
             Some(small) if class == 0 => slot.small = *small,
             _ => self.keep(id, &out[..head]),
         }
-        if payload.is_some() {
-            self.rest(id).payload = payload;
-        }
         id
+    }
+
+    /// Gives a datagram that was just stored the bytes that follow its head.
+    #[inline(never)]
+    pub fn attach(&mut self, id: u32, payload: Bytes) {
+        self.slots[id as usize].carries = true;
+        self.rest(id).payload = Some(payload);
     }
 
     /// Keeps a head that is long, or shorter than what it came in.
@@ -184,15 +188,20 @@ impl Datagrams {
         id
     }
 
-    /// What the datagram `id` stands for says.
+    /// What the datagram says that `id` stands for; one packet fewer does. The last one's is freed, though
+    /// it can be read until the next one is stored.
     #[inline]
-    pub fn open(&mut self, id: u32) -> Opened<'_> {
+    pub fn take(&mut self, id: u32) -> Opened<'_> {
         let slot = &mut self.slots[id as usize];
-        let length = usize::from(slot.length);
-        if slot.carries || usize::from(slot.head) > SMALL {
+        let (head, length) = (usize::from(slot.head), usize::from(slot.length));
+        slot.holders -= 1;
+        if slot.holders == 0 {
+            self.free[class_of(head)].push(id);
+        }
+        if slot.carries || head > SMALL {
             return open_whole(slot, &mut self.rests[slot.rest as usize]);
         }
-        Opened { head: &slot.small[..usize::from(slot.head)], length, payload: None }
+        Opened { head: &slot.small[..head], length, payload: None }
     }
 
     /// Has the datagram `id` stands for brought into the caches.
@@ -237,7 +246,7 @@ impl Datagrams {
 fn open_whole<'a>(slot: &'a mut Datagram, rest: &'a mut Rest) -> Opened<'a> {
     let payload = match (slot.carries, slot.holders) {
         (false, _) => None,
-        (true, 1) => {
+        (true, 0) => {
             slot.carries = false;
             rest.payload.take()
         }
@@ -269,16 +278,18 @@ mod tests {
     #[test]
     fn slots_are_reused_and_copies_counted() {
         let mut datagrams = Datagrams::default();
-        let a = datagrams.insert(b"abc", 3, 3, Some(Bytes::from_static(b"xyz")));
+        let a = datagrams.insert(b"abc", 3, 3);
+        datagrams.attach(a, Bytes::from_static(b"xyz"));
         datagrams.hold(a);
-        assert_eq!(datagrams.open(a).payload, Some(Bytes::from_static(b"xyz")));
+        datagrams.hold(a);
         datagrams.release(a);
+        assert_eq!(datagrams.take(a).payload, Some(Bytes::from_static(b"xyz")));
         assert_eq!(datagrams.in_flight(), 1);
-        assert_eq!(datagrams.open(a).payload, Some(Bytes::from_static(b"xyz")));
-        datagrams.release(a);
+        assert_eq!(datagrams.take(a).payload, Some(Bytes::from_static(b"xyz")));
         assert_eq!(datagrams.in_flight(), 0);
-        assert_eq!(datagrams.insert(b"d", 1, 1, None), a);
-        assert_eq!(datagrams.open(a).head, b"d");
+        assert_eq!(datagrams.insert(b"d", 1, 1), a);
+        let Opened { head, payload, .. } = datagrams.take(a);
+        assert_eq!((head, payload), (&b"d"[..], None));
     }
 
     #[test]
@@ -286,9 +297,9 @@ mod tests {
         let mut datagrams = Datagrams::default();
         let out: Vec<u8> = (0..MAX_DATAGRAM).map(|at| at as u8).collect();
         for head in [10, 1200, SMALL, SMALL + 1, 30, 1500, MEDIUM, MEDIUM + 1] {
-            let ids = [1, head].map(|head| datagrams.insert(&out, head, head, None));
-            assert_eq!(datagrams.open(ids[1]).head, &out[..head]);
-            ids.iter().for_each(|&id| datagrams.release(id));
+            let ids = [1, head].map(|head| datagrams.insert(&out, head, head));
+            assert_eq!(datagrams.take(ids[1]).head, &out[..head]);
+            datagrams.release(ids[0]);
         }
         let buffers: Vec<_> = datagrams.rests.iter().map(|rest| rest.large.capacity()).collect();
         assert_eq!((datagrams.slots.len(), buffers), (4, vec![MAX_DATAGRAM, MEDIUM]));

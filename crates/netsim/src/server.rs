@@ -12,7 +12,7 @@
 //!
 //! Source: Mahimahi, `link_queue.cc` (ravinet/mahimahi ae477d43).
 
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Serialisation, Span, Time};
 
 use crate::Packet;
 use crate::bucket::Bucket;
@@ -99,30 +99,6 @@ impl Buckets {
     }
 }
 
-/// Transmission times at one rate; the last one is remembered, because most packets are of one size.
-#[derive(Clone)]
-pub(crate) struct Serialisation {
-    rate: Rate,
-    size: u32,
-    time: Span,
-}
-
-impl Serialisation {
-    pub fn new(rate: Rate) -> Serialisation {
-        Serialisation { rate, size: 0, time: Span::ZERO }
-    }
-
-    /// What a packet of `size` bytes takes; [`Span::MAX`] where nothing is ever sent.
-    #[inline]
-    pub fn time(&mut self, size: u32) -> Span {
-        if size != self.size {
-            self.size = size;
-            self.time = self.rate.time_to_send(Bytes::new(u64::from(size)));
-        }
-        self.time
-    }
-}
-
 impl Timed {
     fn new(pace: Pace) -> Timed {
         let largest = if let Pace::Buckets(buckets) = &pace { buckets.largest() } else { u32::MAX };
@@ -138,10 +114,12 @@ impl Timed {
         self.packet = next;
         self.finish = match (&next, &mut self.pace) {
             (None, _) => Time::MAX,
-            (Some(packet), Pace::Constant(serialisation)) => match serialisation.time(packet.size) {
-                Span::MAX => Time::MAX,
-                time => at + time,
-            },
+            (Some(packet), Pace::Constant(serialisation)) => {
+                match serialisation.time(Bytes::new(u64::from(packet.size))) {
+                    Span::MAX => Time::MAX,
+                    time => at + time,
+                }
+            }
             (Some(packet), Pace::Steps(steps)) => steps.finish(at, packet.size),
             (Some(packet), Pace::Buckets(buckets)) => buckets.finish(at, packet.size),
         };

@@ -377,6 +377,7 @@ impl World {
         }
     }
 
+    #[inline(always)]
     fn act(&mut self, component: usize) {
         let links_from = self.hosts.len() + self.sources.len();
         if component < self.hosts.len() {
@@ -404,16 +405,19 @@ impl World {
     fn drain(&mut self, index: usize, local: Time) {
         let host = &mut self.hosts[index];
         let Some(way) = host.way else { return self.plan_host(index) };
-        let link = &mut self.links[way.first.index()];
         let (mut sent, mut earlier) = (0, false);
-        while sent < LIVELOCK
-            && let Some(meta) = host.endpoint.transmit(local, &mut self.out[..])
-        {
+        while let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) {
+            let last = meta.last;
             let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
+            let link = &mut self.links[way.first.index()];
             earlier |= link.may_act_earlier();
             link.offer(self.now, packet);
             keep_books(link, &mut self.datagrams);
             sent += 1;
+            if last || sent == LIVELOCK {
+                debug_assert!(!last || host.endpoint.transmit(local, &mut self.out[..]).is_none());
+                break;
+            }
         }
         self.agenda.set(index, host.next_wake(self.now));
         if sent > 0 {
@@ -505,27 +509,26 @@ impl World {
             return self.offer(next, packet);
         }
         match route.to {
-            Some(host) => self.receive(host.index(), packet),
+            Some(host) => self.receive(host.index(), packet, route.heard),
             None if route.heard => record_delivery(&self.recorder, route, self.now, &packet),
             None => {}
         }
     }
 
-    fn receive(&mut self, index: usize, packet: Packet) {
+    /// `heard`: somebody wants to hear of it.
+    fn receive(&mut self, index: usize, packet: Packet, heard: bool) {
         let host = &mut self.hosts[index];
         if !host.is_up(self.now) {
             self.counters.ignored += 1;
             return self.datagrams.release(packet.id);
         }
         self.counters.delivered += 1;
-        let route = &self.routes[usize::from(packet.route)];
-        if route.heard {
-            record_delivery(&self.recorder, route, self.now, &packet);
+        if heard {
+            record_delivery(&self.recorder, &self.routes[usize::from(packet.route)], self.now, &packet);
         }
-        let Opened { head, length, payload } = self.datagrams.open(packet.id);
+        let Opened { head, length, payload } = self.datagrams.take(packet.id);
         let local = host.config.clock.local(self.now);
         host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
-        self.datagrams.release(packet.id);
         self.drain(index, local);
     }
 
@@ -562,7 +565,10 @@ impl World {
 #[inline(always)]
 fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
     let size = meta.length as u32 + IP_UDP_OVERHEAD;
-    let id = datagrams.insert(out, meta.head, meta.length, meta.payload);
+    let id = datagrams.insert(out, meta.head, meta.length);
+    if let Some(payload) = meta.payload {
+        datagrams.attach(id, payload);
+    }
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 

@@ -47,7 +47,8 @@ impl Endpoint for Metronome {
     fn transmit(&mut self, _now: Time, out: &mut [u8]) -> Option<TxMeta> {
         self.due = self.due.checked_sub(1)?;
         out[..4].copy_from_slice(&(self.wakes.len() as u32).to_le_bytes());
-        Some(TxMeta { head: 4, length: self.length, payload: self.payload.clone(), ecn: Ecn::Ect1 })
+        let (length, payload) = (self.length, self.payload.clone());
+        Some(TxMeta { head: 4, length, payload, ecn: Ecn::Ect1, last: false })
     }
 }
 

@@ -133,7 +133,8 @@ impl Direction {
         let bytes = &self.emulated.held(packet).bytes;
         let outgoing = &mut self.outgoing[slot];
         outgoing.head[..bytes.len()].copy_from_slice(bytes);
-        outgoing.meta = TxMeta { head: bytes.len(), length: bytes.len(), payload: None, ecn: packet.ecn };
+        outgoing.meta =
+            TxMeta { head: bytes.len(), length: bytes.len(), ecn: packet.ecn, ..TxMeta::default() };
         self.emulated.release(packet);
     }
 

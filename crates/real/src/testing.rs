@@ -83,7 +83,8 @@ impl Endpoint for Metronome {
         let payload =
             (0..(self.length - head) / 2).map(|k| Metronome::pattern(self.sent, k)).collect::<Vec<u8>>();
         self.sent += 1;
-        Some(TxMeta { head, length: self.length, payload: Some(Bytes::from(payload)), ecn: self.ecn })
+        let (length, payload) = (self.length, Some(Bytes::from(payload)));
+        Some(TxMeta { head, length, payload, ecn: self.ecn, last: false })
     }
 }
 

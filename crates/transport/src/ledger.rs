@@ -275,8 +275,9 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn acknowledge(&mut self, now: Time, packet: u64, arrived: Arrived) -> Acked {
-        let size = self.entry(packet).size;
-        self.acknowledge_bytes(now, packet, size, arrived)
+        let acked = self.arrive(packet, arrived);
+        self.count_delivered(now, u64::from(acked.size));
+        acked
     }
 
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.
@@ -285,11 +286,17 @@ impl<T: Carried> Ledger<T> {
     /// If the packet is not remembered.
     #[inline]
     pub fn acknowledge_bytes(&mut self, now: Time, packet: u64, size: u32, arrived: Arrived) -> Acked {
-        let sent = self.change(packet, State::Acked);
-        let (sent_at, carried, delivery) = (sent.sent_at, sent.carried, sent.delivery());
+        let acked = self.arrive(packet, arrived);
         self.count_delivered(now, u64::from(size));
-        let Arrived { at: arrived_at, ecn } = arrived;
-        Acked { packet, sent_at, arrived_at, size, ecn, frame: carried.frame(), delivery }
+        Acked { size, ..acked }
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, packet: u64, arrived: Arrived) -> Acked {
+        let sent = self.change(packet, State::Acked);
+        let Transmission { sent_at, size, ref carried, .. } = *sent;
+        let (frame, delivery) = (carried.frame(), sent.delivery());
+        Acked { packet, sent_at, arrived_at: arrived.at, size, ecn: arrived.ecn, frame, delivery }
     }
 
     /// The next samples reach back to a packet that was sent at `sent_at`: of those just acknowledged, the
@@ -372,11 +379,6 @@ impl<T: Carried> Ledger<T> {
         while self.transmissions.front().is_some_and(|oldest| is_over(self.base, oldest)) {
             self.forget_oldest();
         }
-    }
-
-    #[inline]
-    fn entry(&self, packet: u64) -> &Transmission<T> {
-        &self.transmissions[(packet - self.base) as usize]
     }
 }
 

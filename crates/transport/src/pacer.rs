@@ -1,6 +1,6 @@
 //! When the next packet may leave: what every endpoint makes of a decision's pacing rate.
 
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Rate, Serialisation, Span, Time};
 
 /// A driver that wakes late may catch up on at most this much: more would be a burst of our own making.
 const CATCH_UP: Span = Span::from_millis(1);
@@ -11,8 +11,10 @@ const CATCH_UP: Span = Span::from_millis(1);
 pub struct Pacer {
     /// When everything sent so far would have left at the rate.
     clear_at: Time,
-    rate: Option<Rate>,
-    /// How long the burst that may run ahead takes at the rate.
+    /// What packets take at the rate, if there is one.
+    pace: Option<Serialisation>,
+    /// The burst that may run ahead of the rate, and how long it takes.
+    burst: Bytes,
     ahead: Span,
     /// Packets of a bunch, and how many of the present one may still follow at once.
     bunch: u32,
@@ -43,14 +45,19 @@ impl Pacer {
 
     /// Sets rate (`None`: unpaced), burst and tick.
     pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes, tick: Span) {
-        (self.rate, self.tick) = (rate, tick);
-        self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
+        self.tick = tick;
+        // Told after each report, and seldom anything new.
+        if (rate, burst) != (self.rate(), self.burst) {
+            self.burst = burst;
+            self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
+            self.pace = rate.map(Serialisation::new);
+        }
     }
 
     /// The earliest time the next packet may leave.
     #[inline]
     pub fn next(&self) -> Time {
-        match self.rate {
+        match self.pace {
             None => Time::ZERO,
             Some(_) if self.tick.is_positive() => self.next_tick(),
             Some(_) if self.left > 0 => Time::ZERO,
@@ -72,8 +79,8 @@ impl Pacer {
     /// A packet of `size` left at `now`.
     #[inline]
     pub fn sent(&mut self, now: Time, size: Bytes) {
-        if let Some(rate) = self.rate {
-            let cost = rate.time_to_send(size);
+        if let Some(pace) = &mut self.pace {
+            let cost = pace.time(size);
             if self.tick.is_positive() {
                 return self.sent_in_tick(now, cost);
             }
@@ -100,7 +107,7 @@ impl Pacer {
 
     /// A packet of `size` waits for its whole interval from `now` on.
     pub fn restart(&mut self, now: Time, size: Bytes) {
-        self.clear_at = self.rate.map_or(now, |rate| now + rate.time_to_send(size));
+        self.clear_at = self.pace.as_mut().map_or(now, |pace| now + pace.time(size));
     }
 
     /// Ticks are counted from the packet that ends a pause. What a tick did not use is lost.
@@ -115,8 +122,9 @@ impl Pacer {
     }
 
     /// The pacing rate, if any.
+    #[inline]
     pub fn rate(&self) -> Option<Rate> {
-        self.rate
+        self.pace.map(|pace| pace.rate())
     }
 }
 

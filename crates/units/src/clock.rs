@@ -21,10 +21,15 @@ impl HostClock {
         HostClock { offset: offset.as_nanos().max(0) as u64, drift_ppb: (drift_ppm * 1e3).round() as i64 }
     }
 
+    #[inline(always)]
+    fn is_the_worlds(&self) -> bool {
+        self.offset | self.drift_ppb as u64 == 0
+    }
+
     /// What this host's clock shows at world time `world`.
     #[inline]
     pub fn local(&self, world: Time) -> Time {
-        if *self == HostClock::default() || world == Time::MAX { world } else { self.shown_at(world) }
+        if self.is_the_worlds() || world == Time::MAX { world } else { self.shown_at(world) }
     }
 
     fn shown_at(&self, world: Time) -> Time {
@@ -35,7 +40,7 @@ impl HostClock {
     /// The earliest world time at which this host's clock shows at least `local`.
     #[inline]
     pub fn world(&self, local: Time) -> Time {
-        if *self == HostClock::default() || local == Time::MAX { local } else { self.earliest(local) }
+        if self.is_the_worlds() || local == Time::MAX { local } else { self.earliest(local) }
     }
 
     fn earliest(&self, local: Time) -> Time {

@@ -14,6 +14,7 @@ mod names;
 mod quantity;
 mod rng;
 mod room;
+mod serialisation;
 mod time;
 
 pub use clock::HostClock;
@@ -24,4 +25,5 @@ pub use names::{instead, near_names};
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use rng::Rng;
 pub use room::Sparing;
+pub use serialisation::Serialisation;
 pub use time::{RelativeDelay, RemoteTime, Span, Time};

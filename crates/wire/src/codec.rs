@@ -219,15 +219,24 @@ impl<'a> Writer<'a> {
     /// A variable-length integer; `value` must be below 2^62.
     #[inline]
     pub fn varint(&mut self, value: u64) {
+        // As it is read: eight bytes at once, where there is room for those that mean nothing.
+        match self.out.get_mut(self.at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
+            Some(eight) => {
+                let class =
+                    u32::from(value >= 0x40) + u32::from(value >= 0x4000) + u32::from(value >= 0x4000_0000);
+                let length = 1 << class;
+                *eight = (value << (64 - 8 * length) | u64::from(class) << 62).to_be_bytes();
+                self.at += length;
+            }
+            None => self.last_varint(value),
+        }
+    }
+    #[cold]
+    fn last_varint(&mut self, value: u64) {
         match value {
             0..0x40 => self.u8(value as u8),
             0x40..0x4000 => self.u16(0x4000 | value as u16),
-            _ => self.long_varint(value),
-        }
-    }
-    fn long_varint(&mut self, value: u64) {
-        match value {
-            0..0x4000_0000 => self.u32(0x8000_0000 | value as u32),
+            0x4000..0x4000_0000 => self.u32(0x8000_0000 | value as u32),
             _ => self.u64(0xc000_0000_0000_0000 | value),
         }
     }
@@ -269,6 +278,10 @@ mod tests {
             let mut writer = Writer { out: &mut out, at: 0 };
             writer.varint(value);
             let length = writer.len();
+            // Room for no more than the integer makes no difference.
+            let mut tight = [0; 8];
+            Writer { out: &mut tight[..length], at: 0 }.varint(value);
+            prop_assert_eq!(&tight[..length], &out[..length]);
             // Whatever follows, and nothing following, must not matter.
             let mut bytes = out[..length].to_vec();
             bytes.resize(length + rest, 0xff);

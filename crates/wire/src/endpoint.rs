@@ -10,7 +10,7 @@ pub const MAX_DATAGRAM: usize = 1500;
 ///
 /// The driver calls [`receive`](Endpoint::receive) for each datagram and [`wake`](Endpoint::wake) when
 /// [`next_wake`](Endpoint::next_wake) has come, and after either drains [`transmit`](Endpoint::transmit)
-/// until it returns `None`. `now` never decreases. All times are on this host's own clock.
+/// until it returns `None` or the [last](TxMeta::last) datagram. `now` never decreases. All times are on this host's own clock.
 ///
 /// A driver without a clock or a socket, which has two endpoints talk for half a second:
 ///
@@ -85,6 +85,8 @@ pub struct TxMeta {
     pub payload: Option<Bytes>,
     /// The ECN bits to send.
     pub ecn: Ecn,
+    /// Nothing follows at this instant: a driver need not ask, though it may. Where this is false, it must.
+    pub last: bool,
 }
 
 impl TxMeta {
@@ -120,7 +122,8 @@ mod tests {
 
     #[test]
     fn a_datagram_is_its_head_its_payload_and_zeros() {
-        let meta = TxMeta { head: 2, length: 6, payload: Some(Bytes::from_static(b"ab")), ecn: Ecn::NotEct };
+        let payload = Some(Bytes::from_static(b"ab"));
+        let meta = TxMeta { head: 2, length: 6, payload, ..TxMeta::default() };
         assert_eq!(meta.datagram(&mut [9; 8]), [9, 9, b'a', b'b', 0, 0]);
         assert_eq!(TxMeta { head: 1, length: 3, ..TxMeta::default() }.datagram(&mut [7; 3]), [7, 0, 0]);
     }

@@ -13,7 +13,7 @@
 
 use units::{RemoteTime, Span};
 
-use crate::codec::{Kind, MASK_48, Reader, WireError, Writer, micros, unzigzag, zigzag};
+use crate::codec::{Kind, MASK_48, Reader, WireError, Writer, first_byte, micros, unzigzag, zigzag};
 
 /// A segment's header; its payload is the rest of the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,18 @@ impl Segment {
     #[inline]
     pub fn encode(&self, out: &mut [u8]) -> usize {
         debug_assert!(self.sequence <= MASK_48 && self.packet <= MASK_48);
-        let mut w = Writer::open(out, Kind::Segment, u8::from(self.last), self.session);
-        w.u48(self.sequence);
-        w.u48(self.packet);
-        w.u48(micros(self.sent.as_nanos()) as u64);
-        w.len()
+        let (sequence, packet) = (self.sequence & MASK_48, self.packet & MASK_48);
+        let sent = micros(self.sent.as_nanos()) as u64 & MASK_48;
+        let head = u64::from(first_byte(Kind::Segment)) << 56 | u64::from(self.last) << 48;
+        let words = [
+            head | u64::from(self.session) << 16 | sequence >> 32,
+            sequence << 32 | packet >> 16,
+            packet << 48 | sent,
+        ];
+        for (place, word) in out[..Segment::LEN].as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+        Segment::LEN
     }
 
     /// Reads a header from the front of `datagram`.
@@ -82,12 +89,14 @@ impl Segment {
     /// [`WireError`] where the bytes are no segment of this version.
     #[inline]
     pub fn decode(datagram: &[u8]) -> Result<Segment, WireError> {
-        let (mut r, flags, session) = Reader::open(datagram, Kind::Segment)?;
+        let (_, flags, session) = Reader::open(datagram, Kind::Segment)?;
         if flags > 1 {
             return Err(WireError::Field("flags"));
         }
-        let (sequence, packet) = (r.u48()?, r.u48()?);
-        let sent = RemoteTime::from_nanos(r.u48()? as i64 * 1_000);
+        let whole: &[u8; Segment::LEN] = datagram.first_chunk().ok_or(WireError::Truncated)?;
+        let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| whole[at + byte]));
+        let (sequence, packet) = (word(4) & MASK_48, word(10) & MASK_48);
+        let sent = RemoteTime::from_nanos((word(16) & MASK_48) as i64 * 1_000);
         Ok(Segment { session, sequence, packet, sent, last: flags == 1 })
     }
 }
@@ -308,6 +317,10 @@ mod tests {
             let segment = Segment { session, sequence, packet, sent: RemoteTime::from_nanos(sent_ns), last };
             let mut out = [0xaa; 64];
             prop_assert_eq!(segment.encode(&mut out), Segment::LEN);
+            let mut fields = [0; Segment::LEN];
+            let mut w = Writer::open(&mut fields, Kind::Segment, u8::from(last), session);
+            [sequence, packet, micros(sent_ns) as u64].into_iter().for_each(|field| w.u48(field));
+            prop_assert_eq!(&out[..Segment::LEN], fields);
             let rounded = Segment { sent: RemoteTime::from_nanos(micros(sent_ns) * 1_000), ..segment };
             prop_assert_eq!(Segment::decode(&out[..Segment::LEN + rest]), Ok(rounded));
             for length in 0..Segment::LEN {

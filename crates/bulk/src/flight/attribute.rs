@@ -35,8 +35,8 @@ impl Flight {
         let again = newest.carried.previous != NONE;
         let (chosen, sure) = if again { self.judge(latest, now, ack, least) } else { (latest, true) };
         out.arrived.push((end, again));
-        self.acknowledge(now, chosen, ack, out);
-        self.take_times(now, chosen, sure, ack, least, out);
+        let sent_at = self.acknowledge(now, chosen, ack, out);
+        take_times(now, (chosen, sent_at), sure, ack, least, out);
     }
 
     /// Of a segment that was sent several times: the transmission that its arrival is put down to, and
@@ -78,9 +78,9 @@ impl Flight {
         }
     }
 
-    /// Transmission `packet` arrived; it is in flight no more.
-    #[inline]
-    fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) {
+    /// Transmission `packet` arrived; it is in flight no more. Returns when it was sent.
+    #[inline(always)]
+    fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) -> Time {
         if self.ledger.get(packet).is_some_and(|sent| sent.state == State::Lost) {
             out.spurious.push(packet);
         }
@@ -88,33 +88,9 @@ impl Flight {
         let newest = ack.arrivals().last().is_some_and(|newest| newest.packet == packet);
         let ecn = if ack.ce && newest { Ecn::Ce } else { Ecn::NotEct };
         let arrived = Arrived { at: arrival.map(|arrival| arrival.at), ecn };
-        out.acked.push(self.ledger.acknowledge(now, packet, arrived));
-    }
-
-    /// What the arrival says about round trips. `sure`: it was this very transmission. If not, the segment
-    /// gives no sample (Karn's rule), and RACK takes it only if it is not too fast and nothing older brought
-    /// the acknowledgement about (RFC 8985 section 6.2, step 2).
-    fn take_times(
-        &self,
-        now: Time,
-        packet: u64,
-        sure: bool,
-        ack: &SegmentAck,
-        least: Span,
-        out: &mut Settled,
-    ) {
-        let Some(sent_at) = self.sent_at(packet) else { return };
-        if sure {
-            out.timed = Some(match out.timed {
-                None => (sent_at, sent_at),
-                Some((oldest, newest)) => (oldest.min(sent_at), newest.max(sent_at)),
-            });
-        }
-        let echoed = || ack.arrivals().last().is_some_and(|newest| newest.packet >= packet);
-        let counts = sure || (now - sent_at >= least && echoed());
-        if counts && out.newest.is_none_or(|(newest, _)| packet > newest) {
-            out.newest = Some((packet, sent_at));
-        }
+        let acked = self.ledger.acknowledge(now, packet, arrived);
+        out.acked.push(acked);
+        acked.sent_at
     }
 
     /// Transmissions named whose segments arrived by another one: with a snapshot for each, they are
@@ -124,14 +100,15 @@ impl Flight {
             return;
         }
         for arrival in ack.arrivals() {
-            match self.ledger.get(arrival.packet).map(|sent| sent.state) {
-                Some(State::Moot) => self.acknowledge(now, arrival.packet, ack, out),
-                Some(State::Lost) if self.has_arrived(arrival.packet) => {
-                    self.acknowledge(now, arrival.packet, ack, out);
-                    // Its segment's bytes were acknowledged already.
-                    out.acked.pop();
-                }
-                _ => {}
+            let lost = match self.ledger.get(arrival.packet).map(|sent| sent.state) {
+                Some(State::Moot) => false,
+                Some(State::Lost) if self.has_arrived(arrival.packet) => true,
+                _ => continue,
+            };
+            self.acknowledge(now, arrival.packet, ack, out);
+            if lost {
+                // Its segment's bytes were acknowledged already.
+                out.acked.pop();
             }
         }
     }
@@ -170,6 +147,31 @@ impl Flight {
             (Attribution::Segment, Some(State::Moot)) if self.una > end => Some(true),
             _ => None,
         }
+    }
+}
+
+/// What the arrival of `packet`, sent at the instant beside it, says about round trips. `sure`: it was this very
+/// transmission. If not, the segment gives no sample (Karn's rule), and RACK takes it only if it is not too fast
+/// and nothing older brought the acknowledgement about (RFC 8985 section 6.2, step 2).
+#[inline(always)]
+fn take_times(
+    now: Time,
+    (packet, sent_at): (u64, Time),
+    sure: bool,
+    ack: &SegmentAck,
+    least: Span,
+    out: &mut Settled,
+) {
+    if sure {
+        out.timed = Some(match out.timed {
+            None => (sent_at, sent_at),
+            Some((oldest, newest)) => (oldest.min(sent_at), newest.max(sent_at)),
+        });
+    }
+    let echoed = || ack.arrivals().last().is_some_and(|newest| newest.packet >= packet);
+    let counts = sure || (now - sent_at >= least && echoed());
+    if counts && out.newest.is_none_or(|(newest, _)| packet > newest) {
+        out.newest = Some((packet, sent_at));
     }
 }
 

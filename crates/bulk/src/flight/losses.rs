@@ -43,20 +43,14 @@ impl Flight {
     }
 
     /// RFC 8985 section 6.2, step 5: sent before transmission `newest`, which arrived, and at least
-    /// `patience` ago. Returns when the next one would have to be given up.
-    pub fn find_lost_by_time(
-        &mut self,
-        now: Time,
-        newest: u64,
-        patience: Span,
-        out: &mut Settled,
-    ) -> Option<Time> {
+    /// `patience` ago. Returns when the next one would have to be given up; [`Time::MAX`] for never.
+    pub fn find_lost_by_time(&mut self, now: Time, newest: u64, patience: Span, out: &mut Settled) -> Time {
         let mut packet = self.settled_below.max(self.ledger.oldest());
-        let mut due = None;
+        let mut due = Time::MAX;
         while packet < newest {
             if let Some(sent) = self.ledger.get(packet).filter(|sent| sent.state == State::InFlight) {
                 if sent.sent_at + patience > now {
-                    due = Some(sent.sent_at + patience);
+                    due = sent.sent_at + patience;
                     break;
                 }
                 self.lose(packet, out);

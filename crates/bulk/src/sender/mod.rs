@@ -53,10 +53,12 @@ pub struct Sender {
     /// One segment may be repaired whatever the window: the first of a recovery (RFC 6675 section 5, step
     /// 4.3), or of a timeout.
     repair_at_once: bool,
-    timeout_at: Option<Time>,
-    probe_at: Option<Time>,
-    /// When RACK has waited long enough for the next transmission.
-    loss_at: Option<Time>,
+    /// When each timer is due, [`Time::MAX`] while it does not run: that of retransmission, that of a tail loss
+    /// probe, ...
+    timeout_at: Time,
+    probe_at: Time,
+    /// ... and when RACK has waited long enough for the next transmission.
+    loss_at: Time,
     /// The handshake, until it is answered.
     opening: Option<Opening>,
     probe: Option<Probe>,
@@ -89,9 +91,9 @@ impl Sender {
             recovery_point: None,
             timed_out: false,
             repair_at_once: false,
-            timeout_at: None,
-            probe_at: None,
-            loss_at: None,
+            timeout_at: Time::MAX,
+            probe_at: Time::MAX,
+            loss_at: Time::MAX,
             opening: config.handshake.then(Opening::default),
             probe: None,
             probe_due: false,
@@ -176,7 +178,7 @@ impl Endpoint for Sender {
     }
 
     fn wake(&mut self, now: Time) {
-        if self.application.next_start().is_some_and(|at| at <= now) {
+        if self.application.next_start() <= now {
             self.start_transfer(now);
         }
         self.run_timers(now);
@@ -184,16 +186,14 @@ impl Endpoint for Sender {
 
     #[inline]
     fn next_wake(&self) -> Option<Time> {
-        let mut at = Time::MAX;
-        let mut consider = |candidate: Option<Time>| at = at.min(candidate.unwrap_or(Time::MAX));
-        consider(self.application.next_start());
-        consider(self.timeout_at);
-        consider(self.probe_at);
-        consider(self.loss_at);
-        consider(self.control.next_timer());
-        consider(self.opens_at());
-        if self.may_send() {
-            consider(Some(self.pacer.next()));
+        let mut at = self.application.next_start().min(self.timeout_at).min(self.probe_at).min(self.loss_at);
+        if let Some(timer) = self.control.next_timer() {
+            at = at.min(timer);
+        }
+        if self.opening.is_some() {
+            at = at.min(self.opens_at());
+        } else if self.may_send() {
+            at = at.min(self.pacer.next());
         }
         (at != Time::MAX).then_some(at)
     }

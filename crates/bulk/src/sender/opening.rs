@@ -25,14 +25,14 @@ pub(super) struct Opening {
 }
 
 impl Sender {
-    /// When the handshake leaves; none once it is answered, or while there is nothing to connect for.
+    /// When the handshake leaves; [`Time::MAX`] once it is answered, or while there is nothing to connect for.
     #[inline]
-    pub(super) fn opens_at(&self) -> Option<Time> {
-        self.opening.filter(|_| self.fresh_payload().is_some()).map(|opening| opening.due_at)
+    pub(super) fn opens_at(&self) -> Time {
+        self.opening.filter(|_| self.fresh_payload().is_some()).map_or(Time::MAX, |opening| opening.due_at)
     }
 
     pub(super) fn transmit_opening(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if self.opens_at().is_none_or(|at| at > now) {
+        if self.opens_at() > now {
             return None;
         }
         let opening = self.opening.as_mut()?;
@@ -47,7 +47,7 @@ impl Sender {
             last: false,
         };
         let head = segment.encode(out);
-        Some(TxMeta { head, length: Segment::LEN, payload: None, ecn: units::Ecn::NotEct })
+        Some(TxMeta { head, length: Segment::LEN, ..TxMeta::default() })
     }
 
     /// True if the latest acknowledgement answers the handshake. Sent twice, it gives no round-trip sample

@@ -50,13 +50,30 @@ impl Sender {
 
     #[inline]
     pub(super) fn transmit_segment(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if self.pacer.next() > now {
-            // Held back by pacing counts as limited (RFC 9002 section 7.8).
+        if self.is_held(now) {
+            return None;
+        }
+        let mut meta = self.transmit_allowed(now, out)?;
+        meta.last = self.is_held(now);
+        Some(meta)
+    }
+
+    /// True if pacing lets nothing leave at `now`. That counts as limited (RFC 9002 section 7.8).
+    #[inline(always)]
+    fn is_held(&mut self, now: Time) -> bool {
+        let held = self.pacer.next() > now;
+        if held {
             if self.flight.has_waiting() || self.fresh_payload().is_some() {
                 self.control.limit();
             }
-            return self.pause();
+            self.pacer.pause();
         }
+        held
+    }
+
+    /// The next segment, whose time has come, if there is one and the window has room for it.
+    #[inline(always)]
+    fn transmit_allowed(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         if std::mem::take(&mut self.probe_due) {
             return self.transmit_probe(now, out);
         }
@@ -120,8 +137,8 @@ impl Sender {
         let Outgoing { packet, start, size, last, head } = outgoing;
         self.pacer.sent(now, Bytes::new(u64::from(size)));
         // RFC 6298 section 5.1; and, as Linux does, afresh when the first segment is sent again.
-        if self.timeout_at.is_none() || (again && head) {
-            self.timeout_at = Some(now + self.timeout());
+        if self.timeout_at == Time::MAX || (again && head) {
+            self.timeout_at = now + self.timeout();
         }
         self.counters.packets += 1;
         self.counters.bytes += u64::from(size);
@@ -132,6 +149,6 @@ impl Sender {
         let segment =
             Segment { session: self.config.session, sequence: start, packet, sent: now.on_wire(), last };
         let head = segment.encode(out);
-        TxMeta { head, length: size as usize, payload: None, ecn: self.config.ecn }
+        TxMeta { head, length: size as usize, ecn: self.config.ecn, ..TxMeta::default() }
     }
 }

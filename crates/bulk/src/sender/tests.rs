@@ -43,8 +43,10 @@ fn sender(config: SenderConfig, window: u64, segments: u64) -> Sender {
 fn leaves(sender: &mut Sender, now: u64) -> Vec<(u64, u64)> {
     sender.wake(ms(now));
     let mut out = [0; 1500];
-    let mut left = Vec::new();
+    let (mut left, mut last) = (Vec::new(), false);
     while let Some(meta) = sender.transmit(ms(now), &mut out) {
+        assert!(!last, "a segment follows the last one");
+        last = meta.last;
         let segment = Segment::decode(&out[..meta.head]).unwrap();
         left.push((segment.sequence / MSS, segment.packet));
     }

@@ -20,11 +20,12 @@ impl Sender {
     #[inline]
     pub(super) fn restart_timers(&mut self, now: Time) {
         if self.flight.outstanding() == 0 {
-            (self.timeout_at, self.probe_at, self.loss_at, self.probe_due) = (None, None, None, false);
+            (self.timeout_at, self.probe_at, self.loss_at) = (Time::MAX, Time::MAX, Time::MAX);
+            self.probe_due = false;
             return;
         }
         if self.settled.advanced {
-            self.timeout_at = Some(now + self.timeout());
+            self.timeout_at = now + self.timeout();
         }
         if !self.settled.acked.is_empty() {
             self.schedule_probe(now);
@@ -36,20 +37,18 @@ impl Sender {
     pub(super) fn schedule_probe(&mut self, now: Time) {
         let idle = self.probe.is_none() && !self.in_recovery() && !self.flight.has_gaps();
         if !self.uses_rack() || !idle {
-            self.probe_at = None;
+            self.probe_at = Time::MAX;
             return;
         }
         let mut after = if self.rtt.is_known() { self.rtt.smoothed() * 2 } else { FIRST_PROBE };
         if self.flight.outstanding() == 1 {
             after += self.config.ack_delay;
         }
-        let at = now + after;
-        self.probe_at = Some(self.timeout_at.map_or(at, |timeout| timeout.min(at)));
+        self.probe_at = self.timeout_at.min(now + after);
     }
 
     pub(super) fn run_timers(&mut self, now: Time) {
-        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if due(self.loss_at) {
+        if self.loss_at <= now {
             self.settled.clear();
             self.find_losses(now);
             if !self.settled.is_empty() {
@@ -57,13 +56,13 @@ impl Sender {
                 self.report(now, false, false);
             }
         }
-        if due(self.probe_at) {
-            self.probe_at = None;
+        if self.probe_at <= now {
+            self.probe_at = Time::MAX;
             self.probe_due = true;
             // RFC 8985 section 7.3: the timeout counts from the probe on.
-            self.timeout_at = Some(now + self.timeout());
+            self.timeout_at = now + self.timeout();
         }
-        if due(self.timeout_at) {
+        if self.timeout_at <= now {
             self.time_out(now);
         }
         if self.control.run_timer(now) {
@@ -75,13 +74,13 @@ impl Sender {
     /// RFC 6298 sections 5.4 to 5.6.
     fn time_out(&mut self, now: Time) {
         self.counters.timeouts += 1;
-        (self.probe, self.probe_at, self.probe_due, self.loss_at) = (None, None, false, None);
+        (self.probe, self.probe_at, self.probe_due, self.loss_at) = (None, Time::MAX, false, Time::MAX);
         let patience = self.uses_rack().then(|| self.patience());
         self.flight.time_out(now, patience, &mut self.settled);
         self.recovery_point = Some(self.flight.next());
         (self.repair_at_once, self.timed_out) = (true, true);
         self.rtt.back_off();
-        self.timeout_at = Some(now + self.timeout());
+        self.timeout_at = now + self.timeout();
         self.observe(now, "rto_s", self.timeout().as_secs_f64());
         self.report(now, false, true);
     }

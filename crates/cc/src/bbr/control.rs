@@ -20,11 +20,11 @@ pub const MIN_PACKETS: u64 = 4;
 /// Packets of the first window (RFC 6928, TCP_INIT_CWND).
 pub const INITIAL_PACKETS: u64 = 10;
 
-/// Bytes that may leave back to back at `pacing`, in whole packets.
-pub fn quantum(pacing: Rate, mtu: u64) -> u64 {
+/// Packets that may leave back to back at `pacing`.
+fn quantum(pacing: Rate, mtu: u64) -> u64 {
     let least = if pacing < ONE_PACKET_BELOW { 1 } else { 2 };
     let packets = pacing.bytes_in(QUANTUM).get().min(MOST_QUANTUM) / mtu;
-    packets.max(least) * mtu
+    packets.max(least)
 }
 
 /// The encoder's share: the pace, so that probing has something to send, but no more than leaves by the
@@ -38,15 +38,18 @@ pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     rate: Rate,
+    /// Packets of `mtu` bytes that may leave back to back at that rate.
+    quantum: u64,
+    mtu: u64,
     seen_rtt: bool,
     /// Share of the bandwidth that is used (bbr_pacing_margin_percent leaves 1 %).
     share: f64,
 }
 
 impl Pacing {
-    /// The first window's, over a nominal round trip.
-    pub fn new(window: u64, gain: f64, share: f64) -> Pacing {
-        let mut pacing = Pacing { rate: Rate::ZERO, seen_rtt: false, share };
+    /// The first window's, over a nominal round trip, of packets of `mtu` bytes.
+    pub fn new(window: u64, mtu: u64, gain: f64, share: f64) -> Pacing {
+        let mut pacing = Pacing { rate: Rate::ZERO, quantum: 1, mtu, seen_rtt: false, share };
         pacing.of_window(window, NOMINAL_RTT, gain);
         pacing
     }
@@ -58,7 +61,23 @@ impl Pacing {
 
     /// `gain` times `bw`, whatever it was.
     pub fn set(&mut self, bw: Rate, gain: f64) {
-        self.rate = bw.mul_f64(gain * self.share).max(SLOWEST);
+        let rate = bw.mul_f64(gain * self.share).max(SLOWEST);
+        // Set by each report, and seldom to anything new.
+        if rate != self.rate {
+            self.rate = rate;
+            self.quantum = quantum(rate, self.mtu);
+        }
+    }
+
+    /// Packets have `mtu` bytes from here on.
+    pub fn set_mtu(&mut self, mtu: u64) {
+        self.mtu = mtu;
+        self.quantum = quantum(self.rate, mtu);
+    }
+
+    /// Packets that may leave back to back.
+    pub fn quantum(&self) -> u64 {
+        self.quantum
     }
 
     /// `gain` times `bw`, but no lower than it was until the pipe is full.
@@ -78,13 +97,13 @@ impl Pacing {
     }
 
     /// To send at this rate within `window`.
-    pub fn decision(&self, window: u64, media: Rate, mtu: u64) -> Decision {
+    pub fn decision(&self, window: u64, media: Rate) -> Decision {
         Decision {
             window: Some(Bytes::new(window)),
             pacing: Some(self.rate),
             media: Some(media),
             // The pacer lets the packet it is asked about leave on top of this.
-            burst: Bytes::new(quantum(self.rate, mtu) - mtu),
+            burst: Bytes::new((self.quantum - 1) * self.mtu),
             bulk_at_pacing: true,
             ..Decision::default()
         }
@@ -221,13 +240,13 @@ mod tests {
     #[test]
     fn quantum_follows_the_pace() {
         let quanta = [1, 2, 20, 24, 60, 10_000].map(|mbps| quantum(Rate::from_mbps(mbps), 1500));
-        assert_eq!(quanta, [1500, 3000, 3000, 3000, 7500, 64_500]);
+        assert_eq!(quanta, [1, 2, 2, 2, 5, 43]);
     }
 
     #[test]
     fn pacing_only_rises_until_the_pipe_is_full() {
         let (srtt, mbps) = (Span::from_millis(40), Rate::from_mbps);
-        let mut pacing = Pacing::new(10_000, 2.885, 0.99);
+        let mut pacing = Pacing::new(10_000, 1500, 2.885, 0.99);
         // 2.885 * 10 kB / 1 ms, and with a round trip of 40 ms a fortieth of it.
         assert_eq!(pacing.get(), Rate::from_f64(80e6 * (2.885 * 0.99)));
         pacing.update(Rate::ZERO, 2.885, false, 10_000, srtt);

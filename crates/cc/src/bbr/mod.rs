@@ -20,8 +20,8 @@ use units::{Rate, Rng, Span, Time};
 
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
-use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
-use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
+use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
 use policer::Policer;
 
 /// The registry's row.
@@ -181,7 +181,7 @@ impl Bbr {
             recovery: Recovery::default(),
             conservation: false,
             dwell: Dwell::default(),
-            pacing: Pacing::new(window, params.startup_gain, PACING_SHARE),
+            pacing: Pacing::new(window, mtu, params.startup_gain, PACING_SHARE),
             phase: 0,
             phase_since: Time::ZERO,
             idle_restart: false,
@@ -206,8 +206,7 @@ impl Bbr {
 
     /// `bytes` and what is in the hosts: three quanta, an even number of packets, and two more while probing.
     fn padded(&self, bytes: u64) -> u64 {
-        let quanta = QUANTA * quantum(self.pacing.get(), self.mtu) / self.mtu;
-        let packets = (bytes.div_ceil(self.mtu) + quanta).next_multiple_of(2);
+        let packets = (bytes.div_ceil(self.mtu) + QUANTA * self.pacing.quantum()).next_multiple_of(2);
         let probing = self.mode == Mode::ProbeBw && self.phase == 0;
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
     }
@@ -357,12 +356,12 @@ impl Bbr {
         }
     }
 
-    fn set_window(&mut self, heard: &Heard) {
+    fn set_window(&mut self, heard: &Heard, bw: Rate) {
         if self.conservation {
             self.window = self.window.max(heard.in_flight + heard.acked);
         } else if heard.acked > 0 {
-            let extra = if self.full.reached { self.extra.get(self.bw()) } else { 0 };
-            let target = self.padded(self.bdp(self.bw(), self.cwnd_gain()) + extra);
+            let extra = if self.full.reached { self.extra.get(bw) } else { 0 };
+            let target = self.padded(self.bdp(bw, self.cwnd_gain()) + extra);
             if self.full.reached {
                 self.window = (self.window + heard.acked).min(target);
             } else if self.window < target || heard.delivered < INITIAL_PACKETS * self.mtu {
@@ -392,7 +391,8 @@ impl Controller for Bbr {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let mut heard = self.sampler.hear(report, self.full_inflight());
+        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
+        let mut heard = self.sampler.hear(report, full);
         self.recover(report, &mut heard);
         self.update_bw(&heard);
         let bw = self.bw();
@@ -402,8 +402,8 @@ impl Controller for Bbr {
         self.drain(&heard);
         self.probe_rtt(&heard);
         let gain = self.pacing_gain();
-        self.pacing.update(self.bw(), gain, self.full.reached, self.window, report.srtt);
-        self.set_window(&heard);
+        self.pacing.update(bw, gain, self.full.reached, self.window, report.srtt);
+        self.set_window(&heard, bw);
         // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for
         // nothing.
         if self.mode != Mode::ProbeRtt {
@@ -421,6 +421,7 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, mtu: u32) {
         self.mtu = u64::from(mtu.max(1));
+        self.pacing.set_mtu(self.mtu);
     }
 
     fn fork(&self) -> Option<Box<dyn Controller>> {
@@ -428,7 +429,7 @@ impl Controller for Bbr {
     }
 
     fn decision(&self) -> Decision {
-        self.pacing.decision(self.window, self.media, self.mtu)
+        self.pacing.decision(self.window, self.media)
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {

@@ -37,6 +37,12 @@ pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
     if startup { FULL_GAIN_STARTUP } else { FULL_GAIN.max(pacing_gain) }
 }
 
+/// Whether anything acknowledged left while the application had run dry: else it doesn't matter what
+/// [`Sampler::hear`] is told of how full the pipe was.
+pub fn ran_dry(report: &Report<'_>) -> bool {
+    report.acked.iter().any(|acked| acked.delivery.app_limited)
+}
+
 /// One report in the terms of BBR's state machines.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {

@@ -32,20 +32,21 @@ impl StaleSample {
     /// What ns-3 would have told its BBR about this report.
     pub fn update(&mut self, report: &Report<'_>) -> Option<RateSample> {
         report.acked.first()?;
+        let (mut delivered, rate) =
+            self.newest.as_ref().map_or((0, Rate::ZERO), |newest| (newest.then.delivered, newest.rate));
+        let mut latest = None;
         for acked in report.acked {
-            let then = acked.delivery;
-            if self
-                .newest
-                .is_none_or(|newest| newest.then.delivered == 0 || then.delivered > newest.then.delivered)
-            {
+            let then = &acked.delivery;
+            if delivered == 0 || then.delivered > delivered {
                 self.ack_elapsed = report.now - self.prior.unwrap_or(Time::ZERO);
-                self.send_elapsed = acked.sent_at - then.first_sent_at;
                 self.prior = Some(then.delivered_at);
-                let rate = self.newest.map_or(Rate::ZERO, |newest| newest.rate);
-                let (packet, size) = (acked.packet, acked.size);
-                self.newest =
-                    Some(RateSample { rate, delivered: 0, interval: Span::ZERO, packet, size, then });
+                (delivered, latest) = (then.delivered, Some(acked));
             }
+        }
+        if let Some(acked) = latest {
+            let (packet, size, then) = (acked.packet, acked.size, acked.delivery);
+            self.send_elapsed = acked.sent_at - then.first_sent_at;
+            self.newest = Some(RateSample { rate, delivered: 0, interval: Span::ZERO, packet, size, then });
         }
         let newest = self.newest.as_mut()?;
         let interval = self.send_elapsed.max(self.ack_elapsed);

@@ -18,8 +18,8 @@ pub mod params;
 
 use units::{Rate, Rng, Time};
 
-use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe, quantum};
-use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain};
+use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe};
+use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use bounds::{Bounds, UNBOUNDED, crossing, is_too_high};
 use cycle::Cycle;
@@ -144,7 +144,7 @@ impl Bbr2 {
             recovery: Recovery::default(),
             loss_events: 0,
             dwell: Dwell::default(),
-            pacing: Pacing::new(window, params.startup_pacing, params.share),
+            pacing: Pacing::new(window, mtu, params.startup_pacing, params.share),
             idle_restart: false,
             ran_dry: false,
             changed_at: None,
@@ -179,7 +179,7 @@ impl Bbr2 {
 
     /// At least what the hosts need; a little more while probing, so that small windows rise at all.
     fn padded(&self, bytes: u64) -> u64 {
-        let least = (QUANTA * quantum(self.pacing.get(), self.mtu)).max(self.least());
+        let least = (QUANTA * self.pacing.quantum() * self.mtu).max(self.least());
         let probing = if self.phase == Phase::Up { PROBE_PACKETS * self.mtu } else { 0 };
         bytes.max(least) + probing
     }
@@ -387,7 +387,8 @@ impl Controller for Bbr2 {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let heard = self.sampler.hear(report, self.full_inflight());
+        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
+        let heard = self.sampler.hear(report, full);
         let recovering = self.recovery.is_on();
         self.recover(report);
         self.mark_losses(report, &heard);
@@ -428,6 +429,7 @@ impl Controller for Bbr2 {
 
     fn on_mtu(&mut self, mtu: u32) {
         self.mtu = u64::from(mtu.max(1));
+        self.pacing.set_mtu(self.mtu);
     }
 
     fn fork(&self) -> Option<Box<dyn Controller>> {
@@ -435,7 +437,7 @@ impl Controller for Bbr2 {
     }
 
     fn decision(&self) -> Decision {
-        self.pacing.decision(self.window, self.media, self.mtu)
+        self.pacing.decision(self.window, self.media)
     }
 
     fn observe(&self, sink: &mut dyn FnMut(&'static str, f64)) {

@@ -70,6 +70,8 @@ pub struct Metered {
 pub(super) struct Meter {
     /// Nanoseconds in a window.
     window: u64,
+    /// The window of the latest delivery, and the nanosecond it begins at.
+    present: (usize, u64),
     /// Whether it also hears of frames.
     frames: bool,
     pub flows: Vec<FlowMeter>,
@@ -82,7 +84,13 @@ impl Meter {
         let windows = (scenario.duration.as_nanos() as u64).div_ceil(window) as usize;
         // What comes out at the very end opens one more window.
         let blank = FlowMeter { delivered: vec![0; windows + 1], ..FlowMeter::default() };
-        Meter { window, frames, flows: vec![blank.clone(); scenario.flows.len()], cross: blank }
+        Meter {
+            window,
+            present: (0, 0),
+            frames,
+            flows: vec![blank.clone(); scenario.flows.len()],
+            cross: blank,
+        }
     }
 
     /// A copy but for the delays, of which only is kept how many there were.
@@ -105,8 +113,19 @@ impl Meter {
         }
     }
 
+    /// The window that `at` is in. A division for each delivery would be some of the time of a search.
+    #[inline]
+    fn window_at(&mut self, at: Time) -> usize {
+        let at = at.as_nanos();
+        if at.wrapping_sub(self.present.1) >= self.window {
+            let window = at / self.window;
+            self.present = (window as usize, window * self.window);
+        }
+        self.present.0
+    }
+
     fn deliver(&mut self, at: Time, node: NodeId, size: u32, delay: Span) {
-        let window = (at.as_nanos() / self.window) as usize;
+        let window = self.window_at(at);
         if node.0 >= netsim::FIRST_LINK_NODE {
             self.cross.delivered[window] += u64::from(size);
         } else if let Some(flow) = self.place(node) {

@@ -132,7 +132,7 @@ impl Core {
         let length = transmit.size;
         out[..length].copy_from_slice(&self.buf[..length]);
         let ecn = transmit.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
-        Some(TxMeta { head: length, length, payload: None, ecn })
+        Some(TxMeta { head: length, length, ecn, ..TxMeta::default() })
     }
 
     /// Passes on what connection and endpoint have to tell each other, and notes when the connection wants to

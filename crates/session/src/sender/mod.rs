@@ -500,7 +500,12 @@ impl Endpoint for Sender {
                         self.undisturbed.set(!last);
                         self.quiet_until.set(self.quiet_until.get().min(now + Span::from_nanos(1)));
                     }
-                    return self.transmit_fresh(now, track, out);
+                    let mut meta = self.transmit_fresh(now, track, out)?;
+                    meta.last = self.is_quiet(now) && self.core.paced_until() > now;
+                    if meta.last {
+                        self.core.watch_window(now);
+                    }
+                    return Some(meta);
                 }
                 Pick::Padding => {
                     self.core.padded(self.mtu());

@@ -130,7 +130,7 @@ impl Sender {
         let packet = self.dispatch(now, length, None, app_limited);
         let media = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen);
         let head = self.dialect.write(Outgoing::Media(&media), out);
-        TxMeta { head, length, payload: None, ecn: self.config.ecn }
+        TxMeta { head, length, ecn: self.config.ecn, ..TxMeta::default() }
     }
 
     /// Enters a packet of `length` bytes everywhere and returns its number.
@@ -194,7 +194,7 @@ impl Sender {
             self.tap.record(now, Event::FrameSent { stream, frame, version, packets: media.count });
         }
         let head = self.dialect.write(Outgoing::Media(&media), out);
-        Some(TxMeta { head, length, payload, ecn: self.config.ecn })
+        Some(TxMeta { head, length, payload, ecn: self.config.ecn, last: false })
     }
 
     #[inline(never)]
