@@ -97,6 +97,7 @@ impl Agenda {
     }
 
     /// Enters a component's next time, and on every level above what then comes first.
+    #[inline(always)]
     fn climb(&mut self, component: usize, mut key: u64) {
         let mut number = component;
         let (&top, below) = self.levels.split_last().expect("there is a top");

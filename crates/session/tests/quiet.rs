@@ -1,5 +1,6 @@
 //! A wake that only paces leaves out what nothing is due of. Waking twice never does: the second wake looks
-//! at everything. So a sender that is always woken twice must send what one that is woken once sends.
+//! at everything. So a sender that is always woken twice, and is asked for more also where it says that
+//! nothing follows, must send what one that is woken and asked once sends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use record::Tap;
 use units::{Rate, Rng, Span, Time};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
-/// A sender that may be woken twice.
+/// A sender that may be woken twice, and asked for more than it has.
 struct Woken {
     sender: Sender,
     twice: bool,
@@ -34,7 +35,9 @@ impl Endpoint for Woken {
         self.sender.next_wake()
     }
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        self.sender.transmit(now, out)
+        let meta = self.sender.transmit(now, out)?;
+        let last = meta.last && !self.twice;
+        Some(TxMeta { last, ..meta })
     }
 }
 

@@ -10,7 +10,8 @@ pub const MAX_DATAGRAM: usize = 1500;
 ///
 /// The driver calls [`receive`](Endpoint::receive) for each datagram and [`wake`](Endpoint::wake) when
 /// [`next_wake`](Endpoint::next_wake) has come, and after either drains [`transmit`](Endpoint::transmit)
-/// until it returns `None` or the [last](TxMeta::last) datagram. `now` never decreases. All times are on this host's own clock.
+/// until it returns `None` or the [last](TxMeta::last) datagram. `now` never decreases. All times are on this
+/// host's own clock.
 ///
 /// A driver without a clock or a socket, which has two endpoints talk for half a second:
 ///

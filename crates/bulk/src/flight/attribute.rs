@@ -150,9 +150,9 @@ impl Flight {
     }
 }
 
-/// What the arrival of `packet`, sent at the instant beside it, says about round trips. `sure`: it was this very
-/// transmission. If not, the segment gives no sample (Karn's rule), and RACK takes it only if it is not too fast
-/// and nothing older brought the acknowledgement about (RFC 8985 section 6.2, step 2).
+/// What the arrival of `packet`, sent at the instant beside it, says about round trips. `sure`: it was this
+/// very transmission. If not, the segment gives no sample (Karn's rule), and RACK takes it only if it is not
+/// too fast and nothing older brought the acknowledgement about (RFC 8985 section 6.2, step 2).
 #[inline(always)]
 fn take_times(
     now: Time,

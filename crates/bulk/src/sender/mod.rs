@@ -53,8 +53,8 @@ pub struct Sender {
     /// One segment may be repaired whatever the window: the first of a recovery (RFC 6675 section 5, step
     /// 4.3), or of a timeout.
     repair_at_once: bool,
-    /// When each timer is due, [`Time::MAX`] while it does not run: that of retransmission, that of a tail loss
-    /// probe, ...
+    /// When each timer is due, [`Time::MAX`] while it does not run: that of retransmission, that of a tail
+    /// loss probe, ...
     timeout_at: Time,
     probe_at: Time,
     /// ... and when RACK has waited long enough for the next transmission.
