@@ -42,7 +42,8 @@ pub(crate) struct Conveyor {
     slots: VecDeque<(Time, Packet)>,
     /// How many of them, the first ones, are through the server: where in `slots` the others begin.
     gone: usize,
-    /// Of the first that is not through: when it is, and its bytes. [`Time::MAX`] where there is none.
+    /// Of the first that is not through: when it is, and its bytes. [`Time::MAX`] where there is none. Kept,
+    /// as `due` is, since each packet asks several times and they change once.
     next: Time,
     head: u32,
     /// When the first one comes out; [`Time::MAX`] where there is none.

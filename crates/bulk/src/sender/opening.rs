@@ -25,8 +25,7 @@ pub(super) struct Opening {
 }
 
 impl Sender {
-    /// When the handshake leaves; [`Time::MAX`] once it is answered, or while there is nothing to connect
-    /// for.
+    /// When the handshake leaves; [`Time::MAX`] once it is answered, or while there is nothing to send.
     #[inline]
     pub(super) fn opens_at(&self) -> Time {
         self.opening.filter(|_| self.fresh_payload().is_some()).map_or(Time::MAX, |opening| opening.due_at)
