@@ -1,7 +1,7 @@
 //! The receiving side: reassembly, and acknowledgements.
 
 use record::{Dropped, Event, Tap, Topic};
-use units::{Ecn, RelativeDelay, Time};
+use units::{Ecn, RelativeDelay, Time, cold_path, likely, unlikely};
 use wire::{Endpoint, Kind, RxMeta, Segment, SegmentAck, SegmentArrival, TxMeta};
 
 use crate::config::ReceiverConfig;
@@ -74,7 +74,7 @@ impl Receiver {
         let Ok(segment) = Segment::decode(datagram) else { return self.refuse(now, Dropped::Malformed) };
         let from = segment.sequence;
         let to = from + meta.length.saturating_sub(Segment::LEN) as u64;
-        if from == to {
+        if unlikely(from == to) {
             // A handshake: answered at once, and nothing to put together.
             self.session = Some(segment.session);
             self.note(now, &segment, meta.ecn);
@@ -84,18 +84,18 @@ impl Receiver {
         let had_gaps = !self.out_of_order.is_empty();
         let in_order = from <= self.next && to > self.next;
         let full = self.out_of_order.len() >= self.config.ranges;
-        if !in_order && to > self.next && full && self.out_of_order.containing(from).is_none() {
+        if unlikely(!in_order) && to > self.next && full && self.out_of_order.containing(from).is_none() {
             self.counters.buffer_full += 1;
             self.tap.record(now, Event::HostDropped { cause: Dropped::BufferFull });
             return;
         }
         self.session = Some(segment.session);
-        if segment.last {
+        if unlikely(segment.last) {
             self.end = Some(to);
         }
         let new = self.accept(from, to);
         self.note(now, &segment, meta.ecn);
-        if new {
+        if likely(new) {
             self.counters.packets += 1;
             self.record_arrival(now, &segment, meta.length as u32);
         } else {
@@ -105,7 +105,7 @@ impl Receiver {
         }
         // RFC 5681 section 4.2: at once where something is missing, was missing or came twice; and at the
         // stream's end, as a closing TCP does.
-        if !in_order || had_gaps || meta.ecn == Ecn::Ce || self.is_complete() {
+        if unlikely(!in_order || had_gaps || meta.ecn == Ecn::Ce || self.is_complete()) {
             self.due = true;
         }
         self.schedule(now);
@@ -114,10 +114,10 @@ impl Receiver {
     /// Enters the stream's bytes; true if any are new.
     fn accept(&mut self, from: u64, to: u64) -> bool {
         let before = self.counters.bytes;
-        if to <= self.next {
+        if unlikely(to <= self.next) {
             return false;
         }
-        if from <= self.next && self.out_of_order.is_empty() {
+        if likely(from <= self.next && self.out_of_order.is_empty()) {
             self.counters.bytes += to - self.next;
             self.next = to;
         } else {
@@ -140,7 +140,7 @@ impl Receiver {
     }
 
     fn note(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
-        if self.arrivals.len() == SegmentAck::MAX_ARRIVALS {
+        if unlikely(self.arrivals.len() == SegmentAck::MAX_ARRIVALS) {
             self.arrivals.remove(0);
         }
         self.arrivals.push(SegmentArrival { packet: segment.packet, at: now.on_wire() });
@@ -164,7 +164,7 @@ impl Receiver {
     }
 
     fn schedule(&mut self, now: Time) {
-        if self.finished_at.is_none() && self.is_complete() {
+        if unlikely(self.is_complete()) && self.finished_at.is_none() {
             self.finished_at = Some(now);
         }
         if self.unacked >= self.config.ack_every {
@@ -181,11 +181,12 @@ impl Receiver {
         let most = self.config.sack_blocks.clamp(1, SegmentAck::MAX_BLOCKS);
         let mut count = 0;
         if let Some(duplicate) = self.duplicate.take() {
+            cold_path();
             (blocks[0], count) = (duplicate, 1);
         }
         let own = count;
         if self.out_of_order.is_empty() {
-            if self.recent[0].is_some() {
+            if unlikely(self.recent[0].is_some()) {
                 self.recent = [None; SegmentAck::MAX_BLOCKS];
             }
             return count;

@@ -15,7 +15,7 @@
 
 use std::hint::select_unpredictable;
 
-use units::Time;
+use units::{Time, unlikely};
 
 /// Entries of a node: one cache line.
 const WIDTH: usize = 8;
@@ -90,7 +90,7 @@ impl Agenda {
         if *entry == wanted {
             return;
         }
-        if self.levels.len() > 1 {
+        if unlikely(self.levels.len() > 1) {
             return self.climb(component, key);
         }
         *entry = wanted;

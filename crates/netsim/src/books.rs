@@ -1,7 +1,7 @@
 //! What is kept of the packets that pass a link: counters, the record, and what its driver must be told.
 
 use record::{Dropped, Event, Tap, Topic};
-use units::{Span, Time};
+use units::{Span, Time, unlikely};
 
 use crate::Packet;
 use crate::link::Notice;
@@ -57,7 +57,7 @@ impl Books {
         self.stats.peak_packets = self.stats.peak_packets.max(packets);
         self.stats.peak_bytes = self.stats.peak_bytes.max(bytes);
         self.busy_since.get_or_insert(now);
-        if self.recorded {
+        if unlikely(self.recorded) {
             let backlog = u32::try_from(bytes).unwrap_or(u32::MAX);
             let enqueued = Event::LinkEnqueued { flow: packet.flow, size: packet.size, backlog, packets };
             self.tap.record(now, enqueued);
@@ -68,7 +68,7 @@ impl Books {
     #[inline(always)]
     pub fn count_departure(&mut self, at: Time, packet: &Packet) {
         self.stats.row(packet.flow).departed.count(packet);
-        if self.recorded {
+        if unlikely(self.recorded) {
             let sojourn = at - packet.entered;
             self.tap.record(at, Event::LinkDeparted { flow: packet.flow, size: packet.size, sojourn });
         }

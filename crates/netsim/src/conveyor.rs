@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use record::Dropped;
-use units::{Bytes, Serialisation, Span, Sparing, Time};
+use units::{Bytes, Serialisation, Span, Sparing, Time, cold_path, likely, unlikely};
 
 use crate::Packet;
 use crate::books::Books;
@@ -80,12 +80,13 @@ impl Conveyor {
         if packets == 0 {
             return Backlog::default();
         }
-        match &self.pace {
-            Pace::Slotted(timetable) if !timetable.has_begun(self.head) => {
-                Backlog { packets, bytes: self.bytes }
+        if let Pace::Slotted(timetable) = &self.pace {
+            cold_path();
+            if !timetable.has_begun(self.head) {
+                return Backlog { packets, bytes: self.bytes };
             }
-            _ => Backlog { packets: packets - 1, bytes: self.bytes - u64::from(self.head) },
         }
+        Backlog { packets: packets - 1, bytes: self.bytes - u64::from(self.head) }
     }
 
     /// A packet arrives.
@@ -98,16 +99,19 @@ impl Conveyor {
             return books.count_departure(now, &packet);
         }
         let Backlog { packets, bytes } = self.backlog();
-        if !self.limit.admits(Backlog { packets, bytes }, packet.size) {
+        if unlikely(!self.limit.admits(Backlog { packets, bytes }, packet.size)) {
             return books.count_drop(now, packet, Dropped::QueueFull);
         }
         self.finish = match &mut self.pace {
-            Pace::AtOnce => now,
             Pace::Even(serialisation) => match serialisation.time(Bytes::new(u64::from(packet.size))) {
-                Span::MAX => Time::MAX,
-                time => self.finish.max(now) + time,
+                time if likely(time < Span::MAX) => self.finish.max(now) + time,
+                _ => Time::MAX,
             },
-            Pace::Slotted(timetable) => timetable.finish(now, packet.size, self.gone == self.slots.len()),
+            Pace::Slotted(timetable) => {
+                cold_path();
+                timetable.finish(now, packet.size, self.gone == self.slots.len())
+            }
+            Pace::AtOnce => now,
         };
         let size = u64::from(packet.size);
         self.bytes += size;
@@ -132,14 +136,18 @@ impl Conveyor {
     #[inline(always)]
     pub fn settle(&mut self, now: Time, mut inclusive: bool, books: &mut Books) {
         if let Pace::Slotted(timetable) = &mut self.pace {
+            cold_path();
             timetable.settle(now);
             inclusive = true;
         }
-        while self.next < now || self.next == now && inclusive && now < Time::MAX {
+        // What never is through is not through at the end of time either.
+        let until = now.as_nanos().saturating_add(u64::from(inclusive));
+        while self.next.as_nanos() < until {
             let (finish, packet) = self.slots[self.gone];
             self.gone += 1;
             self.bytes -= u64::from(packet.size);
             if let Pace::Slotted(timetable) = &mut self.pace {
+                cold_path();
                 timetable.passed(packet.size);
             }
             books.count_departure(finish, &packet);
@@ -163,12 +171,12 @@ impl Conveyor {
     #[inline(always)]
     pub fn deliver(&mut self, now: Time, books: &mut Books) -> Option<(Time, Packet)> {
         let due = self.due;
-        if due > now {
+        if unlikely(due > now) {
             return None;
         }
         let &(finish, packet) = self.slots.front()?;
         // What is through never is never out, though it be asked for at the end of time.
-        if finish == Time::MAX {
+        if unlikely(finish == Time::MAX) {
             return None;
         }
         // A packet may be through and out at one instant.

@@ -18,7 +18,7 @@
 //! timed server and after the opportunities of a trace (Mahimahi, `link_queue.cc`).
 
 use record::{Dropped, Tap};
-use units::{Bytes, Span, Time};
+use units::{Bytes, Span, Time, cold_path, unlikely};
 
 use crate::Packet;
 use crate::books::Books;
@@ -167,6 +167,7 @@ impl Link {
         packet.entered = now;
         self.books.count_offer(&packet);
         if let Some(gate) = &mut self.gate {
+            cold_path();
             match gate.judge(now, &packet) {
                 Verdict::Pass => {}
                 Verdict::Drop(cause) => return self.books.count_drop(now, packet, cause),
@@ -180,7 +181,10 @@ impl Link {
     fn admit(&mut self, now: Time, packet: Packet) {
         match &mut self.course {
             Course::Conveyor(conveyor) => conveyor.admit(now, packet, &mut self.books),
-            Course::Stages(stages) => stages.admit(now, packet, &mut self.books),
+            Course::Stages(stages) => {
+                cold_path();
+                stages.admit(now, packet, &mut self.books)
+            }
         }
     }
 
@@ -208,7 +212,10 @@ impl Link {
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
         let (due, packet) = match &mut self.course {
             Course::Conveyor(conveyor) => conveyor.deliver(now, &mut self.books)?,
-            Course::Stages(stages) => stages.deliver(now, &mut self.books)?,
+            Course::Stages(stages) => {
+                cold_path();
+                stages.deliver(now, &mut self.books)?
+            }
         };
         self.books.count_delivery(&packet);
         Some((due, packet))
@@ -239,7 +246,10 @@ impl Link {
     pub(crate) fn next_due(&self) -> Time {
         match &self.course {
             Course::Conveyor(conveyor) => conveyor.next_due(),
-            Course::Stages(stages) => stages.next_due(&self.books),
+            Course::Stages(stages) => {
+                cold_path();
+                stages.next_due(&self.books)
+            }
         }
     }
 
@@ -265,14 +275,17 @@ impl Link {
     pub(crate) fn may_act_earlier(&self) -> bool {
         match &self.course {
             Course::Conveyor(conveyor) => conveyor.len() == 0 || self.books.recorded,
-            Course::Stages(_) => true,
+            Course::Stages(_) => {
+                cold_path();
+                true
+            }
         }
     }
 
     /// Whether each departure has to be worked out when it happens, for the record's sake.
     #[inline(always)]
     pub(crate) fn is_recorded(&self) -> bool {
-        self.books.recorded && !matches!(self.process, RateProcess::Infinite)
+        unlikely(self.books.recorded) && !matches!(self.process, RateProcess::Infinite)
     }
 }
 

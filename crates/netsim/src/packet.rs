@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 
-use units::{Ecn, Sparing, Time, fetch_line};
+use units::{Ecn, Sparing, Time, fetch_line, likely, unlikely};
 use wire::MAX_DATAGRAM;
 
 /// Bytes of IPv4 (20, RFC 791) and UDP (8, RFC 768) header that every datagram travels with.
@@ -195,10 +195,10 @@ impl Datagrams {
         let slot = &mut self.slots[id as usize];
         let (head, length) = (usize::from(slot.head), usize::from(slot.length));
         slot.holders -= 1;
-        if slot.holders == 0 {
+        if likely(slot.holders == 0) {
             self.free[class_of(head)].push(id);
         }
-        if slot.carries || head > SMALL {
+        if unlikely(slot.carries || head > SMALL) {
             return open_whole(slot, &mut self.rests[slot.rest as usize]);
         }
         Opened { head: &slot.small[..head], length, payload: None }

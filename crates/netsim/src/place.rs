@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{NodeId, Tap};
-use units::{HostClock, Time};
+use units::{HostClock, Time, likely};
 use wire::Endpoint;
 
 /// Names a host of a world; it is also the host's [`NodeId`].
@@ -97,12 +97,12 @@ impl Host {
 
     /// World time at which it is to be woken next, not before `now`; [`Time::MAX`] for never.
     pub fn next_wake(&self, now: Time) -> Time {
-        let wanted = if self.started {
+        let wanted = if likely(self.started) {
             self.endpoint.next_wake().map_or(Time::MAX, |local| self.config.clock.world(local).max(now))
         } else {
             self.config.start.max(now)
         };
-        if wanted < self.config.stop { wanted } else { Time::MAX }
+        if likely(wanted < self.config.stop) { wanted } else { Time::MAX }
     }
 }
 

@@ -123,7 +123,7 @@ impl LinkStats {
     #[inline]
     pub(crate) fn row(&mut self, flow: u16) -> &mut FlowStats {
         let index = flow.wrapping_sub(self.first);
-        if usize::from(index) >= self.flows.len() {
+        if units::unlikely(usize::from(index) >= self.flows.len()) {
             self.make_room(flow);
         }
         &mut self.flows[usize::from(flow - self.first)]

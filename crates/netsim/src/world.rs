@@ -18,7 +18,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{Event, NodeId, Shared, Tap, Topic};
-use units::{HostClock, Time, fetch};
+use units::{HostClock, Time, cold_path, fetch, likely, unlikely};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
@@ -307,7 +307,7 @@ impl World {
         self.plan();
         loop {
             let (at, component) = self.agenda.first();
-            if at > until || at == Time::MAX {
+            if unlikely(at > until || at == Time::MAX) {
                 break;
             }
             self.advance_to(at, component);
@@ -341,7 +341,7 @@ impl World {
 
     fn advance_to(&mut self, at: Time, component: usize) {
         self.counters.events += 1;
-        if at > self.now {
+        if likely(at > self.now) {
             self.now = at;
             self.turns_at_once = 0;
         } else {
@@ -357,7 +357,7 @@ impl World {
     #[inline]
     fn count_turns(&mut self, turns: u32, component: usize) {
         self.turns_at_once += turns;
-        if self.turns_at_once >= LIVELOCK {
+        if unlikely(self.turns_at_once >= LIVELOCK) {
             self.give_up(component);
         }
     }
@@ -382,9 +382,9 @@ impl World {
         let links_from = self.hosts.len() + self.sources.len();
         if component < self.hosts.len() {
             self.wake(component);
-        } else if component < links_from {
+        } else if unlikely(component < links_from) {
             self.emit(component - self.hosts.len());
-        } else if component < links_from + self.links.len() {
+        } else if likely(component < links_from + self.links.len()) {
             self.deliver(component - links_from);
         } else {
             self.settle(component - links_from - self.links.len());
@@ -404,7 +404,10 @@ impl World {
     #[inline(always)]
     fn drain(&mut self, index: usize, local: Time) {
         let host = &mut self.hosts[index];
-        let Some(way) = host.way else { return self.plan_host(index) };
+        let Some(way) = host.way else {
+            cold_path();
+            return self.plan_host(index);
+        };
         let (mut sent, mut earlier) = (0, false);
         while let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) {
             let last = meta.last;
@@ -414,7 +417,7 @@ impl World {
             link.offer(self.now, packet);
             keep_books(link, &mut self.datagrams);
             sent += 1;
-            if last || sent == LIVELOCK {
+            if last || unlikely(sent == LIVELOCK) {
                 debug_assert!(!last || host.endpoint.transmit(local, &mut self.out[..]).is_none());
                 break;
             }
@@ -449,7 +452,7 @@ impl World {
 
     /// Has brought into the caches what the packets behind the one that now comes out of a link will need.
     /// With many hosts that is memory which nobody has touched for long; it comes while others act.
-    #[inline(always)]
+    #[inline(never)]
     fn look_ahead(&self, index: usize) {
         let link = &self.links[index];
         if let Some(packet) = link.after(PACKET_AHEAD) {
@@ -484,18 +487,19 @@ impl World {
     }
 
     fn deliver(&mut self, index: usize) {
-        if self.is_crowded() {
+        if unlikely(self.is_crowded()) {
             self.look_ahead(index);
         }
         let due = loop {
             let link = &mut self.links[index];
             let packet = link.deliver(self.now);
             keep_books(link, &mut self.datagrams);
-            if let Some(packet) = packet {
-                self.forward(packet);
+            match packet {
+                Some(packet) => self.forward(packet),
+                None => cold_path(),
             }
             let due = self.links[index].next_due();
-            if due > self.now {
+            if likely(due > self.now) {
                 break due;
             }
         };
@@ -518,7 +522,7 @@ impl World {
     /// `heard`: somebody wants to hear of it.
     fn receive(&mut self, index: usize, packet: Packet, heard: bool) {
         let host = &mut self.hosts[index];
-        if !host.is_up(self.now) {
+        if unlikely(!host.is_up(self.now)) {
             self.counters.ignored += 1;
             return self.datagrams.release(packet.id);
         }
@@ -567,12 +571,14 @@ fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time
     let size = meta.length as u32 + IP_UDP_OVERHEAD;
     let id = datagrams.insert(out, meta.head, meta.length);
     if let Some(payload) = meta.payload {
+        cold_path();
         datagrams.attach(id, payload);
     }
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
-#[cold]
+// Apart: most worlds have nobody who counts deliveries, and a search counts each.
+#[inline(never)]
 fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, packet: &Packet) {
     let delivered = Event::Delivered { flow: packet.flow, size: packet.size, delay: now - packet.sent };
     recorder.iter().for_each(|recorder| recorder.record(now, route.end(), &delivered));
@@ -581,7 +587,7 @@ fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, packet: 
 /// Frees or shares the datagrams of packets that a link dropped or duplicated.
 #[inline]
 fn keep_books(link: &mut Link, datagrams: &mut Datagrams) {
-    if link.has_notices() {
+    if unlikely(link.has_notices()) {
         link.notices().for_each(|notice| match notice {
             Notice::Dropped(packet, _) => datagrams.release(packet.id),
             Notice::Duplicated(packet) => datagrams.hold(packet.id),

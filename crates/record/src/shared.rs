@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use parking_lot::ReentrantMutex;
-use units::{HostClock, Time};
+use units::{HostClock, Time, unlikely};
 
 use crate::{Event, NodeId, Recorder, Topic, Topics};
 
@@ -129,13 +129,13 @@ impl Tap {
     /// False where no event is wanted, so that a caller may skip preparing one.
     #[inline]
     pub fn is_on(&self) -> bool {
-        !self.wants.is_empty()
+        unlikely(!self.wants.is_empty())
     }
 
     /// Whether events of `topic` are wanted, so that a caller may skip preparing one.
     #[inline(always)]
     pub fn wants(&self, topic: Topic) -> bool {
-        self.wants.has(topic)
+        unlikely(self.wants.has(topic))
     }
 }
 

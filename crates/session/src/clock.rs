@@ -1,6 +1,6 @@
 //! Where the sender's times fall on the receiver's clock.
 
-use units::{RelativeDelay, RemoteTime, Span, Time};
+use units::{RelativeDelay, RemoteTime, Span, Time, unlikely};
 
 /// Each of two windows: long enough to meet an empty queue, short enough that 200 ppm of drift stays below 2
 /// ms.
@@ -19,7 +19,7 @@ pub struct Offset {
 impl Offset {
     /// Takes a packet's times.
     pub fn insert(&mut self, sent: RemoteTime, now: Time) {
-        if now - self.turned_at > WINDOW {
+        if unlikely(now - self.turned_at > WINDOW) {
             (self.previous, self.current, self.turned_at) = (self.current, None, now);
         }
         let delay = RelativeDelay::between(sent, now);

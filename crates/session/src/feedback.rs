@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Ecn, Span, Sparing, Time, fetch_line};
+use units::{Ecn, Span, Sparing, Time, fetch_line, likely, unlikely};
 use wire::{Arrival, Dialect, Draft, Spoken};
 
 use crate::arrivals::ArrivalLog;
@@ -82,23 +82,20 @@ impl Reporter {
         urgent: bool,
         config: &ReceiverConfig,
     ) {
-        if self.fresh.len() < WAITING {
+        if likely(self.fresh.len() < WAITING) {
             let arrival = Arrival { packet, at: now.on_wire(), ecn };
             self.fresh.room_for_one(ARRIVALS);
             match self.fresh.last() {
-                Some(last) if last.packet > packet => {
+                Some(last) if unlikely(last.packet > packet) => {
                     let at = self.fresh.partition_point(|a| a.packet < packet);
                     self.fresh.insert(at, arrival);
                 }
                 _ => self.fresh.push(arrival),
             }
         }
-        if padding {
-            self.padding += 1;
-        } else {
-            self.media += 1;
-        }
-        let full = self.media >= config.feedback_packets || self.padding >= config.feedback_padding;
+        self.padding += u32::from(padding);
+        self.media += u32::from(!padding);
+        let full = (self.media >= config.feedback_packets) | (self.padding >= config.feedback_padding);
         if urgent || full {
             self.due_at = Some(now);
         } else if self.due_at.is_none() {
@@ -163,7 +160,7 @@ impl Reporter {
         let draft = Draft { sequence: self.sequence, arrivals, ..*draft };
         let (length, written) = dialect.write_feedback(&draft, &mut log.down_to(self.confirmed), out);
         let (now, left) = (draft.sent, arrivals.len() - written);
-        if left > 0 && repeat {
+        if unlikely(left > 0 && repeat) {
             std::mem::swap(&mut self.merged, &mut self.fresh);
         }
         self.turn(now, left, log.largest().unwrap_or(0));
@@ -183,7 +180,7 @@ impl Reporter {
     /// What was written has been reported; the last `left` arrivals did not fit and go at once.
     #[inline]
     fn turn(&mut self, now: Time, left: usize, largest: u64) {
-        if left == 0 {
+        if likely(left == 0) {
             std::mem::swap(&mut self.reported, &mut self.fresh);
             self.fresh.clear();
             if self.media == 0 {

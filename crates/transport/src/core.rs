@@ -2,7 +2,7 @@
 
 use cc::{Controller, Decision};
 use record::Tap;
-use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
+use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time, likely, unlikely};
 
 use crate::control::{CongestionControl, Leaving, News};
 use crate::ledger::{Arrived, Carried, Ledger};
@@ -248,7 +248,7 @@ impl<T: Carried> Core<T> {
         let waiting = self.ledger.in_flight() > Bytes::ZERO;
         let before = self.mtu();
         let shorter = self.path.fit(now, room, known, waiting);
-        if self.mtu() != before {
+        if unlikely(self.mtu() != before) {
             self.control.set_mtu(self.mtu());
             self.apply_decision();
         }
@@ -267,14 +267,14 @@ impl<T: Carried> Core<T> {
     /// Whether the window has room for the next packet, whatever it is.
     #[inline]
     pub fn window_is_open(&self) -> bool {
-        self.window_allows(if self.config.spill { 1 } else { self.mtu() })
+        self.window_allows(if unlikely(self.config.spill) { 1 } else { self.mtu() })
     }
 
     /// Where the window has opened, the pacer starts anew, if the controller wants that
     /// ([`Decision::whole_interval`]). Call it when something is to be sent.
     #[inline]
     pub fn watch_window(&mut self, now: Time) {
-        if !self.decision().whole_interval {
+        if likely(!self.decision().whole_interval) {
             return;
         }
         let open = self.window_is_open();
@@ -312,14 +312,14 @@ impl<T: Carried> Core<T> {
     /// is there to be sent.
     #[inline(always)]
     pub fn sent(&mut self, now: Time, size: u32, carried: T, app_limited: bool) -> u64 {
-        if self.ledger.is_full() {
+        if unlikely(self.ledger.is_full()) {
             self.ledger.forget_oldest();
         }
-        if self.ledger.in_flight() == Bytes::ZERO {
+        if unlikely(self.ledger.in_flight() == Bytes::ZERO) {
             self.path.restart(now);
             self.ledger.begin_sample(now);
         }
-        if app_limited {
+        if unlikely(app_limited) {
             // What is sent from here on, until all of this is delivered, samples the application as well as
             // the path (draft-ietf-ccwg-bbr section 4.1.2).
             let until = self.ledger.delivered() + self.ledger.in_flight().get() + u64::from(size);

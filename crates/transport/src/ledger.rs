@@ -231,7 +231,7 @@ impl<T: Carried> Ledger<T> {
     #[inline]
     pub fn send(&mut self, now: Time, size: u32, carried: T) -> u64 {
         let packet = self.next_packet();
-        if self.transmissions.len() == self.transmissions.capacity() {
+        if units::unlikely(self.transmissions.len() == self.transmissions.capacity()) {
             self.grow();
         }
         self.in_flight += u64::from(size);
@@ -344,11 +344,12 @@ impl<T: Carried> Ledger<T> {
         let sent = &mut self.transmissions[(packet - self.base) as usize];
         let before = std::mem::replace(&mut sent.state, state);
         let size = u64::from(sent.size);
-        match (before == State::InFlight, state == State::InFlight) {
+        let (was, is) = (before == State::InFlight, state == State::InFlight);
+        if units::likely(was && !is) {
             // A transport that counts for itself may count less.
-            (true, false) => self.in_flight = self.in_flight.saturating_sub(size),
-            (false, true) => self.in_flight += size,
-            _ => {}
+            self.in_flight = self.in_flight.saturating_sub(size);
+        } else if is && !was {
+            self.in_flight += size;
         }
         sent
     }
@@ -363,7 +364,7 @@ impl<T: Carried> Ledger<T> {
     pub fn forget_oldest(&mut self) -> Option<Transmission<T>> {
         let oldest = self.transmissions.pop_front()?;
         self.base += 1;
-        if oldest.state == State::InFlight {
+        if units::unlikely(oldest.state == State::InFlight) {
             self.in_flight = self.in_flight.saturating_sub(u64::from(oldest.size));
         }
         Some(oldest)
@@ -373,7 +374,7 @@ impl<T: Carried> Ledger<T> {
     #[inline]
     pub fn forget_while(&mut self, mut is_over: impl FnMut(u64, &Transmission<T>) -> bool) {
         self.peak = self.peak.max(self.transmissions.len());
-        if self.next_packet() >= self.review_at {
+        if units::unlikely(self.next_packet() >= self.review_at) {
             self.review();
         }
         while self.transmissions.front().is_some_and(|oldest| is_over(self.base, oldest)) {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use cc::{Acked, Lost};
-use units::{Span, Sparing, Time};
+use units::{Span, Sparing, Time, unlikely};
 
 use crate::ledger::{Arrived, Carried, Ledger, State};
 use crate::rtt::Rtt;
@@ -158,7 +158,7 @@ impl LossDetection {
         out: &mut Settled,
     ) -> bool {
         let state = ledger.get(packet).map(|sent| sent.state);
-        if state != Some(State::InFlight) {
+        if unlikely(state != Some(State::InFlight)) {
             if state == Some(State::Lost) || state.is_none() && !self.given_up.is_empty() {
                 self.arrived_late(now, ledger, packet, out);
             }
@@ -223,7 +223,7 @@ impl LossDetection {
                 continue;
             };
             let overdue_at = sent.sent_at + delay;
-            if largest >= packet + self.packet_threshold || overdue_at <= now {
+            if unlikely(largest >= packet + self.packet_threshold || overdue_at <= now) {
                 out.lost.room_for_one(ROOM);
                 out.lost.push(ledger.lose(packet));
             } else {
@@ -245,7 +245,7 @@ impl LossDetection {
         }
         let given_up = &mut self.given_up;
         ledger.forget_while(|packet, sent| {
-            if sent.state == State::Lost && sent.sent_at + keep > now && packet >= far {
+            if unlikely(sent.state == State::Lost) && sent.sent_at + keep > now && packet >= far {
                 given_up.room_for_one(ROOM);
                 given_up.push_back(GivenUp { packet, sent_at: sent.sent_at });
             }

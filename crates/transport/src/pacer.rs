@@ -1,6 +1,6 @@
 //! When the next packet may leave: what every endpoint makes of a decision's pacing rate.
 
-use units::{Bytes, Rate, Serialisation, Span, Time};
+use units::{Bytes, Rate, Serialisation, Span, Time, unlikely};
 
 /// A driver that wakes late may catch up on at most this much: more would be a burst of our own making.
 const CATCH_UP: Span = Span::from_millis(1);
@@ -59,7 +59,7 @@ impl Pacer {
     pub fn next(&self) -> Time {
         match self.pace {
             None => Time::ZERO,
-            Some(_) if self.tick.is_positive() => self.next_tick(),
+            Some(_) if unlikely(self.tick.is_positive()) => self.next_tick(),
             Some(_) if self.left > 0 => Time::ZERO,
             Some(_) => self.clear_at - self.ahead,
         }
@@ -81,12 +81,12 @@ impl Pacer {
     pub fn sent(&mut self, now: Time, size: Bytes) {
         if let Some(pace) = &mut self.pace {
             let cost = pace.time(size);
-            if self.tick.is_positive() {
+            if unlikely(self.tick.is_positive()) {
                 return self.sent_in_tick(now, cost);
             }
             // Idle: start afresh. A little late: keep the schedule, so that lateness does not add up to a
             // lower rate.
-            if self.left > 0 {
+            if unlikely(self.left > 0) {
                 self.left -= 1;
                 self.clear_at += if self.each { cost } else { Span::ZERO };
                 return;

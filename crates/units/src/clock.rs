@@ -1,6 +1,6 @@
 //! A host's own clock as seen from the world's: a constant offset and a constant drift.
 
-use crate::{Span, Time};
+use crate::{Span, Time, likely};
 
 const BILLION: i128 = 1_000_000_000;
 
@@ -29,7 +29,7 @@ impl HostClock {
     /// What this host's clock shows at world time `world`.
     #[inline]
     pub fn local(&self, world: Time) -> Time {
-        if self.is_the_worlds() || world == Time::MAX { world } else { self.shown_at(world) }
+        if likely(self.is_the_worlds()) || world == Time::MAX { world } else { self.shown_at(world) }
     }
 
     fn shown_at(&self, world: Time) -> Time {
@@ -40,7 +40,7 @@ impl HostClock {
     /// The earliest world time at which this host's clock shows at least `local`.
     #[inline]
     pub fn world(&self, local: Time) -> Time {
-        if self.is_the_worlds() || local == Time::MAX { local } else { self.earliest(local) }
+        if likely(self.is_the_worlds()) || local == Time::MAX { local } else { self.earliest(local) }
     }
 
     fn earliest(&self, local: Time) -> Time {

@@ -10,6 +10,8 @@
 //! Numbers are big-endian. A variable-length integer is QUIC's (RFC 9000 section 16): the first byte's two
 //! high bits say whether it takes 1, 2, 4 or 8 bytes.
 
+use units::unlikely;
+
 /// The wire format's version, in the high four bits of the first byte. A receiver drops every other version.
 pub const VERSION: u8 = 2;
 
@@ -54,14 +56,26 @@ pub enum WireError {
     Field(&'static str),
 }
 
+/// Who refuses bytes with this seldom does: where it is called is put out of the way of what packets run.
+#[cold]
+pub(crate) fn truncated() -> WireError {
+    WireError::Truncated
+}
+
+/// As [`truncated`], of a field that holds what it may not.
+#[cold]
+pub(crate) fn out_of_range(field: &'static str) -> WireError {
+    WireError::Field(field)
+}
+
 /// The kind and session of a packet, before anything else is read.
 ///
 /// # Errors
 /// [`WireError`] if the first six bytes are not a header of this version.
 #[inline]
 pub fn peek(datagram: &[u8]) -> Result<(Kind, u32), WireError> {
-    let [first, _, a, b, c, d, ..] = *datagram else { return Err(WireError::Truncated) };
-    if first >> 4 != VERSION {
+    let [first, _, a, b, c, d, ..] = *datagram else { return Err(truncated()) };
+    if unlikely(first >> 4 != VERSION) {
         return Err(WireError::Version(first >> 4));
     }
     let kind = match first & 15 {
@@ -104,7 +118,7 @@ impl<'a> Reader<'a> {
     /// Checks the common header and returns its flags byte and session.
     pub fn open(datagram: &'a [u8], want: Kind) -> Result<(Reader<'a>, u8, u32), WireError> {
         let (kind, session) = peek(datagram)?;
-        if kind != want {
+        if unlikely(kind != want) {
             return Err(WireError::Kind(kind as u8));
         }
         Ok((Reader(&datagram[HEAD..]), datagram[1], session))
@@ -115,17 +129,17 @@ impl<'a> Reader<'a> {
     pub fn open_plain(datagram: &'a [u8], want: Kind) -> Result<(Reader<'a>, u32), WireError> {
         match Reader::open(datagram, want)? {
             (reader, 0, session) => Ok((reader, session)),
-            _ => Err(WireError::Field("flags")),
+            _ => Err(out_of_range("flags")),
         }
     }
 
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], WireError> {
-        let (front, rest) = self.0.split_at_checked(n).ok_or(WireError::Truncated)?;
+        let (front, rest) = self.0.split_at_checked(n).ok_or_else(truncated)?;
         self.0 = rest;
         Ok(front)
     }
     fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
-        let (front, rest) = self.0.split_first_chunk::<N>().ok_or(WireError::Truncated)?;
+        let (front, rest) = self.0.split_first_chunk::<N>().ok_or_else(truncated)?;
         self.0 = rest;
         Ok(*front)
     }
@@ -148,19 +162,26 @@ impl<'a> Reader<'a> {
     /// A variable-length integer, below 2^62.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, WireError> {
-        // Eight bytes hold one of any length, and nothing has to be guessed; a packet's last may have fewer.
-        let Some(eight) = self.0.first_chunk() else { return self.last_varint() };
+        // Eight bytes hold one of any length, and nothing has to be guessed; a packet's last have fewer, and
+        // are short themselves.
+        let Some(eight) = self.0.first_chunk() else {
+            if let [short @ ..0x40, rest @ ..] = self.0 {
+                self.0 = rest;
+                return Ok(u64::from(*short));
+            }
+            return self.last_varint();
+        };
         let word = u64::from_be_bytes(*eight);
         let length = 1 << (word >> 62);
         self.0 = &self.0[length..];
         Ok(word << 2 >> (66 - 8 * length))
     }
     fn last_varint(&mut self) -> Result<u64, WireError> {
-        match self.0.first().ok_or(WireError::Truncated)? >> 6 {
-            0 => Ok(u64::from(self.u8()?)),
-            1 => Ok(u64::from(self.u16()? & 0x3fff)),
-            2 => Ok(u64::from(self.u32()? & 0x3fff_ffff)),
-            _ => Err(WireError::Truncated),
+        match *self.0.first().ok_or_else(truncated)? {
+            0..0x40 => Ok(u64::from(self.u8()?)),
+            0x40..0x80 => Ok(u64::from(self.u16()? & 0x3fff)),
+            class if unlikely(class < 0xc0) => Ok(u64::from(self.u32()? & 0x3fff_ffff)),
+            _ => Err(truncated()),
         }
     }
 }

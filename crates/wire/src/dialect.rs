@@ -98,6 +98,13 @@ pub enum Spoken {
     Other(Box<dyn Dialect>),
 }
 
+/// Few speak another dialect: what they run is put out of the way.
+#[cold]
+#[inline(never)]
+fn seldom<T>(other: T) -> T {
+    other
+}
+
 impl Default for Spoken {
     fn default() -> Spoken {
         Spoken::Native(Native)
@@ -109,63 +116,63 @@ impl Dialect for Spoken {
     fn header(&self) -> usize {
         match self {
             Spoken::Native(native) => native.header(),
-            Spoken::Other(other) => other.header(),
+            Spoken::Other(other) => seldom(other).header(),
         }
     }
     #[inline(always)]
     fn least_padding(&self) -> usize {
         match self {
             Spoken::Native(native) => native.least_padding(),
-            Spoken::Other(other) => other.least_padding(),
+            Spoken::Other(other) => seldom(other).least_padding(),
         }
     }
     #[inline(always)]
     fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError> {
         match self {
             Spoken::Native(native) => native.peek(datagram),
-            Spoken::Other(other) => other.peek(datagram),
+            Spoken::Other(other) => seldom(other).peek(datagram),
         }
     }
     #[inline(always)]
     fn media(&mut self, datagram: &[u8], context: &Context, media: &mut Media) -> Result<usize, WireError> {
         match self {
             Spoken::Native(native) => native.media(datagram, context, media),
-            Spoken::Other(other) => other.media(datagram, context, media),
+            Spoken::Other(other) => seldom(other).media(datagram, context, media),
         }
     }
     #[inline(always)]
     fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
         match self {
             Spoken::Native(native) => native.feedback(datagram),
-            Spoken::Other(other) => other.feedback(datagram),
+            Spoken::Other(other) => seldom(other).feedback(datagram),
         }
     }
     #[inline(always)]
     fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError> {
         match self {
             Spoken::Native(native) => native.nack(datagram),
-            Spoken::Other(other) => other.nack(datagram),
+            Spoken::Other(other) => seldom(other).nack(datagram),
         }
     }
     #[inline(always)]
     fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError> {
         match self {
             Spoken::Native(native) => native.key_frame_request(datagram),
-            Spoken::Other(other) => other.key_frame_request(datagram),
+            Spoken::Other(other) => seldom(other).key_frame_request(datagram),
         }
     }
     #[inline(always)]
     fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
         match self {
             Spoken::Native(native) => native.control(datagram),
-            Spoken::Other(other) => other.control(datagram),
+            Spoken::Other(other) => seldom(other).control(datagram),
         }
     }
     #[inline(always)]
     fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize {
         match self {
             Spoken::Native(native) => native.write(packet, out),
-            Spoken::Other(other) => other.write(packet, out),
+            Spoken::Other(other) => seldom(other).write(packet, out),
         }
     }
     #[inline(always)]
@@ -177,7 +184,7 @@ impl Dialect for Spoken {
     ) -> (usize, usize) {
         match self {
             Spoken::Native(native) => native.write_feedback(draft, ranges, out),
-            Spoken::Other(other) => other.write_feedback(draft, ranges, out),
+            Spoken::Other(other) => seldom(other).write_feedback(draft, ranges, out),
         }
     }
 }

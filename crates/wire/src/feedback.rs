@@ -19,7 +19,9 @@
 use units::{Ecn, RemoteTime};
 
 use crate::Draft;
-use crate::codec::{Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros, unzigzag, zigzag};
+use crate::codec::{
+    Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros, out_of_range, truncated, unzigzag, zigzag,
+};
 
 /// One packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +109,7 @@ impl<'a> Feedback<'a> {
         let (range_count, largest) = (count(&mut r)?, r.varint()?);
         let mut ranges = Ranges::new(r.0, range_count, largest);
         if largest > MASK_48 {
-            return Err(WireError::Field("largest"));
+            return Err(out_of_range("largest"));
         }
         for _ in 0..range_count {
             ranges.step()?;
@@ -153,9 +155,9 @@ impl<'a> Feedback<'a> {
 fn count(r: &mut Reader<'_>) -> Result<u64, WireError> {
     let count = r.varint()?;
     if count > Feedback::MAX_ITEMS as u64 {
-        return Err(WireError::Field("count"));
+        return Err(out_of_range("count"));
     }
-    if count > r.0.len() as u64 { Err(WireError::Truncated) } else { Ok(count) }
+    if count > r.0.len() as u64 { Err(truncated()) } else { Ok(count) }
 }
 
 impl Arrivals<'_> {
@@ -170,7 +172,7 @@ impl Arrivals<'_> {
         let packet = self.next;
         self.at_us += unzigzag(word >> 3);
         if packet > MASK_48 || self.at_us as u64 > MASK_48 {
-            return Err(WireError::Field("arrival"));
+            return Err(out_of_range("arrival"));
         }
         self.next += 1;
         Ok(Arrival {
@@ -206,8 +208,8 @@ impl<'a> Ranges<'a> {
         // Ranges that touch would be one: at least one number is missing between two, so the lowest number of
         // the one above, less two, is the highest this one can reach.
         let down = if self.first { 0 } else { self.reader.varint()? + 2 };
-        let high = self.below.checked_sub(down).ok_or(WireError::Field("range"))?;
-        let low = high.checked_sub(self.reader.varint()?).ok_or(WireError::Field("range"))?;
+        let high = self.below.checked_sub(down).ok_or_else(|| out_of_range("range"))?;
+        let low = high.checked_sub(self.reader.varint()?).ok_or_else(|| out_of_range("range"))?;
         (self.below, self.first) = (low, false);
         Ok((low, high))
     }

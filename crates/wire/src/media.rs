@@ -8,9 +8,9 @@
 //! Two numbers travel as their low bits, as packet numbers do in QUIC (RFC 9000 section 17.1): `packet` with
 //! 40, `feedback_seen` with 24. [`Near`] tells a receiver the rest.
 
-use units::{RemoteTime, Span};
+use units::{RemoteTime, Span, unlikely};
 
-use crate::codec::{Kind, WireError, first_byte, micros, peek};
+use crate::codec::{Kind, WireError, first_byte, micros, out_of_range, peek, truncated};
 
 /// How hard the session tries to deliver a stream's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -306,10 +306,10 @@ impl Media {
     #[inline(always)]
     pub fn read(&mut self, datagram: &[u8]) -> Result<(), WireError> {
         let (kind, session) = peek(datagram)?;
-        if kind != Kind::Media {
+        if unlikely(kind != Kind::Media) {
             return Err(WireError::Kind(kind as u8));
         }
-        let head = datagram.first_chunk::<{ Media::PADDING_LEN }>().ok_or(WireError::Truncated)?;
+        let head = datagram.first_chunk::<{ Media::PADDING_LEN }>().ok_or_else(truncated)?;
         let flags = head[1];
         self.session = session;
         self.packet = get::<5>(head, at::PACKET);
@@ -320,7 +320,7 @@ impl Media {
                 self.captured = self.sent;
                 Ok(())
             }
-            Class::Padding => Err(WireError::Field("flags")),
+            Class::Padding => Err(out_of_range("flags")),
             class => self.read_frame(class, datagram),
         }
     }
@@ -328,15 +328,15 @@ impl Media {
     /// Reads what is a frame's.
     #[inline(always)]
     fn read_frame(&mut self, class: Class, datagram: &[u8]) -> Result<(), WireError> {
-        let head = datagram.first_chunk::<{ Media::LEN }>().ok_or(WireError::Truncated)?;
+        let head = datagram.first_chunk::<{ Media::LEN }>().ok_or_else(truncated)?;
         let flags = head[1];
         if flags >> 5 != 0 {
-            return Err(WireError::Field("flags"));
+            return Err(out_of_range("flags"));
         }
         let (index, count) = (get::<2>(head, at::INDEX) as u16, get::<2>(head, at::COUNT) as u16);
         let last = if index < count { count } else { count.saturating_add(u16::from(head[at::PART])) };
         if count == 0 || index >= last || index >= count && flags & ALONE != 0 {
-            return Err(WireError::Field("index"));
+            return Err(out_of_range("index"));
         }
         let id = FrameId { frame: get::<4>(head, at::FRAME) as u32, version: head[at::VERSION] };
         self.reference = reference(head, id)?;
@@ -359,7 +359,7 @@ fn reference(head: &[u8; Media::LEN], id: FrameId) -> Result<Option<FrameId>, Wi
     let back = i32::from(get::<2>(head, at::BACK) as u16 as i16);
     let version = head[at::REFERENCE_VERSION];
     if head[1] & KEY != 0 {
-        return if (back, version) == (0, 0) { Ok(None) } else { Err(WireError::Field("reference")) };
+        return if (back, version) == (0, 0) { Ok(None) } else { Err(out_of_range("reference")) };
     }
     let frame = i64::from(id.frame) - i64::from(back);
     let reference = u32::try_from(frame).ok().map(|frame| FrameId { frame, version });
@@ -367,7 +367,7 @@ fn reference(head: &[u8; Media::LEN], id: FrameId) -> Result<Option<FrameId>, Wi
     reference
         .filter(|&other| other != id && back != i32::from(i16::MIN))
         .map(Some)
-        .ok_or(WireError::Field("reference"))
+        .ok_or_else(|| out_of_range("reference"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@
 
 use units::{RemoteTime, Span};
 
-use crate::codec::{Kind, MASK_48, Reader, WireError, Writer, first_byte, micros, unzigzag, zigzag};
+use crate::codec::{
+    Kind, MASK_48, Reader, WireError, Writer, first_byte, micros, out_of_range, truncated, unzigzag, zigzag,
+};
 
 /// A segment's header; its payload is the rest of the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +93,9 @@ impl Segment {
     pub fn decode(datagram: &[u8]) -> Result<Segment, WireError> {
         let (_, flags, session) = Reader::open(datagram, Kind::Segment)?;
         if flags > 1 {
-            return Err(WireError::Field("flags"));
+            return Err(out_of_range("flags"));
         }
-        let whole: &[u8; Segment::LEN] = datagram.first_chunk().ok_or(WireError::Truncated)?;
+        let whole: &[u8; Segment::LEN] = datagram.first_chunk().ok_or_else(truncated)?;
         let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| whole[at + byte]));
         let (sequence, packet) = (word(4) & MASK_48, word(10) & MASK_48);
         let sent = RemoteTime::from_nanos((word(16) & MASK_48) as i64 * 1_000);
@@ -224,7 +226,7 @@ impl SegmentAck {
         (self.block_count, self.arrival_count) = (flags & 15, flags >> ARRIVALS & 7);
         if usize::from(self.block_count) > SegmentAck::MAX_BLOCKS {
             self.block_count = 0;
-            return Err(WireError::Field("blocks"));
+            return Err(out_of_range("blocks"));
         }
         (self.session, self.ack, self.ce) = (session, r.u48()?, flags & CE != 0);
         self.read_arrivals(&mut r)?;
@@ -232,7 +234,7 @@ impl SegmentAck {
             let from = self.ack.wrapping_add_signed(unzigzag(r.varint()?));
             let to = from.saturating_add(r.varint()?);
             if from >= to || to > MASK_48 {
-                return Err(WireError::Field("block"));
+                return Err(out_of_range("block"));
             }
             *block = (from, to);
         }
@@ -255,7 +257,7 @@ impl SegmentAck {
                 }
             };
             if packet > MASK_48 || at.as_nanos() < 0 {
-                return Err(WireError::Field("arrival"));
+                return Err(out_of_range("arrival"));
             }
             *arrival = SegmentArrival { packet, at };
             later = Some(*arrival);

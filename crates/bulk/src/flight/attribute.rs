@@ -1,7 +1,7 @@
 //! Which transmission brought a segment.
 
 use transport::{Arrived, State, Transmission};
-use units::{Ecn, Span, Time};
+use units::{Ecn, Span, Time, unlikely};
 use wire::SegmentAck;
 
 use super::{Flight, NONE, Piece, Settled, Standing};
@@ -33,7 +33,8 @@ impl Flight {
             return;
         };
         let again = newest.carried.previous != NONE;
-        let (chosen, sure) = if again { self.judge(latest, now, ack, least) } else { (latest, true) };
+        let (chosen, sure) =
+            if unlikely(again) { self.judge(latest, now, ack, least) } else { (latest, true) };
         out.arrived.push((end, again));
         let sent_at = self.acknowledge(now, chosen, ack, out);
         take_times(now, (chosen, sent_at), sure, ack, least, out);
@@ -81,7 +82,7 @@ impl Flight {
     /// Transmission `packet` arrived; it is in flight no more. Returns when it was sent.
     #[inline(always)]
     fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) -> Time {
-        if self.ledger.get(packet).is_some_and(|sent| sent.state == State::Lost) {
+        if unlikely(self.ledger.get(packet).is_some_and(|sent| sent.state == State::Lost)) {
             out.spurious.push(packet);
         }
         let arrival = ack.arrivals().iter().find(|arrival| arrival.packet == packet);

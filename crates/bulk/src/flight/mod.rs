@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use cc::{Acked, Lost};
 use transport::{Carried, Ledger, State};
-use units::{Bytes, Span, Time};
+use units::{Bytes, Span, Time, likely, unlikely};
 use wire::{Segment, SegmentAck};
 
 use crate::config::Attribution;
@@ -234,7 +234,7 @@ impl Flight {
     #[inline]
     pub fn send(&mut self, now: Time, payload: u32, last: bool) -> Outgoing {
         // Nothing outstanding, rather than nothing in flight: what a timeout gave up may still arrive.
-        if self.segments.is_empty() {
+        if unlikely(self.segments.is_empty()) {
             self.ledger.begin_sample(now);
         }
         let start = self.next;
@@ -247,7 +247,7 @@ impl Flight {
     /// Datagram bytes of the first segment that waits to be sent again.
     #[inline]
     pub fn waiting_size(&mut self) -> Option<u32> {
-        if self.waiting == 0 {
+        if likely(self.waiting == 0) {
             return None;
         }
         self.resend_from = self.resend_from.max(self.first);
@@ -280,12 +280,12 @@ impl Flight {
 
     #[inline(always)]
     fn dispatch(&mut self, now: Time, segment: u64) -> Outgoing {
-        if self.ledger.is_full() {
+        if unlikely(self.ledger.is_full()) {
             self.forget_oldest();
         }
         let packet = self.ledger.next_packet();
         let slot = &mut self.segments[(segment - self.first) as usize];
-        if slot.standing == Standing::Lost {
+        if unlikely(slot.standing == Standing::Lost) {
             slot.standing = Standing::Outstanding;
             self.waiting -= 1;
         }
@@ -311,17 +311,21 @@ impl Flight {
     ) -> Result<(), NeverSent> {
         out.clear();
         let named_unsent = ack.arrivals().iter().any(|arrival| arrival.packet >= self.ledger.next_packet());
-        if ack.ack > self.next || named_unsent || ack.blocks().iter().any(|block| block.1 > self.next) {
+        if unlikely(
+            ack.ack > self.next || named_unsent || ack.blocks().iter().any(|block| block.1 > self.next),
+        ) {
             return Err(NeverSent);
         }
-        self.note_spurious_timeout(ack, out);
+        if unlikely(self.timeout.is_some()) {
+            self.note_spurious_timeout(ack, out);
+        }
         out.echoed = ack.arrivals().first().and_then(|first| self.sent_at(first.packet));
         self.settle_in_order(now, ack, least, out);
-        if !ack.blocks().is_empty() {
+        if unlikely(!ack.blocks().is_empty()) {
             self.settle_blocks(now, ack, least, out);
         }
         self.settle_duplicates(now, ack, out);
-        if out.acked.len() > 1 && !out.acked.is_sorted_by_key(|acked| acked.packet) {
+        if out.acked.len() > 1 && unlikely(!out.acked.is_sorted_by_key(|acked| acked.packet)) {
             out.acked.sort_unstable_by_key(|acked| acked.packet);
         }
         if let Some(newest) = out.acked.last() {
@@ -334,7 +338,7 @@ impl Flight {
         while let Some(front) = self.segments.front()
             && front.end <= ack.ack
         {
-            if front.standing != Standing::Arrived {
+            if likely(front.standing != Standing::Arrived) {
                 self.deliver(now, self.first, ack, least, out);
             }
             self.segments.pop_front();

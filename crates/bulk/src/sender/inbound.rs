@@ -2,7 +2,7 @@
 
 use record::{Dropped, Event, Real};
 use transport::{News, RoundTrips};
-use units::{Ecn, Span, Time};
+use units::{Ecn, Span, Time, unlikely};
 
 use super::Sender;
 use crate::flight::Settled;
@@ -14,14 +14,14 @@ const LATE: Span = Span::from_millis(100);
 impl Sender {
     #[inline]
     pub(super) fn on_ack(&mut self, now: Time, datagram: &[u8]) {
-        if self.ack.read(datagram).is_err() {
+        if unlikely(self.ack.read(datagram).is_err()) {
             return self.refuse_malformed(now);
         }
-        if self.is_opened(now) {
+        if unlikely(self.opening.is_some()) && self.is_opened(now) {
             return;
         }
         let outstanding = self.flight.outstanding() > 0;
-        if self.flight.settle(now, &self.ack, self.rtt.least_answer(), &mut self.settled).is_err() {
+        if unlikely(self.flight.settle(now, &self.ack, self.rtt.least_answer(), &mut self.settled).is_err()) {
             self.counters.implausible += 1;
             self.tap.record(now, Event::HostDropped { cause: Dropped::FarFuture });
             return;
@@ -33,7 +33,9 @@ impl Sender {
         let sampled = self.take_sample(now);
         self.take_back_timeout();
         self.find_losses(now);
-        self.answer_probe();
+        if unlikely(self.probe.is_some()) {
+            self.answer_probe();
+        }
         self.follow_recovery();
         self.restart_timers(now);
         self.report(now, sampled, false);
@@ -64,7 +66,7 @@ impl Sender {
             if let Some((packet, sent_at)) = self.settled.newest {
                 self.rack.arrived(packet, now - sent_at);
             }
-            if self.settled.duplicate {
+            if unlikely(self.settled.duplicate) {
                 self.rack.duplicate(self.flight.una(), self.flight.next());
             }
         }
@@ -72,7 +74,7 @@ impl Sender {
     }
 
     fn take_back_timeout(&mut self) {
-        if self.settled.timeout_was_spurious && self.config.undo {
+        if unlikely(self.settled.timeout_was_spurious) && self.config.undo {
             self.flight.undo_timeout();
             self.recovery_point = None;
             self.repair_at_once = false;
@@ -113,12 +115,12 @@ impl Sender {
     /// Begins a recovery with the first loss, and ends it when all that had been sent by then is
     /// acknowledged.
     pub(super) fn follow_recovery(&mut self) {
-        if self.recovery_point.is_some_and(|point| self.flight.una() >= point) {
+        if unlikely(self.recovery_point.is_some_and(|point| self.flight.una() >= point)) {
             self.recovery_point = None;
             self.timed_out = false;
             self.rack.recovered();
         }
-        if !self.settled.lost.is_empty() && !self.in_recovery() {
+        if unlikely(!self.settled.lost.is_empty()) && !self.in_recovery() {
             self.counters.recoveries += 1;
             if self.flight.has_waiting() {
                 self.recovery_point = Some(self.flight.next());

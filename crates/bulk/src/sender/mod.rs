@@ -8,7 +8,7 @@ mod timers;
 use cc::{Controller, Decision};
 use record::{Dropped, Event, Tap};
 use transport::{CongestionControl, Pacer};
-use units::{Rng, Span, Time};
+use units::{Rng, Span, Time, unlikely};
 use wire::{Endpoint, Kind, RxMeta, SegmentAck, TxMeta};
 
 use crate::config::{Detection, SenderConfig};
@@ -178,7 +178,7 @@ impl Endpoint for Sender {
     }
 
     fn wake(&mut self, now: Time) {
-        if self.application.next_start() <= now {
+        if unlikely(self.application.next_start() <= now) {
             self.start_transfer(now);
         }
         self.run_timers(now);
@@ -190,7 +190,7 @@ impl Endpoint for Sender {
         if let Some(timer) = self.control.next_timer() {
             at = at.min(timer);
         }
-        if self.opening.is_some() {
+        if unlikely(self.opening.is_some()) {
             at = at.min(self.opens_at());
         } else if self.may_send() {
             at = at.min(self.pacer.next());
@@ -200,7 +200,7 @@ impl Endpoint for Sender {
 
     #[inline]
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if self.opening.is_some() {
+        if unlikely(self.opening.is_some()) {
             return self.transmit_opening(now, out);
         }
         self.transmit_segment(now, out)

@@ -1,7 +1,7 @@
 //! What goes out: repairs first, then new data, as window and pacing allow.
 
 use transport::Leaving;
-use units::{Bytes, Time};
+use units::{Bytes, Time, cold_path, likely, unlikely};
 use wire::{Segment, TxMeta};
 
 use super::{Probe, Sender};
@@ -29,20 +29,20 @@ impl Sender {
     #[inline]
     fn window_allows(&self, size: u32) -> bool {
         let in_flight = self.flight.in_flight();
-        in_flight == Bytes::ZERO || self.control.window_allows(in_flight, u64::from(size))
+        unlikely(in_flight == Bytes::ZERO) || self.control.window_allows(in_flight, u64::from(size))
     }
 
     /// Something would leave if its time had come.
     #[inline]
     pub(super) fn may_send(&self) -> bool {
-        if self.opening.is_some() {
+        if unlikely(self.opening.is_some()) {
             return false;
         }
-        if self.probe_due {
+        if unlikely(self.probe_due) {
             return true;
         }
         let repair = self.flight.has_waiting();
-        if repair && self.repair_at_once {
+        if unlikely(repair && self.repair_at_once) {
             return true;
         }
         (repair || self.fresh_payload().is_some()) && self.window_allows(self.config.datagram())
@@ -63,7 +63,7 @@ impl Sender {
     fn is_held(&mut self, now: Time) -> bool {
         let held = self.pacer.next() > now;
         if held {
-            if self.flight.has_waiting() || self.fresh_payload().is_some() {
+            if unlikely(self.flight.has_waiting()) || likely(self.fresh_payload().is_some()) {
                 self.control.limit();
             }
             self.pacer.pause();
@@ -74,10 +74,11 @@ impl Sender {
     /// The next segment, whose time has come, if there is one and the window has room for it.
     #[inline(always)]
     fn transmit_allowed(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if std::mem::take(&mut self.probe_due) {
+        if unlikely(std::mem::take(&mut self.probe_due)) {
             return self.transmit_probe(now, out);
         }
         if let Some(size) = self.flight.waiting_size() {
+            cold_path();
             if !self.repair_at_once && !self.window_allows(size) {
                 self.control.limit();
                 return self.pause();
@@ -87,13 +88,14 @@ impl Sender {
             return Some(self.dispatch(now, outgoing, true, out));
         }
         let Some(payload) = self.fresh_payload() else {
+            cold_path();
             let dry = self.application.written() == self.flight.next();
             if dry && self.window_allows(self.config.datagram()) {
                 self.flight.limit_by_application();
             }
             return self.pause();
         };
-        if !self.window_allows(payload + Segment::LEN as u32) {
+        if unlikely(!self.window_allows(payload + Segment::LEN as u32)) {
             self.control.limit();
             return self.pause();
         }
@@ -137,7 +139,7 @@ impl Sender {
         let Outgoing { packet, start, size, last, head } = outgoing;
         self.pacer.sent(now, Bytes::new(u64::from(size)));
         // RFC 6298 section 5.1; and, as Linux does, afresh when the first segment is sent again.
-        if self.timeout_at == Time::MAX || (again && head) {
+        if unlikely(self.timeout_at == Time::MAX || (again && head)) {
             self.timeout_at = now + self.timeout();
         }
         self.counters.packets += 1;

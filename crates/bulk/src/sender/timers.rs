@@ -1,6 +1,6 @@
 //! What time brings: retransmission timeouts, tail loss probes, the end of RACK's patience, new transfers.
 
-use units::{Span, Time};
+use units::{Span, Time, unlikely};
 
 use super::Sender;
 use super::opening::Opening;
@@ -19,7 +19,7 @@ impl Sender {
     /// After an acknowledgement: RFC 6298 sections 5.2 and 5.3, and RFC 8985 section 7.2.
     #[inline]
     pub(super) fn restart_timers(&mut self, now: Time) {
-        if self.flight.outstanding() == 0 {
+        if unlikely(self.flight.outstanding() == 0) {
             (self.timeout_at, self.probe_at, self.loss_at) = (Time::MAX, Time::MAX, Time::MAX);
             self.probe_due = false;
             return;
@@ -48,7 +48,7 @@ impl Sender {
     }
 
     pub(super) fn run_timers(&mut self, now: Time) {
-        if self.loss_at <= now {
+        if unlikely(self.loss_at <= now) {
             self.settled.clear();
             self.find_losses(now);
             if !self.settled.is_empty() {
@@ -56,13 +56,13 @@ impl Sender {
                 self.report(now, false, false);
             }
         }
-        if self.probe_at <= now {
+        if unlikely(self.probe_at <= now) {
             self.probe_at = Time::MAX;
             self.probe_due = true;
             // RFC 8985 section 7.3: the timeout counts from the probe on.
             self.timeout_at = now + self.timeout();
         }
-        if self.timeout_at <= now {
+        if unlikely(self.timeout_at <= now) {
             self.time_out(now);
         }
         if self.control.run_timer(now) {

@@ -1,6 +1,6 @@
 //! What every version of BBR does with its model: pacing, quantum, recovery.
 
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time, unlikely};
 
 use crate::parts::{LossEpoch, SLOWEST};
 use crate::{Decision, Report};
@@ -63,7 +63,7 @@ impl Pacing {
     pub fn set(&mut self, bw: Rate, gain: f64) {
         let rate = bw.mul_f64(gain * self.share).max(SLOWEST);
         // Set by each report, and seldom to anything new.
-        if rate != self.rate {
+        if unlikely(rate != self.rate) {
             self.rate = rate;
             self.quantum = quantum(rate, self.mtu);
         }
@@ -82,7 +82,7 @@ impl Pacing {
 
     /// `gain` times `bw`, but no lower than it was until the pipe is full.
     pub fn update(&mut self, bw: Rate, gain: f64, full: bool, window: u64, srtt: Span) {
-        if !self.seen_rtt {
+        if unlikely(!self.seen_rtt) {
             self.seen_rtt = true;
             self.of_window(window, srtt, gain);
         }
@@ -169,7 +169,7 @@ impl Recovery {
     /// Takes a report.
     pub fn update(&mut self, report: &Report<'_>) -> Turn {
         let mut turn = Turn { timeout: report.persistent_congestion, ..Turn::default() };
-        if self.is_on() && self.is_over(report) {
+        if unlikely(self.is_on()) && self.is_over(report) {
             self.state = State::Open;
             turn.exited = true;
         }
@@ -183,7 +183,7 @@ impl Recovery {
             self.range.1 = last.packet;
             self.lost += report.lost.len() as u64;
         }
-        if turn.timeout {
+        if unlikely(turn.timeout) {
             self.state = State::Timeout;
         }
         turn
@@ -208,7 +208,7 @@ impl Recovery {
     fn undo(&mut self, report: &Report<'_>, turn: &mut Turn) {
         let range = self.range.0..=self.range.1;
         self.spurious += report.spurious.iter().filter(|packet| range.contains(packet)).count() as u64;
-        if self.lost > 0 && self.spurious >= self.lost {
+        if unlikely(self.lost > 0) && self.spurious >= self.lost {
             turn.undone = true;
             turn.exited |= self.is_on();
             self.state = State::Open;

@@ -16,7 +16,7 @@ pub(crate) mod model;
 mod policer;
 mod stale;
 
-use units::{Rate, Rng, Span, Time};
+use units::{Rate, Rng, Span, Time, likely, unlikely};
 
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
@@ -245,24 +245,24 @@ impl Bbr {
         let recovering = self.recovery.is_on();
         let turn = self.recovery.update(report);
         self.conservation &= !heard.round && !turn.exited;
-        if turn.exited {
+        if unlikely(turn.exited) {
             self.window = self.window.max(self.recovery.saved());
         }
-        if turn.undone {
+        if unlikely(turn.undone) {
             self.full.restart(Rate::ZERO);
             self.policer.reset();
         }
-        if turn.entered || turn.timeout {
+        if unlikely(turn.entered || turn.timeout) {
             self.recovery.save(self.window, !turn.entered || self.mode == Mode::ProbeRtt);
         }
-        if turn.entered {
+        if unlikely(turn.entered) {
             self.conservation = true;
             self.sampler.restart_round(heard);
             self.window = heard.in_flight + heard.acked;
-        } else if recovering && !turn.exited {
+        } else if unlikely(recovering && !turn.exited) {
             self.window = self.window.saturating_sub(heard.lost);
         }
-        if turn.timeout {
+        if unlikely(turn.timeout) {
             self.window = self.mtu;
             self.conservation = false;
             self.full.restart(Rate::ZERO);
@@ -276,7 +276,7 @@ impl Bbr {
     fn update_bw(&mut self, heard: &Heard) {
         if self.params.policer && (heard.sample.is_some() || heard.lost > 0) {
             let over = self.policer.update(heard, self.mode == Mode::ProbeBw);
-            if over {
+            if unlikely(over) {
                 self.enter_probe_bw(heard.now);
             }
         }
@@ -318,21 +318,22 @@ impl Bbr {
     }
 
     fn drain(&mut self, heard: &Heard) {
-        if self.mode == Mode::Startup && self.full.reached {
+        if unlikely(self.mode == Mode::Startup) && self.full.reached {
             self.mode = Mode::Drain;
         }
-        if self.mode == Mode::Drain && heard.in_flight <= self.inflight(1.0) {
+        if unlikely(self.mode == Mode::Drain) && heard.in_flight <= self.inflight(1.0) {
             self.enter_probe_bw(heard.now);
         }
     }
 
     fn probe_rtt(&mut self, heard: &Heard) {
         let expired = self.min_rtt.update(heard);
-        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+        if unlikely(expired) && !self.idle_restart && self.mode != Mode::ProbeRtt {
             self.recovery.save(self.window, self.recovery.is_on());
             self.enter_probe_rtt();
         }
-        if self.mode == Mode::ProbeRtt && self.dwell.update(heard, MIN_PACKETS * self.mtu, &mut self.sampler)
+        if unlikely(self.mode == Mode::ProbeRtt)
+            && self.dwell.update(heard, MIN_PACKETS * self.mtu, &mut self.sampler)
         {
             self.leave_probe_rtt(heard.now);
         }
@@ -357,7 +358,7 @@ impl Bbr {
     }
 
     fn set_window(&mut self, heard: &Heard, bw: Rate) {
-        if self.conservation {
+        if unlikely(self.conservation) {
             self.window = self.window.max(heard.in_flight + heard.acked);
         } else if heard.acked > 0 {
             let extra = if self.full.reached { self.extra.get(bw) } else { 0 };
@@ -369,7 +370,7 @@ impl Bbr {
             }
             self.window = self.window.max(MIN_PACKETS * self.mtu);
         }
-        if self.mode == Mode::ProbeRtt {
+        if unlikely(self.mode == Mode::ProbeRtt) {
             self.window = self.window.min(MIN_PACKETS * self.mtu);
         }
         self.window = self.window.max(self.mtu);
@@ -379,7 +380,7 @@ impl Bbr {
 impl Controller for Bbr {
     fn on_sent(&mut self, sent: &Sent) {
         let idle = sent.in_flight.get() <= u64::from(sent.size);
-        if idle && self.ran_dry {
+        if unlikely(idle && self.ran_dry) {
             self.idle_restart = true;
             self.extra.restart(sent.now);
             if self.mode == Mode::ProbeBw {
@@ -406,7 +407,7 @@ impl Controller for Bbr {
         self.set_window(&heard, bw);
         // PROBE_RTT is over in 200 ms: the encoder keeps its rate, else the picture would change twice for
         // nothing.
-        if self.mode != Mode::ProbeRtt {
+        if likely(self.mode != Mode::ProbeRtt) {
             self.media = media(self.pacing.get(), self.window, report.srtt);
         }
     }

@@ -1,6 +1,6 @@
 //! What every version of BBR believes about the path, and how it learns it.
 
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, unlikely};
 
 use super::stale::StaleSample;
 use crate::parts::{RateSample, Rounds, rate_sample, sampled};
@@ -185,12 +185,12 @@ impl MinRtt {
         let Some(rtt) = heard.rtt.map(|rtt| rtt.max(Span::from_micros(1))) else { return false };
         let (recent, since) = *self.recent.get_or_insert((rtt, heard.now));
         let expired = heard.now > since + self.interval;
-        if rtt < recent || expired && !heard.lone {
+        if unlikely(rtt < recent || expired && !heard.lone) {
             self.recent = Some((rtt, heard.now));
         }
         let (recent, since) = self.recent.unwrap_or((rtt, heard.now));
         let forget = self.value.is_none_or(|(min, at)| recent <= min || heard.now > at + self.window);
-        if forget {
+        if unlikely(forget) {
             self.value = Some((recent, since));
         }
         expired
@@ -272,11 +272,11 @@ pub struct ExtraAcked {
 impl ExtraAcked {
     /// Takes a report; each of the two slots lasts `rounds`.
     pub fn update(&mut self, heard: &Heard, bw: Rate, window: u64, mtu: u64, rounds: u32) {
-        if heard.acked == 0 || heard.sample.is_none() {
+        if unlikely(heard.acked == 0 || heard.sample.is_none()) {
             return;
         }
         self.age += u32::from(heard.round);
-        if heard.round && self.age >= rounds {
+        if unlikely(heard.round && self.age >= rounds) {
             (self.age, self.current) = (0, 1 - self.current);
             self.slots[self.current] = 0;
         }

@@ -1,6 +1,6 @@
 //! The window of NewReno and of those that only cut it differently.
 
-use units::{Bytes, Span, Time};
+use units::{Bytes, Span, Time, unlikely};
 
 use super::{HyStart, LossEpoch, window_rate};
 use crate::{Acked, Decision, Report, Setup};
@@ -119,7 +119,7 @@ impl RenoWindow {
             return;
         }
         let mut bytes = u64::from(acked.size);
-        if self.window < self.ssthresh {
+        if unlikely(self.window < self.ssthresh) {
             let wanted = self.hystart.as_ref().map_or(bytes, |hystart| hystart.growth(bytes));
             let grown = wanted.min(self.ssthresh - self.window);
             self.window += grown;

@@ -80,7 +80,7 @@ impl Limit {
 
     /// Whether a packet of `size` bytes fits on top of `backlog`.
     pub fn admits(self, backlog: Backlog, size: u32) -> bool {
-        backlog.packets < self.packets && backlog.bytes + u64::from(size) <= self.bytes
+        (backlog.packets < self.packets) & (backlog.bytes + u64::from(size) <= self.bytes)
     }
 
     /// Whether `backlog` is within the limit.

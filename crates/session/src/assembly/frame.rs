@@ -143,12 +143,15 @@ impl Assembling {
         Ok(())
     }
 
-    /// Restores what is missing from parity packets, if there are enough of them.
+    /// Whether something is missing, and there are parity packets enough to restore it.
+    #[inline]
+    pub(super) fn may_restore(&self) -> bool {
+        (1..=self.parity.arrived.len()).contains(&usize::from(self.count - self.have))
+    }
+
+    /// Restores what is missing from parity packets; there must be [enough](Assembling::may_restore) of them.
+    #[cold]
     pub(super) fn restore(&mut self) {
-        let missing = self.count - self.have;
-        if missing == 0 || usize::from(missing) > self.parity.arrived.len() {
-            return;
-        }
         let Parity { of, length, arrived, .. } = std::mem::take(&mut self.parity);
         let indices: Vec<u16> = (0..self.count).filter(|&index| !self.has(index)).collect();
         let shards: Vec<_> =
@@ -178,9 +181,15 @@ impl Assembling {
     }
 
     /// Keeps a packet's bytes, where they are real.
-    #[inline]
+    #[inline(always)]
     fn keep(&mut self, index: u16, payload: Option<Bytes>, piece: Option<u8>) {
-        let Some(payload) = payload else { return };
+        if let Some(payload) = payload {
+            self.keep_bytes(index, payload, piece);
+        }
+    }
+
+    #[inline(never)]
+    fn keep_bytes(&mut self, index: u16, payload: Bytes, piece: Option<u8>) {
         let index = usize::from(index);
         self.weight += payload.len();
         if self.parts.len() <= index {

@@ -10,7 +10,7 @@ mod frame;
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use units::Time;
+use units::{Time, unlikely};
 use wire::{Class, FrameId, Media, Nack};
 
 pub use frame::Assembling;
@@ -162,15 +162,15 @@ impl Assembly {
     #[inline(always)]
     pub fn insert(&mut self, media: &Media, length: usize, payload: Option<Bytes>, deadline: Time) -> Stored {
         let parity = media.parity();
-        if self.is_stale(media) {
+        if unlikely(self.is_stale(media)) {
             return if parity.is_some() { Stored::Spare } else { Stored::Stale };
         }
-        if self.is_implausible(media) || media.class != self.class {
+        if unlikely(self.is_implausible(media) || media.class != self.class) {
             return Stored::Implausible;
         }
         let at = self.locate(media, deadline);
         let frame = &mut self.frames[at];
-        if frame.count != media.count {
+        if unlikely(frame.count != media.count) {
             // Where a path's MTU falls, a reliable frame is cut anew, into more packets, and sent again.
             let again = self.class == Class::Reliable;
             if !again || media.count < frame.count {
@@ -193,7 +193,9 @@ impl Assembly {
         if let Err(refused) = stored {
             return refused;
         }
-        frame.restore();
+        if unlikely(frame.may_restore()) {
+            frame.restore();
+        }
         self.held += frame.weight - before;
         self.newest = self.newest.max(Some(media.frame));
         if frame.is_complete() { Stored::Complete } else { Stored::Kept }

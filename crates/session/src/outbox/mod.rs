@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use media::{Coded, Quantiser};
-use units::{Bytes as Size, Rate, Span, Time};
+use units::{Bytes as Size, Rate, Span, Time, likely};
 use wire::{Class, FrameId};
 
 use crate::parity;
@@ -378,7 +378,7 @@ impl Outbox {
     fn position(&self, id: FrameId) -> Option<usize> {
         // Mostly it is the frame that is being sent, or the oldest.
         let is_at = |position: usize| self.frames.get(position).is_some_and(|frame| frame.info.id == id);
-        if is_at(self.sending) {
+        if likely(is_at(self.sending)) {
             return Some(self.sending);
         }
         if is_at(0) {

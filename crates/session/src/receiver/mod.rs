@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
 use record::{Dropped, Event, Tap, Topic};
-use units::{Rate, RelativeDelay, Span, Time};
+use units::{Rate, RelativeDelay, Span, Time, unlikely};
 use wire::{
     Announcement, Class, Context, Control, Dialect, Draft, Endpoint, FrameId, KeyFrameRequest, Kind, Media,
     Nack, Near, Outgoing, RxMeta, Spoken, TxMeta, WireError,
@@ -207,7 +207,7 @@ impl Receiver {
         let (kind, session) = self.dialect.peek(datagram)?;
         // Without its half at this end the sender would run blind: it had better hear that nobody answers.
         let foreign = self.trouble.is_some() || self.session.is_some_and(|ours| ours != session);
-        if kind != Kind::Media || foreign {
+        if unlikely((kind != Kind::Media) | foreign) {
             return self.read_rare(now, kind, foreign, datagram);
         }
         let context = Context { near: self.near, reported: self.reporter.sequence() };
@@ -266,7 +266,7 @@ impl Receiver {
         self.near.heard(media);
         self.accept(now, media, &meta);
         let complete = !padding && self.assemble(now, known, media, rest, &mut meta);
-        if novelty == Novelty::AfterGap {
+        if unlikely(novelty == Novelty::AfterGap) {
             self.log.forget(now);
             if self.config.nack && !padding {
                 self.gaps = Some(now + REORDER_WAIT);
@@ -564,6 +564,9 @@ impl Endpoint for Receiver {
     fn next_wake(&self) -> Option<Time> {
         let half = self.half.as_ref().and_then(|half| half.next_timer());
         let mut first = Time::first(Time::first(self.report_due(), self.gaps), half);
+        if self.chains.is_empty() {
+            return first;
+        }
         for chain in &self.chains {
             first = Time::first(first, chain.next_expiry());
             first = Time::first(first, chain.key_wanted.map(|(_, at)| at));
@@ -573,7 +576,7 @@ impl Endpoint for Receiver {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let request = if self.may_request(now) { self.transmit_request(now, out) } else { None };
+        let request = if unlikely(self.may_request(now)) { self.transmit_request(now, out) } else { None };
         let length = match request {
             Some(length) => length,
             None if self.report_due().is_some_and(|at| at <= now) => self.transmit_report(now, out),

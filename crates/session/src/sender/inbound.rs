@@ -44,7 +44,9 @@ impl Sender {
     /// Sees to each packet just lost, and tells tracks and strategy of each that was, or that arrived.
     #[inline(always)]
     pub(super) fn repair_losses(&mut self, now: Time) {
-        self.tell_watch(now);
+        if self.watch.is_some() {
+            self.tell_watch(now);
+        }
         for index in 0..self.core.settled().lost.len() {
             let lost = &self.core.settled().lost[index];
             if let Some(tag) = lost.frame {
@@ -67,6 +69,7 @@ impl Sender {
     }
 
     /// Tells what foresees losses what was just settled.
+    #[cold]
     fn tell_watch(&mut self, now: Time) {
         let Some(watch) = &mut self.watch else { return };
         let settled = self.core.settled();

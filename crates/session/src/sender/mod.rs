@@ -13,7 +13,7 @@ use media::Encoder;
 use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
-use units::{Rate, Rng, Span, Time, fetch, fetch_line};
+use units::{Rate, Rng, Span, Time, fetch, fetch_line, unlikely};
 use wire::{
     Class, Dialect, Endpoint, FrameId, Kind, MAX_DATAGRAM, Native, RxMeta, Spoken, TxMeta, WireError,
 };
@@ -271,7 +271,7 @@ impl Sender {
     #[inline]
     fn fit(&mut self, now: Time, room: usize) {
         // A driver that offers all there is knows nothing of its path.
-        if self.core.fit(now, room, room < MAX_DATAGRAM) {
+        if unlikely(self.core.fit(now, room, room < MAX_DATAGRAM)) {
             self.undisturbed.set(false);
             self.repack();
         }
@@ -458,15 +458,15 @@ impl Endpoint for Sender {
         self.fit(now, out.len());
         if !self.is_quiet(now) {
             self.undisturbed.set(false);
-            if self.may_have_control(now)
+            if unlikely(self.may_have_control(now))
                 && let Some(meta) = self.transmit_control(now, out)
             {
                 return Some(meta);
             }
-            if self.reset_at().is_some_and(|at| at <= now) {
+            if unlikely(self.reset_at().is_some_and(|at| at <= now)) {
                 self.expire(now);
             }
-            if self.core.take_probe() {
+            if unlikely(self.core.take_probe()) {
                 return Some(self.transmit_probe(now, out));
             }
         }

@@ -2,7 +2,7 @@
 
 use cc::FrameTag;
 use record::Event;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Span, Time, cold_path};
 use wire::{Announcement, Control, Dialect, FrameId, Media, Outgoing, TxMeta};
 
 use super::{PROBE_SIZE, Sender};
@@ -15,13 +15,13 @@ const HELLO_INTERVAL: Span = Span::from_millis(250);
 
 impl Sender {
     pub(super) fn control_due(&self, now: Time) -> bool {
-        self.hello_at.is_some_and(|at| at <= now) && !self.heard
+        !self.heard & self.hello_at.is_some_and(|at| at <= now)
     }
 
     /// A hello is due, or the end may have to be told.
     #[inline]
     pub(super) fn may_have_control(&self, now: Time) -> bool {
-        self.control_due(now) || self.byes_left > 0 && !self.backlogged && self.captures_ended()
+        self.control_due(now) || (self.byes_left > 0) & !self.backlogged && self.captures_ended()
     }
 
     #[cold]
@@ -141,6 +141,7 @@ impl Sender {
             filler.sent(now, Bytes::new(length as u64));
         }
         if let Some(watch) = &mut self.watch {
+            cold_path();
             watch.sent(now);
         }
         packet

@@ -1,7 +1,7 @@
 //! What time brings: frames to capture, losses to declare, silence to break.
 
 use record::{Event, Real, Topic};
-use units::{Bytes, Span, Time};
+use units::{Bytes, Span, Time, cold_path};
 use wire::{Class, Dialect};
 
 use super::Sender;
@@ -272,9 +272,14 @@ impl Sender {
     /// When everything that waits will have waited too long, if there is such a limit.
     #[inline]
     pub(super) fn reset_at(&self) -> Option<Time> {
-        let WaitLimit::OfOldest(limit) = self.manner.limit else { return None };
-        let oldest = self.tracks.iter().filter_map(live_since).min();
-        oldest.map(|since| since + limit)
+        match self.manner.limit {
+            WaitLimit::OfCapture(_) => None,
+            WaitLimit::OfOldest(limit) => {
+                cold_path();
+                let oldest = self.tracks.iter().filter_map(live_since).min();
+                oldest.map(|since| since + limit)
+            }
+        }
     }
 
     /// Drops what is not worth sending any more.

@@ -1,0 +1,37 @@
+//! Hints to the compiler: what seldom happens. What it knows to be seldom it puts out of the way, and what
+//! usually happens then runs straight on, where else it would jump over the rest.
+//!
+//! They change nothing but the order of code. They are worth their place where every packet comes by;
+//! `tools/profile` counts what they are for, the jumps of a packet.
+
+/// Says that who comes here seldom does.
+#[cold]
+#[inline(never)]
+pub fn cold_path() {}
+
+/// `condition`, which nearly always holds.
+#[inline(always)]
+pub fn likely(condition: bool) -> bool {
+    if !condition {
+        cold_path();
+    }
+    condition
+}
+
+/// `condition`, which hardly ever holds.
+///
+/// ```
+/// use framewire_units::unlikely;
+///
+/// let queued = [1500_u32; 8];
+/// if unlikely(queued.len() > 1000) {
+///     panic!("nobody empties this queue");
+/// }
+/// ```
+#[inline(always)]
+pub fn unlikely(condition: bool) -> bool {
+    if condition {
+        cold_path();
+    }
+    condition
+}
