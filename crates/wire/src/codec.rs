@@ -162,15 +162,8 @@ impl<'a> Reader<'a> {
     /// A variable-length integer, below 2^62.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64, WireError> {
-        // Eight bytes hold one of any length, and nothing has to be guessed; a packet's last have fewer, and
-        // are short themselves.
-        let Some(eight) = self.0.first_chunk() else {
-            if let [short @ ..0x40, rest @ ..] = self.0 {
-                self.0 = rest;
-                return Ok(u64::from(*short));
-            }
-            return self.last_varint();
-        };
+        // Eight bytes hold one of any length, and nothing has to be guessed; a packet's last may have fewer.
+        let Some(eight) = self.0.first_chunk() else { return self.last_varint() };
         let word = u64::from_be_bytes(*eight);
         let length = 1 << (word >> 62);
         self.0 = &self.0[length..];
