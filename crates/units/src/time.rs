@@ -44,9 +44,10 @@ impl Time {
     /// ```
     #[inline]
     pub fn first(a: Option<Time>, b: Option<Time>) -> Option<Time> {
-        // Without a branch: it is asked several times for each packet.
-        let first = a.unwrap_or(Time::MAX).min(b.unwrap_or(Time::MAX));
-        (a.is_some() | b.is_some()).then_some(first)
+        match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, None) | (None, one) => one,
+        }
     }
     /// `us` microseconds after the origin.
     pub const fn from_micros(us: u64) -> Time {
