@@ -1,7 +1,7 @@
 //! The receiving side: reassembly, and acknowledgements.
 
 use record::{Dropped, Event, Tap, Topic};
-use units::{Ecn, RelativeDelay, Time, cold_path, likely, unlikely};
+use units::{Ecn, RelativeDelay, Sparing, Time, cold_path, likely, unlikely};
 use wire::{Endpoint, Kind, RxMeta, Segment, SegmentAck, SegmentArrival, TxMeta};
 
 use crate::config::ReceiverConfig;
@@ -143,7 +143,7 @@ impl Receiver {
         if unlikely(self.arrivals.len() == SegmentAck::MAX_ARRIVALS) {
             self.arrivals.remove(0);
         }
-        self.arrivals.push(SegmentArrival { packet: segment.packet, at: now.on_wire() });
+        self.arrivals.put(1, SegmentArrival { packet: segment.packet, at: now.on_wire() });
         self.unacked += 1;
         self.ce = ecn == Ecn::Ce;
     }

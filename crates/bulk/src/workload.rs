@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use units::{Bytes, Rng, Span, Time};
+use units::{Bytes, Rng, Span, Time, likely};
 
 /// What a sender's application does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -213,7 +213,7 @@ impl Application {
     /// Everything below `acked` has arrived; returns the transfer that ended with it.
     #[inline]
     pub fn acknowledged(&mut self, now: Time, acked: u64) -> Option<Completion> {
-        if acked < self.written {
+        if likely(acked < self.written) {
             return None;
         }
         let (started, bytes) = self.current.take()?;

@@ -193,13 +193,10 @@ impl<'a> Load<'a> {
         world.run_until(Time::ZERO + self.duration / 3);
         let (packets_before, allocations_before) = (delivered(&world), allocation::of_this_thread());
         world.run_until(Time::ZERO + self.duration);
+        let steady_allocations = allocation::of_this_thread() - allocations_before;
+        let cpu_s = (cpu_time() - begin).as_secs_f64();
         let packets = delivered(&world);
-        Round {
-            packets,
-            cpu_s: (cpu_time() - begin).as_secs_f64(),
-            steady_packets: packets - packets_before,
-            steady_allocations: allocation::of_this_thread() - allocations_before,
-        }
+        Round { packets, cpu_s, steady_packets: packets - packets_before, steady_allocations }
     }
 
     /// Runs it once.

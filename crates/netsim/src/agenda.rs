@@ -15,7 +15,7 @@
 
 use std::hint::select_unpredictable;
 
-use units::{Time, unlikely};
+use units::{Time, likely, unlikely};
 
 /// Entries of a node: one cache line.
 const WIDTH: usize = 8;
@@ -25,13 +25,17 @@ const PLACE: u64 = WIDTH as u64 - 1;
 /// Next times of a fixed number of components.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
-    /// Nodes, level by level, the components' first; the last one is the top. Entries beyond the last
-    /// component stay idle.
+    top: Node,
+    /// The levels below the top, the components' first; none where all of them stand in the top.
+    below: Vec<Level>,
+}
+
+/// The nodes of a level. Entries beyond the last component stay idle.
+#[derive(Clone, Debug)]
+struct Level {
     nodes: Vec<Node>,
-    /// The place of each node's earliest entry, 0 to 7; of the top it is not kept.
+    /// The place of each node's earliest entry, 0 to 7.
     leaders: Vec<u8>,
-    /// The first node of each level, the components' level first.
-    levels: Vec<usize>,
 }
 
 /// Who of a node's eight wants to act, and when, in one number each: the time, and the place in the low bits,
@@ -52,32 +56,52 @@ impl Node {
         let [a, b, c, d, e, f, g, h] = self.0;
         earlier(earlier(earlier(a, b), earlier(c, d)), earlier(earlier(e, f), earlier(g, h)))
     }
+
+    /// Enters when `number`, whose place in the node its low bits are, wants to act.
+    #[inline(always)]
+    fn put(&mut self, number: usize, key: u64) {
+        let place = number % WIDTH;
+        self.0[place] = key | place as u64;
+    }
+
+    /// Whether that is what it wants already.
+    #[inline(always)]
+    fn holds(&self, number: usize, key: u64) -> bool {
+        let place = number % WIDTH;
+        self.0[place] == key | place as u64
+    }
 }
 
 impl Agenda {
     /// An agenda of `count` components, none of which wants anything.
     pub fn new(count: usize) -> Agenda {
-        let (mut levels, mut nodes) = (vec![0], count.div_ceil(WIDTH).max(1));
-        let mut size = nodes;
-        while size > 1 {
-            levels.push(nodes);
+        let (mut below, mut size) = (Vec::new(), count);
+        while size > WIDTH {
             size = size.div_ceil(WIDTH);
-            nodes += size;
+            below.push(Level { nodes: vec![Node::IDLE; size], leaders: vec![0; size] });
         }
-        Agenda { nodes: vec![Node::IDLE; nodes], leaders: vec![0; nodes], levels }
+        Agenda { top: Node::IDLE, below }
     }
 
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
-        let (&top, below) = self.levels.split_last().expect("there is a top");
-        let first = self.nodes[top].first();
+        let first = self.top.first();
         let mut number = (first & PLACE) as usize;
-        for start in below.iter().rev() {
-            number = number * WIDTH + usize::from(self.leaders[start + number]);
+        if unlikely(!self.below.is_empty()) {
+            number = self.descend(number);
         }
         let time = first & !PLACE;
         (if time == !PLACE { Time::MAX } else { Time::from_nanos(time / WIDTH as u64) }, number)
+    }
+
+    /// The component that comes first in the top's node of this number.
+    #[inline(always)]
+    fn descend(&self, mut number: usize) -> usize {
+        for level in self.below.iter().rev() {
+            number = number * WIDTH + usize::from(level.leaders[number]);
+        }
+        number
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
@@ -85,31 +109,26 @@ impl Agenda {
     pub fn set(&mut self, component: usize, time: Time) {
         // The time where entries have it, above the place.
         let key = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
-        let entry = &mut self.nodes[component / WIDTH].0[component % WIDTH];
-        let wanted = key | (component % WIDTH) as u64;
-        if *entry == wanted {
-            return;
+        if likely(self.below.is_empty()) {
+            self.top.put(component, key);
+        } else if !self.below[0].nodes[component / WIDTH].holds(component, key) {
+            self.climb(component, key);
         }
-        if unlikely(self.levels.len() > 1) {
-            return self.climb(component, key);
-        }
-        *entry = wanted;
     }
 
     /// Enters a component's next time, and on every level above what then comes first.
     #[inline(always)]
     fn climb(&mut self, component: usize, mut key: u64) {
         let mut number = component;
-        let (&top, below) = self.levels.split_last().expect("there is a top");
-        for start in below {
-            let (node, place) = (start + number / WIDTH, number % WIDTH);
-            let entries = &mut self.nodes[node];
-            entries.0[place] = key | place as u64;
-            let first = entries.first();
-            self.leaders[node] = (first & PLACE) as u8;
-            (key, number) = (first & !PLACE, number / WIDTH);
+        for level in &mut self.below {
+            let node = &mut level.nodes[number / WIDTH];
+            node.put(number, key);
+            let first = node.first();
+            number /= WIDTH;
+            level.leaders[number] = (first & PLACE) as u8;
+            key = first & !PLACE;
         }
-        self.nodes[top].0[number % WIDTH] = key | number as u64;
+        self.top.put(number, key);
     }
 }
 

@@ -45,7 +45,6 @@ impl Books {
         self.busy_since.is_some()
     }
 
-    #[inline(always)]
     pub fn count_offer(&mut self, packet: &Packet) {
         self.stats.row(packet.flow).offered.count(packet);
     }
@@ -56,7 +55,9 @@ impl Books {
         let Backlog { packets, bytes } = backlog;
         self.stats.peak_packets = self.stats.peak_packets.max(packets);
         self.stats.peak_bytes = self.stats.peak_bytes.max(bytes);
-        self.busy_since.get_or_insert(now);
+        if unlikely(self.busy_since.is_none()) {
+            self.busy_since = Some(now);
+        }
         if unlikely(self.recorded) {
             let backlog = u32::try_from(bytes).unwrap_or(u32::MAX);
             let enqueued = Event::LinkEnqueued { flow: packet.flow, size: packet.size, backlog, packets };
@@ -65,9 +66,14 @@ impl Books {
     }
 
     /// A packet is through the server.
-    #[inline(always)]
     pub fn count_departure(&mut self, at: Time, packet: &Packet) {
         self.stats.row(packet.flow).departed.count(packet);
+        self.note_departure(at, packet);
+    }
+
+    /// The same where departures are told from what is inside.
+    #[inline(always)]
+    pub fn note_departure(&mut self, at: Time, packet: &Packet) {
         if unlikely(self.recorded) {
             let sojourn = at - packet.entered;
             self.tap.record(at, Event::LinkDeparted { flow: packet.flow, size: packet.size, sojourn });

@@ -10,6 +10,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 
 use record::Dropped;
 use units::{Bytes, Serialisation, Span, Sparing, Time, cold_path, likely, unlikely};
@@ -19,6 +20,7 @@ use crate::books::Books;
 use crate::config::LinkConfig;
 use crate::queue::{Backlog, Limit, Queue};
 use crate::rate::RateProcess;
+use crate::stats::LinkStats;
 use crate::timetable::Timetable;
 
 /// Packets that there is room for at first. Few, since a world may have ten thousand links that carry little.
@@ -42,8 +44,8 @@ pub(crate) struct Conveyor {
     slots: VecDeque<(Time, Packet)>,
     /// How many of them, the first ones, are through the server: where in `slots` the others begin.
     gone: usize,
-    /// Of the first that is not through: when it is, and its bytes. [`Time::MAX`] where there is none. Kept,
-    /// as `due` is, since each packet asks several times and they change once.
+    /// Of the first that is not through: when it is, and its bytes. [`Time::MAX`] and 0 where there is none.
+    /// Kept, as `due` is, since each packet asks several times and they change once.
     next: Time,
     head: u32,
     /// When the first one comes out; [`Time::MAX`] where there is none.
@@ -77,27 +79,24 @@ impl Conveyor {
     #[inline(always)]
     pub fn backlog(&self) -> Backlog {
         let packets = (self.slots.len() - self.gone) as u32;
-        if packets == 0 {
-            return Backlog::default();
-        }
         if let Pace::Slotted(timetable) = &self.pace {
             cold_path();
             if !timetable.has_begun(self.head) {
                 return Backlog { packets, bytes: self.bytes };
             }
         }
-        Backlog { packets: packets - 1, bytes: self.bytes - u64::from(self.head) }
+        Backlog { packets: packets.saturating_sub(1), bytes: self.bytes - u64::from(self.head) }
     }
 
     /// A packet arrives.
     #[inline(always)]
     pub fn admit(&mut self, now: Time, packet: Packet, books: &mut Books) {
-        self.settle(now, false, books);
         if matches!(self.pace, Pace::AtOnce) {
             self.enter(now, packet);
             self.gone = self.slots.len();
-            return books.count_departure(now, &packet);
+            return books.note_departure(now, &packet);
         }
+        self.settle(now, false, books);
         let Backlog { packets, bytes } = self.backlog();
         if unlikely(!self.limit.admits(Backlog { packets, bytes }, packet.size)) {
             return books.count_drop(now, packet, Dropped::QueueFull);
@@ -115,20 +114,20 @@ impl Conveyor {
         };
         let size = u64::from(packet.size);
         self.bytes += size;
-        if self.gone == self.slots.len() {
-            (self.next, self.head) = (self.finish, packet.size);
-        }
+        // Whether something waits before it can't be predicted, so nothing branches.
+        let first = self.gone == self.slots.len();
+        self.next = select_unpredictable(first, self.finish, self.next);
+        self.head = select_unpredictable(first, packet.size, self.head);
         self.enter(self.finish, packet);
         books.note_backlog(now, &packet, Backlog { packets: packets + 1, bytes: bytes + size });
     }
 
     #[inline(always)]
     fn enter(&mut self, finish: Time, packet: Packet) {
-        if self.slots.is_empty() {
+        if unlikely(self.slots.is_empty()) {
             self.due = finish + self.delay;
         }
-        self.slots.room_for_one(ROOM);
-        self.slots.push_back((finish, packet));
+        self.slots.put(ROOM, (finish, packet));
     }
 
     /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`. An
@@ -150,11 +149,11 @@ impl Conveyor {
                 cold_path();
                 timetable.passed(packet.size);
             }
-            books.count_departure(finish, &packet);
+            books.note_departure(finish, &packet);
             match self.slots.get(self.gone) {
                 Some((finish, first)) => (self.next, self.head) = (*finish, first.size),
                 None => {
-                    self.next = Time::MAX;
+                    (self.next, self.head) = (Time::MAX, 0);
                     books.rest(finish);
                 }
             }
@@ -167,24 +166,28 @@ impl Conveyor {
         self.due
     }
 
-    /// The next packet that is out at `now`, and when it came out.
+    /// Whether a packet is out at `now`. What is through never is never out, though it be asked for at the
+    /// end of time.
     #[inline(always)]
-    pub fn deliver(&mut self, now: Time, books: &mut Books) -> Option<(Time, Packet)> {
-        let due = self.due;
-        if unlikely(due > now) {
-            return None;
-        }
-        let &(finish, packet) = self.slots.front()?;
-        // What is through never is never out, though it be asked for at the end of time.
-        if unlikely(finish == Time::MAX) {
-            return None;
-        }
+    pub fn is_ready(&self, now: Time) -> bool {
+        self.due <= now && self.due < Time::MAX
+    }
+
+    /// The next packet, which [is out](Conveyor::is_ready) at `now`, and when it came out.
+    #[inline(always)]
+    pub fn take(&mut self, now: Time, books: &mut Books) -> (Time, Packet) {
         // A packet may be through and out at one instant.
         self.settle(now, self.delay == Span::ZERO, books);
-        self.slots.pop_front();
+        let (_, packet) = self.slots.pop_front().expect("what is out was inside");
         self.gone -= 1;
-        self.due = self.slots.front().map_or(Time::MAX, |first| first.0 + self.delay);
-        Some((due, packet))
+        let due = match self.slots.front() {
+            Some(first) => first.0 + self.delay,
+            None => {
+                cold_path();
+                Time::MAX
+            }
+        };
+        (std::mem::replace(&mut self.due, due), packet)
     }
 
     /// The packet that comes out after `others` more, if it is inside.
@@ -197,6 +200,25 @@ impl Conveyor {
     #[inline(always)]
     pub fn next_departure(&self) -> Time {
         self.next
+    }
+
+    /// Completes counters in which only drops, copies and deliveries were counted packet by packet: what
+    /// arrived is what came out, was dropped or is inside.
+    pub fn complete(&self, stats: &mut LinkStats) {
+        for flow in stats.all_flows() {
+            flow.departed = flow.delivered;
+            flow.offered = flow.delivered + flow.dropped;
+        }
+        for (index, (_, packet)) in self.slots.iter().enumerate() {
+            let flow = stats.row(packet.flow);
+            flow.offered.count(packet);
+            if index < self.gone {
+                flow.departed.count(packet);
+            }
+        }
+        for flow in stats.all_flows() {
+            flow.offered = flow.offered - flow.duplicated;
+        }
     }
 
     /// Packets inside.

@@ -18,7 +18,7 @@
 //! timed server and after the opportunities of a trace (Mahimahi, `link_queue.cc`).
 
 use record::{Dropped, Tap};
-use units::{Bytes, Span, Time, cold_path, unlikely};
+use units::{Bytes, Span, Time, cold_path, likely, seldom, unlikely};
 
 use crate::Packet;
 use crate::books::Books;
@@ -114,9 +114,19 @@ impl Link {
         &self.name
     }
 
-    /// What it has counted so far.
-    pub fn stats(&self) -> &LinkStats {
-        &self.books.stats
+    /// What has happened at it so far.
+    pub fn stats(&self) -> LinkStats {
+        let mut stats = self.books.stats.clone();
+        if let Course::Conveyor(conveyor) = &self.course {
+            conveyor.complete(&mut stats);
+        }
+        stats
+    }
+
+    /// A packet of `flow` will come out soon: has brought into the caches where it is counted.
+    #[inline]
+    pub(crate) fn expect(&self, flow: u16) {
+        self.books.stats.fetch(flow);
     }
 
     /// What waits in the queue, without the packet being transmitted.
@@ -165,7 +175,10 @@ impl Link {
     #[inline(always)]
     pub fn offer(&mut self, now: Time, mut packet: Packet) {
         packet.entered = now;
-        self.books.count_offer(&packet);
+        if let Course::Stages(_) = &self.course {
+            cold_path();
+            self.books.count_offer(&packet);
+        }
         if let Some(gate) = &mut self.gate {
             cold_path();
             match gate.judge(now, &packet) {
@@ -181,10 +194,7 @@ impl Link {
     fn admit(&mut self, now: Time, packet: Packet) {
         match &mut self.course {
             Course::Conveyor(conveyor) => conveyor.admit(now, packet, &mut self.books),
-            Course::Stages(stages) => {
-                cold_path();
-                stages.admit(now, packet, &mut self.books)
-            }
+            Course::Stages(stages) => seldom(stages).admit(now, packet, &mut self.books),
         }
     }
 
@@ -211,11 +221,11 @@ impl Link {
     #[inline(always)]
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
         let (due, packet) = match &mut self.course {
-            Course::Conveyor(conveyor) => conveyor.deliver(now, &mut self.books)?,
-            Course::Stages(stages) => {
-                cold_path();
-                stages.deliver(now, &mut self.books)?
+            Course::Conveyor(conveyor) if likely(conveyor.is_ready(now)) => {
+                conveyor.take(now, &mut self.books)
             }
+            Course::Conveyor(_) => return None,
+            Course::Stages(stages) => seldom(stages).deliver(now, &mut self.books)?,
         };
         self.books.count_delivery(&packet);
         Some((due, packet))
@@ -246,10 +256,7 @@ impl Link {
     pub(crate) fn next_due(&self) -> Time {
         match &self.course {
             Course::Conveyor(conveyor) => conveyor.next_due(),
-            Course::Stages(stages) => {
-                cold_path();
-                stages.next_due(&self.books)
-            }
+            Course::Stages(stages) => seldom(stages).next_due(&self.books),
         }
     }
 
@@ -274,7 +281,7 @@ impl Link {
     #[inline(always)]
     pub(crate) fn may_act_earlier(&self) -> bool {
         match &self.course {
-            Course::Conveyor(conveyor) => conveyor.len() == 0 || self.books.recorded,
+            Course::Conveyor(conveyor) => (conveyor.len() == 0) | self.books.recorded,
             Course::Stages(_) => {
                 cold_path();
                 true

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{NodeId, Tap};
-use units::{HostClock, Time, likely};
+use units::{HostClock, Time, likely, unlikely};
 use wire::Endpoint;
 
 /// Names a host of a world; it is also the host's [`NodeId`].
@@ -102,7 +102,8 @@ impl Host {
         } else {
             self.config.start.max(now)
         };
-        if likely(wanted < self.config.stop) { wanted } else { Time::MAX }
+        // Few hosts ever stop.
+        if unlikely(self.config.stop < Time::MAX) && wanted >= self.config.stop { Time::MAX } else { wanted }
     }
 }
 

@@ -3,7 +3,7 @@
 //! At any moment `offered + duplicated = delivered + dropped + inside`, for packets and for bytes, link and
 //! flow alike.
 
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 use record::Dropped;
 use units::Span;
@@ -30,6 +30,12 @@ impl Add for Count {
     type Output = Count;
     fn add(self, rhs: Count) -> Count {
         Count { packets: self.packets + rhs.packets, bytes: self.bytes + rhs.bytes }
+    }
+}
+impl Sub for Count {
+    type Output = Count;
+    fn sub(self, rhs: Count) -> Count {
+        Count { packets: self.packets - rhs.packets, bytes: self.bytes - rhs.bytes }
     }
 }
 impl AddAssign for Count {
@@ -118,6 +124,11 @@ impl LinkStats {
     /// What was dropped for one reason.
     pub fn dropped(&self, cause: Dropped) -> Count {
         self.causes.iter().find(|row| row.0 == cause).map(|row| row.1).unwrap_or_default()
+    }
+
+    /// The counters of every flow.
+    pub(crate) fn all_flows(&mut self) -> &mut [FlowStats] {
+        &mut self.flows
     }
 
     #[inline]

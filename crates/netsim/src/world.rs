@@ -379,15 +379,11 @@ impl World {
 
     #[inline(always)]
     fn act(&mut self, component: usize) {
-        let links_from = self.hosts.len() + self.sources.len();
-        if component < self.hosts.len() {
-            self.wake(component);
-        } else if unlikely(component < links_from) {
-            self.emit(component - self.hosts.len());
-        } else if likely(component < links_from + self.links.len()) {
-            self.deliver(component - links_from);
-        } else {
-            self.settle(component - links_from - self.links.len());
+        match component.checked_sub(self.hosts.len() + self.sources.len()) {
+            Some(link) if likely(link < self.links.len()) => self.deliver(link),
+            Some(link) => self.settle(link - self.links.len()),
+            None if likely(component < self.hosts.len()) => self.wake(component),
+            None => self.emit(component - self.hosts.len()),
         }
     }
 
@@ -417,7 +413,7 @@ impl World {
             link.offer(self.now, packet);
             keep_books(link, &mut self.datagrams);
             sent += 1;
-            if last || unlikely(sent == LIVELOCK) {
+            if likely(last) || unlikely(sent == LIVELOCK) {
                 debug_assert!(!last || host.endpoint.transmit(local, &mut self.out[..]).is_none());
                 break;
             }
@@ -426,7 +422,7 @@ impl World {
         if sent > 0 {
             self.counters.sent += u64::from(sent);
             self.count_turns(sent, index);
-            if earlier {
+            if unlikely(earlier) {
                 self.plan_link(way.first.index());
             }
         }
@@ -471,7 +467,7 @@ impl World {
             fetch(&*host.endpoint);
         }
         if let Some(packet) = link.after(ITS_MEMORY_AHEAD) {
-            link.stats().fetch(packet.flow);
+            link.expect(packet.flow);
             if let Some(host) = self.destination(packet) {
                 host.endpoint.expect();
             }
@@ -490,26 +486,36 @@ impl World {
         if unlikely(self.is_crowded()) {
             self.look_ahead(index);
         }
-        let due = loop {
-            let link = &mut self.links[index];
-            let packet = link.deliver(self.now);
-            keep_books(link, &mut self.datagrams);
-            match packet {
-                Some(packet) => self.forward(packet),
-                None => cold_path(),
-            }
-            let due = self.links[index].next_due();
-            if likely(due > self.now) {
-                break due;
-            }
-        };
-        self.plan_link_at(index, due);
+        self.deliver_next(index);
+        while unlikely(self.links[index].next_due() <= self.now) {
+            self.deliver_further(index);
+        }
+        self.plan_link(index);
     }
 
+    /// What comes out of a link at one instant with another one.
+    #[cold]
+    fn deliver_further(&mut self, index: usize) {
+        self.deliver_next(index);
+    }
+
+    #[inline(always)]
+    fn deliver_next(&mut self, index: usize) {
+        let link = &mut self.links[index];
+        let packet = link.deliver(self.now);
+        keep_books(link, &mut self.datagrams);
+        match packet {
+            Some(packet) => self.forward(packet),
+            None => cold_path(),
+        }
+    }
+
+    #[inline(always)]
     fn forward(&mut self, mut packet: Packet) {
         let route = &self.routes[usize::from(packet.route)];
         packet.hop += 1;
         if let Some(&next) = route.links.get(usize::from(packet.hop)) {
+            cold_path();
             return self.offer(next, packet);
         }
         match route.to {
@@ -520,6 +526,7 @@ impl World {
     }
 
     /// `heard`: somebody wants to hear of it.
+    #[inline(always)]
     fn receive(&mut self, index: usize, packet: Packet, heard: bool) {
         let host = &mut self.hosts[index];
         if unlikely(!host.is_up(self.now)) {
@@ -527,7 +534,7 @@ impl World {
             return self.datagrams.release(packet.id);
         }
         self.counters.delivered += 1;
-        if heard {
+        if unlikely(heard) {
             record_delivery(&self.recorder, &self.routes[usize::from(packet.route)], self.now, &packet);
         }
         let Opened { head, length, payload } = self.datagrams.take(packet.id);
@@ -550,15 +557,9 @@ impl World {
 
     #[inline(always)]
     fn plan_link(&mut self, index: usize) {
-        self.plan_link_at(index, self.links[index].next_due());
-    }
-
-    /// The same of a link that is known to act next at `due`.
-    #[inline(always)]
-    fn plan_link_at(&mut self, index: usize, due: Time) {
         let link = &self.links[index];
         let component = self.hosts.len() + self.sources.len() + index;
-        self.agenda.set(component, due);
+        self.agenda.set(component, link.next_due());
         if link.is_recorded() {
             self.agenda.set(component + self.links.len(), link.next_departure());
         }

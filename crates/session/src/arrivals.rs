@@ -81,8 +81,7 @@ impl ArrivalLog {
             self.start_from(last.1 - REACH);
         }
         let (low, high) = (self.offset(last.0.max(self.floor)), self.offset(last.1));
-        self.older.room_for_one(ROOM);
-        self.older.push_back((low, high));
+        self.older.put(ROOM, (low, high));
         self.bound();
     }
 

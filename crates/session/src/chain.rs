@@ -106,6 +106,18 @@ impl Chain {
         Time::first(self.display.next_expiry(&self.assembly), self.settles_at())
     }
 
+    /// What this end wants of the clock for the chain's sake: to give frames up, to ask for a key frame, to
+    /// take what was decoded.
+    pub fn next_wake(&self) -> Option<Time> {
+        let asks = Time::first(self.next_expiry(), self.key_wanted.map(|(_, at)| at));
+        Time::first(asks, self.decoding.next_ready())
+    }
+
+    /// Whether that changes only with a packet that begins or completes a frame, or with a call.
+    pub fn is_quiet(&self) -> bool {
+        self.decoding.is_foreseeable() && self.decoding.pace().is_none()
+    }
+
     /// When a coding of several frames, of which something is missing, is shown as it is: nothing more of the
     /// stream has arrived for one frame's time. To wait for the next one, as with single frames, would take
     /// as long again as the coding spans.

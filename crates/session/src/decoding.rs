@@ -186,6 +186,11 @@ impl Decoding {
         give(Shown { picture, ..shown }, Span::ZERO, None);
     }
 
+    /// No decoder is at work, on a thread of its own, that may be done whenever it is asked.
+    pub fn is_foreseeable(&self) -> bool {
+        self.pending.front().is_none_or(|oldest| oldest.ready.is_some())
+    }
+
     /// When [`poll`](Decoding::poll) will next give something back, if that is known.
     pub fn next_ready(&self) -> Option<Time> {
         match self.pending.front()?.ready {

@@ -84,13 +84,13 @@ impl Reporter {
     ) {
         if likely(self.fresh.len() < WAITING) {
             let arrival = Arrival { packet, at: now.on_wire(), ecn };
-            self.fresh.room_for_one(ARRIVALS);
             match self.fresh.last() {
                 Some(last) if unlikely(last.packet > packet) => {
+                    self.fresh.room_for_one(ARRIVALS);
                     let at = self.fresh.partition_point(|a| a.packet < packet);
                     self.fresh.insert(at, arrival);
                 }
-                _ => self.fresh.push(arrival),
+                _ => self.fresh.put(ARRIVALS, arrival),
             }
         }
         self.padding += u32::from(padding);
@@ -207,8 +207,7 @@ impl Reporter {
         if self.unconfirmed.len() < UNCONFIRMED
             && let Ok(largest) = u32::try_from(largest - self.origin)
         {
-            self.unconfirmed.room_for_one(ROOM);
-            self.unconfirmed.push_back(Unconfirmed { sequence: self.sequence, largest, sent_at: now });
+            self.unconfirmed.put(ROOM, Unconfirmed { sequence: self.sequence, largest, sent_at: now });
             self.first_unconfirmed = self.first_unconfirmed.min(self.sequence);
         }
     }

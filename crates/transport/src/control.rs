@@ -2,7 +2,7 @@
 
 use cc::{Acked, Controller, Decision, FrameTag, Lost, Report, Sent};
 use record::{Event, Real, Tap, Topic};
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time, unlikely};
 
 use crate::ledger::{Carried, Ledger};
 use crate::rtt::Rtt;
@@ -128,6 +128,12 @@ impl CongestionControl {
         self.limited = true;
     }
 
+    /// Whether that is said already.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.limited
+    }
+
     /// The window counts as used where most of it is.
     #[inline]
     pub fn note_window_use(&mut self, in_flight: Bytes) {
@@ -200,7 +206,7 @@ impl CongestionControl {
     #[inline]
     pub fn run_timer(&mut self, now: Time) -> bool {
         let due = self.next_timer().is_some_and(|at| at <= now);
-        if due {
+        if unlikely(due) {
             self.controller.on_timer(now);
             self.decision = self.controller.decision();
         }

@@ -483,8 +483,11 @@ impl<T: Carried> Core<T> {
     /// When [`find_losses`](Core::find_losses) or [`wake`](Core::wake) will next have something to do.
     #[inline]
     pub fn next_wake(&self) -> Option<Time> {
-        let of_losses = Time::first(self.losses.loss_at(), self.probe_timeout_at());
-        Time::first(of_losses, self.control.next_timer())
+        // The earliest is found without branches.
+        let due = |at: Option<Time>| at.unwrap_or(Time::MAX);
+        let (loss, probe) = (due(self.losses.loss_at()), due(self.probe_timeout_at()));
+        let first = loss.min(probe).min(due(self.control.next_timer()));
+        (first < Time::MAX).then_some(first)
     }
 
     /// Gives up what is overdue and tells the controller; true if [`settled`](Core::settled) has something

@@ -231,11 +231,8 @@ impl<T: Carried> Ledger<T> {
     #[inline]
     pub fn send(&mut self, now: Time, size: u32, carried: T) -> u64 {
         let packet = self.next_packet();
-        if units::unlikely(self.transmissions.len() == self.transmissions.capacity()) {
-            self.grow();
-        }
         self.in_flight += u64::from(size);
-        self.transmissions.push_back(Transmission {
+        let transmission = Transmission {
             sent_at: now,
             size,
             state: State::InFlight,
@@ -247,13 +244,19 @@ impl<T: Carried> Ledger<T> {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost: self.lost,
-        });
+        };
+        if units::likely(self.transmissions.len() < self.transmissions.capacity()) {
+            self.transmissions.push_back(transmission);
+        } else {
+            self.grow(transmission);
+        }
         packet
     }
 
+    /// Enters a packet for which there is no room.
     #[cold]
-    fn grow(&mut self) {
-        self.transmissions.room_for_one(ROOM);
+    fn grow(&mut self, transmission: Transmission<T>) {
+        self.transmissions.put(ROOM, transmission);
         self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
     }
 

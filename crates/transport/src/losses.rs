@@ -167,7 +167,7 @@ impl LossDetection {
         let acked = ledger.acknowledge(now, packet, arrived);
         ledger.sample_from(acked.sent_at);
         out.ce_marks += u32::from(acked.ecn == units::Ecn::Ce);
-        out.acked.push(acked);
+        out.acked.put(ROOM, acked);
         true
     }
 
@@ -224,8 +224,7 @@ impl LossDetection {
             };
             let overdue_at = sent.sent_at + delay;
             if unlikely(largest >= packet + self.packet_threshold || overdue_at <= now) {
-                out.lost.room_for_one(ROOM);
-                out.lost.push(ledger.lose(packet));
+                out.lost.put(ROOM, ledger.lose(packet));
             } else {
                 settled_prefix = false;
                 self.loss_at = Some(self.loss_at.map_or(overdue_at, |at| at.min(overdue_at)));
@@ -246,8 +245,7 @@ impl LossDetection {
         let given_up = &mut self.given_up;
         ledger.forget_while(|packet, sent| {
             if unlikely(sent.state == State::Lost) && sent.sent_at + keep > now && packet >= far {
-                given_up.room_for_one(ROOM);
-                given_up.push_back(GivenUp { packet, sent_at: sent.sent_at });
+                given_up.put(ROOM, GivenUp { packet, sent_at: sent.sent_at });
             }
             sent.state != State::InFlight
         });

@@ -60,7 +60,7 @@ impl Pacer {
         match self.pace {
             None => Time::ZERO,
             Some(_) if unlikely(self.tick.is_positive()) => self.next_tick(),
-            Some(_) if self.left > 0 => Time::ZERO,
+            Some(_) if unlikely(self.left > 0) => Time::ZERO,
             Some(_) => self.clear_at - self.ahead,
         }
     }
@@ -77,7 +77,7 @@ impl Pacer {
     }
 
     /// A packet of `size` left at `now`.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, now: Time, size: Bytes) {
         if let Some(pace) = &mut self.pace {
             let cost = pace.time(size);

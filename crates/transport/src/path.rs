@@ -1,7 +1,7 @@
 //! How long a datagram may be: what is configured, what the driver's path carries, and a guard against black
 //! holes.
 
-use units::{Span, Time, unlikely};
+use units::{Span, Time};
 
 /// Every path carries datagrams of this size, in bytes: QUIC's 1200 (RFC 9000 section 14) less what a
 /// transport around them adds.
@@ -47,7 +47,7 @@ impl PathMtu {
     /// than before.
     #[inline]
     pub fn fit(&mut self, now: Time, room: usize, known: bool, waiting: bool) -> bool {
-        let narrow = unlikely(known) && self.is_narrow(now, waiting);
+        let narrow = known && self.is_narrow(now, waiting);
         let before = self.get();
         self.path = if narrow { LEAST_PATH } else { room.max(LEAST_PATH) };
         before > self.path

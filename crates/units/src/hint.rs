@@ -9,6 +9,13 @@
 #[inline(never)]
 pub fn cold_path() {}
 
+/// `value`, which whoever runs seldom has: an arm of a match that is put out of the way.
+#[cold]
+#[inline(never)]
+pub fn seldom<T>(value: T) -> T {
+    value
+}
+
 /// `condition`, which nearly always holds.
 #[inline(always)]
 pub fn likely(condition: bool) -> bool {

@@ -2,30 +2,67 @@
 
 use std::collections::VecDeque;
 
+use crate::{likely, unlikely};
+
 /// A list that many keep one of each. Left alone it doubles when it is full, so that a quarter of what many
 /// flows keep would be room that none of them uses.
 pub trait Sparing {
+    /// What the list holds.
+    type Item;
+
     /// Makes room for one more item, if there is none: a quarter of what is there, of a list of 1024 items
     /// and more an eighth, and `least` at least.
     fn room_for_one(&mut self, least: usize);
+
+    /// Makes room for an item like that and appends it. Growth is taken to be rare, which a list's own `push`
+    /// does not say to the compiler.
+    fn put(&mut self, least: usize, item: Self::Item);
 }
 
 impl<T> Sparing for Vec<T> {
+    type Item = T;
+
     #[inline]
     fn room_for_one(&mut self, least: usize) {
-        if self.len() == self.capacity() {
+        if unlikely(self.len() == self.capacity()) {
             self.reserve_exact(more(self.len(), least));
         }
+    }
+    #[inline(always)]
+    fn put(&mut self, least: usize, item: T) {
+        if likely(self.len() < self.capacity()) { self.push(item) } else { push_slowly(self, least, item) }
     }
 }
 
 impl<T> Sparing for VecDeque<T> {
+    type Item = T;
+
     #[inline]
     fn room_for_one(&mut self, least: usize) {
-        if self.len() == self.capacity() {
+        if unlikely(self.len() == self.capacity()) {
             self.reserve_exact(more(self.len(), least));
         }
     }
+    #[inline(always)]
+    fn put(&mut self, least: usize, item: T) {
+        if likely(self.len() < self.capacity()) {
+            self.push_back(item);
+        } else {
+            push_back_slowly(self, least, item);
+        }
+    }
+}
+
+#[cold]
+fn push_slowly<T>(list: &mut Vec<T>, least: usize, item: T) {
+    list.room_for_one(least);
+    list.push(item);
+}
+
+#[cold]
+fn push_back_slowly<T>(list: &mut VecDeque<T>, least: usize, item: T) {
+    list.room_for_one(least);
+    list.push_back(item);
 }
 
 /// Items from which on a list grows by an eighth: what it is copied for is little of what it holds for long.
@@ -45,8 +82,7 @@ mod tests {
         let mut list = VecDeque::new();
         let mut rooms = Vec::new();
         for item in 0..2000 {
-            list.room_for_one(4);
-            list.push_back(item);
+            list.put(4, item);
             rooms.push(list.capacity());
         }
         rooms.dedup();

@@ -1,6 +1,6 @@
 //! Transmission times at one rate.
 
-use crate::{Bytes, Rate, Span};
+use crate::{Bytes, Rate, Span, unlikely};
 
 /// What packets take to be sent at one rate. The latest one is remembered: most packets are of one size, and
 /// each would cost a division.
@@ -36,7 +36,7 @@ impl Serialisation {
     /// What `size` takes, as [`Rate::time_to_send`] has it.
     #[inline]
     pub fn time(&mut self, size: Bytes) -> Span {
-        if size != self.size {
+        if unlikely(size != self.size) {
             self.size = size;
             self.time = self.rate.time_to_send(size);
         }

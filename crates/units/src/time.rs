@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
 use std::str::FromStr;
 
-use crate::ParseQuantityError;
+use crate::{ParseQuantityError, unlikely};
 
 /// A point on this machine's own monotonic clock, in nanoseconds since the clock's origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -82,12 +82,23 @@ impl Time {
         RemoteTime(self.0 as i64)
     }
     /// `self - span`, or the origin where that would lie before it.
+    #[inline]
     pub fn saturating_sub(self, span: Span) -> Time {
-        Time(self.0.saturating_add_signed(span.0.saturating_neg()))
+        self.saturating_add(-span)
     }
     /// `self + span`, held within the clock's range.
+    #[inline]
     pub fn saturating_add(self, span: Span) -> Time {
-        Time(self.0.saturating_add_signed(span.0))
+        // As u64::saturating_add_signed, which doesn't say that hardly any time is beyond the range.
+        let (sum, over) = self.0.overflowing_add(span.0 as u64);
+        if unlikely(over != (span.0 < 0)) { Time::end(span) } else { Time(sum) }
+    }
+
+    /// The end of the range beyond which `span` leads.
+    #[cold]
+    #[inline(never)]
+    fn end(span: Span) -> Time {
+        if span.0 < 0 { Time::ZERO } else { Time::MAX }
     }
 }
 

@@ -171,8 +171,9 @@ impl<'a> Reader<'a> {
     }
     fn last_varint(&mut self) -> Result<u64, WireError> {
         match *self.0.first().ok_or_else(truncated)? {
-            0..0x40 => Ok(u64::from(self.u8()?)),
+            // Most that stand at a packet's end: counts, which are written before they are known.
             0x40..0x80 => Ok(u64::from(self.u16()? & 0x3fff)),
+            0..0x40 => Ok(u64::from(self.u8()?)),
             class if unlikely(class < 0xc0) => Ok(u64::from(self.u32()? & 0x3fff_ffff)),
             _ => Err(truncated()),
         }

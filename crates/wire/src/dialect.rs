@@ -4,7 +4,7 @@
 //! A sender and a receiver say what they mean with [`Media`], [`Feedback`], [`Nack`], [`KeyFrameRequest`] and
 //! [`Control`], and leave the bytes to a [`Dialect`]. [`Native`] is the one of `docs/wire.md`.
 
-use units::Time;
+use units::{Time, seldom};
 
 use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, WireError, peek,
@@ -96,13 +96,6 @@ pub enum Spoken {
     Native(Native),
     /// Any other, called through its trait.
     Other(Box<dyn Dialect>),
-}
-
-/// Few speak another dialect: what they run is put out of the way.
-#[cold]
-#[inline(never)]
-fn seldom<T>(other: T) -> T {
-    other
 }
 
 impl Default for Spoken {

@@ -16,7 +16,7 @@
 //!                 |--dt--|--dt--|-------dt-------|           dt in us from the arrival before, the first from `sent`
 //! ```
 
-use units::{Ecn, RemoteTime};
+use units::{Ecn, RemoteTime, likely, unlikely};
 
 use crate::Draft;
 use crate::codec::{
@@ -105,7 +105,8 @@ impl<'a> Feedback<'a> {
         }
         let newest_arrival = (arrival_count > 0).then(|| arrivals.next - 1);
         let mut r = arrivals.reader;
-        let arrivals = &start[..start.len() - r.0.len()];
+        // With what follows: an integer is read sooner where eight bytes are left.
+        let arrivals = start;
         let (range_count, largest) = (count(&mut r)?, r.varint()?);
         let mut ranges = Ranges::new(r.0, range_count, largest);
         if largest > MASK_48 {
@@ -165,7 +166,7 @@ impl Arrivals<'_> {
     #[inline(always)]
     fn step(&mut self) -> Result<Arrival, WireError> {
         let word = self.reader.varint()?;
-        if word & GAP != 0 {
+        if unlikely(word & GAP != 0) {
             // Both are below 2^62: the sum can't overflow.
             self.next += self.reader.varint()?;
         }
@@ -270,7 +271,7 @@ impl FeedbackWriter {
         w.u32(refused);
         w.u8(blob.len() as u8);
         // Most have none, and to copy nothing is a call as well.
-        if !blob.is_empty() {
+        if unlikely(!blob.is_empty()) {
             w.bytes(blob);
         }
         let written = write_arrivals(&mut w, sent_us as i64, arrivals);
@@ -286,14 +287,14 @@ fn write_arrivals(w: &mut Writer<'_>, sent_us: i64, arrivals: &[Arrival]) -> usi
     // Differences are taken between rounded times, so that rounding does not add up.
     let mut previous_us = sent_us;
     let mut written = 0;
-    for arrival in arrivals.iter().take(Feedback::MAX_ITEMS) {
+    for arrival in &arrivals[..arrivals.len().min(Feedback::MAX_ITEMS)] {
         if w.room() < ITEM_MAX + RANGES_RESERVE {
             break;
         }
         debug_assert!(arrival.packet >= next && arrival.packet <= MASK_48, "arrivals in order of number");
         let us = micros(arrival.at.as_nanos()) & MASK_48 as i64;
         let word = zigzag(us - previous_us) << 3 | arrival.ecn as u64;
-        if arrival.packet == next {
+        if likely(arrival.packet == next) {
             w.varint(word);
         } else {
             w.varint(word | GAP);

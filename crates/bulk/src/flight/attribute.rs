@@ -1,10 +1,10 @@
 //! Which transmission brought a segment.
 
 use transport::{Arrived, State, Transmission};
-use units::{Ecn, Span, Time, unlikely};
+use units::{Ecn, Span, Sparing, Time, cold_path, likely, unlikely};
 use wire::SegmentAck;
 
-use super::{Flight, NONE, Piece, Settled, Standing};
+use super::{Flight, NONE, Piece, ROOM, Settled, Standing};
 use crate::config::Attribution;
 
 impl Flight {
@@ -14,7 +14,7 @@ impl Flight {
     }
 
     /// A segment has arrived. Settles its transmissions and says which one brought it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver(
         &mut self,
         now: Time,
@@ -28,6 +28,7 @@ impl Flight {
         slot.standing = Standing::Arrived;
         let (latest, start, end) = (slot.packet, slot.start, slot.end);
         let Some(newest) = self.ledger.get(latest) else {
+            cold_path();
             // Forgotten for want of room: it counts, but says nothing.
             self.ledger.count_delivered(now, end - start);
             return;
@@ -35,7 +36,7 @@ impl Flight {
         let again = newest.carried.previous != NONE;
         let (chosen, sure) =
             if unlikely(again) { self.judge(latest, now, ack, least) } else { (latest, true) };
-        out.arrived.push((end, again));
+        out.arrived.put(ROOM, (end, again));
         let sent_at = self.acknowledge(now, chosen, ack, out);
         take_times(now, (chosen, sent_at), sure, ack, least, out);
     }
@@ -90,7 +91,7 @@ impl Flight {
         let ecn = if ack.ce && newest { Ecn::Ce } else { Ecn::NotEct };
         let arrived = Arrived { at: arrival.map(|arrival| arrival.at), ecn };
         let acked = self.ledger.acknowledge(now, packet, arrived);
-        out.acked.push(acked);
+        out.acked.put(ROOM, acked);
         acked.sent_at
     }
 
@@ -101,6 +102,10 @@ impl Flight {
             return;
         }
         for arrival in ack.arrivals() {
+            // Nearly all arrived by the transmission that was named.
+            if likely(self.ledger.get(arrival.packet).is_some_and(|sent| sent.state == State::Acked)) {
+                continue;
+            }
             let lost = match self.ledger.get(arrival.packet).map(|sent| sent.state) {
                 Some(State::Moot) => false,
                 Some(State::Lost) if self.has_arrived(arrival.packet) => true,
@@ -163,7 +168,7 @@ fn take_times(
     least: Span,
     out: &mut Settled,
 ) {
-    if sure {
+    if likely(sure) {
         out.timed = Some(match out.timed {
             None => (sent_at, sent_at),
             Some((oldest, newest)) => (oldest.min(sent_at), newest.max(sent_at)),

@@ -20,6 +20,7 @@ impl Flight {
 
     /// RFC 6675 section 4, IsLost: three ranges, or more than two segments' bytes, have arrived above.
     /// Applies to first transmissions only: section 5 leaves lost retransmissions to the timeout.
+    #[cold]
     pub fn find_lost_by_sack(&mut self, mss: u32, out: &mut Settled) {
         let (mut bytes, mut ranges) = (0, 0);
         let edge = self.sacked.descending().find(|(from, to)| {

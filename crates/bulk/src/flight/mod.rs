@@ -334,6 +334,7 @@ impl Flight {
         Ok(())
     }
 
+    #[inline(always)]
     fn settle_in_order(&mut self, now: Time, ack: &SegmentAck, least: Span, out: &mut Settled) {
         while let Some(front) = self.segments.front()
             && front.end <= ack.ack
@@ -369,12 +370,18 @@ impl Flight {
                 && slot.end <= high
             {
                 if slot.standing != Standing::Arrived {
-                    self.deliver(now, self.first + index as u64, ack, least, out);
+                    self.deliver_above(now, self.first + index as u64, ack, least, out);
                 }
                 index += 1;
             }
         }
         self.fresh = fresh;
+    }
+
+    /// A segment has arrived before others that were sent earlier.
+    #[cold]
+    fn deliver_above(&mut self, now: Time, segment: u64, ack: &SegmentAck, least: Span, out: &mut Settled) {
+        self.deliver(now, segment, ack, least, out);
     }
 
     /// Forgets what nothing more can be learnt of; what was given up, and doubles, are kept for a while.

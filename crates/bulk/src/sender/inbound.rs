@@ -38,7 +38,7 @@ impl Sender {
         }
         self.follow_recovery();
         self.restart_timers(now);
-        self.report(now, sampled, false);
+        self.report_here(now, sampled, false);
         // Until a timeout is repaired, all that it gave up may still turn out to have arrived.
         let keep = if self.timed_out { Span::MAX } else { self.rtt.smoothed() * 2 + LATE };
         self.flight.trim(now, keep);
@@ -84,7 +84,10 @@ impl Sender {
 
     pub(super) fn find_losses(&mut self, now: Time) {
         if !self.uses_rack() {
-            self.flight.find_lost_by_sack(self.config.mss, &mut self.settled);
+            // Without gaps there is nothing that later arrivals could tell.
+            if unlikely(self.flight.has_gaps()) {
+                self.flight.find_lost_by_sack(self.config.mss, &mut self.settled);
+            }
         } else if let Some(newest) = self.rack.newest() {
             let patience = self.patience();
             self.loss_at = self.flight.find_lost_by_time(now, newest, patience, &mut self.settled);
@@ -129,15 +132,23 @@ impl Sender {
         }
     }
 
+    /// As [`report_here`](Sender::report_here), for timers.
+    #[cold]
+    pub(super) fn report(&mut self, now: Time, sampled: bool, timeout: bool) {
+        self.report_here(now, sampled, timeout);
+    }
+
     /// Tells the controller and the records what was just settled. `timeout`: the retransmission timeout
     /// settled it.
-    pub(super) fn report(&mut self, now: Time, sampled: bool, timeout: bool) {
+    #[inline(always)]
+    fn report_here(&mut self, now: Time, sampled: bool, timeout: bool) {
         let Settled { acked, lost, spurious, in_order, .. } = &self.settled;
+        let marked = || acked.iter().filter(|acked| acked.ecn == Ecn::Ce).count() as u32;
         let news = News {
             acked,
             lost,
             spurious,
-            ce_marks: acked.iter().filter(|acked| acked.ecn == Ecn::Ce).count() as u32,
+            ce_marks: if unlikely(self.ack.ce) { marked() } else { 0 },
             persistent_congestion: timeout,
             recovering: Some(self.in_recovery()),
             in_order: *in_order,

@@ -42,10 +42,10 @@ impl Sender {
             return true;
         }
         let repair = self.flight.has_waiting();
-        if unlikely(repair && self.repair_at_once) {
+        if unlikely(repair) && self.repair_at_once {
             return true;
         }
-        (repair || self.fresh_payload().is_some()) && self.window_allows(self.config.datagram())
+        (likely(self.fresh_payload().is_some()) || repair) && self.window_allows(self.config.datagram())
     }
 
     #[inline]
@@ -63,7 +63,10 @@ impl Sender {
     fn is_held(&mut self, now: Time) -> bool {
         let held = self.pacer.next() > now;
         if held {
-            if unlikely(self.flight.has_waiting()) || likely(self.fresh_payload().is_some()) {
+            // Once is enough until the next report.
+            if unlikely(!self.control.is_limited())
+                && (self.flight.has_waiting() || self.fresh_payload().is_some())
+            {
                 self.control.limit();
             }
             self.pacer.pause();
@@ -112,7 +115,7 @@ impl Sender {
     #[inline(always)]
     fn transmit_fresh(&mut self, now: Time, payload: u32, out: &mut [u8]) -> TxMeta {
         let end = self.flight.next() + u64::from(payload);
-        let last = self.application.is_closed() && end == self.application.written();
+        let last = unlikely(end == self.application.written()) && self.application.is_closed();
         let outgoing = self.flight.send(now, payload, last);
         let meta = self.dispatch(now, outgoing, false, out);
         self.schedule_probe(now);

@@ -35,9 +35,8 @@ impl Sender {
     /// RFC 8985 section 7.2: two round trips after the last news, unless losses are known or a probe is out.
     #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time) {
-        let idle = self.probe.is_none() && !self.in_recovery() && !self.flight.has_gaps();
-        if !self.uses_rack() || !idle {
-            self.probe_at = Time::MAX;
+        self.probe_at = Time::MAX;
+        if !self.uses_rack() || self.probe.is_some() || self.in_recovery() || self.flight.has_gaps() {
             return;
         }
         let mut after = if self.rtt.is_known() { self.rtt.smoothed() * 2 } else { FIRST_PROBE };

@@ -1,6 +1,6 @@
 //! What every version of BBR does with its model: pacing, quantum, recovery.
 
-use units::{Bytes, Rate, Span, Time, unlikely};
+use units::{Bytes, Rate, Span, Time, cold_path, unlikely};
 
 use crate::parts::{LossEpoch, SLOWEST};
 use crate::{Decision, Report};
@@ -81,6 +81,7 @@ impl Pacing {
     }
 
     /// `gain` times `bw`, but no lower than it was until the pipe is full.
+    #[inline(always)]
     pub fn update(&mut self, bw: Rate, gain: f64, full: bool, window: u64, srtt: Span) {
         if unlikely(!self.seen_rtt) {
             self.seen_rtt = true;
@@ -167,6 +168,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// Takes a report.
+    #[inline(always)]
     pub fn update(&mut self, report: &Report<'_>) -> Turn {
         let mut turn = Turn { timeout: report.persistent_congestion, ..Turn::default() };
         if unlikely(self.is_on()) && self.is_over(report) {
@@ -175,6 +177,7 @@ impl Recovery {
         }
         self.undo(report, &mut turn);
         if let (Some(first), Some(last)) = (report.lost.first(), report.lost.last()) {
+            cold_path();
             if self.begins(last.sent_at, report) {
                 turn.entered = self.state == State::Open;
                 self.state = State::Fast;
@@ -205,9 +208,12 @@ impl Recovery {
         }
     }
 
+    #[inline(always)]
     fn undo(&mut self, report: &Report<'_>, turn: &mut Turn) {
         let range = self.range.0..=self.range.1;
-        self.spurious += report.spurious.iter().filter(|packet| range.contains(packet)).count() as u64;
+        if unlikely(!report.spurious.is_empty()) {
+            self.spurious += report.spurious.iter().filter(|packet| range.contains(packet)).count() as u64;
+        }
         if unlikely(self.lost > 0) && self.spurious >= self.lost {
             turn.undone = true;
             turn.exited |= self.is_on();

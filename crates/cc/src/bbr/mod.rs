@@ -16,12 +16,12 @@ pub(crate) mod model;
 mod policer;
 mod stale;
 
-use units::{Rate, Rng, Span, Time, likely, unlikely};
+use units::{Rate, Rng, Span, Time, cold_path, likely, unlikely};
 
 use crate::parts::Extremum;
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe};
-use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
+use model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, left_dry};
 use policer::Policer;
 
 /// The registry's row.
@@ -197,7 +197,13 @@ impl Bbr {
     }
 
     fn bw(&self) -> Rate {
-        self.policer.rate().unwrap_or_else(|| self.largest_bw())
+        match self.policer.rate() {
+            Some(rate) => {
+                cold_path();
+                rate
+            }
+            None => self.largest_bw(),
+        }
     }
 
     fn bdp(&self, bw: Rate, gain: f64) -> u64 {
@@ -392,7 +398,7 @@ impl Controller for Bbr {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
+        let full = if unlikely(left_dry(report)) { self.full_inflight() } else { 0 };
         let mut heard = self.sampler.hear(report, full);
         self.recover(report, &mut heard);
         self.update_bw(&heard);

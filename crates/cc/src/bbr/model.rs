@@ -1,6 +1,6 @@
 //! What every version of BBR believes about the path, and how it learns it.
 
-use units::{Rate, Span, Time, unlikely};
+use units::{Rate, Span, Time, cold_path, likely, unlikely};
 
 use super::stale::StaleSample;
 use crate::parts::{RateSample, Rounds, rate_sample, sampled};
@@ -37,10 +37,11 @@ pub fn full_gain(startup: bool, pacing_gain: f64) -> f64 {
     if startup { FULL_GAIN_STARTUP } else { FULL_GAIN.max(pacing_gain) }
 }
 
-/// Whether anything acknowledged left while the application had run dry: else it doesn't matter what
-/// [`Sampler::hear`] is told of how full the pipe was.
-pub fn ran_dry(report: &Report<'_>) -> bool {
-    report.acked.iter().any(|acked| acked.delivery.app_limited)
+/// Whether the packet that a report's sample hangs on left while the application had run dry: else it
+/// doesn't matter what [`Sampler::hear`] is told of how full the pipe was.
+#[inline]
+pub fn left_dry(report: &Report<'_>) -> bool {
+    sampled(report).is_some_and(|newest| newest.delivery.app_limited)
 }
 
 /// One report in the terms of BBR's state machines.
@@ -69,6 +70,33 @@ pub struct Heard {
     pub rtt: Option<Span>,
     /// A lone packet's acknowledgement: the receiver may have held it back.
     pub lone: bool,
+}
+
+impl Heard {
+    /// A report that acknowledges nothing.
+    fn nothing(report: &Report<'_>, in_flight: u64, lost: u64) -> Heard {
+        Heard {
+            now: report.now,
+            acked: 0,
+            lost,
+            in_flight,
+            prior_in_flight: in_flight + lost,
+            delivered: report.delivered,
+            lost_ever: report.lost_bytes,
+            then: None,
+            sample: None,
+            app_limited: false,
+            round: false,
+            rtt: report.latest_rtt,
+            lone: false,
+        }
+    }
+}
+
+/// Bytes newly lost, which most reports know of none.
+#[inline]
+fn lost_bytes(report: &Report<'_>) -> u64 {
+    if likely(report.lost.is_empty()) { 0 } else { report.lost.iter().map(|lost| u64::from(lost.size)).sum() }
 }
 
 /// Turns reports into [`Heard`], counting rounds.
@@ -103,19 +131,22 @@ impl Sampler {
     /// the bandwidth again.
     #[inline(always)]
     pub fn hear(&mut self, report: &Report<'_>, full: u64) -> Heard {
-        let newest = sampled(report);
+        let in_flight = report.in_flight.get().min(LARGEST);
+        let lost = lost_bytes(report);
+        let Some(newest) = sampled(report) else {
+            cold_path();
+            return Heard::nothing(report, in_flight, lost);
+        };
         let sample = match &mut self.stale {
             Some(stale) => stale.update(report),
             None => rate_sample(report),
         };
         let acked = report.acked.iter().map(|acked| u64::from(acked.size)).sum();
-        let lost = report.lost.iter().map(|lost| u64::from(lost.size)).sum();
-        let in_flight = report.in_flight.get().min(LARGEST);
         // CC-Fuzz (thesis chapter 7): an acknowledgement younger than a round trip is not of this
         // transmission, and must not end a round. With a number per transmission it cannot happen; nor can
         // two rounds end within a round trip.
-        let age = newest.map_or(Span::ZERO, |newest| report.now - newest.sent_at);
-        let believed = !self.guarded || age >= report.min_rtt;
+        let believed = !self.guarded || report.now - newest.sent_at >= report.min_rtt;
+        let marked = |until| newest.delivery.delivered <= until;
         let round =
             believed && sample.is_some_and(|s| self.rounds.update(s.then.delivered, report.delivered));
         Heard {
@@ -126,13 +157,10 @@ impl Sampler {
             prior_in_flight: in_flight + acked + lost,
             delivered: report.delivered,
             lost_ever: report.lost_bytes,
-            then: newest.map(|newest| newest.delivery),
+            then: Some(newest.delivery),
             sample,
-            app_limited: newest.is_some_and(|newest| {
-                let marked = |until| newest.delivery.delivered <= until;
-                newest.delivery.app_limited && newest.delivery.in_flight < full
-                    || self.app_limited_until.is_some_and(marked)
-            }),
+            app_limited: newest.delivery.app_limited && newest.delivery.in_flight < full
+                || self.app_limited_until.is_some_and(marked),
             round,
             rtt: report.latest_rtt,
             lone: report.acked.len() == 1 && in_flight == 0,
@@ -271,6 +299,7 @@ pub struct ExtraAcked {
 
 impl ExtraAcked {
     /// Takes a report; each of the two slots lasts `rounds`.
+    #[inline(always)]
     pub fn update(&mut self, heard: &Heard, bw: Rate, window: u64, mtu: u64, rounds: u32) {
         if unlikely(heard.acked == 0 || heard.sample.is_none()) {
             return;

@@ -1,7 +1,7 @@
 //! Finds token-bucket policers: two stretches of heavy loss at one and the same rate (tcp_bbr.c
 //! bbr_lt_bw_sampling).
 
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, likely, unlikely};
 
 use super::model::Heard;
 
@@ -39,7 +39,7 @@ impl Policer {
     /// Takes a report; true if a policed rate has been believed in for long enough, so that probing starts
     /// again.
     pub fn update(&mut self, heard: &Heard, probing: bool) -> bool {
-        if self.believed {
+        if unlikely(self.believed) {
             self.rounds += u32::from(probing && heard.round);
             let over = self.rounds >= BELIEVED_ROUNDS;
             if over {
@@ -47,10 +47,10 @@ impl Policer {
             }
             return over;
         }
-        if !self.sampling {
+        if likely(!self.sampling) {
             // The first loss says that the bucket is empty; before, bursts pass that the policer would not
             // sustain.
-            if heard.lost == 0 {
+            if likely(heard.lost == 0) {
                 return false;
             }
             self.start(heard);

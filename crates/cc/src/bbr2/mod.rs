@@ -19,7 +19,7 @@ pub mod params;
 use units::{Rate, Rng, Time};
 
 use crate::bbr::control::{INITIAL_PACKETS, MIN_PACKETS, Pacing, Recovery, media, observe};
-use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, ran_dry};
+use crate::bbr::model::{Dwell, ExtraAcked, FullPipe, Heard, MinRtt, Sampler, bdp, full_gain, left_dry};
 use crate::{Controller, Decision, Entry, OptionError, Options, Report, Sent, Setup};
 use bounds::{Bounds, UNBOUNDED, crossing, is_too_high};
 use cycle::Cycle;
@@ -387,7 +387,7 @@ impl Controller for Bbr2 {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        let full = if ran_dry(report) { self.full_inflight() } else { 0 };
+        let full = if left_dry(report) { self.full_inflight() } else { 0 };
         let heard = self.sampler.hear(report, full);
         let recovering = self.recovery.is_on();
         self.recover(report);

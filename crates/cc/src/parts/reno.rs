@@ -1,6 +1,6 @@
 //! The window of NewReno and of those that only cut it differently.
 
-use units::{Bytes, Span, Time, unlikely};
+use units::{Bytes, Span, Time, likely, unlikely};
 
 use super::{HyStart, LossEpoch, window_rate};
 use crate::{Acked, Decision, Report, Setup};
@@ -104,18 +104,21 @@ impl RenoWindow {
     #[inline(always)]
     pub fn grow(&mut self, report: &Report<'_>) {
         self.srtt = Some(report.srtt);
-        if self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report)) {
+        if unlikely(self.hystart.is_some())
+            && self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report))
+        {
             self.ssthresh = self.window;
             self.hystart = None;
         }
-        if report.limited {
+        if likely(report.limited) {
             report.acked.iter().for_each(|acked| self.grow_by(acked));
         }
     }
 
     /// RFC 9002 appendix B.5.
+    #[inline(always)]
     fn grow_by(&mut self, acked: &Acked) {
-        if self.epoch.covers(acked.sent_at) {
+        if unlikely(self.epoch.covers(acked.sent_at)) {
             return;
         }
         let mut bytes = u64::from(acked.size);
@@ -127,8 +130,9 @@ impl RenoWindow {
         }
         // Congestion avoidance: datagram * bytes / window, with the remainder kept.
         self.growth_left += bytes * self.datagram;
-        self.window += self.growth_left / self.window;
-        self.growth_left %= self.window;
+        let more = self.growth_left / self.window;
+        self.window += more;
+        self.growth_left = rest(self.growth_left, self.window, more);
     }
 
     /// Window and pacing.
@@ -152,15 +156,34 @@ impl RenoWindow {
     }
 }
 
+/// `sum % window`, where a window smaller by `parts` went `parts` times into `sum`: most often a
+/// multiplication instead of a division.
+#[inline(always)]
+fn rest(sum: u64, window: u64, parts: u64) -> u64 {
+    match sum.checked_sub(parts.saturating_mul(window)) {
+        Some(rest) if likely(rest < window) => rest,
+        _ => sum % window,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::controller::tests::{acked, lost, report};
+    use proptest::prelude::*;
 
     fn in_avoidance(datagrams: u64) -> RenoWindow {
         let mut reno = RenoWindow::new(&Setup { mtu: 1000, ..Setup::default() }, false);
         (reno.window, reno.ssthresh) = (datagrams * 1000, datagrams * 1000);
         reno
+    }
+
+    proptest! {
+        #[test]
+        fn the_rest_is_what_a_division_leaves(sum in 0_u64..1 << 40, window in 1_u64..1 << 24) {
+            let parts = sum / window;
+            prop_assert_eq!(rest(sum, window + parts, parts), sum % (window + parts));
+        }
     }
 
     #[test]

@@ -83,7 +83,13 @@ impl Frames {
 
     fn find(&mut self, tag: Option<FrameTag>) -> Option<&mut FrameBurst> {
         let tag = tag.filter(|tag| !tag.retransmission)?;
-        self.bursts.iter_mut().find(|burst| burst.id == (tag.stream, tag.frame, tag.version))
+        let is_its = |burst: &FrameBurst| burst.id == (tag.stream, tag.frame, tag.version);
+        // Mostly the oldest.
+        let at = match self.bursts.front().is_some_and(is_its) {
+            true => 0,
+            false => self.bursts.iter().position(is_its)?,
+        };
+        self.bursts.get_mut(at)
     }
 
     /// A packet arrived at a known time.

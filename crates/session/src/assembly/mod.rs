@@ -76,6 +76,7 @@ pub struct Assembly {
     finished: (BTreeSet<FrameId>, VecDeque<FrameId>),
     newest: Option<u32>,
     held: usize,
+    begun: u64,
 }
 
 impl Assembly {
@@ -89,6 +90,7 @@ impl Assembly {
             finished: Default::default(),
             newest: None,
             held: 0,
+            begun: 0,
         }
     }
 
@@ -179,6 +181,7 @@ impl Assembly {
             self.held -= frame.weight;
             frame.restart(media, deadline);
             self.held += frame.weight;
+            self.begun += 1;
         }
         let before = frame.weight;
         let stored = match parity {
@@ -217,8 +220,15 @@ impl Assembly {
             frame.restart(media, deadline);
             self.held += frame.weight;
             self.frames.insert(at, frame);
+            self.begun += 1;
         }
         at
+    }
+
+    /// How often a frame has begun with a packet, or anew.
+    #[inline]
+    pub fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// The newest frame heard of.

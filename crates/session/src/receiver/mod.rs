@@ -1,17 +1,19 @@
 //! The receiving side.
 
+mod outbound;
 mod showing;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
 use record::{Dropped, Event, Tap, Topic};
-use units::{Rate, RelativeDelay, Span, Time, unlikely};
+use units::{Rate, RelativeDelay, Span, Time, cold_path, unlikely};
 use wire::{
-    Announcement, Class, Context, Control, Dialect, Draft, Endpoint, FrameId, KeyFrameRequest, Kind, Media,
-    Nack, Near, Outgoing, RxMeta, Spoken, TxMeta, WireError,
+    Announcement, Class, Context, Control, Dialect, Endpoint, FrameId, Kind, Media, Nack, Near, RxMeta,
+    Spoken, TxMeta, WireError,
 };
 
 use crate::arrivals::{ArrivalLog, Novelty};
@@ -26,15 +28,8 @@ use crate::feedback::Reporter;
 use crate::playout::{self, AtOnce, Playout};
 use crate::versions::Versions;
 
-/// Requests waiting to be sent at most.
-const REQUESTS: usize = 64;
 /// A gap in packet numbers is asked about this much later: most gaps are packets passing each other.
 pub(crate) const REORDER_WAIT: Span = Span::from_millis(5);
-/// ... and asked about again this often: a round trip of most paths, and a few of them within a frame's
-/// deadline.
-const NACK_INTERVAL: Span = Span::from_millis(80);
-/// A key frame is asked for again this often.
-const KEY_INTERVAL: Span = Span::from_millis(100);
 
 /// Time between frames of a sender that does not say: 30 a second.
 const INTERVAL: Span = Span::from_nanos(33_333_333);
@@ -83,6 +78,10 @@ pub struct Receiver {
     /// Each capture has one of the kind.
     playout: Box<dyn Playout>,
     welcome_due: bool,
+    /// Nothing has happened since [`next_wake`](Endpoint::next_wake) last looked at chains and queues but
+    /// that packets came into frames that had begun: they still want what they did.
+    undisturbed: Cell<bool>,
+    wanted: Cell<Option<Time>>,
     ended: bool,
     counters: ReceiverCounters,
 }
@@ -121,6 +120,8 @@ impl Receiver {
             gaps: None,
             playout: Box::new(AtOnce),
             welcome_due: false,
+            undisturbed: Cell::new(false),
+            wanted: Cell::new(None),
             ended: false,
             counters: ReceiverCounters::default(),
         }
@@ -220,6 +221,7 @@ impl Receiver {
     /// Reads anything but media of this session.
     #[cold]
     fn read_rare(&mut self, now: Time, kind: Kind, foreign: bool, datagram: &[u8]) -> Result<(), WireError> {
+        self.undisturbed.set(false);
         if kind == Kind::Control && !foreign {
             let control = self.dialect.control(datagram)?;
             self.on_control(now, &control);
@@ -278,7 +280,9 @@ impl Receiver {
 
     #[inline]
     fn accept(&mut self, now: Time, media: &Media, meta: &RxMeta) {
-        self.session.get_or_insert(media.session);
+        if unlikely(self.session.is_none()) {
+            self.session = Some(media.session);
+        }
         self.counters.packets += 1;
         self.counters.bytes += meta.length as u64;
         self.offset.insert(media.sent, now);
@@ -349,6 +353,7 @@ impl Receiver {
         match assembly.room_for(media, bytes.unwrap_or(0), display.may_decode(media.reference)) {
             Room::Free => true,
             Room::Beyond(frame) => {
+                self.undisturbed.set(false);
                 let mut progress = Progress::default();
                 display.give_up(frame, assembly, &mut progress);
                 self.counters.crowded_out += progress.abandoned.len() as u64;
@@ -379,7 +384,12 @@ impl Receiver {
         let payload_length = meta.length.saturating_sub(self.dialect.header());
         let chain = &mut self.chains[index];
         chain.heard = now;
-        match chain.assembly.insert(media, payload_length, payload, deadline) {
+        let begun = chain.assembly.begun();
+        let stored = chain.assembly.insert(media, payload_length, payload, deadline);
+        if unlikely(stored != Stored::Kept || chain.assembly.begun() != begun) {
+            self.undisturbed.set(false);
+        }
+        match stored {
             Stored::Kept | Stored::Spare => {
                 // It may be what an older frame has waited for of which parts are missing.
                 if chain.begins(media.id()) {
@@ -412,6 +422,7 @@ impl Receiver {
 
     /// Decodes, shows and gives up what is due in a stream.
     fn advance(&mut self, now: Time, index: usize) {
+        self.undisturbed.set(false);
         let progress = self.chains[index].advance(now, &self.config);
         self.follow(now, index, progress);
         self.collect(now);
@@ -434,21 +445,6 @@ impl Receiver {
         }
     }
 
-    fn ask_for_gaps(&mut self, now: Time) {
-        let Some(at) = self.gaps.filter(|at| *at <= now) else { return };
-        let mut missing = false;
-        let session = self.session.unwrap_or(0);
-        for chain in &mut self.chains {
-            let (stream, decoded) = (chain.stream, chain.display.newest());
-            missing |= chain.assembly.nacks(now, NACK_INTERVAL, session, stream, decoded, |nack| {
-                if self.nacks.len() < REQUESTS {
-                    self.nacks.push_back(nack);
-                }
-            });
-        }
-        self.gaps = missing.then(|| at.max(now) + NACK_INTERVAL);
-    }
-
     #[cold]
     fn on_control(&mut self, now: Time, control: &Control<'_>) {
         match *control {
@@ -468,56 +464,6 @@ impl Receiver {
             Control::Bye { .. } => self.ended = true,
             Control::Welcome { .. } => self.refuse(now, Dropped::Foreign),
         }
-    }
-
-    /// When a feedback packet is due, for the arrivals' sake or the receiver half's.
-    fn report_due(&self) -> Option<Time> {
-        let half = self.half.as_ref().and_then(|half| half.due_at());
-        Time::first(self.reporter.due_at(), half)
-    }
-
-    /// Whether there is something to [request](Receiver::transmit_request).
-    #[inline]
-    fn may_request(&self, now: Time) -> bool {
-        let wanted = |chain: &Chain| chain.key_wanted.is_some_and(|(_, at)| at <= now);
-        self.welcome_due || !self.nacks.is_empty() || self.chains.iter().any(wanted)
-    }
-
-    // Apart: it is asked for after every packet, and due after every second one at most.
-    #[inline(never)]
-    fn transmit_report(&mut self, now: Time, out: &mut [u8]) -> usize {
-        let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
-        self.blob.clear();
-        if let Some(half) = &mut self.half {
-            half.write(now, &mut self.blob);
-        }
-        let draft = Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
-        let (sequence, length) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
-        self.counters.feedback += 1;
-        self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
-        length
-    }
-
-    #[cold]
-    fn transmit_request(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
-        let session = self.session.unwrap_or(0);
-        if let Some(nack) = self.nacks.pop_front() {
-            self.counters.nacks += 1;
-            self.tap.record(now, Event::NackSent { count: nack.wanted().count() as u16 });
-            return Some(self.dialect.write(Outgoing::Nack(&nack), out));
-        }
-        for chain in &mut self.chains {
-            let Some((after, _)) = chain.key_wanted.filter(|(_, at)| *at <= now) else { continue };
-            chain.key_wanted = Some((after, now + KEY_INTERVAL));
-            chain.key_sequence = chain.key_sequence.wrapping_add(1);
-            self.counters.key_requests += 1;
-            let (stream, sequence) = (chain.stream, chain.key_sequence);
-            self.tap.record(now, Event::KeyFrameRequested { stream });
-            let request = KeyFrameRequest { session, stream, sequence, after };
-            return Some(self.dialect.write(Outgoing::KeyFrameRequest(&request), out));
-        }
-        let welcome = std::mem::take(&mut self.welcome_due).then_some(Control::Welcome { session });
-        welcome.map(|welcome| self.dialect.write(Outgoing::Control(&welcome), out))
     }
 }
 
@@ -545,6 +491,7 @@ impl Endpoint for Receiver {
     }
 
     fn wake(&mut self, now: Time) {
+        self.undisturbed.set(false);
         self.chains.iter_mut().for_each(|chain| chain.waited = chain.decoding.is_full());
         self.collect(now);
         for index in 0..self.chains.len() {
@@ -562,27 +509,34 @@ impl Endpoint for Receiver {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        let half = self.half.as_ref().and_then(|half| half.next_timer());
-        let mut first = Time::first(Time::first(self.report_due(), self.gaps), half);
+        let mut first = self.report_due();
+        if unlikely(self.gaps.is_some()) {
+            first = Time::first(first, self.gaps);
+        }
+        if let Some(half) = &self.half {
+            cold_path();
+            first = Time::first(first, half.next_timer());
+        }
         if self.chains.is_empty() {
+            // A backlog has none.
             return first;
         }
-        for chain in &self.chains {
-            first = Time::first(first, chain.next_expiry());
-            first = Time::first(first, chain.key_wanted.map(|(_, at)| at));
-            first = Time::first(first, chain.decoding.next_ready());
-        }
-        self.queues.iter().flatten().fold(first, |first, queue| Time::first(first, queue.next_due()))
+        Time::first(first, self.shown_next())
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let request = if unlikely(self.may_request(now)) { self.transmit_request(now, out) } else { None };
-        let length = match request {
-            Some(length) => length,
-            None if self.report_due().is_some_and(|at| at <= now) => self.transmit_report(now, out),
-            None => return None,
-        };
-        Some(TxMeta { head: length, length, ..TxMeta::default() })
+        if unlikely(self.may_request(now))
+            && let Some(length) = self.transmit_request(now, out)
+        {
+            return Some(TxMeta { head: length, length, ..TxMeta::default() });
+        }
+        if self.report_due().is_none_or(|at| at > now) {
+            return None;
+        }
+        let length = self.transmit_report(now, out);
+        // What did not fit into it follows at once.
+        let last = self.report_due().is_none_or(|at| at > now);
+        Some(TxMeta { head: length, length, last, ..TxMeta::default() })
     }
 
     fn expect(&self) {

@@ -5,13 +5,31 @@ use units::{Span, Time};
 use wire::FrameId;
 
 use super::Receiver;
-use crate::chain;
+use crate::chain::{self, Chain};
 use crate::decoding::Done;
 use crate::display::Shown;
 use crate::playout::Ready;
 use crate::versions::{Version, Versions};
 
 impl Receiver {
+    /// When something is next to be given up, asked for, taken from a decoder or shown. It is asked for after
+    /// every packet, and most change nothing of it.
+    pub(super) fn shown_next(&self) -> Option<Time> {
+        if self.undisturbed.get() {
+            debug_assert_eq!(self.wanted.get(), self.look_at_chains(), "a packet changed what chains want");
+            return self.wanted.get();
+        }
+        let wanted = self.look_at_chains();
+        self.wanted.set(wanted);
+        self.undisturbed.set(self.chains.iter().all(Chain::is_quiet));
+        wanted
+    }
+
+    fn look_at_chains(&self) -> Option<Time> {
+        let wanted = self.chains.iter().map(Chain::next_wake).fold(None, Time::first);
+        self.queues.iter().flatten().fold(wanted, |first, queue| Time::first(first, queue.next_due()))
+    }
+
     /// Takes back what the decoders have done, and shows what is due.
     pub(super) fn collect(&mut self, now: Time) {
         for index in 0..self.chains.len() {

@@ -3,7 +3,7 @@
 use predict::Passage;
 use record::{Dropped, Event};
 use transport::Heard;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Span, Time, unlikely};
 use wire::{Arrival, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
 
 use super::Sender;
@@ -41,12 +41,22 @@ impl Sender {
         }
     }
 
-    /// Sees to each packet just lost, and tells tracks and strategy of each that was, or that arrived.
+    /// Does what was just settled asks for.
     #[inline(always)]
     pub(super) fn repair_losses(&mut self, now: Time) {
-        if self.watch.is_some() {
+        if unlikely(self.watch.is_some()) {
             self.tell_watch(now);
         }
+        if !self.tracks.is_empty() {
+            self.tell_tracks(now);
+        }
+        self.core.seen();
+    }
+
+    /// Sees to each packet of a frame that was just lost, and tells tracks and strategy of each that was, or
+    /// that arrived.
+    #[inline(always)]
+    fn tell_tracks(&mut self, now: Time) {
         for index in 0..self.core.settled().lost.len() {
             let lost = &self.core.settled().lost[index];
             if let Some(tag) = lost.frame {
@@ -65,7 +75,6 @@ impl Sender {
                 self.policies.strategy.hear(now, &News::Acked { stream: tag.stream, id, complete });
             }
         }
-        self.core.seen();
     }
 
     /// Tells what foresees losses what was just settled.

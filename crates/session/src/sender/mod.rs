@@ -13,7 +13,7 @@ use media::Encoder;
 use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
-use units::{Rate, Rng, Span, Time, fetch, fetch_line, unlikely};
+use units::{Rate, Rng, Span, Sparing, Time, fetch, fetch_line, unlikely};
 use wire::{
     Class, Dialect, Endpoint, FrameId, Kind, MAX_DATAGRAM, Native, RxMeta, Spoken, TxMeta, WireError,
 };
@@ -35,6 +35,8 @@ use timers::Wants;
 const BYES: u32 = 3;
 /// A probe for the sake of an answer: a padding packet of this size.
 const PROBE_SIZE: usize = 200;
+/// Until when something holds that holds for one instant.
+const INSTANT: Span = Span::from_nanos(1);
 
 /// What decides for a sender.
 pub struct Policies {
@@ -345,22 +347,28 @@ impl Sender {
     #[inline]
     fn look_at_fresh(&mut self) {
         self.fresh.clear();
-        self.fresh.extend(self.tracks.iter().map(|track| track.outbox.waiting_packets()));
-        self.fresh.extend(self.backlogged.then_some(usize::MAX));
+        for track in &self.tracks {
+            self.fresh.put(1, track.outbox.waiting_packets());
+        }
+        if self.backlogged {
+            self.fresh.put(1, usize::MAX);
+        }
     }
 
     /// What leaves next, if anything may.
     #[inline]
     fn pick(&mut self) -> Pick {
-        if self.backlogged && self.tracks.is_empty() {
-            // There is nothing to choose from.
-            return Pick::Fresh(0);
-        }
         let padding = self.core.padding();
         self.look_at_fresh();
         let repair_of = self.repairs.front().map(|&(stream, ..)| chain::capture_of(stream));
         let view = schedule::View { repairs: self.repairs.len(), repair_of, fresh: &self.fresh, padding };
         self.policies.strategy.pick(&view)
+    }
+
+    /// There is a backlog and nothing to choose between it and.
+    #[inline]
+    fn is_bare(&self) -> bool {
+        self.backlogged && self.tracks.is_empty()
     }
 
     /// Whether nothing is due at `now` but the next packet, so that a look at it is enough.
@@ -469,10 +477,18 @@ impl Endpoint for Sender {
             if unlikely(self.core.take_probe()) {
                 return Some(self.transmit_probe(now, out));
             }
+            if self.is_bare() {
+                // At this instant only the next packet is left, whatever leaves.
+                self.undisturbed.set(true);
+                self.quiet_until.set(now + INSTANT);
+            }
         }
         self.core.watch_window(now);
         if self.core.paced_until() > now {
             return None;
+        }
+        if self.is_bare() {
+            return self.transmit_backlog(now, out);
         }
         let mut undisturbed = self.undisturbed.replace(false);
         loop {
@@ -498,7 +514,7 @@ impl Endpoint for Sender {
                         // and what a packet brings, its timeout, is not due at this instant.
                         let last = self.tracks.get(track).is_some_and(|track| track.outbox.ends_frame());
                         self.undisturbed.set(!last);
-                        self.quiet_until.set(self.quiet_until.get().min(now + Span::from_nanos(1)));
+                        self.quiet_until.set(self.quiet_until.get().min(now + INSTANT));
                     }
                     let mut meta = self.transmit_fresh(now, track, out)?;
                     meta.last = self.is_quiet(now) && self.core.paced_until() > now;

@@ -2,10 +2,10 @@
 
 use cc::FrameTag;
 use record::Event;
-use units::{Bytes, Span, Time, cold_path};
+use units::{Bytes, Span, Time, cold_path, unlikely};
 use wire::{Announcement, Control, Dialect, FrameId, Media, Outgoing, TxMeta};
 
-use super::{PROBE_SIZE, Sender};
+use super::{INSTANT, PROBE_SIZE, Sender};
 use crate::capture::Capture;
 use crate::config::SenderConfig;
 use crate::track::Track;
@@ -131,6 +131,33 @@ impl Sender {
         let media = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen);
         let head = self.dialect.write(Outgoing::Media(&media), out);
         TxMeta { head, length, ecn: self.config.ecn, ..TxMeta::default() }
+    }
+
+    /// The next packet of a backlog that has nothing beside it, as far as the window allows. Nothing else is
+    /// due at `now`.
+    #[inline(always)]
+    pub(super) fn transmit_backlog(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        if unlikely(!self.core.window_is_open()) {
+            self.stand();
+            return None;
+        }
+        let meta = self.transmit_padding(now, self.mtu(), out);
+        self.quiet_until.set(self.quiet_until.get().min(now + INSTANT));
+        let (paced, full) = (self.core.paced_until() > now, !self.core.window_is_open());
+        if paced | full {
+            self.core.watch_window(now);
+        }
+        if full & !paced {
+            self.stand();
+        }
+        Some(TxMeta { last: paced | full, ..meta })
+    }
+
+    /// The window is full.
+    #[inline]
+    fn stand(&mut self) {
+        self.core.hold_back();
+        self.core.pause();
     }
 
     /// Enters a packet of `length` bytes everywhere and returns its number.

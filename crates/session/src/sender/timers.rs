@@ -355,6 +355,7 @@ impl Sender {
         wants.wake(self.core.next_wake());
         wants.wake(self.sign_after(wants.coding));
         if let WaitLimit::OfOldest(limit) = self.manner.limit {
+            cold_path();
             wants.wake(wants.live.map(|since| since + limit));
         }
         let quiet = wants.quiet && self.filler.is_none() && !self.core.probe_is_due();
