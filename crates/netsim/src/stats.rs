@@ -1,7 +1,8 @@
 //! What a link counts, in total and per flow.
 //!
 //! At any moment `offered + duplicated = delivered + dropped + inside`, for packets and for bytes, link and
-//! flow alike.
+//! flow alike. A link of stages counts each of them; one that is a ring (`conveyor.rs`) counts what it drops,
+//! copies and delivers, and the rest follows from what is inside when somebody asks.
 
 use std::ops::{Add, AddAssign, Sub};
 
