@@ -102,10 +102,6 @@ impl Flight {
             return;
         }
         for arrival in ack.arrivals() {
-            // Nearly all arrived by the transmission that was named.
-            if likely(self.ledger.get(arrival.packet).is_some_and(|sent| sent.state == State::Acked)) {
-                continue;
-            }
             let lost = match self.ledger.get(arrival.packet).map(|sent| sent.state) {
                 Some(State::Moot) => false,
                 Some(State::Lost) if self.has_arrived(arrival.packet) => true,

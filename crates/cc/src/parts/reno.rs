@@ -104,9 +104,7 @@ impl RenoWindow {
     #[inline(always)]
     pub fn grow(&mut self, report: &Report<'_>) {
         self.srtt = Some(report.srtt);
-        if unlikely(self.hystart.is_some())
-            && self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report))
-        {
+        if self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report)) {
             self.ssthresh = self.window;
             self.hystart = None;
         }

@@ -53,8 +53,8 @@ impl Sender {
         self.core.seen();
     }
 
-    /// Sees to each packet of a frame that was just lost, and tells tracks and strategy of each that was, or
-    /// that arrived.
+    /// Sees to each packet of a frame that was just lost, and tells tracks and strategy of those, and of each
+    /// packet of a frame that arrived.
     #[inline(always)]
     fn tell_tracks(&mut self, now: Time) {
         for index in 0..self.core.settled().lost.len() {
