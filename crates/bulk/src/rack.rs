@@ -17,8 +17,6 @@ pub(crate) const DUP_THRESH: u64 = 3;
 pub(crate) struct Rack {
     /// The newest transmission known to have arrived, and its round trip.
     newest: Option<(u64, Span)>,
-    /// Highest byte that has arrived (RACK.fack).
-    forward: u64,
     reordering_seen: bool,
     multiplier: u32,
     persist: u32,
@@ -28,7 +26,7 @@ pub(crate) struct Rack {
 
 impl Default for Rack {
     fn default() -> Rack {
-        Rack { newest: None, forward: 0, reordering_seen: false, multiplier: 1, persist: 0, round_end: None }
+        Rack { newest: None, reordering_seen: false, multiplier: 1, persist: 0, round_end: None }
     }
 }
 
@@ -41,14 +39,9 @@ impl Rack {
         }
     }
 
-    /// A segment that ends before byte `end` arrived; `again`: it had been sent more than once (step 3).
-    #[inline]
-    pub fn reached(&mut self, end: u64, again: bool) {
-        if end > self.forward {
-            self.forward = end;
-        } else if end < self.forward && !again {
-            self.reordering_seen = true;
-        }
+    /// A segment that was sent once arrived after one that lies above it (step 3).
+    pub fn reordered(&mut self) {
+        self.reordering_seen = true;
     }
 
     /// A duplicate was reported: a retransmission was for nothing, so wait for more reordering (step 4). One
@@ -108,10 +101,8 @@ mod tests {
     fn reordering_and_duplicates_widen_the_window() {
         let mut rack = Rack::default();
         rack.arrived(7, ms(40));
-        rack.reached(3000, false);
-        rack.reached(1000, true);
-        assert_eq!(rack.patience(true, ms(40), ms(50)), ms(40), "a retransmission is no reordering");
-        rack.reached(2000, false);
+        assert_eq!(rack.patience(true, ms(40), ms(50)), ms(40));
+        rack.reordered();
         assert_eq!(rack.patience(true, ms(40), ms(50)), ms(50));
         // Once a round; no more than a smoothed round trip; forgotten after 16 recoveries.
         rack.duplicate(1000, 9000);

@@ -70,8 +70,7 @@ impl Receiver {
         self.finished_at
     }
 
-    fn on_segment(&mut self, now: Time, datagram: &[u8], meta: &RxMeta) {
-        let Ok(segment) = Segment::decode(datagram) else { return self.refuse(now, Dropped::Malformed) };
+    fn on_segment(&mut self, now: Time, segment: Segment, meta: &RxMeta) {
         let from = segment.sequence;
         let to = from + meta.length.saturating_sub(Segment::LEN) as u64;
         if unlikely(from == to) {
@@ -200,7 +199,19 @@ impl Receiver {
         count
     }
 
-    fn refuse(&mut self, now: Time, cause: Dropped) {
+    /// Whether segments may be of this session: until one has come, of any.
+    fn expects(&self, session: u32) -> bool {
+        self.session.is_none_or(|ours| ours == session)
+    }
+
+    /// What is no segment of this session.
+    #[cold]
+    fn refuse(&mut self, now: Time, datagram: &[u8]) {
+        let cause = match wire::peek(datagram) {
+            Ok((Kind::Segment, session)) if self.expects(session) => Dropped::Malformed,
+            Ok(_) => Dropped::Foreign,
+            Err(_) => Dropped::Malformed,
+        };
         match cause {
             Dropped::Malformed => self.counters.malformed += 1,
             _ => self.counters.foreign += 1,
@@ -218,13 +229,9 @@ fn tcp_length(blocks: usize) -> usize {
 
 impl Endpoint for Receiver {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        match wire::peek(datagram) {
-            Ok((_, session)) if self.session.is_some_and(|ours| ours != session) => {
-                self.refuse(now, Dropped::Foreign)
-            }
-            Ok((Kind::Segment, _)) => self.on_segment(now, datagram, &meta),
-            Ok(_) => self.refuse(now, Dropped::Foreign),
-            Err(_) => self.refuse(now, Dropped::Malformed),
+        match Segment::decode(datagram) {
+            Ok(segment) if likely(self.expects(segment.session)) => self.on_segment(now, segment, &meta),
+            _ => self.refuse(now, datagram),
         }
     }
 

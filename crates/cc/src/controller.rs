@@ -24,6 +24,11 @@ pub trait Controller: Send {
     }
     /// What the controller wants now. Pure.
     fn decision(&self) -> Decision;
+    /// Writes what it wants now to where its host keeps it. Nobody need provide this: a decision that is
+    /// handed over is put together in one place and copied to the other, by a processor that waits meanwhile.
+    fn decide(&self, kept: &mut Decision) {
+        *kept = self.decision();
+    }
     /// A copy that goes on by itself as this one would, for runs that begin alike; none where there can't be
     /// one, as where it holds something that can't be cloned.
     fn fork(&self) -> Option<Box<dyn Controller>> {

@@ -45,8 +45,8 @@ impl Books {
         self.busy_since.is_some()
     }
 
-    pub fn count_offer(&mut self, packet: &Packet) {
-        self.stats.row(packet.flow).offered.count(packet);
+    pub fn count_offer(&mut self, flow: u16, size: u32) {
+        self.stats.row(flow).offered.count(size);
     }
 
     /// A packet is in the queue, or on its way through the server: with it, `backlog` waits.
@@ -67,7 +67,7 @@ impl Books {
 
     /// A packet is through the server.
     pub fn count_departure(&mut self, at: Time, packet: &Packet) {
-        self.stats.row(packet.flow).departed.count(packet);
+        self.stats.row(packet.flow).departed.count(packet.size);
         self.note_departure(at, packet);
     }
 
@@ -82,7 +82,7 @@ impl Books {
 
     #[inline(always)]
     pub fn count_delivery(&mut self, packet: &Packet) {
-        self.stats.row(packet.flow).delivered.count(packet);
+        self.stats.row(packet.flow).delivered.count(packet.size);
     }
 
     /// The link has run out of packets.
@@ -93,7 +93,7 @@ impl Books {
     }
 
     pub fn duplicate(&mut self, packet: Packet) {
-        self.stats.row(packet.flow).duplicated.count(&packet);
+        self.stats.row(packet.flow).duplicated.count(packet.size);
         self.notices.push(Notice::Duplicated(packet));
     }
 

@@ -211,9 +211,9 @@ impl Conveyor {
         }
         for (index, (_, packet)) in self.slots.iter().enumerate() {
             let flow = stats.row(packet.flow);
-            flow.offered.count(packet);
+            flow.offered.count(packet.size);
             if index < self.gone {
-                flow.departed.count(packet);
+                flow.departed.count(packet.size);
             }
         }
         for flow in stats.all_flows() {

@@ -16,7 +16,6 @@ use std::str::FromStr;
 use record::Dropped;
 use units::{Bytes, Rate, Rng, Time};
 
-use crate::Packet;
 use crate::bucket::Bucket;
 use crate::text::{self, TextError};
 
@@ -187,8 +186,8 @@ impl Gate {
     }
 
     /// Decides about a packet that arrives at `now`.
-    pub fn judge(&mut self, now: Time, packet: &Packet) -> Verdict {
-        if packet.size > self.mtu(now) {
+    pub fn judge(&mut self, now: Time, size: u32) -> Verdict {
+        if size > self.mtu(now) {
             return Verdict::Drop(Dropped::Oversize);
         }
         // The loss process draws for every packet, blackout or not, so that a blackout does not shift later
@@ -197,7 +196,7 @@ impl Gate {
         if lost || self.is_dark(now) {
             return Verdict::Drop(Dropped::LinkLoss);
         }
-        if self.police.as_mut().is_some_and(|bucket| !bucket.take(now, packet.size)) {
+        if self.police.as_mut().is_some_and(|bucket| !bucket.take(now, size)) {
             return Verdict::Drop(Dropped::Policed);
         }
         let twice = self.impairments.duplicate > 0.0 && self.duplicate.chance(self.impairments.duplicate);
@@ -275,8 +274,7 @@ mod tests {
         let impairments =
             Impairments { loss: Loss::Bernoulli(0.02), duplicate: 0.1, ..Impairments::default() };
         let mut gate = Gate::new(impairments, 1, "link").unwrap();
-        let packet = Packet::bare(0, 1500, Time::ZERO);
-        let verdicts: Vec<_> = (0..100_000).map(|_| gate.judge(Time::ZERO, &packet)).collect();
+        let verdicts: Vec<_> = (0..100_000).map(|_| gate.judge(Time::ZERO, 1500)).collect();
         let count = |verdict| verdicts.iter().filter(|&&v| v == verdict).count();
         assert!((1_850..2_150).contains(&count(Verdict::Drop(Dropped::LinkLoss))));
         assert!((9_500..10_100).contains(&count(Verdict::Twice)));
@@ -290,7 +288,7 @@ mod tests {
             ..Impairments::default()
         };
         let mut gate = Gate::new(impairments, 1, "link").unwrap();
-        let mut at = |ms| gate.judge(Time::from_millis(ms), &Packet::bare(0, 1500, Time::ZERO));
+        let mut at = |ms| gate.judge(Time::from_millis(ms), 1500);
         assert_eq!(at(999), Verdict::Pass);
         assert_eq!(at(1_000), Verdict::Drop(Dropped::LinkLoss));
         assert_eq!(at(1_999), Verdict::Drop(Dropped::LinkLoss));

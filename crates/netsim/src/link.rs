@@ -177,11 +177,11 @@ impl Link {
         packet.entered = now;
         if let Course::Stages(_) = &self.course {
             cold_path();
-            self.books.count_offer(&packet);
+            self.books.count_offer(packet.flow, packet.size);
         }
         if let Some(gate) = &mut self.gate {
             cold_path();
-            match gate.judge(now, &packet) {
+            match gate.judge(now, packet.size) {
                 Verdict::Pass => {}
                 Verdict::Drop(cause) => return self.books.count_drop(now, packet, cause),
                 Verdict::Twice => self.duplicate(now, packet),

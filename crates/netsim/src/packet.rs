@@ -66,6 +66,8 @@ const MEDIUM: usize = 256;
 const SLOTS: usize = 16;
 /// Bytes of buffer that a head of each class needs.
 const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
+/// Bytes of the longest datagram (RFC 768).
+const MAX_LENGTH: usize = u16::MAX as usize;
 /// In place of a number, of a slot that has no [`Rest`].
 const NONE: u32 = u32::MAX;
 
@@ -126,15 +128,35 @@ impl Datagrams {
     // Inlined, a packet takes 9 % longer: its caller runs out of registers.
     #[inline(never)]
     pub fn insert(&mut self, out: &[u8], head: usize, length: usize) -> u32 {
+        // A copy of known length is a few instructions, whatever of it means something.
+        if likely(head <= SMALL && length <= MAX_LENGTH)
+            && let Some(small) = out.first_chunk()
+            && let Some(id) = self.free[0].pop()
+        {
+            let slot = &mut self.slots[id as usize];
+            slot.small = *small;
+            (slot.head, slot.length) = (head as u16, length as u16);
+            (slot.holders, slot.carries) = (1, false);
+            return id;
+        }
+        self.insert_any(out, head, length)
+    }
+
+    /// Stores a datagram whose head is long, or for which there is no slot yet.
+    #[inline(never)]
+    fn insert_any(&mut self, out: &[u8], head: usize, length: usize) -> u32 {
         let class = class_of(head);
         let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
         let slot = &mut self.slots[id as usize];
         (slot.head, slot.length) = (bytes_of(head), bytes_of(length));
         (slot.holders, slot.carries) = (1, false);
-        match out.first_chunk() {
-            // A copy of known length is a few instructions, whatever of it means something.
-            Some(small) if class == 0 => slot.small = *small,
-            _ => self.keep(id, &out[..head]),
+        match slot.small.get_mut(..head) {
+            Some(small) => small.copy_from_slice(&out[..head]),
+            None => {
+                let large = &mut self.rest(id).large;
+                large.clear();
+                large.extend_from_slice(&out[..head]);
+            }
         }
         id
     }
@@ -144,19 +166,6 @@ impl Datagrams {
     pub fn attach(&mut self, id: u32, payload: Bytes) {
         self.slots[id as usize].carries = true;
         self.rest(id).payload = Some(payload);
-    }
-
-    /// Keeps a head that is long, or shorter than what it came in.
-    #[cold]
-    fn keep(&mut self, id: u32, head: &[u8]) {
-        match self.slots[id as usize].small.get_mut(..head.len()) {
-            Some(small) => small.copy_from_slice(head),
-            None => {
-                let large = &mut self.rest(id).large;
-                large.clear();
-                large.extend_from_slice(head);
-            }
-        }
     }
 
     /// The rest of a slot, which may be its first.
@@ -196,7 +205,8 @@ impl Datagrams {
         let (head, length) = (usize::from(slot.head), usize::from(slot.length));
         slot.holders -= 1;
         if likely(slot.holders == 0) {
-            self.free[class_of(head)].push(id);
+            let class = if likely(head <= SMALL) { 0 } else { class_of(head) };
+            self.free[class].push(id);
         }
         if unlikely(slot.carries || head > SMALL) {
             return open_whole(slot, &mut self.rests[slot.rest as usize]);

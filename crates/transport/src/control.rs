@@ -25,6 +25,7 @@ pub struct RoundTrips {
 
 impl Rtt {
     /// What a report says of it; `sampled`: the report at hand gave a sample.
+    #[inline]
     pub fn told(&self, sampled: bool) -> RoundTrips {
         RoundTrips {
             latest: self.latest().filter(|_| sampled),
@@ -78,6 +79,8 @@ pub struct Leaving {
 pub struct CongestionControl {
     controller: Box<dyn Controller>,
     decision: Decision,
+    /// When its timer is due: asked after whatever it is told, for hosts want to know more often.
+    timer: Option<Time>,
     limited: bool,
     tap: Tap,
 }
@@ -90,18 +93,14 @@ impl CongestionControl {
 
     /// `controller`, which has decided nothing but how to start; `tap` records what it is told and wants.
     pub fn new(controller: Box<dyn Controller>, tap: Tap) -> CongestionControl {
-        CongestionControl { decision: controller.decision(), controller, limited: false, tap }
+        let (decision, timer) = (controller.decision(), controller.next_timer());
+        CongestionControl { controller, decision, timer, limited: false, tap }
     }
 
     /// A copy that goes on by itself and records with `tap`; none where the controller can't be copied.
     pub fn fork(&self, tap: Tap) -> Option<CongestionControl> {
-        let CongestionControl { controller, decision, limited, tap: _ } = self;
-        Some(CongestionControl {
-            controller: controller.fork()?,
-            decision: *decision,
-            limited: *limited,
-            tap,
-        })
+        let CongestionControl { ref controller, decision, timer, limited, tap: _ } = *self;
+        Some(CongestionControl { controller: controller.fork()?, decision, timer, limited, tap })
     }
 
     /// What the controller wants, as of the last report or timer.
@@ -112,8 +111,8 @@ impl CongestionControl {
 
     /// Another connection begins, under a controller of its own.
     pub fn replace(&mut self, controller: Box<dyn Controller>) {
-        (self.decision, self.limited) = (controller.decision(), false);
-        self.controller = controller;
+        (self.controller, self.limited) = (controller, false);
+        self.ask();
     }
 
     /// Whether `size` bytes more than `in_flight` stay within the window (RFC 9002 section 7).
@@ -151,6 +150,7 @@ impl CongestionControl {
         let Leaving { now, packet, size, frame, retransmission, app_limited } = *leaving;
         let in_flight = ledger.in_flight();
         self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
+        self.timer = self.controller.next_timer();
         if self.tap.wants(Topic::Packets) {
             let in_flight = in_flight.get().min(u64::from(u32::MAX)) as u32;
             let (stream, frame, version, index) =
@@ -187,28 +187,35 @@ impl CongestionControl {
             in_order: news.in_order,
             blob: news.blob,
         });
-        self.decision = self.controller.decision();
+        self.ask();
+    }
+
+    /// Takes the controller's new decision.
+    #[inline]
+    fn ask(&mut self) {
+        self.controller.decide(&mut self.decision);
+        self.timer = self.controller.next_timer();
     }
 
     /// Tells the controller that datagrams have at most `mtu` bytes from here on, and takes its new decision.
     pub fn set_mtu(&mut self, mtu: usize) {
         self.controller.on_mtu(u32::try_from(mtu).unwrap_or(u32::MAX));
-        self.decision = self.controller.decision();
+        self.ask();
     }
 
     /// When the controller's timer is due, if it has one.
     #[inline]
     pub fn next_timer(&self) -> Option<Time> {
-        self.controller.next_timer()
+        self.timer
     }
 
     /// Lets the controller's timer run if it is due; true if it was.
     #[inline]
     pub fn run_timer(&mut self, now: Time) -> bool {
-        let due = self.next_timer().is_some_and(|at| at <= now);
+        let due = self.timer.is_some_and(|at| at <= now);
         if unlikely(due) {
             self.controller.on_timer(now);
-            self.decision = self.controller.decision();
+            self.ask();
         }
         due
     }

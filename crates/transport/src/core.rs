@@ -380,26 +380,28 @@ impl<T: Carried> Core<T> {
         A: Iterator<Item = Arrival>,
         R: Iterator<Item = (u64, u64)>,
     {
-        if !self.could_be(heard.newest) {
+        // Each for itself: the one that is handed over whole would keep all of them in memory.
+        let Heard { arrivals, ranges, newest, gap, sent: sent_at, blob } = heard;
+        if !self.could_be(newest) {
             self.seen();
             return Err(NeverSent);
         }
         let mut settled = self.settled.take();
         let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut *settled);
         let mut newest_timed = None;
-        for arrival in heard.arrivals {
+        for arrival in arrivals {
             let arrived = Arrived { at: Some(arrival.at), ecn: arrival.ecn };
             if losses.arrived(now, ledger, arrival.packet, arrived, out) {
                 newest_timed = Some(arrival);
             }
         }
-        if heard.gap {
-            self.hear_ranges(now, heard.ranges, &mut settled);
+        if gap {
+            self.hear_ranges(now, ranges, &mut settled);
         }
         if let Some(arrival) = newest_timed
             && let Some(sent) = self.ledger.get(arrival.packet)
         {
-            self.rtt.sample(now - sent.sent_at, heard.sent - arrival.at);
+            self.rtt.sample(now - sent.sent_at, sent_at - arrival.at);
         }
         self.losses.find(now, &mut self.ledger, &self.rtt, &mut settled);
         self.losses.trim(now, &mut self.ledger, &self.rtt);
@@ -407,7 +409,7 @@ impl<T: Carried> Core<T> {
             self.timeouts_in_a_row = 0;
             self.path.restart(now);
         }
-        self.report(now, heard.blob, &settled);
+        self.report(now, blob, &settled);
         self.settled.show(settled);
         Ok(())
     }

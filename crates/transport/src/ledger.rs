@@ -245,19 +245,19 @@ impl<T: Carried> Ledger<T> {
             first_sent_at: self.first_sent_at,
             lost: self.lost,
         };
-        if units::likely(self.transmissions.len() < self.transmissions.capacity()) {
-            self.transmissions.push_back(transmission);
-        } else {
-            self.grow(transmission);
+        if units::unlikely(self.transmissions.len() == self.transmissions.capacity()) {
+            self.grow();
         }
+        self.transmissions.push_back(transmission);
         packet
     }
 
-    /// Enters a packet for which there is no room.
+    /// Makes room for another packet.
+    // It is not shown the packet: see `Sparing::put`.
     #[cold]
-    fn grow(&mut self, transmission: Transmission<T>) {
-        self.transmissions.put(ROOM, transmission);
-        self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
+    fn grow(&mut self) {
+        self.transmissions.room_for_one(ROOM);
+        self.review_at = self.next_packet() + 1 + LAPS * self.transmissions.capacity() as u64;
     }
 
     /// Gives room back of which three quarters were not needed, and keeps twice what was: a window that was
@@ -278,9 +278,18 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn acknowledge(&mut self, now: Time, packet: u64, arrived: Arrived) -> Acked {
-        let acked = self.arrive(packet, arrived);
+        self.acknowledge_from(now, packet, arrived).0
+    }
+
+    /// As [`acknowledge`](Ledger::acknowledge), and what was known of the packet until now.
+    ///
+    /// # Panics
+    /// If it is not remembered.
+    #[inline(always)]
+    pub fn acknowledge_from(&mut self, now: Time, packet: u64, arrived: Arrived) -> (Acked, State) {
+        let (acked, before) = self.arrive(packet, arrived);
         self.count_delivered(now, u64::from(acked.size));
-        acked
+        (acked, before)
     }
 
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.
@@ -289,17 +298,18 @@ impl<T: Carried> Ledger<T> {
     /// If the packet is not remembered.
     #[inline]
     pub fn acknowledge_bytes(&mut self, now: Time, packet: u64, size: u32, arrived: Arrived) -> Acked {
-        let acked = self.arrive(packet, arrived);
+        let (acked, _) = self.arrive(packet, arrived);
         self.count_delivered(now, u64::from(size));
         Acked { size, ..acked }
     }
 
     #[inline(always)]
-    fn arrive(&mut self, packet: u64, arrived: Arrived) -> Acked {
-        let sent = self.change(packet, State::Acked);
+    fn arrive(&mut self, packet: u64, arrived: Arrived) -> (Acked, State) {
+        let (sent, before) = self.change(packet, State::Acked);
         let Transmission { sent_at, size, ref carried, .. } = *sent;
         let (frame, delivery) = (carried.frame(), sent.delivery());
-        Acked { packet, sent_at, arrived_at: arrived.at, size, ecn: arrived.ecn, frame, delivery }
+        let Arrived { at: arrived_at, ecn } = arrived;
+        (Acked { packet, sent_at, arrived_at, size, ecn, frame, delivery }, before)
     }
 
     /// The next samples reach back to a packet that was sent at `sent_at`: of those just acknowledged, the
@@ -327,7 +337,7 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn lose(&mut self, packet: u64) -> Lost {
-        let sent = self.change(packet, State::Lost);
+        let (sent, _) = self.change(packet, State::Lost);
         let (sent_at, size, carried, delivery) = (sent.sent_at, sent.size, sent.carried, sent.delivery());
         self.lost += u64::from(size);
         Lost { packet, sent_at, size, frame: carried.frame(), delivery }
@@ -342,8 +352,9 @@ impl<T: Carried> Ledger<T> {
         self.change(packet, state);
     }
 
+    /// Returns the packet, and what was known of it before.
     #[inline]
-    fn change(&mut self, packet: u64, state: State) -> &Transmission<T> {
+    fn change(&mut self, packet: u64, state: State) -> (&Transmission<T>, State) {
         let sent = &mut self.transmissions[(packet - self.base) as usize];
         let before = std::mem::replace(&mut sent.state, state);
         let size = u64::from(sent.size);
@@ -354,7 +365,7 @@ impl<T: Carried> Ledger<T> {
         } else if is && !was {
             self.in_flight += size;
         }
-        sent
+        (sent, before)
     }
 
     /// Takes over what another transport counts, where it and not the ledger decides what is in flight: bytes

@@ -9,6 +9,8 @@ const CATCH_UP: Span = Span::from_millis(1);
 /// first packet on; `burst` bytes may run ahead of the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
+    /// When the next packet may leave, but for ticks: hosts ask several times a packet.
+    due: Time,
     /// When everything sent so far would have left at the rate.
     clear_at: Time,
     /// What packets take at the rate, if there is one.
@@ -51,23 +53,28 @@ impl Pacer {
             self.burst = burst;
             self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
             self.pace = rate.map(Serialisation::new);
+            self.work_out_due();
         }
+    }
+
+    #[inline]
+    fn work_out_due(&mut self) {
+        let at_once = self.pace.is_none() || self.left > 0;
+        self.due = if unlikely(at_once) { Time::ZERO } else { self.clear_at - self.ahead };
     }
 
     /// The earliest time the next packet may leave.
     #[inline]
     pub fn next(&self) -> Time {
-        match self.pace {
-            None => Time::ZERO,
-            Some(_) if unlikely(self.tick.is_positive()) => self.next_tick(),
-            Some(_) if unlikely(self.left > 0) => Time::ZERO,
-            Some(_) => self.clear_at - self.ahead,
-        }
+        if unlikely(self.tick.is_positive()) { self.next_tick() } else { self.due }
     }
 
     /// A tick may send what the rate carries until the next one; of the packet that exceeds it, the rest is
     /// taken off the next.
     fn next_tick(&self) -> Time {
+        if self.pace.is_none() {
+            return Time::ZERO;
+        }
         let spent_until = self.clear_at - self.tick;
         if spent_until < self.tick_at {
             return self.tick_at;
@@ -89,12 +96,13 @@ impl Pacer {
             if unlikely(self.left > 0) {
                 self.left -= 1;
                 self.clear_at += if self.each { cost } else { Span::ZERO };
-                return;
+                return self.work_out_due();
             }
             let base = if now - self.clear_at >= CATCH_UP { now } else { self.clear_at };
             let bunch = self.bunch.max(1);
             self.clear_at = base + cost * i64::from(if self.each { 1 } else { bunch });
             self.left = bunch - 1;
+            self.work_out_due();
         }
     }
 
@@ -102,12 +110,16 @@ impl Pacer {
     /// come.
     #[inline]
     pub fn pause(&mut self) {
-        self.left = 0;
+        if unlikely(self.left > 0) {
+            self.left = 0;
+            self.work_out_due();
+        }
     }
 
     /// A packet of `size` waits for its whole interval from `now` on.
     pub fn restart(&mut self, now: Time, size: Bytes) {
         self.clear_at = self.pace.as_mut().map_or(now, |pace| now + pace.time(size));
+        self.work_out_due();
     }
 
     /// Ticks are counted from the packet that ends a pause. What a tick did not use is lost.

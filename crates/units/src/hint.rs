@@ -7,7 +7,7 @@
 /// Says that who comes here seldom does.
 #[cold]
 #[inline(never)]
-pub fn cold_path() {}
+pub const fn cold_path() {}
 
 /// `value`, which whoever runs seldom has: an arm of a match that is put out of the way.
 #[cold]
@@ -18,7 +18,7 @@ pub fn seldom<T>(value: T) -> T {
 
 /// `condition`, which nearly always holds.
 #[inline(always)]
-pub fn likely(condition: bool) -> bool {
+pub const fn likely(condition: bool) -> bool {
     if !condition {
         cold_path();
     }
@@ -36,7 +36,7 @@ pub fn likely(condition: bool) -> bool {
 /// }
 /// ```
 #[inline(always)]
-pub fn unlikely(condition: bool) -> bool {
+pub const fn unlikely(condition: bool) -> bool {
     if condition {
         cold_path();
     }

@@ -53,6 +53,8 @@ pub struct SegmentAck {
     pub ce: bool,
     arrival_count: u8,
     block_count: u8,
+    /// One more than the highest number among the arrivals; 0 without any.
+    beyond: u64,
     /// Those beyond `arrival_count` mean nothing, ...
     arrivals: [SegmentArrival; SegmentAck::MAX_ARRIVALS],
     /// ... and those beyond `block_count`.
@@ -131,6 +133,7 @@ impl SegmentAck {
         let (arrivals, blocks) = most_of(arrivals, blocks);
         let (arrival_count, block_count) = (arrivals.len() as u8, blocks.len() as u8);
         let mut made = SegmentAck { session, ack, ce, arrival_count, block_count, ..SegmentAck::default() };
+        made.beyond = arrivals.iter().map(|arrival| arrival.packet + 1).max().unwrap_or(0);
         made.arrivals[..arrivals.len()].copy_from_slice(arrivals);
         made.blocks[..blocks.len()].copy_from_slice(blocks);
         made
@@ -140,6 +143,13 @@ impl SegmentAck {
     #[inline]
     pub fn arrivals(&self) -> &[SegmentArrival] {
         &self.arrivals[..usize::from(self.arrival_count)]
+    }
+
+    /// One more than the highest number among the [`arrivals`](SegmentAck::arrivals), 0 without any: a sender that has sent
+    /// fewer transmissions knows that one of them is a lie.
+    #[inline]
+    pub fn beyond_arrivals(&self) -> u64 {
+        self.beyond
     }
 
     /// SACK blocks, from (included) to (excluded), the most recent first. One below `ack`, or within the
@@ -245,6 +255,7 @@ impl SegmentAck {
     fn read_arrivals(&mut self, r: &mut Reader<'_>) -> Result<(), WireError> {
         let count = usize::from(self.arrival_count);
         let mut later: Option<SegmentArrival> = None;
+        self.beyond = 0;
         for arrival in self.arrivals[..count].iter_mut().rev() {
             let (packet, at) = match later {
                 None => (r.varint()?, RemoteTime::from_nanos(r.u48()? as i64 * 1_000)),
@@ -260,6 +271,7 @@ impl SegmentAck {
                 return Err(out_of_range("arrival"));
             }
             *arrival = SegmentArrival { packet, at };
+            self.beyond = self.beyond.max(packet + 1);
             later = Some(*arrival);
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! Which transmission brought a segment.
 
 use transport::{Arrived, State, Transmission};
-use units::{Ecn, Span, Sparing, Time, cold_path, likely, unlikely};
+use units::{Ecn, Span, Sparing, Time, likely, unlikely};
 use wire::SegmentAck;
 
-use super::{Flight, NONE, Piece, ROOM, Settled, Standing};
+use super::{Flight, NONE, Piece, ROOM, Settled, Slot, Standing};
 use crate::config::Attribution;
 
 impl Flight {
@@ -13,30 +13,30 @@ impl Flight {
         self.ledger.get(packet).map(|sent| sent.sent_at)
     }
 
-    /// A segment has arrived. Settles its transmissions and says which one brought it.
+    /// A segment has arrived, which until now was as `slot` says. Settles its transmissions and says which one
+    /// brought it.
     #[inline(always)]
     pub(super) fn deliver(
         &mut self,
         now: Time,
-        segment: u64,
+        slot: Slot,
         ack: &SegmentAck,
         least: Span,
         out: &mut Settled,
     ) {
-        let slot = &mut self.segments[(segment - self.first) as usize];
-        self.waiting -= u64::from(slot.standing == Standing::Lost);
-        slot.standing = Standing::Arrived;
-        let (latest, start, end) = (slot.packet, slot.start, slot.end);
-        let Some(newest) = self.ledger.get(latest) else {
-            cold_path();
+        let Slot { start, end, standing, again, packet: latest, .. } = slot;
+        self.waiting -= u64::from(standing == Standing::Lost);
+        if unlikely(latest < self.ledger.oldest()) {
             // Forgotten for want of room: it counts, but says nothing.
-            self.ledger.count_delivered(now, end - start);
-            return;
-        };
-        let again = newest.carried.previous != NONE;
+            return self.ledger.count_delivered(now, end - start);
+        }
+        if likely(end > self.forward) {
+            self.forward = end;
+        } else {
+            out.reordered |= !again && end < self.forward;
+        }
         let (chosen, sure) =
             if unlikely(again) { self.judge(latest, now, ack, least) } else { (latest, true) };
-        out.arrived.put(ROOM, (end, again));
         let sent_at = self.acknowledge(now, chosen, ack, out);
         take_times(now, (chosen, sent_at), sure, ack, least, out);
     }
@@ -83,14 +83,14 @@ impl Flight {
     /// Transmission `packet` arrived; it is in flight no more. Returns when it was sent.
     #[inline(always)]
     fn acknowledge(&mut self, now: Time, packet: u64, ack: &SegmentAck, out: &mut Settled) -> Time {
-        if unlikely(self.ledger.get(packet).is_some_and(|sent| sent.state == State::Lost)) {
+        let arrival = ack.arrivals().iter().find(|arrival| arrival.packet == packet);
+        let newest = || ack.arrivals().last().is_some_and(|newest| newest.packet == packet);
+        let ecn = if unlikely(ack.ce) && newest() { Ecn::Ce } else { Ecn::NotEct };
+        let arrived = Arrived { at: arrival.map(|arrival| arrival.at), ecn };
+        let (acked, before) = self.ledger.acknowledge_from(now, packet, arrived);
+        if unlikely(before == State::Lost) {
             out.spurious.push(packet);
         }
-        let arrival = ack.arrivals().iter().find(|arrival| arrival.packet == packet);
-        let newest = ack.arrivals().last().is_some_and(|newest| newest.packet == packet);
-        let ecn = if ack.ce && newest { Ecn::Ce } else { Ecn::NotEct };
-        let arrived = Arrived { at: arrival.map(|arrival| arrival.at), ecn };
-        let acked = self.ledger.acknowledge(now, packet, arrived);
         out.acked.put(ROOM, acked);
         acked.sent_at
     }

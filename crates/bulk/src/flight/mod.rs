@@ -58,6 +58,8 @@ struct Slot {
     end: u64,
     standing: Standing,
     last: bool,
+    /// It was sent more than once.
+    again: bool,
     /// Its latest transmission.
     packet: u64,
 }
@@ -92,10 +94,11 @@ pub(crate) struct Settled {
     pub duplicate: bool,
     /// Oldest and newest send time among what can be timed.
     pub timed: Option<(Time, Time)>,
-    /// When the first of the transmissions named had been sent: what TCP's timestamp would echo.
+    /// When the first of the transmissions named had been sent, what TCP's timestamp would echo; only where
+    /// nothing can be timed.
     pub echoed: Option<Time>,
-    /// Of the segments that arrived: where each ends, and whether it had been sent before.
-    pub arrived: Vec<(u64, bool)>,
+    /// A segment that was sent once arrived after one that lies above it (RFC 8985 section 6.2, step 3).
+    pub reordered: bool,
     /// The newest transmission that is sure to have arrived.
     pub newest: Option<(u64, Time)>,
     /// A transmission from before the last timeout brought its segment after all.
@@ -113,7 +116,7 @@ impl Default for Settled {
             duplicate: false,
             timed: None,
             echoed: None,
-            arrived: Vec::with_capacity(ROOM),
+            reordered: false,
             newest: None,
             timeout_was_spurious: false,
         }
@@ -125,8 +128,8 @@ impl Settled {
         self.acked.clear();
         self.lost.clear();
         self.spurious.clear();
-        self.arrived.clear();
         (self.advanced, self.duplicate, self.timeout_was_spurious) = (false, false, false);
+        self.reordered = false;
         (self.timed, self.echoed, self.newest, self.in_order) = (None, None, None, 0);
     }
 
@@ -151,6 +154,8 @@ pub(crate) struct Flight {
     una: u64,
     /// Everything below has been sent.
     next: u64,
+    /// Highest byte that has arrived (RFC 8985's RACK.fack).
+    forward: u64,
     sacked: Ranges,
     fresh: Vec<(u64, u64)>,
     /// Segments waiting to be sent again, none of them below `resend_from`.
@@ -173,6 +178,7 @@ impl Flight {
             ledger: Ledger::with_room(CAPACITY, 4 * ROOM),
             una: 0,
             next: 0,
+            forward: 0,
             sacked: Ranges::default(),
             fresh: Vec::with_capacity(ROOM),
             waiting: 0,
@@ -240,7 +246,7 @@ impl Flight {
         let start = self.next;
         self.next += u64::from(payload);
         let standing = Standing::Outstanding;
-        self.segments.push_back(Slot { start, end: self.next, standing, last, packet: NONE });
+        self.segments.push_back(Slot { start, end: self.next, standing, last, again: false, packet: NONE });
         self.dispatch(now, self.first + self.segments.len() as u64 - 1)
     }
 
@@ -290,6 +296,7 @@ impl Flight {
             self.waiting -= 1;
         }
         let previous = std::mem::replace(&mut slot.packet, packet);
+        slot.again = previous != NONE;
         let size = size(slot);
         let (start, last, head) = (slot.start, slot.last, segment == self.first);
         self.ledger.send(now, size, Piece { segment, previous });
@@ -310,16 +317,17 @@ impl Flight {
         out: &mut Settled,
     ) -> Result<(), NeverSent> {
         out.clear();
-        let named_unsent = ack.arrivals().iter().any(|arrival| arrival.packet >= self.ledger.next_packet());
+        let unsent = |&(_, end): &(u64, u64)| end > self.next;
         if unlikely(
-            ack.ack > self.next || named_unsent || ack.blocks().iter().any(|block| block.1 > self.next),
+            ack.ack > self.next
+                || ack.beyond_arrivals() > self.ledger.next_packet()
+                || ack.blocks().iter().any(unsent),
         ) {
             return Err(NeverSent);
         }
         if unlikely(self.timeout.is_some()) {
             self.note_spurious_timeout(ack, out);
         }
-        out.echoed = ack.arrivals().first().and_then(|first| self.sent_at(first.packet));
         self.settle_in_order(now, ack, least, out);
         if unlikely(!ack.blocks().is_empty()) {
             self.settle_blocks(now, ack, least, out);
@@ -327,6 +335,9 @@ impl Flight {
         self.settle_duplicates(now, ack, out);
         if out.acked.len() > 1 && unlikely(!out.acked.is_sorted_by_key(|acked| acked.packet)) {
             out.acked.sort_unstable_by_key(|acked| acked.packet);
+        }
+        if unlikely(out.timed.is_none()) {
+            out.echoed = ack.arrivals().first().and_then(|first| self.sent_at(first.packet));
         }
         if let Some(newest) = out.acked.last() {
             self.ledger.sample_from(newest.sent_at);
@@ -336,14 +347,14 @@ impl Flight {
 
     #[inline(always)]
     fn settle_in_order(&mut self, now: Time, ack: &SegmentAck, least: Span, out: &mut Settled) {
-        while let Some(front) = self.segments.front()
+        while let Some(&front) = self.segments.front()
             && front.end <= ack.ack
         {
-            if likely(front.standing != Standing::Arrived) {
-                self.deliver(now, self.first, ack, least, out);
-            }
             self.segments.pop_front();
             self.first += 1;
+            if likely(front.standing != Standing::Arrived) {
+                self.deliver(now, front, ack, least, out);
+            }
         }
         if ack.ack > self.una {
             out.in_order = ack.ack - self.una;
@@ -381,7 +392,10 @@ impl Flight {
     /// A segment has arrived before others that were sent earlier.
     #[cold]
     fn deliver_above(&mut self, now: Time, segment: u64, ack: &SegmentAck, least: Span, out: &mut Settled) {
-        self.deliver(now, segment, ack, least, out);
+        let slot = &mut self.segments[(segment - self.first) as usize];
+        let before = *slot;
+        slot.standing = Standing::Arrived;
+        self.deliver(now, before, ack, least, out);
     }
 
     /// Forgets what nothing more can be learnt of; what was given up, and doubles, are kept for a while.

@@ -13,10 +13,7 @@ const LATE: Span = Span::from_millis(100);
 
 impl Sender {
     #[inline]
-    pub(super) fn on_ack(&mut self, now: Time, datagram: &[u8]) {
-        if unlikely(self.ack.read(datagram).is_err()) {
-            return self.refuse_malformed(now);
-        }
+    pub(super) fn on_ack(&mut self, now: Time) {
         if unlikely(self.opening.is_some()) && self.is_opened(now) {
             return;
         }
@@ -60,8 +57,8 @@ impl Sender {
             self.rtt.sample(now - oldest, now - newest);
         }
         if self.uses_rack() {
-            for &(end, again) in &self.settled.arrived {
-                self.rack.reached(end, again);
+            if unlikely(self.settled.reordered) {
+                self.rack.reordered();
             }
             if let Some((packet, sent_at)) = self.settled.newest {
                 self.rack.arrived(packet, now - sent_at);

@@ -8,7 +8,7 @@ mod timers;
 use cc::{Controller, Decision};
 use record::{Dropped, Event, Tap};
 use transport::{CongestionControl, Pacer};
-use units::{Rng, Span, Time, unlikely};
+use units::{Rng, Span, Time, likely, unlikely};
 use wire::{Endpoint, Kind, RxMeta, SegmentAck, TxMeta};
 
 use crate::config::{Detection, SenderConfig};
@@ -162,18 +162,24 @@ impl Sender {
         self.config.detection == Detection::RackTlp
     }
 
-    fn refuse_malformed(&mut self, now: Time) {
-        self.counters.malformed += 1;
-        self.tap.record(now, Event::HostDropped { cause: Dropped::Malformed });
+    /// What is no acknowledgement of this session.
+    #[cold]
+    fn refuse(&mut self, now: Time, datagram: &[u8]) {
+        match wire::peek(datagram) {
+            Ok(named) if named != (Kind::SegmentAck, self.config.session) => self.counters.foreign += 1,
+            _ => {
+                self.counters.malformed += 1;
+                self.tap.record(now, Event::HostDropped { cause: Dropped::Malformed });
+            }
+        }
     }
 }
 
 impl Endpoint for Sender {
     fn receive(&mut self, now: Time, datagram: &[u8], _meta: RxMeta) {
-        match wire::peek(datagram) {
-            Ok((Kind::SegmentAck, session)) if session == self.config.session => self.on_ack(now, datagram),
-            Ok(_) => self.counters.foreign += 1,
-            Err(_) => self.refuse_malformed(now),
+        match self.ack.read(datagram) {
+            Ok(()) if likely(self.ack.session == self.config.session) => self.on_ack(now),
+            _ => self.refuse(now, datagram),
         }
     }
 

@@ -53,9 +53,9 @@ impl Sender {
         if self.is_held(now) {
             return None;
         }
-        let mut meta = self.transmit_allowed(now, out)?;
-        meta.last = self.is_held(now);
-        Some(meta)
+        let size = self.transmit_allowed(now, out)?;
+        let (length, ecn, last) = (size as usize, self.config.ecn, self.is_held(now));
+        Some(TxMeta { head: Segment::LEN, length, ecn, last, ..TxMeta::default() })
     }
 
     /// True if pacing lets nothing leave at `now`. That counts as limited (RFC 9002 section 7.8).
@@ -74,9 +74,10 @@ impl Sender {
         held
     }
 
-    /// The next segment, whose time has come, if there is one and the window has room for it.
+    /// Writes the header of the next segment, whose time has come, if there is one and the window has room
+    /// for it; returns its datagram's bytes.
     #[inline(always)]
-    fn transmit_allowed(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+    fn transmit_allowed(&mut self, now: Time, out: &mut [u8]) -> Option<u32> {
         if unlikely(std::mem::take(&mut self.probe_due)) {
             return self.transmit_probe(now, out);
         }
@@ -107,24 +108,24 @@ impl Sender {
 
     /// Nothing leaves, and nothing follows at once what left before.
     #[inline]
-    fn pause(&mut self) -> Option<TxMeta> {
+    fn pause(&mut self) -> Option<u32> {
         self.pacer.pause();
         None
     }
 
     #[inline(always)]
-    fn transmit_fresh(&mut self, now: Time, payload: u32, out: &mut [u8]) -> TxMeta {
+    fn transmit_fresh(&mut self, now: Time, payload: u32, out: &mut [u8]) -> u32 {
         let end = self.flight.next() + u64::from(payload);
         let last = unlikely(end == self.application.written()) && self.application.is_closed();
         let outgoing = self.flight.send(now, payload, last);
-        let meta = self.dispatch(now, outgoing, false, out);
+        let size = self.dispatch(now, outgoing, false, out);
         self.schedule_probe(now);
-        meta
+        size
     }
 
     /// RFC 8985 section 7.3: new data if there is any, else the last segment again.
     #[cold]
-    fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+    fn transmit_probe(&mut self, now: Time, out: &mut [u8]) -> Option<u32> {
         let end = self.flight.next();
         self.counters.probes += 1;
         if let Some(payload) = self.fresh_payload() {
@@ -136,9 +137,9 @@ impl Sender {
         Some(self.dispatch(now, outgoing, true, out))
     }
 
-    /// Enters a transmission everywhere and writes its header.
+    /// Enters a transmission everywhere and writes its header; returns its datagram's bytes.
     #[inline(always)]
-    fn dispatch(&mut self, now: Time, outgoing: Outgoing, again: bool, out: &mut [u8]) -> TxMeta {
+    fn dispatch(&mut self, now: Time, outgoing: Outgoing, again: bool, out: &mut [u8]) -> u32 {
         let Outgoing { packet, start, size, last, head } = outgoing;
         self.pacer.sent(now, Bytes::new(u64::from(size)));
         // RFC 6298 section 5.1; and, as Linux does, afresh when the first segment is sent again.
@@ -153,7 +154,7 @@ impl Sender {
         self.control.sent(&leaving, self.flight.ledger());
         let segment =
             Segment { session: self.config.session, sequence: start, packet, sent: now.on_wire(), last };
-        let head = segment.encode(out);
-        TxMeta { head, length: size as usize, ecn: self.config.ecn, ..TxMeta::default() }
+        segment.encode(out);
+        size
     }
 }

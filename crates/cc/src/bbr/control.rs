@@ -38,6 +38,8 @@ pub fn media(pacing: Rate, window: u64, srtt: Span) -> Rate {
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     rate: Rate,
+    /// The bandwidth and the gain that it is of.
+    of: (Rate, f64),
     /// Packets of `mtu` bytes that may leave back to back at that rate.
     quantum: u64,
     mtu: u64,
@@ -49,7 +51,8 @@ pub struct Pacing {
 impl Pacing {
     /// The first window's, over a nominal round trip, of packets of `mtu` bytes.
     pub fn new(window: u64, mtu: u64, gain: f64, share: f64) -> Pacing {
-        let mut pacing = Pacing { rate: Rate::ZERO, quantum: 1, mtu, seen_rtt: false, share };
+        let (rate, of) = (Rate::ZERO, (Rate::ZERO, 0.0));
+        let mut pacing = Pacing { rate, of, quantum: 1, mtu, seen_rtt: false, share };
         pacing.of_window(window, NOMINAL_RTT, gain);
         pacing
     }
@@ -61,11 +64,11 @@ impl Pacing {
 
     /// `gain` times `bw`, whatever it was.
     pub fn set(&mut self, bw: Rate, gain: f64) {
-        let rate = bw.mul_f64(gain * self.share).max(SLOWEST);
         // Set by each report, and seldom to anything new.
-        if unlikely(rate != self.rate) {
-            self.rate = rate;
-            self.quantum = quantum(rate, self.mtu);
+        if unlikely((bw, gain) != self.of) {
+            self.of = (bw, gain);
+            self.rate = bw.mul_f64(gain * self.share).max(SLOWEST);
+            self.quantum = quantum(self.rate, self.mtu);
         }
     }
 

@@ -131,6 +131,14 @@ enum Mode {
     ProbeRtt,
 }
 
+/// A window in packets, before [padding](Bbr::padded).
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    /// Bandwidth, smallest round trip, gain, and bytes for aggregation.
+    of: (Rate, Option<Span>, f64, u64),
+    packets: u64,
+}
+
 /// BBR's state for one flow: its model of the path, the phase it is in, and what it allows.
 #[derive(Clone, Debug)]
 pub struct Bbr {
@@ -139,6 +147,8 @@ pub struct Bbr {
     mode: Mode,
     /// In bytes.
     window: u64,
+    /// What the window grows to, as last worked out: few reports change anything of it.
+    target: Option<Target>,
     sampler: Sampler,
     max_bw: Extremum<u64, Rate>,
     min_rtt: MinRtt,
@@ -172,6 +182,7 @@ impl Bbr {
             mtu,
             mode: Mode::Startup,
             window,
+            target: None,
             sampler: Sampler::new(params.round_guard, params.stale_samples),
             max_bw: Extremum::max(),
             min_rtt: MinRtt::new(params.min_rtt_window, params.min_rtt_window),
@@ -210,9 +221,10 @@ impl Bbr {
         self.min_rtt.get().map_or(INITIAL_PACKETS * self.mtu, |min_rtt| bdp(bw, min_rtt, gain))
     }
 
-    /// `bytes` and what is in the hosts: three quanta, an even number of packets, and two more while probing.
-    fn padded(&self, bytes: u64) -> u64 {
-        let packets = (bytes.div_ceil(self.mtu) + QUANTA * self.pacing.quantum()).next_multiple_of(2);
+    /// `packets` and what is in the hosts: three quanta, an even number of packets, and two more while
+    /// probing; in bytes.
+    fn padded(&self, packets: u64) -> u64 {
+        let packets = (packets + QUANTA * self.pacing.quantum()).next_multiple_of(2);
         let probing = self.mode == Mode::ProbeBw && self.phase == 0;
         (packets + if probing { PROBE_PACKETS } else { 0 }) * self.mtu
     }
@@ -220,7 +232,7 @@ impl Bbr {
     /// What is in flight where phases end: `gain` times the bandwidth-delay product, and what is in the
     /// hosts.
     fn inflight(&self, gain: f64) -> u64 {
-        self.padded(self.bdp(self.largest_bw(), gain))
+        self.padded(self.bdp(self.largest_bw(), gain).div_ceil(self.mtu))
     }
 
     /// What is in flight when the pipe is full although the application ran dry.
@@ -363,12 +375,27 @@ impl Bbr {
         }
     }
 
+    /// The window's bandwidth-delay products and `extra` bytes, in packets.
+    fn target_packets(&mut self, bw: Rate, extra: u64) -> u64 {
+        let of = (bw, self.min_rtt.get(), self.cwnd_gain(), extra);
+        match self.target {
+            Some(target) if likely(target.of == of) => target.packets,
+            _ => {
+                cold_path();
+                let packets = (self.bdp(bw, self.cwnd_gain()) + extra).div_ceil(self.mtu);
+                self.target = Some(Target { of, packets });
+                packets
+            }
+        }
+    }
+
     fn set_window(&mut self, heard: &Heard, bw: Rate) {
         if unlikely(self.conservation) {
             self.window = self.window.max(heard.in_flight + heard.acked);
         } else if heard.acked > 0 {
             let extra = if self.full.reached { self.extra.get(bw) } else { 0 };
-            let target = self.padded(self.bdp(bw, self.cwnd_gain()) + extra);
+            let packets = self.target_packets(bw, extra);
+            let target = self.padded(packets);
             if self.full.reached {
                 self.window = (self.window + heard.acked).min(target);
             } else if self.window < target || heard.delivered < INITIAL_PACKETS * self.mtu {
@@ -428,6 +455,7 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, mtu: u32) {
         self.mtu = u64::from(mtu.max(1));
+        self.target = None;
         self.pacing.set_mtu(self.mtu);
     }
 

@@ -4,7 +4,7 @@ use units::{Rate, Span, Time, cold_path, likely, unlikely};
 
 use super::stale::StaleSample;
 use crate::parts::{RateSample, Rounds, rate_sample, sampled};
-use crate::{Delivery, Report};
+use crate::Report;
 
 /// More than any path holds, in bytes: sums of windows stay far from overflow, whatever a report says.
 const LARGEST: u64 = 1 << 40;
@@ -44,6 +44,15 @@ pub fn left_dry(report: &Report<'_>) -> bool {
     sampled(report).is_some_and(|newest| newest.delivery.app_limited)
 }
 
+/// What a packet found when it left.
+#[derive(Clone, Copy, Debug)]
+pub struct Then {
+    /// Bytes in flight with it.
+    pub in_flight: u64,
+    /// Bytes lost over the connection's life.
+    pub lost: u64,
+}
+
 /// One report in the terms of BBR's state machines.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
@@ -58,8 +67,8 @@ pub struct Heard {
     /// Bytes delivered and lost over the connection's life.
     pub delivered: u64,
     pub lost_ever: u64,
-    /// The delivery state when the newest acknowledged packet was sent.
-    pub then: Option<Delivery>,
+    /// What there was when the newest acknowledged packet left.
+    pub then: Option<Then>,
     /// The delivery-rate sample, if the report gives a valid one.
     pub sample: Option<RateSample>,
     /// That sample says as much of the application as of the path.
@@ -148,7 +157,7 @@ impl Sampler {
         let believed = !self.guarded || report.now - newest.sent_at >= report.min_rtt;
         let marked = |until| newest.delivery.delivered <= until;
         let round =
-            believed && sample.is_some_and(|s| self.rounds.update(s.then.delivered, report.delivered));
+            believed && sample.is_some_and(|s| self.rounds.update(s.since, report.delivered));
         Heard {
             now: report.now,
             acked,
@@ -157,7 +166,7 @@ impl Sampler {
             prior_in_flight: in_flight + acked + lost,
             delivered: report.delivered,
             lost_ever: report.lost_bytes,
-            then: Some(newest.delivery),
+            then: Some(Then { in_flight: newest.delivery.in_flight, lost: newest.delivery.lost }),
             sample,
             app_limited: newest.delivery.app_limited && newest.delivery.in_flight < full
                 || self.app_limited_until.is_some_and(marked),
@@ -333,6 +342,7 @@ impl ExtraAcked {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Delivery;
 
     pub fn heard(ms: u64) -> Heard {
         Heard {

@@ -13,7 +13,7 @@
 //! one packet, and each ends a round. Ten of them, and the bandwidth is what one packet makes of the whole
 //! time: some kilobits a second, for good.
 
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, likely, unlikely};
 
 use crate::Report;
 use crate::parts::RateSample;
@@ -21,7 +21,7 @@ use crate::parts::RateSample;
 /// A sample that outlives its acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StaleSample {
-    newest: Option<RateSample>,
+    newest: RateSample,
     /// When the snapshot of the newest packet was taken; `None` once a sample was invalid.
     prior: Option<Time>,
     send_elapsed: Span,
@@ -30,34 +30,27 @@ pub struct StaleSample {
 
 impl StaleSample {
     /// What ns-3 would have told its BBR about this report.
+    #[inline]
     pub fn update(&mut self, report: &Report<'_>) -> Option<RateSample> {
         report.acked.first()?;
-        let (mut delivered, rate) =
-            self.newest.as_ref().map_or((0, Rate::ZERO), |newest| (newest.then.delivered, newest.rate));
-        let mut latest = None;
         for acked in report.acked {
             let then = &acked.delivery;
-            if delivered == 0 || then.delivered > delivered {
+            if self.newest.since == 0 || then.delivered > self.newest.since {
                 self.ack_elapsed = report.now - self.prior.unwrap_or(Time::ZERO);
+                self.send_elapsed = acked.sent_at - then.first_sent_at;
                 self.prior = Some(then.delivered_at);
-                (delivered, latest) = (then.delivered, Some(acked));
+                self.newest.since = then.delivered;
             }
         }
-        if let Some(acked) = latest {
-            let (packet, size, then) = (acked.packet, acked.size, acked.delivery);
-            self.send_elapsed = acked.sent_at - then.first_sent_at;
-            self.newest = Some(RateSample { rate, delivered: 0, interval: Span::ZERO, packet, size, then });
-        }
-        let newest = self.newest.as_mut()?;
         let interval = self.send_elapsed.max(self.ack_elapsed);
-        newest.delivered = report.delivered.saturating_sub(newest.then.delivered);
-        if interval < report.min_rtt {
+        if unlikely(interval < report.min_rtt) {
             self.prior = None;
-        } else if self.prior.is_some() && interval.is_positive() {
-            newest.interval = interval;
-            newest.rate = Rate::from_f64(newest.delivered as f64 * 8.0 / interval.as_secs_f64());
         }
-        Some(*newest).filter(|sample| sample.rate > Rate::ZERO)
+        let sample = RateSample::new(self.newest.since, report.delivered, interval);
+        let valid = self.prior.is_some() && interval.is_positive();
+        let rate = if likely(valid) { sample.rate } else { self.newest.rate };
+        self.newest = RateSample { rate, ..sample };
+        Some(self.newest).filter(|sample| sample.rate > Rate::ZERO)
     }
 }
 

@@ -72,7 +72,7 @@ impl Bounds {
     pub fn take(&mut self, sample: &RateSample, heard: &Heard) -> bool {
         self.bw_latest = self.bw_latest.max(sample.rate);
         self.inflight_latest = self.inflight_latest.max(sample.delivered);
-        self.round.update(sample.then.delivered, heard.delivered)
+        self.round.update(sample.since, heard.delivered)
     }
 
     /// A new round begins with `sample`.

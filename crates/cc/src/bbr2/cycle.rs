@@ -247,9 +247,10 @@ impl Bbr2 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setup;
+    use crate::bbr::model::Then;
     use crate::bbr::model::tests::heard;
     use crate::bbr2::{Params, params};
-    use crate::{Delivery, Setup};
 
     const MTU: u64 = 1000;
 
@@ -265,7 +266,7 @@ mod tests {
     }
 
     fn flight(ms: u64, in_flight: u64, sent_with: u64, lost: u64) -> Heard {
-        let then = Delivery { in_flight: sent_with, ..Delivery::default() };
+        let then = Then { in_flight: sent_with, lost: 0 };
         Heard { in_flight, then: Some(then), lost_ever: lost, round: false, ..heard(ms) }
     }
 

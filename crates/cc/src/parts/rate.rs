@@ -2,10 +2,11 @@
 
 use units::{Rate, Span};
 
-use crate::{Acked, Delivery, Report};
+use crate::{Acked, Report};
 
-/// What one report says about the rate at which the path delivers.
-#[derive(Clone, Copy, Debug)]
+/// What one report says about the rate at which the path delivers. Of the packet that it hangs on
+/// ([`sampled`]) a report says the rest: whether the rate is only a lower bound, for one.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RateSample {
     /// Bytes delivered over `interval`, as a rate.
     pub rate: Rate,
@@ -14,15 +15,12 @@ pub struct RateSample {
     /// The longer of the times it took to send them and to hear of them, so that neither compressed
     /// acknowledgements nor a slow sender inflate the rate.
     pub interval: Span,
-    /// The sample's packet: the one sent last among those acknowledged.
-    pub packet: u64,
-    /// Bytes of that packet.
-    pub size: u32,
-    /// The delivery state when that packet was sent. `app_limited` says that the rate is only a lower bound.
-    pub then: Delivery,
+    /// Bytes that had been delivered over the connection's life when the interval began.
+    pub since: u64,
 }
 
 /// The packet that a report's sample hangs on: the one sent last among those acknowledged.
+#[inline]
 pub fn sampled<'a>(report: &Report<'a>) -> Option<&'a Acked> {
     debug_assert!(report.acked.is_sorted_by_key(|acked| (acked.delivery.delivered, acked.packet)));
     report.acked.last()
@@ -30,21 +28,30 @@ pub fn sampled<'a>(report: &Report<'a>) -> Option<&'a Acked> {
 
 /// The sample of a report, if it acknowledges anything and the interval is long enough to mean something: an
 /// interval shorter than the smallest round trip can only be an artefact.
+#[inline]
 pub fn rate_sample(report: &Report<'_>) -> Option<RateSample> {
     let base = sampled(report)?;
-    let then = base.delivery;
+    let then = &base.delivery;
     let interval = (base.sent_at - then.first_sent_at).max(report.now - then.delivered_at);
     if interval < report.min_rtt || !interval.is_positive() {
         return None;
     }
-    let delivered = report.delivered - then.delivered.min(report.delivered);
-    let rate = Rate::from_f64(delivered as f64 * 8.0 / interval.as_secs_f64());
-    Some(RateSample { rate, delivered, interval, packet: base.packet, size: base.size, then })
+    Some(RateSample::new(then.delivered, report.delivered, interval))
+}
+
+impl RateSample {
+    /// `delivered` bytes over the connection's life now, of which there were `since` an `interval` ago.
+    pub(crate) fn new(since: u64, delivered: u64, interval: Span) -> RateSample {
+        let delivered = delivered.saturating_sub(since);
+        let rate = Rate::from_f64(delivered as f64 * 8.0 / interval.as_secs_f64());
+        RateSample { rate, delivered, interval, since }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Delivery;
     use crate::controller::tests::{acked, report};
     use units::Time;
 
