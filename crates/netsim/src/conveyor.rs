@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
 use record::Dropped;
-use units::{Bytes, Serialisation, Span, Sparing, Time, cold_path, likely, unlikely};
+use units::{Bytes, Serialisation, Span, Sparing, Time, apart, cold_path, likely, unlikely};
 
 use crate::Packet;
 use crate::books::Books;
@@ -99,7 +99,7 @@ impl Conveyor {
         self.settle(now, false, books);
         let Backlog { packets, bytes } = self.backlog();
         if unlikely(!self.limit.admits(Backlog { packets, bytes }, packet.size)) {
-            return books.count_drop(now, packet, Dropped::QueueFull);
+            return books.count_drop(now, apart(packet), Dropped::QueueFull);
         }
         self.finish = match &mut self.pace {
             Pace::Even(serialisation) => match serialisation.time(Bytes::new(u64::from(packet.size))) {

@@ -18,7 +18,7 @@
 //! timed server and after the opportunities of a trace (Mahimahi, `link_queue.cc`).
 
 use record::{Dropped, Tap};
-use units::{Bytes, Span, Time, cold_path, likely, seldom, unlikely};
+use units::{Bytes, Span, Time, apart, cold_path, likely, seldom, unlikely};
 
 use crate::Packet;
 use crate::books::Books;
@@ -183,8 +183,8 @@ impl Link {
             cold_path();
             match gate.judge(now, packet.size) {
                 Verdict::Pass => {}
-                Verdict::Drop(cause) => return self.books.count_drop(now, packet, cause),
-                Verdict::Twice => self.duplicate(now, packet),
+                Verdict::Drop(cause) => return self.books.count_drop(now, apart(packet), cause),
+                Verdict::Twice => self.duplicate(now, apart(packet)),
             }
         }
         self.admit(now, packet);
@@ -194,7 +194,7 @@ impl Link {
     fn admit(&mut self, now: Time, packet: Packet) {
         match &mut self.course {
             Course::Conveyor(conveyor) => conveyor.admit(now, packet, &mut self.books),
-            Course::Stages(stages) => seldom(stages).admit(now, packet, &mut self.books),
+            Course::Stages(stages) => seldom(stages).admit(now, apart(packet), &mut self.books),
         }
     }
 

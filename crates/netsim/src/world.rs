@@ -18,7 +18,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{Event, NodeId, Shared, Tap, Topic};
-use units::{HostClock, Time, cold_path, fetch, likely, unlikely};
+use units::{HostClock, Time, apart, cold_path, fetch, likely, unlikely};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
@@ -407,10 +407,15 @@ impl World {
         let (mut sent, mut earlier) = (0, false);
         while let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) {
             let last = meta.last;
-            let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
+            let id = self.datagrams.reserve(meta.head);
+            let size = meta.length as u32 + IP_UDP_OVERHEAD;
+            let bare = Packet::bare(way.flow, size, self.now);
+            let packet = Packet { id, route: way.route, ecn: meta.ecn, ..bare };
             let link = &mut self.links[way.first.index()];
             earlier |= link.may_act_earlier();
             link.offer(self.now, packet);
+            // Not before: what was just written can't be copied until it has arrived in memory.
+            stow(&mut self.datagrams, id, &self.out[..], meta);
             keep_books(link, &mut self.datagrams);
             sent += 1;
             if likely(last) || unlikely(sent == LIVELOCK) {
@@ -516,11 +521,13 @@ impl World {
         packet.hop += 1;
         if let Some(&next) = route.links.get(usize::from(packet.hop)) {
             cold_path();
-            return self.offer(next, packet);
+            return self.offer(next, apart(packet));
         }
         match route.to {
             Some(host) => self.receive(host.index(), packet, route.heard),
-            None if route.heard => record_delivery(&self.recorder, route, self.now, &packet),
+            None if route.heard => {
+                record_delivery(&self.recorder, route, self.now, packet.flow, packet.size, packet.sent)
+            }
             None => {}
         }
     }
@@ -535,7 +542,8 @@ impl World {
         }
         self.counters.delivered += 1;
         if unlikely(heard) {
-            record_delivery(&self.recorder, &self.routes[usize::from(packet.route)], self.now, &packet);
+            let route = &self.routes[usize::from(packet.route)];
+            record_delivery(&self.recorder, route, self.now, packet.flow, packet.size, packet.sent);
         }
         let Opened { head, length, payload } = self.datagrams.take(packet.id);
         let local = host.config.clock.local(self.now);
@@ -566,22 +574,21 @@ impl World {
     }
 }
 
-/// Puts what a host transmitted into the slab and makes the packet that stands for it.
+/// Puts what a host transmitted into the slot that is reserved for it.
 #[inline(always)]
-fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
-    let size = meta.length as u32 + IP_UDP_OVERHEAD;
-    let id = datagrams.insert(out, meta.head, meta.length);
+fn stow(datagrams: &mut Datagrams, id: u32, out: &[u8], meta: TxMeta) {
+    datagrams.fill(id, out, meta.head, meta.length);
     if let Some(payload) = meta.payload {
         cold_path();
         datagrams.attach(id, payload);
     }
-    Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
-// Apart: most worlds have nobody who counts deliveries, and a search counts each.
+// Apart, and told no more than it records: most worlds have nobody who counts deliveries, and a search counts
+// each.
 #[inline(never)]
-fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, packet: &Packet) {
-    let delivered = Event::Delivered { flow: packet.flow, size: packet.size, delay: now - packet.sent };
+fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, flow: u16, size: u32, sent: Time) {
+    let delivered = Event::Delivered { flow, size, delay: now - sent };
     recorder.iter().for_each(|recorder| recorder.record(now, route.end(), &delivered));
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Ecn, Span, Sparing, Time, fetch_line, likely, unlikely};
+use units::{Ecn, Span, Sparing, Time, apart, fetch_line, likely, unlikely};
 use wire::{Arrival, Dialect, Draft, Spoken};
 
 use crate::arrivals::ArrivalLog;
@@ -88,7 +88,7 @@ impl Reporter {
                 Some(last) if unlikely(last.packet > packet) => {
                     self.fresh.room_for_one(ARRIVALS);
                     let at = self.fresh.partition_point(|a| a.packet < packet);
-                    self.fresh.insert(at, arrival);
+                    self.fresh.insert(at, apart(arrival));
                 }
                 _ => self.fresh.put(ARRIVALS, arrival),
             }

@@ -305,11 +305,11 @@ impl<T: Carried> Ledger<T> {
 
     #[inline(always)]
     fn arrive(&mut self, packet: u64, arrived: Arrived) -> (Acked, State) {
-        let (sent, before) = self.change(packet, State::Acked);
-        let Transmission { sent_at, size, ref carried, .. } = *sent;
+        let sent = self.change(packet, State::Acked);
+        let Transmission { sent_at, size, carried, state, .. } = sent;
         let (frame, delivery) = (carried.frame(), sent.delivery());
         let Arrived { at: arrived_at, ecn } = arrived;
-        (Acked { packet, sent_at, arrived_at, size, ecn, frame, delivery }, before)
+        (Acked { packet, sent_at, arrived_at, size, ecn, frame, delivery }, state)
     }
 
     /// The next samples reach back to a packet that was sent at `sent_at`: of those just acknowledged, the
@@ -337,7 +337,7 @@ impl<T: Carried> Ledger<T> {
     /// If it is not remembered.
     #[inline]
     pub fn lose(&mut self, packet: u64) -> Lost {
-        let (sent, _) = self.change(packet, State::Lost);
+        let sent = self.change(packet, State::Lost);
         let (sent_at, size, carried, delivery) = (sent.sent_at, sent.size, sent.carried, sent.delivery());
         self.lost += u64::from(size);
         Lost { packet, sent_at, size, frame: carried.frame(), delivery }
@@ -352,20 +352,23 @@ impl<T: Carried> Ledger<T> {
         self.change(packet, state);
     }
 
-    /// Returns the packet, and what was known of it before.
+    /// Returns the packet as it was.
     #[inline]
-    fn change(&mut self, packet: u64, state: State) -> (&Transmission<T>, State) {
-        let sent = &mut self.transmissions[(packet - self.base) as usize];
-        let before = std::mem::replace(&mut sent.state, state);
+    fn change(&mut self, packet: u64, state: State) -> Transmission<T> {
+        // Read before it is written to: a processor stalls where it reads by sixteen bytes what was just
+        // written by one.
+        let slot = &mut self.transmissions[(packet - self.base) as usize];
+        let sent = *slot;
+        slot.state = state;
         let size = u64::from(sent.size);
-        let (was, is) = (before == State::InFlight, state == State::InFlight);
+        let (was, is) = (sent.state == State::InFlight, state == State::InFlight);
         if units::likely(was && !is) {
             // A transport that counts for itself may count less.
             self.in_flight = self.in_flight.saturating_sub(size);
         } else if is && !was {
             self.in_flight += size;
         }
-        (sent, before)
+        sent
     }
 
     /// Takes over what another transport counts, where it and not the ledger decides what is in flight: bytes

@@ -22,7 +22,7 @@ pub use clock::HostClock;
 pub use ecn::Ecn;
 pub use fetch::{fetch, fetch_line};
 pub use fingerprint::Fingerprint;
-pub use hint::{cold_path, likely, seldom, unlikely};
+pub use hint::{apart, cold_path, likely, seldom, unlikely};
 pub use names::{instead, near_names};
 pub use quantity::{Bytes, ParseQuantityError, Rate};
 pub use rng::Rng;

@@ -55,6 +55,18 @@ fn acknowledgements_in_and_out_of_order_settle_once() {
 }
 
 #[test]
+fn what_was_sent_once_and_arrives_below_another_is_reordered() {
+    let mut flight = sent(Attribution::Transmission, 4);
+    assert!(!hear(&mut flight, 45, 0, &[(2, 3)], &[2]).reordered);
+    let mut out = Settled::default();
+    flight.find_lost_by_time(ms(100), 2, Span::ZERO, &mut out);
+    assert_eq!((lost(&out), flight.resend(ms(100)).packet), (vec![0, 1], 4));
+    assert!(!hear(&mut flight, 150, 1, &[(2, 3)], &[4]).reordered, "a retransmission");
+    assert!(hear(&mut flight, 151, 3, &[], &[1]).reordered);
+    assert!(!hear(&mut flight, 152, 4, &[], &[3]).reordered);
+}
+
+#[test]
 fn a_mark_belongs_to_the_newest_arrival() {
     let mut flight = sent(Attribution::Transmission, 3);
     let named = [1, 2].map(|packet| SegmentArrival { packet, at: ms(20 + packet).on_wire() });

@@ -3,8 +3,8 @@
 use units::{Rate, Span, Time, cold_path, likely, unlikely};
 
 use super::stale::StaleSample;
-use crate::parts::{RateSample, Rounds, rate_sample, sampled};
 use crate::Report;
+use crate::parts::{RateSample, Rounds, rate_sample, sampled};
 
 /// More than any path holds, in bytes: sums of windows stay far from overflow, whatever a report says.
 const LARGEST: u64 = 1 << 40;
@@ -156,8 +156,7 @@ impl Sampler {
         // two rounds end within a round trip.
         let believed = !self.guarded || report.now - newest.sent_at >= report.min_rtt;
         let marked = |until| newest.delivery.delivered <= until;
-        let round =
-            believed && sample.is_some_and(|s| self.rounds.update(s.since, report.delivered));
+        let round = believed && sample.is_some_and(|s| self.rounds.update(s.since, report.delivered));
         Heard {
             now: report.now,
             acked,

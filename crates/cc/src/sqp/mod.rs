@@ -114,6 +114,8 @@ pub fn update(estimate: f64, sample: f64, step: f64, reward: f64) -> f64 {
 pub struct Sqp {
     params: Params,
     setup: Setup,
+    /// Time between frames, in seconds: every packet asks.
+    interval: f64,
     /// B, in bit/s.
     estimate: f64,
     /// Smoothed over packets, queueing included (section 4.3).
@@ -148,6 +150,7 @@ impl Sqp {
         Sqp {
             params,
             setup: *setup,
+            interval: setup.frame_interval.as_secs_f64(),
             estimate: setup.initial.as_f64(),
             srtt: None,
             frames: Frames::default(),
@@ -176,14 +179,14 @@ impl Sqp {
             self.wait += (wait.as_secs_f64() - self.wait) / WAIT_FRAMES;
         }
         let base = least.map(|least| Base { least, standing: self.standing(least.delay), lossy: self.lossy });
-        let full = self.estimate * self.interval();
+        let full = self.estimate * self.interval;
         let Some(sample) = sample::sample(burst, base, self.estimate, full, &self.params) else { return };
         self.last_sample = sample;
         let next = update(self.estimate, sample, self.step(), self.params.reward);
         // Deviation: one update takes at most half, and frames that wait for the same pause of the link
         // arrive together: four of them would leave a sixteenth. What was sent at one estimate halves it
         // once, as a window is halved once a round trip (RFC 9002 section 7.3.2).
-        let sent_at = burst.full / self.interval();
+        let sent_at = burst.full / self.interval;
         let cut = if self.params.once {
             self.estimate.max(sent_at).min(self.estimate / MAX_CUT)
         } else {
@@ -219,7 +222,7 @@ impl Sqp {
 
     /// delta: as printed, or scaled.
     fn step(&self) -> f64 {
-        let scale = if self.params.scale_step { self.interval() / REFERENCE_INTERVAL } else { 1.0 };
+        let scale = if self.params.scale_step { self.interval / REFERENCE_INTERVAL } else { 1.0 };
         let step = self.params.step * scale;
         if self.params.gain.is_infinite() {
             return step;
@@ -229,15 +232,10 @@ impl Sqp {
         // step is the estimate. In proportion to the estimate throughout, equal shares would no longer be
         // what flows move towards: above delta its square root counts.
         let rtt = self.rtt_above(self.long_owd.get()).unwrap_or(INITIAL_SRTT);
-        let frames = (rtt.as_secs_f64() / self.interval()).max(1.0);
+        let frames = (rtt.as_secs_f64() / self.interval).max(1.0);
         let relative = self.estimate / self.params.step;
         let relative = if relative < 1.0 { relative.powi(2) } else { relative.sqrt() };
         step.min(self.params.gain * self.params.step * relative / frames)
-    }
-
-    /// Time between frames, in seconds.
-    fn interval(&self) -> f64 {
-        self.setup.frame_interval.as_secs_f64()
     }
 
     /// How long a minimum one-way delay is kept.
@@ -263,7 +261,7 @@ impl Sqp {
             return None;
         }
         let burst = self.frames.awaited()?;
-        let leaves = (OVERDUE_LEAVES * burst.full / self.interval()).max(self.setup.min.as_f64());
+        let leaves = (OVERDUE_LEAVES * burst.full / self.interval).max(self.setup.min.as_f64());
         let patience = Span::from_secs_f64(OVERDUE * burst.bits() / self.estimate);
         let since = burst.first_sent + self.least_rtt()? + PAUSE;
         (self.estimate > leaves).then_some((since + patience, burst, patience))
@@ -275,7 +273,7 @@ impl Sqp {
     fn hasten(&mut self, now: Time) {
         let Some((at, burst, patience)) = self.overdue().filter(|(at, ..)| now >= *at) else { return };
         let bound = OVERDUE * burst.bits() / (patience + (now - at)).as_secs_f64();
-        let leaves = OVERDUE_LEAVES * burst.full / self.interval();
+        let leaves = OVERDUE_LEAVES * burst.full / self.interval;
         self.set_estimate((BELOW * bound).max(leaves).min(self.estimate));
     }
 
@@ -301,7 +299,7 @@ impl Sqp {
         let estimate = self.recent.front().map_or(self.estimate, |(_, estimate)| estimate.max(self.estimate));
         let larger = self.frames.excess(self.setup.mtu) as f64 * 8.0 / estimate;
         let held = self.least_rtt().unwrap_or(INITIAL_SRTT).as_secs_f64()
-            + self.params.flight * self.interval()
+            + self.params.flight * self.interval
             + (self.params.slack * self.wait + larger).min(MOST_SLACK);
         ((estimate * held * self.lost_in_flight() / 8.0) as u64).max(2 * u64::from(self.setup.mtu))
     }
@@ -350,7 +348,7 @@ impl Controller for Sqp {
             (self.waiting, self.heard_at) = (true, sent.now);
         }
         if let Some(tag) = sent.frame.filter(|tag| !tag.retransmission) {
-            let full = self.estimate * self.interval();
+            let full = self.estimate * self.interval;
             self.frames.sent(sent.now, &tag, sent.size, full);
         }
         self.look_for_overdue();

@@ -17,7 +17,9 @@ pub struct Assembling {
     /// Packets that it was cut into.
     pub count: u16,
     /// How many of those arrived, or were restored from parity.
-    pub have: u16,
+    // Wider than `count`: beside it the two would be read as one, and a processor stalls on what half of was
+    // just written.
+    pub have: u32,
     /// What it is predicted from; `None`: a key frame.
     pub reference: Option<FrameId>,
     /// When it was captured, on the sender's clock.
@@ -95,12 +97,12 @@ impl Assembling {
 
     /// Each of its packets has arrived or was restored.
     pub fn is_complete(&self) -> bool {
-        self.have == self.count
+        self.have == u32::from(self.count)
     }
 
     /// A packet is missing before one that has arrived.
     pub fn has_gap(&self) -> bool {
-        self.have <= self.highest
+        self.have <= u32::from(self.highest)
     }
 
     /// How it came to be complete.
@@ -146,7 +148,8 @@ impl Assembling {
     /// Whether something is missing, and there are parity packets enough to restore it.
     #[inline]
     pub(super) fn may_restore(&self) -> bool {
-        (1..=self.parity.arrived.len()).contains(&usize::from(self.count - self.have))
+        let parity = self.parity.arrived.len();
+        parity > 0 && (1..=parity).contains(&(usize::from(self.count) - self.have as usize))
     }
 
     /// Restores what is missing from parity packets; there must be [enough](Assembling::may_restore) of them.

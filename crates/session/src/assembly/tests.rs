@@ -208,7 +208,7 @@ proptest! {
             }
             prop_assert!(assembly.frames.len() <= FRAMES && assembly.held <= MAX_BYTES);
         }
-        prop_assert_eq!(kept, assembly.frames.iter().map(|frame| usize::from(frame.have)).sum::<usize>());
+        prop_assert_eq!(kept, assembly.frames.iter().map(|frame| frame.have as usize).sum::<usize>());
         for index in 0..MAX_PACKETS {
             let media = reliable(0, index, MAX_PACKETS);
             prop_assert_eq!(assembly.room_for(&media, 1_400, true), Room::Free);
@@ -244,7 +244,7 @@ proptest! {
             let media = Media { part, ..media(frame, index, count) };
             assembly.insert(&media, length, bytes, LATER);
             prop_assert_eq!(assembly.held, assembly.frames.iter().map(|frame| frame.weight).sum::<usize>());
-            prop_assert!(assembly.frames.iter().all(|frame| frame.have <= frame.count));
+            prop_assert!(assembly.frames.iter().all(|frame| frame.have <= u32::from(frame.count)));
             assembly.frames.iter().for_each(|frame| drop(frame.bytes()));
         }
     }

@@ -361,7 +361,9 @@ impl Sender {
         let padding = self.core.padding();
         self.look_at_fresh();
         let repair_of = self.repairs.front().map(|&(stream, ..)| chain::capture_of(stream));
-        let view = schedule::View { repairs: self.repairs.len(), repair_of, fresh: &self.fresh, padding };
+        // As many as were just entered. That they are so many is written, but hardly arrived in memory.
+        let fresh = &self.fresh[..self.tracks.len() + usize::from(self.backlogged)];
+        let view = schedule::View { repairs: self.repairs.len(), repair_of, fresh, padding };
         self.policies.strategy.pick(&view)
     }
 
