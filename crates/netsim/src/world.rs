@@ -407,15 +407,10 @@ impl World {
         let (mut sent, mut earlier) = (0, false);
         while let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) {
             let last = meta.last;
-            let id = self.datagrams.reserve(meta.head);
-            let size = meta.length as u32 + IP_UDP_OVERHEAD;
-            let bare = Packet::bare(way.flow, size, self.now);
-            let packet = Packet { id, route: way.route, ecn: meta.ecn, ..bare };
+            let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
             let link = &mut self.links[way.first.index()];
             earlier |= link.may_act_earlier();
             link.offer(self.now, packet);
-            // Not before: what was just written can't be copied until it has arrived in memory.
-            stow(&mut self.datagrams, id, &self.out[..], meta);
             keep_books(link, &mut self.datagrams);
             sent += 1;
             if likely(last) || unlikely(sent == LIVELOCK) {
@@ -574,14 +569,16 @@ impl World {
     }
 }
 
-/// Puts what a host transmitted into the slot that is reserved for it.
+/// Puts what a host transmitted into the slab and makes the packet that stands for it.
 #[inline(always)]
-fn stow(datagrams: &mut Datagrams, id: u32, out: &[u8], meta: TxMeta) {
-    datagrams.fill(id, out, meta.head, meta.length);
+fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
+    let size = meta.length as u32 + IP_UDP_OVERHEAD;
+    let id = datagrams.insert(out, meta.head, meta.length);
     if let Some(payload) = meta.payload {
         cold_path();
         datagrams.attach(id, payload);
     }
+    Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
 // Apart, and told no more than it records: most worlds have nobody who counts deliveries, and a search counts

@@ -145,8 +145,8 @@ impl SegmentAck {
         &self.arrivals[..usize::from(self.arrival_count)]
     }
 
-    /// One more than the highest number among the [`arrivals`](SegmentAck::arrivals), 0 without any: a sender that has sent
-    /// fewer transmissions knows that one of them is a lie.
+    /// One more than the highest number among the [`arrivals`](SegmentAck::arrivals), 0 without any: a sender
+    /// of fewer transmissions knows that one of them is a lie.
     #[inline]
     pub fn beyond_arrivals(&self) -> u64 {
         self.beyond

@@ -344,7 +344,7 @@ impl Sender {
     }
 
     /// What waits to be sent for the first time, of each track and of the backlog.
-    #[inline]
+    #[inline(always)]
     fn look_at_fresh(&mut self) {
         self.fresh.clear();
         for track in &self.tracks {
