@@ -581,8 +581,7 @@ fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
-// Apart, and told no more than it records: most worlds have nobody who counts deliveries, and a search counts
-// each.
+// Apart, and told but what it records: most worlds have nobody who counts deliveries, a search counts each.
 #[inline(never)]
 fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, flow: u16, size: u32, sent: Time) {
     let delivered = Event::Delivered { flow, size, delay: now - sent };

@@ -16,9 +16,9 @@ pub fn seldom<T>(value: T) -> T {
     value
 }
 
-/// A copy of `value` in a place of its own, for the seldom call that takes a structure by reference: the value
-/// itself can then stay in registers wherever else it goes. What is shown to anybody is put together in
-/// memory, and a processor stalls where it then copies by sixteen bytes what was just written by eight.
+/// A copy of `value` in a place of its own, for the seldom call that takes a structure by reference: the
+/// value itself can then stay in registers wherever else it goes. What is shown to anybody is put together
+/// in memory, and a processor stalls where it then copies by sixteen bytes what was just written by eight.
 #[inline(always)]
 pub fn apart<T: Copy>(value: T) -> T {
     std::hint::black_box(value)

@@ -13,8 +13,8 @@ impl Flight {
         self.ledger.get(packet).map(|sent| sent.sent_at)
     }
 
-    /// A segment has arrived, which until now was as `slot` says. Settles its transmissions and says which one
-    /// brought it.
+    /// A segment has arrived, which until now was as `slot` says. Settles its transmissions and says which
+    /// one brought it.
     #[inline(always)]
     pub(super) fn deliver(
         &mut self,
