@@ -132,13 +132,14 @@ impl<'a> Load<'a> {
         let rng = Rng::stream(1, &format!("flow{index}/sender"));
         let supplies = vec![self.supply(index, setup.frame_interval)];
         Sender::new(config, &setup, controller, Policies::default(), supplies, rng, Tap::default())
+            .handing_over()
     }
 
     fn receiver(&self, index: usize) -> Receiver {
         let half = cc::build_receiver(&self.options(), &self.setup())
             .expect("a controller takes the same options at both ends");
         let config = ReceiverConfig { session: Some(session_of(index)), ..ReceiverConfig::default() };
-        Receiver::new(config, None, None, Tap::default()).with_half(half)
+        Receiver::new(config, None, None, Tap::default()).with_half(half).handing_over()
     }
 
     /// Two bandwidth-delay products (of four delays) fill the link, and a queue of one holds what waits.

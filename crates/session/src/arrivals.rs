@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Span, Sparing, Time};
+use units::{Span, Sparing, Time, likely};
 
 /// Ranges remembered; with more, the lowest go, and numbers below count as stale.
 const RANGES: usize = 256;
@@ -178,12 +178,39 @@ impl ArrivalLog {
 
     /// Ranges from the largest down to the one that holds `floor`.
     pub fn down_to(&self, floor: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
-        // Older ones end below the newest: most reports need not look at any.
-        let further = self.newest.is_some_and(|newest| newest.0 > floor);
-        let older = self.older.range(if further { 0 } else { self.older.len() }..).rev();
-        let numbers =
-            |&(low, high): &(u32, u32)| (self.origin + u64::from(low), self.origin + u64::from(high));
-        self.newest.into_iter().chain(older.map(numbers)).take_while(move |range| range.1 >= floor)
+        let next = self.newest.filter(|newest| newest.1 >= floor);
+        DownTo { log: self, floor, next, older: self.older.len() }
+    }
+}
+
+/// Ranges from the largest down. Older ones end below the newest: most reports need not look at any.
+#[derive(Clone)]
+struct DownTo<'a> {
+    log: &'a ArrivalLog,
+    floor: u64,
+    next: Option<(u64, u64)>,
+    /// How many of the older ones may follow.
+    older: usize,
+}
+
+impl Iterator for DownTo<'_> {
+    type Item = (u64, u64);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let range = self.next?;
+        self.next = if likely(range.0 <= self.floor) { None } else { self.further() };
+        Some(range)
+    }
+}
+
+impl DownTo<'_> {
+    #[inline]
+    fn further(&mut self) -> Option<(u64, u64)> {
+        self.older = self.older.checked_sub(1)?;
+        let (low, high) = self.log.older[self.older];
+        let (low, high) = (self.log.origin + u64::from(low), self.log.origin + u64::from(high));
+        (high >= self.floor).then_some((low, high))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use units::{Ecn, Span, Sparing, Time, apart, fetch_line, likely, unlikely};
-use wire::{Arrival, Dialect, Draft, Spoken};
+use wire::{Arrival, Draft, Spoken, Written};
 
 use crate::arrivals::ArrivalLog;
 use crate::config::ReceiverConfig;
@@ -143,14 +143,14 @@ impl Reporter {
         self.due_at
     }
 
-    /// Writes a report with what `draft` says besides number and arrivals; returns its sequence and length.
+    /// Writes a report with what `draft` says besides number and arrivals; returns its sequence.
     pub fn write(
         &mut self,
         draft: &Draft<'_>,
         log: &ArrivalLog,
         dialect: &mut Spoken,
         out: &mut [u8],
-    ) -> (u32, usize) {
+    ) -> (u32, Written) {
         self.sequence += 1;
         let repeat = !self.reported.is_empty() && self.reported.len() + self.fresh.len() <= REPEAT_BELOW;
         if repeat {
@@ -158,13 +158,13 @@ impl Reporter {
         }
         let arrivals = if repeat { &self.merged } else { &self.fresh };
         let draft = Draft { sequence: self.sequence, arrivals, ..*draft };
-        let (length, written) = dialect.write_feedback(&draft, &mut log.down_to(self.confirmed), out);
-        let (now, left) = (draft.sent, arrivals.len() - written);
+        let written = dialect.write_feedback(&draft, log.down_to(self.confirmed), out);
+        let (now, left) = (draft.sent, arrivals.len() - written.arrivals);
         if unlikely(left > 0 && repeat) {
             std::mem::swap(&mut self.merged, &mut self.fresh);
         }
         self.turn(now, left, log.largest().unwrap_or(0));
-        (self.sequence, length)
+        (self.sequence, written)
     }
 
     /// Merges what the last report said with what is new.
@@ -228,8 +228,8 @@ mod tests {
         let mut out = [0; 1200];
         let sent = Time::from_millis(ms);
         let draft = Draft { session: 1, sequence: 0, sent, refused: 0, blob: &[], arrivals: &[] };
-        let (_, length) = reporter.write(&draft, log, &mut Spoken::default(), &mut out);
-        let feedback = Feedback::decode(&out[..length]).unwrap();
+        let (_, written) = reporter.write(&draft, log, &mut Spoken::default(), &mut out);
+        let feedback = Feedback::decode(&out[..written.length]).unwrap();
         (feedback.arrivals().map(|a| a.packet).collect(), feedback.ranges().collect())
     }
 

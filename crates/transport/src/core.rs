@@ -137,6 +137,8 @@ pub struct Core<T> {
     probe_seen: Option<u32>,
     probe_due: bool,
     timeouts_in_a_row: u32,
+    /// How long after the last packet a probe is due: asked for after each packet, changed by reports.
+    probe_after: Span,
     last_sent_at: Time,
     counts: Counts,
 }
@@ -159,9 +161,11 @@ impl<T: Carried> Core<T> {
             probe_seen: None,
             probe_due: false,
             timeouts_in_a_row: 0,
+            probe_after: Span::ZERO,
             last_sent_at: Time::ZERO,
             counts: Counts::default(),
         };
+        core.back_off();
         core.apply_decision();
         core
     }
@@ -409,6 +413,7 @@ impl<T: Carried> Core<T> {
             self.timeouts_in_a_row = 0;
             self.path.restart(now);
         }
+        self.back_off();
         self.report(now, blob, &settled);
         self.settled.show(settled);
         Ok(())
@@ -475,11 +480,17 @@ impl<T: Carried> Core<T> {
         }
     }
 
+    /// Works out how long to wait for an answer.
+    #[inline]
+    fn back_off(&mut self) {
+        let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(MAX_BACKOFF));
+        self.probe_after = backed_off.min(self.config.probe_within);
+    }
+
     #[inline]
     fn probe_timeout_at(&self) -> Option<Time> {
-        let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(MAX_BACKOFF));
         let waiting = self.ledger.in_flight() > Bytes::ZERO && !self.probe_due;
-        waiting.then(|| self.last_sent_at + backed_off.min(self.config.probe_within))
+        waiting.then(|| self.last_sent_at + self.probe_after)
     }
 
     /// When [`find_losses`](Core::find_losses) or [`wake`](Core::wake) will next have something to do.
@@ -520,6 +531,7 @@ impl<T: Carried> Core<T> {
             self.probe_due = true;
             self.timeouts_in_a_row += 1;
             self.counts.timeouts += 1;
+            self.back_off();
         }
         if self.control.run_timer(now) {
             self.apply_decision();

@@ -84,6 +84,17 @@ impl<T> Transmission<T> {
     }
 }
 
+impl<T: Carried> Transmission<T> {
+    /// What controllers are told of it once it has arrived.
+    #[inline(always)]
+    fn acked(&self, packet: u64, arrived: Arrived) -> Acked {
+        let &Transmission { sent_at, size, carried, .. } = self;
+        let (frame, delivery) = (carried.frame(), self.delivery());
+        let Arrived { at: arrived_at, ecn } = arrived;
+        Acked { packet, sent_at, arrived_at, size, ecn, frame, delivery }
+    }
+}
+
 /// How an acknowledged packet arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
@@ -292,6 +303,31 @@ impl<T: Carried> Ledger<T> {
         (acked, before)
     }
 
+    /// As [`acknowledge`](Ledger::acknowledge), of a packet in flight.
+    ///
+    /// # Errors
+    /// What is known of the packet, where that is something else; nothing is changed then.
+    #[inline(always)]
+    pub fn acknowledge_in_flight(
+        &mut self,
+        now: Time,
+        packet: u64,
+        arrived: Arrived,
+    ) -> Result<Acked, Option<State>> {
+        let index = packet.checked_sub(self.base).ok_or(None)?;
+        let slot = self.transmissions.get_mut(index as usize).ok_or(None)?;
+        // Read before it is written to, as in `change`.
+        let sent = *slot;
+        if units::unlikely(sent.state != State::InFlight) {
+            return Err(Some(sent.state));
+        }
+        slot.state = State::Acked;
+        let size = u64::from(sent.size);
+        self.in_flight = self.in_flight.saturating_sub(size);
+        self.count_delivered(now, size);
+        Ok(sent.acked(packet, arrived))
+    }
+
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.
     ///
     /// # Panics
@@ -306,10 +342,7 @@ impl<T: Carried> Ledger<T> {
     #[inline(always)]
     fn arrive(&mut self, packet: u64, arrived: Arrived) -> (Acked, State) {
         let sent = self.change(packet, State::Acked);
-        let Transmission { sent_at, size, carried, state, .. } = sent;
-        let (frame, delivery) = (carried.frame(), sent.delivery());
-        let Arrived { at: arrived_at, ecn } = arrived;
-        (Acked { packet, sent_at, arrived_at, size, ecn, frame, delivery }, state)
+        (sent.acked(packet, arrived), sent.state)
     }
 
     /// The next samples reach back to a packet that was sent at `sent_at`: of those just acknowledged, the

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use cc::{Acked, Lost};
-use units::{Span, Sparing, Time, unlikely};
+use units::{Span, Sparing, Time, likely, unlikely};
 
 use crate::ledger::{Arrived, Carried, Ledger, State};
 use crate::rtt::Rtt;
@@ -157,14 +157,15 @@ impl LossDetection {
         arrived: Arrived,
         out: &mut Settled,
     ) -> bool {
-        let state = ledger.get(packet).map(|sent| sent.state);
-        if unlikely(state != Some(State::InFlight)) {
-            if state == Some(State::Lost) || state.is_none() && !self.given_up.is_empty() {
-                self.arrived_late(now, ledger, packet, out);
+        let acked = match ledger.acknowledge_in_flight(now, packet, arrived) {
+            Ok(acked) => acked,
+            Err(state) => {
+                if state == Some(State::Lost) || state.is_none() && !self.given_up.is_empty() {
+                    self.arrived_late(now, ledger, packet, out);
+                }
+                return false;
             }
-            return false;
-        }
-        let acked = ledger.acknowledge(now, packet, arrived);
+        };
         ledger.sample_from(acked.sent_at);
         out.ce_marks += u32::from(acked.ecn == units::Ecn::Ce);
         out.acked.put(ROOM, acked);
@@ -214,10 +215,21 @@ impl LossDetection {
         }
         self.loss_at = None;
         let Some(largest) = self.largest_acked else { return };
+        let from = self.settled_below.max(ledger.oldest());
+        if likely(out.acked.len() as u64 == (largest + 1).saturating_sub(from)) {
+            // All that was in flight up to it has just arrived.
+            debug_assert!(
+                (from..=largest)
+                    .all(|packet| ledger.get(packet).is_some_and(|sent| sent.state != State::InFlight))
+            );
+            self.settled_below = self.settled_below.max(largest);
+            out.persistent_congestion = false;
+            return;
+        }
         // At most one smoothed round trip more than the RFC's 9/8.
         let delay = rtt.loss_delay() + self.reordering.min(rtt.smoothed());
         let mut settled_prefix = true;
-        for packet in self.settled_below.max(ledger.oldest())..largest {
+        for packet in from..largest {
             let Some(sent) = ledger.get(packet).filter(|sent| sent.state == State::InFlight) else {
                 self.settled_below = if settled_prefix { packet + 1 } else { self.settled_below };
                 continue;

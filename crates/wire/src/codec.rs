@@ -111,7 +111,7 @@ pub(crate) fn micros(nanos: i64) -> i64 {
 }
 
 /// Reads big-endian fields from the front of a slice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -266,6 +266,12 @@ impl<'a> Writer<'a> {
         debug_assert!(count <= MAX_COUNT);
         self.out[at..at + 2].copy_from_slice(&(0x4000 | count as u16).to_be_bytes());
     }
+}
+
+/// Bytes of a variable-length integer.
+#[inline(always)]
+pub(crate) fn varint_length(value: u64) -> usize {
+    1 << (u32::from(value >= 0x40) + u32::from(value >= 0x4000) + u32::from(value >= 0x4000_0000))
 }
 
 /// Maps small numbers of either sign to small ones without: 0, -1, 1, -2 to 0, 1, 2, 3.

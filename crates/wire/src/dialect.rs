@@ -8,6 +8,7 @@ use units::{Time, seldom};
 
 use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, WireError, peek,
+    plain,
 };
 
 /// A packet to be written, but for feedback.
@@ -89,96 +90,119 @@ pub trait Dialect: Send {
     ) -> (usize, usize);
 }
 
-/// The dialect of an endpoint. [`Native`] is called directly, not through a table of functions: sender and
-/// receiver read or write with it for each packet.
+/// A report as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of it in memory.
+    pub head: usize,
+    /// Bytes of it on the wire.
+    pub length: usize,
+    /// How many arrivals found room.
+    pub arrivals: usize,
+}
+
+/// The dialect of an endpoint, with what a [`Dialect`] does. Those that sender and receiver read or write
+/// with for each packet are called directly, not through a table of functions.
+#[derive(Default)]
 pub enum Spoken {
-    /// The encoding of `docs/wire.md`, called directly.
-    Native(Native),
+    /// The encoding of `docs/wire.md`.
+    #[default]
+    Native,
+    /// Plain numbers, between hosts of one process: [`Native`] refuses them, and a link that goes by lengths
+    /// carries them as it would carry `Native`'s packets.
+    Plain,
     /// Any other, called through its trait.
     Other(Box<dyn Dialect>),
 }
 
-impl Default for Spoken {
-    fn default() -> Spoken {
-        Spoken::Native(Native)
-    }
-}
-
-impl Dialect for Spoken {
+#[expect(clippy::missing_errors_doc, missing_docs, reason = "as Dialect's functions of these names")]
+impl Spoken {
     #[inline(always)]
-    fn header(&self) -> usize {
+    pub fn header(&self) -> usize {
         match self {
-            Spoken::Native(native) => native.header(),
+            Spoken::Native | Spoken::Plain => Native.header(),
             Spoken::Other(other) => seldom(other).header(),
         }
     }
     #[inline(always)]
-    fn least_padding(&self) -> usize {
+    pub fn least_padding(&self) -> usize {
         match self {
-            Spoken::Native(native) => native.least_padding(),
+            Spoken::Native | Spoken::Plain => Native.least_padding(),
             Spoken::Other(other) => seldom(other).least_padding(),
         }
     }
     #[inline(always)]
-    fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError> {
+    pub fn peek(&self, datagram: &[u8]) -> Result<(Kind, u32), WireError> {
         match self {
-            Spoken::Native(native) => native.peek(datagram),
+            Spoken::Native => Native.peek(datagram),
+            Spoken::Plain => plain::peek(datagram),
             Spoken::Other(other) => seldom(other).peek(datagram),
         }
     }
     #[inline(always)]
-    fn media(&mut self, datagram: &[u8], context: &Context, media: &mut Media) -> Result<usize, WireError> {
+    pub fn media(
+        &mut self,
+        datagram: &[u8],
+        context: &Context,
+        media: &mut Media,
+    ) -> Result<usize, WireError> {
         match self {
-            Spoken::Native(native) => native.media(datagram, context, media),
+            Spoken::Native => Native.media(datagram, context, media),
+            Spoken::Plain => plain::media(datagram, context, media),
             Spoken::Other(other) => seldom(other).media(datagram, context, media),
         }
     }
     #[inline(always)]
-    fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
+    pub fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
         match self {
-            Spoken::Native(native) => native.feedback(datagram),
+            Spoken::Native => Native.feedback(datagram),
+            Spoken::Plain => plain::feedback(datagram),
             Spoken::Other(other) => seldom(other).feedback(datagram),
         }
     }
-    #[inline(always)]
-    fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError> {
+    pub fn nack(&mut self, datagram: &[u8]) -> Result<Nack, WireError> {
         match self {
-            Spoken::Native(native) => native.nack(datagram),
-            Spoken::Other(other) => seldom(other).nack(datagram),
+            Spoken::Native | Spoken::Plain => Native.nack(datagram),
+            Spoken::Other(other) => other.nack(datagram),
+        }
+    }
+    pub fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError> {
+        match self {
+            Spoken::Native | Spoken::Plain => Native.key_frame_request(datagram),
+            Spoken::Other(other) => other.key_frame_request(datagram),
+        }
+    }
+    pub fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
+        match self {
+            Spoken::Native | Spoken::Plain => Native.control(datagram),
+            Spoken::Other(other) => other.control(datagram),
         }
     }
     #[inline(always)]
-    fn key_frame_request(&mut self, datagram: &[u8]) -> Result<KeyFrameRequest, WireError> {
-        match self {
-            Spoken::Native(native) => native.key_frame_request(datagram),
-            Spoken::Other(other) => seldom(other).key_frame_request(datagram),
+    pub fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize {
+        match (self, packet) {
+            (Spoken::Plain, Outgoing::Media(media)) => plain::write_media(media, out),
+            (Spoken::Native | Spoken::Plain, packet) => Native.write(packet, out),
+            (Spoken::Other(other), packet) => seldom(other).write(packet, out),
         }
     }
     #[inline(always)]
-    fn control<'a>(&mut self, datagram: &'a [u8]) -> Result<Control<'a>, WireError> {
-        match self {
-            Spoken::Native(native) => native.control(datagram),
-            Spoken::Other(other) => seldom(other).control(datagram),
-        }
-    }
-    #[inline(always)]
-    fn write(&mut self, packet: Outgoing<'_>, out: &mut [u8]) -> usize {
-        match self {
-            Spoken::Native(native) => native.write(packet, out),
-            Spoken::Other(other) => seldom(other).write(packet, out),
-        }
-    }
-    #[inline(always)]
-    fn write_feedback(
+    pub fn write_feedback(
         &mut self,
         draft: &Draft<'_>,
-        ranges: &mut dyn Iterator<Item = (u64, u64)>,
+        ranges: impl Iterator<Item = (u64, u64)> + Clone,
         out: &mut [u8],
-    ) -> (usize, usize) {
-        match self {
-            Spoken::Native(native) => native.write_feedback(draft, ranges, out),
-            Spoken::Other(other) => seldom(other).write_feedback(draft, ranges, out),
+    ) -> Written {
+        if let Spoken::Plain = self
+            && let Some(written) = plain::write_report(draft, ranges.clone(), out)
+        {
+            return written;
         }
+        let (length, arrivals) = match self {
+            Spoken::Native | Spoken::Plain => FeedbackWriter::write(out, draft, ranges),
+            Spoken::Other(other) => seldom(other).write_feedback(draft, &mut { ranges }, out),
+        };
+        Written { head: length, length, arrivals }
     }
 }
 

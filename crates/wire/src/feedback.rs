@@ -18,10 +18,10 @@
 
 use units::{Ecn, RemoteTime, likely, unlikely};
 
-use crate::Draft;
 use crate::codec::{
     Kind, MASK_48, MAX_COUNT, Reader, WireError, Writer, micros, out_of_range, truncated, unzigzag, zigzag,
 };
+use crate::{Draft, plain};
 
 /// One packet's arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Arrival {
 }
 
 /// A decoded feedback packet; its lists are read from the datagram as they are iterated.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Feedback<'a> {
     /// The session's number, which both sides agree on.
     pub session: u32,
@@ -47,19 +47,15 @@ pub struct Feedback<'a> {
     pub refused: u32,
     /// What the controller's receiver half wants its sender half to know.
     pub blob: &'a [u8],
-    arrivals: &'a [u8],
-    arrival_count: u64,
-    first: u64,
-    ranges: &'a [u8],
-    range_count: u64,
-    largest: u64,
+    arrivals: Arrivals<'a>,
+    ranges: Ranges<'a>,
     newest: Option<u64>,
 }
 
 /// Iterates over arrivals in order of packet number.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'a> {
-    reader: Reader<'a>,
+    words: Words<'a, { plain::ARRIVAL }>,
     left: u64,
     next: u64,
     at_us: i64,
@@ -68,11 +64,33 @@ pub struct Arrivals<'a> {
 /// Iterates over ranges `(low, high)` of arrived numbers, both inclusive, from the largest down.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
-    reader: Reader<'a>,
+    words: Words<'a, { plain::RANGE }>,
     left: u64,
     // The next range's highest number is this less its gap; the first one's gap is not written.
     below: u64,
     first: bool,
+}
+
+/// Where a list's numbers are read from.
+#[derive(Clone, Copy, Debug)]
+enum Words<'a, const N: usize> {
+    /// Variable-length integers, as they travel.
+    Varints(Reader<'a>),
+    /// Items of `N` bytes ([`plain`]).
+    Plain(&'a [[u8; N]]),
+}
+
+/// A report as [`plain`] has it.
+pub(crate) struct Plain<'a> {
+    pub session: u32,
+    pub sequence: u32,
+    pub refused: u32,
+    pub sent_us: i64,
+    /// The first arrival's number, which the first range is counted from.
+    pub first: u64,
+    pub blob: &'a [u8],
+    pub arrivals: &'a [[u8; plain::ARRIVAL]],
+    pub ranges: &'a [[u8; plain::RANGE]],
 }
 
 /// Set in an arrival's word if numbers are missing before it.
@@ -97,41 +115,46 @@ impl<'a> Feedback<'a> {
         let refused = r.u32()?;
         let blob_length = usize::from(r.u8()?);
         let blob = r.take(blob_length)?;
-        let (arrival_count, first) = (count(&mut r)?, r.varint()?);
-        let start = r.0;
-        let mut arrivals = Arrivals { reader: r, left: arrival_count, next: first, at_us: sent_us };
-        for _ in 0..arrival_count {
-            arrivals.step()?;
+        let (left, first) = (count(&mut r)?, r.varint()?);
+        // With what follows the list: an integer is read sooner where eight bytes are left.
+        let arrivals = Arrivals { words: Words::Varints(r), left, next: first, at_us: sent_us };
+        let mut walked = arrivals.clone();
+        for _ in 0..left {
+            walked.step()?;
         }
-        let newest_arrival = (arrival_count > 0).then(|| arrivals.next - 1);
-        let mut r = arrivals.reader;
-        // With what follows: an integer is read sooner where eight bytes are left.
-        let arrivals = start;
-        let (range_count, largest) = (count(&mut r)?, r.varint()?);
-        let mut ranges = Ranges::new(r.0, range_count, largest);
+        let newest_arrival = (left > 0).then(|| walked.next - 1);
+        let mut r = walked.words.rest();
+        let (left, largest) = (count(&mut r)?, r.varint()?);
         if largest > MASK_48 {
             return Err(out_of_range("largest"));
         }
-        for _ in 0..range_count {
-            ranges.step()?;
+        let ranges = Ranges { words: Words::Varints(r), left, below: largest, first: true };
+        let mut walked = ranges.clone();
+        for _ in 0..left {
+            walked.step()?;
         }
-        let newest = newest_arrival.max((range_count > 0).then_some(largest));
+        let newest = newest_arrival.max((left > 0).then_some(largest));
         let sent = RemoteTime::from_nanos(sent_us * 1_000);
-        let ranges = &r.0[..r.0.len() - ranges.reader.0.len()];
-        Ok(Feedback {
+        Ok(Feedback { session, sequence, sent, refused, blob, arrivals, ranges, newest })
+    }
+
+    /// A report whose writer shares this process: nothing in it has to be looked for or refused.
+    #[inline(always)]
+    pub(crate) fn plain(plain: &Plain<'a>) -> Feedback<'a> {
+        let &Plain { session, sequence, refused, sent_us, first, blob, arrivals, ranges } = plain;
+        let (timed, untimed) = (arrivals.len() as u64, ranges.len() as u64);
+        let largest = ranges.first().map(|&range| first.wrapping_add(u64::from_ne_bytes(range) & LOW));
+        let newest_arrival = (timed > 0).then(|| first + timed - 1);
+        Feedback {
             session,
             sequence,
-            sent,
+            sent: RemoteTime::from_nanos(sent_us * 1_000),
             refused,
             blob,
-            arrivals,
-            arrival_count,
-            first,
-            ranges,
-            range_count,
-            largest,
-            newest,
-        })
+            arrivals: Arrivals { words: Words::Plain(arrivals), left: timed, next: first, at_us: sent_us },
+            ranges: Ranges { words: Words::Plain(ranges), left: untimed, below: first, first: true },
+            newest: newest_arrival.max(largest),
+        }
     }
 
     /// The largest packet number named anywhere.
@@ -141,13 +164,34 @@ impl<'a> Feedback<'a> {
 
     /// The timed arrivals.
     pub fn arrivals(&self) -> Arrivals<'a> {
-        let at_us = micros(self.sent.as_nanos());
-        Arrivals { reader: Reader(self.arrivals), left: self.arrival_count, next: self.first, at_us }
+        self.arrivals.clone()
     }
 
     /// The ranges of numbers that arrived.
     pub fn ranges(&self) -> Ranges<'a> {
-        Ranges::new(self.ranges, self.range_count, self.largest)
+        self.ranges.clone()
+    }
+}
+
+/// The low half of a plain range: how far its end lies below the one before.
+const LOW: u64 = u32::MAX as u64;
+
+impl<'a, const N: usize> Words<'a, N> {
+    /// What follows the list, once all of it has been read.
+    #[inline(always)]
+    fn rest(self) -> Reader<'a> {
+        match self {
+            Words::Varints(reader) => reader,
+            Words::Plain(_) => Reader(&[]),
+        }
+    }
+
+    /// The next of a list of plain items.
+    #[inline(always)]
+    fn item(list: &mut &'a [[u8; N]]) -> Result<[u8; N], WireError> {
+        let (&item, rest) = list.split_first().ok_or_else(truncated)?;
+        *list = rest;
+        Ok(item)
     }
 }
 
@@ -165,11 +209,17 @@ impl Arrivals<'_> {
     /// Reads one arrival: `zigzag(dt) << 3 | gap? << 2 | ecn`, and the gap if there is one.
     #[inline(always)]
     fn step(&mut self) -> Result<Arrival, WireError> {
-        let word = self.reader.varint()?;
-        if unlikely(word & GAP != 0) {
-            // Both are below 2^62: the sum can't overflow.
-            self.next += self.reader.varint()?;
-        }
+        let word = match &mut self.words {
+            Words::Plain(list) => u64::from(u32::from_ne_bytes(Words::item(list)?)),
+            Words::Varints(reader) => {
+                let word = reader.varint()?;
+                if unlikely(word & GAP != 0) {
+                    // Both are below 2^62: the sum can't overflow.
+                    self.next += reader.varint()?;
+                }
+                word
+            }
+        };
         let packet = self.next;
         self.at_us += unzigzag(word >> 3);
         if packet > MASK_48 || self.at_us as u64 > MASK_48 {
@@ -198,19 +248,29 @@ impl Iterator for Arrivals<'_> {
 }
 impl ExactSizeIterator for Arrivals<'_> {}
 
-impl<'a> Ranges<'a> {
-    fn new(bytes: &'a [u8], left: u64, largest: u64) -> Ranges<'a> {
-        Ranges { reader: Reader(bytes), left, below: largest, first: true }
-    }
-
+impl Ranges<'_> {
     /// Reads one range: the numbers missing above it less one (not for the first), and its length less one.
     #[inline(always)]
     fn step(&mut self) -> Result<(u64, u64), WireError> {
         // Ranges that touch would be one: at least one number is missing between two, so the lowest number of
         // the one above, less two, is the highest this one can reach.
-        let down = if self.first { 0 } else { self.reader.varint()? + 2 };
-        let high = self.below.checked_sub(down).ok_or_else(|| out_of_range("range"))?;
-        let low = high.checked_sub(self.reader.varint()?).ok_or_else(|| out_of_range("range"))?;
+        let (high, long) = match &mut self.words {
+            Words::Varints(reader) => {
+                let down = if self.first { 0 } else { reader.varint()? + 2 };
+                (self.below.checked_sub(down), reader.varint()?)
+            }
+            Words::Plain(list) => {
+                let word = u64::from_ne_bytes(Words::item(list)?);
+                let (apart, long) = (word & LOW, word >> 32);
+                let high = match self.first {
+                    true => self.below.checked_add(apart),
+                    false => self.below.checked_sub(apart + 2),
+                };
+                (high, long)
+            }
+        };
+        let high = high.ok_or_else(|| out_of_range("range"))?;
+        let low = high.checked_sub(long).ok_or_else(|| out_of_range("range"))?;
         (self.below, self.first) = (low, false);
         Ok((low, high))
     }
@@ -235,14 +295,16 @@ impl ExactSizeIterator for Ranges<'_> {}
 pub struct FeedbackWriter;
 
 /// Most bytes of one arrival or range: two variable-length integers.
-const ITEM_MAX: usize = 16;
+pub(crate) const ITEM_MAX: usize = 16;
 /// Bytes kept free for the ranges: their count, the largest, and at least eight of them.
-const RANGES_RESERVE: usize = 2 + 8 + 8 * ITEM_MAX;
+pub(crate) const RANGES_RESERVE: usize = 2 + 8 + 8 * ITEM_MAX;
 
 impl FeedbackWriter {
+    /// Bytes before the blob.
+    pub(crate) const FIXED: usize = 21;
     /// Bytes with which [`write`](FeedbackWriter::write) always succeeds: the longest fixed part, one
     /// arrival, eight ranges.
-    pub const MIN_ROOM: usize = 21 + Feedback::MAX_BLOB + 10 + ITEM_MAX + RANGES_RESERVE;
+    pub const MIN_ROOM: usize = FeedbackWriter::FIXED + Feedback::MAX_BLOB + 10 + ITEM_MAX + RANGES_RESERVE;
 
     /// Writes a feedback packet to `out`. Arrivals must be in strictly increasing order of number; `ranges`
     /// are `(low, high)`, both inclusive, strictly decreasing and not adjacent. Of a blob, the first
@@ -333,14 +395,14 @@ fn write_ranges(w: &mut Writer<'_>, ranges: impl Iterator<Item = (u64, u64)>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use units::Time;
 
     /// Arrivals of increasing numbers at times that jump about: `(gap, ns since the one before, ecn)` each.
-    fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    pub(crate) fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
         let item = (prop_oneof![4 => Just(0u64), 1 => 1u64..1 << 40], -3_000_000i64..40_000_000, 0u8..4);
         (0u64..1 << 46, 1i64 << 40..1 << 56, vec(item, 0..200)).prop_map(|(first, start, items)| {
             let (mut next, mut at) = (first, start);
@@ -354,7 +416,7 @@ mod tests {
     }
 
     /// Decreasing ranges that do not touch.
-    fn ranges() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    pub(crate) fn ranges() -> impl Strategy<Value = Vec<(u64, u64)>> {
         (0..=MASK_48, vec((0u64..1 << 20, 0u64..1 << 34), 0..60)).prop_map(|(largest, items)| {
             let mut high = Some(largest);
             let mut range = |(gap, length): (u64, u64)| {

@@ -15,6 +15,7 @@ mod feedback;
 mod media;
 mod message;
 pub mod oracle;
+mod plain;
 mod segment;
 mod timing;
 mod uploading;
@@ -22,7 +23,7 @@ mod viewing;
 
 pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Announcement, Control, KeyFrameRequest, Nack};
-pub use dialect::{Context, Dialect, Draft, Native, Outgoing, Spoken};
+pub use dialect::{Context, Dialect, Draft, Native, Outgoing, Spoken, Written};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
 pub use media::{Class, FrameId, Media, Near};

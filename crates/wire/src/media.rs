@@ -164,7 +164,7 @@ fn put<const N: usize>(head: &mut [u8], at: usize, value: u64) {
 }
 
 /// The flag of a frame that is predicted from no other.
-const KEY: u8 = 4;
+pub(crate) const KEY: u8 = 4;
 const RETRANSMISSION: u8 = 8;
 const ALONE: u8 = 16;
 
@@ -227,12 +227,35 @@ impl Media {
         if self.class == Class::Padding { Media::PADDING_LEN } else { Media::LEN }
     }
 
-    fn flags(&self) -> u8 {
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> u8 {
         let set = |on: bool, flag: u8| if on { flag } else { 0 };
         self.class as u8
             | set(self.is_key(), KEY)
             | set(self.retransmission, RETRANSMISSION)
             | set(self.alone, ALONE)
+    }
+
+    /// Takes over class and marks from [`flags`](Media::flags).
+    #[inline(always)]
+    pub(crate) fn set_flags(&mut self, flags: u8) {
+        self.class = Class::from_bits(flags);
+        self.retransmission = flags & RETRANSMISSION != 0;
+        self.alone = flags & ALONE != 0;
+    }
+
+    /// How old the frame is when the packet leaves, `sent_us` on the sender's clock: the capture time travels
+    /// as an age, since it is seldom more than a second old, and never newer than the packet. Both times are
+    /// rounded before they are subtracted, so that every packet of a frame names the same one.
+    #[inline(always)]
+    pub(crate) fn age(&self, sent_us: i64) -> u32 {
+        (sent_us - micros(self.captured.as_nanos())).clamp(0, Media::MAX_AGE_US) as u32
+    }
+
+    /// The deadline as it travels.
+    #[inline(always)]
+    pub(crate) fn deadline_ms(&self) -> u16 {
+        (self.deadline.as_nanos() / 1_000_000).clamp(0, 0xffff) as u16
     }
 
     /// Writes the header to the front of `out` and returns its length. Times are rounded down to their
@@ -258,11 +281,6 @@ impl Media {
     #[inline(always)]
     fn encode_frame(&self, sent: i64, out: &mut [u8]) -> usize {
         let head = out.first_chunk_mut::<{ Media::LEN }>().expect("room for a media header");
-        // The capture time travels as an age: it is seldom more than a second old, and never newer than the
-        // packet. Both times are rounded before they are subtracted, so that every packet of a frame names
-        // the same one.
-        let age = (sent - micros(self.captured.as_nanos())).clamp(0, Media::MAX_AGE_US);
-        let deadline = (self.deadline.as_nanos() / 1_000_000).clamp(0, 0xffff);
         let (back, version) = self.reference.map_or((0, 0), |reference| {
             let back = i64::from(self.frame) - i64::from(reference.frame);
             debug_assert!(back.unsigned_abs() <= u64::from(Media::MAX_BACK), "{self:?}");
@@ -274,8 +292,8 @@ impl Media {
         put::<2>(head, at::INDEX, u64::from(self.index));
         put::<2>(head, at::COUNT, u64::from(self.count));
         head[at::PART] = self.part;
-        put::<4>(head, at::AGE, age as u64);
-        put::<2>(head, at::DEADLINE, deadline as u64);
+        put::<4>(head, at::AGE, u64::from(self.age(sent)));
+        put::<2>(head, at::DEADLINE, u64::from(self.deadline_ms()));
         put::<2>(head, at::BACK, back as u64);
         head[at::REFERENCE_VERSION] = version;
         Media::LEN
@@ -321,13 +339,13 @@ impl Media {
                 Ok(())
             }
             Class::Padding => Err(out_of_range("flags")),
-            class => self.read_frame(class, datagram),
+            _ => self.read_frame(datagram),
         }
     }
 
     /// Reads what is a frame's.
     #[inline(always)]
-    fn read_frame(&mut self, class: Class, datagram: &[u8]) -> Result<(), WireError> {
+    fn read_frame(&mut self, datagram: &[u8]) -> Result<(), WireError> {
         let head = datagram.first_chunk::<{ Media::LEN }>().ok_or_else(truncated)?;
         let flags = head[1];
         if flags >> 5 != 0 {
@@ -341,14 +359,12 @@ impl Media {
         let id = FrameId { frame: get::<4>(head, at::FRAME) as u32, version: head[at::VERSION] };
         self.reference = reference(head, id)?;
         self.stream = head[at::STREAM];
-        self.class = class;
+        self.set_flags(flags);
         (self.frame, self.version) = (id.frame, id.version);
         (self.index, self.count) = (index, count);
         self.part = head[at::PART];
         self.captured = self.sent + Span::from_micros(-(get::<4>(head, at::AGE) as i64));
         self.deadline = Span::from_millis(get::<2>(head, at::DEADLINE) as i64);
-        self.retransmission = flags & RETRANSMISSION != 0;
-        self.alone = flags & ALONE != 0;
         Ok(())
     }
 }
@@ -371,12 +387,12 @@ fn reference(head: &[u8; Media::LEN], id: FrameId) -> Result<Option<FrameId>, Wi
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
     prop_compose! {
-        fn media()(
+        pub(crate) fn media()(
             (session, feedback_seen, frame) in any::<(u32, u32, u32)>(),
             (stream, version, class, flags, part) in any::<(u8, u8, u8, u8, u8)>(),
             parity in any::<prop::sample::Index>(),

@@ -295,6 +295,7 @@ fn add_session(
     let far = receiver_host(flow);
     let taps = (world.next_host_tap(HostClock::default()), world.later_host_tap(1, far.clock));
     let Endpoints { sender, receiver, interval, originals } = endpoints(scenario, index, taps.0, taps.1)?;
+    let (sender, receiver) = (sender.handing_over(), receiver.handing_over());
     let sender = match flow.video() {
         Some(video) if !video.pause.is_empty() => {
             world.add_host(sender_host(flow), Pausing::new(sender, &video.pause))

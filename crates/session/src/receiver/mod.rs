@@ -13,7 +13,7 @@ use record::{Dropped, Event, Tap, Topic};
 use units::{Rate, RelativeDelay, Span, Time, cold_path, unlikely};
 use wire::{
     Announcement, Class, Context, Control, Dialect, Endpoint, FrameId, Kind, Media, Nack, Near, RxMeta,
-    Spoken, TxMeta, WireError,
+    Spoken, TxMeta, WireError, Written,
 };
 
 use crate::arrivals::{ArrivalLog, Novelty};
@@ -152,6 +152,11 @@ impl Receiver {
     /// The same receiver, which writes and reads packets in another encoding than [`wire::Native`].
     pub fn speaking(self, dialect: Box<dyn Dialect>) -> Receiver {
         Receiver { dialect: Spoken::Other(dialect), ..self }
+    }
+
+    /// As [`Sender::handing_over`](crate::Sender::handing_over).
+    pub fn handing_over(self) -> Receiver {
+        Receiver { dialect: Spoken::Plain, ..self }
     }
 
     /// The same receiver, which shows frames when `playout` says; a new one shows each at once ([`playout`]).
@@ -533,10 +538,10 @@ impl Endpoint for Receiver {
         if self.report_due().is_none_or(|at| at > now) {
             return None;
         }
-        let length = self.transmit_report(now, out);
+        let Written { head, length, .. } = self.transmit_report(now, out);
         // What did not fit into it follows at once.
         let last = self.report_due().is_none_or(|at| at > now);
-        Some(TxMeta { head: length, length, last, ..TxMeta::default() })
+        Some(TxMeta { head, length, last, ..TxMeta::default() })
     }
 
     fn expect(&self) {

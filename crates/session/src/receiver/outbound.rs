@@ -2,7 +2,7 @@
 
 use record::Event;
 use units::{Span, Time, cold_path};
-use wire::{Control, Dialect, Draft, KeyFrameRequest, Outgoing};
+use wire::{Control, Draft, KeyFrameRequest, Outgoing, Written};
 
 use super::Receiver;
 use crate::chain::Chain;
@@ -52,17 +52,17 @@ impl Receiver {
 
     // Apart: it is asked for after every packet, and due after every second one at most.
     #[inline(never)]
-    pub(super) fn transmit_report(&mut self, now: Time, out: &mut [u8]) -> usize {
+    pub(super) fn transmit_report(&mut self, now: Time, out: &mut [u8]) -> Written {
         let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
         self.blob.clear();
         if let Some(half) = &mut self.half {
             half.write(now, &mut self.blob);
         }
         let draft = Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
-        let (sequence, length) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
+        let (sequence, written) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
         self.counters.feedback += 1;
-        self.tap.record(now, Event::FeedbackSent { sequence, size: length as u32 });
-        length
+        self.tap.record(now, Event::FeedbackSent { sequence, size: written.length as u32 });
+        written
     }
 
     #[cold]

@@ -180,6 +180,13 @@ impl Sender {
         Sender { dialect: Spoken::Other(dialect), ..self }
     }
 
+    /// The same sender, which writes its packets down as plain numbers instead of encoding them
+    /// ([`Spoken::Plain`]): between hosts of one `netsim::World`, whose links go by lengths. Its receiver must
+    /// be [made so](crate::Receiver::handing_over) too; one that isn't refuses them as malformed.
+    pub fn handing_over(self) -> Sender {
+        Sender { dialect: Spoken::Plain, ..self }
+    }
+
     /// Counts since the start.
     pub fn counters(&self) -> SenderCounters {
         let transport::Counts { packets, bytes, lost, spurious, timeouts } = self.core.counts();

@@ -3,7 +3,7 @@
 use cc::FrameTag;
 use record::Event;
 use units::{Bytes, Span, Time, cold_path, unlikely};
-use wire::{Announcement, Control, Dialect, FrameId, Media, Outgoing, TxMeta};
+use wire::{Announcement, Control, FrameId, Media, Outgoing, TxMeta};
 
 use super::{INSTANT, PROBE_SIZE, Sender};
 use crate::capture::Capture;

@@ -2,7 +2,7 @@
 
 use record::{Event, Real, Topic};
 use units::{Bytes, Span, Time, cold_path};
-use wire::{Class, Dialect};
+use wire::Class;
 
 use super::Sender;
 
