@@ -7,8 +7,9 @@ use units::{Bytes, Rate, Span, Time, unlikely};
 use crate::ledger::{Carried, Ledger};
 use crate::rtt::Rtt;
 
-/// The window counts as used from this share on: bursts seldom meet it exactly.
-const LIMITED_SHARE: f64 = 0.75;
+/// The window counts as used where no more than this part of it, a fourth, is free: bursts seldom meet it
+/// exactly.
+const FREE_PART: u64 = 4;
 
 /// Round trips as a [`Report`] states them.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +139,7 @@ impl CongestionControl {
     pub fn note_window_use(&mut self, in_flight: Bytes) {
         // Asked for every packet: as long as the window is used, once is enough.
         if !self.limited
-            && self.decision.window.is_some_and(|w| in_flight.get() as f64 >= LIMITED_SHARE * w.get() as f64)
+            && self.decision.window.is_some_and(|w| in_flight.get() >= w.get() - w.get() / FREE_PART)
         {
             self.limited = true;
         }

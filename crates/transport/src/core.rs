@@ -249,6 +249,10 @@ impl<T: Carried> Core<T> {
     /// than before. The controller hears of it ([`cc::Controller::on_mtu`]).
     #[inline]
     pub fn fit(&mut self, now: Time, room: usize, known: bool) -> bool {
+        if likely(!known && self.path.is(room)) {
+            // Asked before every packet.
+            return false;
+        }
         let waiting = self.ledger.in_flight() > Bytes::ZERO;
         let before = self.mtu();
         let shorter = self.path.fit(now, room, known, waiting);

@@ -303,7 +303,8 @@ impl<T: Carried> Ledger<T> {
         (acked, before)
     }
 
-    /// As [`acknowledge`](Ledger::acknowledge), of a packet in flight.
+    /// As [`acknowledge`](Ledger::acknowledge), of a packet in flight, which is appended to `out`, and from
+    /// which the next samples reach back ([`sample_from`](Ledger::sample_from)).
     ///
     /// # Errors
     /// What is known of the packet, where that is something else; nothing is changed then.
@@ -313,7 +314,8 @@ impl<T: Carried> Ledger<T> {
         now: Time,
         packet: u64,
         arrived: Arrived,
-    ) -> Result<Acked, Option<State>> {
+        out: &mut Vec<Acked>,
+    ) -> Result<(), Option<State>> {
         let index = packet.checked_sub(self.base).ok_or(None)?;
         let slot = self.transmissions.get_mut(index as usize).ok_or(None)?;
         // Read before it is written to, as in `change`.
@@ -325,7 +327,10 @@ impl<T: Carried> Ledger<T> {
         let size = u64::from(sent.size);
         self.in_flight = self.in_flight.saturating_sub(size);
         self.count_delivered(now, size);
-        Ok(sent.acked(packet, arrived))
+        self.first_sent_at = sent.sent_at;
+        // Put together where it is kept: what is handed over is copied.
+        out.put(ROOM, sent.acked(packet, arrived));
+        Ok(())
     }
 
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.

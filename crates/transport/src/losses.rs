@@ -157,19 +157,18 @@ impl LossDetection {
         arrived: Arrived,
         out: &mut Settled,
     ) -> bool {
-        let acked = match ledger.acknowledge_in_flight(now, packet, arrived) {
-            Ok(acked) => acked,
+        match ledger.acknowledge_in_flight(now, packet, arrived, &mut out.acked) {
+            Ok(()) => {
+                out.ce_marks += u32::from(arrived.ecn == units::Ecn::Ce);
+                true
+            }
             Err(state) => {
                 if state == Some(State::Lost) || state.is_none() && !self.given_up.is_empty() {
                     self.arrived_late(now, ledger, packet, out);
                 }
-                return false;
+                false
             }
-        };
-        ledger.sample_from(acked.sent_at);
-        out.ce_marks += u32::from(acked.ecn == units::Ecn::Ce);
-        out.acked.put(ROOM, acked);
-        true
+        }
     }
 
     /// The number of the oldest packet of which news is news.

@@ -17,6 +17,8 @@ const NARROW_FOR: Span = Span::from_secs(60);
 pub struct PathMtu {
     configured: usize,
     path: usize,
+    /// The lesser of the two: each packet asks several times.
+    least: usize,
     /// Until this time datagrams are at most [`LEAST_PATH`] bytes: the path may be a black hole for longer
     /// ones (RFC 8899 section 4.3).
     narrow_until: Time,
@@ -27,19 +29,26 @@ pub struct PathMtu {
 impl PathMtu {
     /// Datagrams of at most `configured` bytes, on a path of which nothing is known.
     pub fn new(configured: usize) -> PathMtu {
-        PathMtu { configured, path: usize::MAX, narrow_until: Time::ZERO, unheard_since: Time::ZERO }
+        let (narrow_until, unheard_since) = (Time::ZERO, Time::ZERO);
+        PathMtu { configured, path: usize::MAX, least: configured, narrow_until, unheard_since }
     }
 
     /// The longest datagram at present, in bytes.
     #[inline]
     pub fn get(&self) -> usize {
-        self.configured.min(self.path)
+        self.least
     }
 
     /// Something was acknowledged, or is in flight again after nothing was.
     #[inline]
     pub fn restart(&mut self, now: Time) {
         self.unheard_since = now;
+    }
+
+    /// The driver took datagrams of `room` bytes before, too.
+    #[inline]
+    pub fn is(&self, room: usize) -> bool {
+        self.path == room
     }
 
     /// The driver takes datagrams of `room` bytes; `known`: because its path does, not because that is all
@@ -50,6 +59,7 @@ impl PathMtu {
         let narrow = known && self.is_narrow(now, waiting);
         let before = self.get();
         self.path = if narrow { LEAST_PATH } else { room.max(LEAST_PATH) };
+        self.least = self.configured.min(self.path);
         before > self.path
     }
 
@@ -85,7 +95,9 @@ mod tests {
     #[test]
     fn a_driver_that_offers_all_there_is_knows_nothing_of_its_path() {
         let mut mtu = PathMtu::new(1200);
-        assert!(!mtu.fit(Time::from_secs(9), 65_535, false, true));
-        assert_eq!(mtu.get(), 1200);
+        for _ in 0..2 {
+            assert!(!mtu.fit(Time::from_secs(9), 65_535, false, true));
+            assert_eq!((mtu.get(), mtu.is(65_535), mtu.is(1200)), (1200, true, false));
+        }
     }
 }

@@ -12,6 +12,9 @@ const MAX_ACK_DELAY: Span = Span::from_millis(25);
 /// Loss after this much reordering in time, in eighths of a round trip (RFC 9002 section 6.1.2: 9/8).
 const TIME_THRESHOLD_EIGHTHS: i64 = 9;
 
+/// A sample beyond this, 36 years less a bit, counts as it: eight of them can be added.
+const LONGEST: Span = Span::from_nanos(i64::MAX / 8);
+
 /// Smoothed round-trip time and what hangs on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
@@ -33,9 +36,10 @@ impl Rtt {
         Rtt { latest: None, smoothed: initial, variation: initial / 2, min: initial }
     }
 
-    /// Takes a sample; `held` is how long the receiver kept the acknowledgement back.
+    /// Takes a sample, which is not negative; `held` is how long the receiver kept the acknowledgement back.
     #[inline]
     pub fn sample(&mut self, sample: Span, held: Span) {
+        let sample = sample.max(Span::ZERO).min(LONGEST);
         if self.latest.replace(sample).is_none() {
             (self.smoothed, self.variation, self.min) = (sample, sample / 2, sample);
             return;
@@ -43,8 +47,11 @@ impl Rtt {
         self.min = self.min.min(sample);
         let held = held.max(Span::ZERO).min(MAX_ACK_DELAY);
         let adjusted = if sample >= self.min + held { sample - held } else { sample };
-        self.variation = (self.variation * 3 + (self.smoothed - adjusted).abs()) / 4;
-        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+        // None is negative, and no sum is too large.
+        let [smoothed, variation, adjusted] =
+            [self.smoothed, self.variation, adjusted].map(|span| span.as_nanos() as u64);
+        self.variation = nanos((variation * 3 + smoothed.abs_diff(adjusted)) / 4);
+        self.smoothed = nanos((smoothed * 7 + adjusted) / 8);
     }
 
     /// The latest sample, once there is one.
@@ -80,9 +87,41 @@ impl Rtt {
     }
 }
 
+#[inline]
+fn nanos(nanos: u64) -> Span {
+    Span::from_nanos(nanos as i64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Section 5.3's arithmetic, as it stands there.
+        #[test]
+        fn it_smooths_as_the_rfc_says_whatever_the_samples(
+            samples in prop::collection::vec((prop_oneof![0..1_000_000_000_i64, any::<i64>()], any::<i64>()), 1..50),
+        ) {
+            let (mut rtt, mut plain) = (Rtt::default(), None);
+            for (sample, held) in samples {
+                rtt.sample(Span::from_nanos(sample), Span::from_nanos(held));
+                let sample = i128::from(sample.max(0).min(LONGEST.as_nanos()));
+                plain = Some(match plain {
+                    None => (sample, sample / 2, sample),
+                    Some((smoothed, variation, min)) => {
+                        let min = sample.min(min);
+                        let held = i128::from(held).clamp(0, i128::from(MAX_ACK_DELAY.as_nanos()));
+                        let adjusted = if sample >= min + held { sample - held } else { sample };
+                        let variation = (variation * 3 + (smoothed - adjusted).abs()) / 4;
+                        ((smoothed * 7 + adjusted) / 8, variation, min)
+                    }
+                });
+                let told = [rtt.smoothed(), rtt.variation(), rtt.min()].map(|span| i128::from(span.as_nanos()));
+                prop_assert_eq!(plain, Some(told.into()));
+            }
+        }
+    }
 
     #[test]
     fn smoothing_follows_rfc_9002() {

@@ -10,7 +10,7 @@
 //! Numbers are big-endian. A variable-length integer is QUIC's (RFC 9000 section 16): the first byte's two
 //! high bits say whether it takes 1, 2, 4 or 8 bytes.
 
-use units::unlikely;
+use units::{likely, unlikely};
 
 /// The wire format's version, in the high four bits of the first byte. A receiver drops every other version.
 pub const VERSION: u8 = 2;
@@ -107,7 +107,8 @@ pub(crate) const MASK_48: u64 = (1 << 48) - 1;
 /// Whole microseconds of a time in nanoseconds, rounded down.
 #[inline]
 pub(crate) fn micros(nanos: i64) -> i64 {
-    nanos.div_euclid(1_000)
+    // Most clocks are past their zero, where rounding down takes nothing more.
+    if likely(nanos >= 0) { (nanos as u64 / 1_000) as i64 } else { nanos.div_euclid(1_000) }
 }
 
 /// Reads big-endian fields from the front of a slice.
@@ -271,7 +272,23 @@ impl<'a> Writer<'a> {
 /// Bytes of a variable-length integer.
 #[inline(always)]
 pub(crate) fn varint_length(value: u64) -> usize {
-    1 << (u32::from(value >= 0x40) + u32::from(value >= 0x4000) + u32::from(value >= 0x4000_0000))
+    /// By the number's highest bit.
+    const LENGTHS: [u8; 64] = {
+        let mut lengths = [8; 64];
+        let mut bit = 0;
+        while bit < 30 {
+            lengths[bit] = if bit < 6 {
+                1
+            } else if bit < 14 {
+                2
+            } else {
+                4
+            };
+            bit += 1;
+        }
+        lengths
+    };
+    usize::from(LENGTHS[(value | 1).ilog2() as usize % 64])
 }
 
 /// Maps small numbers of either sign to small ones without: 0, -1, 1, -2 to 0, 1, 2, 3.
@@ -299,6 +316,7 @@ mod tests {
             let mut writer = Writer { out: &mut out, at: 0 };
             writer.varint(value);
             let length = writer.len();
+            prop_assert_eq!(length, varint_length(value));
             // Room for no more than the integer makes no difference.
             let mut tight = [0; 8];
             Writer { out: &mut tight[..length], at: 0 }.varint(value);

@@ -4,7 +4,7 @@
 //! A sender and a receiver say what they mean with [`Media`], [`Feedback`], [`Nack`], [`KeyFrameRequest`] and
 //! [`Control`], and leave the bytes to a [`Dialect`]. [`Native`] is the one of `docs/wire.md`.
 
-use units::{Time, seldom};
+use units::{RemoteTime, Time, seldom};
 
 use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, WireError, peek,
@@ -152,6 +152,17 @@ impl Spoken {
             Spoken::Other(other) => seldom(other).media(datagram, context, media),
         }
     }
+    /// A packet of padding, where its first bytes say so: of plain ones. What this is not needs to be looked at
+    /// further.
+    #[inline(always)]
+    pub fn padding(&self, datagram: &[u8]) -> Option<Media> {
+        matches!(self, Spoken::Plain).then(|| plain::padding(datagram)).flatten()
+    }
+    /// The same of a report.
+    #[inline(always)]
+    pub fn report<'a>(&self, datagram: &'a [u8]) -> Option<Feedback<'a>> {
+        matches!(self, Spoken::Plain).then(|| plain::report(datagram)).flatten()
+    }
     #[inline(always)]
     pub fn feedback<'a>(&mut self, datagram: &'a [u8]) -> Result<Feedback<'a>, WireError> {
         match self {
@@ -184,6 +195,23 @@ impl Spoken {
             (Spoken::Plain, Outgoing::Media(media)) => plain::write_media(media, out),
             (Spoken::Native | Spoken::Plain, packet) => Native.write(packet, out),
             (Spoken::Other(other), packet) => seldom(other).write(packet, out),
+        }
+    }
+    /// As [`write`](Spoken::write), of the header that [`Media::padding`] makes.
+    #[inline(always)]
+    pub fn write_padding(
+        &mut self,
+        session: u32,
+        packet: u64,
+        sent: RemoteTime,
+        feedback_seen: u32,
+        out: &mut [u8],
+    ) -> usize {
+        let media = || Media::padding(session, packet, sent, feedback_seen);
+        match self {
+            Spoken::Plain => plain::write_media(&media(), out),
+            Spoken::Native => Native.write(Outgoing::Media(&media()), out),
+            Spoken::Other(other) => seldom(other).write(Outgoing::Media(&media()), out),
         }
     }
     #[inline(always)]

@@ -81,11 +81,28 @@ pub(crate) fn media(datagram: &[u8], context: &Context, media: &mut Media) -> Re
     }
 }
 
-/// Reads a report.
+/// A packet of padding that was put down here, if it is one.
 #[inline(always)]
+pub(crate) fn padding(datagram: &[u8]) -> Option<Media> {
+    let head = datagram.first_chunk::<PADDING>()?;
+    if unlikely([head[0], head[1]] != [MEDIA, Class::Padding as u8]) {
+        return None;
+    }
+    let (session, sent) = ((get(head, 0) >> 32) as u32, RemoteTime::from_nanos(get(head, 16) as i64));
+    Some(Media::padding(session, get(head, 8), sent, get(head, 24) as u32))
+}
+
+/// A report that was put down here, if it is one.
+#[inline(always)]
+pub(crate) fn report(datagram: &[u8]) -> Option<Feedback<'_>> {
+    let (head, lists) = datagram.split_first_chunk()?;
+    if likely(head[0] == REPORT) { read_report(head, lists).ok() } else { None }
+}
+
+/// Reads a report, whoever wrote it.
 pub(crate) fn feedback(datagram: &[u8]) -> Result<Feedback<'_>, WireError> {
     match datagram.split_first_chunk() {
-        Some((head, lists)) if likely(head[0] == REPORT) => read_report(head, lists),
+        Some((head, lists)) if head[0] == REPORT => read_report(head, lists),
         _ => Native.feedback(datagram),
     }
 }
@@ -307,6 +324,9 @@ mod tests {
             let length = write_media(&media, &mut out);
             checks::media(&media, &out[..length]);
             prop_assert_eq!(peek(&out[..length]), Ok((Kind::Media, media.session)));
+            let mut read = Media::blank();
+            super::media(&out[..length], &Context::default(), &mut read).unwrap();
+            prop_assert_eq!(padding(&out[..length]), (media.class == Class::Padding).then_some(read));
             prop_assert!(Media::decode(&out[..length]).is_err(), "nothing but a host of this process reads it");
             for cut in 0..length {
                 prop_assert!(super::media(&out[..cut], &Context::default(), &mut Media::blank()).is_err());
@@ -343,7 +363,7 @@ mod tests {
             prop_assert_eq!((read.newest(), read.sent, read.blob), (native.newest(), native.sent, native.blob));
             prop_assert_eq!((read.sequence, read.refused), (sequence, refused));
             for cut in 0..written.head {
-                prop_assert!(feedback(&out[..cut]).is_err());
+                prop_assert!(feedback(&out[..cut]).is_err() && report(&out[..cut]).is_none());
             }
         }
     }

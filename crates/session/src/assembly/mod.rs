@@ -10,7 +10,7 @@ mod frame;
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use units::{Time, unlikely};
+use units::{Time, likely, unlikely};
 use wire::{Class, FrameId, Media, Nack};
 
 pub use frame::Assembling;
@@ -99,15 +99,21 @@ impl Assembly {
         self.class
     }
 
-    /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it. `next`: its
-    /// frame can be decoded once it is complete.
+    /// Whether a packet with `bytes` of payload to keep can be taken, and what has to go for it. `next` says
+    /// whether its frame can be decoded once it is complete.
     #[inline(always)]
-    pub fn room_for(&self, media: &Media, bytes: usize, next: bool) -> Room {
+    pub fn room_for(&self, media: &Media, bytes: usize, next: impl FnOnce() -> bool) -> Room {
         // Room for the most that it may need, whatever it is, as there nearly always is.
         let most = Assembling::account(media) + bytes + Assembling::PARITY + NEXT;
         if self.frames.len() + 1 < FRAMES && self.held + most <= MAX_BYTES {
             return Room::Free;
         }
+        self.make_room_for(media, bytes, next())
+    }
+
+    /// The same where there may be none.
+    #[cold]
+    fn make_room_for(&self, media: &Media, bytes: usize, next: bool) -> Room {
         let known = self.find(media.id()).is_some();
         let bytes = bytes + if media.parity().is_some() { Assembling::PARITY } else { 0 };
         if self.is_stale(media) || !known && self.is_implausible(media) {
@@ -214,6 +220,14 @@ impl Assembly {
     /// Position of the packet's frame, begun if need be.
     #[inline]
     fn locate(&mut self, media: &Media, deadline: Time) -> usize {
+        if likely(self.frames.back().is_some_and(|newest| newest.id == media.id())) {
+            return self.frames.len() - 1;
+        }
+        self.locate_another(media, deadline)
+    }
+
+    #[inline(never)]
+    fn locate_another(&mut self, media: &Media, deadline: Time) -> usize {
         let at = self.frames.partition_point(|f| f.id < media.id());
         if self.frames.get(at).is_none_or(|f| f.id != media.id()) {
             let mut frame = self.spare.pop().unwrap_or_default();

@@ -28,7 +28,7 @@ const LATER: Time = Time::from_millis(400);
 
 /// Takes a packet as a receiver does; false if it was refused.
 fn take(assembly: &mut Assembly, media: &Media) -> bool {
-    match assembly.room_for(media, 1000, false) {
+    match assembly.room_for(media, 1000, || false) {
         Room::Free => {}
         Room::Beyond(frame) => assembly.raise_floor(frame + 1, |_| ()),
         Room::None => return false,
@@ -41,13 +41,13 @@ fn take(assembly: &mut Assembly, media: &Media) -> bool {
 fn an_old_frame_is_refused_where_only_newer_ones_could_make_room() {
     let mut assembly = Assembly::new(Class::Deadline);
     (1..=FRAMES as u32).for_each(|frame| assert!(take(&mut assembly, &media(frame, 0, 2))));
-    assert_eq!(assembly.room_for(&media(0, 0, 2), 1000, false), Room::None);
+    assert_eq!(assembly.room_for(&media(0, 0, 2), 1000, || false), Room::None);
     assert_eq!(
-        assembly.room_for(&media(1, 1, 2), 1000, false),
+        assembly.room_for(&media(1, 1, 2), 1000, || false),
         Room::Free,
         "its frame has its place already"
     );
-    assert_eq!(assembly.room_for(&media(5_000, 0, 2), 1000, false), Room::Beyond(1));
+    assert_eq!(assembly.room_for(&media(5_000, 0, 2), 1000, || false), Room::Beyond(1));
 }
 
 #[test]
@@ -202,7 +202,7 @@ proptest! {
         for (frame, index) in packets {
             let count = 1 + (frame * 7 % 600) as u16;
             let media = reliable(frame, index % count, count);
-            if assembly.room_for(&media, 1_400, false) == Room::Free {
+            if assembly.room_for(&media, 1_400, || false) == Room::Free {
                 let stored = assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), LATER);
                 kept += usize::from(matches!(stored, Stored::Kept | Stored::Complete));
             }
@@ -211,7 +211,7 @@ proptest! {
         prop_assert_eq!(kept, assembly.frames.iter().map(|frame| frame.have as usize).sum::<usize>());
         for index in 0..MAX_PACKETS {
             let media = reliable(0, index, MAX_PACKETS);
-            prop_assert_eq!(assembly.room_for(&media, 1_400, true), Room::Free);
+            prop_assert_eq!(assembly.room_for(&media, 1_400, || true), Room::Free);
             assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), LATER);
         }
     }

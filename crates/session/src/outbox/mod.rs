@@ -316,6 +316,18 @@ impl Outbox {
         self.frames.get(self.sending).map(|frame| frame.ready_at)
     }
 
+    /// Where the frame stands whose packet goes next, if there is one.
+    #[inline]
+    pub fn sending(&self) -> usize {
+        self.sending
+    }
+
+    /// The frame that stands at `position`.
+    #[inline]
+    pub fn at(&self, position: usize) -> Option<&OutFrame> {
+        self.frames.get(position)
+    }
+
     /// The frame whose packet goes next.
     #[inline]
     pub fn current(&self) -> Option<&OutFrame> {
@@ -335,11 +347,12 @@ impl Outbox {
         }
     }
 
-    /// The current frame's next packet left at `now`. True if it was the frame's last.
+    /// The current frame's next packet left at `now`, with `length` bytes of payload. True if it was the
+    /// frame's last.
     #[inline(always)]
-    pub fn advance(&mut self, now: Time) -> bool {
+    pub fn advance(&mut self, now: Time, length: u32) -> bool {
         let Some(frame) = self.frames.get_mut(self.sending) else { return false };
-        let length = frame.length(frame.next);
+        debug_assert_eq!(length, frame.length(frame.next));
         frame.packets[usize::from(frame.next)].last_sent = now;
         frame.next += 1;
         let done = frame.next == frame.total();
@@ -374,8 +387,9 @@ impl Outbox {
         (before - self.frames.len()) as u64
     }
 
+    /// Where a frame stands that is still kept.
     #[inline(always)]
-    fn position(&self, id: FrameId) -> Option<usize> {
+    pub fn position(&self, id: FrameId) -> Option<usize> {
         // Mostly it is the frame that is being sent, or the oldest.
         let is_at = |position: usize| self.frames.get(position).is_some_and(|frame| frame.info.id == id);
         if likely(is_at(self.sending)) {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
 use record::{Dropped, Event, Tap, Topic};
-use units::{Rate, RelativeDelay, Span, Time, cold_path, unlikely};
+use units::{Rate, RelativeDelay, Span, Time, cold_path, likely, unlikely};
 use wire::{
     Announcement, Class, Context, Control, Dialect, Endpoint, FrameId, Kind, Media, Nack, Near, RxMeta,
     Spoken, TxMeta, WireError, Written,
@@ -209,7 +209,13 @@ impl Receiver {
     }
 
     #[inline]
-    fn read(&mut self, now: Time, datagram: &[u8], meta: RxMeta) -> Result<(), WireError> {
+    fn read(&mut self, now: Time, datagram: &[u8], meta: &mut RxMeta) -> Result<(), WireError> {
+        if let Some(padding) = self.dialect.padding(datagram)
+            && likely(self.trouble.is_none() && self.session == Some(padding.session))
+        {
+            self.on_media(now, &padding, &[], meta);
+            return Ok(());
+        }
         let (kind, session) = self.dialect.peek(datagram)?;
         // Without its half at this end the sender would run blind: it had better hear that nobody answers.
         let foreign = self.trouble.is_some() || self.session.is_some_and(|ours| ours != session);
@@ -251,8 +257,9 @@ impl Receiver {
     }
 
     /// A packet of frames or padding, with what follows its header.
-    #[inline]
-    fn on_media(&mut self, now: Time, media: &Media, rest: &[u8], mut meta: RxMeta) {
+    // Inlined by force, twice: of padding little is left.
+    #[inline(always)]
+    fn on_media(&mut self, now: Time, media: &Media, rest: &[u8], meta: &mut RxMeta) {
         let padding = media.class == Class::Padding;
         // Where its stream's chain stands, looked up once.
         let known = if padding { None } else { self.position(media.stream) };
@@ -271,8 +278,8 @@ impl Receiver {
             Novelty::Next | Novelty::AfterGap | Novelty::Filling => {}
         }
         self.near.heard(media);
-        self.accept(now, media, &meta);
-        let complete = !padding && self.assemble(now, known, media, rest, &mut meta);
+        self.accept(now, media, meta);
+        let complete = !padding && self.assemble(now, known, media, rest, meta);
         if unlikely(novelty == Novelty::AfterGap) {
             self.log.forget(now);
             if self.config.nack && !padding {
@@ -283,7 +290,7 @@ impl Receiver {
         self.reporter.arrived(now, media.packet, meta.ecn, padding, urgent, &self.config);
     }
 
-    #[inline]
+    #[inline(always)]
     fn accept(&mut self, now: Time, media: &Media, meta: &RxMeta) {
         if unlikely(self.session.is_none()) {
             self.session = Some(media.session);
@@ -355,7 +362,7 @@ impl Receiver {
         let read = || self.over_socket(known, media.stream, rest).map(<[u8]>::len);
         let bytes = handle.map(Bytes::len).or_else(read);
         let Chain { assembly, display, .. } = &mut self.chains[index];
-        match assembly.room_for(media, bytes.unwrap_or(0), display.may_decode(media.reference)) {
+        match assembly.room_for(media, bytes.unwrap_or(0), || display.may_decode(media.reference)) {
             Room::Free => true,
             Room::Beyond(frame) => {
                 self.undisturbed.set(false);
@@ -489,8 +496,8 @@ fn half(
 }
 
 impl Endpoint for Receiver {
-    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
-        if self.read(now, datagram, meta).is_err() {
+    fn receive(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
+        if self.read(now, datagram, &mut meta).is_err() {
             self.refuse(now, Dropped::Malformed);
         }
     }
@@ -530,6 +537,21 @@ impl Endpoint for Receiver {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        if !self.may_request(now) && self.report_due().is_none_or(|at| at > now) {
+            return None;
+        }
+        self.transmit_due(now, out)
+    }
+
+    fn expect(&self) {
+        self.reporter.expect();
+    }
+}
+
+impl Receiver {
+    // Apart, so that to find nothing due takes little.
+    #[inline(never)]
+    fn transmit_due(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         if unlikely(self.may_request(now))
             && let Some(length) = self.transmit_request(now, out)
         {
@@ -542,9 +564,5 @@ impl Endpoint for Receiver {
         // What did not fit into it follows at once.
         let last = self.report_due().is_none_or(|at| at > now);
         Some(TxMeta { head, length, last, ..TxMeta::default() })
-    }
-
-    fn expect(&self) {
-        self.reporter.expect();
     }
 }

@@ -15,6 +15,8 @@ use crate::strategy::News;
 const REPAIRS: usize = 4096;
 
 impl Sender {
+    // Inlined by force: a report that is handed over lies in memory and is copied from there.
+    #[inline(always)]
     pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
         if !self.core.could_be(feedback.newest()) {
             self.counters.implausible += 1;

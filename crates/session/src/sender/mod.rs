@@ -13,7 +13,7 @@ use media::Encoder;
 use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
-use units::{Rate, Rng, Span, Sparing, Time, fetch, fetch_line, unlikely};
+use units::{Rate, Rng, Span, Sparing, Time, fetch, fetch_line, likely, unlikely};
 use wire::{
     Class, Dialect, Endpoint, FrameId, Kind, MAX_DATAGRAM, Native, RxMeta, Spoken, TxMeta, WireError,
 };
@@ -313,6 +313,12 @@ impl Sender {
 
     #[inline]
     fn read(&mut self, now: Time, datagram: &[u8]) -> Result<(), WireError> {
+        if let Some(feedback) = self.dialect.report(datagram)
+            && likely(feedback.session == self.config.session)
+        {
+            self.on_feedback(now, &feedback);
+            return Ok(());
+        }
         let (kind, session) = self.dialect.peek(datagram)?;
         if kind != Kind::Feedback || session != self.config.session {
             return self.read_rare(now, kind, session, datagram);
@@ -366,6 +372,12 @@ impl Sender {
     #[inline]
     fn pick(&mut self) -> Pick {
         let padding = self.core.padding();
+        if let [track] = &self.tracks[..]
+            && likely(self.repairs.is_empty() & (padding == 0) & !self.backlogged)
+        {
+            // There is nothing to choose between.
+            return if track.outbox.waiting_packets() > 0 { Pick::Fresh(0) } else { Pick::Nothing };
+        }
         self.look_at_fresh();
         let repair_of = self.repairs.front().map(|&(stream, ..)| chain::capture_of(stream));
         // As many as were just entered. That they are so many is written, but hardly arrived in memory.

@@ -127,9 +127,12 @@ impl Sender {
     #[inline(always)]
     pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
         let app_limited = !self.backlogged && self.filler.is_none();
-        let packet = self.dispatch(now, length, None, app_limited);
-        let media = Media::padding(self.config.session, packet, now.on_wire(), self.feedback_seen);
-        let head = self.dialect.write(Outgoing::Media(&media), out);
+        // Written first: a driver copies it, which takes a processor long where it has just been stored.
+        let packet = self.core.next_packet();
+        let head =
+            self.dialect.write_padding(self.config.session, packet, now.on_wire(), self.feedback_seen, out);
+        let sent = self.dispatch(now, length, None, app_limited);
+        debug_assert_eq!(sent, packet);
         TxMeta { head, length, ecn: self.config.ecn, ..TxMeta::default() }
     }
 
@@ -174,13 +177,14 @@ impl Sender {
         packet
     }
 
-    /// Sends packet `index` of a frame still in the outbox: the next of the current one, or one again.
+    /// Sends packet `index` of the frame at `position` in the outbox: the next of the current one, or one
+    /// again.
     #[inline(always)]
     pub(super) fn transmit_part(
         &mut self,
         now: Time,
         track: usize,
-        id: FrameId,
+        position: usize,
         index: u16,
         retransmission: bool,
         out: &mut [u8],
@@ -188,12 +192,14 @@ impl Sender {
         let Track { stream, outbox, .. } = &self.tracks[track];
         let stream = *stream;
         let class = outbox.class;
-        let queued = outbox.frame(id)?;
-        let (length, payload) = queued.part(index);
-        let length = length + self.dialect.header();
-        let mut media = Media {
+        let queued = outbox.at(position)?;
+        let id = queued.info.id;
+        let (bytes, payload) = queued.part(index);
+        let length = bytes + self.dialect.header();
+        let packet = self.core.next_packet();
+        let media = Media {
             session: self.config.session,
-            packet: 0,
+            packet,
             sent: now.on_wire(),
             feedback_seen: self.feedback_seen,
             stream,
@@ -212,16 +218,17 @@ impl Sender {
         let FrameId { frame, version } = id;
         let count = queued.total();
         let tag = FrameTag { stream, frame, version, index, count, retransmission };
+        let head = self.dialect.write(Outgoing::Media(&media), out);
         let waiting = self.tracks.iter().map(|track| track.outbox.waiting_packets()).sum();
         let app_limited = self.runs_dry(waiting);
-        media.packet = self.dispatch(now, length, Some(tag), app_limited);
+        let sent = self.dispatch(now, length, Some(tag), app_limited);
+        debug_assert_eq!(sent, packet);
         let outbox = &mut self.tracks[track].outbox;
         if retransmission {
             outbox.resent(now, id, index);
-        } else if outbox.advance(now) {
+        } else if outbox.advance(now, bytes as u32) {
             self.tap.record(now, Event::FrameSent { stream, frame, version, packets: media.count });
         }
-        let head = self.dialect.write(Outgoing::Media(&media), out);
         Some(TxMeta { head, length, payload, ecn: self.config.ecn, last: false })
     }
 
@@ -248,7 +255,8 @@ impl Sender {
         out: &mut [u8],
     ) -> Option<TxMeta> {
         let track = self.position(stream)?;
-        self.transmit_part(now, track, id, index, true, out)
+        let position = self.tracks[track].outbox.position(id)?;
+        self.transmit_part(now, track, position, index, true, out)
     }
 
     /// Sends the next packet of a track, or one of the backlog, which stands behind the tracks.
@@ -263,13 +271,12 @@ impl Sender {
     /// Sends the next packet of a track. Apart, so that what a backlog runs stays short.
     #[inline(never)]
     fn transmit_next(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
-        let repairs = self.core.rtt().min() * SenderConfig::REPAIR_TRIPS;
         let outbox = &mut self.tracks[track].outbox;
         if self.config.deadline.is_none() {
-            outbox.begin(now + repairs);
+            outbox.begin(now + self.core.rtt().min() * SenderConfig::REPAIR_TRIPS);
         }
-        let current = outbox.current()?;
-        let (id, index) = (current.info.id, current.next);
-        self.transmit_part(now, track, id, index, false, out)
+        let position = outbox.sending();
+        let index = outbox.at(position)?.next;
+        self.transmit_part(now, track, position, index, false, out)
     }
 }
