@@ -52,17 +52,25 @@ pub struct ArrivalLog {
 
 impl ArrivalLog {
     /// Enters the number of a packet that arrived, and says whether it is new.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, packet: u64) -> Novelty {
+        if let Some(newest) = &mut self.newest
+            && likely(packet == newest.1 + 1)
+        {
+            newest.1 = packet;
+            return Novelty::Next;
+        }
+        self.insert_elsewhere(packet)
+    }
+
+    /// The same of any but the next in order.
+    #[inline(never)]
+    fn insert_elsewhere(&mut self, packet: u64) -> Novelty {
         let Some(newest) = &mut self.newest else {
             self.newest = Some((packet, packet));
             self.start_from(packet.saturating_sub(REACH));
             return Novelty::Next;
         };
-        if packet == newest.1 + 1 {
-            newest.1 = packet;
-            return Novelty::Next;
-        }
         if packet > newest.1 + PLAUSIBLE {
             return Novelty::FarFuture;
         }

@@ -72,7 +72,7 @@ impl Default for Reporter {
 
 impl Reporter {
     /// A packet arrived; `padding` tells its class, `urgent` that its news should not wait.
-    #[inline]
+    #[inline(always)]
     pub fn arrived(
         &mut self,
         now: Time,

@@ -382,7 +382,7 @@ impl<T: Carried> Core<T> {
     ///
     /// # Errors
     /// [`NeverSent`] if it names a packet that was never sent; nothing is changed then.
-    #[inline]
+    #[inline(always)]
     pub fn heard<A, R>(&mut self, now: Time, heard: Heard<'_, A, R>) -> Result<(), NeverSent>
     where
         A: Iterator<Item = Arrival>,

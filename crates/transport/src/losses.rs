@@ -148,7 +148,7 @@ impl LossDetection {
 
     /// Packet `packet` is reported to have arrived: enters it into `out` and returns true if that is news of
     /// a packet in flight.
-    #[inline]
+    #[inline(always)]
     pub fn arrived<T: Carried>(
         &mut self,
         now: Time,
@@ -247,6 +247,7 @@ impl LossDetection {
 
     /// Forgets what is settled, but remembers losses for two round trips and a little: they may turn out to
     /// be reordering.
+    #[inline(always)]
     pub fn trim<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
         let keep = rtt.smoothed() * 2 + LATE;
         let far = ledger.next_packet().saturating_sub(FORGOTTEN);

@@ -103,7 +103,7 @@ mod tests {
         fn it_smooths_as_the_rfc_says_whatever_the_samples(
             samples in prop::collection::vec((prop_oneof![0..1_000_000_000_i64, any::<i64>()], any::<i64>()), 1..50),
         ) {
-            let (mut rtt, mut plain) = (Rtt::default(), None);
+            let (mut rtt, mut plain) = (Rtt::default(), None::<(i128, i128, i128)>);
             for (sample, held) in samples {
                 rtt.sample(Span::from_nanos(sample), Span::from_nanos(held));
                 let sample = i128::from(sample.max(0).min(LONGEST.as_nanos()));

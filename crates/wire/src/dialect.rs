@@ -152,11 +152,16 @@ impl Spoken {
             Spoken::Other(other) => seldom(other).media(datagram, context, media),
         }
     }
-    /// A packet of padding, where its first bytes say so: of plain ones. What this is not needs to be looked at
-    /// further.
+    /// A packet of padding, where its first bytes say so: of plain ones. What this is not needs to be looked
+    /// at further.
     #[inline(always)]
     pub fn padding(&self, datagram: &[u8]) -> Option<Media> {
         matches!(self, Spoken::Plain).then(|| plain::padding(datagram)).flatten()
+    }
+    /// The same of a frame's packet: reads its header into a blank one, and returns its length.
+    #[inline(always)]
+    pub fn frame(&self, datagram: &[u8], media: &mut Media) -> Option<usize> {
+        matches!(self, Spoken::Plain).then(|| plain::frame(datagram, media)).flatten()
     }
     /// The same of a report.
     #[inline(always)]

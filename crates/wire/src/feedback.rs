@@ -237,7 +237,7 @@ impl Arrivals<'_> {
 impl Iterator for Arrivals<'_> {
     type Item = Arrival;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Arrival> {
         self.left = self.left.checked_sub(1)?;
         self.step().ok()

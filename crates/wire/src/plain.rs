@@ -92,6 +92,18 @@ pub(crate) fn padding(datagram: &[u8]) -> Option<Media> {
     Some(Media::padding(session, get(head, 8), sent, get(head, 24) as u32))
 }
 
+/// The header of a frame's packet that was put down here, if it is one, into a blank one.
+#[inline(always)]
+pub(crate) fn frame(datagram: &[u8], media: &mut Media) -> Option<usize> {
+    let head = datagram.first_chunk::<FRAME>()?;
+    if unlikely(head[0] != MEDIA) {
+        return None;
+    }
+    read_opening(head, media);
+    read_frame(head, media);
+    Some(FRAME)
+}
+
 /// A report that was put down here, if it is one.
 #[inline(always)]
 pub(crate) fn report(datagram: &[u8]) -> Option<Feedback<'_>> {
@@ -142,17 +154,29 @@ fn write_frame(media: &Media, sent_us: i64, out: &mut [u8]) -> usize {
 
 #[inline(always)]
 fn read_media(head: &[u8; PADDING], datagram: &[u8], media: &mut Media) -> Result<usize, WireError> {
-    let [_, flags, stream, version, ..] = *head;
-    media.session = (get(head, 0) >> 32) as u32;
-    media.packet = get(head, 8);
-    media.sent = RemoteTime::from_nanos(get(head, 16) as i64);
-    media.feedback_seen = get(head, 24) as u32;
-    media.set_flags(flags);
+    read_opening(head, media);
     media.captured = media.sent;
     if media.class == Class::Padding {
         return Ok(PADDING);
     }
-    let head = datagram.first_chunk::<FRAME>().ok_or_else(truncated)?;
+    read_frame(datagram.first_chunk().ok_or_else(truncated)?, media);
+    Ok(FRAME)
+}
+
+/// Reads what every transmission has.
+#[inline(always)]
+fn read_opening(head: &[u8], media: &mut Media) {
+    media.session = (get(head, 0) >> 32) as u32;
+    media.packet = get(head, 8);
+    media.sent = RemoteTime::from_nanos(get(head, 16) as i64);
+    media.feedback_seen = get(head, 24) as u32;
+    media.set_flags(head[1]);
+}
+
+/// Reads what is a frame's.
+#[inline(always)]
+fn read_frame(head: &[u8; FRAME], media: &mut Media) {
+    let [_, flags, stream, version, ..] = *head;
     (media.stream, media.version) = (stream, version);
     media.frame = (get(head, 24) >> 32) as u32;
     let (aged, rest) = (get(head, 32), get(head, 40));
@@ -162,7 +186,6 @@ fn read_media(head: &[u8; PADDING], datagram: &[u8], media: &mut Media) -> Resul
     media.part = (rest >> 48) as u8;
     let reference = FrameId { frame: (aged >> 32) as u32, version: (rest >> 56) as u8 };
     media.reference = (flags & KEY == 0).then_some(reference);
-    Ok(FRAME)
 }
 
 /// Writes a report to the front of `out`, if all of it is plain and [`Native`] would find room for all of it.
@@ -327,6 +350,9 @@ mod tests {
             let mut read = Media::blank();
             super::media(&out[..length], &Context::default(), &mut read).unwrap();
             prop_assert_eq!(padding(&out[..length]), (media.class == Class::Padding).then_some(read));
+            let mut glanced = Media::blank();
+            let head = frame(&out[..length], &mut glanced);
+            prop_assert_eq!(head.map(|_| glanced), (media.class != Class::Padding).then_some(read));
             prop_assert!(Media::decode(&out[..length]).is_err(), "nothing but a host of this process reads it");
             for cut in 0..length {
                 prop_assert!(super::media(&out[..cut], &Context::default(), &mut Media::blank()).is_err());

@@ -1,5 +1,6 @@
 //! The receiving side.
 
+mod inbound;
 mod outbound;
 mod showing;
 
@@ -12,8 +13,8 @@ use media::Decoder;
 use record::{Dropped, Event, Tap, Topic};
 use units::{Rate, RelativeDelay, Span, Time, cold_path, likely, unlikely};
 use wire::{
-    Announcement, Class, Context, Control, Dialect, Endpoint, FrameId, Kind, Media, Nack, Near, RxMeta,
-    Spoken, TxMeta, WireError, Written,
+    Announcement, Class, Control, Dialect, Endpoint, FrameId, Media, Nack, Near, RxMeta, Spoken, TxMeta,
+    Written,
 };
 
 use crate::arrivals::{ArrivalLog, Novelty};
@@ -206,40 +207,6 @@ impl Receiver {
     /// The sender said that nothing more will come, and what came has been shown.
     pub fn is_finished(&self) -> bool {
         self.ended && self.queues.iter().flatten().all(|queue| queue.next_due().is_none())
-    }
-
-    #[inline]
-    fn read(&mut self, now: Time, datagram: &[u8], meta: &mut RxMeta) -> Result<(), WireError> {
-        if let Some(padding) = self.dialect.padding(datagram)
-            && likely(self.trouble.is_none() && self.session == Some(padding.session))
-        {
-            self.on_media(now, &padding, &[], meta);
-            return Ok(());
-        }
-        let (kind, session) = self.dialect.peek(datagram)?;
-        // Without its half at this end the sender would run blind: it had better hear that nobody answers.
-        let foreign = self.trouble.is_some() || self.session.is_some_and(|ours| ours != session);
-        if unlikely((kind != Kind::Media) | foreign) {
-            return self.read_rare(now, kind, foreign, datagram);
-        }
-        let context = Context { near: self.near, reported: self.reporter.sequence() };
-        let mut media = Media::blank();
-        let head = self.dialect.media(datagram, &context, &mut media)?;
-        self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), meta);
-        Ok(())
-    }
-
-    /// Reads anything but media of this session.
-    #[cold]
-    fn read_rare(&mut self, now: Time, kind: Kind, foreign: bool, datagram: &[u8]) -> Result<(), WireError> {
-        self.undisturbed.set(false);
-        if kind == Kind::Control && !foreign {
-            let control = self.dialect.control(datagram)?;
-            self.on_control(now, &control);
-        } else {
-            self.refuse(now, Dropped::Foreign);
-        }
-        Ok(())
     }
 
     #[cold]
@@ -496,9 +463,12 @@ fn half(
 }
 
 impl Endpoint for Receiver {
-    fn receive(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
-        if self.read(now, datagram, &mut meta).is_err() {
-            self.refuse(now, Dropped::Malformed);
+    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
+        match self.dialect.padding(datagram) {
+            Some(Media { session, packet, sent, feedback_seen, .. }) if likely(self.is_ours(session)) => {
+                self.receive_padding(now, packet, sent, feedback_seen, meta);
+            }
+            _ => self.receive_any(now, datagram, meta),
         }
     }
 

@@ -4,7 +4,7 @@ use predict::Passage;
 use record::{Dropped, Event};
 use transport::Heard;
 use units::{Bytes, Span, Time, unlikely};
-use wire::{Arrival, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
+use wire::{Arrival, Arrivals, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
 
 use super::Sender;
 use crate::chain;
@@ -13,6 +13,18 @@ use crate::strategy::News;
 
 /// Repairs waiting at most; with more, the newest are refused (their frames are late anyway).
 const REPAIRS: usize = 4096;
+
+/// A report's arrivals, as the core hears of them.
+struct Timed<'a>(Arrivals<'a>);
+
+impl Iterator for Timed<'_> {
+    type Item = transport::Arrival;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<transport::Arrival> {
+        self.0.next().map(|Arrival { packet, at, ecn }| transport::Arrival { packet, at, ecn })
+    }
+}
 
 impl Sender {
     // Inlined by force: a report that is handed over lies in memory and is copied from there.
@@ -25,11 +37,7 @@ impl Sender {
         }
         self.tap.record(now, Event::FeedbackReceived { sequence: feedback.sequence });
         let heard = Heard {
-            arrivals: feedback.arrivals().map(|Arrival { packet, at, ecn }| transport::Arrival {
-                packet,
-                at,
-                ecn,
-            }),
+            arrivals: Timed(feedback.arrivals()),
             ranges: feedback.ranges(),
             newest: feedback.newest(),
             gap: feedback.sequence != self.feedback_seen.wrapping_add(1),

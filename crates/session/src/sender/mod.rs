@@ -181,8 +181,8 @@ impl Sender {
     }
 
     /// The same sender, which writes its packets down as plain numbers instead of encoding them
-    /// ([`Spoken::Plain`]): between hosts of one `netsim::World`, whose links go by lengths. Its receiver must
-    /// be [made so](crate::Receiver::handing_over) too; one that isn't refuses them as malformed.
+    /// ([`Spoken::Plain`]): between hosts of one `netsim::World`, whose links go by lengths. Its receiver
+    /// must be [made so](crate::Receiver::handing_over) too; one that isn't refuses them as malformed.
     pub fn handing_over(self) -> Sender {
         Sender { dialect: Spoken::Plain, ..self }
     }
@@ -319,6 +319,12 @@ impl Sender {
             self.on_feedback(now, &feedback);
             return Ok(());
         }
+        self.read_encoded(now, datagram)
+    }
+
+    // Apart from what is read at a glance, so that both stay short.
+    #[inline(never)]
+    fn read_encoded(&mut self, now: Time, datagram: &[u8]) -> Result<(), WireError> {
         let (kind, session) = self.dialect.peek(datagram)?;
         if kind != Kind::Feedback || session != self.config.session {
             return self.read_rare(now, kind, session, datagram);

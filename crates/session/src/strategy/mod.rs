@@ -192,8 +192,8 @@ pub trait Strategy: Send {
     /// are the sender's matter: a reliable packet is sent until it arrives, one of [`Class::OneShot`] never
     /// again.
     fn repair(&mut self, view: &recovery::View, missing: &Missing) -> Repair;
-    /// Which packet leaves next, where one may. Not asked where there is nothing to choose between: packets of
-    /// one track, and neither repairs nor padding.
+    /// Which packet leaves next, where one may. Not asked where there is nothing to choose between: packets
+    /// of one track, and neither repairs nor padding.
     fn pick(&mut self, view: &schedule::View<'_>) -> Pick;
     /// Whether encoders are to keep frames that the peer has, for [`Repair::Refer`].
     fn refers_back(&self) -> bool {
