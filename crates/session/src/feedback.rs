@@ -143,7 +143,8 @@ impl Reporter {
         self.due_at
     }
 
-    /// Writes a report with what `draft` says besides number and arrivals; returns its sequence.
+    /// Writes a report with what `draft` says besides number and arrivals; returns its number
+    /// and what of it was written.
     pub fn write(
         &mut self,
         draft: &Draft<'_>,

@@ -152,8 +152,8 @@ impl Spoken {
             Spoken::Other(other) => seldom(other).media(datagram, context, media),
         }
     }
-    /// A packet of padding, where its first bytes say so: of plain ones. What this is not needs to be looked
-    /// at further.
+    /// A packet of padding, where its first bytes say so, as those of plain ones do. `None` says nothing:
+    /// such a packet needs to be read in full.
     #[inline(always)]
     pub fn padding(&self, datagram: &[u8]) -> Option<Media> {
         matches!(self, Spoken::Plain).then(|| plain::padding(datagram)).flatten()

@@ -144,7 +144,7 @@ impl<'a> Feedback<'a> {
         let &Plain { session, sequence, refused, sent_us, first, blob, arrivals, ranges } = plain;
         let (timed, untimed) = (arrivals.len() as u64, ranges.len() as u64);
         let largest = ranges.first().map(|&range| first.wrapping_add(u64::from_ne_bytes(range) & LOW));
-        let newest_arrival = (timed > 0).then(|| first + timed - 1);
+        let newest_arrival = timed.checked_sub(1).map(|further| first.saturating_add(further));
         Feedback {
             session,
             sequence,

@@ -8,15 +8,15 @@
 use units::Time;
 
 use crate::{
-    Arrival, Control, Draft, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack, Segment,
-    SegmentAck, TimingEcho, TimingProbe, Uploading, Viewing, peek,
+    Arrival, Class, Context, Control, Draft, Feedback, FeedbackWriter, KeyFrameRequest, Media, Message, Nack,
+    Segment, SegmentAck, Spoken, TimingEcho, TimingProbe, Uploading, Viewing, peek,
 };
 
 /// A packet's decoder.
 type Oracle = fn(&[u8]);
 
 /// Every oracle, with its fuzz target's name.
-pub const ALL: [(&str, Oracle); 12] = [
+pub const ALL: [(&str, Oracle); 13] = [
     ("media", media),
     ("feedback", feedback),
     ("nack", nack),
@@ -29,6 +29,7 @@ pub const ALL: [(&str, Oracle); 12] = [
     ("message", message),
     ("viewing", viewing),
     ("uploading", uploading),
+    ("plain", plain),
 ];
 
 /// [`Media::decode`] is stable under encoding, and writes only its header.
@@ -70,6 +71,30 @@ pub fn feedback(bytes: &[u8]) {
     assert_eq!((again.session, again.sequence, again.sent), (session, sequence, feedback.sent));
     assert_eq!((again.refused, again.blob), (refused, blob));
     assert!(again.arrivals().eq(arrivals) && again.ranges().eq(ranges));
+}
+
+/// What hosts of one process say to each other ([`Spoken::Plain`](crate::Spoken::Plain)) is read the same
+/// whichever way it is asked for, and the lists of a report keep the promises of [`Feedback::decode`].
+///
+/// # Panics
+/// If it is not.
+pub fn plain(bytes: &[u8]) {
+    let (mut spoken, mut whole, mut glanced) = (Spoken::Plain, Media::blank(), Media::blank());
+    let read = spoken.media(bytes, &Context::default(), &mut whole);
+    if let Some(padding) = spoken.padding(bytes) {
+        assert!(read.is_ok() && padding == whole, "{padding:?} and {whole:?}");
+    } else if let Some(head) = spoken.frame(bytes, &mut glanced)
+        && glanced.class != Class::Padding
+    {
+        assert!(read == Ok(head) && glanced == whole, "{glanced:?} and {whole:?}");
+    }
+    let Some(report) = spoken.report(bytes) else { return };
+    let again = spoken.feedback(bytes).expect("what is read at a glance is read");
+    assert!(report.arrivals().eq(again.arrivals()) && report.ranges().eq(again.ranges()));
+    let arrivals: Vec<Arrival> = report.arrivals().collect();
+    assert!(arrivals.len() <= bytes.len() && report.ranges().count() <= bytes.len());
+    assert!(arrivals.windows(2).all(|pair| pair[0].packet < pair[1].packet), "arrivals increase");
+    assert!(report.ranges().all(|(low, high)| low <= high));
 }
 
 /// [`Nack::decode`] is stable under encoding, and wants at most 65 packets.
@@ -200,8 +225,8 @@ pub fn uploading(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::{
-        Announcement, Class, FrameId, Offer, Rated, Refusal, Role, SeenFrame, SegmentArrival, Status,
-        TimedArrival, VERSION, Watchers, Wish,
+        Announcement, Class, FrameId, Offer, Outgoing, Rated, Refusal, Role, SeenFrame, SegmentArrival,
+        Status, TimedArrival, VERSION, Watchers, Wish,
     };
     use units::{Ecn, RemoteTime, Rng, Span};
 
@@ -353,6 +378,26 @@ mod tests {
         bytes
     }
 
+    /// Padding, a frame's packet and a report, as hosts of one process say them.
+    fn plains() -> Vec<Vec<u8>> {
+        let at = |ms| Time::from_millis(ms).on_wire();
+        let arrival = |packet| Arrival { packet, at: at(900 + packet), ecn: Ecn::from_bits(packet as u8) };
+        let arrivals: Vec<Arrival> = (3..9).map(arrival).collect();
+        let sent = Time::from_secs(1);
+        let draft = Draft { session: 7, sequence: 1, sent, refused: 0, blob: b"abc", arrivals: &arrivals };
+        let write = |write: &dyn Fn(&mut [u8]) -> usize| {
+            let mut out = vec![0; 1500];
+            let length = write(&mut out);
+            out.truncate(length);
+            out
+        };
+        vec![
+            write(&|out| Spoken::Plain.write(Outgoing::Media(&Media::padding(7, 3, at(40), 2)), out)),
+            write(&|out| Spoken::Plain.write(Outgoing::Media(&example_media()), out)),
+            write(&|out| Spoken::Plain.write_feedback(&draft, [(3, 8), (0, 1)].into_iter(), out).head),
+        ]
+    }
+
     #[test]
     fn seeds_decode() {
         let decodes = |bytes: &[u8]| {
@@ -376,7 +421,7 @@ mod tests {
     #[test]
     fn tens_of_thousands_of_random_and_mutated_inputs_break_nothing() {
         let mut rng = Rng::stream(1, "wire/oracle");
-        let seeds = [seeds(), vec![announcing()], messages(), viewings(), uploadings()].concat();
+        let seeds = [seeds(), vec![announcing()], messages(), viewings(), uploadings(), plains()].concat();
         for _ in 0..30_000 {
             let mut bytes = if rng.chance(0.2) {
                 random(&mut rng)

@@ -347,8 +347,8 @@ impl Outbox {
         }
     }
 
-    /// The current frame's next packet left at `now`, with `length` bytes of payload. True if it was the
-    /// frame's last.
+    /// The current frame's next packet left at `now`, with `length` bytes of payload. True if none of the
+    /// frame's packets is left.
     #[inline(always)]
     pub fn advance(&mut self, now: Time, length: u32) -> bool {
         let Some(frame) = self.frames.get_mut(self.sending) else { return false };

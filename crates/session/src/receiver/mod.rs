@@ -155,7 +155,8 @@ impl Receiver {
         Receiver { dialect: Spoken::Other(dialect), ..self }
     }
 
-    /// As [`Sender::handing_over`](crate::Sender::handing_over).
+    /// The same receiver, for a sender that [hands its packets over](crate::Sender::handing_over) as plain
+    /// numbers; its reports are such numbers, too.
     pub fn handing_over(self) -> Receiver {
         Receiver { dialect: Spoken::Plain, ..self }
     }

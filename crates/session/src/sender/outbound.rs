@@ -177,8 +177,8 @@ impl Sender {
         packet
     }
 
-    /// Sends packet `index` of the frame at `position` in the outbox: the next of the current one, or one
-    /// again.
+    /// Sends packet `index` of the frame at `position` in the outbox: the current one's next packet, or one
+    /// that has left before.
     #[inline(always)]
     pub(super) fn transmit_part(
         &mut self,
