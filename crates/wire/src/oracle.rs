@@ -73,8 +73,8 @@ pub fn feedback(bytes: &[u8]) {
     assert!(again.arrivals().eq(arrivals) && again.ranges().eq(ranges));
 }
 
-/// What hosts of one process say to each other ([`Spoken::Plain`](crate::Spoken::Plain)) is read the same
-/// whichever way it is asked for, and the lists of a report keep the promises of [`Feedback::decode`].
+/// What hosts of one process say to each other ([`Spoken::Plain`]) is read the same whichever way it is asked
+/// for, and the lists of a report keep the promises of [`Feedback::decode`].
 ///
 /// # Panics
 /// If it is not.
