@@ -41,6 +41,11 @@ fn bad_flags_name_the_remedy() {
     refused(&["lab", "run", "--threads", "-2"], &["-2", "--threads"]);
     refused(&["bench", "sim", "--hosts", "floor"], &["--hosts", "framewire bench load"]);
     refused(&["bench", "load", "--hosts", "floor", "--video"], &["--video", "--hosts session"]);
+    refused(&["bench", "sim", "--report-every", "10"], &["--report-every", "framewire bench load"]);
+    refused(
+        &["bench", "load", "--hosts", "floor", "--report-every", "10"],
+        &["--report-every", "--hosts session"],
+    );
     refused(&["bench", "sim", "--seed", "3"], &["--seed", "framewire bench recovery"]);
     refused(&["bench", "recovery", "--duration", "1s"], &["--duration", "3s at least"]);
     refused(&["bench", "recovery", "--rate", "0bit"], &["--rate", "above zero"]);

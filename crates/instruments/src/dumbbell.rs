@@ -1,9 +1,9 @@
 //! The network of the virtual benchmarks: flows of one controller through one bottleneck, and one link back
 //! for all of them, 20 ms each way.
 //!
-//! Nothing is left out: wire packets are encoded and decoded, receivers report every second packet (of video,
-//! every frame) in a feedback packet, and ledger, pacer and controller run as they would live; unless a load
-//! asks for [other hosts](Hosts).
+//! Nothing is left out: packets have headers that are written and read, receivers report every second packet
+//! (of video, every frame) in a feedback packet, and ledger, pacer and controller run as they would live;
+//! unless a load asks for [other hosts](Hosts) or [fewer reports](Load::report_every).
 
 use cc::{Options, Setup};
 use media::{EncoderModel, ModelConfig, Table};
@@ -83,6 +83,9 @@ pub struct Load<'a> {
     pub video: bool,
     /// What stands at the ends.
     pub hosts: Hosts,
+    /// Packets of a backlog that a receiver of the session's reports together
+    /// ([`ReceiverConfig::feedback_padding`]).
+    pub report_every: u32,
     /// The bottleneck's rate.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it (`droptail:120ms`).
@@ -100,6 +103,7 @@ impl<'a> Load<'a> {
             flows: 1,
             video: false,
             hosts: Hosts::Session,
+            report_every: ReceiverConfig::PADDING,
             rate: Rate::from_mbps(12),
             queue: "droptail:100p",
             duration: DURATION,
@@ -138,7 +142,11 @@ impl<'a> Load<'a> {
     fn receiver(&self, index: usize) -> Receiver {
         let half = cc::build_receiver(&self.options(), &self.setup())
             .expect("a controller takes the same options at both ends");
-        let config = ReceiverConfig { session: Some(session_of(index)), ..ReceiverConfig::default() };
+        let config = ReceiverConfig {
+            session: Some(session_of(index)),
+            feedback_padding: self.report_every,
+            ..ReceiverConfig::default()
+        };
         Receiver::new(config, None, None, Tap::default()).with_half(half).handing_over()
     }
 

@@ -14,6 +14,8 @@ use crate::{Benchmark, Failure};
 const MOST_FLOWS: usize = 1000;
 /// The fewest flows whose memory is told by the flow: of fewer it is mostly what they share.
 const CROWD: usize = 100;
+/// A report has room for so many arrivals.
+const MOST_TOGETHER: u32 = 1000;
 /// Flows start over a second, and two thirds of a run are its steady state.
 const SHORTEST: Span = Span::from_secs(3);
 /// An hour of virtual time.
@@ -31,6 +33,8 @@ pub struct Settings {
     /// What stands at the ends; others than the session's heed neither controller nor frames. Those that do
     /// nothing have a fixed window, which loses nothing where the queue holds one bandwidth-delay product.
     pub hosts: Hosts,
+    /// Packets of a backlog that the session's receivers report together, 1 to 1000; sooner where 20 ms pass.
+    pub report_every: u32,
     /// The bottleneck's rate, in bit/s of IP packets.
     pub rate: Rate,
     /// The bottleneck's queue, as scenarios write it.
@@ -42,9 +46,10 @@ pub struct Settings {
 impl Default for Settings {
     /// The load of `bench sim`: a backlogged NewReno flow, 12 Mbit/s, 100 packets of queue, a minute.
     fn default() -> Settings {
-        let Load { controller, flows, video, hosts, rate, queue, duration } = Load::of("newreno");
+        let Load { controller, flows, video, hosts, report_every, rate, queue, duration } =
+            Load::of("newreno");
         let (controller, queue) = (controller.to_owned(), queue.to_owned());
-        Settings { controller, flows, video, hosts, rate, queue, duration }
+        Settings { controller, flows, video, hosts, report_every, rate, queue, duration }
     }
 }
 
@@ -68,6 +73,9 @@ impl Settings {
         }
         if !(1..=MOST_FLOWS).contains(&self.flows) {
             return refuse("flows", format!("{} is not between 1 and {MOST_FLOWS}", self.flows));
+        }
+        if !(1..=MOST_TOGETHER).contains(&self.report_every) {
+            return refuse("report-every", format!("{} is not between 1 and {MOST_TOGETHER}", self.report_every));
         }
         if self.rate == Rate::ZERO || self.rate > Rate::from_mbps(1_000_000) {
             return refuse("rate", "a rate lies between 1bit and 1000gbit".to_owned());
@@ -97,23 +105,25 @@ impl Settings {
 /// [`Failure::Input`] that names the flag whose value can't be run.
 pub fn run(settings: &Settings) -> Result<Benchmark, Failure> {
     settings.check()?;
-    let Settings { controller, flows, video, hosts, rate, queue, duration } = settings;
+    let Settings { controller, flows, video, hosts, report_every, rate, queue, duration } = settings;
     let load = Load {
         controller,
         flows: *flows,
         video: *video,
         hosts: *hosts,
+        report_every: *report_every,
         rate: *rate,
         queue,
         duration: *duration,
     };
-    Load { video: *video, hosts: *hosts, duration: SHORTEST, ..Load::of(controller) }.once();
+    let first = Load { video: *video, hosts: *hosts, report_every: *report_every, ..Load::of(controller) };
+    Load { duration: SHORTEST, ..first }.once();
     reset_peak_memory();
     let before = resident_memory();
     let measured = load.once();
     let memory = peak_memory().zip(before).map(|(peak, before)| peak.saturating_sub(before));
     let mut details = serde_json::json!({
-        "controller": controller, "flows": flows, "video": video, "hosts": hosts.name(), "rate_bps": rate.as_bps(), "queue": queue,
+        "controller": controller, "flows": flows, "video": video, "hosts": hosts.name(), "report_every": report_every, "rate_bps": rate.as_bps(), "queue": queue,
         "duration_s": duration.as_secs_f64(), "memory_bytes": memory,
         "bytes_per_flow": memory.filter(|_| *flows >= CROWD).map(|bytes| bytes as f64 / *flows as f64),
     });
@@ -138,6 +148,7 @@ mod tests {
         assert!(refusal(Settings { queue: "pond".to_owned(), ..of() }).starts_with("--queue: "));
         assert!(refusal(Settings { duration: Span::from_secs(1), ..of() }).starts_with("--duration: 1s "));
         assert!(refusal(Settings { rate: Rate::ZERO, ..of() }).starts_with("--rate: "));
+        assert!(refusal(Settings { report_every: 0, ..of() }).starts_with("--report-every: 0 "));
     }
 
     #[test]

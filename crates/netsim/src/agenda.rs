@@ -1,13 +1,14 @@
 //! When each component of the world wants to act next.
 //!
 //! ```text
-//!   3.1 (1)   never                                the top: looked through by whoever asks
-//!    |          |
+//!   3.1 (1)   never        4.0  2.9                the top: looked through by whoever asks
+//!    |          |           who acts all the time stands here
 //!   5.0  3.1  7.2  ...    never  never ...         nodes of eight; above each, its earliest, and who that is
 //! ```
 //!
 //! One entry a component, changed in place: nothing is ever stale, and changing one looks through as many
-//! nodes as there are levels below the top. One flow's components all stand in the top.
+//! nodes as there are levels below the top, or up to the first that has another earliest entry anyway. Few
+//! components, as one flow's, all stand in the top; of many, the last ones may.
 //!
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
@@ -26,6 +27,10 @@ const PLACE: u64 = WIDTH as u64 - 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
     top: Node,
+    /// The components of lower numbers stand below the top, ...
+    far: usize,
+    /// ... the others in it, at their number less this.
+    shift: usize,
     /// The levels below the top, the components' first; none where all of them stand in the top.
     below: Vec<Level>,
 }
@@ -72,24 +77,31 @@ impl Node {
     }
 }
 
+/// So many components at most stand in the top of an agenda that has others below.
+const NEAR: usize = WIDTH / 2;
+
 impl Agenda {
-    /// An agenda of `count` components, none of which wants anything.
-    pub fn new(count: usize) -> Agenda {
-        let (mut below, mut size) = (Vec::new(), count);
-        while size > WIDTH {
+    /// An agenda of `others` components and, numbered after them, `busy` ones, which act all the time. None
+    /// wants anything yet.
+    pub fn new(others: usize, busy: usize) -> Agenda {
+        let count = others + busy;
+        let near = if count <= WIDTH || busy <= NEAR { busy } else { 0 };
+        let far = if count <= WIDTH { 0 } else { count - near };
+        let (mut below, mut size) = (Vec::new(), far);
+        while size > WIDTH - near {
             size = size.div_ceil(WIDTH);
             below.push(Level { nodes: vec![Node::IDLE; size], leaders: vec![0; size] });
         }
-        Agenda { top: Node::IDLE, below }
+        Agenda { top: Node::IDLE, far, shift: count.saturating_sub(WIDTH), below }
     }
 
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
     #[inline]
     pub fn first(&self) -> (Time, usize) {
         let first = self.top.first();
-        let mut number = (first & PLACE) as usize;
-        if unlikely(!self.below.is_empty()) {
-            number = self.descend(number);
+        let mut number = (first & PLACE) as usize + self.shift;
+        if unlikely(number < self.far) {
+            number = self.descend(number - self.shift);
         }
         let time = first & !PLACE;
         (if time == !PLACE { Time::MAX } else { Time::from_nanos(time / WIDTH as u64) }, number)
@@ -109,19 +121,22 @@ impl Agenda {
     pub fn set(&mut self, component: usize, time: Time) {
         // The time where entries have it, above the place.
         let key = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
-        if likely(self.below.is_empty()) {
-            self.top.put(component, key);
-        } else if !self.below[0].nodes[component / WIDTH].holds(component, key) {
+        if likely(component >= self.far) {
+            self.top.put(component - self.shift, key);
+        } else {
             self.climb(component, key);
         }
     }
 
-    /// Enters a component's next time, and on every level above what then comes first.
+    /// Enters a component's next time, and on every level above what then comes first, up to one on which
+    /// that stays.
     #[inline(always)]
-    fn climb(&mut self, component: usize, mut key: u64) {
-        let mut number = component;
+    fn climb(&mut self, mut number: usize, mut key: u64) {
         for level in &mut self.below {
             let node = &mut level.nodes[number / WIDTH];
+            if node.holds(number, key) {
+                return;
+            }
             node.put(number, key);
             let first = node.first();
             number /= WIDTH;
@@ -140,10 +155,11 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_is_the_earliest_and_lowest(
-            count in prop_oneof![1usize..10, 60usize..70, 510usize..520],
+            (count, busy) in (prop_oneof![1usize..10, 60usize..70, 510usize..520], 0usize..6),
             changes in prop::collection::vec((0usize..520, prop_oneof![9 => 0u64..20, 1 => Just(u64::MAX)]), 1..200)
         ) {
-            let mut agenda = Agenda::new(count);
+            let busy = busy.min(count);
+            let mut agenda = Agenda::new(count - busy, busy);
             let mut times = vec![Time::MAX; count];
             for (component, time) in changes {
                 let (component, time) = (component % count, Time::from_nanos(time));

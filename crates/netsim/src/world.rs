@@ -136,7 +136,7 @@ impl World {
             sources: Vec::new(),
             routes: Vec::new(),
             datagrams: Datagrams::default(),
-            agenda: Agenda::new(0),
+            agenda: Agenda::new(0, 0),
             planned: false,
             counters: Counters::default(),
             turns_at_once: 0,
@@ -327,7 +327,7 @@ impl World {
         }
         self.planned = true;
         let recorded = if self.links.iter().any(Link::is_recorded) { self.links.len() } else { 0 };
-        self.agenda = Agenda::new(self.hosts.len() + self.sources.len() + self.links.len() + recorded);
+        self.agenda = Agenda::new(self.hosts.len() + self.sources.len(), self.links.len() + recorded);
         for host in 0..self.hosts.len() {
             self.plan_host(host);
         }

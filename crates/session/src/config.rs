@@ -74,6 +74,11 @@ pub struct ReceiverConfig {
     pub decode_time: Span,
 }
 
+impl ReceiverConfig {
+    /// A backlogged flow is acknowledged every other packet (RFC 9000 section 13.2.2).
+    pub const PADDING: u32 = 2;
+}
+
 impl Default for ReceiverConfig {
     /// Feedback per frame and at most every 20 ms or 32 packets, every second packet of a backlogged flow
     /// (RFC 9000 section 13.2.2), missing packets asked for, no
@@ -83,7 +88,7 @@ impl Default for ReceiverConfig {
             session: None,
             feedback_delay: Span::from_millis(20),
             feedback_packets: 32,
-            feedback_padding: 2,
+            feedback_padding: ReceiverConfig::PADDING,
             nack: true,
             conceal: false,
             decode_time: Span::ZERO,

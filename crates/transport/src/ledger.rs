@@ -166,10 +166,12 @@ impl<T: Carried> Ledger<T> {
     /// the next ones will be entered.
     #[inline]
     pub fn expect(&self) {
-        self.transmissions.iter().take(NEXT).for_each(fetch);
-        if let Some(newest) = self.transmissions.back() {
-            let newest = std::ptr::from_ref(newest);
-            (1..=NEXT).for_each(|next| fetch_line(newest.wrapping_add(next)));
+        // None begins where a line of the caches does, so that each ends in the line in which the next one
+        // begins; and behind those that are reported the next one is looked at.
+        if let (Some(oldest), Some(newest)) = (self.transmissions.front(), self.transmissions.back()) {
+            let (oldest, newest) = (std::ptr::from_ref(oldest), std::ptr::from_ref(newest));
+            (0..=NEXT + 1).for_each(|next| fetch_line(oldest.wrapping_add(next)));
+            (1..=NEXT + 1).for_each(|next| fetch_line(newest.wrapping_add(next)));
         }
     }
 

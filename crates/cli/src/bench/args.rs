@@ -136,6 +136,9 @@ pub struct OneLoad {
     /// What stands at the flows' ends; only `session` has controllers and frames [default: session]
     #[arg(long, value_name = "HOSTS", value_parser = hosts())]
     pub hosts: Option<Hosts>,
+    /// Packets of a backlog that receivers report together, unless 20 ms pass before; 10 as in Chromium's QUIC [default: 2, as RFC 9000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub report_every: Option<u32>,
 }
 
 impl OneLoad {
@@ -150,6 +153,7 @@ impl OneLoad {
             ("--queue", self.queue.is_some()),
             ("--video", self.video),
             ("--hosts", self.hosts.is_some()),
+            ("--report-every", self.report_every.is_some()),
         ];
         let given = given.iter().find(|(_, given)| *given);
         match given.filter(|_| what != Measured::Load) {
@@ -158,9 +162,13 @@ impl OneLoad {
         }
     }
 
-    /// Only the session's hosts heed a controller or have frames.
+    /// Only the session's hosts heed a controller, have frames, or report otherwise than every second packet.
     fn check_hosts(&self) -> Result<(), Failure> {
-        let given = [("--controller", self.controller.is_some()), ("--video", self.video)];
+        let given = [
+            ("--controller", self.controller.is_some()),
+            ("--video", self.video),
+            ("--report-every", self.report_every.is_some()),
+        ];
         let given = given.iter().find(|(_, given)| *given);
         match given.filter(|_| self.hosts.is_some_and(|hosts| hosts != Hosts::Session)) {
             Some((flag, _)) => Err(Failure::Input(format!("{flag} is for `--hosts session`"))),

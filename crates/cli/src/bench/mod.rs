@@ -98,6 +98,7 @@ fn one_load(args: &Bench) -> Result<Benchmark, Failure> {
         flows: args.load.flows.map_or(usual.flows, usize::from),
         video: args.load.video,
         hosts: args.load.hosts.unwrap_or(usual.hosts),
+        report_every: args.load.report_every.unwrap_or(usual.report_every),
         rate: args.recovery.rate.unwrap_or(usual.rate),
         queue: args.load.queue.clone().unwrap_or(usual.queue),
         duration: args.recovery.duration.unwrap_or(usual.duration),
