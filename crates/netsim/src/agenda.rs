@@ -16,7 +16,7 @@
 
 use std::hint::select_unpredictable;
 
-use units::{Time, likely, unlikely};
+use units::{Time, fetch_line, likely, unlikely};
 
 /// Entries of a node: one cache line.
 const WIDTH: usize = 8;
@@ -125,6 +125,14 @@ impl Agenda {
             self.top.put(component - self.shift, key);
         } else {
             self.climb(component, key);
+        }
+    }
+
+    /// Has brought into the caches where `component` is entered, if that is not in the top.
+    #[inline(always)]
+    pub fn fetch(&self, component: usize) {
+        if let Some(node) = self.below.first().and_then(|level| level.nodes.get(component / WIDTH)) {
+            fetch_line(node);
         }
     }
 

@@ -100,7 +100,7 @@ impl LinkStats {
     #[inline]
     pub(crate) fn fetch(&self, flow: u16) {
         if let Some(row) = self.flows.get(usize::from(flow.wrapping_sub(self.first))) {
-            units::fetch(row);
+            units::fetch(&row.delivered);
         }
     }
 

@@ -54,9 +54,8 @@ const LIVELOCK: u32 = 1_000_000;
 /// anyway: 200 of a session's gain nothing, 2000 are 1.3 to 1.5 times as fast.
 const CROWD: usize = 256;
 /// How many packets ahead of their turn: each is found through what was fetched before it. Tried: nearer by a
-/// packet or two did as well, within what rounds differ by.
-const PACKET_AHEAD: usize = 16;
-const ROUTE_AHEAD: usize = 10;
+/// packet or two did as well, within what rounds differ by. Packets lie in a row, and all routes together are
+/// small: a processor finds them by itself.
 const HOST_AHEAD: usize = 7;
 const ENDPOINT_AHEAD: usize = 4;
 const ITS_MEMORY_AHEAD: usize = 2;
@@ -451,35 +450,31 @@ impl World {
     #[inline(never)]
     fn look_ahead(&self, index: usize) {
         let link = &self.links[index];
-        if let Some(packet) = link.after(PACKET_AHEAD) {
-            fetch(packet);
-        }
-        if let Some(packet) = link.after(ROUTE_AHEAD) {
-            fetch(&self.routes[usize::from(packet.route)]);
-        }
-        if let Some(host) = link.after(HOST_AHEAD).and_then(|packet| self.destination(packet)) {
-            fetch(host);
+        if let Some(packet) = link.after(HOST_AHEAD)
+            && let Some(host) = self.destination(packet)
+        {
+            fetch(&self.hosts[host.index()]);
+            self.agenda.fetch(host.index());
+            self.datagrams.fetch(packet.id);
         }
         if let Some(packet) = link.after(ENDPOINT_AHEAD)
             && let Some(host) = self.destination(packet)
         {
-            self.datagrams.fetch(packet.id);
-            fetch(&*host.endpoint);
+            self.hosts[host.index()].endpoint.fetch();
         }
         if let Some(packet) = link.after(ITS_MEMORY_AHEAD) {
             link.expect(packet.flow);
             if let Some(host) = self.destination(packet) {
-                host.endpoint.expect();
+                self.hosts[host.index()].endpoint.expect();
             }
         }
     }
 
     /// The host that a packet reaches when it comes out of the link it is in, if there is one.
     #[inline(always)]
-    fn destination(&self, packet: &Packet) -> Option<&Host> {
+    fn destination(&self, packet: &Packet) -> Option<HostId> {
         let route = &self.routes[usize::from(packet.route)];
-        let host = route.to.filter(|_| usize::from(packet.hop) + 1 == route.links.len())?;
-        Some(&self.hosts[host.index()])
+        route.to.filter(|_| usize::from(packet.hop) + 1 == route.links.len())
     }
 
     fn deliver(&mut self, index: usize) {
