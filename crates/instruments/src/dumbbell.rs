@@ -313,6 +313,13 @@ mod tests {
     }
 
     #[test]
+    fn fewer_reports_fill_the_link_too() {
+        let round = Load { report_every: 10, ..Load::of("newreno") }.round();
+        assert_eq!(round.steady_allocations, 0, "in {} packets", round.steady_packets);
+        assert!(round.steady_packets > 39_000, "{} of 40000 packets", round.steady_packets);
+    }
+
+    #[test]
     fn ten_flows_share_the_link() {
         let ten =
             Load { flows: 10, rate: Rate::from_mbps(24), queue: "droptail:100ms", ..Load::of("newreno") };

@@ -75,7 +75,10 @@ impl Settings {
             return refuse("flows", format!("{} is not between 1 and {MOST_FLOWS}", self.flows));
         }
         if !(1..=MOST_TOGETHER).contains(&self.report_every) {
-            return refuse("report-every", format!("{} is not between 1 and {MOST_TOGETHER}", self.report_every));
+            return refuse(
+                "report-every",
+                format!("{} is not between 1 and {MOST_TOGETHER}", self.report_every),
+            );
         }
         if self.rate == Rate::ZERO || self.rate > Rate::from_mbps(1_000_000) {
             return refuse("rate", "a rate lies between 1bit and 1000gbit".to_owned());

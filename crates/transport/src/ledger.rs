@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use cc::{Acked, Delivery, FrameTag, Lost};
-use units::{Bytes, Ecn, RemoteTime, Sparing, Time, fetch, fetch_line};
+use units::{Bytes, Ecn, RemoteTime, Sparing, Time, fetch_line};
 
 /// Packets that there is room for at first.
 const ROOM: usize = 8;
