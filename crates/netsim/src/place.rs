@@ -122,20 +122,3 @@ pub(crate) struct Way {
     pub flow: u16,
     pub first: LinkId,
 }
-
-/// Links to pass, and the host behind the last; cross traffic has none.
-#[derive(Clone)]
-pub(crate) struct Route {
-    pub links: Vec<LinkId>,
-    pub to: Option<HostId>,
-    /// Whether somebody wants to hear what comes to its end.
-    pub heard: bool,
-}
-
-impl Route {
-    /// Under which node what comes to its end is recorded: the host there, or for cross traffic, which ends
-    /// nowhere, the last link.
-    pub fn end(&self) -> NodeId {
-        self.to.map_or_else(|| self.links[self.links.len() - 1].node(), HostId::node)
-    }
-}

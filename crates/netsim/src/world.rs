@@ -18,7 +18,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{Event, NodeId, Shared, Tap, Topic};
-use units::{HostClock, Time, apart, cold_path, fetch, likely, unlikely};
+use units::{HostClock, Time, apart, cold_path, fetch, fetch_line, likely, unlikely};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
@@ -27,7 +27,8 @@ use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Opened, Packet};
-use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Route, SourceId, Way};
+use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, SourceId, Way};
+use crate::routes::{End, Routes};
 
 /// What the world has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +55,8 @@ const LIVELOCK: u32 = 1_000_000;
 /// anyway: 200 of a session's gain nothing, 2000 are 1.3 to 1.5 times as fast.
 const CROWD: usize = 256;
 /// How many packets ahead of their turn: each is found through what was fetched before it. Tried: nearer by a
-/// packet or two did as well, within what rounds differ by. Packets lie in a row, and all routes together are
-/// small: a processor finds them by itself.
+/// packet or two did as well, within what rounds differ by.
+const PACKET_AHEAD: usize = 16;
 const HOST_AHEAD: usize = 7;
 const ENDPOINT_AHEAD: usize = 4;
 const ITS_MEMORY_AHEAD: usize = 2;
@@ -113,7 +114,7 @@ pub struct World {
     hosts: Vec<Host>,
     links: Vec<Link>,
     sources: Vec<(Source, Way)>,
-    routes: Vec<Route>,
+    routes: Routes,
     datagrams: Datagrams,
     agenda: Agenda,
     planned: bool,
@@ -133,7 +134,7 @@ impl World {
             hosts: Vec::new(),
             links: Vec::new(),
             sources: Vec::new(),
-            routes: Vec::new(),
+            routes: Routes::default(),
             datagrams: Datagrams::default(),
             agenda: Agenda::new(0, 0),
             planned: false,
@@ -225,17 +226,14 @@ impl World {
     }
 
     fn add_route(&mut self, flow: u16, links: &[LinkId], to: Option<HostId>) -> Way {
-        let first = *links.first().expect("a route has at least one link");
-        let route = u16::try_from(self.routes.len()).expect("fewer than 65536 routes");
-        let mut added = Route { links: links.to_vec(), to, heard: false };
-        added.heard = self.hears(&added);
-        self.routes.push(added);
-        Way { route, flow, first }
+        let last = links.last().expect("a route has at least one link");
+        let node = to.map_or(last.node(), HostId::node);
+        Way { route: self.routes.add(links, node, self.hears(node)), flow, first: links[0] }
     }
 
-    /// Whether somebody wants to hear what comes to the end of a route.
-    fn hears(&self, route: &Route) -> bool {
-        self.tap(route.end(), HostClock::default()).wants(Topic::Deliveries)
+    /// Whether somebody wants to hear what comes to the end of a route, which is recorded under `node`.
+    fn hears(&self, node: NodeId) -> bool {
+        self.tap(node, HostClock::default()).wants(Topic::Deliveries)
     }
 
     /// The world's time.
@@ -450,31 +448,28 @@ impl World {
     #[inline(never)]
     fn look_ahead(&self, index: usize) {
         let link = &self.links[index];
+        let destination = |packet: &Packet| self.routes.end(packet.route).reached_by(packet);
+        if let Some(packet) = link.after(PACKET_AHEAD) {
+            fetch_line(packet);
+        }
         if let Some(packet) = link.after(HOST_AHEAD)
-            && let Some(host) = self.destination(packet)
+            && let Some(host) = destination(packet)
         {
-            fetch(&self.hosts[host.index()]);
-            self.agenda.fetch(host.index());
+            fetch(&self.hosts[host]);
+            self.agenda.fetch(host);
             self.datagrams.fetch(packet.id);
         }
         if let Some(packet) = link.after(ENDPOINT_AHEAD)
-            && let Some(host) = self.destination(packet)
+            && let Some(host) = destination(packet)
         {
-            self.hosts[host.index()].endpoint.fetch();
+            self.hosts[host].endpoint.fetch();
         }
         if let Some(packet) = link.after(ITS_MEMORY_AHEAD) {
             link.expect(packet.flow);
-            if let Some(host) = self.destination(packet) {
-                self.hosts[host.index()].endpoint.expect();
+            if let Some(host) = destination(packet) {
+                self.hosts[host].endpoint.expect();
             }
         }
-    }
-
-    /// The host that a packet reaches when it comes out of the link it is in, if there is one.
-    #[inline(always)]
-    fn destination(&self, packet: &Packet) -> Option<HostId> {
-        let route = &self.routes[usize::from(packet.route)];
-        route.to.filter(|_| usize::from(packet.hop) + 1 == route.links.len())
     }
 
     fn deliver(&mut self, index: usize) {
@@ -506,35 +501,34 @@ impl World {
     }
 
     #[inline(always)]
-    fn forward(&mut self, mut packet: Packet) {
-        let route = &self.routes[usize::from(packet.route)];
-        packet.hop += 1;
-        if let Some(&next) = route.links.get(usize::from(packet.hop)) {
-            cold_path();
-            return self.offer(next, apart(packet));
+    fn forward(&mut self, packet: Packet) {
+        let end = self.routes.end(packet.route);
+        if unlikely(packet.hop != end.last) {
+            return self.pass_on(apart(packet));
         }
-        match route.to {
-            Some(host) => self.receive(host.index(), packet, route.heard),
-            None if route.heard => {
-                record_delivery(&self.recorder, route, self.now, packet.flow, packet.size, packet.sent)
-            }
-            None => {}
+        match end.host() {
+            Some(host) => self.receive(host, packet, end),
+            None => note_delivery(&self.recorder, self.now, &packet, end),
         }
     }
 
-    /// `heard`: somebody wants to hear of it.
+    /// A packet enters the next link of its route.
     #[inline(always)]
-    fn receive(&mut self, index: usize, packet: Packet, heard: bool) {
+    fn pass_on(&mut self, mut packet: Packet) {
+        packet.hop += 1;
+        self.offer(self.routes.link(&packet), packet);
+    }
+
+    /// A packet reaches the host at its route's `end`.
+    #[inline(always)]
+    fn receive(&mut self, index: usize, packet: Packet, end: End) {
         let host = &mut self.hosts[index];
         if unlikely(!host.is_up(self.now)) {
             self.counters.ignored += 1;
             return self.datagrams.release(packet.id);
         }
         self.counters.delivered += 1;
-        if unlikely(heard) {
-            let route = &self.routes[usize::from(packet.route)];
-            record_delivery(&self.recorder, route, self.now, packet.flow, packet.size, packet.sent);
-        }
+        note_delivery(&self.recorder, self.now, &packet, end);
         let Opened { head, length, payload } = self.datagrams.take(packet.id);
         let local = host.config.clock.local(self.now);
         host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
@@ -576,11 +570,18 @@ fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time
     Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
 }
 
+#[inline(always)]
+fn note_delivery(recorder: &Option<Shared>, now: Time, packet: &Packet, end: End) {
+    if unlikely(end.heard) {
+        record_delivery(recorder, end.node, now, packet.flow, packet.size, packet.sent);
+    }
+}
+
 // Apart, and told but what it records: most worlds have nobody who counts deliveries, a search counts each.
 #[inline(never)]
-fn record_delivery(recorder: &Option<Shared>, route: &Route, now: Time, flow: u16, size: u32, sent: Time) {
+fn record_delivery(recorder: &Option<Shared>, node: NodeId, now: Time, flow: u16, size: u32, sent: Time) {
     let delivered = Event::Delivered { flow, size, delay: now - sent };
-    recorder.iter().for_each(|recorder| recorder.record(now, route.end(), &delivered));
+    recorder.iter().for_each(|recorder| recorder.record(now, node, &delivered));
 }
 
 /// Frees or shares the datagrams of packets that a link dropped or duplicated.

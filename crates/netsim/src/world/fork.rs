@@ -10,7 +10,7 @@ use wire::Endpoint;
 use super::World;
 use crate::cross::Source;
 use crate::instants::Instants;
-use crate::place::{HostConfig, HostId, LinkId, Resident, Route, SourceId};
+use crate::place::{HostConfig, HostId, LinkId, Resident, SourceId};
 
 impl World {
     /// Adds a host as [`add_host`](World::add_host) does, with an endpoint of which `fork` makes a copy that
@@ -88,9 +88,7 @@ impl World {
         for (index, link) in (0..).zip(&self.links) {
             world.links.push(link.fork(world.tap(LinkId(index).node(), HostClock::default()))?);
         }
-        for route in &self.routes {
-            world.routes.push(Route { heard: world.hears(route), ..route.clone() });
-        }
+        world.routes = self.routes.heard_by(|node| world.hears(node));
         let World { now, planned, counters, turns_at_once, .. } = *self;
         let (sources, datagrams, agenda) =
             (self.sources.clone(), self.datagrams.clone(), self.agenda.clone());
