@@ -136,7 +136,7 @@ pub struct OneLoad {
     /// What stands at the flows' ends; only `session` has controllers and frames [default: session]
     #[arg(long, value_name = "HOSTS", value_parser = hosts())]
     pub hosts: Option<Hosts>,
-    /// Packets of a backlog that receivers report together, unless 20 ms pass before; 10 as in Chromium's QUIC [default: 2, as RFC 9000]
+    /// Packets of a backlog that a report tells of, or those of 20 ms; Chromium's QUIC has 10 [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub report_every: Option<u32>,
 }
