@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
 use record::Dropped;
-use units::{Bytes, Serialisation, Span, Sparing, Time, apart, cold_path, likely, unlikely};
+use units::{Bytes, Serialisation, Span, Sparing, Time, apart, cold_path, fetch_line, likely, unlikely};
 
 use crate::Packet;
 use crate::books::Books;
@@ -194,6 +194,17 @@ impl Conveyor {
     #[inline(always)]
     pub fn after(&self, others: usize) -> Option<&Packet> {
         self.slots.get(others).map(|slot| &slot.1)
+    }
+
+    /// Has brought into the caches the packets that come out and that are through the server after `others`
+    /// more: with a long queue between them both are read where nobody was for long.
+    #[inline(always)]
+    pub fn fetch(&self, others: usize) {
+        for place in [others, self.gone + others] {
+            if let Some(slot) = self.slots.get(place) {
+                fetch_line(slot);
+            }
+        }
     }
 
     /// When the next packet is through the server; [`Time::MAX`] for never.

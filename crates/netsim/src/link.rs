@@ -277,6 +277,14 @@ impl Link {
         }
     }
 
+    /// Has brought into the caches what is soon read of packets inside: those that `others` more are before.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, others: usize) {
+        if let Course::Conveyor(conveyor) = &self.course {
+            conveyor.fetch(others);
+        }
+    }
+
     /// Whether what is offered next may change when the link acts next.
     #[inline(always)]
     pub(crate) fn may_act_earlier(&self) -> bool {

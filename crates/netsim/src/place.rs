@@ -78,40 +78,57 @@ impl<E: Endpoint + Any> Resident for E {
 /// Makes a copy of an endpoint that records with another tap, if there can be one.
 pub(crate) type Fork = Arc<dyn Fn(&dyn Resident, Tap) -> Option<Box<dyn Resident>> + Send + Sync>;
 
-/// A host in the world.
+/// A host in the world, in one line of the caches: each packet touches its host, and many hosts are far apart.
+#[repr(align(64))]
 pub(crate) struct Host {
-    pub config: HostConfig,
     pub endpoint: Box<dyn Resident>,
-    /// None where the endpoint can't be copied.
-    pub fork: Option<Fork>,
+    pub clock: HostClock,
+    /// World time of its first wake, and from which it is neither woken nor handed packets.
+    start: Time,
+    stop: Time,
     /// Where its datagrams go; nowhere before it is connected.
     pub way: Option<Way>,
     /// Whether it has been woken for the first time.
     pub started: bool,
 }
 
+/// What of a host is seldom asked for.
+#[derive(Clone)]
+pub(crate) struct Papers {
+    pub name: String,
+    /// None where the endpoint can't be copied.
+    pub fork: Option<Fork>,
+}
+
 impl Host {
+    /// A host that has not been connected or woken, and its papers.
+    pub fn new(config: HostConfig, endpoint: impl Endpoint + Any) -> (Host, Papers) {
+        let HostConfig { name, clock, start, stop } = config;
+        let host = Host { endpoint: Box::new(endpoint), clock, start, stop, way: None, started: false };
+        (host, Papers { name, fork: None })
+    }
+
     /// A copy that goes on by itself and records with `tap`, if there can be one.
-    pub fn fork(&self, tap: Tap) -> Option<Host> {
-        let endpoint = self.fork.as_ref()?(&*self.endpoint, tap)?;
-        let Host { config, endpoint: _, fork, way, started } = self;
-        Some(Host { config: config.clone(), endpoint, fork: fork.clone(), way: *way, started: *started })
+    pub fn fork(&self, papers: &Papers, tap: Tap) -> Option<Host> {
+        let endpoint = papers.fork.as_ref()?(&*self.endpoint, tap)?;
+        let Host { endpoint: _, clock, start, stop, way, started } = *self;
+        Some(Host { endpoint, clock, start, stop, way, started })
     }
 
     /// Whether it may be handed packets at `now`.
     pub fn is_up(&self, now: Time) -> bool {
-        now >= self.config.start && now < self.config.stop
+        now >= self.start && now < self.stop
     }
 
     /// World time at which it is to be woken next, not before `now`; [`Time::MAX`] for never.
     pub fn next_wake(&self, now: Time) -> Time {
         let wanted = if likely(self.started) {
-            self.endpoint.next_wake().map_or(Time::MAX, |local| self.config.clock.world(local).max(now))
+            self.endpoint.next_wake().map_or(Time::MAX, |local| self.clock.world(local).max(now))
         } else {
-            self.config.start.max(now)
+            self.start.max(now)
         };
         // Few hosts ever stop.
-        if unlikely(self.config.stop < Time::MAX) && wanted >= self.config.stop { Time::MAX } else { wanted }
+        if unlikely(self.stop < Time::MAX) && wanted >= self.stop { Time::MAX } else { wanted }
     }
 }
 
@@ -121,4 +138,14 @@ pub(crate) struct Way {
     pub route: u16,
     pub flow: u16,
     pub first: LinkId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_one_line() {
+        assert_eq!(size_of::<Host>(), 64);
+    }
 }

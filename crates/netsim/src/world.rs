@@ -18,7 +18,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{Event, NodeId, Shared, Tap, Topic};
-use units::{HostClock, Time, apart, cold_path, fetch, fetch_line, likely, unlikely};
+use units::{HostClock, Time, apart, cold_path, fetch_line, likely, unlikely};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::agenda::Agenda;
@@ -27,7 +27,7 @@ use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Opened, Packet};
-use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, SourceId, Way};
+use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Papers, SourceId, Way};
 use crate::routes::{End, Routes};
 
 /// What the world has done so far.
@@ -112,6 +112,7 @@ pub struct World {
     recorder: Option<Shared>,
     now: Time,
     hosts: Vec<Host>,
+    papers: Vec<Papers>,
     links: Vec<Link>,
     sources: Vec<(Source, Way)>,
     routes: Routes,
@@ -132,6 +133,7 @@ impl World {
             recorder,
             now: Time::ZERO,
             hosts: Vec::new(),
+            papers: Vec::new(),
             links: Vec::new(),
             sources: Vec::new(),
             routes: Routes::default(),
@@ -168,7 +170,9 @@ impl World {
             "a world holds at most {FIRST_LINK_NODE} hosts"
         );
         let id = HostId(self.hosts.len() as u16);
-        self.hosts.push(Host { config, endpoint: Box::new(endpoint), fork: None, way: None, started: false });
+        let (host, papers) = Host::new(config, endpoint);
+        self.hosts.push(host);
+        self.papers.push(papers);
         self.planned = false;
         id
     }
@@ -190,7 +194,7 @@ impl World {
     pub fn connect(&mut self, from: HostId, flow: u16, links: &[LinkId], to: HostId) {
         let way = self.add_route(flow, links, Some(to));
         let host = &mut self.hosts[from.index()];
-        assert!(host.way.is_none(), "host `{}` is already connected", host.config.name);
+        assert!(host.way.is_none(), "host `{}` is already connected", self.papers[from.index()].name);
         host.way = Some(way);
     }
 
@@ -368,7 +372,7 @@ impl World {
     fn component_name(&self, component: usize) -> String {
         let (hosts, sources) = (self.hosts.len(), self.sources.len());
         match component {
-            host if host < hosts => format!("host `{}`", self.hosts[host].config.name),
+            host if host < hosts => format!("host `{}`", self.papers[host].name),
             source if source < hosts + sources => format!("cross traffic {}", source - hosts),
             link => format!("link `{}`", self.links[(link - hosts - sources) % self.links.len()].name()),
         }
@@ -388,7 +392,7 @@ impl World {
         let host = &mut self.hosts[index];
         self.counters.wakes += 1;
         host.started = true;
-        let local = host.config.clock.local(self.now);
+        let local = host.clock.local(self.now);
         host.endpoint.wake(local);
         self.drain(index, local);
     }
@@ -449,13 +453,11 @@ impl World {
     fn look_ahead(&self, index: usize) {
         let link = &self.links[index];
         let destination = |packet: &Packet| self.routes.end(packet.route).reached_by(packet);
-        if let Some(packet) = link.after(PACKET_AHEAD) {
-            fetch_line(packet);
-        }
+        link.fetch(PACKET_AHEAD);
         if let Some(packet) = link.after(HOST_AHEAD)
             && let Some(host) = destination(packet)
         {
-            fetch(&self.hosts[host]);
+            fetch_line(&self.hosts[host]);
             self.agenda.fetch(host);
             self.datagrams.fetch(packet.id);
         }
@@ -530,7 +532,7 @@ impl World {
         self.counters.delivered += 1;
         note_delivery(&self.recorder, self.now, &packet, end);
         let Opened { head, length, payload } = self.datagrams.take(packet.id);
-        let local = host.config.clock.local(self.now);
+        let local = host.clock.local(self.now);
         host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
         self.drain(index, local);
     }

@@ -124,8 +124,11 @@ impl Reporter {
 
     /// Has brought into the caches where the next arrivals are entered.
     pub fn expect(&self) {
+        // A list that never held anything is nowhere, and a processor looks for nowhere for long.
         for list in [&self.fresh, &self.reported, &self.merged] {
-            fetch_line(list.as_ptr());
+            if list.capacity() > 0 {
+                fetch_line(list.as_ptr());
+            }
         }
         if let (Some(oldest), Some(newest)) = (self.unconfirmed.front(), self.unconfirmed.back()) {
             fetch_line(oldest);
@@ -182,13 +185,14 @@ impl Reporter {
     #[inline]
     fn turn(&mut self, now: Time, left: usize, largest: u64) {
         if likely(left == 0) {
-            std::mem::swap(&mut self.reported, &mut self.fresh);
-            self.fresh.clear();
             if self.media == 0 {
                 // A backlogged flow is reported every other packet: the ranges will do where a report is
                 // lost.
                 self.reported.clear();
+            } else {
+                std::mem::swap(&mut self.reported, &mut self.fresh);
             }
+            self.fresh.clear();
             self.due_at = None;
         } else {
             self.reported.clear();

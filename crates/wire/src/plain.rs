@@ -11,8 +11,8 @@
 //! Numbers are in this machine's order of bytes. Whoever reads gets what [`Native`] would have given, to the
 //! same resolution, and whoever writes is told the length of `Native`'s packet: a link can't tell the two
 //! apart. Debug builds write and read each packet both ways and compare. What is seldom sent, and reports
-//! with gaps, which take fewer bytes there, or with numbers of more than 32 bits, are `Native`'s bytes; the
-//! first byte tells which.
+//! with gaps among their arrivals, with many ranges, which take fewer bytes there, or with numbers of more
+//! than 32 bits are `Native`'s bytes; the first byte tells which.
 
 use units::{RemoteTime, Span, likely, unlikely};
 
@@ -36,6 +36,8 @@ const FIXED: usize = 32;
 /// Bytes of an arrival and of a range there.
 pub(crate) const ARRIVAL: usize = 4;
 pub(crate) const RANGE: usize = 8;
+/// Ranges at most: with what else a report of a backlog has, they fit into the simulator's shorter buffers.
+const MOST_RANGES: u64 = 26;
 
 /// Writes a word of eight bytes. Written for constants: it becomes one store.
 #[inline(always)]
@@ -204,7 +206,7 @@ pub(crate) fn write_report(
 #[inline(always)]
 fn try_report(
     draft: &Draft<'_>,
-    mut ranges: impl Iterator<Item = (u64, u64)>,
+    ranges: impl Iterator<Item = (u64, u64)>,
     out: &mut [u8],
 ) -> Option<Written> {
     let &Draft { session, sequence, sent, refused, blob, arrivals } = draft;
@@ -231,21 +233,24 @@ fn try_report(
         return None;
     }
     length += 2;
-    let mut count = 0_u64;
-    if let Some((low, high)) = ranges.next() {
-        // Its end is counted from the first arrival here, and from nothing on the wire.
-        let (down, long) = (high.wrapping_sub(first), high - low);
-        if unlikely(down | long > u64::from(u32::MAX) || ranges.next().is_some()) {
+    let (mut above, mut count) = (None, 0_u64);
+    for (low, high) in ranges {
+        // The first one's end is counted from the first arrival here, and from nothing on the wire.
+        let (down, on_wire) = match above {
+            None => (high.wrapping_sub(first), high),
+            Some(above) => (above - high - 2, above - high - 2),
+        };
+        let long = high - low;
+        if unlikely(down | long > u64::from(u32::MAX) || count == MOST_RANGES) {
             return None;
         }
         let (slot, rest) = free.split_first_chunk_mut()?;
         *slot = (down | long << 32).to_ne_bytes();
-        length += varint_length(high) + varint_length(long);
-        (free, count) = (rest, 1);
-    } else {
-        // The largest, which is zero.
-        length += 1;
+        length += varint_length(on_wire) + varint_length(long);
+        (free, above, count) = (rest, Some(low), count + 1);
     }
+    // Without any, the largest is zero.
+    length += usize::from(count == 0);
     if unlikely(room < length + ITEM_MAX + 8) {
         return None;
     }

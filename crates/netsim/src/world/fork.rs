@@ -26,7 +26,7 @@ impl World {
         fork: fn(&E, Tap) -> Option<E>,
     ) -> HostId {
         let id = self.add_host(config, endpoint);
-        self.hosts[id.index()].fork = Some(Arc::new(move |resident, tap| {
+        self.papers[id.index()].fork = Some(Arc::new(move |resident, tap| {
             let resident: &dyn Any = resident;
             let endpoint = resident.downcast_ref().expect("a host's endpoint keeps its type");
             fork(endpoint, tap).map(|copy| -> Box<dyn Resident> { Box::new(copy) })
@@ -82,9 +82,10 @@ impl World {
     /// ```
     pub fn fork(&self, recorder: Option<Shared>) -> Option<World> {
         let mut world = World::new(self.seed, recorder);
-        for (node, host) in (0..).map(NodeId).zip(&self.hosts) {
-            world.hosts.push(host.fork(world.tap(node, host.config.clock))?);
+        for (node, (host, papers)) in (0..).map(NodeId).zip(self.hosts.iter().zip(&self.papers)) {
+            world.hosts.push(host.fork(papers, world.tap(node, host.clock))?);
         }
+        world.papers.clone_from(&self.papers);
         for (index, link) in (0..).zip(&self.links) {
             world.links.push(link.fork(world.tap(LinkId(index).node(), HostClock::default()))?);
         }

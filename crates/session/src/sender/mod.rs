@@ -561,7 +561,9 @@ impl Endpoint for Sender {
 
     fn expect(&self) {
         self.core.expect();
-        fetch(&*self.policies.strategy);
-        fetch_line(self.fresh.as_ptr());
+        if !self.is_bare() {
+            fetch(&*self.policies.strategy);
+            fetch_line(self.fresh.as_ptr());
+        }
     }
 }
