@@ -78,7 +78,7 @@ impl<E: Endpoint + Any> Resident for E {
 /// Makes a copy of an endpoint that records with another tap, if there can be one.
 pub(crate) type Fork = Arc<dyn Fn(&dyn Resident, Tap) -> Option<Box<dyn Resident>> + Send + Sync>;
 
-/// A host in the world, in one line of the caches: each packet touches its host, and many hosts are far apart.
+/// A host in the world, in one line of the caches: each packet touches one, and among many it is a cold one.
 #[repr(align(64))]
 pub(crate) struct Host {
     pub endpoint: Box<dyn Resident>,
