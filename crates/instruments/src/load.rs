@@ -14,7 +14,7 @@ use crate::{Benchmark, Failure};
 const MOST_FLOWS: usize = 1000;
 /// The fewest flows whose memory is told by the flow: of fewer it is mostly what they share.
 const CROWD: usize = 100;
-/// A report has room for so many arrivals.
+/// Packets that a report may tell of: receivers keep 1024 arrivals at most until they report them.
 const MOST_TOGETHER: u32 = 1000;
 /// Flows start over a second, and two thirds of a run are its steady state.
 const SHORTEST: Span = Span::from_secs(3);

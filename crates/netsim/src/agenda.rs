@@ -7,8 +7,8 @@
 //! ```
 //!
 //! One entry a component, changed in place: nothing is ever stale, and changing one looks through as many
-//! nodes as there are levels below the top, or up to the first that has another earliest entry anyway. Few
-//! components, as one flow's, all stand in the top; of many, the last ones may.
+//! nodes as there are levels below the top, or up to the first whose earliest entry stays. Few components, as
+//! one flow's, all stand in the top; of many, the last ones may.
 //!
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
@@ -136,8 +136,8 @@ impl Agenda {
         }
     }
 
-    /// Enters a component's next time, and on every level above what then comes first, up to one on which
-    /// that stays.
+    /// Enters a component's next time, and on every level above it what then comes first. Where that is what
+    /// came first before, nothing changes further up.
     #[inline(always)]
     fn climb(&mut self, mut number: usize, mut key: u64) {
         for level in &mut self.below {

@@ -75,7 +75,8 @@ pub struct ReceiverConfig {
 }
 
 impl ReceiverConfig {
-    /// A backlogged flow is acknowledged every other packet (RFC 9000 section 13.2.2).
+    /// Packets of padding that a report tells of where nothing else is said: a backlogged flow is
+    /// acknowledged every other packet (RFC 9000 section 13.2.2).
     pub const PADDING: u32 = 2;
 }
 

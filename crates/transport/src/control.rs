@@ -7,8 +7,8 @@ use units::{Bytes, Rate, Span, Time, unlikely};
 use crate::ledger::{Carried, Ledger};
 use crate::rtt::Rtt;
 
-/// The window counts as used where no more than a fourth of it is free, in bytes: bursts seldom meet all of
-/// it exactly.
+/// The window counts as used where no more than one part in this many of its bytes is free: bursts seldom
+/// fill it to the last byte.
 const FREE_PART: u64 = 4;
 
 /// Round trips as a [`Report`] states them.
