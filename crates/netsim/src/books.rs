@@ -49,6 +49,13 @@ impl Books {
         self.stats.row(flow).offered.count(size);
     }
 
+    /// Whether `backlog` is nothing new: so much has waited before, and nobody records who arrives.
+    #[inline(always)]
+    pub fn has_seen(&self, backlog: Backlog) -> bool {
+        let LinkStats { peak_packets, peak_bytes, .. } = self.stats;
+        (backlog.packets <= peak_packets) & (backlog.bytes <= peak_bytes) & !self.recorded
+    }
+
     /// A packet is in the queue, or on its way through the server: with it, `backlog` waits.
     #[inline(always)]
     pub fn note_backlog(&mut self, now: Time, packet: &Packet, backlog: Backlog) {

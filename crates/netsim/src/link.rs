@@ -13,9 +13,10 @@
 //! than before, calls [`deliver`](Link::deliver) when [`next_event`](Link::next_event) has come, and empties
 //! [`notices`](Link::notices) after each call.
 //!
-//! Departures are worked out when something asks (an arrival, a delivery), at the instants they happened, so
-//! a packet costs its driver one event instead of two. At one instant arrivals come before the departure of a
-//! timed server and after the opportunities of a trace (Mahimahi, `link_queue.cc`).
+//! Departures are worked out when it matters (what waits is asked for, a packet may not fit), at the
+//! instants they happened, so a packet costs its driver one event instead of two. At one instant arrivals
+//! come before the departure of a timed server and after the opportunities of a trace (Mahimahi,
+//! `link_queue.cc`).
 
 use record::{Dropped, Tap};
 use units::{Bytes, Span, Time, apart, cold_path, likely, seldom, unlikely};
@@ -114,7 +115,7 @@ impl Link {
         &self.name
     }
 
-    /// What has happened at it so far.
+    /// What has happened at it, departures as of the last [`settle`](Link::settle).
     pub fn stats(&self) -> LinkStats {
         let mut stats = self.books.stats.clone();
         if let Course::Conveyor(conveyor) = &self.course {
@@ -129,7 +130,8 @@ impl Link {
         self.books.stats.fetch(flow);
     }
 
-    /// What waits in the queue, without the packet being transmitted.
+    /// What waits in the queue, without the packet being transmitted, as of the last
+    /// [`settle`](Link::settle). Packets that have arrived since are counted; so may be those that have left.
     pub fn backlog(&self) -> Backlog {
         match &self.course {
             Course::Conveyor(conveyor) => conveyor.backlog(),
@@ -155,7 +157,7 @@ impl Link {
         self.process.capacity(from, to)
     }
 
-    /// How long, up to `now`, the link has had something to send.
+    /// How long, up to `now`, the link has had something to send; as of the last [`settle`](Link::settle).
     pub fn busy_time(&self, now: Time) -> Span {
         self.books.busy_time(now)
     }
@@ -213,16 +215,27 @@ impl Link {
     /// The next packet that has come out at the far end by `now`.
     #[inline]
     pub fn deliver(&mut self, now: Time) -> Option<Packet> {
-        self.deliver_dated(now).map(|(_, packet)| packet)
+        self.deliver_before(now, |_| ())
+    }
+
+    /// The same, and shows `next` the packet that follows, where that is known.
+    #[inline(always)]
+    pub(crate) fn deliver_before(&mut self, now: Time, next: impl FnOnce(&Packet)) -> Option<Packet> {
+        self.come_out(now, next).map(|(_, packet)| packet)
     }
 
     /// As [`deliver`](Link::deliver), with the moment the packet came out: a driver in real time is always a
     /// little late.
     #[inline(always)]
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
+        self.come_out(now, |_| ())
+    }
+
+    #[inline(always)]
+    fn come_out(&mut self, now: Time, next: impl FnOnce(&Packet)) -> Option<(Time, Packet)> {
         let (due, packet) = match &mut self.course {
             Course::Conveyor(conveyor) if likely(conveyor.is_ready(now)) => {
-                conveyor.take(now, &mut self.books)
+                conveyor.take(now, &mut self.books, next)
             }
             Course::Conveyor(_) => return None,
             Course::Stages(stages) => seldom(stages).deliver(now, &mut self.books)?,

@@ -99,13 +99,12 @@ struct Rest {
 }
 
 /// A datagram as a receiver gets it.
-pub(crate) struct Opened<'a> {
-    /// Its header bytes.
-    pub head: &'a [u8],
-    /// Its full length in bytes (UDP payload).
-    pub length: usize,
-    /// Moved out for the last holder, shared with the others otherwise.
-    pub payload: Option<Bytes>,
+#[derive(Debug, PartialEq)]
+pub(crate) enum Opened<'a> {
+    /// Its header bytes and its full length in bytes (UDP payload), where that is all there is.
+    Bare { head: &'a [u8], length: usize },
+    /// It is to be [opened](Datagrams::open).
+    Whole(u32),
 }
 
 /// The datagrams in flight. Grows to the most that were ever in flight at once and then reuses its buffers.
@@ -161,11 +160,11 @@ impl Datagrams {
         id
     }
 
-    /// Gives a datagram that was just stored the bytes that follow its head.
+    /// Moves to a datagram that was just stored the bytes that follow its head.
     #[inline(never)]
-    pub fn attach(&mut self, id: u32, payload: Bytes) {
-        self.slots[id as usize].carries = true;
-        self.rest(id).payload = Some(payload);
+    pub fn attach(&mut self, id: u32, payload: &mut Option<Bytes>) {
+        self.slots[id as usize].carries = payload.is_some();
+        self.rest(id).payload = payload.take();
     }
 
     /// The rest of a slot, which may be its first.
@@ -209,9 +208,29 @@ impl Datagrams {
             self.free[class].push(id);
         }
         if unlikely(slot.carries || head > SMALL) {
-            return open_whole(slot, &mut self.rests[slot.rest as usize]);
+            return Opened::Whole(id);
         }
-        Opened { head: &slot.small[..head], length, payload: None }
+        Opened::Bare { head: &slot.small[..head], length }
+    }
+
+    /// All of a datagram that was just taken: its header bytes, its full length in bytes (UDP payload), and
+    /// what follows the header, where that is real.
+    // Apart, so that the rest is not read for the others' sake.
+    #[inline(never)]
+    pub fn open(&mut self, id: u32) -> (&[u8], usize, Option<Bytes>) {
+        let slot = &mut self.slots[id as usize];
+        let rest = &mut self.rests[slot.rest as usize];
+        // Moved out for the last holder, shared with the others.
+        let payload = match (slot.carries, slot.holders) {
+            (false, _) => None,
+            (true, 0) => {
+                slot.carries = false;
+                rest.payload.take()
+            }
+            (true, _) => rest.payload.clone(),
+        };
+        let head = slot.small.get(..usize::from(slot.head)).unwrap_or(&rest.large);
+        (head, usize::from(slot.length), payload)
     }
 
     /// Has the datagram `id` stands for brought into the caches.
@@ -251,21 +270,6 @@ impl Datagrams {
     }
 }
 
-// Apart, so that the rest is not read for the others' sake.
-#[inline(never)]
-fn open_whole<'a>(slot: &'a mut Datagram, rest: &'a mut Rest) -> Opened<'a> {
-    let payload = match (slot.carries, slot.holders) {
-        (false, _) => None,
-        (true, 0) => {
-            slot.carries = false;
-            rest.payload.take()
-        }
-        (true, _) => rest.payload.clone(),
-    };
-    let head = slot.small.get(..usize::from(slot.head)).unwrap_or(&rest.large);
-    Opened { head, length: usize::from(slot.length), payload }
-}
-
 /// A key or number as slots keep it.
 fn number_of(index: usize) -> u32 {
     u32::try_from(index).expect("fewer than 2^32 datagrams in flight")
@@ -289,17 +293,18 @@ mod tests {
     fn slots_are_reused_and_copies_counted() {
         let mut datagrams = Datagrams::default();
         let a = datagrams.insert(b"abc", 3, 3);
-        datagrams.attach(a, Bytes::from_static(b"xyz"));
+        datagrams.attach(a, &mut Some(Bytes::from_static(b"xyz")));
         datagrams.hold(a);
         datagrams.hold(a);
         datagrams.release(a);
-        assert_eq!(datagrams.take(a).payload, Some(Bytes::from_static(b"xyz")));
-        assert_eq!(datagrams.in_flight(), 1);
-        assert_eq!(datagrams.take(a).payload, Some(Bytes::from_static(b"xyz")));
-        assert_eq!(datagrams.in_flight(), 0);
-        assert_eq!(datagrams.insert(b"d", 1, 1), a);
-        let Opened { head, payload, .. } = datagrams.take(a);
-        assert_eq!((head, payload), (&b"d"[..], None));
+        for left in [1, 0] {
+            assert_eq!(datagrams.take(a), Opened::Whole(a));
+            assert_eq!(datagrams.open(a), (&b"abc"[..], 3, Some(Bytes::from_static(b"xyz"))));
+            assert_eq!(datagrams.in_flight(), left);
+        }
+        let out = [b'd'; 64];
+        assert_eq!(datagrams.insert(&out, 1, 1), a);
+        assert_eq!(datagrams.take(a), Opened::Bare { head: b"d", length: 1 });
     }
 
     #[test]
@@ -308,7 +313,11 @@ mod tests {
         let out: Vec<u8> = (0..MAX_DATAGRAM).map(|at| at as u8).collect();
         for head in [10, 1200, SMALL, SMALL + 1, 30, 1500, MEDIUM, MEDIUM + 1] {
             let ids = [1, head].map(|head| datagrams.insert(&out, head, head));
-            assert_eq!(datagrams.take(ids[1]).head, &out[..head]);
+            let opened = match datagrams.take(ids[1]) {
+                Opened::Bare { head, .. } => head,
+                Opened::Whole(id) => datagrams.open(id).0,
+            };
+            assert_eq!(opened, &out[..head]);
             datagrams.release(ids[0]);
         }
         let buffers: Vec<_> = datagrams.rests.iter().map(|rest| rest.large.capacity()).collect();

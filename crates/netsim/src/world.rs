@@ -12,23 +12,25 @@
 //! instant. At one instant hosts wake first, then cross traffic is sent, then links deliver; among equals the
 //! one added first goes first.
 
+mod carry;
 mod fork;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use record::{Event, NodeId, Shared, Tap, Topic};
+use record::{NodeId, Shared, Tap, Topic};
 use units::{HostClock, Time, apart, cold_path, fetch_line, likely, unlikely};
-use wire::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
+use wire::{Endpoint, MAX_DATAGRAM, RxMeta};
 
 use crate::agenda::Agenda;
 use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
-use crate::link::{Link, Notice};
-use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Opened, Packet};
+use crate::link::Link;
+use crate::packet::{Datagrams, Opened, Packet};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Papers, SourceId, Way};
 use crate::routes::{End, Routes};
+use carry::{hand_over, keep_books, note_delivery, stow};
 
 /// What the world has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -397,7 +399,7 @@ impl World {
         self.drain(index, local);
     }
 
-    /// Takes everything a host wants to send and asks when to wake it next. `local`: now, by its own clock.
+    /// Takes everything a host wants to send and plans when to wake it next. `local`: now, by its own clock.
     #[inline(always)]
     fn drain(&mut self, index: usize, local: Time) {
         let host = &mut self.hosts[index];
@@ -405,17 +407,19 @@ impl World {
             cold_path();
             return self.plan_host(index);
         };
+        let link = &mut self.links[way.first.index()];
         let (mut sent, mut earlier) = (0, false);
-        while let Some(meta) = host.endpoint.transmit(local, &mut self.out[..]) {
-            let last = meta.last;
+        loop {
+            // Looked at where it was put: a processor waits long where it copies what was just written.
+            let mut next = host.endpoint.transmit(local, &mut self.out[..]);
+            let Some(meta) = &mut next else { break };
             let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
-            let link = &mut self.links[way.first.index()];
             earlier |= link.may_act_earlier();
             link.offer(self.now, packet);
             keep_books(link, &mut self.datagrams);
             sent += 1;
-            if likely(last) || unlikely(sent == LIVELOCK) {
-                debug_assert!(!last || host.endpoint.transmit(local, &mut self.out[..]).is_none());
+            if likely(meta.last) || unlikely(sent == LIVELOCK) {
+                debug_assert!(!meta.last || host.endpoint.transmit(local, &mut self.out[..]).is_none());
                 break;
             }
         }
@@ -494,7 +498,9 @@ impl World {
     #[inline(always)]
     fn deliver_next(&mut self, index: usize) {
         let link = &mut self.links[index];
-        let packet = link.deliver(self.now);
+        // With hundreds of packets in flight the next one's datagram lies in a farther cache, which answers
+        // while this one is handled.
+        let packet = link.deliver_before(self.now, |next| self.datagrams.fetch(next.id));
         keep_books(link, &mut self.datagrams);
         match packet {
             Some(packet) => self.forward(packet),
@@ -531,9 +537,13 @@ impl World {
         }
         self.counters.delivered += 1;
         note_delivery(&self.recorder, self.now, &packet, end);
-        let Opened { head, length, payload } = self.datagrams.take(packet.id);
         let local = host.clock.local(self.now);
-        host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
+        match self.datagrams.take(packet.id) {
+            Opened::Bare { head, length } => {
+                host.endpoint.receive(local, head, RxMeta { length, payload: None, ecn: packet.ecn });
+            }
+            Opened::Whole(id) => hand_over(host, self.datagrams.open(id), local, packet.ecn),
+        }
         self.drain(index, local);
     }
 
@@ -557,42 +567,5 @@ impl World {
         if link.is_recorded() {
             self.agenda.set(component + self.links.len(), link.next_departure());
         }
-    }
-}
-
-/// Puts what a host transmitted into the slab and makes the packet that stands for it.
-#[inline(always)]
-fn stow(datagrams: &mut Datagrams, out: &[u8], meta: TxMeta, way: Way, now: Time) -> Packet {
-    let size = meta.length as u32 + IP_UDP_OVERHEAD;
-    let id = datagrams.insert(out, meta.head, meta.length);
-    if let Some(payload) = meta.payload {
-        cold_path();
-        datagrams.attach(id, payload);
-    }
-    Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
-}
-
-#[inline(always)]
-fn note_delivery(recorder: &Option<Shared>, now: Time, packet: &Packet, end: End) {
-    if unlikely(end.heard) {
-        record_delivery(recorder, end.node, now, packet.flow, packet.size, packet.sent);
-    }
-}
-
-// Apart, and told but what it records: most worlds have nobody who counts deliveries, a search counts each.
-#[inline(never)]
-fn record_delivery(recorder: &Option<Shared>, node: NodeId, now: Time, flow: u16, size: u32, sent: Time) {
-    let delivered = Event::Delivered { flow, size, delay: now - sent };
-    recorder.iter().for_each(|recorder| recorder.record(now, node, &delivered));
-}
-
-/// Frees or shares the datagrams of packets that a link dropped or duplicated.
-#[inline]
-fn keep_books(link: &mut Link, datagrams: &mut Datagrams) {
-    if unlikely(link.has_notices()) {
-        link.notices().for_each(|notice| match notice {
-            Notice::Dropped(packet, _) => datagrams.release(packet.id),
-            Notice::Duplicated(packet) => datagrams.hold(packet.id),
-        });
     }
 }

@@ -83,7 +83,6 @@ impl<N: Default> Emulated<N> {
     }
 
     /// Works out every departure until `now`.
-    #[cfg(target_os = "linux")]
     pub fn settle(&mut self, now: Time) {
         self.told = self.told.max(now);
         self.link.settle(self.told);

@@ -123,6 +123,8 @@ impl Direction {
                 count += 1;
             }
             if count == 0 {
+                // Whoever looks at the link sees what waits by now.
+                self.emulated.settle(now);
                 return Ok(());
             }
             self.send(count, socket, to)?;

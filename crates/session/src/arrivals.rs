@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Span, Sparing, Time, likely};
+use units::{Span, Sparing, Time, likely, unlikely};
 
 /// Ranges remembered; with more, the lowest go, and numbers below count as stale.
 const RANGES: usize = 256;
@@ -184,6 +184,15 @@ impl ArrivalLog {
         self.newest.map(|range| range.1)
     }
 
+    /// One of the older ranges, unless it ends below `floor`.
+    // Apart, and not shown the iterator, which then lies in registers.
+    #[inline(never)]
+    fn older_range(&self, older: usize, floor: u64) -> Option<(u64, u64)> {
+        let (low, high) = self.older[older];
+        let (low, high) = (self.origin + u64::from(low), self.origin + u64::from(high));
+        (high >= floor).then_some((low, high))
+    }
+
     /// Ranges from the largest down to the one that holds `floor`.
     pub fn down_to(&self, floor: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
         let next = self.newest.filter(|newest| newest.1 >= floor);
@@ -207,18 +216,12 @@ impl Iterator for DownTo<'_> {
     #[inline(always)]
     fn next(&mut self) -> Option<(u64, u64)> {
         let range = self.next?;
-        self.next = if likely(range.0 <= self.floor) { None } else { self.further() };
+        self.next = None;
+        if unlikely(range.0 > self.floor) && self.older > 0 {
+            self.older -= 1;
+            self.next = self.log.older_range(self.older, self.floor);
+        }
         Some(range)
-    }
-}
-
-impl DownTo<'_> {
-    #[inline]
-    fn further(&mut self) -> Option<(u64, u64)> {
-        self.older = self.older.checked_sub(1)?;
-        let (low, high) = self.log.older[self.older];
-        let (low, high) = (self.log.origin + u64::from(low), self.log.origin + u64::from(high));
-        (high >= self.floor).then_some((low, high))
     }
 }
 

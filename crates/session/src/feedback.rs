@@ -162,7 +162,7 @@ impl Reporter {
         }
         let arrivals = if repeat { &self.merged } else { &self.fresh };
         let draft = Draft { sequence: self.sequence, arrivals, ..*draft };
-        let written = dialect.write_feedback(&draft, log.down_to(self.confirmed), out);
+        let written = dialect.write_feedback(&draft, || log.down_to(self.confirmed), out);
         let (now, left) = (draft.sent, arrivals.len() - written.arrivals);
         if unlikely(left > 0 && repeat) {
             std::mem::swap(&mut self.merged, &mut self.fresh);

@@ -396,20 +396,17 @@ impl<T: Carried> Core<T> {
         }
         let mut settled = self.settled.take();
         let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut *settled);
-        let mut newest_timed = None;
         for arrival in arrivals {
             let arrived = Arrived { at: Some(arrival.at), ecn: arrival.ecn };
-            if losses.arrived(now, ledger, arrival.packet, arrived, out) {
-                newest_timed = Some(arrival);
-            }
+            losses.arrived(now, ledger, arrival.packet, arrived, out);
+        }
+        if let Some(newest) = out.acked.last()
+            && let Some(at) = newest.arrived_at
+        {
+            self.rtt.sample(now - newest.sent_at, sent_at - at);
         }
         if gap {
             self.hear_ranges(now, ranges, &mut settled);
-        }
-        if let Some(arrival) = newest_timed
-            && let Some(sent) = self.ledger.get(arrival.packet)
-        {
-            self.rtt.sample(now - sent.sent_at, sent_at - arrival.at);
         }
         self.losses.find(now, &mut self.ledger, &self.rtt, &mut settled);
         self.losses.trim(now, &mut self.ledger, &self.rtt);

@@ -335,6 +335,37 @@ impl<T: Carried> Ledger<T> {
         Ok(())
     }
 
+    /// As [`acknowledge_in_flight`](Ledger::acknowledge_in_flight), of the oldest packet remembered, if that
+    /// is the one and it is in flight: it is forgotten at once, for nothing more can be learnt of it. False
+    /// where it is another; nothing is changed then.
+    #[inline(always)]
+    pub fn acknowledge_oldest(
+        &mut self,
+        now: Time,
+        packet: u64,
+        arrived: Arrived,
+        out: &mut Vec<Acked>,
+    ) -> bool {
+        if packet != self.base || !self.begins_in_flight() {
+            return false;
+        }
+        self.peak = self.peak.max(self.transmissions.len());
+        let Some(sent) = self.transmissions.pop_front() else { return false };
+        self.base = packet + 1;
+        let size = u64::from(sent.size);
+        self.in_flight = self.in_flight.saturating_sub(size);
+        self.count_delivered(now, size);
+        self.first_sent_at = sent.sent_at;
+        out.put(ROOM, sent.acked(packet, arrived));
+        true
+    }
+
+    /// Whether the oldest packet remembered is in flight.
+    #[inline]
+    pub fn begins_in_flight(&self) -> bool {
+        self.transmissions.front().is_some_and(|oldest| oldest.state == State::InFlight)
+    }
+
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.
     ///
     /// # Panics
@@ -427,13 +458,19 @@ impl<T: Carried> Ledger<T> {
         Some(oldest)
     }
 
-    /// Forgets from the oldest packet on, while `is_over` says that nothing more can be learnt of it.
+    /// Gives room back that was not needed for long. To be called where packets are forgotten.
     #[inline]
-    pub fn forget_while(&mut self, mut is_over: impl FnMut(u64, &Transmission<T>) -> bool) {
+    pub fn look_at_room(&mut self) {
         self.peak = self.peak.max(self.transmissions.len());
         if units::unlikely(self.next_packet() >= self.review_at) {
             self.review();
         }
+    }
+
+    /// Forgets from the oldest packet on, while `is_over` says that nothing more can be learnt of it.
+    #[inline]
+    pub fn forget_while(&mut self, mut is_over: impl FnMut(u64, &Transmission<T>) -> bool) {
+        self.look_at_room();
         while self.transmissions.front().is_some_and(|oldest| is_over(self.base, oldest)) {
             self.forget_oldest();
         }

@@ -157,11 +157,24 @@ impl LossDetection {
         arrived: Arrived,
         out: &mut Settled,
     ) -> bool {
+        let news = likely(ledger.acknowledge_oldest(now, packet, arrived, &mut out.acked))
+            || self.arrived_behind(now, ledger, packet, arrived, out);
+        out.ce_marks += u32::from(news & (arrived.ecn == units::Ecn::Ce));
+        news
+    }
+
+    /// The same of a packet before which others are missing, or of which something is known.
+    #[inline(never)]
+    fn arrived_behind<T: Carried>(
+        &mut self,
+        now: Time,
+        ledger: &mut Ledger<T>,
+        packet: u64,
+        arrived: Arrived,
+        out: &mut Settled,
+    ) -> bool {
         match ledger.acknowledge_in_flight(now, packet, arrived, &mut out.acked) {
-            Ok(()) => {
-                out.ce_marks += u32::from(arrived.ecn == units::Ecn::Ce);
-                true
-            }
+            Ok(()) => true,
             Err(state) => {
                 if state == Some(State::Lost) || state.is_none() && !self.given_up.is_empty() {
                     self.arrived_late(now, ledger, packet, out);
@@ -215,13 +228,8 @@ impl LossDetection {
         self.loss_at = None;
         let Some(largest) = self.largest_acked else { return };
         let from = self.settled_below.max(ledger.oldest());
-        if likely(out.acked.len() as u64 == (largest + 1).saturating_sub(from)) {
-            // All that was in flight up to it has just arrived.
-            debug_assert!(
-                (from..=largest)
-                    .all(|packet| ledger.get(packet).is_some_and(|sent| sent.state != State::InFlight))
-            );
-            self.settled_below = self.settled_below.max(largest);
+        if likely(from > largest) {
+            // All that was in flight up to it has arrived.
             out.persistent_congestion = false;
             return;
         }
@@ -249,6 +257,17 @@ impl LossDetection {
     /// be reordering.
     #[inline(always)]
     pub fn trim<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
+        if likely(self.given_up.is_empty() & ledger.begins_in_flight()) {
+            ledger.look_at_room();
+        } else {
+            self.forget(now, ledger, rtt);
+        }
+        self.settled_below = self.settled_below.max(ledger.oldest());
+    }
+
+    // Apart: of most reports nothing is left to forget.
+    #[inline(never)]
+    fn forget<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
         let keep = rtt.smoothed() * 2 + LATE;
         let far = ledger.next_packet().saturating_sub(FORGOTTEN);
         while self.given_up.front().is_some_and(|lost| lost.sent_at + keep <= now || lost.packet < far) {
@@ -261,7 +280,6 @@ impl LossDetection {
             }
             sent.state != State::InFlight
         });
-        self.settled_below = self.settled_below.max(ledger.oldest());
     }
 }
 

@@ -4,11 +4,11 @@
 //! A sender and a receiver say what they mean with [`Media`], [`Feedback`], [`Nack`], [`KeyFrameRequest`] and
 //! [`Control`], and leave the bytes to a [`Dialect`]. [`Native`] is the one of `docs/wire.md`.
 
-use units::{RemoteTime, Time, seldom};
+use units::{RemoteTime, Time, apart, seldom};
 
 use crate::{
-    Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, WireError, peek,
-    plain,
+    Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, PlainArrivals,
+    WireError, peek, plain,
 };
 
 /// A packet to be written, but for feedback.
@@ -163,9 +163,9 @@ impl Spoken {
     pub fn frame(&self, datagram: &[u8], media: &mut Media) -> Option<usize> {
         matches!(self, Spoken::Plain).then(|| plain::frame(datagram, media)).flatten()
     }
-    /// The same of a report.
+    /// The same of a report, and its arrivals once more.
     #[inline(always)]
-    pub fn report<'a>(&self, datagram: &'a [u8]) -> Option<Feedback<'a>> {
+    pub fn report<'a>(&self, datagram: &'a [u8]) -> Option<(Feedback<'a>, PlainArrivals<'a>)> {
         matches!(self, Spoken::Plain).then(|| plain::report(datagram)).flatten()
     }
     #[inline(always)]
@@ -219,21 +219,33 @@ impl Spoken {
             Spoken::Other(other) => seldom(other).write(Outgoing::Media(&media()), out),
         }
     }
+    /// `ranges` begins with the largest each time that it is called.
     #[inline(always)]
-    pub fn write_feedback(
+    pub fn write_feedback<R: Iterator<Item = (u64, u64)> + Clone>(
         &mut self,
         draft: &Draft<'_>,
-        ranges: impl Iterator<Item = (u64, u64)> + Clone,
+        ranges: impl Fn() -> R,
         out: &mut [u8],
     ) -> Written {
         if let Spoken::Plain = self
-            && let Some(written) = plain::write_report(draft, ranges.clone(), out)
+            && let Some(written) = plain::write_report(draft, ranges(), out)
         {
             return written;
         }
+        self.encode_feedback(apart(*draft), ranges(), out)
+    }
+
+    // Apart, and with a copy of the draft: the draft itself can stay in registers.
+    #[inline(never)]
+    fn encode_feedback(
+        &mut self,
+        draft: Draft<'_>,
+        ranges: impl Iterator<Item = (u64, u64)>,
+        out: &mut [u8],
+    ) -> Written {
         let (length, arrivals) = match self {
-            Spoken::Native | Spoken::Plain => FeedbackWriter::write(out, draft, ranges),
-            Spoken::Other(other) => seldom(other).write_feedback(draft, &mut { ranges }, out),
+            Spoken::Native | Spoken::Plain => FeedbackWriter::write(out, &draft, ranges),
+            Spoken::Other(other) => seldom(other).write_feedback(&draft, &mut { ranges }, out),
         };
         Written { head: length, length, arrivals }
     }

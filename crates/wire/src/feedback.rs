@@ -61,6 +61,15 @@ pub struct Arrivals<'a> {
     at_us: i64,
 }
 
+/// The same of a report that was [put down plainly](crate::Spoken::Plain): [`Arrivals`] asks for each of them
+/// how it is written.
+#[derive(Clone, Debug)]
+pub struct PlainArrivals<'a> {
+    words: std::slice::Iter<'a, [u8; plain::ARRIVAL]>,
+    next: u64,
+    at_us: i64,
+}
+
 /// Iterates over ranges `(low, high)` of arrived numbers, both inclusive, from the largest down.
 #[derive(Clone, Debug)]
 pub struct Ranges<'a> {
@@ -91,6 +100,14 @@ pub(crate) struct Plain<'a> {
     pub blob: &'a [u8],
     pub arrivals: &'a [[u8; plain::ARRIVAL]],
     pub ranges: &'a [[u8; plain::RANGE]],
+}
+
+impl<'a> Plain<'a> {
+    /// What it says of packets that arrived, and when.
+    #[inline(always)]
+    pub fn arrivals(&self) -> PlainArrivals<'a> {
+        PlainArrivals { words: self.arrivals.iter(), next: self.first, at_us: self.sent_us }
+    }
 }
 
 /// Set in an arrival's word if numbers are missing before it.
@@ -220,17 +237,29 @@ impl Arrivals<'_> {
                 word
             }
         };
-        let packet = self.next;
-        self.at_us += unzigzag(word >> 3);
-        if packet > MASK_48 || self.at_us as u64 > MASK_48 {
-            return Err(out_of_range("arrival"));
-        }
-        self.next += 1;
-        Ok(Arrival {
-            packet,
-            at: RemoteTime::from_nanos(self.at_us * 1_000),
-            ecn: Ecn::from_bits(word as u8),
-        })
+        arrival(&mut self.next, &mut self.at_us, word)
+    }
+}
+
+/// The arrival whose number is `next`, after one at `at_us`.
+#[inline(always)]
+fn arrival(next: &mut u64, at_us: &mut i64, word: u64) -> Result<Arrival, WireError> {
+    let packet = *next;
+    *at_us += unzigzag(word >> 3);
+    if packet > MASK_48 || *at_us as u64 > MASK_48 {
+        return Err(out_of_range("arrival"));
+    }
+    *next += 1;
+    Ok(Arrival { packet, at: RemoteTime::from_nanos(*at_us * 1_000), ecn: Ecn::from_bits(word as u8) })
+}
+
+impl Iterator for PlainArrivals<'_> {
+    type Item = Arrival;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Arrival> {
+        let word = self.words.next()?;
+        arrival(&mut self.next, &mut self.at_us, u64::from(u32::from_ne_bytes(*word))).ok()
     }
 }
 
@@ -242,6 +271,7 @@ impl Iterator for Arrivals<'_> {
         self.left = self.left.checked_sub(1)?;
         self.step().ok()
     }
+
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left as usize, Some(self.left as usize))
     }

@@ -25,7 +25,7 @@ pub use codec::{Kind, VERSION, WireError, peek};
 pub use control::{Announcement, Control, KeyFrameRequest, Nack};
 pub use dialect::{Context, Dialect, Draft, Native, Outgoing, Spoken, Written};
 pub use endpoint::{Endpoint, MAX_DATAGRAM, RxMeta, TxMeta};
-pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, Ranges};
+pub use feedback::{Arrival, Arrivals, Feedback, FeedbackWriter, PlainArrivals, Ranges};
 pub use media::{Class, FrameId, Media, Near};
 pub use message::{Message, Offer, Refusal, Role};
 pub use segment::{Segment, SegmentAck, SegmentArrival};

@@ -18,7 +18,7 @@ use units::{RemoteTime, Span, likely, unlikely};
 
 use crate::codec::{Kind, MASK_48, WireError, micros, truncated, varint_length, zigzag};
 use crate::dialect::{Context, Dialect, Draft, Native, Written};
-use crate::feedback::{Feedback, FeedbackWriter, ITEM_MAX, Plain, RANGES_RESERVE};
+use crate::feedback::{Feedback, FeedbackWriter, ITEM_MAX, Plain, PlainArrivals, RANGES_RESERVE};
 use crate::media::{Class, FrameId, KEY, Media};
 
 /// In the high four bits of the first byte, where the wire format's packets have their version: one that
@@ -106,17 +106,21 @@ pub(crate) fn frame(datagram: &[u8], media: &mut Media) -> Option<usize> {
     Some(FRAME)
 }
 
-/// A report that was put down here, if it is one.
+/// A report that was put down here, if it is one, and its arrivals.
 #[inline(always)]
-pub(crate) fn report(datagram: &[u8]) -> Option<Feedback<'_>> {
+pub(crate) fn report(datagram: &[u8]) -> Option<(Feedback<'_>, PlainArrivals<'_>)> {
     let (head, lists) = datagram.split_first_chunk()?;
-    if likely(head[0] == REPORT) { read_report(head, lists).ok() } else { None }
+    if unlikely(head[0] != REPORT) {
+        return None;
+    }
+    let plain = read_report(head, lists).ok()?;
+    Some((Feedback::plain(&plain), plain.arrivals()))
 }
 
 /// Reads a report, whoever wrote it.
 pub(crate) fn feedback(datagram: &[u8]) -> Result<Feedback<'_>, WireError> {
     match datagram.split_first_chunk() {
-        Some((head, lists)) if head[0] == REPORT => read_report(head, lists),
+        Some((head, lists)) if head[0] == REPORT => Ok(Feedback::plain(&read_report(head, lists)?)),
         _ => Native.feedback(datagram),
     }
 }
@@ -274,13 +278,13 @@ fn copied<'a>(free: &'a mut [u8], blob: &[u8]) -> Option<&'a mut [u8]> {
 }
 
 #[inline(always)]
-fn read_report<'a>(head: &[u8; FIXED], lists: &'a [u8]) -> Result<Feedback<'a>, WireError> {
+fn read_report<'a>(head: &[u8; FIXED], lists: &'a [u8]) -> Result<Plain<'a>, WireError> {
     let (opening, dated, first) = (get(head, 0), get(head, 16), get(head, 24));
     let (count, ranges) = (usize::from((opening >> 16) as u16), usize::from((dated >> 48) as u16));
     let (arrivals, lists) = lists.split_at_checked(count * ARRIVAL).ok_or_else(truncated)?;
     let (ranges, blob) = lists.split_at_checked(ranges * RANGE).ok_or_else(truncated)?;
     let blob = blob.get(..usize::from(head[1])).ok_or_else(truncated)?;
-    Ok(Feedback::plain(&Plain {
+    Ok(Plain {
         session: (opening >> 32) as u32,
         sequence: get(head, 8) as u32,
         refused: (get(head, 8) >> 32) as u32,
@@ -289,7 +293,7 @@ fn read_report<'a>(head: &[u8; FIXED], lists: &'a [u8]) -> Result<Feedback<'a>, 
         blob,
         arrivals: arrivals.as_chunks().0,
         ranges: ranges.as_chunks().0,
-    }))
+    })
 }
 
 /// That a packet is what [`Native`] would have made of it.
@@ -381,13 +385,14 @@ mod tests {
             let untimed = if near { vec![(largest.saturating_sub(900), largest)] } else { untimed };
             let draft = Draft { session, sequence, sent, refused, blob: &blob, arrivals: &timed };
             let (mut out, mut bytes) = (vec![0xaa; room], vec![0xbb; room]);
-            let written = Spoken::Plain.write_feedback(&draft, untimed.iter().copied(), &mut out);
-            let native = Spoken::Native.write_feedback(&draft, untimed.iter().copied(), &mut bytes);
+            let written = Spoken::Plain.write_feedback(&draft, || untimed.iter().copied(), &mut out);
+            let native = Spoken::Native.write_feedback(&draft, || untimed.iter().copied(), &mut bytes);
             prop_assert_eq!((written.length, written.arrivals), (native.length, native.arrivals));
             let (plain, native) = (&out[..written.head], Feedback::decode(&bytes[..native.length]).unwrap());
             prop_assert_eq!(peek(plain), Ok((Kind::Feedback, session)));
             let read = feedback(plain).unwrap();
             prop_assert!(read.arrivals().eq(native.arrivals()) && read.ranges().eq(native.ranges()));
+            prop_assert!(report(plain).is_none_or(|(_, arrivals)| arrivals.eq(native.arrivals())));
             prop_assert_eq!((read.newest(), read.sent, read.blob), (native.newest(), native.sent, native.blob));
             prop_assert_eq!((read.sequence, read.refused), (sequence, refused));
             for cut in 0..written.head {

@@ -8,8 +8,7 @@ use super::Receiver;
 
 impl Receiver {
     /// A packet of padding of this session.
-    // Apart from all others, of which it needs little.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn receive_padding(
         &mut self,
         now: Time,

@@ -50,8 +50,7 @@ impl Receiver {
         self.welcome_due || !self.nacks.is_empty() || self.chains.iter().any(wanted)
     }
 
-    // Apart: it is asked for after every packet, and due after every second one at most.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn transmit_report(&mut self, now: Time, out: &mut [u8]) -> Written {
         let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
         self.blob.clear();

@@ -4,7 +4,7 @@ use predict::Passage;
 use record::{Dropped, Event};
 use transport::Heard;
 use units::{Bytes, Span, Time, unlikely};
-use wire::{Arrival, Arrivals, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
+use wire::{Arrival, Class, Control, Feedback, FrameId, KeyFrameRequest, Nack};
 
 use super::Sender;
 use crate::chain;
@@ -16,9 +16,9 @@ const REPAIRS: usize = 4096;
 
 /// A report's arrivals, as the core hears of them.
 // Not `map`, which LLVM calls for each instead of inlining it.
-struct Timed<'a>(Arrivals<'a>);
+struct Timed<A>(A);
 
-impl Iterator for Timed<'_> {
+impl<A: Iterator<Item = Arrival>> Iterator for Timed<A> {
     type Item = transport::Arrival;
 
     #[inline(always)]
@@ -30,7 +30,12 @@ impl Iterator for Timed<'_> {
 impl Sender {
     // Inlined by force: a report that is handed over lies in memory and is copied from there.
     #[inline(always)]
-    pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
+    pub(super) fn on_feedback(
+        &mut self,
+        now: Time,
+        feedback: &Feedback<'_>,
+        arrivals: impl Iterator<Item = Arrival>,
+    ) {
         if !self.core.could_be(feedback.newest()) {
             self.counters.implausible += 1;
             self.tap.record(now, Event::HostDropped { cause: Dropped::FarFuture });
@@ -38,7 +43,7 @@ impl Sender {
         }
         self.tap.record(now, Event::FeedbackReceived { sequence: feedback.sequence });
         let heard = Heard {
-            arrivals: Timed(feedback.arrivals()),
+            arrivals: Timed(arrivals),
             ranges: feedback.ranges(),
             newest: feedback.newest(),
             gap: feedback.sequence != self.feedback_seen.wrapping_add(1),

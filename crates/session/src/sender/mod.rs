@@ -311,12 +311,12 @@ impl Sender {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, now: Time, datagram: &[u8]) -> Result<(), WireError> {
-        if let Some(feedback) = self.dialect.report(datagram)
+        if let Some((feedback, arrivals)) = self.dialect.report(datagram)
             && likely(feedback.session == self.config.session)
         {
-            self.on_feedback(now, &feedback);
+            self.on_feedback(now, &feedback, arrivals);
             return Ok(());
         }
         self.read_encoded(now, datagram)
@@ -330,7 +330,7 @@ impl Sender {
             return self.read_rare(now, kind, session, datagram);
         }
         let feedback = self.dialect.feedback(datagram)?;
-        self.on_feedback(now, &feedback);
+        self.on_feedback(now, &feedback, feedback.arrivals());
         Ok(())
     }
 

@@ -340,6 +340,9 @@ impl Sender {
     /// the next packet, zero if there may be. It is asked for after every packet.
     #[inline]
     pub(super) fn plan_wake(&self) -> (Time, Time) {
+        if self.captures.is_empty() & self.heard {
+            return self.plan_backlog();
+        }
         let mut wants = if self.undisturbed.get() {
             let wants = self.wanted.get();
             debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
@@ -358,11 +361,31 @@ impl Sender {
             cold_path();
             wants.wake(wants.live.map(|since| since + limit));
         }
-        let quiet = wants.quiet && self.filler.is_none() && !self.core.probe_is_due();
-        let quiet_until = if quiet { wants.at.min(wants.expiry.unwrap_or(Time::MAX)) } else { Time::ZERO };
-        let work = wants.waiting || self.backlogged || self.core.padding() > 0 || !self.repairs.is_empty();
-        wants.wake(if work { self.core.next_send() } else { self.dummy_at() });
-        (wants.at, quiet_until)
+        let quiet_until = wants.at.min(wants.expiry.unwrap_or(Time::MAX));
+        wants.wake(self.next_send(wants.waiting));
+        (wants.at, if wants.quiet { self.while_quiet(quiet_until) } else { Time::ZERO })
+    }
+
+    /// The same where nothing is captured and a hello was answered: what is left is the core's.
+    #[inline]
+    fn plan_backlog(&self) -> (Time, Time) {
+        self.undisturbed.set(true);
+        let first = self.core.next_wake().unwrap_or(Time::MAX);
+        (first.min(self.next_send(false).unwrap_or(Time::MAX)), self.while_quiet(first))
+    }
+
+    /// When the next packet may leave, as far as is known. `waiting`: one waits to be sent for the first
+    /// time.
+    #[inline]
+    fn next_send(&self, waiting: bool) -> Option<Time> {
+        let work = waiting || self.backlogged || self.core.padding() > 0 || !self.repairs.is_empty();
+        if work { self.core.next_send() } else { self.dummy_at() }
+    }
+
+    /// `until`, unless there may be something to do besides the next packet.
+    #[inline]
+    fn while_quiet(&self, until: Time) -> Time {
+        if self.filler.is_none() && !self.core.probe_is_due() { until } else { Time::ZERO }
     }
 
     pub(super) fn run_timers(&mut self, now: Time) {
