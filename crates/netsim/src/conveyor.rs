@@ -42,8 +42,7 @@ enum Pace {
 pub(crate) struct Conveyor {
     /// Packets inside in their order, each with when it is through the server.
     slots: VecDeque<(Time, Packet)>,
-    /// How many of them, the first ones, are known to be through the server: where in `slots` the others
-    /// begin.
+    /// How many of them, the first ones, are known to be through the server: the others follow in `slots`.
     gone: usize,
     /// Of the first that is not known to be through: when it is, and its bytes. [`Time::MAX`] and 0 where
     /// there is none. Kept, as `due` is, since each packet asks several times and they change once.

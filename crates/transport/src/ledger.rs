@@ -540,7 +540,7 @@ mod tests {
     proptest! {
         /// Whatever happens to packets, in whatever order, the sums are those of their states.
         #[test]
-        fn sums_are_those_of_the_states(steps in prop::collection::vec((0u8..5, any::<prop::sample::Index>(), 1u32..1500), 1..200)) {
+        fn sums_are_those_of_the_states(steps in prop::collection::vec((0u8..6, any::<prop::sample::Index>(), 1u32..1500), 1..200)) {
             let mut ledger = Ledger::<()>::new(32);
             let (mut delivered, mut lost) = (0, 0);
             for (step, index, size) in steps {
@@ -556,6 +556,14 @@ mod tests {
                     (1, _) => delivered += u64::from(ledger.acknowledge(Time::ZERO, packet, Arrived::default()).size),
                     (2, _) => lost += u64::from(ledger.lose(packet).size),
                     (3, _) => ledger.settle(packet, State::Moot),
+                    (4, _) => {
+                        let (oldest, before, mut out) = (ledger.oldest(), ledger.get(packet).copied(), Vec::new());
+                        let flies = before.is_some_and(|sent| sent.state == State::InFlight);
+                        let taken = ledger.acknowledge_oldest(Time::ZERO, packet, Arrived::default(), &mut out);
+                        prop_assert_eq!(taken, packet == oldest && flies);
+                        prop_assert_eq!(ledger.oldest(), oldest + u64::from(taken));
+                        delivered += out.iter().map(|acked| u64::from(acked.size)).sum::<u64>();
+                    }
                     _ => ledger.settle(packet, State::InFlight),
                 }
                 let flying = ledger.iter().filter(|(_, sent)| sent.state == State::InFlight);

@@ -374,8 +374,7 @@ impl Sender {
         (first.min(self.next_send(false).unwrap_or(Time::MAX)), self.while_quiet(first))
     }
 
-    /// When the next packet may leave, as far as is known. `waiting`: one waits to be sent for the first
-    /// time.
+    /// When the next packet may leave, as far as is known. `waiting`: one waits that was never sent before.
     #[inline]
     fn next_send(&self, waiting: bool) -> Option<Time> {
         let work = waiting || self.backlogged || self.core.padding() > 0 || !self.repairs.is_empty();
