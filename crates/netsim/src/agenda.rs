@@ -69,6 +69,12 @@ impl Node {
         self.0[place] = key | place as u64;
     }
 
+    /// Whether the entry at one place comes after that at another one.
+    #[inline(always)]
+    fn is_behind(&self, place: usize, other: u8) -> bool {
+        self.0[place] > self.0[usize::from(other) % WIDTH]
+    }
+
     /// Whether that is what it wants already.
     #[inline(always)]
     fn holds(&self, number: usize, key: u64) -> bool {
@@ -141,15 +147,19 @@ impl Agenda {
     #[inline(always)]
     fn climb(&mut self, mut number: usize, mut key: u64) {
         for level in &mut self.below {
-            let node = &mut level.nodes[number / WIDTH];
-            if node.holds(number, key) {
+            let (node, place) = (number / WIDTH, number % WIDTH);
+            let (entries, leader) = (&mut level.nodes[node], &mut level.leaders[node]);
+            if entries.holds(place, key) {
                 return;
             }
-            node.put(number, key);
-            let first = node.first();
-            number /= WIDTH;
-            level.leaders[number] = (first & PLACE) as u8;
-            key = first & !PLACE;
+            entries.put(place, key);
+            // Of many most come after another one of their node, before and after the change.
+            if place != usize::from(*leader) && entries.is_behind(place, *leader) {
+                return;
+            }
+            let first = entries.first();
+            *leader = (first & PLACE) as u8;
+            (number, key) = (node, first & !PLACE);
         }
         self.top.put(number, key);
     }

@@ -222,21 +222,14 @@ impl Conveyor {
         (std::mem::replace(&mut self.due, due), packet)
     }
 
-    /// The packet that comes out after `others` more, if it is inside.
+    /// The packet that comes out after `others` more, if it is inside. Has the one brought into the caches
+    /// that comes out `further` more after it.
     #[inline(always)]
-    pub fn after(&self, others: usize) -> Option<&Packet> {
-        self.slots.get(others).map(|slot| &slot.1)
-    }
-
-    /// Has brought into the caches the packets that come out and that are through the server after `others`
-    /// more: with a long queue between them both are read where nobody was for long.
-    #[inline(always)]
-    pub fn fetch(&self, others: usize) {
-        for place in [others, self.gone + others] {
-            if let Some(slot) = self.slots.get(place) {
-                fetch_line(slot);
-            }
-        }
+    pub fn after(&self, others: usize, further: usize) -> Option<&Packet> {
+        let slot = self.slots.get(others)?;
+        // Where the ring begins anew somewhere else is fetched.
+        fetch_line(std::ptr::from_ref(slot).wrapping_add(further));
+        Some(&slot.1)
     }
 
     /// When the next packet is through the server; [`Time::MAX`] for never.

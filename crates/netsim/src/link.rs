@@ -281,20 +281,13 @@ impl Link {
         }
     }
 
-    /// The packet that comes out after `others` more, where that is known.
+    /// The packet that comes out after `others` more, where that is known. Has the one brought into the
+    /// caches that comes out `further` more after it.
     #[inline(always)]
-    pub(crate) fn after(&self, others: usize) -> Option<&Packet> {
+    pub(crate) fn after(&self, others: usize, further: usize) -> Option<&Packet> {
         match &self.course {
-            Course::Conveyor(conveyor) => conveyor.after(others),
+            Course::Conveyor(conveyor) => conveyor.after(others, further),
             Course::Stages(_) => None,
-        }
-    }
-
-    /// Has brought into the caches what is soon read of packets inside: those that `others` more are before.
-    #[inline(always)]
-    pub(crate) fn fetch(&self, others: usize) {
-        if let Course::Conveyor(conveyor) = &self.course {
-            conveyor.fetch(others);
         }
     }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{NodeId, Tap};
-use units::{HostClock, Time, fetch, likely, unlikely};
+use units::{HostClock, Time, likely, unlikely};
 use wire::Endpoint;
 
 /// Names a host of a world; it is also the host's [`NodeId`].
@@ -64,16 +64,8 @@ impl HostConfig {
 }
 
 /// An endpoint whose results can be taken out again by its type.
-pub(crate) trait Resident: Endpoint + Any {
-    /// Has all of it brought into the caches, though not what it refers to. Here its size is known, so that
-    /// there is nothing to count.
-    fn fetch(&self);
-}
-impl<E: Endpoint + Any> Resident for E {
-    fn fetch(&self) {
-        fetch(self);
-    }
-}
+pub(crate) trait Resident: Endpoint + Any {}
+impl<E: Endpoint + Any> Resident for E {}
 
 /// Makes a copy of an endpoint that records with another tap, if there can be one.
 pub(crate) type Fork = Arc<dyn Fn(&dyn Resident, Tap) -> Option<Box<dyn Resident>> + Send + Sync>;

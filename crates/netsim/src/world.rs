@@ -12,6 +12,7 @@
 //! instant. At one instant hosts wake first, then cross traffic is sent, then links deliver; among equals the
 //! one added first goes first.
 
+mod ahead;
 mod carry;
 mod fork;
 
@@ -19,7 +20,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{NodeId, Shared, Tap, Topic};
-use units::{HostClock, Time, apart, cold_path, fetch_line, likely, unlikely};
+use units::{HostClock, Time, apart, cold_path, likely, unlikely};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta};
 
 use crate::agenda::Agenda;
@@ -30,6 +31,7 @@ use crate::link::Link;
 use crate::packet::{Datagrams, Opened, Packet};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Papers, SourceId, Way};
 use crate::routes::{End, Routes};
+use ahead::Ahead;
 use carry::{hand_over, keep_books, note_delivery, stow};
 
 /// What the world has done so far.
@@ -52,16 +54,6 @@ pub struct Counters {
 /// Turns without time going on after which something must be wrong: no host has reason to send a million
 /// packets at once.
 const LIVELOCK: u32 = 1_000_000;
-
-/// From so many hosts on, what packets will need is fetched before it is wanted. Fewer are in a cache of 1 MB
-/// anyway: 200 of a session's gain nothing, 2000 are 1.3 to 1.5 times as fast.
-const CROWD: usize = 256;
-/// How many packets ahead of their turn: each is found through what was fetched before it. Tried: nearer by a
-/// packet or two did as well, within what rounds differ by.
-const PACKET_AHEAD: usize = 16;
-const HOST_AHEAD: usize = 7;
-const ENDPOINT_AHEAD: usize = 4;
-const ITS_MEMORY_AHEAD: usize = 2;
 
 /// A network in virtual time.
 ///
@@ -116,6 +108,7 @@ pub struct World {
     hosts: Vec<Host>,
     papers: Vec<Papers>,
     links: Vec<Link>,
+    ahead: Vec<Ahead>,
     sources: Vec<(Source, Way)>,
     routes: Routes,
     datagrams: Datagrams,
@@ -137,6 +130,7 @@ impl World {
             hosts: Vec::new(),
             papers: Vec::new(),
             links: Vec::new(),
+            ahead: Vec::new(),
             sources: Vec::new(),
             routes: Routes::default(),
             datagrams: Datagrams::default(),
@@ -185,6 +179,7 @@ impl World {
         let id = LinkId(self.links.len() as u16);
         let tap = self.tap(id.node(), HostClock::default());
         self.links.push(Link::new(config, self.seed, name, tap));
+        self.ahead.push(Ahead::default());
         self.planned = false;
         id
     }
@@ -352,11 +347,6 @@ impl World {
         }
     }
 
-    #[inline(always)]
-    fn is_crowded(&self) -> bool {
-        self.hosts.len() >= CROWD
-    }
-
     #[inline]
     fn count_turns(&mut self, turns: u32, component: usize) {
         self.turns_at_once += turns;
@@ -449,33 +439,6 @@ impl World {
         self.links[index].offer(self.now, packet);
         keep_books(&mut self.links[index], &mut self.datagrams);
         self.plan_link(index);
-    }
-
-    /// Has brought into the caches what the packets behind the one that now comes out of a link will need.
-    /// With many hosts that is memory which nobody has touched for long; it comes while others act.
-    #[inline(never)]
-    fn look_ahead(&self, index: usize) {
-        let link = &self.links[index];
-        let destination = |packet: &Packet| self.routes.end(packet.route).reached_by(packet);
-        link.fetch(PACKET_AHEAD);
-        if let Some(packet) = link.after(HOST_AHEAD)
-            && let Some(host) = destination(packet)
-        {
-            fetch_line(&self.hosts[host]);
-            self.agenda.fetch(host);
-            self.datagrams.fetch(packet.id);
-        }
-        if let Some(packet) = link.after(ENDPOINT_AHEAD)
-            && let Some(host) = destination(packet)
-        {
-            self.hosts[host].endpoint.fetch();
-        }
-        if let Some(packet) = link.after(ITS_MEMORY_AHEAD) {
-            link.expect(packet.flow);
-            if let Some(host) = destination(packet) {
-                self.hosts[host].endpoint.expect();
-            }
-        }
     }
 
     fn deliver(&mut self, index: usize) {

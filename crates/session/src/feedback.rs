@@ -146,6 +146,12 @@ impl Reporter {
         self.due_at
     }
 
+    /// Whether a report is due at `now`.
+    #[inline]
+    pub fn is_due(&self, now: Time) -> bool {
+        self.due_at.is_some_and(|at| at <= now)
+    }
+
     /// Writes a report with what `draft` says besides number and arrivals; returns its number
     /// and what of it was written.
     pub fn write(

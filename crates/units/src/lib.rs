@@ -20,7 +20,7 @@ mod time;
 
 pub use clock::HostClock;
 pub use ecn::Ecn;
-pub use fetch::{fetch, fetch_line};
+pub use fetch::{fetch, fetch_front, fetch_line};
 pub use fingerprint::Fingerprint;
 pub use hint::{apart, cold_path, likely, seldom, unlikely};
 pub use names::{instead, near_names};

@@ -67,9 +67,13 @@ pub trait Endpoint: Send {
     /// every QUIC path carries, and more or less as the path's MTU is found or falls. A packet whose length
     /// its writer can choose, such as feedback, fits into it; media packed for a longer one is lost.
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta>;
-    /// A datagram will be handed over soon. An endpoint may have memory brought into the caches that it
-    /// will need then ([`units::fetch`]); a driver of few endpoints has no reason to call this. It changes
-    /// nothing.
+    /// A datagram will be handed over soon: has brought into the caches what an endpoint touches of itself
+    /// then. Changes nothing, and a driver of few endpoints has no reason to call it.
+    #[inline]
+    fn fetch(&self) {
+        units::fetch(self);
+    }
+    /// The same of what it refers to, once it is there itself.
     #[inline]
     fn expect(&self) {}
 }

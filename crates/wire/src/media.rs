@@ -110,6 +110,11 @@ pub struct Near {
 }
 
 impl Near {
+    /// Where the largest packet number accepted is known already.
+    pub fn at(packet: Option<u64>) -> Near {
+        Near { packet }
+    }
+
     /// A packet was accepted, its numbers widened already.
     #[inline]
     pub fn heard(&mut self, media: &Media) {

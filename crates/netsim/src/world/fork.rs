@@ -89,6 +89,7 @@ impl World {
         for (index, link) in (0..).zip(&self.links) {
             world.links.push(link.fork(world.tap(LinkId(index).node(), HostClock::default()))?);
         }
+        world.ahead.clone_from(&self.ahead);
         world.routes = self.routes.heard_by(|node| world.hears(node));
         let World { now, planned, counters, turns_at_once, .. } = *self;
         let (sources, datagrams, agenda) =

@@ -2,7 +2,7 @@
 
 use record::Dropped;
 use units::{RemoteTime, Time, likely, unlikely};
-use wire::{Context, Kind, Media, RxMeta, WireError};
+use wire::{Context, Kind, Media, Near, RxMeta, WireError};
 
 use super::Receiver;
 
@@ -23,6 +23,7 @@ impl Receiver {
 
     #[inline(never)]
     pub(super) fn receive_any(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
+        self.reports_only.set(false);
         if self.read(now, datagram, &mut meta).is_err() {
             self.refuse(now, Dropped::Malformed);
         }
@@ -63,7 +64,7 @@ impl Receiver {
             self.read_rare(now, kind, foreign, datagram)?;
             return Ok(None);
         }
-        let context = Context { near: self.near, reported: self.reporter.sequence() };
+        let context = Context { near: Near::at(self.log.largest()), reported: self.reporter.sequence() };
         *media = Media::blank();
         self.dialect.media(datagram, &context, media).map(Some)
     }

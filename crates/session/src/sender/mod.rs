@@ -7,13 +7,14 @@ mod timers;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::mem::offset_of;
 
 use cc::{Controller, Decision, FrameTag, Setup};
 use media::Encoder;
 use predict::Watch;
 use record::Tap;
 use transport::{Core, Pace};
-use units::{Rate, Rng, Span, Sparing, Time, fetch, fetch_line, likely, unlikely};
+use units::{Rate, Rng, Span, Sparing, Time, fetch, fetch_front, fetch_line, likely, unlikely};
 use wire::{
     Class, Dialect, Endpoint, FrameId, Kind, MAX_DATAGRAM, Native, RxMeta, Spoken, TxMeta, WireError,
 };
@@ -54,25 +55,42 @@ impl Default for Policies {
 }
 
 /// The sending endpoint.
+// In this order, and from the start of a line of the caches on: what every packet of a backlog asks for lies
+// together, so that a crowd of senders waits for fifteen lines of each instead of twenty-five.
+#[repr(C, align(64))]
 pub struct Sender {
-    config: SenderConfig,
-    dialect: Spoken,
     /// Packets in flight, and the controller. What carries a frame's bytes says which.
     core: Core<Option<FrameTag>>,
-    limits: (Rate, Rate),
-    policies: Policies,
-    /// How the rate policy wants things between frames.
-    manner: Manner,
+    /// Until when nothing is due but the next packet; once that has left, for this instant only.
+    quiet_until: Cell<Time>,
+    feedback_seen: u32,
+    byes_left: u32,
+    heard: bool,
+    backlogged: bool,
+    /// No encoder was at work when [`next_wake`](Endpoint::next_wake) last looked, and nothing has happened
+    /// since but that packets left: `wanted` and `quiet_until` still hold.
+    undisturbed: Cell<bool>,
+    hello_at: Option<Time>,
+    config: SenderConfig,
+    dialect: Spoken,
     /// Foresees losses for the strategy, if it wants that. As large as the rest together: most have none.
     watch: Option<Box<Watch>>,
-    /// When dummies may leave, if the manner has any.
-    filler: Option<Filler>,
-    rng: Rng,
-    tap: Tap,
     captures: Vec<Capture>,
     /// Of all captures, each one's together.
     tracks: Vec<Track>,
-    backlogged: bool,
+    /// When dummies may leave, if the manner has any.
+    filler: Option<Filler>,
+    tap: Tap,
+    counters: SenderCounters,
+    // A backlog asks for nothing of what follows.
+    repairs: VecDeque<(u8, FrameId, u16)>,
+    /// What captures and tracks want of the clock.
+    wanted: Cell<Wants>,
+    policies: Policies,
+    /// How the rate policy wants things between frames.
+    manner: Manner,
+    limits: (Rate, Rate),
+    rng: Rng,
     /// Packets waiting per track, as [`schedule::View`] wants them; the backlog, if any, is the last. Written
     /// anew before each look.
     fresh: Vec<usize>,
@@ -84,24 +102,11 @@ pub struct Sender {
     modes: Vec<ModeCount>,
     /// ... and which of these it was at when it was last asked.
     mode: Option<usize>,
-    repairs: VecDeque<(u8, FrameId, u16)>,
     /// What the encoder of the latest frame was asked for.
     target: Option<Rate>,
-    feedback_seen: u32,
-    hello_at: Option<Time>,
     /// The controller as receivers are told of it, and what it was built with; `None` tells them nothing.
     /// Boxed, since only hellos read it.
     announced: Option<Box<(String, Setup)>>,
-    heard: bool,
-    /// No encoder was at work when [`next_wake`](Endpoint::next_wake) last looked, and nothing has happened
-    /// since but that packets left: the two fields below still hold.
-    undisturbed: Cell<bool>,
-    /// What captures and tracks want of the clock.
-    wanted: Cell<Wants>,
-    /// Until when nothing is due but the next packet; once that has left, for this instant only.
-    quiet_until: Cell<Time>,
-    byes_left: u32,
-    counters: SenderCounters,
 }
 
 impl Sender {
@@ -557,6 +562,10 @@ impl Endpoint for Sender {
                 Pick::Nothing => return None,
             }
         }
+    }
+
+    fn fetch(&self) {
+        fetch_front(self, offset_of!(Sender, counters));
     }
 
     fn expect(&self) {
