@@ -125,10 +125,8 @@ impl Reporter {
     /// Has brought into the caches where the next arrivals are entered.
     pub fn expect(&self) {
         // A list that never held anything is nowhere, and a processor looks for nowhere for long.
-        for list in [&self.fresh, &self.reported, &self.merged] {
-            if list.capacity() > 0 {
-                fetch_line(list.as_ptr());
-            }
+        if self.fresh.capacity() > 0 {
+            fetch_line(self.fresh.as_ptr());
         }
         if let (Some(oldest), Some(newest)) = (self.unconfirmed.front(), self.unconfirmed.back()) {
             fetch_line(oldest);

@@ -25,8 +25,8 @@ pub struct RenoWindow {
     /// Growth in congestion avoidance not yet a whole byte, in units of 1/window.
     growth_left: u64,
     epoch: LossEpoch,
-    /// Watches the first slow start, if asked to.
-    hystart: Option<HyStart>,
+    /// Watches the first slow start, if asked to. Boxed: half of a window's memory, and most have none.
+    hystart: Option<Box<HyStart>>,
     srtt: Option<Span>,
 }
 
@@ -45,7 +45,7 @@ impl RenoWindow {
             ssthresh: u64::MAX,
             growth_left: 0,
             epoch: LossEpoch::default(),
-            hystart: hystart.then(HyStart::default),
+            hystart: hystart.then(Box::default),
             srtt: None,
         }
     }

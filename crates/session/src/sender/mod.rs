@@ -489,9 +489,8 @@ impl Endpoint for Sender {
     }
 
     fn next_wake(&self) -> Option<Time> {
-        let (at, quiet_until) = self.plan_wake();
-        self.quiet_until.set(quiet_until);
-        (at != Time::MAX).then_some(at)
+        // Each by itself, so that a backlog takes little.
+        if self.captures.is_empty() & self.heard { self.wake_of_backlog() } else { self.wake_of_frames() }
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
@@ -503,13 +502,15 @@ impl Endpoint for Sender {
             {
                 return Some(meta);
             }
-            if unlikely(self.reset_at().is_some_and(|at| at <= now)) {
+            // Of a backlog nothing waits.
+            let bare = self.is_bare();
+            if !bare && unlikely(self.reset_at().is_some_and(|at| at <= now)) {
                 self.expire(now);
             }
             if unlikely(self.core.take_probe()) {
                 return Some(self.transmit_probe(now, out));
             }
-            if self.is_bare() {
+            if bare {
                 // At this instant only the next packet is left, whatever leaves.
                 self.undisturbed.set(true);
                 self.quiet_until.set(now + INSTANT);

@@ -55,6 +55,7 @@ impl Sender {
     }
 
     /// When a dummy may leave, as far as is known, if nothing else does.
+    #[inline(never)]
     pub(super) fn dummy_at(&self) -> Option<Time> {
         let filler = self.filler.filter(|filler| self.core.window_allows(filler.size()))?;
         self.filled().map(|_| self.core.paced_until().max(filler.next()))

@@ -336,13 +336,10 @@ impl Sender {
         wants
     }
 
-    /// When something is to be done next, whoever wants it; and until when there is nothing to look after but
-    /// the next packet, zero if there may be. It is asked for after every packet.
-    #[inline]
-    pub(super) fn plan_wake(&self) -> (Time, Time) {
-        if self.captures.is_empty() & self.heard {
-            return self.plan_backlog();
-        }
+    /// When something is to be done next, whoever wants it. Notes until when there is nothing to look after
+    /// but the next packet, zero if there may be. It is asked for after every packet.
+    #[inline(never)]
+    pub(super) fn wake_of_frames(&self) -> Option<Time> {
         let mut wants = if self.undisturbed.get() {
             let wants = self.wanted.get();
             debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
@@ -363,19 +360,22 @@ impl Sender {
         }
         let quiet_until = wants.at.min(wants.expiry.unwrap_or(Time::MAX));
         wants.wake(self.next_send(wants.waiting));
-        (wants.at, if wants.quiet { self.while_quiet(quiet_until) } else { Time::ZERO })
+        self.quiet_until.set(if wants.quiet { self.while_quiet(quiet_until) } else { Time::ZERO });
+        (wants.at < Time::MAX).then_some(wants.at)
     }
 
     /// The same where nothing is captured and a hello was answered: what is left is the core's.
-    #[inline]
-    fn plan_backlog(&self) -> (Time, Time) {
+    #[inline(always)]
+    pub(super) fn wake_of_backlog(&self) -> Option<Time> {
         self.undisturbed.set(true);
         let first = self.core.next_wake().unwrap_or(Time::MAX);
-        (first.min(self.next_send(false).unwrap_or(Time::MAX)), self.while_quiet(first))
+        self.quiet_until.set(self.while_quiet(first));
+        let first = first.min(self.next_send(false).unwrap_or(Time::MAX));
+        (first < Time::MAX).then_some(first)
     }
 
     /// When the next packet may leave, as far as is known. `waiting`: one waits that was never sent before.
-    #[inline]
+    #[inline(always)]
     fn next_send(&self, waiting: bool) -> Option<Time> {
         let work = waiting || self.backlogged || self.core.padding() > 0 || !self.repairs.is_empty();
         if work { self.core.next_send() } else { self.dummy_at() }
