@@ -9,17 +9,17 @@
 //!   ^ front           ^ gone                          ^ back
 //! ```
 
-use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
 use record::Dropped;
-use units::{Bytes, Serialisation, Span, Sparing, Time, apart, cold_path, fetch_line, likely, unlikely};
+use units::{Bytes, Serialisation, Span, Time, apart, cold_path, fetch_line, likely, unlikely};
 
-use crate::Packet;
 use crate::books::Books;
 use crate::config::LinkConfig;
+use crate::packet::{Head, Packet, Written};
 use crate::queue::{Backlog, Limit, Queue};
 use crate::rate::RateProcess;
+use crate::ring::Ring;
 use crate::stats::LinkStats;
 use crate::timetable::Timetable;
 
@@ -37,11 +37,25 @@ enum Pace {
     Slotted(Box<Timetable>),
 }
 
+/// One packet inside, when it is through the server, and its head, if that came with it.
+#[derive(Clone)]
+struct Slot {
+    finish: Time,
+    packet: Packet,
+    head: Head,
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot { finish: Time::ZERO, packet: Packet::bare(0, 0, Time::ZERO), head: Head::default() }
+    }
+}
+
 /// Queue, server and delay line in one.
 #[derive(Clone)]
 pub(crate) struct Conveyor {
-    /// Packets inside in their order, each with when it is through the server.
-    slots: VecDeque<(Time, Packet)>,
+    /// Packets inside in their order.
+    slots: Ring<Slot>,
     /// How many of them, the first ones, are known to be through the server: the others follow in `slots`.
     gone: usize,
     /// Of the first that is not known to be through: when it is, and its bytes. [`Time::MAX`] and 0 where
@@ -70,7 +84,7 @@ impl Conveyor {
         };
         let delay = config.delay.constant_span().filter(|_| config.reorder.is_none())?;
         let limit = queue.tail_limit().filter(|_| !config.jitter.is_positive())?;
-        let (slots, never) = (VecDeque::new(), Time::MAX);
+        let (slots, never) = (Ring::default(), Time::MAX);
         let (next, due, finish) = (never, never, Time::ZERO);
         Some(Conveyor { slots, gone: 0, next, head: 0, due, finish, delay, pace, limit, bytes: 0 })
     }
@@ -91,10 +105,10 @@ impl Conveyor {
 
     /// A packet arrives.
     #[inline(always)]
-    pub fn admit(&mut self, now: Time, packet: Packet, books: &mut Books) {
+    pub fn admit(&mut self, now: Time, packet: Packet, head: Written<'_>, books: &mut Books) {
         match &mut self.pace {
             Pace::AtOnce => {
-                self.enter(now, packet);
+                self.enter(now, packet, head);
                 self.gone = self.slots.len();
                 books.note_departure(now, &packet);
             }
@@ -107,17 +121,17 @@ impl Conveyor {
                 if likely(time < Span::MAX && books.has_seen(Backlog { packets: packets + 1, bytes })) {
                     self.finish += time;
                     self.bytes += u64::from(packet.size);
-                    return self.slots.put(ROOM, (self.finish, packet));
+                    return self.put(self.finish, packet, head);
                 }
-                self.admit_exactly(now, apart(packet), books);
+                self.admit_exactly(now, apart(packet), head, books);
             }
-            Pace::Even(_) | Pace::Slotted(_) => self.admit_exactly(now, apart(packet), books),
+            Pace::Even(_) | Pace::Slotted(_) => self.admit_exactly(now, apart(packet), head, books),
         }
     }
 
     /// The same where it has to be known what waits.
     #[inline(never)]
-    fn admit_exactly(&mut self, now: Time, packet: Packet, books: &mut Books) {
+    fn admit_exactly(&mut self, now: Time, packet: Packet, head: Written<'_>, books: &mut Books) {
         self.settle(now, false, books);
         let Backlog { packets, bytes } = self.backlog();
         if unlikely(!self.limit.admits(Backlog { packets, bytes }, packet.size)) {
@@ -140,16 +154,24 @@ impl Conveyor {
         let first = self.gone == self.slots.len();
         self.next = select_unpredictable(first, self.finish, self.next);
         self.head = select_unpredictable(first, packet.size, self.head);
-        self.enter(self.finish, packet);
+        self.enter(self.finish, packet, head);
         books.note_backlog(now, &packet, Backlog { packets: packets + 1, bytes: bytes + size });
     }
 
     #[inline(always)]
-    fn enter(&mut self, finish: Time, packet: Packet) {
+    fn enter(&mut self, finish: Time, packet: Packet, head: Written<'_>) {
         if unlikely(self.slots.is_empty()) {
             self.due = finish + self.delay;
         }
-        self.slots.put(ROOM, (finish, packet));
+        self.put(finish, packet, head);
+    }
+
+    // Written where it is kept: handed over, it would be copied several times.
+    #[inline(always)]
+    fn put(&mut self, finish: Time, packet: Packet, head: Written<'_>) {
+        let slot = self.slots.enter(ROOM);
+        (slot.finish, slot.packet) = (finish, packet);
+        slot.head.take(head);
     }
 
     /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`. An
@@ -166,7 +188,7 @@ impl Conveyor {
         while self.next.as_nanos() < until {
             let (through, size) = (self.next, self.head);
             if unlikely(books.recorded) {
-                books.note_departure(through, &self.slots[self.gone].1);
+                self.slots.get(self.gone).iter().for_each(|slot| books.note_departure(through, &slot.packet));
             }
             if let Pace::Slotted(timetable) = &mut self.pace {
                 cold_path();
@@ -175,7 +197,7 @@ impl Conveyor {
             self.gone += 1;
             self.bytes -= u64::from(size);
             match self.slots.get(self.gone) {
-                Some((finish, first)) => (self.next, self.head) = (*finish, first.size),
+                Some(first) => (self.next, self.head) = (first.finish, first.packet.size),
                 None => {
                     (self.next, self.head) = (Time::MAX, 0);
                     books.rest(through);
@@ -197,23 +219,19 @@ impl Conveyor {
         self.due <= now && self.due < Time::MAX
     }
 
-    /// The next packet, which [is out](Conveyor::is_ready) at `now`, and when it came out. `next` is shown
-    /// the one that follows.
+    /// The next packet, which [is out](Conveyor::is_ready) at `now`, and when it came out.
     #[inline(always)]
-    pub fn take(&mut self, now: Time, books: &mut Books, next: impl FnOnce(&Packet)) -> (Time, Packet) {
+    pub fn take(&mut self, now: Time, books: &mut Books) -> (Time, Packet) {
         // A trace's opportunities are passed one by one. Else it is enough that this packet counts as
         // through.
         if unlikely(self.gone == 0 || matches!(self.pace, Pace::Slotted(_))) {
             // It may be through and out at one instant.
             self.settle(now, self.delay == Span::ZERO, books);
         }
-        let (_, packet) = self.slots.pop_front().expect("what is out was inside");
+        let packet = self.slots.leave().expect("what is out was inside").packet;
         self.gone -= 1;
-        let due = match self.slots.front() {
-            Some((finish, packet)) => {
-                next(packet);
-                *finish + self.delay
-            }
+        let due = match self.slots.get(0) {
+            Some(next) => next.finish + self.delay,
             None => {
                 cold_path();
                 Time::MAX
@@ -222,14 +240,22 @@ impl Conveyor {
         (std::mem::replace(&mut self.due, due), packet)
     }
 
+    /// The head of the packet that was taken last, if that came with it, until the next one is admitted.
+    #[inline(always)]
+    pub fn head(&self) -> Option<&Head> {
+        self.slots.left().map(|slot| &slot.head).filter(|head| likely(head.is_some()))
+    }
+
     /// The packet that comes out after `others` more, if it is inside. Has the one brought into the caches
     /// that comes out `further` more after it.
     #[inline(always)]
     pub fn after(&self, others: usize, further: usize) -> Option<&Packet> {
         let slot = self.slots.get(others)?;
         // Where the ring begins anew somewhere else is fetched.
-        fetch_line(std::ptr::from_ref(slot).wrapping_add(further));
-        Some(&slot.1)
+        let fetched = std::ptr::from_ref(slot).wrapping_add(further);
+        fetch_line(fetched);
+        fetch_line(fetched.wrapping_add(1).cast::<u8>().wrapping_sub(1));
+        Some(&slot.packet)
     }
 
     /// When the next packet is through the server; [`Time::MAX`] for never.
@@ -245,7 +271,7 @@ impl Conveyor {
             flow.departed = flow.delivered;
             flow.offered = flow.delivered + flow.dropped;
         }
-        for (index, (_, packet)) in self.slots.iter().enumerate() {
+        for (index, Slot { packet, .. }) in self.slots.iter().enumerate() {
             let flow = stats.row(packet.flow);
             flow.offered.count(packet.size);
             if index < self.gone {
@@ -255,6 +281,11 @@ impl Conveyor {
         for flow in stats.all_flows() {
             flow.offered = flow.offered - flow.duplicated;
         }
+    }
+
+    /// Packets inside that have their heads with them.
+    pub fn heads(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.head.is_some()).count()
     }
 
     /// Packets inside.

@@ -25,6 +25,7 @@ mod packet;
 mod place;
 pub mod queue;
 mod rate;
+mod ring;
 mod routes;
 mod server;
 mod stages;

@@ -26,6 +26,7 @@ use crate::books::Books;
 use crate::config::LinkConfig;
 use crate::conveyor::Conveyor;
 use crate::impair::{Gate, Impairments, Verdict};
+use crate::packet::{Head, Written};
 use crate::queue::{Backlog, Queue, Setup};
 use crate::rate::RateProcess;
 use crate::stages::Stages;
@@ -175,7 +176,14 @@ impl Link {
 
     /// A packet arrives at the link's entry.
     #[inline(always)]
-    pub fn offer(&mut self, now: Time, mut packet: Packet) {
+    pub fn offer(&mut self, now: Time, packet: Packet) {
+        self.offer_with(now, packet, Written::NOTHING);
+    }
+
+    /// The same with its head, if the link [keeps heads](Link::keeps_heads). Returns whether the link may act
+    /// earlier now than before.
+    #[inline(always)]
+    pub(crate) fn offer_with(&mut self, now: Time, mut packet: Packet, head: Written<'_>) -> bool {
         packet.entered = now;
         if let Course::Stages(_) = &self.course {
             cold_path();
@@ -185,25 +193,39 @@ impl Link {
             cold_path();
             match gate.judge(now, packet.size) {
                 Verdict::Pass => {}
-                Verdict::Drop(cause) => return self.books.count_drop(now, apart(packet), cause),
-                Verdict::Twice => self.duplicate(now, apart(packet)),
+                Verdict::Drop(cause) => {
+                    self.books.count_drop(now, apart(packet), cause);
+                    return false;
+                }
+                Verdict::Twice => {
+                    self.duplicate(now, apart(packet), head);
+                    self.admit(now, packet, head);
+                    return true;
+                }
             }
         }
-        self.admit(now, packet);
+        self.admit(now, packet, head)
     }
 
     #[inline(always)]
-    fn admit(&mut self, now: Time, packet: Packet) {
+    fn admit(&mut self, now: Time, packet: Packet, head: Written<'_>) -> bool {
         match &mut self.course {
-            Course::Conveyor(conveyor) => conveyor.admit(now, packet, &mut self.books),
-            Course::Stages(stages) => seldom(stages).admit(now, apart(packet), &mut self.books),
+            Course::Conveyor(conveyor) => {
+                let acts_first = (conveyor.len() == 0) | self.books.recorded;
+                conveyor.admit(now, packet, head, &mut self.books);
+                acts_first
+            }
+            Course::Stages(stages) => {
+                seldom(stages).admit(now, apart(packet), &mut self.books);
+                true
+            }
         }
     }
 
     #[cold]
-    fn duplicate(&mut self, now: Time, packet: Packet) {
+    fn duplicate(&mut self, now: Time, packet: Packet, head: Written<'_>) {
         self.books.duplicate(packet);
-        self.admit(now, packet);
+        self.admit(now, packet, head);
     }
 
     /// When [`deliver`](Link::deliver) wants to be called next; by then a packet may come out, but need not.
@@ -213,29 +235,18 @@ impl Link {
     }
 
     /// The next packet that has come out at the far end by `now`.
-    #[inline]
-    pub fn deliver(&mut self, now: Time) -> Option<Packet> {
-        self.deliver_before(now, |_| ())
-    }
-
-    /// The same, and shows `next` the packet that follows, where that is known.
     #[inline(always)]
-    pub(crate) fn deliver_before(&mut self, now: Time, next: impl FnOnce(&Packet)) -> Option<Packet> {
-        self.come_out(now, next).map(|(_, packet)| packet)
+    pub fn deliver(&mut self, now: Time) -> Option<Packet> {
+        self.deliver_dated(now).map(|(_, packet)| packet)
     }
 
     /// As [`deliver`](Link::deliver), with the moment the packet came out: a driver in real time is always a
     /// little late.
     #[inline(always)]
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
-        self.come_out(now, |_| ())
-    }
-
-    #[inline(always)]
-    fn come_out(&mut self, now: Time, next: impl FnOnce(&Packet)) -> Option<(Time, Packet)> {
         let (due, packet) = match &mut self.course {
             Course::Conveyor(conveyor) if likely(conveyor.is_ready(now)) => {
-                conveyor.take(now, &mut self.books, next)
+                conveyor.take(now, &mut self.books)
             }
             Course::Conveyor(_) => return None,
             Course::Stages(stages) => seldom(stages).deliver(now, &mut self.books)?,
@@ -291,15 +302,26 @@ impl Link {
         }
     }
 
-    /// Whether what is offered next may change when the link acts next.
+    /// Whether a packet's head, [offered](Link::offer_with) with it, is there when it comes out.
     #[inline(always)]
-    pub(crate) fn may_act_earlier(&self) -> bool {
+    pub(crate) fn keeps_heads(&self) -> bool {
+        likely(matches!(self.course, Course::Conveyor(_)))
+    }
+
+    /// The head of the packet that came out last, if it was offered with it, until another one is offered.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> Option<&Head> {
         match &self.course {
-            Course::Conveyor(conveyor) => (conveyor.len() == 0) | self.books.recorded,
-            Course::Stages(_) => {
-                cold_path();
-                true
-            }
+            Course::Conveyor(conveyor) => conveyor.head(),
+            Course::Stages(_) => None,
+        }
+    }
+
+    /// Packets inside that have their heads with them.
+    pub(crate) fn heads(&self) -> usize {
+        match &self.course {
+            Course::Conveyor(conveyor) => conveyor.heads(),
+            Course::Stages(_) => 0,
         }
     }
 

@@ -1,6 +1,8 @@
-//! A packet as links see it, and the slab that keeps the datagrams' bytes meanwhile.
+//! A packet as links see it, and where the datagrams' bytes are meanwhile.
 //!
 //! ```text
+//! links that are one ring: [Packet | head] [Packet | head]   short heads lie beside their packets
+//!
 //! queues and delay lines:  Packet Packet Packet        32 bytes each, copied freely
 //!                             |id
 //! Datagrams (one slab):    [head bytes | length | holders]   a cache line, reused, never moved
@@ -10,7 +12,7 @@
 
 use bytes::Bytes;
 
-use units::{Ecn, Sparing, Time, fetch_line, likely, unlikely};
+use units::{Ecn, Sparing, Time, likely};
 use wire::MAX_DATAGRAM;
 
 /// Bytes of IPv4 (20, RFC 791) and UDP (8, RFC 768) header that every datagram travels with.
@@ -58,7 +60,8 @@ impl Packet {
     }
 }
 
-/// Heads up to so many bytes lie in the slab itself: those of media and most feedback.
+/// Heads up to so many bytes lie beside their packets, or in the slab itself: those of media and most
+/// feedback.
 const SMALL: usize = 51;
 /// Room of a longer one, up to so many bytes: feedback that lists the gaps of a lossy path.
 const MEDIUM: usize = 256;
@@ -66,10 +69,71 @@ const MEDIUM: usize = 256;
 const SLOTS: usize = 16;
 /// Bytes of buffer that a head of each class needs.
 const BUFFERS: [usize; 3] = [0, MEDIUM, MAX_DATAGRAM];
-/// Bytes of the longest datagram (RFC 768).
-const MAX_LENGTH: usize = u16::MAX as usize;
 /// In place of a number, of a slot that has no [`Rest`].
 const NONE: u32 = u32::MAX;
+
+/// All there is of a datagram but its length, which its packet's says: its head, where that is short.
+///
+/// A link that is one ring keeps it beside the packet, where it is found again without being looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    bytes: [u8; SMALL],
+    /// How many of them mean something; none where the packet stands for a datagram of the slab, or nothing.
+    length: u8,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head { bytes: [0; SMALL], length: 0 }
+    }
+}
+
+impl Head {
+    /// Takes what was written.
+    #[inline(always)]
+    pub fn take(&mut self, written: Written<'_>) {
+        self.bytes = *written.bytes;
+        self.length = written.length;
+    }
+
+    /// Whether there is one.
+    #[inline(always)]
+    pub fn is_some(&self) -> bool {
+        self.length > 0
+    }
+
+    /// What was written.
+    #[inline(always)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// A [`Head`] where it was written: to be copied once, to where it is kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'a> {
+    bytes: &'a [u8; SMALL],
+    length: u8,
+}
+
+impl Written<'_> {
+    /// None was: the packet has its bytes elsewhere, or stands for none.
+    pub const NOTHING: Written<'static> = Written { bytes: &[0; SMALL], length: 0 };
+
+    /// The first `length` bytes of `out`, unless they are too many or none.
+    #[inline(always)]
+    pub fn first_of(out: &[u8], length: usize) -> Option<Written<'_>> {
+        let bytes = out.first_chunk().filter(|_| likely((1..=SMALL).contains(&length)))?;
+        Some(Written { bytes, length: length as u8 })
+    }
+}
+
+impl<'a> From<&'a Head> for Written<'a> {
+    #[inline(always)]
+    fn from(head: &'a Head) -> Written<'a> {
+        Written { bytes: &head.bytes, length: head.length }
+    }
+}
 
 /// One datagram in flight, a cache line.
 #[derive(Clone, Debug)]
@@ -98,16 +162,8 @@ struct Rest {
     payload: Option<Bytes>,
 }
 
-/// A datagram as a receiver gets it.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Opened<'a> {
-    /// Its header bytes and its full length in bytes (UDP payload), where that is all there is.
-    Bare { head: &'a [u8], length: usize },
-    /// It is to be [opened](Datagrams::open).
-    Whole(u32),
-}
-
-/// The datagrams in flight. Grows to the most that were ever in flight at once and then reuses its buffers.
+/// The datagrams in flight that don't lie beside their packets. Grows to the most that there ever were at once
+/// and then reuses its buffers.
 ///
 /// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating
 /// nothing.
@@ -124,26 +180,7 @@ pub(crate) struct Datagrams {
 impl Datagrams {
     /// Stores a datagram of `length` bytes held by one packet, whose head is the first `head` bytes of `out`,
     /// and returns its key.
-    // Inlined, a packet takes 9 % longer: its caller runs out of registers.
-    #[inline(never)]
     pub fn insert(&mut self, out: &[u8], head: usize, length: usize) -> u32 {
-        // A copy of known length is a few instructions, whatever of it means something.
-        if likely(head <= SMALL && length <= MAX_LENGTH)
-            && let Some(small) = out.first_chunk()
-            && let Some(id) = self.free[0].pop()
-        {
-            let slot = &mut self.slots[id as usize];
-            slot.small = *small;
-            (slot.head, slot.length) = (head as u16, length as u16);
-            (slot.holders, slot.carries) = (1, false);
-            return id;
-        }
-        self.insert_any(out, head, length)
-    }
-
-    /// Stores a datagram whose head is long, or for which there is no slot yet.
-    #[inline(never)]
-    fn insert_any(&mut self, out: &[u8], head: usize, length: usize) -> u32 {
         let class = class_of(head);
         let id = self.free[class].pop().unwrap_or_else(|| self.grow(class));
         let slot = &mut self.slots[id as usize];
@@ -196,49 +233,28 @@ impl Datagrams {
         id
     }
 
-    /// What the datagram says that `id` stands for; one packet fewer does. The last one's is freed, though
-    /// it can be read until the next one is stored.
-    #[inline]
-    pub fn take(&mut self, id: u32) -> Opened<'_> {
+    /// The datagram that `id` stands for: its header bytes, its full length in bytes (UDP payload), and what
+    /// follows the header, where that is real. One packet fewer stands for it; the last one's is freed,
+    /// though its header can be read until the next one is stored.
+    pub fn take(&mut self, id: u32) -> (&[u8], usize, Option<Bytes>) {
         let slot = &mut self.slots[id as usize];
-        let (head, length) = (usize::from(slot.head), usize::from(slot.length));
         slot.holders -= 1;
-        if likely(slot.holders == 0) {
-            let class = if likely(head <= SMALL) { 0 } else { class_of(head) };
-            self.free[class].push(id);
+        let is_last = slot.holders == 0;
+        if is_last {
+            self.free[class_of(usize::from(slot.head))].push(id);
         }
-        if unlikely(slot.carries || head > SMALL) {
-            return Opened::Whole(id);
-        }
-        Opened::Bare { head: &slot.small[..head], length }
-    }
-
-    /// All of a datagram that was just taken: its header bytes, its full length in bytes (UDP payload), and
-    /// what follows the header, where that is real.
-    // Apart, so that the rest is not read for the others' sake.
-    #[inline(never)]
-    pub fn open(&mut self, id: u32) -> (&[u8], usize, Option<Bytes>) {
-        let slot = &mut self.slots[id as usize];
-        let rest = &mut self.rests[slot.rest as usize];
         // Moved out for the last holder, shared with the others.
-        let payload = match (slot.carries, slot.holders) {
+        let payload = match (slot.carries, is_last) {
             (false, _) => None,
-            (true, 0) => {
-                slot.carries = false;
-                rest.payload.take()
-            }
-            (true, _) => rest.payload.clone(),
+            (true, true) => self.rests[slot.rest as usize].payload.take(),
+            (true, false) => self.rests[slot.rest as usize].payload.clone(),
         };
-        let head = slot.small.get(..usize::from(slot.head)).unwrap_or(&rest.large);
+        slot.carries &= !is_last;
+        let head = match slot.small.get(..usize::from(slot.head)) {
+            Some(small) => small,
+            None => &self.rests[slot.rest as usize].large,
+        };
         (head, usize::from(slot.length), payload)
-    }
-
-    /// Has the datagram `id` stands for brought into the caches.
-    #[inline]
-    pub fn fetch(&self, id: u32) {
-        if let Some(slot) = self.slots.get(id as usize) {
-            fetch_line(slot);
-        }
     }
 
     /// One more packet stands for the datagram.
@@ -264,7 +280,7 @@ impl Datagrams {
         }
     }
 
-    /// How many datagrams are in flight.
+    /// How many datagrams are kept here.
     pub fn in_flight(&self) -> usize {
         self.slots.len() - self.free.iter().map(Vec::len).sum::<usize>()
     }
@@ -275,9 +291,9 @@ fn number_of(index: usize) -> u32 {
     u32::try_from(index).expect("fewer than 2^32 datagrams in flight")
 }
 
-/// A length as slots keep it.
+/// The length of a datagram or its head, as slots keep it.
 #[inline(always)]
-fn bytes_of(length: usize) -> u16 {
+pub(crate) fn bytes_of(length: usize) -> u16 {
     u16::try_from(length).expect("a datagram has at most 65535 bytes (RFC 768)")
 }
 
@@ -298,13 +314,12 @@ mod tests {
         datagrams.hold(a);
         datagrams.release(a);
         for left in [1, 0] {
-            assert_eq!(datagrams.take(a), Opened::Whole(a));
-            assert_eq!(datagrams.open(a), (&b"abc"[..], 3, Some(Bytes::from_static(b"xyz"))));
+            assert_eq!(datagrams.take(a), (&b"abc"[..], 3, Some(Bytes::from_static(b"xyz"))));
             assert_eq!(datagrams.in_flight(), left);
         }
         let out = [b'd'; 64];
         assert_eq!(datagrams.insert(&out, 1, 1), a);
-        assert_eq!(datagrams.take(a), Opened::Bare { head: b"d", length: 1 });
+        assert_eq!(datagrams.take(a), (&b"d"[..], 1, None));
     }
 
     #[test]
@@ -313,11 +328,7 @@ mod tests {
         let out: Vec<u8> = (0..MAX_DATAGRAM).map(|at| at as u8).collect();
         for head in [10, 1200, SMALL, SMALL + 1, 30, 1500, MEDIUM, MEDIUM + 1] {
             let ids = [1, head].map(|head| datagrams.insert(&out, head, head));
-            let opened = match datagrams.take(ids[1]) {
-                Opened::Bare { head, .. } => head,
-                Opened::Whole(id) => datagrams.open(id).0,
-            };
-            assert_eq!(opened, &out[..head]);
+            assert_eq!(datagrams.take(ids[1]).0, &out[..head]);
             datagrams.release(ids[0]);
         }
         let buffers: Vec<_> = datagrams.rests.iter().map(|rest| rest.large.capacity()).collect();

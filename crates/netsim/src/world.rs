@@ -28,11 +28,11 @@ use crate::config::LinkConfig;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::Link;
-use crate::packet::{Datagrams, Opened, Packet};
+use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet, Written};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Papers, SourceId, Way};
 use crate::routes::{End, Routes};
 use ahead::Ahead;
-use carry::{hand_over, keep_books, note_delivery, stow};
+use carry::{hand_over, insert_head, keep_books, note_delivery, stow};
 
 /// What the world has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -247,9 +247,9 @@ impl World {
         self.counters
     }
 
-    /// Datagrams between hosts, waiting in queues included.
+    /// Datagrams between hosts, waiting in queues included; a copy that a link made may count, too.
     pub fn in_flight(&self) -> usize {
-        self.datagrams.in_flight()
+        self.datagrams.in_flight() + self.links.iter().map(Link::heads).sum::<usize>()
     }
 
     /// Packets in links: waiting, in transmission and in propagation, cross traffic's included.
@@ -403,9 +403,7 @@ impl World {
             // Looked at where it was put: a processor waits long where it copies what was just written.
             let mut next = host.endpoint.transmit(local, &mut self.out[..]);
             let Some(meta) = &mut next else { break };
-            let packet = stow(&mut self.datagrams, &self.out[..], meta, way, self.now);
-            earlier |= link.may_act_earlier();
-            link.offer(self.now, packet);
+            earlier |= stow(&mut self.datagrams, &self.out[..], meta, way, self.now, link);
             keep_books(link, &mut self.datagrams);
             sent += 1;
             if likely(meta.last) || unlikely(sent == LIVELOCK) {
@@ -431,12 +429,12 @@ impl World {
         source.step();
         let next = source.next();
         self.agenda.set(self.hosts.len() + index, next);
-        self.offer(first, packet);
+        self.offer(first, packet, Written::NOTHING);
     }
 
-    fn offer(&mut self, link: LinkId, packet: Packet) {
+    fn offer(&mut self, link: LinkId, packet: Packet, head: Written<'_>) {
         let index = link.index();
-        self.links[index].offer(self.now, packet);
+        self.links[index].offer_with(self.now, packet, head);
         keep_books(&mut self.links[index], &mut self.datagrams);
         self.plan_link(index);
     }
@@ -461,38 +459,46 @@ impl World {
     #[inline(always)]
     fn deliver_next(&mut self, index: usize) {
         let link = &mut self.links[index];
-        // With hundreds of packets in flight the next one's datagram lies in a farther cache, which answers
-        // while this one is handled.
-        let packet = link.deliver_before(self.now, |next| self.datagrams.fetch(next.id));
+        let packet = link.deliver(self.now);
         keep_books(link, &mut self.datagrams);
         match packet {
-            Some(packet) => self.forward(packet),
+            Some(packet) => self.forward(index, packet),
             None => cold_path(),
         }
     }
 
+    /// A packet that just came `out` of a link.
     #[inline(always)]
-    fn forward(&mut self, packet: Packet) {
+    fn forward(&mut self, out: usize, packet: Packet) {
         let end = self.routes.end(packet.route);
         if unlikely(packet.hop != end.last) {
-            return self.pass_on(apart(packet));
+            return self.pass_on(out, apart(packet));
         }
         match end.host() {
-            Some(host) => self.receive(host, packet, end),
+            Some(host) => self.receive(host, out, packet, end),
             None => note_delivery(&self.recorder, self.now, &packet, end),
         }
     }
 
     /// A packet enters the next link of its route.
     #[inline(always)]
-    fn pass_on(&mut self, mut packet: Packet) {
+    fn pass_on(&mut self, out: usize, mut packet: Packet) {
         packet.hop += 1;
-        self.offer(self.routes.link(&packet), packet);
+        let link = self.routes.link(&packet);
+        let keeps = self.links[link.index()].keeps_heads();
+        match self.links[out].head().copied() {
+            Some(head) if likely(keeps) => self.offer(link, packet, Written::from(&head)),
+            Some(head) => {
+                let id = insert_head(&mut self.datagrams, &head, &packet);
+                self.offer(link, Packet { id, ..packet }, Written::NOTHING);
+            }
+            None => self.offer(link, packet, Written::NOTHING),
+        }
     }
 
-    /// A packet reaches the host at its route's `end`.
+    /// A packet that just came `out` of a link reaches the host at its route's `end`.
     #[inline(always)]
-    fn receive(&mut self, index: usize, packet: Packet, end: End) {
+    fn receive(&mut self, index: usize, out: usize, packet: Packet, end: End) {
         let host = &mut self.hosts[index];
         if unlikely(!host.is_up(self.now)) {
             self.counters.ignored += 1;
@@ -501,11 +507,11 @@ impl World {
         self.counters.delivered += 1;
         note_delivery(&self.recorder, self.now, &packet, end);
         let local = host.clock.local(self.now);
-        match self.datagrams.take(packet.id) {
-            Opened::Bare { head, length } => {
-                host.endpoint.receive(local, head, RxMeta { length, payload: None, ecn: packet.ecn });
-            }
-            Opened::Whole(id) => hand_over(host, self.datagrams.open(id), local, packet.ecn),
+        if let Some(head) = self.links[out].head() {
+            let length = (packet.size - IP_UDP_OVERHEAD) as usize;
+            host.endpoint.receive(local, head.bytes(), RxMeta { length, payload: None, ecn: packet.ecn });
+        } else {
+            hand_over(host, &mut self.datagrams, packet, local);
         }
         self.drain(index, local);
     }

@@ -178,6 +178,81 @@ fn duplicates_carry_the_payload_and_losses_free_it() {
     assert!(world.in_flight() <= 21, "{}", world.in_flight());
 }
 
+/// Sends a datagram a millisecond whose head has as many bytes as were sent before it, each of them that
+/// number, and every third one with a payload.
+#[derive(Default)]
+struct Growing {
+    sent: usize,
+}
+
+impl Growing {
+    const LARGEST: usize = 300;
+
+    fn head(number: usize) -> Vec<u8> {
+        vec![number as u8; number]
+    }
+
+    fn payload(number: usize) -> Option<Bytes> {
+        number.is_multiple_of(3).then(|| Bytes::from(Growing::head(number)))
+    }
+}
+
+impl Endpoint for Growing {
+    fn receive(&mut self, _: Time, _: &[u8], _: RxMeta) {}
+    fn wake(&mut self, _: Time) {}
+    fn next_wake(&self) -> Option<Time> {
+        (self.sent <= Growing::LARGEST).then(|| ms(self.sent as u64))
+    }
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let number = self.sent;
+        if self.next_wake()? > now {
+            return None;
+        }
+        self.sent += 1;
+        out[..number].copy_from_slice(&Growing::head(number));
+        let payload = Growing::payload(number);
+        Some(TxMeta { head: number, length: 700 + number, payload, ..TxMeta::default() })
+    }
+}
+
+#[test]
+fn what_is_sent_arrives_through_links_of_every_kind() {
+    let rate = RateProcess::Constant(Rate::from_mbps(100));
+    let link = |queue: &str| {
+        LinkConfig::bottleneck(rate.clone(), queue.parse().expect("a queue"), Span::from_millis(20))
+    };
+    let twice = Impairments { duplicate: 1.0, ..Impairments::default() };
+    let doubling = LinkConfig { impairments: twice, ..LinkConfig::delay(Span::from_millis(3)) };
+    // What keeps heads beside its packets before and behind what does not.
+    let [ring, codel] = [link("droptail:100p"), link("codel")];
+    let ways =
+        [vec![ring.clone()], vec![codel.clone()], vec![ring.clone(), codel.clone(), ring, doubling, codel]];
+    for way in ways {
+        let mut world = World::new(1, None);
+        let links: Vec<LinkId> = way
+            .iter()
+            .enumerate()
+            .map(|(at, config)| world.add_link(&format!("{at}"), config.clone()))
+            .collect();
+        let from = world.add_host(HostConfig::new("sender"), Growing::default());
+        let to = world.add_host(HostConfig::new("receiver"), listener());
+        world.connect(from, 0, &links, to);
+        world.run_until(ms(150));
+        let (arrived, sent) = (world.counters().delivered as usize, world.endpoint::<Growing>(from).sent);
+        let copies = if links.len() > 3 { 2 } else { 1 };
+        assert!(world.in_flight() + arrived >= sent && world.in_flight() + arrived <= copies * sent);
+        world.run_until(Time::from_secs(2));
+        assert_eq!(world.in_flight(), 0);
+        let received = &world.endpoint::<Metronome>(to).received;
+        assert_eq!(received.len(), copies * (Growing::LARGEST + 1));
+        for (number, (_, head, meta)) in received.iter().enumerate() {
+            let number = number / copies;
+            assert_eq!((head, meta.length), (&Growing::head(number), 700 + number));
+            assert_eq!(meta.payload, Growing::payload(number));
+        }
+    }
+}
+
 #[test]
 fn a_smaller_mtu_drops_what_is_too_large_from_its_time_on() {
     let impairments = Impairments { mtu: vec![(ms(50), 1000)], ..Impairments::default() };

@@ -2,9 +2,8 @@
 //!
 //! ```text
 //! out of the link <-- [0]  [1]             [2]        .  [4]         . . .  [12]
-//!                     now  what its host   its host's    its host,          the packet
-//!                          refers to       endpoint      datagram and       itself
-//!                                                        counters
+//!                     now  what its host   its host's    its host           the packet
+//!                          refers to       endpoint      and counters       itself
 //! ```
 //!
 //! Whom a packet reaches is looked up once, at the fourth place, and remembered until it is the first.
@@ -68,7 +67,6 @@ impl World {
         let mut reached = NOBODY;
         if let Some(packet) = link.after(HOST_AHEAD, PACKET_AHEAD - HOST_AHEAD) {
             link.expect(packet.flow);
-            self.datagrams.fetch(packet.id);
             if let Some(host) = self.routes.end(packet.route).reached_by(packet) {
                 fetch_line(&self.hosts[host]);
                 reached = host as u16;

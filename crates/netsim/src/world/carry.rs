@@ -1,35 +1,56 @@
 //! Datagrams and the packets that stand for them, between hosts and links.
 
-use bytes::Bytes;
 use record::{Event, NodeId, Shared};
-use units::{Ecn, Time, unlikely};
+use units::{Time, likely, unlikely};
 use wire::{RxMeta, TxMeta};
 
 use crate::link::{Link, Notice};
-use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet};
+use crate::packet::{Datagrams, Head, IP_UDP_OVERHEAD, Packet, Written, bytes_of};
 use crate::place::{Host, Way};
 use crate::routes::End;
 
-/// Hands a host a datagram of which more was stored than the first bytes.
-#[cold]
-pub(super) fn hand_over(
-    host: &mut Host,
-    (head, length, payload): (&[u8], usize, Option<Bytes>),
-    local: Time,
-    ecn: Ecn,
-) {
-    host.endpoint.receive(local, head, RxMeta { length, payload, ecn });
+/// Hands a host the datagram that `packet` stands for.
+// Apart: most have all there is beside their packets.
+#[inline(never)]
+pub(super) fn hand_over(host: &mut Host, datagrams: &mut Datagrams, packet: Packet, local: Time) {
+    let (head, length, payload) = datagrams.take(packet.id);
+    host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
 }
 
-/// Puts what a host transmitted into the slab and makes the packet that stands for it.
+/// Offers `link` a packet that stands for what a host transmitted: that lies beside it where the link keeps
+/// heads and there is nothing but one, else in the slab. Returns whether the link may act earlier now.
 #[inline(always)]
-pub(super) fn stow(datagrams: &mut Datagrams, out: &[u8], meta: &mut TxMeta, way: Way, now: Time) -> Packet {
-    let size = meta.length as u32 + IP_UDP_OVERHEAD;
+pub(super) fn stow(
+    datagrams: &mut Datagrams,
+    out: &[u8],
+    meta: &mut TxMeta,
+    way: Way,
+    now: Time,
+    link: &mut Link,
+) -> bool {
+    let size = u32::from(bytes_of(meta.length)) + IP_UDP_OVERHEAD;
+    let (id, head) = match Written::first_of(out, meta.head) {
+        Some(head) if likely(meta.payload.is_none() & link.keeps_heads()) => (Packet::NO_DATAGRAM, head),
+        _ => (insert(datagrams, out, meta), Written::NOTHING),
+    };
+    let packet = Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) };
+    link.offer_with(now, packet, head)
+}
+
+#[inline(never)]
+fn insert(datagrams: &mut Datagrams, out: &[u8], meta: &mut TxMeta) -> u32 {
     let id = datagrams.insert(out, meta.head, meta.length);
-    if unlikely(meta.payload.is_some()) {
+    if meta.payload.is_some() {
         datagrams.attach(id, &mut meta.payload);
     }
-    Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) }
+    id
+}
+
+/// Puts into the slab the head that has come beside `packet` so far, since the link that it enters would not
+/// keep it, and returns its key there.
+#[inline(never)]
+pub(super) fn insert_head(datagrams: &mut Datagrams, head: &Head, packet: &Packet) -> u32 {
+    datagrams.insert(head.bytes(), head.bytes().len(), (packet.size - IP_UDP_OVERHEAD) as usize)
 }
 
 /// Tells whoever counts deliveries of one.

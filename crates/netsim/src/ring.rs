@@ -1,0 +1,115 @@
+//! First in, first out, in places that are written and read where they lie: what waits in a link has a cache
+//! line and a half, which would take longer to hand over than all else that is done to it.
+
+use units::{Sparing, likely, unlikely};
+
+/// Items in their order. What left last can still be [read](Ring::left) until the next one enters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ring<T> {
+    /// The items, as many as `length` from `first` on, and round the end; what is in the other places means
+    /// nothing.
+    places: Vec<T>,
+    first: usize,
+    length: usize,
+    /// Where what left last lies.
+    left: usize,
+}
+
+impl<T: Default> Ring<T> {
+    /// How many there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Where the item behind `others` lies.
+    #[inline(always)]
+    fn place(&self, others: usize) -> usize {
+        let place = self.first + others;
+        if likely(place < self.places.len()) { place } else { place - self.places.len() }
+    }
+
+    /// The item behind the first `others`.
+    #[inline(always)]
+    pub fn get(&self, others: usize) -> Option<&T> {
+        if others < self.length { self.places.get(self.place(others)) } else { None }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.length).map(|others| &self.places[self.place(others)])
+    }
+
+    /// The place of one more behind the last, to be written: what lies there is of an item that left. Room is
+    /// made as [`Sparing::room_for_one`] makes it.
+    #[inline(always)]
+    pub fn enter(&mut self, least: usize) -> &mut T {
+        if unlikely(self.length == self.places.len()) {
+            self.grow(least);
+        }
+        let place = self.place(self.length);
+        self.length += 1;
+        &mut self.places[place]
+    }
+
+    #[cold]
+    fn grow(&mut self, least: usize) {
+        self.places.rotate_left(self.first);
+        self.places.room_for_one(least);
+        self.places.resize_with(self.places.capacity(), T::default);
+        (self.first, self.left) = (0, self.length);
+    }
+
+    /// The first one leaves.
+    #[inline(always)]
+    pub fn leave(&mut self) -> Option<&T> {
+        if unlikely(self.length == 0) {
+            return None;
+        }
+        self.left = self.first;
+        self.first = self.place(1);
+        self.length -= 1;
+        self.left()
+    }
+
+    /// What left last, if nothing has entered since.
+    #[inline(always)]
+    pub fn left(&self) -> Option<&T> {
+        self.places.get(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_enters_first_leaves_first(steps in prop::collection::vec(any::<bool>(), 0..300)) {
+            let (mut ring, mut queue) = (Ring::<usize>::default(), VecDeque::new());
+            for (number, enters) in steps.into_iter().enumerate() {
+                if enters {
+                    *ring.enter(2) = number;
+                    queue.push_back(number);
+                } else {
+                    let left = queue.pop_front();
+                    prop_assert_eq!(ring.leave().copied(), left);
+                    prop_assert!(left.is_none() || ring.left().copied() == left);
+                }
+                prop_assert_eq!(ring.len(), queue.len());
+                prop_assert_eq!(ring.get(0), queue.front());
+                prop_assert_eq!(ring.get(queue.len()), None);
+                prop_assert!(ring.iter().eq(&queue));
+            }
+        }
+    }
+}
