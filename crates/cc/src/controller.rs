@@ -229,10 +229,11 @@ impl Decision {
     /// ([`bulk_at_pacing`](Decision::bulk_at_pacing)), the pacing rate itself.
     #[inline]
     pub fn bulk_pacing(&self) -> Option<Rate> {
-        let held = !self.bulk_at_pacing && self.probe.is_none();
-        match (self.pacing, self.media.filter(|_| held)) {
-            (Some(pacing), Some(media)) => Some(pacing.min(media)),
-            (pacing, media) => pacing.or(media),
+        match self.media {
+            Some(media) if !self.bulk_at_pacing && self.probe.is_none() => {
+                Some(self.pacing.map_or(media, |pacing| pacing.min(media)))
+            }
+            _ => self.pacing,
         }
     }
 }

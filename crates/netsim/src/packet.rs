@@ -162,8 +162,8 @@ struct Rest {
     payload: Option<Bytes>,
 }
 
-/// The datagrams in flight that don't lie beside their packets. Grows to the most that there ever were at once
-/// and then reuses its buffers.
+/// The datagrams in flight that don't lie beside their packets. Grows to the most that there ever were at
+/// once and then reuses its buffers.
 ///
 /// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating
 /// nothing.

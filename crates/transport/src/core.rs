@@ -484,7 +484,11 @@ impl<T: Carried> Core<T> {
     /// Works out how long to wait for an answer.
     #[inline]
     fn back_off(&mut self) {
-        let backed_off = self.rtt.probe_timeout() * (1 << self.timeouts_in_a_row.min(MAX_BACKOFF));
+        let timeout = self.rtt.probe_timeout();
+        let backed_off = match self.timeouts_in_a_row {
+            0 => timeout,
+            timeouts => timeout * (1 << timeouts.min(MAX_BACKOFF)),
+        };
         self.probe_after = backed_off.min(self.config.probe_within);
     }
 

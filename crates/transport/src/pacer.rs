@@ -1,6 +1,6 @@
 //! When the next packet may leave: what every endpoint makes of a decision's pacing rate.
 
-use units::{Bytes, Rate, Serialisation, Span, Time, unlikely};
+use units::{Bytes, Rate, Serialisation, Span, Time, likely, unlikely};
 
 /// A driver that wakes late may catch up on at most this much: more would be a burst of our own making.
 const CATCH_UP: Span = Span::from_millis(1);
@@ -99,11 +99,21 @@ impl Pacer {
                 return self.work_out_due();
             }
             let base = if now - self.clear_at >= CATCH_UP { now } else { self.clear_at };
-            let bunch = self.bunch.max(1);
-            self.clear_at = base + cost * i64::from(if self.each { 1 } else { bunch });
-            self.left = bunch - 1;
-            self.work_out_due();
+            if likely(self.bunch <= 1) {
+                self.clear_at = base + cost;
+                self.due = self.clear_at + self.ahead;
+            } else {
+                self.begin_bunch(base, cost);
+            }
         }
+    }
+
+    /// The first packet of a bunch left, at `base` as the rate has it.
+    #[inline(never)]
+    fn begin_bunch(&mut self, base: Time, cost: Span) {
+        self.clear_at = base + cost * i64::from(if self.each { 1 } else { self.bunch });
+        self.left = self.bunch - 1;
+        self.work_out_due();
     }
 
     /// Nothing follows at once: the rest of a bunch is not owed, and the next one leaves when its time has

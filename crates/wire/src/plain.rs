@@ -210,7 +210,7 @@ pub(crate) fn write_report(
 #[inline(always)]
 fn try_report(
     draft: &Draft<'_>,
-    ranges: impl Iterator<Item = (u64, u64)>,
+    mut ranges: impl Iterator<Item = (u64, u64)>,
     out: &mut [u8],
 ) -> Option<Written> {
     let &Draft { session, sequence, sent, refused, blob, arrivals } = draft;
@@ -218,43 +218,41 @@ fn try_report(
     let sent_us = micros(sent.on_wire().as_nanos()) as u64 & MASK_48;
     let first = arrivals.first().map_or(0, |arrival| arrival.packet);
     let room = out.len();
-    let (head, mut free) = out.split_first_chunk_mut::<FIXED>()?;
+    let (head, lists) = out.split_first_chunk_mut::<FIXED>()?;
+    let (times, mut free) = lists.split_at_mut_checked(arrivals.len() * ARRIVAL)?;
     // What it takes on the wire: a count of two bytes is before each list.
     let mut length = FeedbackWriter::FIXED + blob.len() + 2 + varint_length(first);
     let (mut next, mut previous_us) = (first, sent_us as i64);
-    for arrival in arrivals {
+    for (slot, arrival) in times.as_chunks_mut().0.iter_mut().zip(arrivals) {
         let us = micros(arrival.at.as_nanos()) & MASK_48 as i64;
         let word = zigzag(us - previous_us) << 3 | arrival.ecn as u64;
-        if unlikely(arrival.packet != next || word > u64::from(u32::MAX)) {
+        if unlikely((arrival.packet ^ next) | word >> 32 != 0) {
             return None;
         }
-        let (slot, rest) = free.split_first_chunk_mut()?;
         *slot = (word as u32).to_ne_bytes();
         length += varint_length(word);
-        (free, next, previous_us) = (rest, next + 1, us);
+        (next, previous_us) = (next + 1, us);
     }
     if unlikely(room < length + ITEM_MAX + RANGES_RESERVE || arrivals.len() > Feedback::MAX_ITEMS) {
         return None;
     }
     length += 2;
-    let (mut above, mut count) = (None, 0_u64);
-    for (low, high) in ranges {
-        // The first one's end is counted from the first arrival here, and from nothing on the wire.
-        let (down, on_wire) = match above {
-            None => (high.wrapping_sub(first), high),
-            Some(above) => (above - high - 2, above - high - 2),
-        };
-        let long = high - low;
-        if unlikely(down | long > u64::from(u32::MAX) || count == MOST_RANGES) {
-            return None;
-        }
+    let mut count = 0;
+    if let Some((low, high)) = ranges.next() {
+        // Its end is counted from the first arrival here, and from nothing on the wire.
+        let (down, long) = (high.wrapping_sub(first), high - low);
         let (slot, rest) = free.split_first_chunk_mut()?;
-        *slot = (down | long << 32).to_ne_bytes();
-        length += varint_length(on_wire) + varint_length(long);
-        (free, above, count) = (rest, Some(low), count + 1);
+        *slot = range(down, long)?;
+        length += varint_length(high) + varint_length(long);
+        (free, count) = (rest, 1);
+        // Of what comes in order there is one.
+        if let Some(second) = ranges.next() {
+            (free, length, count) = further(second, ranges, low, free, length)?;
+        }
+    } else {
+        // Without any, the largest is zero.
+        length += 1;
     }
-    // Without any, the largest is zero.
-    length += usize::from(count == 0);
     if unlikely(room < length + ITEM_MAX + 8) {
         return None;
     }
@@ -267,6 +265,37 @@ fn try_report(
     put(head, 16, sent_us | count << 48);
     put(head, 24, first);
     Some(Written { head: room - left, length, arrivals: arrivals.len() })
+}
+
+/// A range that ends so far below what is before it, and is so long, if both are small enough.
+#[inline(always)]
+fn range(down: u64, long: u64) -> Option<[u8; RANGE]> {
+    likely((down | long) >> 32 == 0).then(|| (down | long << 32).to_ne_bytes())
+}
+
+/// Writes all ranges but the first, which begins `above` the `second`. Returns what is free behind them, how
+/// long the report is on the wire and how many ranges there are.
+// Apart, so that all else stays in registers.
+#[inline(never)]
+fn further(
+    second: (u64, u64),
+    others: impl Iterator<Item = (u64, u64)>,
+    mut above: u64,
+    mut free: &mut [u8],
+    mut length: usize,
+) -> Option<(&mut [u8], usize, u64)> {
+    let mut count = 1;
+    for (low, high) in std::iter::once(second).chain(others) {
+        if count == MOST_RANGES {
+            return None;
+        }
+        let (down, long) = (above - high - 2, high - low);
+        let (slot, rest) = free.split_first_chunk_mut()?;
+        *slot = range(down, long)?;
+        length += varint_length(down) + varint_length(long);
+        (free, above, count) = (rest, low, count + 1);
+    }
+    Some((free, length, count))
 }
 
 /// Copies a blob to the front, and returns what is free behind it.

@@ -521,7 +521,7 @@ impl Endpoint for Receiver {
         if !self.asks_nothing() {
             return self.transmit_any(now, out);
         }
-        if self.reporter.is_due(now) { self.transmit_due(now, out) } else { None }
+        if self.reporter.is_due(now) { Some(self.report(now, out)) } else { None }
     }
 
     fn fetch(&self) {
@@ -555,11 +555,8 @@ impl Receiver {
         wants_nothing && self.nacks.is_empty() && !self.welcome_due
     }
 
-    // Apart, so that to find nothing due takes little.
-    #[inline(never)]
     fn transmit_due(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if !self.asks_nothing()
-            && unlikely(self.may_request(now))
+        if unlikely(self.may_request(now))
             && let Some(length) = self.transmit_request(now, out)
         {
             return Some(TxMeta { head: length, length, ..TxMeta::default() });
@@ -567,9 +564,16 @@ impl Receiver {
         if self.report_due().is_none_or(|at| at > now) {
             return None;
         }
+        Some(self.report(now, out))
+    }
+
+    /// Transmits a report.
+    // Apart, so that to find none due takes little.
+    #[inline(never)]
+    fn report(&mut self, now: Time, out: &mut [u8]) -> TxMeta {
         let Written { head, length, .. } = self.transmit_report(now, out);
         // What did not fit into it follows at once.
         let last = self.report_due().is_none_or(|at| at > now);
-        Some(TxMeta { head, length, last, ..TxMeta::default() })
+        TxMeta { head, length, last, ..TxMeta::default() }
     }
 }

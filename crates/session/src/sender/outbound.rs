@@ -146,7 +146,8 @@ impl Sender {
             return None;
         }
         let meta = self.transmit_padding(now, self.mtu(), out);
-        self.quiet_until.set(self.quiet_until.get().min(now + INSTANT));
+        debug_assert!(self.is_quiet(now));
+        self.quiet_until.set(now + INSTANT);
         let (paced, full) = (self.core.paced_until() > now, !self.core.window_is_open());
         if paced | full {
             self.core.watch_window(now);
