@@ -134,7 +134,7 @@ gate: ## the command as `test` has it: optimised crate by crate, in little more 
 	@tools/toolchain c++
 	$(CARGO) build --profile gate --locked --quiet -p framewire-cli
 
-pgo: ## the command up to a tenth faster, laid out by what it was seen to do, as target/pgo/framewire (17 minutes on two cores)
+pgo: ## the command laid out by what it was seen to do, with video some 6 % faster, as target/pgo/framewire (17 minutes on two cores)
 	@tools/toolchain c++
 	@tools/pgo "$(TARGET)"
 
