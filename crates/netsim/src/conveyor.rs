@@ -187,8 +187,10 @@ impl Conveyor {
         let until = now.as_nanos().saturating_add(u64::from(inclusive));
         while self.next.as_nanos() < until {
             let (through, size) = (self.next, self.head);
-            if unlikely(books.recorded) {
-                self.slots.get(self.gone).iter().for_each(|slot| books.note_departure(through, &slot.packet));
+            if unlikely(books.recorded)
+                && let Some(slot) = self.slots.get(self.gone)
+            {
+                books.note_departure(through, &slot.packet);
             }
             if let Pace::Slotted(timetable) = &mut self.pace {
                 cold_path();
