@@ -1,7 +1,7 @@
 //! First in, first out, in places that are written and read where they lie: what waits in a link has a cache
 //! line and a half, which would take longer to hand over than all else that is done to it.
 
-use units::{Sparing, likely, unlikely};
+use units::{Sparing, unlikely};
 
 /// Items in their order. What left last can still be [read](Ring::left) until the next one enters.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,9 @@ impl<T: Default> Ring<T> {
     #[inline(always)]
     fn place(&self, others: usize) -> usize {
         let place = self.first + others;
-        if likely(place < self.places.len()) { place } else { place - self.places.len() }
+        // Where the ring begins anew can't be predicted, so nothing branches: of a place before the end the other
+        // number is beyond all.
+        place.min(place.wrapping_sub(self.places.len()))
     }
 
     /// The item behind the first `others`.
