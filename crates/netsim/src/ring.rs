@@ -31,8 +31,8 @@ impl<T: Default> Ring<T> {
     #[inline(always)]
     fn place(&self, others: usize) -> usize {
         let place = self.first + others;
-        // Where the ring begins anew can't be predicted, so nothing branches: of a place before the end the other
-        // number is beyond all.
+        // Where the ring begins anew can't be predicted, so nothing branches: of a place before the end the
+        // other number is beyond all.
         place.min(place.wrapping_sub(self.places.len()))
     }
 
