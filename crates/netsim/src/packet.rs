@@ -60,8 +60,8 @@ impl Packet {
     }
 }
 
-/// Heads up to so many bytes lie beside their packets, or in the slab itself: those of media and most
-/// feedback.
+/// Heads up to so many bytes lie beside their packets, or in the slab itself. Those of media and of most
+/// feedback are as short.
 const SMALL: usize = 51;
 /// Room of a longer one, up to so many bytes: feedback that lists the gaps of a lossy path.
 const MEDIUM: usize = 256;
@@ -165,8 +165,8 @@ struct Rest {
 /// The datagrams in flight that don't lie beside their packets. Grows to the most that there ever were at
 /// once and then reuses its buffers.
 ///
-/// A buffer is only reused for heads of its class, so that none ever grows and a run settles into allocating
-/// nothing.
+/// A buffer is only reused for heads of its class, so that none ever grows and a run comes to the point where
+/// it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Datagrams {
     slots: Vec<Datagram>,

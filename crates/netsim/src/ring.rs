@@ -6,8 +6,8 @@ use units::{Sparing, unlikely};
 /// Items in their order. What left last can still be [read](Ring::left) until the next one enters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring<T> {
-    /// The items, as many as `length` from `first` on, and round the end; what is in the other places means
-    /// nothing.
+    /// The items: as many as `length`, from `first` on and round the end. In the other places is what has
+    /// left, or what never was an item.
     places: Vec<T>,
     first: usize,
     length: usize,

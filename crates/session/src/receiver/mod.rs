@@ -567,12 +567,12 @@ impl Receiver {
         Some(self.report(now, out))
     }
 
-    /// Transmits a report.
+    /// Writes the report that is due, and says whether another one follows at once.
     // Apart, so that to find none due takes little.
     #[inline(never)]
     fn report(&mut self, now: Time, out: &mut [u8]) -> TxMeta {
         let Written { head, length, .. } = self.transmit_report(now, out);
-        // What did not fit into it follows at once.
+        // What did not fit into it goes into that.
         let last = self.report_due().is_none_or(|at| at > now);
         TxMeta { head, length, last, ..TxMeta::default() }
     }
