@@ -10,6 +10,11 @@ use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
 pub trait Controller: Send {
     /// A packet was handed to the network.
     fn on_sent(&mut self, sent: &Sent);
+    /// Whether [`on_sent`](Controller::on_sent) and the timer matter. Where this is false, and stays so, hosts
+    /// leave both out, which are two calls for every packet.
+    fn follows_sending(&self) -> bool {
+        true
+    }
     /// One feedback packet was settled. Called once per feedback packet, and once more when a timer finds
     /// losses.
     fn on_feedback(&mut self, report: &Report<'_>);
@@ -112,13 +117,13 @@ pub struct Delivery {
     pub delivered_at: Time,
     /// Send time of the packet whose acknowledgement opened the current sampling interval.
     pub first_sent_at: Time,
+    /// Bytes given up as lost by then, over the connection's life.
+    pub lost: u64,
+    /// Bytes in flight, this packet included.
+    pub in_flight: u64,
     /// The sender had run dry within the window this packet was sent in: a sample says as much of it as of
     /// the path.
     pub app_limited: bool,
-    /// Bytes in flight, this packet included.
-    pub in_flight: u64,
-    /// Bytes given up as lost by then, over the connection's life.
-    pub lost: u64,
 }
 
 /// A packet that arrived.

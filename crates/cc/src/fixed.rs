@@ -49,6 +49,9 @@ impl Fixed {
 
 impl Controller for Fixed {
     fn on_sent(&mut self, _: &Sent) {}
+    fn follows_sending(&self) -> bool {
+        false
+    }
     fn on_feedback(&mut self, report: &Report<'_>) {
         self.until = match report.lost {
             [] => self.until.filter(|until| report.now < *until),

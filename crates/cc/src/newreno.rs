@@ -34,6 +34,10 @@ impl NewReno {
 impl Controller for NewReno {
     fn on_sent(&mut self, _: &Sent) {}
 
+    fn follows_sending(&self) -> bool {
+        false
+    }
+
     fn on_feedback(&mut self, report: &Report<'_>) {
         if self.window.reacts_to(report) {
             self.window.cut((self.window.bytes() as f64 * LOSS_REDUCTION) as u64);

@@ -228,6 +228,10 @@ impl Rocc {
 impl Controller for Rocc {
     fn on_sent(&mut self, _: &Sent) {}
 
+    fn follows_sending(&self) -> bool {
+        false
+    }
+
     fn on_feedback(&mut self, report: &Report<'_>) {
         let now = report.now;
         self.srtt = Some(report.srtt);

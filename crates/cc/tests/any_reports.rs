@@ -127,6 +127,29 @@ fn seen(controller: &dyn framewire_cc::Controller) -> (String, Vec<(&'static str
 
 proptest! {
     #[test]
+    fn who_does_not_follow_what_is_sent_may_be_left_out(steps in prop::collection::vec(step(), 2..80)) {
+        let mut found = 0;
+        for entry in REGISTRY {
+            let [mut told, mut spared] = [0; 2].map(|_| build(&Options::of(entry.name), &Setup::default()).unwrap());
+            if told.follows_sending() {
+                continue;
+            }
+            found += 1;
+            let mut now = Time::ZERO;
+            for step in &steps {
+                now += Span::from_micros(i64::from(step.after_us));
+                feed(&mut *told, now, step);
+                if [1, 2].contains(&(step.what & 3)) {
+                    feed(&mut *spared, now, step);
+                }
+                prop_assert_eq!(seen(&*told), seen(&*spared), "{}", entry.name);
+                prop_assert_eq!((told.next_timer(), told.follows_sending()), (None, false), "{}", entry.name);
+            }
+        }
+        prop_assert!(found > 0);
+    }
+
+    #[test]
     fn a_fork_goes_on_as_the_original_and_neither_disturbs_the_other(
         steps in prop::collection::vec(step(), 2..80), at in 0.0..1.0_f64,
     ) {

@@ -14,19 +14,23 @@
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
 //! run cannot change it.
 
-use std::hint::select_unpredictable;
-
 use units::{Time, fetch_line, likely, unlikely};
 
 /// Entries of a node: one cache line.
 const WIDTH: usize = 8;
 /// Bits of an entry that say where in its node it stands.
 const PLACE: u64 = WIDTH as u64 - 1;
+/// What is added to each time, and that of an entry that never acts: between them numbers are the bits of
+/// floating-point numbers, positive, finite and normal, which lie in the same order.
+const BIAS: u64 = f64::MIN_POSITIVE.to_bits();
+const NEVER: u64 = f64::MAX.to_bits() & !PLACE;
 
 /// Next times of a fixed number of components.
 #[derive(Clone, Debug)]
 pub(crate) struct Agenda {
     top: Node,
+    /// How many components are not busy: the first busy one's number.
+    others: usize,
     /// The components of lower numbers stand below the top, ...
     far: usize,
     /// ... the others in it, at their number less this.
@@ -44,22 +48,25 @@ struct Level {
 }
 
 /// Who of a node's eight wants to act, and when, in one number each: the time, and the place in the low bits,
-/// so that the earlier, and among equals the lower, is the smaller. Times beyond 73 years are never.
+/// so that the earlier, and among equals the lower, is the smaller. Times beyond 36 years are never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 struct Node([u64; WIDTH]);
 
 impl Node {
     /// A node of which no entry ever acts.
-    const IDLE: Node = Node([!7, !6, !5, !4, !3, !2, !1, !0]);
+    const IDLE: Node =
+        Node([NEVER, NEVER | 1, NEVER | 2, NEVER | 3, NEVER | 4, NEVER | 5, NEVER | 6, NEVER | 7]);
 
     /// The earliest entry. Neither who it is nor whether it is another than before can be predicted, and a
-    /// wrong guess costs the processor more than to look at all: nothing branches.
+    /// wrong guess costs the processor more than to look at all: nothing branches. Of floating-point numbers
+    /// the smaller is one instruction, of others three. One after the other: by pairs compilers would look at
+    /// two in one load, for which a processor waits where one of them was just written.
     #[inline(always)]
     fn first(&self) -> u64 {
-        let earlier = |one: u64, other: u64| select_unpredictable(one < other, one, other);
-        let [a, b, c, d, e, f, g, h] = self.0;
-        earlier(earlier(earlier(a, b), earlier(c, d)), earlier(earlier(e, f), earlier(g, h)))
+        let [first, others @ ..] = self.0.map(f64::from_bits);
+        let earliest = |one: f64, other: f64| if one < other { one } else { other };
+        others.into_iter().fold(first, earliest).to_bits()
     }
 
     /// Enters when `number`, whose place in the node its low bits are, wants to act.
@@ -98,7 +105,13 @@ impl Agenda {
             size = size.div_ceil(WIDTH);
             below.push(Level { nodes: vec![Node::IDLE; size], leaders: vec![0; size] });
         }
-        Agenda { top: Node::IDLE, far, shift: count.saturating_sub(WIDTH), below }
+        Agenda { top: Node::IDLE, others, far, shift: count.saturating_sub(WIDTH), below }
+    }
+
+    /// The number of the first component that acts all the time.
+    #[inline(always)]
+    pub fn first_busy(&self) -> usize {
+        self.others
     }
 
     /// The component that acts next, and when; [`Time::MAX`] if none wants to.
@@ -110,7 +123,7 @@ impl Agenda {
             number = self.descend(number - self.shift);
         }
         let time = first & !PLACE;
-        (if time == !PLACE { Time::MAX } else { Time::from_nanos(time / WIDTH as u64) }, number)
+        (if time == NEVER { Time::MAX } else { Time::from_nanos((time - BIAS) / WIDTH as u64) }, number)
     }
 
     /// The component that comes first in the top's node of this number.
@@ -126,7 +139,7 @@ impl Agenda {
     #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
         // The time where entries have it, above the place.
-        let key = time.as_nanos().min(u64::MAX / WIDTH as u64) * WIDTH as u64;
+        let key = time.as_nanos().min((NEVER - BIAS) / WIDTH as u64) * WIDTH as u64 + BIAS;
         if likely(component >= self.far) {
             self.top.put(component - self.shift, key);
         } else {

@@ -39,10 +39,17 @@ enum Pace {
 
 /// One packet inside, when it is through the server, and its head, if that came with it.
 #[derive(Clone)]
-struct Slot {
+pub(crate) struct Slot {
     finish: Time,
-    packet: Packet,
-    head: Head,
+    pub packet: Packet,
+    pub head: Head,
+}
+
+/// What came out, where it lay, and when; and when the next one does, [`Time::MAX`] if there is none.
+pub(crate) struct Taken<'a> {
+    pub slot: &'a Slot,
+    pub due: Time,
+    pub next: Time,
 }
 
 impl Default for Slot {
@@ -119,7 +126,7 @@ impl Conveyor {
                 let Backlog { packets, bytes } = self.backlog();
                 let bytes = bytes + u64::from(packet.size);
                 if likely(time < Span::MAX && books.has_seen(Backlog { packets: packets + 1, bytes })) {
-                    self.finish += time;
+                    self.finish = self.finish.later_by(time);
                     self.bytes += u64::from(packet.size);
                     return self.put(self.finish, packet, head);
                 }
@@ -177,7 +184,29 @@ impl Conveyor {
     /// Takes note of each packet that is through the server at `now`, at or before it if `inclusive`. An
     /// opportunity is over at its instant.
     #[inline(never)]
-    pub fn settle(&mut self, now: Time, mut inclusive: bool, books: &mut Books) {
+    pub fn settle(&mut self, now: Time, inclusive: bool, books: &mut Books) {
+        if unlikely(books.recorded || matches!(self.pace, Pace::Slotted(_))) {
+            return self.settle_each(now, inclusive, books);
+        }
+        let until = now.as_nanos().saturating_add(u64::from(inclusive));
+        let (mut through, before) = (Time::MAX, self.gone);
+        while self.next.as_nanos() < until {
+            through = self.next;
+            self.gone += 1;
+            self.bytes -= u64::from(self.head);
+            (self.next, self.head) = match self.slots.get(self.gone) {
+                Some(first) => (first.finish, first.packet.size),
+                None => (Time::MAX, 0),
+            };
+        }
+        if unlikely(self.gone > before && self.gone == self.slots.len()) {
+            books.rest(through);
+        }
+    }
+
+    /// The same where each packet that is through is told of.
+    #[cold]
+    fn settle_each(&mut self, now: Time, mut inclusive: bool, books: &mut Books) {
         if let Pace::Slotted(timetable) = &mut self.pace {
             cold_path();
             timetable.settle(now);
@@ -221,25 +250,26 @@ impl Conveyor {
         self.due <= now && self.due < Time::MAX
     }
 
-    /// The next packet, which [is out](Conveyor::is_ready) at `now`, and when it came out.
+    /// The next packet, which [is out](Conveyor::is_ready) at `now`.
     #[inline(always)]
-    pub fn take(&mut self, now: Time, books: &mut Books) -> (Time, Packet) {
+    pub fn take(&mut self, now: Time, books: &mut Books) -> Taken<'_> {
         // A trace's opportunities are passed one by one. Else it is enough that this packet counts as
         // through.
         if unlikely(self.gone == 0 || matches!(self.pace, Pace::Slotted(_))) {
             // It may be through and out at one instant.
             self.settle(now, self.delay == Span::ZERO, books);
         }
-        let packet = self.slots.leave().expect("what is out was inside").packet;
         self.gone -= 1;
-        let due = match self.slots.get(0) {
-            Some(next) => next.finish + self.delay,
+        let (left, first) = self.slots.leave();
+        let next = match first {
+            Some(first) => first.finish.later_by(self.delay),
             None => {
                 cold_path();
                 Time::MAX
             }
         };
-        (std::mem::replace(&mut self.due, due), packet)
+        let due = std::mem::replace(&mut self.due, next);
+        Taken { slot: left.expect("what is out was inside"), due, next }
     }
 
     /// The head of the packet that was taken last, if that came with it, until the next one is admitted.

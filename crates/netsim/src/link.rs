@@ -24,7 +24,7 @@ use units::{Bytes, Span, Time, apart, cold_path, likely, seldom, unlikely};
 use crate::Packet;
 use crate::books::Books;
 use crate::config::LinkConfig;
-use crate::conveyor::Conveyor;
+use crate::conveyor::{Conveyor, Taken};
 use crate::impair::{Gate, Impairments, Verdict};
 use crate::packet::{Head, Written};
 use crate::queue::{Backlog, Queue, Setup};
@@ -244,15 +244,24 @@ impl Link {
     /// little late.
     #[inline(always)]
     pub fn deliver_dated(&mut self, now: Time) -> Option<(Time, Packet)> {
-        let (due, packet) = match &mut self.course {
-            Course::Conveyor(conveyor) if likely(conveyor.is_ready(now)) => {
-                conveyor.take(now, &mut self.books)
-            }
-            Course::Conveyor(_) => return None,
-            Course::Stages(stages) => seldom(stages).deliver(now, &mut self.books)?,
-        };
-        self.books.count_delivery(&packet);
-        Some((due, packet))
+        if let Course::Stages(stages) = &mut self.course {
+            let (due, packet) = seldom(stages).deliver(now, &mut self.books)?;
+            self.books.count_delivery(&packet);
+            return Some((due, packet));
+        }
+        self.take(now).map(|Taken { slot, due, .. }| (due, slot.packet))
+    }
+
+    /// The same where the link is one ring; of others nothing.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: Time) -> Option<Taken<'_>> {
+        let Course::Conveyor(conveyor) = &mut self.course else { return None };
+        if unlikely(!conveyor.is_ready(now)) {
+            return None;
+        }
+        let taken = conveyor.take(now, &mut self.books);
+        self.books.count_delivery(&taken.slot.packet);
+        Some(taken)
     }
 
     /// Makes room for the counters of every flow there can be (5 MB) at once, for a driver that cannot wait
@@ -323,6 +332,12 @@ impl Link {
             Course::Conveyor(conveyor) => conveyor.heads(),
             Course::Stages(_) => 0,
         }
+    }
+
+    /// Whether it is as most are: one ring, of which nobody records when packets leave.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        likely(self.keeps_heads()) && likely(!self.books.recorded)
     }
 
     /// Whether each departure has to be worked out when it happens, for the record's sake.

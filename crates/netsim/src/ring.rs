@@ -67,16 +67,16 @@ impl<T: Default> Ring<T> {
         (self.first, self.left) = (0, self.length);
     }
 
-    /// The first one leaves.
+    /// The first one leaves, if there is one. Returns what [left](Ring::left) last, and the first one now.
     #[inline(always)]
-    pub fn leave(&mut self) -> Option<&T> {
+    pub fn leave(&mut self) -> (Option<&T>, Option<&T>) {
         if unlikely(self.length == 0) {
-            return None;
+            return (self.left(), None);
         }
-        self.left = self.first;
-        self.first = self.place(1);
-        self.length -= 1;
-        self.left()
+        // Not read again where it was just written.
+        let (left, first, length) = (self.first, self.place(1), self.length - 1);
+        (self.left, self.first, self.length) = (left, first, length);
+        (self.places.get(left), if length > 0 { self.places.get(first) } else { None })
     }
 
     /// What left last, if nothing has entered since.
@@ -104,7 +104,9 @@ mod tests {
                     queue.push_back(number);
                 } else {
                     let left = queue.pop_front();
-                    prop_assert_eq!(ring.leave().copied(), left);
+                    let (out, front) = ring.leave();
+                    prop_assert!(left.is_none() || out.copied() == left);
+                    prop_assert_eq!(front, queue.front());
                     prop_assert!(left.is_none() || ring.left().copied() == left);
                 }
                 prop_assert_eq!(ring.len(), queue.len());

@@ -134,10 +134,11 @@ impl LinkStats {
 
     #[inline]
     pub(crate) fn row(&mut self, flow: u16) -> &mut FlowStats {
-        let index = flow.wrapping_sub(self.first);
-        if units::unlikely(usize::from(index) >= self.flows.len()) {
-            self.make_room(flow);
+        let index = usize::from(flow.wrapping_sub(self.first));
+        if units::likely(index < self.flows.len()) {
+            return &mut self.flows[index];
         }
+        self.make_room(flow);
         &mut self.flows[usize::from(flow - self.first)]
     }
 

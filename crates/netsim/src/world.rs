@@ -20,11 +20,12 @@ use std::any::Any;
 use std::sync::Arc;
 
 use record::{NodeId, Shared, Tap, Topic};
-use units::{HostClock, Time, apart, cold_path, likely, unlikely};
+use units::{HostClock, Time, apart, likely, unlikely};
 use wire::{Endpoint, MAX_DATAGRAM, RxMeta};
 
 use crate::agenda::Agenda;
 use crate::config::LinkConfig;
+use crate::conveyor::Taken;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::Link;
@@ -32,7 +33,7 @@ use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet, Written};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Papers, SourceId, Way};
 use crate::routes::{End, Routes};
 use ahead::Ahead;
-use carry::{hand_over, insert_head, keep_books, note_delivery, stow};
+use carry::{LIVELOCK, SentAll, hand_over, insert_head, keep_books, note_delivery};
 
 /// What the world has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,10 +51,6 @@ pub struct Counters {
     /// Packets sent by sources of cross traffic.
     pub cross: u64,
 }
-
-/// Turns without time going on after which something must be wrong: no host has reason to send a million
-/// packets at once.
-const LIVELOCK: u32 = 1_000_000;
 
 /// A network in virtual time.
 ///
@@ -191,8 +188,8 @@ impl World {
     pub fn connect(&mut self, from: HostId, flow: u16, links: &[LinkId], to: HostId) {
         let way = self.add_route(flow, links, Some(to));
         let host = &mut self.hosts[from.index()];
-        assert!(host.way.is_none(), "host `{}` is already connected", self.papers[from.index()].name);
-        host.way = Some(way);
+        assert!(!host.way.is_known(), "host `{}` is already connected", self.papers[from.index()].name);
+        host.way = way;
     }
 
     /// Adds a source of cross traffic whose packets, of `flow`, pass `links` and vanish behind the last.
@@ -372,7 +369,7 @@ impl World {
 
     #[inline(always)]
     fn act(&mut self, component: usize) {
-        match component.checked_sub(self.hosts.len() + self.sources.len()) {
+        match component.checked_sub(self.agenda.first_busy()) {
             Some(link) if likely(link < self.links.len()) => self.deliver(link),
             Some(link) => self.settle(link - self.links.len()),
             None if likely(component < self.hosts.len()) => self.wake(component),
@@ -380,43 +377,38 @@ impl World {
         }
     }
 
+    #[inline(always)]
     fn wake(&mut self, index: usize) {
-        let host = &mut self.hosts[index];
         self.counters.wakes += 1;
-        host.started = true;
-        let local = host.clock.local(self.now);
-        host.endpoint.wake(local);
-        self.drain(index, local);
+        let host = &mut self.hosts[index];
+        if unlikely(!host.plain) {
+            return self.wake_any(index);
+        }
+        host.endpoint.wake(self.now);
+        let sent = host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
+        self.take_note(index, sent);
     }
 
-    /// Takes everything a host wants to send and plans when to wake it next. `local`: now, by its own clock.
-    #[inline(always)]
-    fn drain(&mut self, index: usize, local: Time) {
+    /// Wakes a host that needs a closer look, perhaps for the first time.
+    #[inline(never)]
+    fn wake_any(&mut self, index: usize) {
         let host = &mut self.hosts[index];
-        let Some(way) = host.way else {
-            cold_path();
-            return self.plan_host(index);
-        };
-        let link = &mut self.links[way.first.index()];
-        let (mut sent, mut earlier) = (0, false);
-        loop {
-            // Looked at where it was put: a processor waits long where it copies what was just written.
-            let mut next = host.endpoint.transmit(local, &mut self.out[..]);
-            let Some(meta) = &mut next else { break };
-            earlier |= stow(&mut self.datagrams, &self.out[..], meta, way, self.now, link);
-            keep_books(link, &mut self.datagrams);
-            sent += 1;
-            if likely(meta.last) || unlikely(sent == LIVELOCK) {
-                debug_assert!(!meta.last || host.endpoint.transmit(local, &mut self.out[..]).is_none());
-                break;
-            }
-        }
-        self.agenda.set(index, host.next_wake(self.now));
-        if sent > 0 {
-            self.counters.sent += u64::from(sent);
-            self.count_turns(sent, index);
-            if unlikely(earlier) {
-                self.plan_link(way.first.index());
+        host.begin();
+        let local = host.clock.local(self.now);
+        host.endpoint.wake(local);
+        let sent = host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
+        self.take_note(index, sent);
+    }
+
+    /// Plans and counts what follows from what a host sent.
+    #[inline(always)]
+    fn take_note(&mut self, index: usize, sent: SentAll) {
+        self.agenda.set(index, sent.wake);
+        if sent.packets > 0 {
+            self.counters.sent += u64::from(sent.packets);
+            self.count_turns(sent.packets, index);
+            if unlikely(sent.earlier) {
+                self.plan_link(sent.through);
             }
         }
     }
@@ -443,36 +435,67 @@ impl World {
         if unlikely(self.is_crowded()) {
             self.look_ahead(index);
         }
-        self.deliver_next(index);
-        while unlikely(self.links[index].next_due() <= self.now) {
-            self.deliver_further(index);
+        let mut next = self.deliver_next(index);
+        while unlikely(next <= self.now) {
+            next = self.deliver_any(index);
         }
-        self.plan_link(index);
     }
 
-    /// What comes out of a link at one instant with another one.
-    #[cold]
-    fn deliver_further(&mut self, index: usize) {
-        self.deliver_next(index);
-    }
-
+    /// The next packet comes out of a link. Plans when the one behind it does, and returns that.
+    // All that most packets need, and no look twice at one thing.
     #[inline(always)]
-    fn deliver_next(&mut self, index: usize) {
+    fn deliver_next(&mut self, index: usize) -> Time {
+        let link = &mut self.links[index];
+        if unlikely(!link.is_plain()) {
+            return self.deliver_any(index);
+        }
+        let Some(Taken { slot, next, .. }) = link.take(self.now) else { return self.deliver_any(index) };
+        self.agenda.set(self.agenda.first_busy() + index, next);
+        let packet = slot.packet;
+        let end = self.routes.end(packet.route);
+        let Some(reached) = end.reached_by(&packet) else {
+            self.forward(index, apart(packet));
+            return self.links[index].next_due();
+        };
+        let host = &mut self.hosts[reached];
+        if unlikely(!host.plain) {
+            self.receive(reached, index, apart(packet), end);
+            return self.links[index].next_due();
+        }
+        self.counters.delivered += 1;
+        note_delivery(&self.recorder, self.now, &packet, end);
+        if likely(slot.head.is_some()) {
+            let length = (packet.size - IP_UDP_OVERHEAD) as usize;
+            let meta = RxMeta { length, payload: None, ecn: packet.ecn };
+            host.endpoint.receive(self.now, slot.head.bytes(), meta);
+        } else {
+            hand_over(host, &mut self.datagrams, packet, self.now);
+        }
+        let sent = host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
+        let through = sent.through;
+        self.take_note(reached, sent);
+        if unlikely(through == index) { self.links[index].next_due() } else { next }
+    }
+
+    /// The same of any link.
+    #[inline(never)]
+    fn deliver_any(&mut self, index: usize) -> Time {
         let link = &mut self.links[index];
         let packet = link.deliver(self.now);
         keep_books(link, &mut self.datagrams);
-        match packet {
-            Some(packet) => self.forward(index, packet),
-            None => cold_path(),
+        if let Some(packet) = packet {
+            self.forward(index, packet);
         }
+        self.plan_link(index);
+        self.links[index].next_due()
     }
 
     /// A packet that just came `out` of a link.
-    #[inline(always)]
+    #[inline(never)]
     fn forward(&mut self, out: usize, packet: Packet) {
         let end = self.routes.end(packet.route);
-        if unlikely(packet.hop != end.last) {
-            return self.pass_on(out, apart(packet));
+        if packet.hop != end.last {
+            return self.pass_on(out, packet);
         }
         match end.host() {
             Some(host) => self.receive(host, out, packet, end),
@@ -481,7 +504,6 @@ impl World {
     }
 
     /// A packet enters the next link of its route.
-    #[inline(always)]
     fn pass_on(&mut self, out: usize, mut packet: Packet) {
         packet.hop += 1;
         let link = self.routes.link(&packet);
@@ -497,7 +519,7 @@ impl World {
     }
 
     /// A packet that just came `out` of a link reaches the host at its route's `end`.
-    #[inline(always)]
+    #[inline(never)]
     fn receive(&mut self, index: usize, out: usize, packet: Packet, end: End) {
         let host = &mut self.hosts[index];
         if unlikely(!host.is_up(self.now)) {
@@ -513,7 +535,8 @@ impl World {
         } else {
             hand_over(host, &mut self.datagrams, packet, local);
         }
-        self.drain(index, local);
+        let sent = host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
+        self.take_note(index, sent);
     }
 
     fn settle(&mut self, link: usize) {
@@ -524,14 +547,14 @@ impl World {
 
     #[inline(always)]
     fn plan_host(&mut self, index: usize) {
-        let wanted = self.hosts[index].next_wake(self.now);
+        let wanted = self.hosts[index].next_wake::<false>(self.now);
         self.agenda.set(index, wanted);
     }
 
     #[inline(always)]
     fn plan_link(&mut self, index: usize) {
         let link = &self.links[index];
-        let component = self.hosts.len() + self.sources.len() + index;
+        let component = self.agenda.first_busy() + index;
         self.agenda.set(component, link.next_due());
         if link.is_recorded() {
             self.agenda.set(component + self.links.len(), link.next_departure());

@@ -83,6 +83,8 @@ pub struct CongestionControl {
     /// When its timer is due: asked after whatever it is told, for hosts want to know more often.
     timer: Option<Time>,
     limited: bool,
+    /// Whether the controller [follows](Controller::follows_sending) what is sent.
+    follows: bool,
     tap: Tap,
 }
 
@@ -95,13 +97,14 @@ impl CongestionControl {
     /// `controller`, which has decided nothing but how to start; `tap` records what it is told and wants.
     pub fn new(controller: Box<dyn Controller>, tap: Tap) -> CongestionControl {
         let (decision, timer) = (controller.decision(), controller.next_timer());
-        CongestionControl { controller, decision, timer, limited: false, tap }
+        let follows = controller.follows_sending();
+        CongestionControl { controller, decision, timer, limited: false, follows, tap }
     }
 
     /// A copy that goes on by itself and records with `tap`; none where the controller can't be copied.
     pub fn fork(&self, tap: Tap) -> Option<CongestionControl> {
-        let CongestionControl { ref controller, decision, timer, limited, tap: _ } = *self;
-        Some(CongestionControl { controller: controller.fork()?, decision, timer, limited, tap })
+        let CongestionControl { ref controller, decision, timer, limited, follows, tap: _ } = *self;
+        Some(CongestionControl { controller: controller.fork()?, decision, timer, limited, follows, tap })
     }
 
     /// What the controller wants, as of the last report or timer.
@@ -112,7 +115,8 @@ impl CongestionControl {
 
     /// Another connection begins, under a controller of its own.
     pub fn replace(&mut self, controller: Box<dyn Controller>) {
-        (self.controller, self.limited) = (controller, false);
+        self.follows = controller.follows_sending();
+        (self.controller, self.limited, self.timer) = (controller, false, None);
         self.ask();
     }
 
@@ -150,8 +154,10 @@ impl CongestionControl {
     pub fn sent<T: Carried>(&mut self, leaving: &Leaving, ledger: &Ledger<T>) {
         let Leaving { now, packet, size, frame, retransmission, app_limited } = *leaving;
         let in_flight = ledger.in_flight();
-        self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
-        self.timer = self.controller.next_timer();
+        if self.follows {
+            self.controller.on_sent(&Sent { now, packet, size, frame, in_flight, app_limited });
+            self.timer = self.controller.next_timer();
+        }
         if self.tap.wants(Topic::Packets) {
             let in_flight = in_flight.get().min(u64::from(u32::MAX)) as u32;
             let (stream, frame, version, index) =
@@ -195,7 +201,9 @@ impl CongestionControl {
     #[inline]
     fn ask(&mut self) {
         self.controller.decide(&mut self.decision);
-        self.timer = self.controller.next_timer();
+        if self.follows {
+            self.timer = self.controller.next_timer();
+        }
     }
 
     /// Tells the controller that datagrams have at most `mtu` bytes from here on, and takes its new decision.
@@ -221,8 +229,13 @@ impl CongestionControl {
         due
     }
 
+    /// Whether somebody records what happens to it.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.tap.is_on()
+    }
+
     /// Records what was settled.
-    #[inline(always)]
     pub fn record_settled(&self, now: Time, news: &News<'_>, rtt: &RoundTrips) {
         if !self.tap.is_on() {
             return;

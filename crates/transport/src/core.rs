@@ -443,21 +443,15 @@ impl<T: Carried> Core<T> {
 
     #[inline(always)]
     fn report(&mut self, now: Time, blob: &[u8], settled: &Settled) {
-        let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = settled;
-        let news = News {
-            acked,
-            lost,
-            spurious,
-            ce_marks: *ce_marks,
-            persistent_congestion: *persistent_congestion,
-            blob,
-            ..News::default()
-        };
-        let rtt = self.rtt.told(!acked.is_empty());
-        self.control.report(now, &news, &self.ledger, &rtt);
-        self.counts.lost += lost.len() as u64;
-        self.counts.spurious += spurious.len() as u64;
-        self.control.record_settled(now, &news, &rtt);
+        let rtt = self.rtt.told(!settled.acked.is_empty());
+        self.control.report(now, &news(settled, blob), &self.ledger, &rtt);
+        self.counts.lost += settled.lost.len() as u64;
+        self.counts.spurious += settled.spurious.len() as u64;
+        if unlikely(self.control.is_recorded()) {
+            // Put together anew, where else registers and memory would hold it until here.
+            let rtt = self.rtt.told(!settled.acked.is_empty());
+            self.control.record_settled(now, &news(settled, blob), &rtt);
+        }
         self.apply_decision();
         self.control.record_decision(now, self.decision().pacing);
     }
@@ -495,7 +489,7 @@ impl<T: Carried> Core<T> {
     #[inline]
     fn probe_timeout_at(&self) -> Option<Time> {
         let waiting = self.ledger.in_flight() > Bytes::ZERO && !self.probe_due;
-        waiting.then(|| self.last_sent_at + self.probe_after)
+        waiting.then(|| self.last_sent_at.later_by(self.probe_after))
     }
 
     /// When [`find_losses`](Core::find_losses) or [`wake`](Core::wake) will next have something to do.
@@ -543,6 +537,14 @@ impl<T: Carried> Core<T> {
             self.control.record_decision(now, self.decision().pacing);
         }
     }
+}
+
+/// What was settled, as a controller is told of it.
+#[inline(always)]
+fn news<'a>(settled: &'a Settled, blob: &'a [u8]) -> News<'a> {
+    let Settled { acked, lost, spurious, ce_marks, persistent_congestion } = settled;
+    let (ce_marks, persistent_congestion) = (*ce_marks, *persistent_congestion);
+    News { acked, lost, spurious, ce_marks, persistent_congestion, blob, ..News::default() }
 }
 
 /// The rate that a controller would have a flow with enough to send go at: its advice for media if it gives

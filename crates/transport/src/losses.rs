@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use cc::{Acked, Lost};
 use units::{Span, Sparing, Time, likely, unlikely};
@@ -101,9 +102,19 @@ impl Lent {
     #[inline]
     pub(crate) fn give_back(&mut self) {
         if let Some(settled) = self.0.take() {
-            _ = SPARE.try_with(|spare| spare.set(Some(settled)));
+            _ = SPARE.try_with(|spare| {
+                if let Some(others) = spare.replace(Some(settled)) {
+                    leave(others);
+                }
+            });
         }
     }
+}
+
+/// Two cores of a thread had lists at once: one pair is enough.
+#[cold]
+fn leave(settled: Box<Settled>) {
+    drop(settled);
 }
 
 /// Judges a ledger's packets by what has arrived: too many sent later, or too long ago. Both thresholds widen
@@ -220,7 +231,7 @@ impl LossDetection {
     }
 
     /// Gives up what can't be on its way any more, after a report or at [`loss_at`](LossDetection::loss_at).
-    #[inline]
+    #[inline(always)]
     pub fn find<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt, out: &mut Settled) {
         if let Some(last) = out.acked.last() {
             self.largest_acked = self.largest_acked.max(Some(last.packet));
@@ -233,10 +244,24 @@ impl LossDetection {
             out.persistent_congestion = false;
             return;
         }
+        self.look_through(from..largest, now, ledger, rtt, out);
+    }
+
+    /// Looks at every packet before the largest that was acknowledged.
+    #[inline(never)]
+    fn look_through<T: Carried>(
+        &mut self,
+        before: Range<u64>,
+        now: Time,
+        ledger: &mut Ledger<T>,
+        rtt: &Rtt,
+        out: &mut Settled,
+    ) {
+        let largest = before.end;
         // At most one smoothed round trip more than the RFC's 9/8.
         let delay = rtt.loss_delay() + self.reordering.min(rtt.smoothed());
         let mut settled_prefix = true;
-        for packet in from..largest {
+        for packet in before {
             let Some(sent) = ledger.get(packet).filter(|sent| sent.state == State::InFlight) else {
                 self.settled_below = if settled_prefix { packet + 1 } else { self.settled_below };
                 continue;

@@ -15,7 +15,7 @@ pub struct Pacer {
     clear_at: Time,
     /// What packets take at the rate, if there is one.
     pace: Option<Serialisation>,
-    /// The burst that may run ahead of the rate, and how long it takes, negative.
+    /// The burst that may run ahead of the rate, and how long it takes.
     burst: Bytes,
     ahead: Span,
     /// Packets of a bunch, and how many of the present one may still follow at once.
@@ -51,7 +51,7 @@ impl Pacer {
         // Told after each report, and seldom anything new.
         if (rate, burst) != (self.rate(), self.burst) {
             self.burst = burst;
-            self.ahead = rate.map_or(Span::ZERO, |rate| -rate.time_to_send(burst));
+            self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
             self.pace = rate.map(Serialisation::new);
             self.work_out_due();
         }
@@ -60,7 +60,7 @@ impl Pacer {
     #[inline]
     fn work_out_due(&mut self) {
         let at_once = self.pace.is_none() || self.left > 0;
-        self.due = if unlikely(at_once) { Time::ZERO } else { self.clear_at + self.ahead };
+        self.due = if unlikely(at_once) { Time::ZERO } else { self.clear_at.earlier_by(self.ahead) };
     }
 
     /// The earliest time the next packet may leave.
@@ -100,8 +100,8 @@ impl Pacer {
             }
             let base = if now - self.clear_at >= CATCH_UP { now } else { self.clear_at };
             if likely(self.bunch <= 1) {
-                self.clear_at = base + cost;
-                self.due = self.clear_at + self.ahead;
+                self.clear_at = base.later_by(cost);
+                self.due = self.clear_at.earlier_by(self.ahead);
             } else {
                 self.begin_bunch(base, cost);
             }

@@ -94,6 +94,21 @@ impl Time {
         if unlikely(over != (span.0 < 0)) { Time::end(span) } else { Time(sum) }
     }
 
+    /// `self + wait` for a `wait` that is not negative, which is less to look at; held within the clock's range.
+    #[inline]
+    pub fn later_by(self, wait: Span) -> Time {
+        debug_assert!(wait.0 >= 0, "a wait of {wait}");
+        let (sum, over) = self.0.overflowing_add(wait.0 as u64);
+        if unlikely(over) { Time::end(wait) } else { Time(sum) }
+    }
+    /// `self - lead` for a `lead` that is not negative, which is less to look at; held within the clock's range.
+    #[inline]
+    pub fn earlier_by(self, lead: Span) -> Time {
+        debug_assert!(lead.0 >= 0, "a lead of {lead}");
+        let (rest, over) = self.0.overflowing_sub(lead.0 as u64);
+        if unlikely(over) { Time::end(-lead) } else { Time(rest) }
+    }
+
     /// The end of the range beyond which `span` leads.
     #[cold]
     #[inline(never)]
@@ -316,6 +331,15 @@ impl FromStr for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn waits_and_leads_are_added_as_any_span_is(at in any::<u64>(), span in 0..=i64::MAX) {
+            let (at, span) = (Time(at), Span(span));
+            prop_assert_eq!((at.later_by(span), at.earlier_by(span)), (at + span, at - span));
+        }
+    }
 
     #[test]
     fn offsets_cancel_in_delay_differences() {

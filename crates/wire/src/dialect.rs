@@ -232,7 +232,8 @@ impl Spoken {
         {
             return written;
         }
-        self.encode_feedback(apart(*draft), ranges(), out)
+        // Its lengths, too, stay in registers where they are not what this call puts into memory.
+        apart(self.encode_feedback(apart(*draft), ranges(), out))
     }
 
     // Apart, and with a copy of the draft: the draft itself can stay in registers.

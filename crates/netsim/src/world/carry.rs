@@ -2,12 +2,62 @@
 
 use record::{Event, NodeId, Shared};
 use units::{Time, likely, unlikely};
-use wire::{RxMeta, TxMeta};
+use wire::{MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::link::{Link, Notice};
 use crate::packet::{Datagrams, Head, IP_UDP_OVERHEAD, Packet, Written, bytes_of};
 use crate::place::{Host, Way};
 use crate::routes::End;
+
+/// Turns without time going on after which something must be wrong: no host has reason to send a million
+/// packets at once.
+pub(super) const LIVELOCK: u32 = 1_000_000;
+
+/// What a host did when it was asked to send all that it wants to.
+#[derive(Clone, Copy)]
+pub(super) struct SentAll {
+    pub packets: u32,
+    /// The link that they entered, and whether that may act earlier now.
+    pub through: usize,
+    pub earlier: bool,
+    /// When the host wants to be woken next.
+    pub wake: Time,
+}
+
+impl Host {
+    /// Takes everything the host wants to send to its first link. `local`: now, by its own clock. `PLAIN`: the
+    /// host [is](Host::plain).
+    #[inline(always)]
+    pub(super) fn send_all<const PLAIN: bool>(
+        &mut self,
+        now: Time,
+        local: Time,
+        links: &mut [Link],
+        datagrams: &mut Datagrams,
+        out: &mut [u8; MAX_DATAGRAM],
+    ) -> SentAll {
+        let (mut packets, mut earlier, through) = (0, false, self.way.first.index());
+        if PLAIN || likely(self.way.is_known()) {
+            let link = &mut links[through];
+            loop {
+                // Looked at where it was put: a processor waits long where it copies what was just written.
+                let mut next = self.endpoint.transmit(local, &mut out[..]);
+                let Some(meta) = &mut next else { break };
+                earlier |= stow(datagrams, &out[..], meta, self.way, now, link);
+                keep_books(link, datagrams);
+                packets += 1;
+                let last = meta.last;
+                debug_assert!(!last || self.endpoint.transmit(local, &mut out[..]).is_none());
+                // Its payload has gone: nothing is left to be dropped.
+                std::mem::forget(next);
+                if likely(last) || unlikely(packets == LIVELOCK) {
+                    break;
+                }
+            }
+        }
+        SentAll { packets, through, earlier, wake: self.next_wake::<PLAIN>(now) }
+    }
+}
 
 /// Hands a host the datagram that `packet` stands for.
 // Apart: most have all there is beside their packets.
