@@ -110,14 +110,16 @@ impl Conveyor {
         Backlog { packets: packets.saturating_sub(1), bytes: self.bytes - u64::from(self.head) }
     }
 
-    /// A packet arrives.
+    /// A packet arrives. Returns whether anything may be other than before but that it is inside: when the
+    /// link acts next, what its driver must be told.
     #[inline(always)]
-    pub fn admit(&mut self, now: Time, packet: Packet, head: Written<'_>, books: &mut Books) {
+    pub fn admit(&mut self, now: Time, packet: Packet, head: Written<'_>, books: &mut Books) -> bool {
         match &mut self.pace {
             Pace::AtOnce => {
-                self.enter(now, packet, head);
+                let was_empty = self.enter(now, packet, head);
                 self.gone = self.slots.len();
                 books.note_departure(now, &packet);
+                was_empty
             }
             // Less waits than did once, with every packet that may be through by now: so this one finds room,
             // and nothing is new to the books. Which packets are through is worked out when it matters.
@@ -128,9 +130,10 @@ impl Conveyor {
                 if likely(time < Span::MAX && books.has_seen(Backlog { packets: packets + 1, bytes })) {
                     self.finish = self.finish.later_by(time);
                     self.bytes += u64::from(packet.size);
-                    return self.put(self.finish, packet, head);
+                    self.put(self.finish, packet, head);
+                    return false;
                 }
-                self.admit_exactly(now, apart(packet), head, books);
+                self.admit_exactly(now, apart(packet), head, books)
             }
             Pace::Even(_) | Pace::Slotted(_) => self.admit_exactly(now, apart(packet), head, books),
         }
@@ -138,11 +141,12 @@ impl Conveyor {
 
     /// The same where it has to be known what waits.
     #[inline(never)]
-    fn admit_exactly(&mut self, now: Time, packet: Packet, head: Written<'_>, books: &mut Books) {
+    fn admit_exactly(&mut self, now: Time, packet: Packet, head: Written<'_>, books: &mut Books) -> bool {
         self.settle(now, false, books);
         let Backlog { packets, bytes } = self.backlog();
         if unlikely(!self.limit.admits(Backlog { packets, bytes }, packet.size)) {
-            return books.count_drop(now, packet, Dropped::QueueFull);
+            books.count_drop(now, packet, Dropped::QueueFull);
+            return true;
         }
         self.finish = match &mut self.pace {
             Pace::Even(serialisation) => match serialisation.time(Bytes::new(u64::from(packet.size))) {
@@ -161,16 +165,20 @@ impl Conveyor {
         let first = self.gone == self.slots.len();
         self.next = select_unpredictable(first, self.finish, self.next);
         self.head = select_unpredictable(first, packet.size, self.head);
-        self.enter(self.finish, packet, head);
+        let was_empty = self.enter(self.finish, packet, head);
         books.note_backlog(now, &packet, Backlog { packets: packets + 1, bytes: bytes + size });
+        was_empty | books.recorded
     }
 
+    /// Returns whether nothing was inside.
     #[inline(always)]
-    fn enter(&mut self, finish: Time, packet: Packet, head: Written<'_>) {
-        if unlikely(self.slots.is_empty()) {
-            self.due = finish + self.delay;
+    fn enter(&mut self, finish: Time, packet: Packet, head: Written<'_>) -> bool {
+        let was_empty = unlikely(self.slots.is_empty());
+        if was_empty {
+            self.due = finish.later_by(self.delay);
         }
         self.put(finish, packet, head);
+        was_empty
     }
 
     // Written where it is kept: handed over, it would be copied several times.

@@ -180,8 +180,8 @@ impl Link {
         self.offer_with(now, packet, Written::NOTHING);
     }
 
-    /// The same with its head, if the link [keeps heads](Link::keeps_heads). Returns whether the link may act
-    /// earlier now than before.
+    /// The same with its head, if the link [keeps heads](Link::keeps_heads). Returns whether the driver must
+    /// look at it: it may act earlier now than before, or has [notices](Link::notices).
     #[inline(always)]
     pub(crate) fn offer_with(&mut self, now: Time, mut packet: Packet, head: Written<'_>) -> bool {
         packet.entered = now;
@@ -195,7 +195,7 @@ impl Link {
                 Verdict::Pass => {}
                 Verdict::Drop(cause) => {
                     self.books.count_drop(now, apart(packet), cause);
-                    return false;
+                    return true;
                 }
                 Verdict::Twice => {
                     self.duplicate(now, apart(packet), head);
@@ -210,11 +210,7 @@ impl Link {
     #[inline(always)]
     fn admit(&mut self, now: Time, packet: Packet, head: Written<'_>) -> bool {
         match &mut self.course {
-            Course::Conveyor(conveyor) => {
-                let acts_first = (conveyor.len() == 0) | self.books.recorded;
-                conveyor.admit(now, packet, head, &mut self.books);
-                acts_first
-            }
+            Course::Conveyor(conveyor) => conveyor.admit(now, packet, head, &mut self.books),
             Course::Stages(stages) => {
                 seldom(stages).admit(now, apart(packet), &mut self.books);
                 true

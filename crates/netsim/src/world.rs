@@ -407,7 +407,7 @@ impl World {
         if sent.packets > 0 {
             self.counters.sent += u64::from(sent.packets);
             self.count_turns(sent.packets, index);
-            if unlikely(sent.earlier) {
+            if unlikely(sent.replan) {
                 self.plan_link(sent.through);
             }
         }

@@ -1,7 +1,7 @@
 //! Datagrams and the packets that stand for them, between hosts and links.
 
 use record::{Event, NodeId, Shared};
-use units::{Time, likely, unlikely};
+use units::{Time, apart, likely, unlikely};
 use wire::{MAX_DATAGRAM, RxMeta, TxMeta};
 
 use crate::link::{Link, Notice};
@@ -17,9 +17,9 @@ pub(super) const LIVELOCK: u32 = 1_000_000;
 #[derive(Clone, Copy)]
 pub(super) struct SentAll {
     pub packets: u32,
-    /// The link that they entered, and whether that may act earlier now.
+    /// The link that they entered, and whether that may act at another time now.
     pub through: usize,
-    pub earlier: bool,
+    pub replan: bool,
     /// When the host wants to be woken next.
     pub wake: Time,
 }
@@ -36,15 +36,17 @@ impl Host {
         datagrams: &mut Datagrams,
         out: &mut [u8; MAX_DATAGRAM],
     ) -> SentAll {
-        let (mut packets, mut earlier, through) = (0, false, self.way.first.index());
+        let (mut packets, mut replan, through) = (0, false, self.way.first.index());
         if PLAIN || likely(self.way.is_known()) {
             let link = &mut links[through];
             loop {
                 // Looked at where it was put: a processor waits long where it copies what was just written.
                 let mut next = self.endpoint.transmit(local, &mut out[..]);
                 let Some(meta) = &mut next else { break };
-                earlier |= stow(datagrams, &out[..], meta, self.way, now, link);
-                keep_books(link, datagrams);
+                if unlikely(stow(datagrams, &out[..], meta, self.way, now, link)) {
+                    keep_books(link, datagrams);
+                    replan = true;
+                }
                 packets += 1;
                 let last = meta.last;
                 debug_assert!(!last || self.endpoint.transmit(local, &mut out[..]).is_none());
@@ -55,7 +57,7 @@ impl Host {
                 }
             }
         }
-        SentAll { packets, through, earlier, wake: self.next_wake::<PLAIN>(now) }
+        SentAll { packets, through, replan, wake: self.next_wake::<PLAIN>(now) }
     }
 }
 
@@ -68,9 +70,9 @@ pub(super) fn hand_over(host: &mut Host, datagrams: &mut Datagrams, packet: Pack
 }
 
 /// Offers `link` a packet that stands for what a host transmitted: that lies beside it where the link keeps
-/// heads and there is nothing but one, else in the slab. Returns whether the link may act earlier now.
+/// heads and there is nothing but one, else in the slab. Returns what [`Link::offer_with`] does.
 #[inline(always)]
-pub(super) fn stow(
+fn stow(
     datagrams: &mut Datagrams,
     out: &[u8],
     meta: &mut TxMeta,
@@ -79,21 +81,28 @@ pub(super) fn stow(
     link: &mut Link,
 ) -> bool {
     let size = u32::from(bytes_of(meta.length)) + IP_UDP_OVERHEAD;
-    let (id, head) = match Written::first_of(out, meta.head) {
-        Some(head) if likely(meta.payload.is_none() & link.keeps_heads()) => (Packet::NO_DATAGRAM, head),
-        _ => (insert(datagrams, out, meta), Written::NOTHING),
-    };
-    let packet = Packet { id, route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) };
-    link.offer_with(now, packet, head)
+    let packet = Packet { route: way.route, ecn: meta.ecn, ..Packet::bare(way.flow, size, now) };
+    match Written::first_of(out, meta.head) {
+        Some(head) if likely(meta.payload.is_none() & link.keeps_heads()) => {
+            link.offer_with(now, packet, head)
+        }
+        _ => stow_in_slab(datagrams, out, meta, apart(packet), link),
+    }
 }
 
 #[inline(never)]
-fn insert(datagrams: &mut Datagrams, out: &[u8], meta: &mut TxMeta) -> u32 {
+fn stow_in_slab(
+    datagrams: &mut Datagrams,
+    out: &[u8],
+    meta: &mut TxMeta,
+    packet: Packet,
+    link: &mut Link,
+) -> bool {
     let id = datagrams.insert(out, meta.head, meta.length);
     if meta.payload.is_some() {
         datagrams.attach(id, &mut meta.payload);
     }
-    id
+    link.offer_with(packet.sent, Packet { id, ..packet }, Written::NOTHING)
 }
 
 /// Puts into the slab the head that has come beside `packet` so far, since the link that it enters would not

@@ -110,8 +110,12 @@ impl Sender {
         Some(meta)
     }
 
-    /// Whether the controller will be told that the flow has run dry when `waiting` packets are left.
-    fn runs_dry(&self, waiting: usize) -> bool {
+    /// Whether the controller will be told that the flow has run dry when the next packet has left.
+    fn runs_dry(&self) -> bool {
+        let waiting = match &self.tracks[..] {
+            [track] => track.outbox.waiting_packets(),
+            tracks => tracks.iter().map(|track| track.outbox.waiting_packets()).sum(),
+        };
         !self.backlogged && self.filler.is_none() && self.repairs.is_empty() && waiting <= 1
     }
 
@@ -221,8 +225,7 @@ impl Sender {
         let count = queued.total();
         let tag = FrameTag { stream, frame, version, index, count, retransmission };
         let head = self.dialect.write(Outgoing::Media(&media), out);
-        let waiting = self.tracks.iter().map(|track| track.outbox.waiting_packets()).sum();
-        let app_limited = self.runs_dry(waiting);
+        let app_limited = self.runs_dry();
         let sent = self.dispatch(now, length, Some(tag), app_limited);
         debug_assert_eq!(sent, packet);
         let outbox = &mut self.tracks[track].outbox;
@@ -274,11 +277,11 @@ impl Sender {
     #[inline(never)]
     fn transmit_next(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
         let outbox = &mut self.tracks[track].outbox;
-        if self.config.deadline.is_none() {
-            outbox.begin(now + self.core.rtt().min() * SenderConfig::REPAIR_TRIPS);
-        }
         let position = outbox.sending();
         let index = outbox.at(position)?.next;
+        if index == 0 && self.config.deadline.is_none() {
+            outbox.begin(now + self.core.rtt().min() * SenderConfig::REPAIR_TRIPS);
+        }
         self.transmit_part(now, track, position, index, false, out)
     }
 }
