@@ -300,9 +300,8 @@ impl World {
 
     fn go_on(&mut self, until: Time) {
         self.plan();
-        loop {
-            let (at, component) = self.agenda.first();
-            if unlikely(at > until || at == Time::MAX) {
+        while let Some((at, component)) = self.agenda.first() {
+            if unlikely(at > until) {
                 break;
             }
             self.advance_to(at, component);
@@ -385,7 +384,8 @@ impl World {
             return self.wake_any(index);
         }
         host.endpoint.wake(self.now);
-        let sent = host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
+        let sent =
+            host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
         self.take_note(index, sent);
     }
 
@@ -396,7 +396,8 @@ impl World {
         host.begin();
         let local = host.clock.local(self.now);
         host.endpoint.wake(local);
-        let sent = host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
+        let sent =
+            host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
         self.take_note(index, sent);
     }
 
@@ -471,7 +472,8 @@ impl World {
         } else {
             hand_over(host, &mut self.datagrams, packet, self.now);
         }
-        let sent = host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
+        let sent =
+            host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
         let through = sent.through;
         self.take_note(reached, sent);
         if unlikely(through == index) { self.links[index].next_due() } else { next }
@@ -535,7 +537,8 @@ impl World {
         } else {
             hand_over(host, &mut self.datagrams, packet, local);
         }
-        let sent = host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
+        let sent =
+            host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
         self.take_note(index, sent);
     }
 

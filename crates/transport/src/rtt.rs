@@ -33,6 +33,7 @@ impl Default for Rtt {
 impl Rtt {
     /// An estimate that says `initial` until there is a sample.
     pub fn starting_at(initial: Span) -> Rtt {
+        let initial = initial.max(Span::ZERO).min(LONGEST);
         Rtt { latest: None, smoothed: initial, variation: initial / 2, min: initial }
     }
 
@@ -83,7 +84,9 @@ impl Rtt {
     /// The probe timeout before back-off (RFC 9002 section 6.2.1).
     #[inline]
     pub fn probe_timeout(&self) -> Span {
-        self.smoothed + (self.variation * 4).max(GRANULARITY) + MAX_ACK_DELAY
+        // No sum is too large, as none is of a sample's.
+        let [smoothed, variation] = [self.smoothed, self.variation].map(Span::as_nanos);
+        Span::from_nanos(smoothed + (variation * 4).max(GRANULARITY.as_nanos()) + MAX_ACK_DELAY.as_nanos())
     }
 }
 
