@@ -10,8 +10,8 @@ use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time};
 pub trait Controller: Send {
     /// A packet was handed to the network.
     fn on_sent(&mut self, sent: &Sent);
-    /// Whether [`on_sent`](Controller::on_sent) and the timer matter. Where this is false, and stays so, hosts
-    /// leave both out, which are two calls for every packet.
+    /// Whether [`on_sent`](Controller::on_sent) and the timer matter. Where this is false, and stays so,
+    /// hosts leave both out, which are two calls for every packet.
     fn follows_sending(&self) -> bool {
         true
     }

@@ -122,8 +122,8 @@ impl Host {
         now >= self.start && now < self.stop
     }
 
-    /// World time at which it is to be woken next, not before `now`; [`Time::MAX`] for never. `PLAIN`: the host
-    /// [is](Host::plain).
+    /// World time at which it is to be woken next, not before `now`; [`Time::MAX`] for never. `PLAIN`: the
+    /// host [is](Host::plain).
     #[inline(always)]
     pub fn next_wake<const PLAIN: bool>(&self, now: Time) -> Time {
         if PLAIN {

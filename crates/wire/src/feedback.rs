@@ -62,7 +62,7 @@ pub struct Arrivals<'a> {
 }
 
 /// The same of a report that was [put down plainly](crate::Spoken::Plain): [`Arrivals`] asks for each of them
-/// how it is written.
+/// how it is written, and whether it can be.
 #[derive(Clone, Debug)]
 pub struct PlainArrivals<'a> {
     words: std::slice::Iter<'a, [u8; plain::ARRIVAL]>,
@@ -161,10 +161,8 @@ impl<'a> Feedback<'a> {
         let &Plain { session, sequence, refused, sent_us, first, blob, arrivals, ranges } = plain;
         let (timed, untimed) = (arrivals.len() as u64, ranges.len() as u64);
         // One beyond the largest number of either list, zero of an empty one: without a branch.
-        let largest = ranges
-            .first()
-            .map_or(0, |&range| first.wrapping_add(u64::from_ne_bytes(range) & LOW).saturating_add(1));
-        let newest_arrival = if timed > 0 { first.saturating_add(timed) } else { 0 };
+        let end = |&range| first.wrapping_add(u64::from_ne_bytes(range) & LOW).saturating_add(1);
+        let ends = [if timed > 0 { first.saturating_add(timed) } else { 0 }, ranges.first().map_or(0, end)];
         Feedback {
             session,
             sequence,
@@ -173,7 +171,7 @@ impl<'a> Feedback<'a> {
             blob,
             arrivals: Arrivals { words: Words::Plain(arrivals), left: timed, next: first, at_us: sent_us },
             ranges: Ranges { words: Words::Plain(ranges), left: untimed, below: first, first: true },
-            newest: newest_arrival.max(largest).checked_sub(1),
+            newest: ends[0].max(ends[1]).checked_sub(1),
         }
     }
 
@@ -261,16 +259,10 @@ impl Iterator for PlainArrivals<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Arrival> {
-        // Whoever wrote it shares this process: no number is beyond what the wire carries.
-        let word = u64::from(u32::from_ne_bytes(*self.words.next()?));
-        let packet = self.next;
-        self.next = packet.wrapping_add(1);
-        self.at_us += unzigzag(word >> 3);
-        Some(Arrival {
-            packet,
-            at: RemoteTime::from_nanos(self.at_us * 1_000),
-            ecn: Ecn::from_bits(word as u8),
-        })
+        let (packet, word) = (self.next, u64::from(u32::from_ne_bytes(*self.words.next()?)));
+        (self.next, self.at_us) = (packet.wrapping_add(1), self.at_us + unzigzag(word >> 3));
+        let (at, ecn) = (RemoteTime::from_nanos(self.at_us * 1_000), Ecn::from_bits(word as u8));
+        Some(Arrival { packet, at, ecn })
     }
 }
 

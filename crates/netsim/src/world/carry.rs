@@ -25,8 +25,8 @@ pub(super) struct SentAll {
 }
 
 impl Host {
-    /// Takes everything the host wants to send to its first link. `local`: now, by its own clock. `PLAIN`: the
-    /// host [is](Host::plain).
+    /// Takes everything the host wants to send to its first link. `local`: now, by its own clock. `PLAIN`:
+    /// the host [is](Host::plain).
     #[inline(always)]
     pub(super) fn send_all<const PLAIN: bool>(
         &mut self,
