@@ -8,6 +8,7 @@ use framewire_netsim::{
     CrossTraffic, HostConfig, HostId, Impairments, LinkConfig, LinkId, Loss, Pattern, QueueSpec, RateProcess,
     World,
 };
+use proptest::prelude::*;
 use record::{Dropped, Event, Hash, Memory};
 use units::{Ecn, HostClock, Rate, Span, Time};
 use wire::{Endpoint, RxMeta, TxMeta};
@@ -250,6 +251,68 @@ fn what_is_sent_arrives_through_links_of_every_kind() {
             assert_eq!((head, meta.length), (&Growing::head(number), 700 + number));
             assert_eq!(meta.payload, Growing::payload(number));
         }
+    }
+}
+
+/// Sends a datagram every 2 ms, answers some of those that it hears, and notes when it heard each.
+struct Talker {
+    left: u64,
+    sent: u64,
+    owed: u32,
+    answers: u32,
+    heard: Vec<Time>,
+}
+
+impl Endpoint for Talker {
+    fn receive(&mut self, now: Time, _: &[u8], _: RxMeta) {
+        self.heard.push(now);
+        if self.answers > 0 {
+            self.answers -= 1;
+            self.owed += 1;
+        }
+    }
+    fn wake(&mut self, _: Time) {}
+    fn next_wake(&self) -> Option<Time> {
+        (self.sent < self.left).then(|| ms(2 * self.sent))
+    }
+    fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        let due = self.next_wake().is_some_and(|at| at <= now);
+        if !due && self.owed == 0 {
+            return None;
+        }
+        self.owed -= u32::from(!due);
+        self.sent += u64::from(due);
+        out[0] = 1;
+        Some(TxMeta { head: 1, length: 900, ..TxMeta::default() })
+    }
+}
+
+proptest! {
+    /// A host that will stop some day is looked at more closely than others.
+    #[test]
+    fn who_is_looked_at_closely_does_the_same(
+        (there_ms, back_ms) in (0..3_i64, 0..3_i64), kbps in prop::option::of(500..20_000_u64),
+        one_link in any::<bool>(), (left, answers) in ((0..30_u64, 0..30_u64), (0..40_u32, 0..40_u32)),
+        queue in prop::sample::select(vec!["droptail:3p", "infinite", "codel"]),
+    ) {
+        let run = |stop: Time| {
+            let rate = kbps.map_or(RateProcess::Infinite, |kbps| RateProcess::Constant(Rate::from_kbps(kbps)));
+            let config = LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::from_millis(there_ms));
+            let mut world = World::new(1, None);
+            let there = world.add_link("there", config);
+            // Both ways through one link, or back through one of its own.
+            let back = if one_link { there } else { world.add_link("back", LinkConfig::delay(Span::from_millis(back_ms))) };
+            let host = |name| HostConfig { stop, ..HostConfig::new(name) };
+            let talker = |left, answers| Talker { left, sent: 0, owed: 0, answers, heard: Vec::new() };
+            let near = world.add_host(host("near"), talker(left.0, answers.0));
+            let far = world.add_host(host("far"), talker(left.1, answers.1));
+            world.connect(near, 0, &[there], far);
+            world.connect(far, 1, &[back], near);
+            world.run_until(Time::from_secs(5));
+            let heard = [near, far].map(|host| world.endpoint::<Talker>(host).heard.clone());
+            (heard, world.counters(), world.link(there).stats().total(), world.in_flight())
+        };
+        prop_assert_eq!(run(Time::MAX), run(Time::from_secs(10)));
     }
 }
 
