@@ -62,7 +62,7 @@ pub struct Arrivals<'a> {
 }
 
 /// The same of a report that was [put down plainly](crate::Spoken::Plain): [`Arrivals`] asks for each of them
-/// how it is written, and whether it can be.
+/// how it is written.
 #[derive(Clone, Debug)]
 pub struct PlainArrivals<'a> {
     words: std::slice::Iter<'a, [u8; plain::ARRIVAL]>,
@@ -259,10 +259,8 @@ impl Iterator for PlainArrivals<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Arrival> {
-        let (packet, word) = (self.next, u64::from(u32::from_ne_bytes(*self.words.next()?)));
-        (self.next, self.at_us) = (packet.wrapping_add(1), self.at_us + unzigzag(word >> 3));
-        let (at, ecn) = (RemoteTime::from_nanos(self.at_us * 1_000), Ecn::from_bits(word as u8));
-        Some(Arrival { packet, at, ecn })
+        let word = self.words.next()?;
+        arrival(&mut self.next, &mut self.at_us, u64::from(u32::from_ne_bytes(*word))).ok()
     }
 }
 
