@@ -196,52 +196,46 @@ impl Conveyor {
         if unlikely(books.recorded || matches!(self.pace, Pace::Slotted(_))) {
             return self.settle_each(now, inclusive, books);
         }
-        let until = now.as_nanos().saturating_add(u64::from(inclusive));
-        let (mut through, before) = (Time::MAX, self.gone);
-        while self.next.as_nanos() < until {
-            through = self.next;
-            self.gone += 1;
-            self.bytes -= u64::from(self.head);
-            (self.next, self.head) = match self.slots.get(self.gone) {
-                Some(first) => (first.finish, first.packet.size),
-                None => (Time::MAX, 0),
-            };
-        }
-        if unlikely(self.gone > before && self.gone == self.slots.len()) {
-            books.rest(through);
-        }
-    }
-
-    /// The same where each packet that is through is told of.
-    #[cold]
-    fn settle_each(&mut self, now: Time, mut inclusive: bool, books: &mut Books) {
-        if let Pace::Slotted(timetable) = &mut self.pace {
-            cold_path();
-            timetable.settle(now);
-            inclusive = true;
-        }
         // What never is through is not through at the end of time either.
         let until = now.as_nanos().saturating_add(u64::from(inclusive));
         while self.next.as_nanos() < until {
-            let (through, size) = (self.next, self.head);
+            self.pass(books);
+        }
+    }
+
+    /// The first packet that is not known to be through is.
+    #[inline(always)]
+    fn pass(&mut self, books: &mut Books) {
+        let through = self.next;
+        self.gone += 1;
+        self.bytes -= u64::from(self.head);
+        (self.next, self.head) = match self.slots.get(self.gone) {
+            Some(first) => (first.finish, first.packet.size),
+            None => {
+                books.rest(through);
+                (Time::MAX, 0)
+            }
+        };
+    }
+
+    /// The same where each packet that is through is told of.
+    #[inline(never)]
+    fn settle_each(&mut self, now: Time, mut inclusive: bool, books: &mut Books) {
+        if let Pace::Slotted(timetable) = &mut self.pace {
+            timetable.settle(now);
+            inclusive = true;
+        }
+        let until = now.as_nanos().saturating_add(u64::from(inclusive));
+        while self.next.as_nanos() < until {
             if unlikely(books.recorded)
                 && let Some(slot) = self.slots.get(self.gone)
             {
-                books.note_departure(through, &slot.packet);
+                books.note_departure(self.next, &slot.packet);
             }
             if let Pace::Slotted(timetable) = &mut self.pace {
-                cold_path();
-                timetable.passed(size);
+                timetable.passed(self.head);
             }
-            self.gone += 1;
-            self.bytes -= u64::from(size);
-            match self.slots.get(self.gone) {
-                Some(first) => (self.next, self.head) = (first.finish, first.packet.size),
-                None => {
-                    (self.next, self.head) = (Time::MAX, 0);
-                    books.rest(through);
-                }
-            }
+            self.pass(books);
         }
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use record::{NodeId, Shared, Tap, Topic};
 use units::{HostClock, Time, apart, likely, unlikely};
-use wire::{Endpoint, MAX_DATAGRAM, RxMeta};
+use wire::{Endpoint, MAX_DATAGRAM};
 
 use crate::agenda::Agenda;
 use crate::config::LinkConfig;
@@ -29,7 +29,7 @@ use crate::conveyor::Taken;
 use crate::cross::{CrossTraffic, Drawn, Listed, Source};
 use crate::instants::Instants;
 use crate::link::Link;
-use crate::packet::{Datagrams, IP_UDP_OVERHEAD, Packet, Written};
+use crate::packet::{Datagrams, Packet, Written};
 use crate::place::{FIRST_LINK_NODE, Host, HostConfig, HostId, LinkId, Papers, SourceId, Way};
 use crate::routes::{End, Routes};
 use ahead::Ahead;
@@ -465,13 +465,8 @@ impl World {
         }
         self.counters.delivered += 1;
         note_delivery(&self.recorder, self.now, &packet, end);
-        if likely(slot.head.is_some()) {
-            let length = (packet.size - IP_UDP_OVERHEAD) as usize;
-            let meta = RxMeta { length, payload: None, ecn: packet.ecn };
-            host.endpoint.receive(self.now, slot.head.bytes(), meta);
-        } else {
-            hand_over(host, &mut self.datagrams, packet, self.now);
-        }
+        let head = Some(&slot.head).filter(|head| likely(head.is_some()));
+        hand_over(host, packet, head, &mut self.datagrams, self.now);
         let sent =
             host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
         let through = sent.through;
@@ -531,12 +526,7 @@ impl World {
         self.counters.delivered += 1;
         note_delivery(&self.recorder, self.now, &packet, end);
         let local = host.clock.local(self.now);
-        if let Some(head) = self.links[out].head() {
-            let length = (packet.size - IP_UDP_OVERHEAD) as usize;
-            host.endpoint.receive(local, head.bytes(), RxMeta { length, payload: None, ecn: packet.ecn });
-        } else {
-            hand_over(host, &mut self.datagrams, packet, local);
-        }
+        hand_over(host, packet, self.links[out].head(), &mut self.datagrams, local);
         let sent =
             host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
         self.take_note(index, sent);

@@ -296,12 +296,14 @@ proptest! {
         queue in prop::sample::select(vec!["droptail:3p", "infinite", "codel"]),
     ) {
         let run = |stop: Time| {
-            let rate = kbps.map_or(RateProcess::Infinite, |kbps| RateProcess::Constant(Rate::from_kbps(kbps)));
+            let constant = |kbps| RateProcess::Constant(Rate::from_kbps(kbps));
+            let rate = kbps.map_or(RateProcess::Infinite, constant);
             let config = LinkConfig::bottleneck(rate, queue.parse().unwrap(), Span::from_millis(there_ms));
             let mut world = World::new(1, None);
             let there = world.add_link("there", config);
             // Both ways through one link, or back through one of its own.
-            let back = if one_link { there } else { world.add_link("back", LinkConfig::delay(Span::from_millis(back_ms))) };
+            let delay = LinkConfig::delay(Span::from_millis(back_ms));
+            let back = if one_link { there } else { world.add_link("back", delay) };
             let host = |name| HostConfig { stop, ..HostConfig::new(name) };
             let talker = |left, answers| Talker { left, sent: 0, owed: 0, answers, heard: Vec::new() };
             let near = world.add_host(host("near"), talker(left.0, answers.0));

@@ -94,16 +94,15 @@ impl Time {
         if unlikely(over != (span.0 < 0)) { Time::end(span) } else { Time(sum) }
     }
 
-    /// `self + wait` for a `wait` that is not negative, which is less to look at; none beyond the
-    /// clock's range.
+    /// `self + wait`, held within the clock's range, for a `wait` that is not negative: one check instead of
+    /// what the sum with any span takes.
     #[inline]
     pub fn later_by(self, wait: Span) -> Time {
         debug_assert!(wait.0 >= 0, "a wait of {wait}");
         let (sum, over) = self.0.overflowing_add(wait.0 as u64);
         if unlikely(over) { Time::end(wait) } else { Time(sum) }
     }
-    /// `self - lead` for a `lead` that is not negative, which is less to look at; none beyond the
-    /// clock's range.
+    /// `self - lead`, held within the clock's range, for a `lead` that is not negative, with one check too.
     #[inline]
     pub fn earlier_by(self, lead: Span) -> Time {
         debug_assert!(lead.0 >= 0, "a lead of {lead}");

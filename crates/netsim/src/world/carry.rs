@@ -61,10 +61,23 @@ impl Host {
     }
 }
 
-/// Hands a host the datagram that `packet` stands for.
-// Apart: most have all there is beside their packets.
+/// Hands a host the datagram that `packet` stands for: its `head`, which is all there is, or what lies in the
+/// slab.
+#[inline(always)]
+pub(super) fn hand_over(
+    host: &mut Host,
+    packet: Packet,
+    head: Option<&Head>,
+    datagrams: &mut Datagrams,
+    local: Time,
+) {
+    let Some(head) = head else { return hand_over_from_slab(host, datagrams, packet, local) };
+    let length = (packet.size - IP_UDP_OVERHEAD) as usize;
+    host.endpoint.receive(local, head.bytes(), RxMeta { length, payload: None, ecn: packet.ecn });
+}
+
 #[inline(never)]
-pub(super) fn hand_over(host: &mut Host, datagrams: &mut Datagrams, packet: Packet, local: Time) {
+fn hand_over_from_slab(host: &mut Host, datagrams: &mut Datagrams, packet: Packet, local: Time) {
     let (head, length, payload) = datagrams.take(packet.id);
     host.endpoint.receive(local, head, RxMeta { length, payload, ecn: packet.ecn });
 }

@@ -342,7 +342,8 @@ impl Outbox {
 
     /// The current frame, of which nothing has left yet, is worth repairing until `until` at least.
     pub fn begin(&mut self, until: Time) {
-        if let Some(frame) = self.frames.get_mut(self.sending).filter(|frame| frame.next == 0) {
+        if let Some(frame) = self.frames.get_mut(self.sending) {
+            debug_assert_eq!(frame.next, 0, "something of it has left");
             frame.info.deadline = frame.info.deadline.max(until);
         }
     }
