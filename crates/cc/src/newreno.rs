@@ -1,6 +1,8 @@
 //! NewReno as QUIC has it (RFC 9002 section 7 and appendix B): slow start, one segment per round trip, half
 //! on a loss.
 
+use units::unlikely;
+
 use crate::parts::RenoWindow;
 use crate::{Controller, Decision, Entry, Report, Sent, Setup};
 
@@ -29,6 +31,18 @@ impl NewReno {
     pub fn new(setup: &Setup, hystart: bool) -> NewReno {
         NewReno { window: RenoWindow::new(setup, hystart) }
     }
+
+    /// Losses or congestion marks were reported.
+    // Apart: of most reports nothing follows but growth.
+    #[inline(never)]
+    fn react(&mut self, report: &Report<'_>) {
+        if self.window.reacts_to(report) {
+            self.window.cut((self.window.bytes() as f64 * LOSS_REDUCTION) as u64);
+        }
+        if report.persistent_congestion {
+            self.window.collapse();
+        }
+    }
 }
 
 impl Controller for NewReno {
@@ -39,11 +53,8 @@ impl Controller for NewReno {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
-        if self.window.reacts_to(report) {
-            self.window.cut((self.window.bytes() as f64 * LOSS_REDUCTION) as u64);
-        }
-        if report.persistent_congestion {
-            self.window.collapse();
+        if unlikely(!report.lost.is_empty() | (report.ce_marks > 0) | report.persistent_congestion) {
+            self.react(report);
         }
         self.window.grow(report);
     }

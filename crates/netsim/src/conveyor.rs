@@ -58,6 +58,13 @@ impl Default for Slot {
     }
 }
 
+/// Has all of a place brought into the caches, whatever lies there.
+#[inline(always)]
+fn fetch_slot(slot: *const Slot) {
+    fetch_line(slot);
+    fetch_line(slot.wrapping_add(1).cast::<u8>().wrapping_sub(1));
+}
+
 /// Queue, server and delay line in one.
 #[derive(Clone)]
 pub(crate) struct Conveyor {
@@ -198,7 +205,18 @@ impl Conveyor {
         }
         // What never is through is not through at the end of time either.
         let until = now.as_nanos().saturating_add(u64::from(inclusive));
-        while self.next.as_nanos() < until {
+        if self.next.as_nanos() >= until {
+            return;
+        }
+        let (mut gone, mut bytes, mut next, mut head) = (self.gone, self.bytes, self.next, self.head);
+        let (near, far) = self.slots.behind(gone + 1);
+        let waits = near.iter().chain(far).any(|slot| {
+            (gone, bytes) = (gone + 1, bytes - u64::from(head));
+            (next, head) = (slot.finish, slot.packet.size);
+            next.as_nanos() >= until
+        });
+        (self.gone, self.bytes, self.next, self.head) = (gone, bytes, next, head);
+        if !waits {
             self.pass(books);
         }
     }
@@ -264,7 +282,11 @@ impl Conveyor {
         self.gone -= 1;
         let (left, first) = self.slots.leave();
         let next = match first {
-            Some(first) => first.finish.later_by(self.delay),
+            Some(first) => {
+                // Some ten flows touch as much as a first cache holds between two packets of a link.
+                fetch_slot(std::ptr::from_ref(first).wrapping_add(1));
+                first.finish.later_by(self.delay)
+            }
             None => {
                 cold_path();
                 Time::MAX
@@ -286,9 +308,7 @@ impl Conveyor {
     pub fn after(&self, others: usize, further: usize) -> Option<&Packet> {
         let slot = self.slots.get(others)?;
         // Where the ring begins anew somewhere else is fetched.
-        let fetched = std::ptr::from_ref(slot).wrapping_add(further);
-        fetch_line(fetched);
-        fetch_line(fetched.wrapping_add(1).cast::<u8>().wrapping_sub(1));
+        fetch_slot(std::ptr::from_ref(slot).wrapping_add(further));
         Some(&slot.packet)
     }
 

@@ -42,9 +42,23 @@ impl<T: Default> Ring<T> {
         if others < self.length { self.places.get(self.place(others)) } else { None }
     }
 
+    /// All but the first `others`, in the two pieces in which they lie.
+    #[inline(always)]
+    pub fn behind(&self, others: usize) -> (&[T], &[T]) {
+        let (begin, end) = (self.first + others.min(self.length), self.first + self.length);
+        match end.checked_sub(self.places.len()) {
+            Some(end) => match begin.checked_sub(self.places.len()) {
+                Some(begin) => (&self.places[begin..end], &[]),
+                None => (&self.places[begin..], &self.places[..end]),
+            },
+            None => (&self.places[begin..end], &[]),
+        }
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        (0..self.length).map(|others| &self.places[self.place(others)])
+        let (near, far) = self.behind(0);
+        near.iter().chain(far)
     }
 
     /// The place of one more behind the last, to be written: what lies there is of an item that left. Room is
@@ -113,6 +127,8 @@ mod tests {
                 prop_assert_eq!(ring.get(0), queue.front());
                 prop_assert_eq!(ring.get(queue.len()), None);
                 prop_assert!(ring.iter().eq(&queue));
+                let (near, far) = ring.behind(number % 5);
+                prop_assert!(near.iter().chain(far).eq(queue.iter().skip(number % 5)));
             }
         }
     }

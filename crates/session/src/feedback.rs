@@ -152,6 +152,7 @@ impl Reporter {
 
     /// Writes a report with what `draft` says besides number and arrivals; returns its number
     /// and what of it was written.
+    #[inline(always)]
     pub fn write(
         &mut self,
         draft: &Draft<'_>,
@@ -160,6 +161,26 @@ impl Reporter {
         out: &mut [u8],
     ) -> (u32, Written) {
         self.sequence += 1;
+        if likely(self.reported.is_empty()) {
+            let draft = Draft { sequence: self.sequence, arrivals: &self.fresh, ..*draft };
+            if let Some(written) = dialect.write_plain_feedback(&draft, log.down_to(self.confirmed), out) {
+                self.turn(draft.sent, 0, log.largest().unwrap_or(0));
+                return (self.sequence, written);
+            }
+        }
+        (self.sequence, self.write_any(&apart(*draft), log, dialect, out))
+    }
+
+    /// The same of any report, plain or not.
+    // Apart, so that what a backlog reports stays in registers.
+    #[inline(never)]
+    fn write_any(
+        &mut self,
+        draft: &Draft<'_>,
+        log: &ArrivalLog,
+        dialect: &mut Spoken,
+        out: &mut [u8],
+    ) -> Written {
         let repeat = !self.reported.is_empty() && self.reported.len() + self.fresh.len() <= REPEAT_BELOW;
         if repeat {
             self.merge();
@@ -172,7 +193,7 @@ impl Reporter {
             std::mem::swap(&mut self.merged, &mut self.fresh);
         }
         self.turn(now, left, log.largest().unwrap_or(0));
-        (self.sequence, written)
+        written
     }
 
     /// Merges what the last report said with what is new.
@@ -186,7 +207,7 @@ impl Reporter {
     }
 
     /// What was written has been reported; the last `left` arrivals did not fit and go at once.
-    #[inline]
+    #[inline(always)]
     fn turn(&mut self, now: Time, left: usize, largest: u64) {
         if likely(left == 0) {
             if self.media == 0 {

@@ -388,36 +388,53 @@ impl<T: Carried> Core<T> {
         A: Iterator<Item = Arrival>,
         R: Iterator<Item = (u64, u64)>,
     {
-        // Each for itself: the one that is handed over whole would keep all of them in memory.
-        let Heard { arrivals, ranges, newest, gap, sent: sent_at, blob } = heard;
-        if !self.could_be(newest) {
+        if !self.could_be(heard.newest) {
             self.seen();
             return Err(NeverSent);
         }
+        self.hear(now, heard);
+        Ok(())
+    }
+
+    /// The same of a report that [could be](Core::could_be), for hosts that have asked.
+    #[inline(always)]
+    pub fn hear<A, R>(&mut self, now: Time, heard: Heard<'_, A, R>)
+    where
+        A: Iterator<Item = Arrival>,
+        R: Iterator<Item = (u64, u64)>,
+    {
+        // Each for itself: the one that is handed over whole would keep all of them in memory.
+        let Heard { arrivals, ranges, newest, gap, sent: sent_at, blob } = heard;
+        debug_assert!(self.could_be(newest));
         let mut settled = self.settled.take();
         let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut *settled);
         for arrival in arrivals {
             let arrived = Arrived { at: Some(arrival.at), ecn: arrival.ecn };
             losses.arrived(now, ledger, arrival.packet, arrived, out);
         }
-        if let Some(newest) = out.acked.last()
-            && let Some(at) = newest.arrived_at
-        {
-            self.rtt.sample(now - newest.sent_at, sent_at - at);
+        if let Some(newest) = out.acked.last() {
+            if let Some(at) = newest.arrived_at {
+                self.rtt.sample(now - newest.sent_at, sent_at - at);
+            }
+            let newest = newest.packet;
+            self.answered(now, newest);
         }
-        if gap {
+        if unlikely(gap) {
             self.hear_ranges(now, ranges, &mut settled);
         }
         self.losses.find(now, &mut self.ledger, &self.rtt, &mut settled);
         self.losses.trim(now, &mut self.ledger, &self.rtt);
-        if !settled.acked.is_empty() {
-            self.timeouts_in_a_row = 0;
-            self.path.restart(now);
-        }
         self.back_off();
         self.report(now, blob, &settled);
         self.settled.show(settled);
-        Ok(())
+    }
+
+    /// Packets have arrived, of which nobody knew, up to the one of this number.
+    #[inline(always)]
+    fn answered(&mut self, now: Time, newest: u64) {
+        self.losses.reached(newest);
+        self.timeouts_in_a_row = 0;
+        self.path.restart(now);
     }
 
     /// Feedback packets are missing: settles what the ranges of this one tell of those.
@@ -433,6 +450,9 @@ impl<T: Carried> Core<T> {
         if out.acked.len() > timed {
             out.acked.sort_unstable_by_key(|acked| acked.packet);
         }
+        if let Some(newest) = out.acked.last() {
+            self.answered(now, newest.packet);
+        }
     }
 
     /// Whether a feedback packet may name `newest`: it was sent.
@@ -443,17 +463,23 @@ impl<T: Carried> Core<T> {
 
     #[inline(always)]
     fn report(&mut self, now: Time, blob: &[u8], settled: &Settled) {
-        let rtt = self.rtt.told(!settled.acked.is_empty());
-        self.control.report(now, &news(settled, blob), &self.ledger, &rtt);
+        // First, so that nothing of what was settled is kept in registers while the controller hears of it.
         self.counts.lost += settled.lost.len() as u64;
         self.counts.spurious += settled.spurious.len() as u64;
+        let rtt = self.rtt.told(!settled.acked.is_empty());
+        self.control.report(now, &news(settled, blob), &self.ledger, &rtt);
         if unlikely(self.control.is_recorded()) {
-            // Put together anew, where else registers and memory would hold it until here.
-            let rtt = self.rtt.told(!settled.acked.is_empty());
-            self.control.record_settled(now, &news(settled, blob), &rtt);
+            self.record_settled(now, settled);
         }
         self.apply_decision();
         self.control.record_decision(now, self.decision().pacing);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_settled(&self, now: Time, settled: &Settled) {
+        let rtt = self.rtt.told(!settled.acked.is_empty());
+        self.control.record_settled(now, &news(settled, &[]), &rtt);
     }
 
     #[inline(always)]

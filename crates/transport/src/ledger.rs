@@ -347,24 +347,20 @@ impl<T: Carried> Ledger<T> {
         arrived: Arrived,
         out: &mut Vec<Acked>,
     ) -> bool {
-        if packet != self.base || !self.begins_in_flight() {
-            return false;
-        }
+        let oldest = self.transmissions.front().filter(|oldest| oldest.state == State::InFlight);
+        let Some(sent) = oldest.filter(|_| packet == self.base) else { return false };
+        let (size, sent_at) = (u64::from(sent.size), sent.sent_at);
+        // The one that the next report is about; it ends in the line in which another begins.
+        fetch_line(std::ptr::from_ref(sent).wrapping_add(NEXT + 1).cast::<u8>().wrapping_sub(1));
+        // Put together where it is kept, once there is room for it.
+        out.extend(std::iter::once_with(|| sent.acked(packet, arrived)));
         self.peak = self.peak.max(self.transmissions.len());
-        let Some(sent) = self.transmissions.pop_front() else { return false };
+        self.transmissions.pop_front();
         self.base = packet + 1;
-        let size = u64::from(sent.size);
         self.in_flight = self.in_flight.saturating_sub(size);
         self.count_delivered(now, size);
-        self.first_sent_at = sent.sent_at;
-        out.put(ROOM, sent.acked(packet, arrived));
+        self.first_sent_at = sent_at;
         true
-    }
-
-    /// Whether the oldest packet remembered is in flight.
-    #[inline]
-    pub fn begins_in_flight(&self) -> bool {
-        self.transmissions.front().is_some_and(|oldest| oldest.state == State::InFlight)
     }
 
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.

@@ -101,12 +101,10 @@ impl Lent {
     /// The host has looked at them.
     #[inline]
     pub(crate) fn give_back(&mut self) {
-        if let Some(settled) = self.0.take() {
-            _ = SPARE.try_with(|spare| {
-                if let Some(others) = spare.replace(Some(settled)) {
-                    leave(others);
-                }
-            });
+        if let Some(settled) = self.0.take()
+            && let Ok(Some(others)) = SPARE.try_with(|spare| spare.replace(Some(settled)))
+        {
+            leave(others);
         }
     }
 }
@@ -121,13 +119,16 @@ fn leave(settled: Box<Settled>) {
 /// when a loss turns out to have been reordering.
 #[derive(Clone, Debug)]
 pub struct LossDetection {
-    /// Everything below is settled (but may be remembered, to tell spurious losses).
+    /// Everything below is settled (but may be remembered, to tell spurious losses), and so is what the
+    /// ledger has forgotten.
     settled_below: u64,
-    largest_acked: Option<u64>,
+    /// One more than the largest number that was acknowledged; 0 before any was.
+    acked_below: u64,
     packet_threshold: u64,
     /// Added to the time threshold after losses turned out to be reordering.
     reordering: Span,
-    loss_at: Option<Time>,
+    /// When it looks again; [`Time::MAX`] for never.
+    loss_at: Time,
     /// Given up and no longer in the ledger, by number: each may still turn out to have been reordered.
     given_up: VecDeque<GivenUp>,
 }
@@ -142,10 +143,10 @@ impl Default for LossDetection {
     fn default() -> LossDetection {
         LossDetection {
             settled_below: 0,
-            largest_acked: None,
+            acked_below: 0,
             packet_threshold: PACKET_THRESHOLD,
             reordering: Span::ZERO,
-            loss_at: None,
+            loss_at: Time::MAX,
             given_up: VecDeque::new(),
         }
     }
@@ -154,7 +155,7 @@ impl Default for LossDetection {
 impl LossDetection {
     /// When the oldest packet in flight must be looked at again, if reordering is still possible for it.
     pub fn loss_at(&self) -> Option<Time> {
-        self.loss_at
+        (self.loss_at < Time::MAX).then_some(self.loss_at)
     }
 
     /// Packet `packet` is reported to have arrived: enters it into `out` and returns true if that is news of
@@ -225,26 +226,29 @@ impl LossDetection {
 
     /// A loss was none: this much reordering is tolerated from now on.
     fn learn_reordering(&mut self, packet: u64, late: Span) {
-        let distance = self.largest_acked.map_or(0, |largest| largest.saturating_sub(packet));
+        let distance = self.acked_below.saturating_sub(packet + 1);
         self.packet_threshold = self.packet_threshold.max(distance + 1).min(MAX_PACKET_THRESHOLD);
         self.reordering = self.reordering.max(late / 4);
+    }
+
+    /// The newest packet of a report that had news: which others are lost is told by it. To be called before
+    /// [`find`](LossDetection::find).
+    #[inline(always)]
+    pub fn reached(&mut self, packet: u64) {
+        self.acked_below = self.acked_below.max(packet + 1);
     }
 
     /// Gives up what can't be on its way any more, after a report or at [`loss_at`](LossDetection::loss_at).
     #[inline(always)]
     pub fn find<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt, out: &mut Settled) {
-        if let Some(last) = out.acked.last() {
-            self.largest_acked = self.largest_acked.max(Some(last.packet));
-        }
-        self.loss_at = None;
-        let Some(largest) = self.largest_acked else { return };
+        self.loss_at = Time::MAX;
         let from = self.settled_below.max(ledger.oldest());
-        if likely(from > largest) {
-            // All that was in flight up to it has arrived.
+        if likely(from >= self.acked_below) {
+            // All that was in flight up to the largest number has arrived.
             out.persistent_congestion = false;
             return;
         }
-        self.look_through(from..largest, now, ledger, rtt, out);
+        self.look_through(from..self.acked_below - 1, now, ledger, rtt, out);
     }
 
     /// Looks at every packet before the largest that was acknowledged.
@@ -271,7 +275,7 @@ impl LossDetection {
                 out.lost.put(ROOM, ledger.lose(packet));
             } else {
                 settled_prefix = false;
-                self.loss_at = Some(self.loss_at.map_or(overdue_at, |at| at.min(overdue_at)));
+                self.loss_at = self.loss_at.min(overdue_at);
             }
             self.settled_below = if settled_prefix { packet + 1 } else { self.settled_below };
         }
@@ -282,12 +286,12 @@ impl LossDetection {
     /// be reordering.
     #[inline(always)]
     pub fn trim<T: Carried>(&mut self, now: Time, ledger: &mut Ledger<T>, rtt: &Rtt) {
-        if likely(self.given_up.is_empty() & ledger.begins_in_flight()) {
+        // Beyond what has arrived all are in flight.
+        if likely(self.given_up.is_empty() & (ledger.oldest() >= self.acked_below)) {
             ledger.look_at_room();
         } else {
             self.forget(now, ledger, rtt);
         }
-        self.settled_below = self.settled_below.max(ledger.oldest());
     }
 
     // Apart: of most reports nothing is left to forget.
@@ -351,6 +355,7 @@ mod tests {
             out.clear();
             let last = ledger.next_packet() - 1;
             losses.arrived(Time::from_millis(1), &mut ledger, last, Arrived::default(), &mut out);
+            losses.reached(last);
             losses.find(Time::from_millis(1), &mut ledger, &rtt, &mut out);
             losses.trim(Time::from_millis(1), &mut ledger, &rtt);
             oldest.push(losses.oldest(&ledger));
@@ -381,7 +386,8 @@ mod tests {
                     prop_assert!(!arrived || out.acked.last().is_some_and(|acked| acked.packet == packet));
                 }
                 prop_assert_eq!(&out.spurious, &expected.find(&packets));
-                if !out.acked.is_empty() {
+                if let Some(newest) = out.acked.last() {
+                    losses.reached(newest.packet);
                     rtt.sample(Span::from_millis(ms as i64), Span::ZERO);
                 }
                 losses.find(now, &mut ledger, &rtt, &mut out);

@@ -9,7 +9,7 @@ const CATCH_UP: Span = Span::from_millis(1);
 /// first packet on; `burst` bytes may run ahead of the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// When the next packet may leave, but for ticks: hosts ask several times a packet.
+    /// When the next packet may leave: hosts ask several times a packet.
     due: Time,
     /// When everything sent so far would have left at the rate.
     clear_at: Time,
@@ -47,10 +47,9 @@ impl Pacer {
 
     /// Sets rate (`None`: unpaced), burst and tick.
     pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes, tick: Span) {
-        self.tick = tick;
         // Told after each report, and seldom anything new.
-        if (rate, burst) != (self.rate(), self.burst) {
-            self.burst = burst;
+        if (rate, burst, tick) != (self.rate(), self.burst, self.tick) {
+            (self.burst, self.tick) = (burst, tick);
             self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
             self.pace = rate.map(Serialisation::new);
             self.work_out_due();
@@ -60,13 +59,19 @@ impl Pacer {
     #[inline]
     fn work_out_due(&mut self) {
         let at_once = self.pace.is_none() || self.left > 0;
-        self.due = if unlikely(at_once) { Time::ZERO } else { self.clear_at.earlier_by(self.ahead) };
+        self.due = if unlikely(self.tick.is_positive()) {
+            self.next_tick()
+        } else if unlikely(at_once) {
+            Time::ZERO
+        } else {
+            self.clear_at.earlier_by(self.ahead)
+        };
     }
 
     /// The earliest time the next packet may leave.
     #[inline]
     pub fn next(&self) -> Time {
-        if unlikely(self.tick.is_positive()) { self.next_tick() } else { self.due }
+        self.due
     }
 
     /// A tick may send what the rate carries until the next one; of the packet that exceeds it, the rest is
@@ -141,6 +146,7 @@ impl Pacer {
             self.tick_at += self.tick * passed;
         }
         self.clear_at = self.clear_at.max(self.tick_at) + cost;
+        self.work_out_due();
     }
 
     /// The pacing rate, if any.

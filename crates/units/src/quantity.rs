@@ -46,9 +46,25 @@ pub(crate) fn parse_with_unit(
 
 /// `n`, rounded to the nearest float. What is below 2^63, as nearly everything is, a processor turns into one
 /// by a single instruction; without a sign it takes five.
+#[inline]
 const fn float(n: u64) -> f64 {
-    if likely(n <= i64::MAX as u64) { n as i64 as f64 } else { n as f64 }
+    if likely(n <= i64::MAX as u64) {
+        n as i64 as f64
+    } else {
+        // Half of it, of which the last bit says whether anything was cut off, so that it rounds as `n` does.
+        // Of `n as f64` compilers would make the longer conversion for both.
+        (n >> 1 | n & 1) as i64 as f64 * 2.0
+    }
 }
+
+/// A float that is not negative, rounded down. By a single instruction too, where it is below 2^63.
+#[inline]
+fn whole(x: f64) -> u64 {
+    if likely(x < TOO_LARGE) { x as i64 as u64 } else { ((x - TOO_LARGE) as i64 as u64) << 1 >> 1 | 1 << 63 }
+}
+
+/// 2^63: the first float that is no signed number of 64 bits.
+const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
 impl Rate {
     /// Nothing at all.
@@ -71,7 +87,7 @@ impl Rate {
     /// `bps` bit/s, rounded; negative and non-finite values become zero.
     pub fn from_f64(bps: f64) -> Rate {
         // A cast rounds down; `f64::round` is a library call on a path every report takes.
-        if likely(bps > 0.0) { Rate((bps + 0.5) as u64) } else { Rate::ZERO }
+        if likely(bps > 0.0) { Rate(whole(bps + 0.5)) } else { Rate::ZERO }
     }
     /// This rate in bit/s.
     pub const fn as_bps(self) -> u64 {
@@ -212,6 +228,7 @@ impl FromStr for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_1500_byte_packet_takes_600_us_at_20_mbit() {
@@ -219,6 +236,19 @@ mod tests {
         assert_eq!(rate.time_to_send(Bytes::new(1500)), Span::from_micros(600));
         assert_eq!(rate.bytes_in(Span::from_micros(600)), Bytes::new(1500));
         assert_eq!(Rate::average(Bytes::new(1500), Span::from_micros(600)), rate);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_become_floats_and_back_as_a_cast_has_it(bits: u64, small in 0_u64..1 << 53) {
+            for n in [bits, small, bits >> 1, (1 << 63) - 1, 1 << 63, u64::MAX] {
+                prop_assert_eq!(float(n), n as f64);
+                let rate = Rate::from_f64(n as f64);
+                prop_assert_eq!(rate.as_bps(), (n as f64 + 0.5) as u64);
+            }
+            let any = f64::from_bits(bits);
+            prop_assert_eq!(Rate::from_f64(any).as_bps(), if any > 0.0 { (any + 0.5) as u64 } else { 0 });
+        }
     }
 
     #[test]

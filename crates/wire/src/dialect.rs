@@ -219,6 +219,17 @@ impl Spoken {
             Spoken::Other(other) => seldom(other).write(Outgoing::Media(&media()), out),
         }
     }
+    /// As [`write_feedback`](Spoken::write_feedback), where all of the report is put down as plain numbers.
+    /// `None` says nothing: such a report needs to be written by that.
+    #[inline(always)]
+    pub fn write_plain_feedback(
+        &self,
+        draft: &Draft<'_>,
+        ranges: impl Iterator<Item = (u64, u64)> + Clone,
+        out: &mut [u8],
+    ) -> Option<Written> {
+        matches!(self, Spoken::Plain).then(|| plain::write_report(draft, ranges, out)).flatten()
+    }
     /// `ranges` begins with the largest each time that it is called.
     #[inline(always)]
     pub fn write_feedback<R: Iterator<Item = (u64, u64)> + Clone>(
@@ -227,9 +238,7 @@ impl Spoken {
         ranges: impl Fn() -> R,
         out: &mut [u8],
     ) -> Written {
-        if let Spoken::Plain = self
-            && let Some(written) = plain::write_report(draft, ranges(), out)
-        {
+        if let Some(written) = self.write_plain_feedback(draft, ranges(), out) {
             return written;
         }
         // Its lengths, too, stay in registers where they are not what this call puts into memory.

@@ -104,12 +104,19 @@ impl RenoWindow {
     #[inline(always)]
     pub fn grow(&mut self, report: &Report<'_>) {
         self.srtt = Some(report.srtt);
-        if self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report)) {
-            self.ssthresh = self.window;
-            self.hystart = None;
+        if unlikely(self.hystart.is_some()) {
+            self.watch_slow_start(report);
         }
         if likely(report.limited) {
             report.acked.iter().for_each(|acked| self.grow_by(acked));
+        }
+    }
+
+    #[inline(never)]
+    fn watch_slow_start(&mut self, report: &Report<'_>) {
+        if self.hystart.as_mut().is_some_and(|hystart| hystart.ends(report)) {
+            self.ssthresh = self.window;
+            self.hystart = None;
         }
     }
 

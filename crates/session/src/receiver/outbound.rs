@@ -1,7 +1,7 @@
 //! What goes out: reports, requests for what is missing.
 
 use record::Event;
-use units::{Span, Time, cold_path};
+use units::{Span, Time, cold_path, unlikely};
 use wire::{Control, Draft, KeyFrameRequest, Outgoing, Written};
 
 use super::Receiver;
@@ -52,12 +52,31 @@ impl Receiver {
 
     #[inline(always)]
     pub(super) fn transmit_report(&mut self, now: Time, out: &mut [u8]) -> Written {
-        let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
-        self.blob.clear();
-        if let Some(half) = &mut self.half {
-            half.write(now, &mut self.blob);
+        if unlikely(self.half.is_some()) {
+            self.report_of_half(now, out)
+        } else {
+            self.write_report(now, &[], out)
         }
-        let draft = Draft { session, sequence: 0, sent: now, refused, blob: &self.blob, arrivals: &[] };
+    }
+
+    /// A report with what the half says.
+    // Apart, for without it there is nothing to be said, and nobody need look.
+    #[inline(never)]
+    fn report_of_half(&mut self, now: Time, out: &mut [u8]) -> Written {
+        let mut blob = std::mem::take(&mut self.blob);
+        blob.clear();
+        if let Some(half) = &mut self.half {
+            half.write(now, &mut blob);
+        }
+        let written = self.write_report(now, &blob, out);
+        self.blob = blob;
+        written
+    }
+
+    #[inline(always)]
+    fn write_report(&mut self, now: Time, blob: &[u8], out: &mut [u8]) -> Written {
+        let (session, refused) = (self.session.unwrap_or(0), self.counters.refused());
+        let draft = Draft { session, sequence: 0, sent: now, refused, blob, arrivals: &[] };
         let (sequence, written) = self.reporter.write(&draft, &self.log, &mut self.dialect, out);
         self.counters.feedback += 1;
         self.tap.record(now, Event::FeedbackSent { sequence, size: written.length as u32 });

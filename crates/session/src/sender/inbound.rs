@@ -52,9 +52,8 @@ impl Sender {
         };
         self.feedback_seen = self.feedback_seen.max(feedback.sequence);
         self.heard = true;
-        if self.core.heard(now, heard).is_ok() {
-            self.repair_losses(now);
-        }
+        self.core.hear(now, heard);
+        self.repair_losses(now);
     }
 
     /// Does what was just settled asks for.

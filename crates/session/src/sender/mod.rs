@@ -495,6 +495,27 @@ impl Endpoint for Sender {
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         self.fit(now, out.len());
+        if self.is_bare() { self.transmit_backlog(now, out) } else { self.transmit_any(now, out) }
+    }
+
+    fn fetch(&self) {
+        fetch_front(self, offset_of!(Sender, counters));
+    }
+
+    fn expect(&self) {
+        self.core.expect();
+        if !self.is_bare() {
+            fetch(&*self.policies.strategy);
+            fetch_line(self.fresh.as_ptr());
+        }
+    }
+}
+
+impl Sender {
+    /// Transmits what is due, be it of a backlog or not.
+    // Apart, so that a backlog takes little.
+    #[inline(never)]
+    fn transmit_any(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         if !self.is_quiet(now) {
             self.undisturbed.set(false);
             if unlikely(self.may_have_control(now))
@@ -502,26 +523,16 @@ impl Endpoint for Sender {
             {
                 return Some(meta);
             }
-            // Of a backlog nothing waits.
-            let bare = self.is_bare();
-            if !bare && unlikely(self.reset_at().is_some_and(|at| at <= now)) {
+            if unlikely(self.reset_at().is_some_and(|at| at <= now)) {
                 self.expire(now);
             }
             if unlikely(self.core.take_probe()) {
                 return Some(self.transmit_probe(now, out));
             }
-            if bare {
-                // At this instant only the next packet is left, whatever leaves.
-                self.undisturbed.set(true);
-                self.quiet_until.set(now + INSTANT);
-            }
         }
         self.core.watch_window(now);
         if self.core.paced_until() > now {
             return None;
-        }
-        if self.is_bare() {
-            return self.transmit_backlog(now, out);
         }
         let mut undisturbed = self.undisturbed.replace(false);
         loop {
@@ -562,18 +573,6 @@ impl Endpoint for Sender {
                 }
                 Pick::Nothing => return None,
             }
-        }
-    }
-
-    fn fetch(&self) {
-        fetch_front(self, offset_of!(Sender, counters));
-    }
-
-    fn expect(&self) {
-        self.core.expect();
-        if !self.is_bare() {
-            fetch(&*self.policies.strategy);
-            fetch_line(self.fresh.as_ptr());
         }
     }
 }

@@ -5,7 +5,7 @@ use record::Event;
 use units::{Bytes, Span, Time, cold_path, unlikely};
 use wire::{Announcement, Control, FrameId, Media, Outgoing, TxMeta};
 
-use super::{INSTANT, PROBE_SIZE, Sender};
+use super::{PROBE_SIZE, Sender};
 use crate::capture::Capture;
 use crate::config::SenderConfig;
 use crate::track::Track;
@@ -129,9 +129,15 @@ impl Sender {
     }
 
     /// Writes a packet of no frame, `length` bytes in all.
-    #[inline(always)]
+    #[inline]
     pub(super) fn transmit_padding(&mut self, now: Time, length: usize, out: &mut [u8]) -> TxMeta {
         let app_limited = !self.backlogged && self.filler.is_none();
+        self.write_padding(now, length, app_limited, out)
+    }
+
+    /// The same. `app_limited`: nothing else waits to be sent.
+    #[inline(always)]
+    fn write_padding(&mut self, now: Time, length: usize, app_limited: bool, out: &mut [u8]) -> TxMeta {
         // Written first: a driver copies it, which takes a processor long where it has just been stored.
         let packet = self.core.next_packet();
         let head =
@@ -141,17 +147,29 @@ impl Sender {
         TxMeta { head, length, ecn: self.config.ecn, ..TxMeta::default() }
     }
 
-    /// The next packet of a backlog that has nothing beside it, as far as the window allows. Nothing else is
-    /// due at `now`.
+    /// Transmits what is due where there is a backlog and nothing beside it: its next packet, as far as pacer
+    /// and window allow, but for a hello or a probe.
     #[inline(always)]
     pub(super) fn transmit_backlog(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        // What it wants of the clock is looked at anew.
+        self.undisturbed.set(false);
+        if unlikely(self.control_due(now))
+            && let Some(meta) = self.transmit_control(now, out)
+        {
+            return Some(meta);
+        }
+        if unlikely(self.core.probe_is_due()) && self.core.take_probe() {
+            return Some(self.transmit_probe(now, out));
+        }
+        self.core.watch_window(now);
+        if self.core.paced_until() > now {
+            return None;
+        }
         if unlikely(!self.core.window_is_open()) {
             self.stand();
             return None;
         }
-        let meta = self.transmit_padding(now, self.mtu(), out);
-        debug_assert!(self.is_quiet(now));
-        self.quiet_until.set(now + INSTANT);
+        let meta = self.write_padding(now, self.mtu(), false, out);
         let (paced, full) = (self.core.paced_until() > now, !self.core.window_is_open());
         if paced | full {
             self.core.watch_window(now);
