@@ -485,11 +485,12 @@ impl<T: Carried> Core<T> {
     #[inline(always)]
     fn apply_decision(&mut self) {
         let Decision { pacing, burst, tick, probe, .. } = *self.decision();
-        match self.config.pace {
-            Pace::Bulk => self.pacer.apply(self.decision().bulk_pacing(), burst, tick),
-            Pace::Even if probe.is_none() => self.pacer.apply(self.cc_rate(), Bytes::ZERO, Span::ZERO),
-            Pace::Decided | Pace::Even => self.pacer.apply(pacing, burst, tick),
-        }
+        let (rate, burst, tick) = match self.config.pace {
+            Pace::Bulk => (self.decision().bulk_pacing(), burst, tick),
+            Pace::Even if probe.is_none() => (self.cc_rate(), Bytes::ZERO, Span::ZERO),
+            Pace::Decided | Pace::Even => (pacing, burst, tick),
+        };
+        self.pacer.apply(rate, burst, tick);
         match probe {
             // Padding is for probes only: what one did not need is not sent after it.
             None => self.padding = 0,
