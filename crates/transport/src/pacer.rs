@@ -161,8 +161,43 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const PACKET: Bytes = Bytes::new(1250);
+
+    proptest! {
+        /// When the next packet may leave is worked out ahead, and never left as it was before something
+        /// changed.
+        #[test]
+        fn what_is_due_follows_from_all_the_rest(
+            bunch in 1_u32..4,
+            steps in prop::collection::vec((0_u8..6, 0_u64..3, 0_u64..3, 0_i64..3, 0_i64..3_000), 1..60),
+        ) {
+            let (mut pacer, mut now) = (Pacer::in_bunches(bunch), Time::ZERO);
+            for (step, mbps, packets, tick, us) in steps {
+                now += Span::from_micros(us);
+                match step {
+                    0 => {
+                        let rate = (mbps > 0).then(|| Rate::from_mbps(mbps));
+                        pacer.apply(rate, Bytes::new(packets * 1250), Span::from_millis(5 * tick));
+                    }
+                    1 => pacer.pause(),
+                    2 => pacer.restart(now, PACKET),
+                    _ => {
+                        now = now.max(pacer.next());
+                        pacer.sent(now, PACKET);
+                    }
+                }
+                let at_once = pacer.pace.is_none() || pacer.left > 0;
+                let expected = match pacer.tick.is_positive() {
+                    true => pacer.next_tick(),
+                    false if at_once => Time::ZERO,
+                    false => pacer.clear_at.earlier_by(pacer.ahead),
+                };
+                prop_assert_eq!(pacer.next(), expected);
+            }
+        }
+    }
 
     #[test]
     fn a_restarted_pacer_owes_a_whole_interval() {
