@@ -58,13 +58,6 @@ impl Default for Slot {
     }
 }
 
-/// Has all of a place brought into the caches, whatever lies there.
-#[inline(always)]
-fn fetch_slot(slot: *const Slot) {
-    fetch_line(slot);
-    fetch_line(slot.wrapping_add(1).cast::<u8>().wrapping_sub(1));
-}
-
 /// Queue, server and delay line in one.
 #[derive(Clone)]
 pub(crate) struct Conveyor {
@@ -282,11 +275,7 @@ impl Conveyor {
         self.gone -= 1;
         let (left, first) = self.slots.leave();
         let next = match first {
-            Some(first) => {
-                // Some ten flows touch as much as a first cache holds between two packets of a link.
-                fetch_slot(std::ptr::from_ref(first).wrapping_add(1));
-                first.finish.later_by(self.delay)
-            }
+            Some(first) => first.finish.later_by(self.delay),
             None => {
                 cold_path();
                 Time::MAX
@@ -308,7 +297,9 @@ impl Conveyor {
     pub fn after(&self, others: usize, further: usize) -> Option<&Packet> {
         let slot = self.slots.get(others)?;
         // Where the ring begins anew somewhere else is fetched.
-        fetch_slot(std::ptr::from_ref(slot).wrapping_add(further));
+        let fetched = std::ptr::from_ref(slot).wrapping_add(further);
+        fetch_line(fetched);
+        fetch_line(fetched.wrapping_add(1).cast::<u8>().wrapping_sub(1));
         Some(&slot.packet)
     }
 

@@ -350,8 +350,6 @@ impl<T: Carried> Ledger<T> {
         let oldest = self.transmissions.front().filter(|oldest| oldest.state == State::InFlight);
         let Some(sent) = oldest.filter(|_| packet == self.base) else { return false };
         let (size, sent_at) = (u64::from(sent.size), sent.sent_at);
-        // The one that the next report is about; it ends in the line in which another begins.
-        fetch_line(std::ptr::from_ref(sent).wrapping_add(NEXT + 1).cast::<u8>().wrapping_sub(1));
         // Put together where it is kept, once there is room for it.
         out.extend(std::iter::once_with(|| sent.acked(packet, arrived)));
         self.peak = self.peak.max(self.transmissions.len());

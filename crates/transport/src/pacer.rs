@@ -166,8 +166,7 @@ mod tests {
     const PACKET: Bytes = Bytes::new(1250);
 
     proptest! {
-        /// When the next packet may leave is worked out ahead, and never left as it was before something
-        /// changed.
+        /// When the next packet may leave is worked out ahead, and worked out anew whatever changes.
         #[test]
         fn what_is_due_follows_from_all_the_rest(
             bunch in 1_u32..4,

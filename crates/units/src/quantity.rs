@@ -60,7 +60,7 @@ const fn float(n: u64) -> f64 {
 /// A float that is not negative, rounded down. By a single instruction too, where it is below 2^63.
 #[inline]
 fn whole(x: f64) -> u64 {
-    if likely(x < TOO_LARGE) { x as i64 as u64 } else { ((x - TOO_LARGE) as i64 as u64) << 1 >> 1 | 1 << 63 }
+    if likely(x < TOO_LARGE) { x as i64 as u64 } else { (x - TOO_LARGE) as i64 as u64 | 1 << 63 }
 }
 
 /// 2^63: the first float that is no signed number of 64 bits.

@@ -61,8 +61,8 @@ impl Host {
     }
 }
 
-/// Hands a host the datagram that `packet` stands for: its `head`, which is all there is, or what lies in the
-/// slab.
+/// Hands a host the datagram that `packet` stands for: its `head`, where that is all there is, else what lies
+/// in the slab.
 #[inline(always)]
 pub(super) fn hand_over(
     host: &mut Host,

@@ -512,7 +512,7 @@ impl Endpoint for Sender {
 }
 
 impl Sender {
-    /// Transmits what is due, be it of a backlog or not.
+    /// Transmits what is due where there is more than a backlog, or none.
     // Apart, so that a backlog takes little.
     #[inline(never)]
     fn transmit_any(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
