@@ -245,12 +245,17 @@ impl<T: Carried> Core<T> {
         cc_rate(self.decision(), rtt, self.config.least, self.config.floor)
     }
 
+    /// Whether [`fit`](Core::fit) would change nothing: hosts ask before every packet.
+    #[inline(always)]
+    pub fn fits(&self, room: usize, known: bool) -> bool {
+        likely(!known && self.path.is(room))
+    }
+
     /// The driver takes datagrams of `room` bytes at present ([`PathMtu::fit`]): true if they must be shorter
     /// than before. The controller hears of it ([`cc::Controller::on_mtu`]).
     #[inline]
     pub fn fit(&mut self, now: Time, room: usize, known: bool) -> bool {
-        if likely(!known && self.path.is(room)) {
-            // Asked before every packet.
+        if self.fits(room, known) {
             return false;
         }
         let waiting = self.ledger.in_flight() > Bytes::ZERO;

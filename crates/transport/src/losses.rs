@@ -170,7 +170,9 @@ impl LossDetection {
         out: &mut Settled,
     ) -> bool {
         let news = likely(ledger.acknowledge_oldest(now, packet, arrived, &mut out.acked))
-            || self.arrived_behind(now, ledger, packet, arrived, out);
+            // Reports repeat themselves: what was forgotten is no news, unless it was given up.
+            || !(packet < ledger.oldest() && self.given_up.is_empty())
+                && self.arrived_behind(now, ledger, packet, arrived, out);
         out.ce_marks += u32::from(news & (arrived.ecn == units::Ecn::Ce));
         news
     }

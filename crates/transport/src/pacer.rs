@@ -46,8 +46,9 @@ impl Pacer {
     }
 
     /// Sets rate (`None`: unpaced), burst and tick.
+    #[inline(always)]
     pub fn apply(&mut self, rate: Option<Rate>, burst: Bytes, tick: Span) {
-        // Told after each report, and seldom anything new.
+        // Told after each report: of a rate that is made of a window mostly a new one.
         if (rate, burst, tick) != (self.rate(), self.burst, self.tick) {
             (self.burst, self.tick) = (burst, tick);
             self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));

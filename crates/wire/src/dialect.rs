@@ -4,7 +4,7 @@
 //! A sender and a receiver say what they mean with [`Media`], [`Feedback`], [`Nack`], [`KeyFrameRequest`] and
 //! [`Control`], and leave the bytes to a [`Dialect`]. [`Native`] is the one of `docs/wire.md`.
 
-use units::{RemoteTime, Time, apart, seldom};
+use units::{Time, apart, seldom};
 
 use crate::{
     Arrival, Control, Feedback, FeedbackWriter, KeyFrameRequest, Kind, Media, Nack, Near, PlainArrivals,
@@ -158,10 +158,10 @@ impl Spoken {
     pub fn padding(&self, datagram: &[u8]) -> Option<Media> {
         matches!(self, Spoken::Plain).then(|| plain::padding(datagram)).flatten()
     }
-    /// The same of a frame's packet: reads its header into a blank one, and returns its length.
+    /// The same of the header of a frame's packet, with its length.
     #[inline(always)]
-    pub fn frame(&self, datagram: &[u8], media: &mut Media) -> Option<usize> {
-        matches!(self, Spoken::Plain).then(|| plain::frame(datagram, media)).flatten()
+    pub fn frame(&self, datagram: &[u8]) -> Option<(Media, usize)> {
+        matches!(self, Spoken::Plain).then(|| plain::frame(datagram)).flatten()
     }
     /// The same of a report, and its arrivals once more.
     #[inline(always)]
@@ -202,21 +202,13 @@ impl Spoken {
             (Spoken::Other(other), packet) => seldom(other).write(packet, out),
         }
     }
-    /// As [`write`](Spoken::write), of the header that [`Media::padding`] makes.
+    /// As [`write`](Spoken::write), of the header of a media packet.
+    // By value: one that is put down as plain numbers never lies in memory before that.
     #[inline(always)]
-    pub fn write_padding(
-        &mut self,
-        session: u32,
-        packet: u64,
-        sent: RemoteTime,
-        feedback_seen: u32,
-        out: &mut [u8],
-    ) -> usize {
-        let media = || Media::padding(session, packet, sent, feedback_seen);
+    pub fn write_media(&mut self, media: Media, out: &mut [u8]) -> usize {
         match self {
-            Spoken::Plain => plain::write_media(&media(), out),
-            Spoken::Native => Native.write(Outgoing::Media(&media()), out),
-            Spoken::Other(other) => seldom(other).write(Outgoing::Media(&media()), out),
+            Spoken::Plain => plain::write_media(&media, out),
+            spoken => spoken.write(Outgoing::Media(&apart(media)), out),
         }
     }
     /// As [`write_feedback`](Spoken::write_feedback), where all of the report is put down as plain numbers.

@@ -79,11 +79,11 @@ pub fn feedback(bytes: &[u8]) {
 /// # Panics
 /// If it is not.
 pub fn plain(bytes: &[u8]) {
-    let (mut spoken, mut whole, mut glanced) = (Spoken::Plain, Media::blank(), Media::blank());
+    let (mut spoken, mut whole) = (Spoken::Plain, Media::blank());
     let read = spoken.media(bytes, &Context::default(), &mut whole);
     if let Some(padding) = spoken.padding(bytes) {
         assert!(read.is_ok() && padding == whole, "{padding:?} and {whole:?}");
-    } else if let Some(head) = spoken.frame(bytes, &mut glanced)
+    } else if let Some((glanced, head)) = spoken.frame(bytes)
         && glanced.class != Class::Padding
     {
         assert!(read == Ok(head) && glanced == whole, "{glanced:?} and {whole:?}");

@@ -94,16 +94,17 @@ pub(crate) fn padding(datagram: &[u8]) -> Option<Media> {
     Some(Media::padding(session, get(head, 8), sent, get(head, 24) as u32))
 }
 
-/// The header of a frame's packet that was put down here, if it is one, into a blank one.
+/// The header of a frame's packet that was put down here, if it is one, and its length.
 #[inline(always)]
-pub(crate) fn frame(datagram: &[u8], media: &mut Media) -> Option<usize> {
+pub(crate) fn frame(datagram: &[u8]) -> Option<(Media, usize)> {
     let head = datagram.first_chunk::<FRAME>()?;
     if unlikely(head[0] != MEDIA) {
         return None;
     }
-    read_opening(head, media);
-    read_frame(head, media);
-    Some(FRAME)
+    let mut media = Media::blank();
+    read_opening(head, &mut media);
+    read_frame(head, &mut media);
+    Some((media, FRAME))
 }
 
 /// A report that was put down here, if it is one, and its arrivals.
@@ -385,9 +386,9 @@ mod tests {
             let mut read = Media::blank();
             super::media(&out[..length], &Context::default(), &mut read).unwrap();
             prop_assert_eq!(padding(&out[..length]), (media.class == Class::Padding).then_some(read));
-            let mut glanced = Media::blank();
-            let head = frame(&out[..length], &mut glanced);
-            prop_assert_eq!(head.map(|_| glanced), (media.class != Class::Padding).then_some(read));
+            let glanced = frame(&out[..length]);
+            let expected = (media.class != Class::Padding).then_some((read, length));
+            prop_assert_eq!(glanced, expected);
             prop_assert!(Media::decode(&out[..length]).is_err(), "nothing but a host of this process reads it");
             for cut in 0..length {
                 prop_assert!(super::media(&out[..cut], &Context::default(), &mut Media::blank()).is_err());

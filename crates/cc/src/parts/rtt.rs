@@ -10,11 +10,11 @@ use crate::{Acked, Report};
 pub fn packet_rtts<'a>(report: &Report<'a>) -> impl Iterator<Item = (&'a Acked, Span)> + use<'a> {
     let timed = |acked: &Acked| Some(acked.arrived_at?.delay_since(acked.sent_at));
     let newest = report.acked.iter().rev().find_map(timed);
-    let known = report.latest_rtt.zip(newest);
-    report.acked.iter().filter_map(move |acked| {
-        let (latest, newest) = known?;
-        Some((acked, latest + (timed(acked)? - newest)))
-    })
+    let (acked, (latest, newest)) = match report.latest_rtt.zip(newest) {
+        Some(known) => (report.acked, known),
+        None => Default::default(),
+    };
+    acked.iter().filter_map(move |acked| Some((acked, latest + (timed(acked)? - newest))))
 }
 
 #[cfg(test)]

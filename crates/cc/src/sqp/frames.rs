@@ -55,46 +55,51 @@ impl Frames {
     /// A packet of a frame left for the first time; the estimate allows a frame `full` bits.
     pub fn sent(&mut self, now: Time, tag: &FrameTag, size: u32, full: f64) {
         let id = (tag.stream, tag.frame, tag.version);
-        if self.bursts.back().is_none_or(|burst| burst.id != id) {
-            if self.bursts.len() == REMEMBERED {
-                self.bursts.pop_front();
-            }
-            self.bursts.push_back(FrameBurst {
-                id,
-                first_sent: now,
-                last_sent: now,
-                bytes: 0,
-                full,
-                first_bytes: size,
-                count: u32::from(tag.count),
-                sent: 0,
-                arrived: 0,
-                lost: 0,
-                untimed: false,
-                received: None,
-            });
-        }
-        if let Some(burst) = self.bursts.back_mut() {
+        if let Some(burst) = self.bursts.back_mut()
+            && burst.id == id
+        {
             burst.last_sent = now;
             burst.bytes += u64::from(size);
             burst.sent += 1;
+            return;
         }
+        if self.bursts.len() == REMEMBERED {
+            self.bursts.pop_front();
+        }
+        self.bursts.push_back(FrameBurst {
+            id,
+            first_sent: now,
+            last_sent: now,
+            bytes: u64::from(size),
+            full,
+            first_bytes: size,
+            count: u32::from(tag.count),
+            sent: 1,
+            arrived: 0,
+            lost: 0,
+            untimed: false,
+            received: None,
+        });
     }
 
-    fn find(&mut self, tag: Option<FrameTag>) -> Option<&mut FrameBurst> {
+    #[inline(always)]
+    fn find(&mut self, tag: Option<&FrameTag>) -> Option<&mut FrameBurst> {
         let tag = tag.filter(|tag| !tag.retransmission)?;
-        let is_its = |burst: &FrameBurst| burst.id == (tag.stream, tag.frame, tag.version);
+        let id = (tag.stream, tag.frame, tag.version);
         // Mostly the oldest.
-        let at = match self.bursts.front().is_some_and(is_its) {
-            true => 0,
-            false => self.bursts.iter().position(is_its)?,
-        };
-        self.bursts.get_mut(at)
+        let oldest = self.bursts.front().is_some_and(|burst| burst.id == id);
+        if oldest { self.bursts.front_mut() } else { self.find_another(id) }
+    }
+
+    #[inline(never)]
+    fn find_another(&mut self, id: (u8, u32, u8)) -> Option<&mut FrameBurst> {
+        self.bursts.iter_mut().find(|burst| burst.id == id)
     }
 
     /// A packet arrived at a known time.
+    #[inline(always)]
     pub fn arrived(&mut self, acked: &Acked, at: RemoteTime) {
-        if let Some(burst) = self.find(acked.frame) {
+        if let Some(burst) = self.find(acked.frame.as_ref()) {
             burst.arrived += 1;
             burst.received =
                 Some(burst.received.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
@@ -102,8 +107,9 @@ impl Frames {
     }
 
     /// A packet arrived, but the report with its time was lost.
+    #[cold]
     pub fn arrived_untimed(&mut self, acked: &Acked) {
-        if let Some(burst) = self.find(acked.frame) {
+        if let Some(burst) = self.find(acked.frame.as_ref()) {
             burst.arrived += 1;
             burst.untimed = true;
         }
@@ -111,7 +117,7 @@ impl Frames {
 
     /// A packet was given up.
     pub fn lost(&mut self, lost: &Lost) {
-        if let Some(burst) = self.find(lost.frame) {
+        if let Some(burst) = self.find(lost.frame.as_ref()) {
             burst.lost += 1;
         }
     }

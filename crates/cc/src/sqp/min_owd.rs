@@ -32,10 +32,13 @@ pub struct MinOwd {
 impl MinOwd {
     /// Takes the delay of a packet of `size` bytes sent at `sent`.
     pub fn insert(&mut self, sent: Time, delay: RelativeDelay, size: u32) {
-        if self.minima.back().is_some_and(|newest| newest.0 > sent) {
-            return self.insert_before(sent, Least { delay, size });
-        }
-        while self.minima.back().is_some_and(|newest| newest.1.delay >= delay) {
+        while let Some(newest) = self.minima.back() {
+            if newest.0 > sent {
+                return self.insert_before(sent, Least { delay, size });
+            }
+            if newest.1.delay < delay {
+                break;
+            }
             self.minima.pop_back();
         }
         self.minima.push_back((sent, Least { delay, size }));

@@ -277,8 +277,11 @@ impl Sqp {
         self.set_estimate((BELOW * bound).max(leaves).min(self.estimate));
     }
 
+    #[inline]
     fn look_for_overdue(&mut self) {
-        self.overdue_at = self.overdue().map(|(at, ..)| at);
+        if self.params.overdue {
+            self.overdue_at = self.overdue().map(|(at, ..)| at);
+        }
     }
 
     fn silent_at(&self) -> Option<Time> {
@@ -330,10 +333,6 @@ impl Sqp {
         self.srtt.unwrap_or(INITIAL_SRTT)
     }
 
-    fn smooth(&mut self, rtt: Span) {
-        self.srtt = Some(self.srtt.map_or(rtt, |srtt| srtt + (rtt - srtt) / SRTT_SHARE));
-    }
-
     fn set_estimate(&mut self, bps: f64) {
         self.estimate = bps.clamp(self.setup.min.as_f64(), self.setup.max.as_f64());
     }
@@ -355,8 +354,13 @@ impl Controller for Sqp {
     }
 
     fn on_feedback(&mut self, report: &Report<'_>) {
+        let mut newest = None;
         for (acked, rtt) in packet_rtts(report) {
-            self.smooth(rtt);
+            let srtt = self.srtt.unwrap_or(rtt);
+            self.srtt = Some(srtt + (rtt - srtt) / SRTT_SHARE);
+            newest = Some((acked, rtt));
+        }
+        if let Some((acked, rtt)) = newest {
             self.newest = acked.arrived_at.map(|at| (acked.sent_at, rtt, at.delay_since(acked.sent_at)));
         }
         if !report.acked.is_empty() {

@@ -10,7 +10,7 @@ mod frame;
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use units::{Time, likely, unlikely};
+use units::{Time, apart, likely, unlikely};
 use wire::{Class, FrameId, Media, Nack};
 
 pub use frame::Assembling;
@@ -108,7 +108,7 @@ impl Assembly {
         if self.frames.len() + 1 < FRAMES && self.held + most <= MAX_BYTES {
             return Room::Free;
         }
-        self.make_room_for(media, bytes, next())
+        self.make_room_for(&apart(*media), bytes, next())
     }
 
     /// The same where there may be none.
@@ -167,8 +167,15 @@ impl Assembly {
     }
 
     /// Takes a packet of `length` payload bytes, for which there is room ([`room_for`](Assembly::room_for)).
+    /// `deadline`: of its frame, if that begins with it.
     #[inline(always)]
-    pub fn insert(&mut self, media: &Media, length: usize, payload: Option<Bytes>, deadline: Time) -> Stored {
+    pub fn insert(
+        &mut self,
+        media: &Media,
+        length: usize,
+        payload: Option<Bytes>,
+        deadline: impl Fn() -> Time,
+    ) -> Stored {
         let parity = media.parity();
         if unlikely(self.is_stale(media)) {
             return if parity.is_some() { Stored::Spare } else { Stored::Stale };
@@ -176,7 +183,7 @@ impl Assembly {
         if unlikely(self.is_implausible(media) || media.class != self.class) {
             return Stored::Implausible;
         }
-        let at = self.locate(media, deadline);
+        let at = self.locate(media, &deadline);
         let frame = &mut self.frames[at];
         if unlikely(frame.count != media.count) {
             // Where a path's MTU falls, a reliable frame is cut anew, into more packets, and sent again.
@@ -185,7 +192,7 @@ impl Assembly {
                 return if again { Stored::Stale } else { Stored::Implausible };
             }
             self.held -= frame.weight;
-            frame.restart(media, deadline);
+            frame.restart(&apart(*media), deadline());
             self.held += frame.weight;
             self.begun += 1;
         }
@@ -219,11 +226,11 @@ impl Assembly {
 
     /// Position of the packet's frame, begun if need be.
     #[inline]
-    fn locate(&mut self, media: &Media, deadline: Time) -> usize {
+    fn locate(&mut self, media: &Media, deadline: &impl Fn() -> Time) -> usize {
         if likely(self.frames.back().is_some_and(|newest| newest.id == media.id())) {
             return self.frames.len() - 1;
         }
-        self.locate_another(media, deadline)
+        self.locate_another(&apart(*media), deadline())
     }
 
     #[inline(never)]

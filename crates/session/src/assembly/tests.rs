@@ -33,7 +33,7 @@ fn take(assembly: &mut Assembly, media: &Media) -> bool {
         Room::Beyond(frame) => assembly.raise_floor(frame + 1, |_| ()),
         Room::None => return false,
     }
-    assembly.insert(media, 1000, Some(Bytes::from_static(&[0; 1000])), LATER);
+    assembly.insert(media, 1000, Some(Bytes::from_static(&[0; 1000])), || LATER);
     true
 }
 
@@ -54,13 +54,13 @@ fn an_old_frame_is_refused_where_only_newer_ones_could_make_room() {
 fn a_frame_completes_in_any_order_and_once() {
     let mut assembly = Assembly::new(Class::Deadline);
     let part = |b: u8| Some(Bytes::from(vec![b; 2]));
-    assert_eq!(assembly.insert(&media(3, 2, 3), 2, part(3), LATER), Stored::Kept);
-    assert_eq!(assembly.insert(&media(3, 0, 3), 2, part(1), LATER), Stored::Kept);
-    assert_eq!(assembly.insert(&media(3, 0, 3), 2, part(1), LATER), Stored::Duplicate);
-    assert_eq!(assembly.insert(&media(3, 1, 3), 2, part(2), LATER), Stored::Complete);
+    assert_eq!(assembly.insert(&media(3, 2, 3), 2, part(3), || LATER), Stored::Kept);
+    assert_eq!(assembly.insert(&media(3, 0, 3), 2, part(1), || LATER), Stored::Kept);
+    assert_eq!(assembly.insert(&media(3, 0, 3), 2, part(1), || LATER), Stored::Duplicate);
+    assert_eq!(assembly.insert(&media(3, 1, 3), 2, part(2), || LATER), Stored::Complete);
     assert_eq!(assembly.frames().next().unwrap().bytes().unwrap(), &[1, 1, 2, 2, 3, 3][..]);
     assembly.raise_floor(4, |_| ());
-    assert_eq!(assembly.insert(&media(3, 0, 3), 2, None, LATER), Stored::Stale);
+    assert_eq!(assembly.insert(&media(3, 0, 3), 2, None, || LATER), Stored::Stale);
     assert_eq!(assembly.held, 0);
 }
 
@@ -68,7 +68,7 @@ fn a_frame_completes_in_any_order_and_once() {
 fn nacks_name_gaps_and_unheard_frames() {
     let mut assembly = Assembly::new(Class::Deadline);
     for (frame, index) in [(5, 0), (5, 2), (5, 3), (7, 0)] {
-        assembly.insert(&media(frame, index, 5), 100, None, LATER);
+        assembly.insert(&media(frame, index, 5), 100, None, || LATER);
     }
     let mut asked = Vec::new();
     assembly.nacks(Time::ZERO, Span::from_millis(50), 1, 0, Some(FrameId::first(4)), |nack| asked.push(nack));
@@ -89,13 +89,13 @@ fn reliable(frame: u32, index: u16, count: u16) -> Media {
 fn a_reliable_frame_that_is_cut_anew_begins_anew() {
     let mut assembly = Assembly::new(Class::Reliable);
     let part = || Some(Bytes::from_static(b"ab"));
-    assert_eq!(assembly.insert(&reliable(3, 1, 2), 2, part(), LATER), Stored::Kept);
-    assert_eq!(assembly.insert(&reliable(3, 2, 3), 2, part(), LATER), Stored::Kept, "now of three");
-    assert_eq!(assembly.insert(&reliable(3, 0, 2), 2, part(), LATER), Stored::Stale, "cut as before");
-    assert_eq!(assembly.insert(&reliable(3, 0, 3), 2, part(), LATER), Stored::Kept);
-    assert_eq!(assembly.insert(&reliable(3, 1, 3), 2, part(), LATER), Stored::Complete);
+    assert_eq!(assembly.insert(&reliable(3, 1, 2), 2, part(), || LATER), Stored::Kept);
+    assert_eq!(assembly.insert(&reliable(3, 2, 3), 2, part(), || LATER), Stored::Kept, "now of three");
+    assert_eq!(assembly.insert(&reliable(3, 0, 2), 2, part(), || LATER), Stored::Stale, "cut as before");
+    assert_eq!(assembly.insert(&reliable(3, 0, 3), 2, part(), || LATER), Stored::Kept);
+    assert_eq!(assembly.insert(&reliable(3, 1, 3), 2, part(), || LATER), Stored::Complete);
     assembly.finish(FrameId::first(3));
-    assert_eq!(assembly.insert(&reliable(3, 1, 3), 2, part(), LATER), Stored::Stale);
+    assert_eq!(assembly.insert(&reliable(3, 1, 3), 2, part(), || LATER), Stored::Stale);
     assert_eq!((assembly.held, assembly.frames.len()), (0, 0));
 }
 
@@ -137,7 +137,7 @@ fn parity_packets_of_no_use_and_those_that_lie() {
     let (packets, _) = protected(3_500, 0.5);
     let insert = |assembly: &mut Assembly, index: usize, media: Media, payload: Bytes| {
         assert_eq!(packets[index].0.count, 4);
-        assembly.insert(&media, payload.len(), Some(payload), LATER)
+        assembly.insert(&media, payload.len(), Some(payload), || LATER)
     };
     let take = |assembly: &mut Assembly, index: usize| {
         let (media, payload) = packets[index].clone();
@@ -182,7 +182,7 @@ proptest! {
         let count = usize::from(packets[0].0.count);
         for (have, (media, payload)) in packets.iter().enumerate().take(count) {
             let bytes = real.then(|| payload.clone());
-            let stored = assembly.insert(media, payload.len(), bytes, LATER);
+            let stored = assembly.insert(media, payload.len(), bytes, || LATER);
             prop_assert_eq!(stored, if have + 1 == count { Stored::Complete } else { Stored::Kept });
         }
         let frame = assembly.frames().next().unwrap();
@@ -203,7 +203,7 @@ proptest! {
             let count = 1 + (frame * 7 % 600) as u16;
             let media = reliable(frame, index % count, count);
             if assembly.room_for(&media, 1_400, || false) == Room::Free {
-                let stored = assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), LATER);
+                let stored = assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), || LATER);
                 kept += usize::from(matches!(stored, Stored::Kept | Stored::Complete));
             }
             prop_assert!(assembly.frames.len() <= FRAMES && assembly.held <= MAX_BYTES);
@@ -212,7 +212,7 @@ proptest! {
         for index in 0..MAX_PACKETS {
             let media = reliable(0, index, MAX_PACKETS);
             prop_assert_eq!(assembly.room_for(&media, 1_400, || true), Room::Free);
-            assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), LATER);
+            assembly.insert(&media, 1_400, Some(Bytes::from_static(&[0; 1_400])), || LATER);
         }
     }
 
@@ -242,7 +242,7 @@ proptest! {
             let index = index % (count + u16::from(part));
             let bytes = (real && length > 0).then(|| Bytes::from(vec![frame as u8; length]));
             let media = Media { part, ..media(frame, index, count) };
-            assembly.insert(&media, length, bytes, LATER);
+            assembly.insert(&media, length, bytes, || LATER);
             prop_assert_eq!(assembly.held, assembly.frames.iter().map(|frame| frame.weight).sum::<usize>());
             prop_assert!(assembly.frames.iter().all(|frame| frame.have <= u32::from(frame.count)));
             assembly.frames.iter().for_each(|frame| drop(frame.bytes()));

@@ -34,7 +34,7 @@ impl Cut {
     }
 
     /// The first byte of a packet, and the one behind its last.
-    #[inline]
+    #[inline(always)]
     pub fn span(&self, index: u16) -> (u32, u32) {
         match self {
             Cut::Evenly { bytes, longer, .. } => {

@@ -1,17 +1,17 @@
 //! Coded frames on their way out: cut into packets, kept until they arrived or stopped mattering.
 
 mod cut;
+mod frame;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bytes::Bytes;
-use media::{Coded, Quantiser};
-use units::{Bytes as Size, Rate, Span, Time, likely};
+use media::Coded;
+use units::{Bytes as Size, Span, Time, likely};
 use wire::{Class, FrameId};
 
-use crate::parity;
 use crate::rate::Departed;
-use cut::Cut;
+use frame::OutPacket;
+pub use frame::{FrameInfo, OutFrame};
 
 /// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest
 /// deadline lets one be repaired.
@@ -21,201 +21,6 @@ const FRAMES: usize = 7200;
 const MAX_HELD: u64 = 64 << 20;
 /// Buffers of frames that are forgotten, kept at most.
 const SPARE: usize = 8;
-
-/// What the session knows about a frame besides its bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct FrameInfo {
-    /// Which frame of its stream.
-    pub id: FrameId,
-    /// When it was captured.
-    pub captured: Time,
-    /// When its lifetime begins: with its capture, later by what a slow encoder held it up.
-    pub born: Time,
-    /// When it stops being worth showing.
-    pub deadline: Time,
-    /// What it is predicted from; `None`: a key frame.
-    pub reference: Option<FrameId>,
-    /// Rows it is coded with; 0 if they are not known.
-    pub height: u16,
-    /// Parity packets that protect it, as a share of those it is cut into ([`crate::parity`]).
-    pub parity: f64,
-}
-
-/// One frame, cut into packets.
-#[derive(Debug)]
-pub struct OutFrame {
-    /// What is known of it.
-    pub info: FrameInfo,
-    /// When it came from the encoder.
-    pub ready_at: Time,
-    /// Packets it is cut into.
-    pub count: u16,
-    /// Parity packets behind those.
-    parity: u16,
-    /// Their payloads, where the frame's are real.
-    shards: Vec<Bytes>,
-    /// Index of the next packet that has not left yet.
-    pub next: u16,
-    /// Its place in the order of sending.
-    order: u64,
-    size: u32,
-    target: Rate,
-    quantiser: Option<Quantiser>,
-    payload: Option<Bytes>,
-    /// Ends of the encoder's pieces, where it names any.
-    pieces: Vec<u32>,
-    /// Where the packets' payloads end.
-    cut: Cut,
-    packets: Vec<OutPacket>,
-    /// How many are known to have arrived, parity packets among them.
-    acked: u16,
-    /// How many are lost and need not be sent again: a parity packet stands in for each.
-    spared: u16,
-    /// Packets that were repeated unasked, from the first on.
-    repeated: u16,
-}
-
-/// What became of a packet of a frame.
-#[derive(Clone, Copy, Debug, Default)]
-struct OutPacket {
-    /// When it last left.
-    last_sent: Time,
-    /// How often it was sent again.
-    repeats: u8,
-    /// It is known to have arrived.
-    arrived: bool,
-    /// It is to be sent again, and there was no room for it among the repairs.
-    wanted: bool,
-    /// It is lost, and a parity packet stands in for it.
-    spared: bool,
-}
-
-impl OutFrame {
-    /// `packets` is a buffer, whatever it holds.
-    fn new(
-        info: FrameInfo,
-        coded: Coded,
-        order: u64,
-        ready_at: Time,
-        room: u32,
-        mut packets: Vec<OutPacket>,
-    ) -> OutFrame {
-        let size = coded.size.max(1);
-        let room = if info.parity > 0.0 { parity::longest(room) } else { room };
-        let cut = Cut::at_pieces(&coded.pieces, room, coded.apart);
-        let cut = cut.unwrap_or_else(|| Cut::evenly(size, room));
-        let count = cut.count();
-        let parity = parity::packets(count, info.parity);
-        packets.clear();
-        packets.resize(usize::from(count + parity), OutPacket::default());
-        let mut frame = OutFrame {
-            info,
-            ready_at,
-            count,
-            parity,
-            shards: Vec::new(),
-            next: 0,
-            order,
-            size,
-            target: coded.target,
-            quantiser: coded.quantiser,
-            payload: coded.payload,
-            pieces: coded.pieces,
-            cut,
-            packets,
-            acked: 0,
-            spared: 0,
-            repeated: 0,
-        };
-        if parity > 0 && frame.payload.is_some() {
-            let parts: Vec<Bytes> = (0..count).filter_map(|index| frame.part(index).1).collect();
-            frame.shards = parity::protect(&parts, parity);
-        }
-        frame
-    }
-
-    /// Packets it has, parity packets among them.
-    pub fn total(&self) -> u16 {
-        self.count + self.parity
-    }
-
-    /// Cuts it into packets of at most `room` bytes, whatever the encoder's pieces, without parity packets.
-    fn cut(&mut self, room: u32) {
-        self.cut = Cut::evenly(self.size, room);
-        self.count = self.cut.count();
-        (self.parity, self.shards) = (0, Vec::new());
-        (self.next, self.acked, self.spared, self.repeated) = (0, 0, 0, 0);
-        self.packets = vec![OutPacket::default(); usize::from(self.count)];
-    }
-
-    /// The longest of its packets' payloads.
-    fn longest(&self) -> u32 {
-        if self.parity > 0 { parity::shard(self.cut.longest()) } else { self.cut.longest() }
-    }
-
-    /// Bytes of a packet's payload.
-    fn length(&self, index: u16) -> u32 {
-        let (start, end) = if index < self.count { self.cut.span(index) } else { (0, self.longest()) };
-        end - start
-    }
-
-    /// Bytes of all its packets, each with a header of `header`.
-    fn bytes(&self, header: u64) -> u64 {
-        let parity = u64::from(self.parity) * u64::from(self.longest());
-        u64::from(self.size) + parity + u64::from(self.total()) * header
-    }
-
-    /// What is left to send for the first time: packets, and their bytes, each with a header of `header`.
-    fn left(&self, header: u64) -> (usize, u64) {
-        let packets = self.total() - self.next;
-        let parity = packets.min(self.parity);
-        let fresh = if self.next < self.count { self.cut.after(self.next) } else { 0 };
-        let longest = if parity > 0 { self.longest() } else { 0 };
-        let bytes = u64::from(fresh) + u64::from(parity) * u64::from(longest);
-        (usize::from(packets), bytes + u64::from(packets) * header)
-    }
-
-    /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
-    #[inline]
-    pub fn is_alone(&self, index: u16) -> bool {
-        if index >= self.count || self.pieces.is_empty() {
-            return false;
-        }
-        let (start, end) = self.cut.span(index);
-        let borders = |at: u32| self.pieces.binary_search(&at).is_ok();
-        (start == 0 || borders(start)) && borders(end)
-    }
-
-    /// Which of the encoder's pieces a packet's payload begins in; of a parity packet how many the frame has
-    /// of those ([`wire::Media::part`]).
-    #[inline]
-    pub fn piece(&self, index: u16) -> u8 {
-        if index >= self.count {
-            return self.parity as u8;
-        }
-        if self.pieces.is_empty() {
-            return 0;
-        }
-        let start = self.cut.span(index).0;
-        self.pieces.partition_point(|&end| end <= start).min(255) as u8
-    }
-
-    /// Length and bytes of a packet's payload.
-    #[inline(always)]
-    pub fn part(&self, index: u16) -> (usize, Option<Bytes>) {
-        if index >= self.count {
-            return (self.longest() as usize, self.shards.get(usize::from(index - self.count)).cloned());
-        }
-        let (start, end) = self.cut.span(index);
-        let bytes = self.payload.as_ref().map(|payload| payload.slice(start as usize..end as usize));
-        ((end - start) as usize, bytes)
-    }
-
-    /// Enough of it is known to have arrived for the whole.
-    fn arrived(&self) -> bool {
-        self.acked >= self.count
-    }
-}
 
 /// One stream's frames.
 #[derive(Debug)]
@@ -324,28 +129,14 @@ impl Outbox {
 
     /// The frame that stands at `position`.
     #[inline]
-    pub fn at(&self, position: usize) -> Option<&OutFrame> {
-        self.frames.get(position)
+    pub fn at_mut(&mut self, position: usize) -> Option<&mut OutFrame> {
+        self.frames.get_mut(position)
     }
 
     /// The frame whose packet goes next.
     #[inline]
     pub fn current(&self) -> Option<&OutFrame> {
         self.frames.get(self.sending)
-    }
-
-    /// What leaves next is the last packet of its frame, if there is one.
-    #[inline]
-    pub fn ends_frame(&self) -> bool {
-        self.current().is_none_or(|frame| frame.next + 1 >= frame.total())
-    }
-
-    /// The current frame, of which nothing has left yet, is worth repairing until `until` at least.
-    pub fn begin(&mut self, until: Time) {
-        if let Some(frame) = self.frames.get_mut(self.sending) {
-            debug_assert_eq!(frame.next, 0, "something of it has left");
-            frame.info.deadline = frame.info.deadline.max(until);
-        }
     }
 
     /// The current frame's next packet left at `now`, with `length` bytes of payload. True if none of the
@@ -414,7 +205,7 @@ impl Outbox {
         self.frames.get(self.position(id)?)
     }
 
-    #[inline]
+    #[inline(never)]
     fn frame_mut(&mut self, id: FrameId) -> Option<&mut OutFrame> {
         let position = self.position(id)?;
         self.frames.get_mut(position)
@@ -438,8 +229,12 @@ impl Outbox {
     /// Packet `index` of the `total` of a frame arrived, perhaps not for the first time. What was sent before
     /// a frame was cut anew says nothing of it. True if enough of it has arrived for the whole, which was not
     /// known.
+    #[inline(always)]
     pub fn acked(&mut self, id: FrameId, index: u16, total: u16) -> bool {
-        let Some(frame) = self.frame_mut(id).filter(|frame| frame.total() == total) else { return false };
+        // Mostly it is of the oldest.
+        let oldest = self.frames.front().is_some_and(|frame| frame.info.id == id);
+        let frame = if likely(oldest) { self.frames.front_mut() } else { self.frame_mut(id) };
+        let Some(frame) = frame.filter(|frame| frame.total() == total) else { return false };
         let Some(packet) = frame.packets.get_mut(usize::from(index)) else { return false };
         let news = !std::mem::replace(&mut packet.arrived, true);
         let spared = std::mem::take(&mut packet.spared);

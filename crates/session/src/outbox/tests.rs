@@ -1,6 +1,7 @@
 use super::*;
 use crate::rate::LONGEST_WAIT;
 use proptest::prelude::*;
+use units::Rate;
 use wire::Media;
 
 /// The next packet leaves, if there is one.

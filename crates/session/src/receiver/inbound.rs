@@ -15,32 +15,37 @@ impl Receiver {
         packet: u64,
         sent: RemoteTime,
         feedback_seen: u32,
-        mut meta: RxMeta,
+        meta: &RxMeta,
     ) {
         let media = Media::padding(self.session.unwrap_or(0), packet, sent, feedback_seen);
-        self.on_media(now, &media, &[], &mut meta);
+        let mut bare = RxMeta { length: meta.length, payload: None, ecn: meta.ecn };
+        self.on_media(now, &media, &[], &mut bare);
     }
 
+    /// Anything but a packet of padding that is handed over; mostly one of a frame.
+    // Apart, so that both ends of a backlog take little.
     #[inline(never)]
-    pub(super) fn receive_any(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
+    pub(super) fn receive_frame(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
         self.reports_only.set(false);
-        if self.read(now, datagram, &mut meta).is_err() {
-            self.refuse(now, Dropped::Malformed);
+        match self.dialect.frame(datagram) {
+            Some((media, head)) if likely(self.is_ours(media.session)) => {
+                self.on_media(now, &media, &datagram[head..], &mut meta);
+            }
+            _ => self.receive_encoded(now, datagram, meta),
         }
     }
 
-    #[inline(always)]
-    fn read(&mut self, now: Time, datagram: &[u8], meta: &mut RxMeta) -> Result<(), WireError> {
+    // Apart from what is read at a glance, so that a header of that need not lie in memory.
+    #[inline(never)]
+    fn receive_encoded(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
         let mut media = Media::blank();
-        let head = match self.dialect.frame(datagram, &mut media) {
-            Some(head) if likely(self.is_ours(media.session)) => head,
-            _ => match self.read_any(now, datagram, &mut media)? {
-                Some(head) => head,
-                None => return Ok(()),
-            },
-        };
-        self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), meta);
-        Ok(())
+        match self.read_any(now, datagram, &mut media) {
+            Ok(Some(head)) => {
+                self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), &mut meta);
+            }
+            Ok(None) => {}
+            Err(_) => self.refuse(now, Dropped::Malformed),
+        }
     }
 
     /// A packet of `session` is of the one that is received, and there is nothing against it.
@@ -65,7 +70,6 @@ impl Receiver {
             return Ok(None);
         }
         let context = Context { near: Near::at(self.log.largest()), reported: self.reporter.sequence() };
-        *media = Media::blank();
         self.dialect.media(datagram, &context, media).map(Some)
     }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use cc::{OptionError, Received, ReceiverHalf, Setup};
 use media::Decoder;
 use record::{Dropped, Event, Tap, Topic};
-use units::{Rate, RelativeDelay, Span, Time, cold_path, fetch_front, likely, unlikely};
+use units::{Rate, RelativeDelay, Span, Time, fetch_front, likely, unlikely};
 use wire::{
     Announcement, Class, Control, Dialect, Endpoint, FrameId, Media, Nack, RxMeta, Spoken, TxMeta, Written,
 };
@@ -231,7 +231,7 @@ impl Receiver {
     }
 
     /// A packet of frames or padding, with what follows its header.
-    // Inlined by force, twice: of padding little is left.
+    // Inlined by force, thrice: of padding little is left.
     #[inline(always)]
     fn on_media(&mut self, now: Time, media: &Media, rest: &[u8], meta: &mut RxMeta) {
         let padding = media.class == Class::Padding;
@@ -304,25 +304,22 @@ impl Receiver {
         self.chains.iter().position(|chain| chain.stream == stream)
     }
 
-    /// The same, of a chain that is begun if it is not `known`.
-    #[inline]
-    fn begin(&mut self, known: Option<usize>, media: &Media) -> usize {
-        known.unwrap_or_else(|| {
-            let stream = media.stream;
-            let at = self.chains.partition_point(|chain| chain.stream < stream);
-            let made = self.decoders.remove(&stream);
-            let decoder = made.or_else(|| self.more.as_mut().and_then(|more| more(stream)));
-            let decoding = Decoding::new(decoder, self.config.decode_time);
-            self.chains.insert(at, Chain::new(stream, media.class, decoding));
-            let queue = &mut self.queues[usize::from(chain::capture_of(stream))];
-            queue.get_or_insert_with(|| Box::new(playout::Queue::new(self.playout.fresh())));
-            at
-        })
+    /// Begins the chain of a stream of which nothing has been heard before, and says where it stands.
+    #[cold]
+    fn begin(&mut self, stream: u8, class: Class) -> usize {
+        let at = self.chains.partition_point(|chain| chain.stream < stream);
+        let made = self.decoders.remove(&stream);
+        let decoder = made.or_else(|| self.more.as_mut().and_then(|more| more(stream)));
+        let decoding = Decoding::new(decoder, self.config.decode_time);
+        self.chains.insert(at, Chain::new(stream, class, decoding));
+        let queue = &mut self.queues[usize::from(chain::capture_of(stream))];
+        queue.get_or_insert_with(|| Box::new(playout::Queue::new(self.playout.fresh())));
+        at
     }
 
     /// Gives up the oldest frames of a stream where a packet needs their room. False if there is none for it
     /// even so.
-    #[inline]
+    #[inline(always)]
     fn make_room(
         &mut self,
         now: Time,
@@ -334,23 +331,30 @@ impl Receiver {
         let Some(index) = known else { return true };
         let read = || self.over_socket(known, media.stream, rest).map(<[u8]>::len);
         let bytes = handle.map(Bytes::len).or_else(read);
-        let Chain { assembly, display, .. } = &mut self.chains[index];
+        let Chain { assembly, display, .. } = &self.chains[index];
         match assembly.room_for(media, bytes.unwrap_or(0), || display.may_decode(media.reference)) {
             Room::Free => true,
             Room::Beyond(frame) => {
-                self.undisturbed.set(false);
-                let mut progress = Progress::default();
-                display.give_up(frame, assembly, &mut progress);
-                self.counters.crowded_out += progress.abandoned.len() as u64;
-                self.follow(now, index, progress);
+                self.give_up(now, index, frame);
                 true
             }
             Room::None => false,
         }
     }
 
+    /// Gives up every frame of a stream up to this one.
+    #[cold]
+    fn give_up(&mut self, now: Time, index: usize, frame: u32) {
+        self.undisturbed.set(false);
+        let mut progress = Progress::default();
+        let Chain { assembly, display, .. } = &mut self.chains[index];
+        display.give_up(frame, assembly, &mut progress);
+        self.counters.crowded_out += progress.abandoned.len() as u64;
+        self.follow(now, index, progress);
+    }
+
     /// Puts a packet into its frame; true if that is complete now.
-    #[inline(never)]
+    #[inline(always)]
     fn assemble(
         &mut self,
         now: Time,
@@ -359,17 +363,17 @@ impl Receiver {
         rest: &[u8],
         meta: &mut RxMeta,
     ) -> bool {
-        let deadline = match media.class {
-            Class::Reliable => Time::MAX,
-            _ => self.offset.localise(media.captured).unwrap_or(now) + media.deadline,
-        };
-        let index = self.begin(known, media);
+        let index = known.unwrap_or_else(|| self.begin(media.stream, media.class));
         let read = || self.over_socket(Some(index), media.stream, rest).map(Bytes::copy_from_slice);
         let payload = meta.payload.take().or_else(read);
         let payload_length = meta.length.saturating_sub(self.dialect.header());
         let chain = &mut self.chains[index];
         chain.heard = now;
         let begun = chain.assembly.begun();
+        let deadline = || match media.class {
+            Class::Reliable => Time::MAX,
+            _ => self.offset.localise(media.captured).unwrap_or(now) + media.deadline,
+        };
         let stored = chain.assembly.insert(media, payload_length, payload, deadline);
         if unlikely(stored != Stored::Kept || chain.assembly.begun() != begun) {
             self.undisturbed.set(false);
@@ -472,9 +476,9 @@ impl Endpoint for Receiver {
     fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
         match self.dialect.padding(datagram) {
             Some(Media { session, packet, sent, feedback_seen, .. }) if likely(self.is_ours(session)) => {
-                self.receive_padding(now, packet, sent, feedback_seen, meta);
+                self.receive_padding(now, packet, sent, feedback_seen, &meta);
             }
-            _ => self.receive_any(now, datagram, meta),
+            _ => self.receive_frame(now, datagram, meta),
         }
     }
 
@@ -501,20 +505,10 @@ impl Endpoint for Receiver {
         if self.asks_nothing() {
             return self.reporter.due_at();
         }
-        let mut first = self.report_due();
-        if unlikely(self.gaps.is_some()) {
-            first = Time::first(first, self.gaps);
+        if self.undisturbed.get() & self.half.is_none() & self.gaps.is_none() {
+            return Time::first(self.reporter.due_at(), self.shown_next());
         }
-        if let Some(half) = &self.half {
-            cold_path();
-            first = Time::first(first, half.next_timer());
-        }
-        if self.chains.is_empty() {
-            // A backlog has none.
-            self.reports_only.set(self.is_bare());
-            return first;
-        }
-        Time::first(first, self.shown_next())
+        self.next_wake_of_any()
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
@@ -541,6 +535,22 @@ impl Receiver {
         self.reports_only.get()
     }
 
+    /// When something is next to be done, whatever it is.
+    // Apart: most packets change nothing of it.
+    #[inline(never)]
+    fn next_wake_of_any(&self) -> Option<Time> {
+        let mut first = Time::first(self.report_due(), self.gaps);
+        if let Some(half) = &self.half {
+            first = Time::first(first, half.next_timer());
+        }
+        if self.chains.is_empty() {
+            // A backlog has none.
+            self.reports_only.set(self.is_bare());
+            return first;
+        }
+        Time::first(first, self.shown_next())
+    }
+
     /// Transmits what is due, be it a report or not.
     // Apart, so that both ends of a backlog take little.
     #[inline(never)]
@@ -555,6 +565,8 @@ impl Receiver {
         wants_nothing && self.nacks.is_empty() && !self.welcome_due
     }
 
+    // Apart, so that to find nothing due takes little.
+    #[inline(never)]
     fn transmit_due(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         if unlikely(self.may_request(now))
             && let Some(length) = self.transmit_request(now, out)

@@ -14,11 +14,15 @@ use crate::versions::{Version, Versions};
 impl Receiver {
     /// When something is next to be given up, asked for, taken from a decoder or shown. It is asked for after
     /// every packet, and most change nothing of it.
+    #[inline]
     pub(super) fn shown_next(&self) -> Option<Time> {
-        if self.undisturbed.get() {
-            debug_assert_eq!(self.wanted.get(), self.look_at_chains(), "a packet changed what chains want");
-            return self.wanted.get();
-        }
+        let wanted = if self.undisturbed.get() { self.wanted.get() } else { self.look_up_wanted() };
+        debug_assert_eq!(wanted, self.look_at_chains(), "a packet changed what chains want");
+        wanted
+    }
+
+    #[inline(never)]
+    fn look_up_wanted(&self) -> Option<Time> {
         let wanted = self.look_at_chains();
         self.wanted.set(wanted);
         self.undisturbed.set(self.chains.iter().all(Chain::is_quiet));

@@ -280,15 +280,15 @@ impl Sender {
         self.limits.1 = max.max(self.limits.0);
     }
 
-    /// The driver can send datagrams of this length at present: what is packed later keeps to it, and what
-    /// waits already is packed anew or, where that has begun, given up.
-    #[inline]
-    fn fit(&mut self, now: Time, room: usize) {
-        // A driver that offers all there is knows nothing of its path.
-        if unlikely(self.core.fit(now, room, room < MAX_DATAGRAM)) {
+    /// Transmits after another look at how long datagrams may be that the driver can send at present: what is
+    /// packed later keeps to that, and what waits already is packed anew or, where that has begun, given up.
+    #[inline(never)]
+    fn transmit_anew(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
+        if self.core.fit(now, out.len(), is_of_path(out)) {
             self.undisturbed.set(false);
             self.repack();
         }
+        if self.is_bare() { self.transmit_backlog(now, out) } else { self.transmit_any(now, out) }
     }
 
     #[inline(never)]
@@ -421,6 +421,13 @@ impl Sender {
     }
 }
 
+/// Whether a driver that has this room for a datagram knows of its path that it takes so much: one that
+/// offers all there is knows nothing of it.
+#[inline]
+fn is_of_path(out: &[u8]) -> bool {
+    out.len() < MAX_DATAGRAM
+}
+
 /// A capture's tracks, as the strategy wants them.
 ///
 /// # Panics
@@ -494,7 +501,10 @@ impl Endpoint for Sender {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        self.fit(now, out.len());
+        // Each by itself, so that each takes little.
+        if unlikely(!self.core.fits(out.len(), is_of_path(out))) {
+            return self.transmit_anew(now, out);
+        }
         if self.is_bare() { self.transmit_backlog(now, out) } else { self.transmit_any(now, out) }
     }
 
@@ -553,19 +563,20 @@ impl Sender {
                     None => undisturbed = false,
                 },
                 Pick::Fresh(track) => {
-                    if undisturbed {
-                        // What a track wants of the clock changes with a frame's last packet at the earliest,
-                        // and what a packet brings, its timeout, is not due at this instant.
-                        let last = self.tracks.get(track).is_some_and(|track| track.outbox.ends_frame());
-                        self.undisturbed.set(!last);
-                        self.quiet_until.set(self.quiet_until.get().min(now + INSTANT));
+                    let (meta, done) = self.transmit_fresh(now, track, out)?;
+                    // What a track wants of the clock changes with a frame's last packet at the earliest, and
+                    // what a packet brings, its timeout, is not due at this instant.
+                    let quiet = undisturbed & !done;
+                    if quiet {
+                        self.undisturbed.set(true);
+                        self.quiet_until.set(now + INSTANT);
                     }
-                    let mut meta = self.transmit_fresh(now, track, out)?;
-                    meta.last = self.is_quiet(now) && self.core.paced_until() > now;
-                    if meta.last {
+                    // Else a hello may be due, or the end.
+                    let last = self.core.paced_until() > now && (quiet || !self.may_have_control(now));
+                    if last {
                         self.core.watch_window(now);
                     }
-                    return Some(meta);
+                    return Some(TxMeta { last, ..meta });
                 }
                 Pick::Padding => {
                     self.core.padded(self.mtu());

@@ -125,7 +125,10 @@ impl Sender {
         self.look_at_fresh();
         let waiting = self.manner.probe.and_then(|_| self.fresh.iter().position(|&waiting| waiting > 0));
         let video = waiting.and_then(|track| self.transmit_fresh(now, track, out));
-        video.unwrap_or_else(|| self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out))
+        match video {
+            Some((meta, _)) => meta,
+            None => self.transmit_padding(now, PROBE_SIZE.min(self.mtu()), out),
+        }
     }
 
     /// Writes a packet of no frame, `length` bytes in all.
@@ -140,8 +143,9 @@ impl Sender {
     fn write_padding(&mut self, now: Time, length: usize, app_limited: bool, out: &mut [u8]) -> TxMeta {
         // Written first: a driver copies it, which takes a processor long where it has just been stored.
         let packet = self.core.next_packet();
-        let head =
-            self.dialect.write_padding(self.config.session, packet, now.on_wire(), self.feedback_seen, out);
+        let (session, feedback_seen) = (self.config.session, self.feedback_seen);
+        let media = Media::padding(session, packet, now.on_wire(), feedback_seen);
+        let head = self.dialect.write_media(media, out);
         let sent = self.dispatch(now, length, None, app_limited);
         debug_assert_eq!(sent, packet);
         TxMeta { head, length, ecn: self.config.ecn, ..TxMeta::default() }
@@ -149,7 +153,8 @@ impl Sender {
 
     /// Transmits what is due where there is a backlog and nothing beside it: its next packet, as far as pacer
     /// and window allow, but for a hello or a probe.
-    #[inline(always)]
+    // Apart, so that what finds its way here or to frames takes little.
+    #[inline(never)]
     pub(super) fn transmit_backlog(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         // What it wants of the clock is looked at anew.
         self.undisturbed.set(false);
@@ -201,58 +206,51 @@ impl Sender {
         packet
     }
 
-    /// Sends packet `index` of the frame at `position` in the outbox: the current one's next packet, or one
-    /// that has left before.
+    /// Sends a packet of the frame at `position` in the outbox: packet `again`, which has left before, or the
+    /// next one, and then says, too, whether all of the frame has left with it.
     #[inline(always)]
-    pub(super) fn transmit_part(
+    fn transmit_part(
         &mut self,
         now: Time,
         track: usize,
         position: usize,
-        index: u16,
-        retransmission: bool,
+        again: Option<u16>,
         out: &mut [u8],
-    ) -> Option<TxMeta> {
-        let Track { stream, outbox, .. } = &self.tracks[track];
-        let stream = *stream;
-        let class = outbox.class;
-        let queued = outbox.at(position)?;
-        let id = queued.info.id;
-        let (bytes, payload) = queued.part(index);
-        let length = bytes + self.dialect.header();
-        let packet = self.core.next_packet();
-        let media = Media {
-            session: self.config.session,
-            packet,
-            sent: now.on_wire(),
-            feedback_seen: self.feedback_seen,
-            stream,
-            class,
-            frame: id.frame,
-            version: id.version,
-            index,
-            count: queued.count,
-            part: queued.piece(index),
-            captured: queued.info.captured.on_wire(),
-            deadline: queued.info.deadline - queued.info.captured,
-            reference: queued.info.reference,
-            retransmission,
-            alone: queued.is_alone(index),
-        };
-        let FrameId { frame, version } = id;
-        let count = queued.total();
-        let tag = FrameTag { stream, frame, version, index, count, retransmission };
-        let head = self.dialect.write(Outgoing::Media(&media), out);
+    ) -> Option<(TxMeta, bool)> {
         let app_limited = self.runs_dry();
-        let sent = self.dispatch(now, length, Some(tag), app_limited);
-        debug_assert_eq!(sent, packet);
-        let outbox = &mut self.tracks[track].outbox;
+        let Track { stream, outbox, .. } = &mut self.tracks[track];
+        let (stream, class, retransmission) = (*stream, outbox.class, again.is_some());
+        let frame = outbox.at_mut(position)?;
+        let index = again.unwrap_or(frame.next);
+        if again.is_none() && index == 0 && self.config.deadline.is_none() {
+            frame.begin(now + self.core.rtt().min() * SenderConfig::REPAIR_TRIPS);
+        }
+        let (bytes, payload) = frame.part(index);
+        let length = bytes + self.dialect.header();
+        let (session, packet) = (self.config.session, self.core.next_packet());
+        let (sent, feedback_seen) = (now.on_wire(), self.feedback_seen);
+        let media = Media {
+            session,
+            packet,
+            sent,
+            feedback_seen,
+            retransmission,
+            ..frame.media(stream, class, index)
+        };
+        let head = self.dialect.write_media(media, out);
+        let (id, packets, count) = (frame.info.id, frame.count, frame.total());
+        let done = !retransmission && outbox.advance(now, bytes as u32);
         if retransmission {
             outbox.resent(now, id, index);
-        } else if outbox.advance(now, bytes as u32) {
-            self.tap.record(now, Event::FrameSent { stream, frame, version, packets: media.count });
         }
-        Some(TxMeta { head, length, payload, ecn: self.config.ecn, last: false })
+        let FrameId { frame, version } = id;
+        let tag = FrameTag { stream, frame, version, index, count, retransmission };
+        let entered = self.dispatch(now, length, Some(tag), app_limited);
+        debug_assert_eq!(entered, packet);
+        if unlikely(done) {
+            self.tap.record(now, Event::FrameSent { stream, frame, version, packets });
+        }
+        Some((TxMeta { head, length, payload, ecn: self.config.ecn, last: false }, done))
     }
 
     #[inline(never)]
@@ -279,27 +277,21 @@ impl Sender {
     ) -> Option<TxMeta> {
         let track = self.position(stream)?;
         let position = self.tracks[track].outbox.position(id)?;
-        self.transmit_part(now, track, position, index, true, out)
+        self.transmit_part(now, track, position, Some(index), out).map(|(meta, _)| meta)
     }
 
-    /// Sends the next packet of a track, or one of the backlog, which stands behind the tracks.
+    /// Sends the next packet of a track, or one of the backlog, which stands behind the tracks; and says
+    /// whether all of its frame has left with it.
     #[inline(always)]
-    pub(super) fn transmit_fresh(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
-        if track == self.tracks.len() {
-            return Some(self.transmit_padding(now, self.mtu(), out));
+    pub(super) fn transmit_fresh(
+        &mut self,
+        now: Time,
+        track: usize,
+        out: &mut [u8],
+    ) -> Option<(TxMeta, bool)> {
+        match self.tracks.get(track).map(|track| track.outbox.sending()) {
+            Some(position) => self.transmit_part(now, track, position, None, out),
+            None => Some((self.transmit_padding(now, self.mtu(), out), false)),
         }
-        self.transmit_next(now, track, out)
-    }
-
-    /// Sends the next packet of a track. Apart, so that what a backlog runs stays short.
-    #[inline(never)]
-    fn transmit_next(&mut self, now: Time, track: usize, out: &mut [u8]) -> Option<TxMeta> {
-        let outbox = &mut self.tracks[track].outbox;
-        let position = outbox.sending();
-        let index = outbox.at(position)?.next;
-        if index == 0 && self.config.deadline.is_none() {
-            outbox.begin(now + self.core.rtt().min() * SenderConfig::REPAIR_TRIPS);
-        }
-        self.transmit_part(now, track, position, index, false, out)
     }
 }

@@ -16,17 +16,15 @@ use crate::track::{Context, Track};
 /// gives up after ten seconds of silence, and three of these may be lost before that.
 const SIGN_OF_LIFE: Span = Span::from_secs(2);
 
-/// What captures and tracks want of the clock.
+/// What is wanted of the clock besides the next packet, but for what the core wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
-    /// The first that one of them wants to be looked at.
+    /// The first that is to be looked at; the end of time, if nothing is.
     at: Time,
+    /// When something of what waits, or may be sent again, is to be forgotten; the end of time, if never.
+    expiry: Time,
     /// Since when the oldest frame of an encoder has been there.
     coding: Option<Time>,
-    /// Since when the oldest frame has waited that may wait too long.
-    live: Option<Time>,
-    /// When something of what waits, or may be sent again, is to be forgotten.
-    expiry: Option<Time>,
     /// No encoder is at work, and nothing was put aside for one.
     quiet: bool,
     /// A packet waits to be sent for the first time.
@@ -36,7 +34,7 @@ pub(super) struct Wants {
 impl Wants {
     /// What no capture and no track wants.
     pub(super) const NOTHING: Wants =
-        Wants { at: Time::MAX, coding: None, live: None, expiry: None, quiet: true, waiting: false };
+        Wants { at: Time::MAX, expiry: Time::MAX, coding: None, quiet: true, waiting: false };
 
     #[inline]
     fn wake(&mut self, at: Option<Time>) {
@@ -314,7 +312,7 @@ impl Sender {
         since.filter(|_| waits).map(|since| since.max(self.core.last_sent_at()) + SIGN_OF_LIFE)
     }
 
-    /// What captures and tracks want of the clock, looked up in one pass.
+    /// What captures, tracks and hellos want of the clock, looked up in one pass.
     #[inline]
     fn wants(&self) -> Wants {
         let mut wants = Wants::NOTHING;
@@ -327,41 +325,43 @@ impl Sender {
                     wants.at = Time::ZERO;
                 }
                 wants.coding = Time::first(wants.coding, track.coding_since());
-                wants.live = Time::first(wants.live, live_since(track));
-                wants.expiry = Time::first(wants.expiry, track.outbox.next_expiry());
+                wants.expiry = wants.expiry.min(track.outbox.next_expiry().unwrap_or(Time::MAX));
                 wants.quiet &= track.is_quiet();
                 wants.waiting |= track.outbox.waiting_packets() > 0;
             }
         }
+        wants.wake(self.hello_at.filter(|_| !self.heard));
+        wants.wake(self.reset_at());
+        wants
+    }
+
+    /// Looks up what is wanted, and notes whether that holds until something happens but that packets leave.
+    #[inline(never)]
+    fn look_up_wants(&self) -> Wants {
+        let wants = self.wants();
+        self.wanted.set(wants);
+        // An encoder that is at work, on a thread of its own, may be done whenever it is asked.
+        self.undisturbed.set(wants.quiet);
         wants
     }
 
     /// When something is to be done next, whoever wants it. Notes until when there is nothing to look after
     /// but the next packet, zero if there may be. It is asked for after every packet.
+    // Apart, so that a backlog takes little.
     #[inline(never)]
     pub(super) fn wake_of_frames(&self) -> Option<Time> {
-        let mut wants = if self.undisturbed.get() {
-            let wants = self.wanted.get();
-            debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
-            wants
+        let wants = if self.undisturbed.get() { self.wanted.get() } else { self.look_up_wants() };
+        debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
+        let mut first = wants.at.min(self.core.next_wake().unwrap_or(Time::MAX));
+        let quiet_until = if wants.quiet {
+            self.while_quiet(first.min(wants.expiry))
         } else {
-            let wants = self.wants();
-            self.wanted.set(wants);
-            // An encoder that is at work, on a thread of its own, may be done whenever it is asked.
-            self.undisturbed.set(wants.quiet);
-            wants
+            first = first.min(self.sign_after(wants.coding).unwrap_or(Time::MAX));
+            Time::ZERO
         };
-        wants.wake(self.hello_at.filter(|_| !self.heard));
-        wants.wake(self.core.next_wake());
-        wants.wake(self.sign_after(wants.coding));
-        if let WaitLimit::OfOldest(limit) = self.manner.limit {
-            cold_path();
-            wants.wake(wants.live.map(|since| since + limit));
-        }
-        let quiet_until = wants.at.min(wants.expiry.unwrap_or(Time::MAX));
-        wants.wake(self.next_send(wants.waiting));
-        self.quiet_until.set(if wants.quiet { self.while_quiet(quiet_until) } else { Time::ZERO });
-        (wants.at < Time::MAX).then_some(wants.at)
+        self.quiet_until.set(quiet_until);
+        first = first.min(self.next_send(wants.waiting).unwrap_or(Time::MAX));
+        (first < Time::MAX).then_some(first)
     }
 
     /// The same where nothing is captured and a hello was answered: what is left is the core's.
