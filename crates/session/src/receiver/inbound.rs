@@ -22,10 +22,10 @@ impl Receiver {
         self.on_media(now, &media, &[], &mut bare);
     }
 
-    /// Anything but a packet of padding that is handed over; mostly one of a frame.
+    /// Anything but a packet of padding that is handed over.
     // Apart, so that both ends of a backlog take little.
     #[inline(never)]
-    pub(super) fn receive_frame(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
+    pub(super) fn receive_other(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
         self.reports_only.set(false);
         match self.dialect.frame(datagram) {
             Some((media, head)) if likely(self.is_ours(media.session)) => {

@@ -478,7 +478,7 @@ impl Endpoint for Receiver {
             Some(Media { session, packet, sent, feedback_seen, .. }) if likely(self.is_ours(session)) => {
                 self.receive_padding(now, packet, sent, feedback_seen, &meta);
             }
-            _ => self.receive_frame(now, datagram, meta),
+            _ => self.receive_other(now, datagram, meta),
         }
     }
 

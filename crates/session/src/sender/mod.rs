@@ -288,6 +288,12 @@ impl Sender {
             self.undisturbed.set(false);
             self.repack();
         }
+        self.transmit_fitting(now, out)
+    }
+
+    // Each by itself, so that each takes little.
+    #[inline(always)]
+    fn transmit_fitting(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         if self.is_bare() { self.transmit_backlog(now, out) } else { self.transmit_any(now, out) }
     }
 
@@ -501,11 +507,10 @@ impl Endpoint for Sender {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        // Each by itself, so that each takes little.
         if unlikely(!self.core.fits(out.len(), is_of_path(out))) {
             return self.transmit_anew(now, out);
         }
-        if self.is_bare() { self.transmit_backlog(now, out) } else { self.transmit_any(now, out) }
+        self.transmit_fitting(now, out)
     }
 
     fn fetch(&self) {

@@ -153,7 +153,7 @@ impl Sender {
 
     /// Transmits what is due where there is a backlog and nothing beside it: its next packet, as far as pacer
     /// and window allow, but for a hello or a probe.
-    // Apart, so that what finds its way here or to frames takes little.
+    // Apart: inlined, it would have `transmit` save registers for frames, too, which save them again.
     #[inline(never)]
     pub(super) fn transmit_backlog(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
         // What it wants of the clock is looked at anew.
