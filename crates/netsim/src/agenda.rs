@@ -14,7 +14,7 @@
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
 //! run cannot change it.
 
-use units::{Time, fetch_line, likely, unlikely};
+use units::{Span, Time, fetch_line, likely, unlikely};
 
 /// Entries of a node: one cache line.
 const WIDTH: usize = 8;
@@ -35,16 +35,48 @@ pub(crate) struct Agenda {
     far: usize,
     /// ... the others in it, at their number less this.
     shift: usize,
-    /// The levels below the top, the components' first; none where all of them stand in the top.
-    below: Vec<Level>,
+    /// The components of lower numbers may stand where they were when they are [put off](Agenda::put_off): no
+    /// more than 64, ...
+    lenient: usize,
+    /// ... of which those may that have their bit here.
+    early: u64,
+    /// The lowest level, the components'; empty where all of them stand in the top.
+    leaves: Level,
+    /// The levels between that and the top, from below.
+    above: Vec<Level>,
 }
 
 /// The nodes of a level. Entries beyond the last component stay idle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Level {
     nodes: Vec<Node>,
     /// The place of each node's earliest entry, 0 to 7.
     leaders: Vec<u8>,
+}
+
+impl Level {
+    fn new(nodes: usize) -> Level {
+        Level { nodes: vec![Node::IDLE; nodes], leaders: vec![0; nodes] }
+    }
+
+    /// Enters when `number` wants to act. Returns who is to be entered on the level above, and when, if what
+    /// comes first in its node is not what did.
+    #[inline(always)]
+    fn enter(&mut self, number: usize, key: u64) -> Option<(usize, u64)> {
+        let (node, place) = (number / WIDTH, number % WIDTH);
+        let (entries, leader) = (&mut self.nodes[node], &mut self.leaders[node]);
+        if entries.holds(place, key) {
+            return None;
+        }
+        entries.put(place, key);
+        // Of many most come after another one of their node, before and after the change.
+        if place != usize::from(*leader) && entries.is_behind(place, *leader) {
+            return None;
+        }
+        let first = entries.first();
+        *leader = (first & PLACE) as u8;
+        Some((node, first & !PLACE))
+    }
 }
 
 /// Who of a node's eight wants to act, and when, in one number each: the time, and the place in the low bits,
@@ -91,6 +123,15 @@ impl Node {
     }
 }
 
+/// A time as entries have it, above the place.
+#[inline(always)]
+fn key(time: Time) -> u64 {
+    time.as_nanos().min((NEVER - BIAS) / WIDTH as u64) * WIDTH as u64 + BIAS
+}
+
+/// What is put off may come up so early at most: paced packets lie less far apart than that, and they are put
+/// off by so little that to be asked twice would cost more than it spares.
+const LEEWAY: Span = Span::from_millis(5);
 /// So many components at most stand in the top of an agenda that has others below.
 const NEAR: usize = WIDTH / 2;
 
@@ -101,12 +142,24 @@ impl Agenda {
         let count = others + busy;
         let near = if count <= WIDTH || busy <= NEAR { busy } else { 0 };
         let far = if count <= WIDTH { 0 } else { count - near };
-        let (mut below, mut size) = (Vec::new(), far);
+        let leaves = Level::new(far.div_ceil(WIDTH));
+        let (mut above, mut size) = (Vec::new(), leaves.nodes.len());
         while size > WIDTH - near {
             size = size.div_ceil(WIDTH);
-            below.push(Level { nodes: vec![Node::IDLE; size], leaders: vec![0; size] });
+            above.push(Level::new(size));
         }
-        Agenda { top: Node::IDLE, others, far, shift: count.saturating_sub(WIDTH), below }
+        // With more levels what is spared in them is spent on looking.
+        let lenient = if above.is_empty() { far } else { 0 };
+        Agenda {
+            top: Node::IDLE,
+            others,
+            far,
+            shift: count.saturating_sub(WIDTH),
+            lenient,
+            early: 0,
+            leaves,
+            above,
+        }
     }
 
     /// The number of the first component that acts all the time.
@@ -132,17 +185,16 @@ impl Agenda {
     /// The component that comes first in the top's node of this number.
     #[inline(always)]
     fn descend(&self, mut number: usize) -> usize {
-        for level in self.below.iter().rev() {
+        for level in self.above.iter().rev() {
             number = number * WIDTH + usize::from(level.leaders[number]);
         }
-        number
+        number * WIDTH + usize::from(self.leaves.leaders[number])
     }
 
     /// `component` wants to act at `time` ([`Time::MAX`]: never).
     #[inline(always)]
     pub fn set(&mut self, component: usize, time: Time) {
-        // The time where entries have it, above the place.
-        let key = time.as_nanos().min((NEVER - BIAS) / WIDTH as u64) * WIDTH as u64 + BIAS;
+        let key = key(time);
         if likely(component >= self.far) {
             self.top.put(component - self.shift, key);
         } else {
@@ -150,10 +202,42 @@ impl Agenda {
         }
     }
 
+    /// As [`set`](Agenda::set), but that `component` may come up earlier, [`LEEWAY`] after `now` or later: it
+    /// must be asked then when it really wants to. What is put off again and again, as most timers are,
+    /// changes nothing meanwhile.
+    #[inline(always)]
+    pub fn put_off(&mut self, component: usize, time: Time, now: Time) {
+        if likely(component >= self.far) || component >= self.lenient {
+            self.set(component, time);
+        } else if self.comes_up(component, now, time) {
+            self.early |= 1 << component;
+        } else {
+            self.early &= !(1 << component);
+            self.climb(component, key(time));
+        }
+    }
+
+    /// Whether an entry below the top comes up at `time` or before it, but [`LEEWAY`] after `now` at the
+    /// earliest.
+    #[inline(always)]
+    fn comes_up(&self, component: usize, now: Time, time: Time) -> bool {
+        self.leaves.nodes.get(component / WIDTH).is_some_and(|node| {
+            let at = (node.0[component % WIDTH] - BIAS) / WIDTH as u64;
+            let soon = now.as_nanos().wrapping_add(LEEWAY.as_nanos() as u64);
+            at >= soon && at <= time.as_nanos()
+        })
+    }
+
+    /// Whether a component that comes up may want to act later only: it was [put off](Agenda::put_off).
+    #[inline(always)]
+    pub fn may_be_early(&self, component: usize) -> bool {
+        component < self.lenient && self.early >> component & 1 != 0
+    }
+
     /// Has brought into the caches where `component` is entered, if that is not in the top.
     #[inline(always)]
     pub fn fetch(&self, component: usize) {
-        if let Some(node) = self.below.first().and_then(|level| level.nodes.get(component / WIDTH)) {
+        if let Some(node) = self.leaves.nodes.get(component / WIDTH) {
             fetch_line(node);
         }
     }
@@ -161,23 +245,13 @@ impl Agenda {
     /// Enters a component's next time, and on every level above it what then comes first. Where that is what
     /// came first before, nothing changes further up.
     #[inline(always)]
-    fn climb(&mut self, mut number: usize, mut key: u64) {
-        for level in &mut self.below {
-            let (node, place) = (number / WIDTH, number % WIDTH);
-            let (entries, leader) = (&mut level.nodes[node], &mut level.leaders[node]);
-            if entries.holds(place, key) {
-                return;
-            }
-            entries.put(place, key);
-            // Of many most come after another one of their node, before and after the change.
-            if place != usize::from(*leader) && entries.is_behind(place, *leader) {
-                return;
-            }
-            let first = entries.first();
-            *leader = (first & PLACE) as u8;
-            (number, key) = (node, first & !PLACE);
+    fn climb(&mut self, component: usize, key: u64) {
+        let Some(mut first) = self.leaves.enter(component, key) else { return };
+        for level in &mut self.above {
+            let Some(next) = level.enter(first.0, first.1) else { return };
+            first = next;
         }
-        self.top.put(number, key);
+        self.top.put(first.0, first.1);
     }
 }
 
@@ -202,6 +276,30 @@ mod tests {
                 let wanting = times.iter().enumerate().filter(|(_, at)| **at < Time::MAX);
                 let expected = wanting.map(|(n, &at)| (at, n)).min();
                 prop_assert_eq!(agenda.first(), expected);
+            }
+        }
+
+        /// Who is put off may come up early, and never late. Once it was asked what it wants, all come up in
+        /// their order.
+        #[test]
+        fn who_is_put_off_comes_up_early_at_most(
+            (count, busy) in (prop_oneof![1usize..10, 20usize..70], 0usize..6),
+            changes in prop::collection::vec((0usize..70, 0u64..20, 0u64..3), 1..300)
+        ) {
+            let busy = busy.min(count);
+            let mut agenda = Agenda::new(count - busy, busy);
+            let (mut times, mut now) = (vec![Time::MAX; count], Time::ZERO);
+            for (component, wait, gone) in changes {
+                now += Span::from_millis(gone as i64);
+                let component = component % count;
+                times[component] = if wait == 0 { Time::MAX } else { now + Span::from_millis(wait as i64) };
+                agenda.put_off(component, times[component], now);
+                while let Some((at, early)) = agenda.first().filter(|&(at, who)| at < times[who]) {
+                    prop_assert!(agenda.may_be_early(early) && at.as_nanos() > 0);
+                    agenda.set(early, times[early]);
+                }
+                let wanting = times.iter().enumerate().filter(|(_, at)| **at < Time::MAX);
+                prop_assert_eq!(agenda.first(), wanting.map(|(n, &at)| (at, n)).min());
             }
         }
     }

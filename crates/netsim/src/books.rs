@@ -89,7 +89,7 @@ impl Books {
 
     #[inline(always)]
     pub fn count_delivery(&mut self, packet: &Packet) {
-        self.stats.row(packet.flow).delivered.count(packet.size);
+        self.stats.count_delivery(packet.flow, packet.size);
     }
 
     /// The link has run out of packets.

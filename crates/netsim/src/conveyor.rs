@@ -37,10 +37,17 @@ enum Pace {
     Slotted(Box<Timetable>),
 }
 
-/// One packet inside, when it is through the server, and its head, if that came with it.
-#[derive(Clone)]
-pub(crate) struct Slot {
+/// What the server asks of a packet inside: when it is through, and its bytes.
+#[derive(Clone, Copy, Default)]
+struct Brief {
     finish: Time,
+    size: u32,
+}
+
+/// One packet inside, and its head, if that came with it: never in more than two cache lines.
+#[derive(Clone)]
+#[repr(align(32))]
+pub(crate) struct Slot {
     pub packet: Packet,
     pub head: Head,
 }
@@ -54,7 +61,7 @@ pub(crate) struct Taken<'a> {
 
 impl Default for Slot {
     fn default() -> Slot {
-        Slot { finish: Time::ZERO, packet: Packet::bare(0, 0, Time::ZERO), head: Head::default() }
+        Slot { packet: Packet::bare(0, 0, Time::ZERO), head: Head::default() }
     }
 }
 
@@ -62,7 +69,7 @@ impl Default for Slot {
 #[derive(Clone)]
 pub(crate) struct Conveyor {
     /// Packets inside in their order.
-    slots: Ring<Slot>,
+    slots: Ring<Brief, Slot>,
     /// How many of them, the first ones, are known to be through the server: the others follow in `slots`.
     gone: usize,
     /// Of the first that is not known to be through: when it is, and its bytes. [`Time::MAX`] and 0 where
@@ -184,8 +191,9 @@ impl Conveyor {
     // Written where it is kept: handed over, it would be copied several times.
     #[inline(always)]
     fn put(&mut self, finish: Time, packet: Packet, head: Written<'_>) {
-        let slot = self.slots.enter(ROOM);
-        (slot.finish, slot.packet) = (finish, packet);
+        let (brief, slot) = self.slots.enter(ROOM);
+        *brief = Brief { finish, size: packet.size };
+        slot.packet = packet;
         slot.head.take(head);
     }
 
@@ -202,10 +210,10 @@ impl Conveyor {
             return;
         }
         let (mut gone, mut bytes, mut next, mut head) = (self.gone, self.bytes, self.next, self.head);
-        let (near, far) = self.slots.behind(gone + 1);
-        let waits = near.iter().chain(far).any(|slot| {
+        let (near, far) = self.slots.briefs_behind(gone + 1);
+        let waits = near.iter().chain(far).any(|brief| {
             (gone, bytes) = (gone + 1, bytes - u64::from(head));
-            (next, head) = (slot.finish, slot.packet.size);
+            (next, head) = (brief.finish, brief.size);
             next.as_nanos() >= until
         });
         (self.gone, self.bytes, self.next, self.head) = (gone, bytes, next, head);
@@ -220,8 +228,8 @@ impl Conveyor {
         let through = self.next;
         self.gone += 1;
         self.bytes -= u64::from(self.head);
-        (self.next, self.head) = match self.slots.get(self.gone) {
-            Some(first) => (first.finish, first.packet.size),
+        (self.next, self.head) = match self.slots.brief(self.gone) {
+            Some(Brief { finish, size }) => (finish, size),
             None => {
                 books.rest(through);
                 (Time::MAX, 0)
@@ -352,6 +360,11 @@ mod tests {
     use crate::link::{Link, Notice};
     use crate::rate::Opportunities;
     use crate::trace::MahimahiTrace;
+
+    #[test]
+    fn a_packet_inside_is_a_line_and_a_half() {
+        assert_eq!((size_of::<Slot>(), align_of::<Slot>(), size_of::<Brief>()), (96, 32, 16));
+    }
 
     /// What can be seen of a link after a step; of one that was just `settled`, everything.
     fn seen(link: &mut Link, now: Time, settled: bool) -> impl PartialEq + std::fmt::Debug + use<> {

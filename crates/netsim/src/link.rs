@@ -119,6 +119,7 @@ impl Link {
     /// What has happened at it, departures as of the last [`settle`](Link::settle).
     pub fn stats(&self) -> LinkStats {
         let mut stats = self.books.stats.clone();
+        stats.gather();
         if let Course::Conveyor(conveyor) = &self.course {
             conveyor.complete(&mut stats);
         }

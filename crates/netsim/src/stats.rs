@@ -84,6 +84,9 @@ impl AddAssign<&FlowStats> for FlowStats {
 pub struct LinkStats {
     /// From flow `first` on: most links carry one flow, whatever its number.
     flows: Vec<FlowStats>,
+    /// What was delivered of each, which is counted for each packet: apart, so that several share a cache
+    /// line, until it is [gathered](LinkStats::gather).
+    delivered: Vec<Count>,
     first: u16,
     causes: Vec<(Dropped, Count)>,
     /// How long the link had something to send, in closed busy periods; see
@@ -99,8 +102,8 @@ impl LinkStats {
     /// Has the counters of a flow brought into the caches.
     #[inline]
     pub(crate) fn fetch(&self, flow: u16) {
-        if let Some(row) = self.flows.get(usize::from(flow.wrapping_sub(self.first))) {
-            units::fetch(&row.delivered);
+        if let Some(delivered) = self.delivered.get(usize::from(flow.wrapping_sub(self.first))) {
+            units::fetch_line(delivered);
         }
     }
 
@@ -127,6 +130,11 @@ impl LinkStats {
         self.causes.iter().find(|row| row.0 == cause).map(|row| row.1).unwrap_or_default()
     }
 
+    /// Writes what was delivered where it is read.
+    pub(crate) fn gather(&mut self) {
+        self.flows.iter_mut().zip(&self.delivered).for_each(|(flow, delivered)| flow.delivered = *delivered);
+    }
+
     /// The counters of every flow.
     pub(crate) fn all_flows(&mut self) -> &mut [FlowStats] {
         &mut self.flows
@@ -142,6 +150,15 @@ impl LinkStats {
         &mut self.flows[usize::from(flow - self.first)]
     }
 
+    #[inline(always)]
+    pub(crate) fn count_delivery(&mut self, flow: u16, size: u32) {
+        let index = usize::from(flow.wrapping_sub(self.first));
+        if units::unlikely(index >= self.delivered.len()) {
+            self.make_room(flow);
+        }
+        self.delivered[usize::from(flow.wrapping_sub(self.first))].count(size);
+    }
+
     #[cold]
     fn make_room(&mut self, flow: u16) {
         if self.flows.is_empty() {
@@ -150,14 +167,17 @@ impl LinkStats {
         if flow < self.first {
             let more = usize::from(self.first - flow);
             self.flows.splice(0..0, std::iter::repeat_n(FlowStats::default(), more));
+            self.delivered.splice(0..0, std::iter::repeat_n(Count::default(), more));
             self.first = flow;
         }
         let missing = (usize::from(flow - self.first) + 1).saturating_sub(self.flows.len());
         if self.flows.is_empty() {
             // Most links never have another.
             self.flows.reserve_exact(missing);
+            self.delivered.reserve_exact(missing);
         }
         self.flows.resize(self.flows.len() + missing, FlowStats::default());
+        self.delivered.resize(self.flows.len(), Count::default());
     }
 
     pub(crate) fn count_drop(&mut self, packet: &Packet, cause: Dropped) {
@@ -188,6 +208,19 @@ mod tests {
         assert_eq!(stats.dropped(Dropped::LinkLoss), Count::default());
         assert_eq!(stats.flows().map(|(flow, _)| flow).collect::<Vec<_>>(), [0, 3]);
         assert_eq!(stats.total().loss(), 1.0);
+    }
+
+    #[test]
+    fn what_was_delivered_is_gathered_from_its_own_list() {
+        let mut stats = LinkStats::default();
+        [(7, 100), (9, 200), (5, 300), (9, 400)]
+            .iter()
+            .for_each(|&(flow, size)| stats.count_delivery(flow, size));
+        stats.gather();
+        let delivered = |flow| stats.flow(flow).delivered;
+        assert_eq!((delivered(5).bytes, delivered(7).bytes), (300, 100));
+        assert_eq!((delivered(9), delivered(6)), (Count { packets: 2, bytes: 600 }, Count::default()));
+        assert_eq!(stats.total().delivered.packets, 4);
     }
 
     #[test]

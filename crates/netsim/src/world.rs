@@ -378,15 +378,30 @@ impl World {
 
     #[inline(always)]
     fn wake(&mut self, index: usize) {
-        self.counters.wakes += 1;
         let host = &mut self.hosts[index];
         if unlikely(!host.plain) {
+            self.counters.wakes += 1;
             return self.wake_any(index);
         }
+        if unlikely(self.agenda.may_be_early(index)) && self.waits_on(index) {
+            return;
+        }
+        self.counters.wakes += 1;
+        let host = &mut self.hosts[index];
         host.endpoint.wake(self.now);
         let sent =
             host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
-        self.take_note(index, sent);
+        self.take_note::<true>(index, sent);
+    }
+
+    /// Whether a host that came up wants to act later only, which is taken note of.
+    fn waits_on(&mut self, index: usize) -> bool {
+        let wanted = self.hosts[index].next_wake::<true>(self.now);
+        if wanted > self.now {
+            self.counters.events -= 1;
+            self.agenda.set(index, wanted);
+        }
+        wanted > self.now
     }
 
     /// Wakes a host that needs a closer look, perhaps for the first time.
@@ -398,13 +413,17 @@ impl World {
         host.endpoint.wake(local);
         let sent =
             host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
-        self.take_note(index, sent);
+        self.take_note::<false>(index, sent);
     }
 
     /// Plans and counts what follows from what a host sent.
     #[inline(always)]
-    fn take_note(&mut self, index: usize, sent: SentAll) {
-        self.agenda.set(index, sent.wake);
+    fn take_note<const PLAIN: bool>(&mut self, index: usize, sent: SentAll) {
+        if PLAIN {
+            self.agenda.put_off(index, sent.wake, self.now);
+        } else {
+            self.agenda.set(index, sent.wake);
+        }
         if sent.packets > 0 {
             self.counters.sent += u64::from(sent.packets);
             self.count_turns(sent.packets, index);
@@ -470,7 +489,7 @@ impl World {
         let sent =
             host.send_all::<true>(self.now, self.now, &mut self.links, &mut self.datagrams, &mut self.out);
         let through = sent.through;
-        self.take_note(reached, sent);
+        self.take_note::<true>(reached, sent);
         if unlikely(through == index) { self.links[index].next_due() } else { next }
     }
 
@@ -529,7 +548,7 @@ impl World {
         hand_over(host, packet, self.links[out].head(), &mut self.datagrams, local);
         let sent =
             host.send_all::<false>(self.now, local, &mut self.links, &mut self.datagrams, &mut self.out);
-        self.take_note(index, sent);
+        self.take_note::<false>(index, sent);
     }
 
     fn settle(&mut self, link: usize) {

@@ -254,29 +254,45 @@ fn what_is_sent_arrives_through_links_of_every_kind() {
     }
 }
 
-/// Sends a datagram every 2 ms, answers some of those that it hears, and notes when it heard each.
+/// Sends a datagram every 2 ms, answers some of those that it hears, and notes when it heard each, and when
+/// it had heard none for as long as it has patience.
 struct Talker {
     left: u64,
     sent: u64,
     owed: u32,
     answers: u32,
     heard: Vec<Time>,
+    patience: Span,
+    alarm: Option<Time>,
+    alarms: Vec<Time>,
+}
+
+impl Talker {
+    fn next(&self) -> Option<Time> {
+        (self.sent < self.left).then(|| ms(2 * self.sent))
+    }
 }
 
 impl Endpoint for Talker {
     fn receive(&mut self, now: Time, _: &[u8], _: RxMeta) {
         self.heard.push(now);
+        self.alarm = Some(now + self.patience);
         if self.answers > 0 {
             self.answers -= 1;
             self.owed += 1;
         }
     }
-    fn wake(&mut self, _: Time) {}
+    fn wake(&mut self, now: Time) {
+        if self.alarm.is_some_and(|at| at <= now) {
+            self.alarm = None;
+            self.alarms.push(now);
+        }
+    }
     fn next_wake(&self) -> Option<Time> {
-        (self.sent < self.left).then(|| ms(2 * self.sent))
+        Time::first(self.next(), self.alarm)
     }
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        let due = self.next_wake().is_some_and(|at| at <= now);
+        let due = self.next().is_some_and(|at| at <= now);
         if !due && self.owed == 0 {
             return None;
         }
@@ -288,12 +304,14 @@ impl Endpoint for Talker {
 }
 
 proptest! {
-    /// A host that will stop some day is looked at more closely than others.
+    /// A host that will stop some day is looked at more closely than others, and of many others those come up
+    /// too early that are put off.
     #[test]
     fn who_is_looked_at_closely_does_the_same(
         (there_ms, back_ms) in (0..3_i64, 0..3_i64), kbps in prop::option::of(500..20_000_u64),
         one_link in any::<bool>(), (left, answers) in ((0..30_u64, 0..30_u64), (0..40_u32, 0..40_u32)),
         queue in prop::sample::select(vec!["droptail:3p", "infinite", "codel"]),
+        (pairs, patience_ms) in (1..7_u16, 0..40_i64),
     ) {
         let run = |stop: Time| {
             let constant = |kbps| RateProcess::Constant(Rate::from_kbps(kbps));
@@ -305,14 +323,26 @@ proptest! {
             let delay = LinkConfig::delay(Span::from_millis(back_ms));
             let back = if one_link { there } else { world.add_link("back", delay) };
             let host = |name| HostConfig { stop, ..HostConfig::new(name) };
-            let talker = |left, answers| Talker { left, sent: 0, owed: 0, answers, heard: Vec::new() };
-            let near = world.add_host(host("near"), talker(left.0, answers.0));
-            let far = world.add_host(host("far"), talker(left.1, answers.1));
-            world.connect(near, 0, &[there], far);
-            world.connect(far, 1, &[back], near);
+            let patience = Span::from_millis(patience_ms);
+            let talker = |left, answers| {
+                let (heard, alarms) = (Vec::new(), Vec::new());
+                Talker { left, sent: 0, owed: 0, answers, heard, patience, alarm: None, alarms }
+            };
+            let mut hosts = Vec::new();
+            for pair in 0..pairs {
+                let near = world.add_host(host("near"), talker(left.0, answers.0));
+                let far = world.add_host(host("far"), talker(left.1 + u64::from(pair), answers.1));
+                world.connect(near, 2 * pair, &[there], far);
+                world.connect(far, 2 * pair + 1, &[back], near);
+                hosts.extend([near, far]);
+            }
             world.run_until(Time::from_secs(5));
-            let heard = [near, far].map(|host| world.endpoint::<Talker>(host).heard.clone());
-            (heard, world.counters(), world.link(there).stats().total(), world.in_flight())
+            let noted = |host: &HostId| {
+                let talker = world.endpoint::<Talker>(*host);
+                (talker.heard.clone(), talker.alarms.clone())
+            };
+            let noted: Vec<_> = hosts.iter().map(noted).collect();
+            (noted, world.counters(), world.link(there).stats().total(), world.in_flight())
         };
         prop_assert_eq!(run(Time::MAX), run(Time::from_secs(10)));
     }

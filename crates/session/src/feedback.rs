@@ -1,37 +1,21 @@
 //! What the receiver reports, and when.
 
-use std::collections::VecDeque;
-
-use units::{Ecn, Span, Sparing, Time, apart, fetch_line, likely, unlikely};
+use units::{Span, Sparing, Time, apart, fetch_line, likely, unlikely};
 use wire::{Arrival, Draft, Spoken, Written};
 
 use crate::arrivals::ArrivalLog;
 use crate::config::ReceiverConfig;
+use crate::unconfirmed::Unconfirmed;
 
 /// Arrivals waiting to be reported at most; a report is due long before.
 const WAITING: usize = 1024;
 /// Beyond this many arrivals in a report, those of the report before are not repeated.
 const REPEAT_BELOW: usize = 56;
-/// Reports remembered until the sender says it has heard them. With more on their way, or four billion
-/// numbers beyond the first one's, newer ones are not remembered: one that follows confirms what they said, a
-/// round trip later.
-const UNCONFIRMED: usize = 64;
-/// Of which there is room for so many at first, ...
-const ROOM: usize = 8;
-/// ... and for so many arrivals: a backlogged flow is reported every other packet.
+/// Room for so many arrivals at first: a backlogged flow is reported every other packet.
 const ARRIVALS: usize = 2;
 
-/// A report that is on its way, or on whose confirmation is.
-#[derive(Clone, Copy, Debug)]
-struct Unconfirmed {
-    sequence: u32,
-    /// The largest number it reported, counted from [`Reporter::origin`].
-    largest: u32,
-    sent_at: Time,
-}
-
 /// Collects arrivals and writes reports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reporter {
     /// Not reported yet, by number.
     fresh: Vec<Arrival>,
@@ -39,58 +23,36 @@ pub struct Reporter {
     reported: Vec<Arrival>,
     merged: Vec<Arrival>,
     sequence: u32,
-    /// Reports the sender has not confirmed, ...
-    unconfirmed: VecDeque<Unconfirmed>,
-    /// ... and the first one's number, which every packet is held against: none is a number beyond all.
-    first_unconfirmed: u32,
-    /// The number that theirs are counted from: what the oldest one reported when none was before it.
-    origin: u64,
-    /// Every number below is known to the sender, as far as it ever will be.
-    confirmed: u64,
+    /// Whose word makes every number below the largest they named known to the sender, as far as it ever
+    /// will be.
+    unconfirmed: Unconfirmed,
     due_at: Option<Time>,
     media: u32,
     padding: u32,
 }
 
-impl Default for Reporter {
-    fn default() -> Reporter {
-        Reporter {
-            fresh: Vec::new(),
-            reported: Vec::new(),
-            merged: Vec::new(),
-            sequence: 0,
-            unconfirmed: VecDeque::new(),
-            first_unconfirmed: u32::MAX,
-            origin: 0,
-            confirmed: 0,
-            due_at: None,
-            media: 0,
-            padding: 0,
-        }
-    }
-}
-
 impl Reporter {
-    /// A packet arrived; `padding` tells its class, `urgent` that its news should not wait.
+    /// A packet arrived; `padding` tells its class, `urgent` that its news should not wait, `filling` that
+    /// some of higher numbers were there before it.
     #[inline(always)]
     pub fn arrived(
         &mut self,
         now: Time,
-        packet: u64,
-        ecn: Ecn,
+        arrival: Arrival,
         padding: bool,
         urgent: bool,
+        filling: bool,
         config: &ReceiverConfig,
     ) {
         if likely(self.fresh.len() < WAITING) {
-            let arrival = Arrival { packet, at: now.on_wire(), ecn };
-            match self.fresh.last() {
-                Some(last) if unlikely(last.packet > packet) => {
-                    self.fresh.room_for_one(ARRIVALS);
-                    let at = self.fresh.partition_point(|a| a.packet < packet);
-                    self.fresh.insert(at, apart(arrival));
-                }
-                _ => self.fresh.put(ARRIVALS, arrival),
+            if unlikely(filling) {
+                self.fresh.room_for_one(ARRIVALS);
+                let at = self.fresh.partition_point(|a| a.packet < arrival.packet);
+                self.fresh.insert(at, apart(arrival));
+            } else {
+                // What lies there is not looked at: it may be in no cache.
+                debug_assert!(self.fresh.last().is_none_or(|last| last.packet < arrival.packet));
+                self.fresh.put(ARRIVALS, arrival);
             }
         }
         self.padding += u32::from(padding);
@@ -104,22 +66,15 @@ impl Reporter {
     }
 
     /// The sender has heard the report numbered `sequence`. Says how long ago the latest of those left that
-    /// this is the first word of.
-    #[inline]
+    /// this is the first word of, unless [that is forgotten](Reporter::forget_times).
+    #[inline(always)]
     pub fn confirm(&mut self, now: Time, sequence: u32) -> Option<Span> {
-        if sequence < self.first_unconfirmed {
-            return None;
-        }
-        let mut since = None;
-        while let Some(report) =
-            self.unconfirmed.front().filter(|report| report.sequence <= sequence).copied()
-        {
-            self.unconfirmed.pop_front();
-            self.confirmed = self.confirmed.max(self.origin + u64::from(report.largest));
-            since = Some(now - report.sent_at);
-        }
-        self.first_unconfirmed = self.unconfirmed.front().map_or(u32::MAX, |report| report.sequence);
-        since
+        self.unconfirmed.hear(sequence).map(|left| now - left)
+    }
+
+    /// Nobody wants to know any more how long ago reports left.
+    pub fn forget_times(&mut self) {
+        self.unconfirmed.forget_times();
     }
 
     /// Has brought into the caches where the next arrivals are entered.
@@ -127,10 +82,6 @@ impl Reporter {
         // A list that never held anything is nowhere, and a processor looks for nowhere for long.
         if self.fresh.capacity() > 0 {
             fetch_line(self.fresh.as_ptr());
-        }
-        if let (Some(oldest), Some(newest)) = (self.unconfirmed.front(), self.unconfirmed.back()) {
-            fetch_line(oldest);
-            fetch_line(std::ptr::from_ref(newest).wrapping_add(1));
         }
     }
 
@@ -163,7 +114,9 @@ impl Reporter {
         self.sequence += 1;
         if likely(self.reported.is_empty()) {
             let draft = Draft { sequence: self.sequence, arrivals: &self.fresh, ..*draft };
-            if let Some(written) = dialect.write_plain_feedback(&draft, log.down_to(self.confirmed), out) {
+            if let Some(written) =
+                dialect.write_plain_feedback(&draft, log.down_to(self.unconfirmed.confirmed()), out)
+            {
                 self.turn(draft.sent, 0, log.largest().unwrap_or(0));
                 return (self.sequence, written);
             }
@@ -187,7 +140,7 @@ impl Reporter {
         }
         let arrivals = if repeat { &self.merged } else { &self.fresh };
         let draft = Draft { sequence: self.sequence, arrivals, ..*draft };
-        let written = dialect.write_feedback(&draft, || log.down_to(self.confirmed), out);
+        let written = dialect.write_feedback(&draft, || log.down_to(self.unconfirmed.confirmed()), out);
         let (now, left) = (draft.sent, arrivals.len() - written.arrivals);
         if unlikely(left > 0 && repeat) {
             std::mem::swap(&mut self.merged, &mut self.fresh);
@@ -225,33 +178,27 @@ impl Reporter {
             self.due_at = Some(now);
         }
         (self.media, self.padding) = (0, 0);
-        self.remember(now, largest);
-    }
-
-    /// The report just written is to be confirmed, if there is room to remember it.
-    #[inline]
-    fn remember(&mut self, now: Time, largest: u64) {
-        if self.unconfirmed.is_empty() {
-            self.origin = largest;
-        }
-        if self.unconfirmed.len() < UNCONFIRMED
-            && let Ok(largest) = u32::try_from(largest - self.origin)
-        {
-            self.unconfirmed.put(ROOM, Unconfirmed { sequence: self.sequence, largest, sent_at: now });
-            self.first_unconfirmed = self.first_unconfirmed.min(self.sequence);
-        }
+        self.unconfirmed.remember(now, self.sequence, largest);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrivals::Novelty;
+    use crate::unconfirmed::MOST;
+    use units::Ecn;
     use wire::Feedback;
 
+    fn arrival(now: Time, packet: u64) -> Arrival {
+        Arrival { packet, at: now.on_wire(), ecn: Ecn::NotEct }
+    }
+
     fn arrive(reporter: &mut Reporter, log: &mut ArrivalLog, ms: u64, packet: u64) {
-        log.insert(packet);
+        let filling = log.insert(packet) == Novelty::Filling;
         let config = ReceiverConfig::default();
-        reporter.arrived(Time::from_millis(ms), packet, Ecn::NotEct, false, false, &config);
+        let now = Time::from_millis(ms);
+        reporter.arrived(now, arrival(now, packet), false, false, filling, &config);
     }
 
     fn written(reporter: &mut Reporter, log: &ArrivalLog, ms: u64) -> (Vec<u64>, Vec<(u64, u64)>) {
@@ -286,25 +233,25 @@ mod tests {
     fn every_second_padding_packet_is_reported_at_once() {
         let (mut reporter, config) = (Reporter::default(), ReceiverConfig::default());
         let now = Time::from_millis(3);
-        reporter.arrived(now, 1, Ecn::NotEct, true, false, &config);
+        reporter.arrived(now, arrival(now, 1), true, false, false, &config);
         assert_eq!(reporter.due_at(), Some(now + Span::from_millis(20)));
-        reporter.arrived(now, 2, Ecn::NotEct, true, false, &config);
+        reporter.arrived(now, arrival(now, 2), true, false, false, &config);
         assert_eq!(reporter.due_at(), Some(now));
     }
 
     #[test]
     fn ranges_are_confirmed_however_many_reports_are_on_their_way() {
         let (mut reporter, mut log) = (Reporter::default(), ArrivalLog::default());
-        let on_their_way = 10 * UNCONFIRMED as u64;
+        let on_their_way = 10 * u64::from(MOST);
         for n in 0..20 * on_their_way {
             // Every arrival leaves a gap, and its report is heard after `on_their_way` further ones.
             arrive(&mut reporter, &mut log, n, 2 * n);
             reporter.confirm(Time::from_millis(n), n.saturating_sub(on_their_way) as u32);
-            let ranges = log.down_to(reporter.confirmed).count() as u64;
-            assert!(ranges <= 2 * on_their_way + UNCONFIRMED as u64, "{ranges} after {n}");
+            let ranges = log.down_to(reporter.unconfirmed.confirmed()).count() as u64;
+            assert!(ranges <= 2 * on_their_way + u64::from(MOST), "{ranges} after {n}");
             written(&mut reporter, &log, n);
         }
-        assert!(reporter.confirmed > 0);
+        assert!(reporter.unconfirmed.confirmed() > 0);
     }
 
     #[test]
@@ -316,7 +263,7 @@ mod tests {
             arrive(&mut reporter, &mut log, n, (1 << 40) + n * step);
             written(&mut reporter, &log, n);
             reporter.confirm(Time::from_millis(n), n.saturating_sub(2) as u32);
-            let behind = log.largest().unwrap() - reporter.confirmed;
+            let behind = log.largest().unwrap() - reporter.unconfirmed.confirmed();
             assert!(n < 3 || (2 * step..=5 * step).contains(&behind), "{behind} after {n}");
         }
     }

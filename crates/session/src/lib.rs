@@ -41,6 +41,7 @@ mod shedding;
 pub mod strategy;
 mod supply;
 mod track;
+mod unconfirmed;
 mod versions;
 
 pub use builder::{BuildError, SenderBuilder};

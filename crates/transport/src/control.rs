@@ -132,6 +132,12 @@ impl CongestionControl {
         self.limited = true;
     }
 
+    /// The same if `held`.
+    #[inline]
+    pub fn limit_if(&mut self, held: bool) {
+        self.limited |= held;
+    }
+
     /// Whether that is said already.
     #[inline]
     pub fn is_limited(&self) -> bool {

@@ -1,9 +1,12 @@
 //! The whole of a sender but for what it sends.
 
+use std::hint::select_unpredictable;
+
 use cc::{Controller, Decision};
 use record::Tap;
 use units::{Bytes, Ecn, Rate, RemoteTime, Span, Time, likely, unlikely};
 
+use crate::config::{Config, Pace};
 use crate::control::{CongestionControl, Leaving, News};
 use crate::ledger::{Arrived, Carried, Ledger};
 use crate::losses::{Lent, LossDetection, Settled};
@@ -13,61 +16,9 @@ use crate::rtt::Rtt;
 
 /// Packets remembered at most: 6.5 s at 100 Mbit/s. Older ones in flight are given up.
 const CAPACITY: usize = 1 << 16;
-/// Probe timeouts back off to at most this, so that a path that comes back is noticed within it.
-const MAX_PROBE_TIMEOUT: Span = Span::from_millis(500);
 /// Probe timeouts in a row double the wait at most so often (RFC 9002 section 6.2.1), before
 /// [`Config::probe_within`] bounds it.
 const MAX_BACKOFF: u32 = 6;
-
-/// What the packets leave by, of a [`Decision`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// Its pacing rate, which leaves room for frames' bursts.
-    Decided,
-    /// That of a flow that always has something to send ([`Decision::bulk_pacing`]).
-    Bulk,
-    /// [`cc_rate`], evenly; while the controller probes, its pacing rate.
-    Even,
-}
-
-/// A core's settings.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Largest datagram (UDP payload) in bytes.
-    pub mtu: usize,
-    /// Packets that leave together, 1 or more ([`Pacer::in_bunches`]).
-    pub bunch: u32,
-    /// What packets leave by.
-    pub pace: Pace,
-    /// The lowest rate of [`Core::cc_rate`].
-    pub least: Rate,
-    /// The lowest rate that is made of a window there ([`cc_rate`]).
-    pub floor: Rate,
-    /// [`Core::cc_rate`] is by the latest round trip where that is shorter than the smoothed one, which stays
-    /// long for seconds after an outage.
-    pub fresh: bool,
-    /// A packet leaves while less than the window is in flight, though not all of it may fit (libwebrtc's
-    /// `PacingController::Congested`); else it must fit (RFC 9002 section 7).
-    pub spill: bool,
-    /// While nothing is acknowledged, probes for an answer leave at least this often.
-    pub probe_within: Span,
-}
-
-impl Default for Config {
-    /// 1200-byte datagrams under the controller's own pacing, probes every 500 ms at the latest.
-    fn default() -> Config {
-        Config {
-            mtu: 1200,
-            bunch: 1,
-            pace: Pace::Decided,
-            least: Rate::ZERO,
-            floor: Rate::ZERO,
-            fresh: false,
-            spill: false,
-            probe_within: MAX_PROBE_TIMEOUT,
-        }
-    }
-}
 
 /// A packet that the peer says has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,11 +234,17 @@ impl<T: Carried> Core<T> {
         self.window_allows(if unlikely(self.config.spill) { 1 } else { self.mtu() })
     }
 
+    /// Whether [`watch_window`](Core::watch_window) may do anything.
+    #[inline]
+    pub fn wants_whole_intervals(&self) -> bool {
+        self.decision().whole_interval
+    }
+
     /// Where the window has opened, the pacer starts anew, if the controller wants that
     /// ([`Decision::whole_interval`]). Call it when something is to be sent.
     #[inline]
     pub fn watch_window(&mut self, now: Time) {
-        if likely(!self.decision().whole_interval) {
+        if likely(!self.wants_whole_intervals()) {
             return;
         }
         let open = self.window_is_open();
@@ -309,6 +266,13 @@ impl<T: Carried> Core<T> {
         self.window_is_open().then(|| self.pacer.next())
     }
 
+    /// As [`next_send`](Core::next_send), with [`Time::MAX`] while the window is full. That can't be
+    /// predicted, so nothing branches.
+    #[inline]
+    pub fn next_send_or_never(&self) -> Time {
+        select_unpredictable(self.window_is_open(), self.pacer.next(), Time::MAX)
+    }
+
     /// Something is held back that the window does not allow.
     #[inline]
     pub fn hold_back(&mut self) {
@@ -319,6 +283,14 @@ impl<T: Carried> Core<T> {
     #[inline]
     pub fn pause(&mut self) {
         self.pacer.pause();
+    }
+
+    /// [Holds back](Core::hold_back) and [pauses](Core::pause), if `full`. That can't be predicted, so
+    /// nothing branches.
+    #[inline]
+    pub fn stand_if(&mut self, full: bool) {
+        self.control.limit_if(full);
+        self.pacer.pause_if(full);
     }
 
     /// Enters a packet of `size` bytes that leaves now, and returns its number. `app_limited`: nothing more

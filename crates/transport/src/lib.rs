@@ -47,6 +47,7 @@
 //! # Ok::<(), cc::OptionError>(())
 //! ```
 
+mod config;
 mod control;
 mod core;
 mod ledger;
@@ -55,8 +56,9 @@ mod pacer;
 mod path;
 mod rtt;
 
+pub use config::{Config, Pace};
 pub use control::{CongestionControl, Leaving, News, RoundTrips};
-pub use core::{Arrival, Config, Core, Counts, Heard, NeverSent, Pace, cc_rate};
+pub use core::{Arrival, Core, Counts, Heard, NeverSent, cc_rate};
 pub use ledger::{Arrived, Carried, Ledger, State, Transmission};
 pub use losses::{LossDetection, Settled};
 pub use pacer::Pacer;

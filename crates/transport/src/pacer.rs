@@ -52,7 +52,9 @@ impl Pacer {
         if (rate, burst, tick) != (self.rate(), self.burst, self.tick) {
             (self.burst, self.tick) = (burst, tick);
             self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
-            self.pace = rate.map(Serialisation::new);
+            // Packets like the last one will follow: what they take is worked out beside what a burst does.
+            let size = self.pace.map_or(Bytes::ZERO, |pace| pace.size());
+            self.pace = rate.map(|rate| Serialisation::of(rate, size));
             self.work_out_due();
         }
     }
@@ -128,7 +130,13 @@ impl Pacer {
     /// come.
     #[inline]
     pub fn pause(&mut self) {
-        if unlikely(self.left > 0) {
+        self.pause_if(true);
+    }
+
+    /// The same if `over`.
+    #[inline]
+    pub fn pause_if(&mut self, over: bool) {
+        if unlikely(over & (self.left > 0)) {
             self.left = 0;
             self.work_out_due();
         }

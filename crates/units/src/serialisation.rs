@@ -27,6 +27,18 @@ impl Serialisation {
         Serialisation { rate, size: Bytes::ZERO, time }
     }
 
+    /// Transmission at `rate`, of packets of `size`, most likely.
+    #[inline]
+    pub fn of(rate: Rate, size: Bytes) -> Serialisation {
+        Serialisation { rate, size, time: rate.time_to_send(size) }
+    }
+
+    /// The size that was asked for last.
+    #[inline]
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
     /// The rate at which packets are sent.
     #[inline]
     pub fn rate(&self) -> Rate {

@@ -171,25 +171,16 @@ impl Sender {
             return None;
         }
         if unlikely(!self.core.window_is_open()) {
-            self.stand();
+            self.core.stand_if(true);
             return None;
         }
         let meta = self.write_padding(now, self.mtu(), false, out);
         let (paced, full) = (self.core.paced_until() > now, !self.core.window_is_open());
-        if paced | full {
+        if unlikely(self.core.wants_whole_intervals()) && paced | full {
             self.core.watch_window(now);
         }
-        if full & !paced {
-            self.stand();
-        }
+        self.core.stand_if(full & !paced);
         Some(TxMeta { last: paced | full, ..meta })
-    }
-
-    /// The window is full.
-    #[inline]
-    fn stand(&mut self) {
-        self.core.hold_back();
-        self.core.pause();
     }
 
     /// Enters a packet of `length` bytes everywhere and returns its number.

@@ -360,7 +360,7 @@ impl Sender {
             Time::ZERO
         };
         self.quiet_until.set(quiet_until);
-        first = first.min(self.next_send(wants.waiting).unwrap_or(Time::MAX));
+        first = first.min(self.next_send(wants.waiting));
         (first < Time::MAX).then_some(first)
     }
 
@@ -370,15 +370,16 @@ impl Sender {
         self.undisturbed.set(true);
         let first = self.core.next_wake().unwrap_or(Time::MAX);
         self.quiet_until.set(self.while_quiet(first));
-        let first = first.min(self.next_send(false).unwrap_or(Time::MAX));
+        let first = first.min(self.next_send(false));
         (first < Time::MAX).then_some(first)
     }
 
-    /// When the next packet may leave, as far as is known. `waiting`: one waits that was never sent before.
+    /// When the next packet may leave, as far as is known, or never: [`Time::MAX`]. `waiting`: one waits that
+    /// was never sent before.
     #[inline(always)]
-    fn next_send(&self, waiting: bool) -> Option<Time> {
+    fn next_send(&self, waiting: bool) -> Time {
         let work = waiting || self.backlogged || self.core.padding() > 0 || !self.repairs.is_empty();
-        if work { self.core.next_send() } else { self.dummy_at() }
+        if work { self.core.next_send_or_never() } else { self.dummy_at().unwrap_or(Time::MAX) }
     }
 
     /// `until`, unless there may be something to do besides the next packet.
