@@ -262,8 +262,7 @@ impl Receiver {
         }
         let urgent = complete || novelty == Novelty::AfterGap || media.index + 1 == media.count && !padding;
         let arrival = Arrival { packet: media.packet, at: now.on_wire(), ecn: meta.ecn };
-        let filling = novelty == Novelty::Filling;
-        self.reporter.arrived(now, arrival, padding, urgent, filling, &self.config);
+        self.reporter.arrived(now, arrival, padding, urgent, novelty == Novelty::Filling, &self.config);
     }
 
     #[inline(always)]
@@ -518,10 +517,14 @@ impl Endpoint for Receiver {
     }
 
     fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<TxMeta> {
-        if !self.asks_nothing() {
-            return self.transmit_any(now, out);
+        if self.asks_nothing() {
+            return if self.reporter.is_due(now) { Some(self.report(now, out)) } else { None };
         }
-        if self.reporter.is_due(now) { Some(self.report(now, out)) } else { None }
+        // Nothing is due behind most packets: found out here, where no registers need be saved.
+        if self.half.is_none() && !self.reporter.is_due(now) && !self.may_request(now) {
+            return None;
+        }
+        self.transmit_any(now, out)
     }
 
     fn fetch(&self) {

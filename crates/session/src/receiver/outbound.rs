@@ -44,7 +44,7 @@ impl Receiver {
     }
 
     /// Whether there is something to [request](Receiver::transmit_request).
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_request(&self, now: Time) -> bool {
         let wanted = |chain: &Chain| chain.key_wanted.is_some_and(|(_, at)| at <= now);
         self.welcome_due || !self.nacks.is_empty() || self.chains.iter().any(wanted)
