@@ -129,8 +129,8 @@ fn key(time: Time) -> u64 {
     time.as_nanos().min((NEVER - BIAS) / WIDTH as u64) * WIDTH as u64 + BIAS
 }
 
-/// What is put off may come up so early at most: paced packets lie less far apart than that, and they are put
-/// off by so little that to be asked twice would cost more than it spares.
+/// What is put off stays where it is if it comes up so long from now, or later. Paced packets lie less far
+/// apart, and are put off by so little that to be asked twice would cost more than it spares.
 const LEEWAY: Span = Span::from_millis(5);
 /// So many components at most stand in the top of an agenda that has others below.
 const NEAR: usize = WIDTH / 2;

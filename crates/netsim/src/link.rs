@@ -261,7 +261,7 @@ impl Link {
         Some(taken)
     }
 
-    /// Makes room for the counters of every flow there can be (5 MB) at once, for a driver that cannot wait
+    /// Makes room for the counters of every flow there can be (6 MB) at once, for a driver that cannot wait
     /// for it later.
     pub fn expect_all_flows(&mut self) {
         self.books.stats.row(0);

@@ -145,7 +145,8 @@ impl Unconfirmed {
     /// [that is forgotten](Unconfirmed::forget_times).
     #[inline(always)]
     pub fn hear(&mut self, sequence: u32) -> Option<Time> {
-        if sequence < self.first {
+        // Whatever a packet says: of no reports there is no word.
+        if sequence < self.first || unlikely(self.count == 0) {
             return None;
         }
         let (mut heard, mut reached) = self.oldest.take_off(sequence);
@@ -209,8 +210,12 @@ mod tests {
                     }
                     reports.remember(now, sequence, largest);
                 } else {
-                    // Of any report, also of those heard long ago, or not remembered.
-                    let heard = if kind == 6 { sequence.saturating_sub(20 * by) } else { sequence };
+                    // Of any report, also of those heard long ago, not remembered, or never written.
+                    let heard = match kind {
+                        6 => sequence.saturating_sub(20 * by),
+                        _ if by == 1 => u32::MAX,
+                        _ => sequence,
+                    };
                     let count = list.iter().take_while(|report| report.0 <= heard).count();
                     let last = list.drain(..count).next_back();
                     confirmed = last.map_or(confirmed, |(_, largest, _)| largest);
