@@ -6,9 +6,10 @@
 //!   5.0  3.1  7.2  ...    never  never ...         nodes of eight; above each, its earliest, and who that is
 //! ```
 //!
-//! One entry a component, changed in place: nothing is ever stale, and changing one looks through as many
-//! nodes as there are levels below the top, or up to the first whose earliest entry stays. Few components, as
-//! one flow's, all stand in the top; of many, the last ones may.
+//! One entry a component, changed in place: changing one looks through as many nodes as there are levels
+//! below the top, or up to the first whose earliest entry stays. Few components, as one flow's, all stand in
+//! the top; of many, the last ones may. No entry is later than what its component wants. It may be earlier
+//! only where some dozens of components put off what they want (`Agenda::put_off`).
 //!
 //! Deviation: the plan was a heap ordered by (time, sequence of scheduling). Here ties go to the component's
 //! number, so the order at one instant does not depend on how often something was rescheduled: recording a
