@@ -23,8 +23,8 @@ pub struct Reporter {
     reported: Vec<Arrival>,
     merged: Vec<Arrival>,
     sequence: u32,
-    /// Whose word makes every number below the largest they named known to the sender, as far as it ever
-    /// will be.
+    /// Of which there is no word yet. Every number below the largest that others named is known to the
+    /// sender, as far as it ever will be.
     unconfirmed: Unconfirmed,
     due_at: Option<Time>,
     media: u32,

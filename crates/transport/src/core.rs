@@ -266,8 +266,8 @@ impl<T: Carried> Core<T> {
         self.window_is_open().then(|| self.pacer.next())
     }
 
-    /// As [`next_send`](Core::next_send), with [`Time::MAX`] while the window is full. That can't be
-    /// predicted, so nothing branches.
+    /// As [`next_send`](Core::next_send), with [`Time::MAX`] while the window is full: without a branch,
+    /// since a processor can't predict that.
     #[inline]
     pub fn next_send_or_never(&self) -> Time {
         select_unpredictable(self.window_is_open(), self.pacer.next(), Time::MAX)
@@ -285,8 +285,8 @@ impl<T: Carried> Core<T> {
         self.pacer.pause();
     }
 
-    /// [Holds back](Core::hold_back) and [pauses](Core::pause), if `full`. That can't be predicted, so
-    /// nothing branches.
+    /// [Holds back](Core::hold_back) and [pauses](Core::pause), if the window is `full`: without a branch for
+    /// that, as in [`next_send_or_never`](Core::next_send_or_never).
     #[inline]
     pub fn stand_if(&mut self, full: bool) {
         self.control.limit_if(full);

@@ -68,6 +68,8 @@ mod tests {
             let mut serialisation = Serialisation::new(rate);
             for size in sizes.into_iter().map(Bytes::new) {
                 prop_assert_eq!(serialisation.time(size), rate.time_to_send(size));
+                let mut other = Serialisation::of(rate, serialisation.size());
+                prop_assert_eq!((other.time(size), other.time(Bytes::new(2))), (rate.time_to_send(size), rate.time_to_send(Bytes::new(2))));
             }
         }
     }
