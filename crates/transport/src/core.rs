@@ -384,12 +384,9 @@ impl<T: Carried> Core<T> {
         let Heard { arrivals, ranges, newest, gap, sent: sent_at, blob } = heard;
         debug_assert!(self.could_be(newest));
         let mut settled = self.settled.take();
-        let (ledger, losses, out) = (&mut self.ledger, &mut self.losses, &mut *settled);
-        for arrival in arrivals {
-            let arrived = Arrived { at: Some(arrival.at), ecn: arrival.ecn };
-            losses.arrived(now, ledger, arrival.packet, arrived, out);
-        }
-        if let Some(newest) = out.acked.last() {
+        let timed = arrivals.map(|Arrival { packet, at, ecn }| (packet, Arrived { at: Some(at), ecn }));
+        self.losses.arrived(now, &mut self.ledger, timed, &mut settled);
+        if let Some(newest) = settled.acked.last() {
             if let Some(at) = newest.arrived_at {
                 self.rtt.sample(now - newest.sent_at, sent_at - at);
             }
@@ -420,9 +417,8 @@ impl<T: Carried> Core<T> {
         let (ledger, losses) = (&mut self.ledger, &mut self.losses);
         let timed = out.acked.len();
         for (low, high) in ranges {
-            for packet in low.max(losses.oldest(ledger))..=high {
-                losses.arrived(now, ledger, packet, Arrived::default(), out);
-            }
+            let untimed = (low.max(losses.oldest(ledger))..=high).map(|packet| (packet, Arrived::default()));
+            losses.arrived(now, ledger, untimed, out);
         }
         if out.acked.len() > timed {
             out.acked.sort_unstable_by_key(|acked| acked.packet);

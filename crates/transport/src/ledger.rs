@@ -4,21 +4,15 @@
 //! 9002's rules ([`LossDetection`](crate::LossDetection)), TCP's scoreboard (crate `bulk`), or a transport
 //! that has its own (crate `quic`).
 
-use std::collections::VecDeque;
-
 use cc::{Acked, Delivery, FrameTag, Lost};
-use units::{Bytes, Ecn, RemoteTime, Sparing, Time, fetch_line};
+use units::{Bytes, Ecn, RemoteTime, Sparing, Time};
 
-/// Packets that there is room for at first.
-const ROOM: usize = 8;
+use crate::numbered::Numbered;
+
 /// Packets that a report is about, most often: those of a backlog are reported by two.
 const NEXT: usize = 2;
-/// Once so many times what there is room for has been sent, room that was not needed meanwhile is given back.
-/// A ring walks through all of its memory, however little of it is in use: what slow start once needed would
-/// keep the caches busy for good.
-const LAPS: u64 = 2;
-/// Room for so many is never given back: windows of a few packets come and go.
-const KEPT: usize = 32;
+/// Packets that a list of acknowledged ones has room for at first.
+const ROOM: usize = 8;
 
 /// What is known of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +65,23 @@ pub struct Transmission<T> {
 }
 
 impl<T> Transmission<T> {
+    /// What lies where no packet does.
+    fn nothing(carried: T) -> Transmission<T> {
+        let (state, start) = (State::Moot, Time::ZERO);
+        Transmission {
+            sent_at: start,
+            size: 0,
+            state,
+            carried,
+            delivered: 0,
+            delivered_at: start,
+            first_sent_at: start,
+            lost: 0,
+            in_flight: 0,
+            app_limited: false,
+        }
+    }
+
     /// The delivery state when it left.
     #[inline]
     pub fn delivery(&self) -> Delivery {
@@ -105,6 +116,18 @@ pub struct Arrived {
     pub ecn: Ecn,
 }
 
+/// Packets acknowledged in their order from the oldest on, of which the ledger has not heard yet
+/// ([`Ledger::begin_run`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The number of the packet that would join next.
+    next: u64,
+    /// Bytes of those that have joined, ...
+    bytes: u64,
+    /// ... and when the last of them was sent.
+    sent_at: Time,
+}
+
 /// Packets by number, and the sums that delivery-rate samples are made of (draft-ietf-ccwg-bbr section 4.1).
 ///
 /// ```
@@ -121,15 +144,9 @@ pub struct Arrived {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ledger<T> {
-    transmissions: VecDeque<Transmission<T>>,
-    /// Number of the front transmission.
-    base: u64,
+    transmissions: Numbered<Transmission<T>>,
     /// Transmissions remembered at most.
     most: usize,
-    /// Most that were remembered since room was last looked at, ...
-    peak: usize,
-    /// ... and when it is looked at next: once a packet of this number has been sent.
-    review_at: u64,
     in_flight: u64,
     delivered: u64,
     lost: u64,
@@ -149,11 +166,8 @@ impl<T: Carried> Ledger<T> {
     /// be given back later.
     pub fn with_room(most: usize, room: usize) -> Ledger<T> {
         Ledger {
-            transmissions: VecDeque::with_capacity(room),
-            base: 0,
+            transmissions: Numbered::with_room(room),
             most,
-            peak: 0,
-            review_at: LAPS * room.max(ROOM) as u64,
             in_flight: 0,
             delivered: 0,
             lost: 0,
@@ -167,25 +181,21 @@ impl<T: Carried> Ledger<T> {
     /// the next ones will be entered.
     #[inline]
     pub fn expect(&self) {
-        // None begins where a line of the caches does, so that each ends in the line in which the next one
-        // begins; and behind those that are reported the next one is looked at.
-        if let (Some(oldest), Some(newest)) = (self.transmissions.front(), self.transmissions.back()) {
-            let (oldest, newest) = (std::ptr::from_ref(oldest), std::ptr::from_ref(newest));
-            (0..=NEXT + 1).for_each(|next| fetch_line(oldest.wrapping_add(next)));
-            (1..=NEXT + 1).for_each(|next| fetch_line(newest.wrapping_add(next)));
-        }
+        // And behind those that are reported the next one is looked at.
+        self.transmissions.fetch(self.oldest(), NEXT + 1);
+        self.transmissions.fetch(self.next_packet(), NEXT);
     }
 
     /// The number of the oldest packet remembered; [`next_packet`](Ledger::next_packet) if there is none.
     #[inline]
     pub fn oldest(&self) -> u64 {
-        self.base
+        self.transmissions.oldest()
     }
 
     /// The number that the next packet gets.
     #[inline]
     pub fn next_packet(&self) -> u64 {
-        self.base + self.transmissions.len() as u64
+        self.transmissions.next()
     }
 
     /// Bytes in flight.
@@ -215,17 +225,17 @@ impl<T: Carried> Ledger<T> {
     /// A packet, if it is remembered.
     #[inline]
     pub fn get(&self, packet: u64) -> Option<&Transmission<T>> {
-        self.transmissions.get(packet.checked_sub(self.base)? as usize)
+        self.transmissions.get(packet)
     }
 
     /// The packets remembered, by number.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Transmission<T>)> {
-        (self.base..).zip(&self.transmissions)
+        self.transmissions.iter()
     }
 
     /// The first packet that was sent at `sent_at` or later.
     pub fn first_since(&self, sent_at: Time) -> u64 {
-        self.base + self.transmissions.partition_point(|sent| sent.sent_at < sent_at) as u64
+        self.transmissions.partition_point(|sent| sent.sent_at < sent_at)
     }
 
     /// A delivery-rate sample begins with the next packet: nothing was on its way before it.
@@ -244,7 +254,6 @@ impl<T: Carried> Ledger<T> {
     /// Enters a packet of `size` bytes that leaves at `now`, and returns its number.
     #[inline]
     pub fn send(&mut self, now: Time, size: u32, carried: T) -> u64 {
-        let packet = self.next_packet();
         self.in_flight += u64::from(size);
         let transmission = Transmission {
             sent_at: now,
@@ -259,31 +268,7 @@ impl<T: Carried> Ledger<T> {
             first_sent_at: self.first_sent_at,
             lost: self.lost,
         };
-        if units::unlikely(self.transmissions.len() == self.transmissions.capacity()) {
-            self.grow();
-        }
-        self.transmissions.push_back(transmission);
-        packet
-    }
-
-    /// Makes room for another packet.
-    // It is not shown the packet: see `Sparing::put`.
-    #[cold]
-    fn grow(&mut self) {
-        self.transmissions.room_for_one(ROOM);
-        self.review_at = self.next_packet() + 1 + LAPS * self.transmissions.capacity() as u64;
-    }
-
-    /// Gives room back of which three quarters were not needed, and keeps twice what was: a window that was
-    /// halved comes back.
-    #[cold]
-    fn review(&mut self) {
-        let wanted = KEPT.max(2 * self.peak);
-        if 2 * wanted <= self.transmissions.capacity() {
-            self.transmissions.shrink_to(wanted);
-        }
-        self.peak = 0;
-        self.review_at = self.next_packet() + LAPS * self.transmissions.capacity() as u64;
+        self.transmissions.enter(transmission, || Transmission::nothing(carried))
     }
 
     /// A packet arrived: counts its bytes as delivered, whatever was known of it before.
@@ -319,8 +304,7 @@ impl<T: Carried> Ledger<T> {
         arrived: Arrived,
         out: &mut Vec<Acked>,
     ) -> Result<(), Option<State>> {
-        let index = packet.checked_sub(self.base).ok_or(None)?;
-        let slot = self.transmissions.get_mut(index as usize).ok_or(None)?;
+        let slot = self.transmissions.get_mut(packet).ok_or(None)?;
         // Read before it is written to, as in `change`.
         let sent = *slot;
         if units::unlikely(sent.state != State::InFlight) {
@@ -336,29 +320,37 @@ impl<T: Carried> Ledger<T> {
         Ok(())
     }
 
-    /// As [`acknowledge_in_flight`](Ledger::acknowledge_in_flight), of the oldest packet remembered, if that
-    /// is the one and it is in flight: it is forgotten at once, for nothing more can be learnt of it. False
-    /// where it is another; nothing is changed then.
+    /// Begins a run of packets that are acknowledged in their order from the oldest on.
     #[inline(always)]
-    pub fn acknowledge_oldest(
-        &mut self,
-        now: Time,
-        packet: u64,
-        arrived: Arrived,
-        out: &mut Vec<Acked>,
-    ) -> bool {
-        let oldest = self.transmissions.front().filter(|oldest| oldest.state == State::InFlight);
-        let Some(sent) = oldest.filter(|_| packet == self.base) else { return false };
-        let (size, sent_at) = (u64::from(sent.size), sent.sent_at);
+    pub fn begin_run(&self) -> Run {
+        Run { next: self.oldest(), bytes: 0, sent_at: self.first_sent_at }
+    }
+
+    /// Has a packet join a run, if it is the run's next and in flight: appends it to `out` and returns true.
+    /// The ledger hears of it when the run [ends](Ledger::end_run), so that its sums are written once for all;
+    /// nothing else may be done to it until then.
+    #[inline(always)]
+    pub fn join_run(&self, run: &mut Run, packet: u64, arrived: Arrived, out: &mut Vec<Acked>) -> bool {
+        let flying = self.transmissions.at(packet).filter(|sent| sent.state == State::InFlight);
+        let Some(sent) = flying.filter(|_| (packet == run.next) & (packet < self.next_packet())) else {
+            return false;
+        };
+        *run = Run { next: packet + 1, bytes: run.bytes + u64::from(sent.size), sent_at: sent.sent_at };
         // Put together where it is kept, once there is room for it.
         out.extend(std::iter::once_with(|| sent.acked(packet, arrived)));
-        self.peak = self.peak.max(self.transmissions.len());
-        self.transmissions.pop_front();
-        self.base = packet + 1;
-        self.in_flight = self.in_flight.saturating_sub(size);
-        self.count_delivered(now, size);
-        self.first_sent_at = sent_at;
         true
+    }
+
+    /// As [`acknowledge_in_flight`](Ledger::acknowledge_in_flight), of each packet of a run: they are
+    /// forgotten at once, for nothing more can be learnt of them.
+    #[inline(always)]
+    pub fn end_run(&mut self, now: Time, run: Run) {
+        if run.next > self.oldest() {
+            self.transmissions.forget_before(run.next);
+            self.in_flight = self.in_flight.saturating_sub(run.bytes);
+            self.count_delivered(now, run.bytes);
+            self.first_sent_at = run.sent_at;
+        }
     }
 
     /// As [`acknowledge`](Ledger::acknowledge), where another transport says how many bytes that was.
@@ -423,7 +415,7 @@ impl<T: Carried> Ledger<T> {
     fn change(&mut self, packet: u64, state: State) -> Transmission<T> {
         // Read before it is written to: a processor stalls where it reads by sixteen bytes what was just
         // written by one.
-        let slot = &mut self.transmissions[(packet - self.base) as usize];
+        let slot = self.transmissions.get_mut(packet).expect("the packet is remembered");
         let sent = *slot;
         slot.state = state;
         let size = u64::from(sent.size);
@@ -445,8 +437,8 @@ impl<T: Carried> Ledger<T> {
 
     /// Forgets the oldest packet; one in flight counts as neither delivered nor lost.
     pub fn forget_oldest(&mut self) -> Option<Transmission<T>> {
-        let oldest = self.transmissions.pop_front()?;
-        self.base += 1;
+        let oldest = *self.get(self.oldest())?;
+        self.transmissions.forget_before(self.oldest() + 1);
         if units::unlikely(oldest.state == State::InFlight) {
             self.in_flight = self.in_flight.saturating_sub(u64::from(oldest.size));
         }
@@ -456,17 +448,14 @@ impl<T: Carried> Ledger<T> {
     /// Gives room back that was not needed for long. To be called where packets are forgotten.
     #[inline]
     pub fn look_at_room(&mut self) {
-        self.peak = self.peak.max(self.transmissions.len());
-        if units::unlikely(self.next_packet() >= self.review_at) {
-            self.review();
-        }
+        self.transmissions.look_at_room();
     }
 
     /// Forgets from the oldest packet on, while `is_over` says that nothing more can be learnt of it.
     #[inline]
     pub fn forget_while(&mut self, mut is_over: impl FnMut(u64, &Transmission<T>) -> bool) {
         self.look_at_room();
-        while self.transmissions.front().is_some_and(|oldest| is_over(self.base, oldest)) {
+        while self.get(self.oldest()).is_some_and(|oldest| is_over(self.oldest(), oldest)) {
             self.forget_oldest();
         }
     }
@@ -516,22 +505,6 @@ mod tests {
         assert_eq!(ledger.get(5).map(|sent| sent.sent_at), Some(ms(2)));
     }
 
-    #[test]
-    fn room_that_slow_start_needed_is_given_back_and_bursts_keep_theirs() {
-        let mut ledger = Ledger::<()>::new(4096);
-        let burst = |ledger: &mut Ledger<()>, packets: u64| {
-            (0..packets).for_each(|_| _ = ledger.send(Time::ZERO, 100, ()));
-            ledger.forget_while(|_, _| true);
-            ledger.transmissions.capacity()
-        };
-        assert!(burst(&mut ledger, 1000) >= 1000);
-        (0..100).for_each(|_| _ = burst(&mut ledger, 100));
-        let settled = burst(&mut ledger, 100);
-        assert!((100..=200).contains(&settled), "room for {settled}");
-        (0..1000).for_each(|_| assert_eq!(burst(&mut ledger, 100), settled));
-        assert_eq!(ledger.in_flight(), Bytes::ZERO);
-    }
-
     proptest! {
         /// Whatever happens to packets, in whatever order, the sums are those of their states.
         #[test]
@@ -552,11 +525,18 @@ mod tests {
                     (2, _) => lost += u64::from(ledger.lose(packet).size),
                     (3, _) => ledger.settle(packet, State::Moot),
                     (4, _) => {
-                        let (oldest, before, mut out) = (ledger.oldest(), ledger.get(packet).copied(), Vec::new());
-                        let flies = before.is_some_and(|sent| sent.state == State::InFlight);
-                        let taken = ledger.acknowledge_oldest(Time::ZERO, packet, Arrived::default(), &mut out);
-                        prop_assert_eq!(taken, packet == oldest && flies);
-                        prop_assert_eq!(ledger.oldest(), oldest + u64::from(taken));
+                        // All up to the packet arrive, as far as they are in flight, and one never sent.
+                        let (oldest, next, mut out) = (ledger.oldest(), ledger.next_packet(), Vec::new());
+                        let flies = |packet: &u64| ledger.get(*packet).is_some_and(|sent| sent.state == State::InFlight);
+                        let joining: Vec<u64> = (oldest..=packet).take_while(flies).collect();
+                        let mut run = ledger.begin_run();
+                        let joins = (oldest..=packet).filter(|&packet| ledger.join_run(&mut run, packet, Arrived::default(), &mut out));
+                        prop_assert!(joins.eq(joining.iter().copied()));
+                        prop_assert!([next, u64::MAX].iter().all(|&packet| !ledger.join_run(&mut run, packet, Arrived::default(), &mut out)));
+                        ledger.end_run(Time::ZERO, run);
+                        prop_assert!(out.iter().map(|acked| acked.packet).eq(joining.iter().copied()));
+                        prop_assert_eq!(ledger.oldest(), oldest + joining.len() as u64);
+                        prop_assert!(ledger.next_packet() == next && joining.last().is_none_or(|last| ledger.get(*last).is_none()));
                         delivered += out.iter().map(|acked| u64::from(acked.size)).sum::<u64>();
                     }
                     _ => ledger.settle(packet, State::InFlight),

@@ -158,26 +158,33 @@ impl LossDetection {
         (self.loss_at < Time::MAX).then_some(self.loss_at)
     }
 
-    /// Packet `packet` is reported to have arrived: enters it into `out` and returns true if that is news of
-    /// a packet in flight.
+    /// Packets are reported to have arrived: enters those into `out` of which that is news.
     #[inline(always)]
     pub fn arrived<T: Carried>(
         &mut self,
         now: Time,
         ledger: &mut Ledger<T>,
-        packet: u64,
-        arrived: Arrived,
+        packets: impl Iterator<Item = (u64, Arrived)>,
         out: &mut Settled,
-    ) -> bool {
-        let news = likely(ledger.acknowledge_oldest(now, packet, arrived, &mut out.acked))
-            // Reports repeat themselves: what was forgotten is no news, unless it was given up.
-            || !(packet < ledger.oldest() && self.given_up.is_empty())
-                && self.arrived_behind(now, ledger, packet, arrived, out);
-        out.ce_marks += u32::from(news & (arrived.ecn == units::Ecn::Ce));
-        news
+    ) {
+        let (mut run, mut ce_marks) = (ledger.begin_run(), out.ce_marks);
+        for (packet, arrived) in packets {
+            let news = likely(ledger.join_run(&mut run, packet, arrived, &mut out.acked)) || {
+                ledger.end_run(now, run);
+                // Reports repeat themselves: what was forgotten is no news, unless it was given up.
+                let may_be = packet >= ledger.oldest() || !self.given_up.is_empty();
+                let news = may_be && self.arrived_behind(now, ledger, packet, arrived, out);
+                run = ledger.begin_run();
+                news
+            };
+            ce_marks += u32::from(news & (arrived.ecn == units::Ecn::Ce));
+        }
+        ledger.end_run(now, run);
+        out.ce_marks = ce_marks;
     }
 
-    /// The same of a packet before which others are missing, or of which something is known.
+    /// The same of a packet before which others are missing, or of which something is known. Returns whether
+    /// it was in flight.
     #[inline(never)]
     fn arrived_behind<T: Carried>(
         &mut self,
@@ -328,6 +335,7 @@ fn is_persistent(lost: &[Lost], rtt: &Rtt) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use units::Ecn;
 
     /// Packets given up, and when they left, as long as news of them is news: the rule itself.
     #[derive(Default)]
@@ -356,7 +364,8 @@ mod tests {
             (0..sent).for_each(|_| _ = ledger.send(Time::ZERO, 100, ()));
             out.clear();
             let last = ledger.next_packet() - 1;
-            losses.arrived(Time::from_millis(1), &mut ledger, last, Arrived::default(), &mut out);
+            let arrived = [(last, Arrived::default())].into_iter();
+            losses.arrived(Time::from_millis(1), &mut ledger, arrived, &mut out);
             losses.reached(last);
             losses.find(Time::from_millis(1), &mut ledger, &rtt, &mut out);
             losses.trim(Time::from_millis(1), &mut ledger, &rtt);
@@ -383,10 +392,18 @@ mod tests {
                 packets.sort_unstable();
                 packets.dedup();
                 out.clear();
-                for &packet in &packets {
-                    let arrived = losses.arrived(now, &mut ledger, packet, Arrived::default(), &mut out);
-                    prop_assert!(!arrived || out.acked.last().is_some_and(|acked| acked.packet == packet));
-                }
+                let flies = |packet: &u64| ledger.get(*packet).is_some_and(|sent| sent.state == State::InFlight);
+                let news: Vec<u64> = packets.iter().copied().filter(flies).collect();
+                let (in_flight, delivered) = (ledger.in_flight().get(), ledger.delivered());
+                let ecn = |packet: u64| if packet.is_multiple_of(3) { Ecn::Ce } else { Ecn::NotEct };
+                let arrived = packets.iter().map(|&packet| (packet, Arrived { at: None, ecn: ecn(packet) }));
+                losses.arrived(now, &mut ledger, arrived, &mut out);
+                prop_assert!(out.acked.iter().map(|acked| acked.packet).eq(news.iter().copied()));
+                prop_assert_eq!(out.ce_marks as usize, news.iter().filter(|&&packet| ecn(packet) == Ecn::Ce).count());
+                let bytes = 1000 * news.len() as u64;
+                prop_assert_eq!((ledger.in_flight().get(), ledger.delivered()), (in_flight - bytes, delivered + bytes));
+                let newest = out.acked.last().map_or(ledger.sampled_from(), |newest| newest.sent_at);
+                prop_assert_eq!(ledger.sampled_from(), newest);
                 prop_assert_eq!(&out.spurious, &expected.find(&packets));
                 if let Some(newest) = out.acked.last() {
                     losses.reached(newest.packet);

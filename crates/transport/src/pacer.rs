@@ -51,7 +51,11 @@ impl Pacer {
         // Told after each report: of a rate that is made of a window mostly a new one.
         if (rate, burst, tick) != (self.rate(), self.burst, self.tick) {
             (self.burst, self.tick) = (burst, tick);
-            self.ahead = rate.map_or(Span::ZERO, |rate| rate.time_to_send(burst));
+            self.ahead = match rate {
+                // Most rates have no burst, and a division takes long.
+                Some(rate) if unlikely(burst > Bytes::ZERO || rate == Rate::ZERO) => rate.time_to_send(burst),
+                _ => Span::ZERO,
+            };
             // Packets like the last one will follow: what they take is worked out beside what a burst does.
             let size = self.pace.map_or(Bytes::ZERO, |pace| pace.size());
             self.pace = rate.map(|rate| Serialisation::of(rate, size));
