@@ -327,8 +327,8 @@ impl<T: Carried> Ledger<T> {
     }
 
     /// Has a packet join a run, if it is the run's next and in flight: appends it to `out` and returns true.
-    /// The ledger hears of it when the run [ends](Ledger::end_run), so that its sums are written once for all;
-    /// nothing else may be done to it until then.
+    /// The ledger hears of it when the run [ends](Ledger::end_run), so that its sums are written once for
+    /// all; nothing else may be done to it until then.
     #[inline(always)]
     pub fn join_run(&self, run: &mut Run, packet: u64, arrived: Arrived, out: &mut Vec<Acked>) -> bool {
         let flying = self.transmissions.at(packet).filter(|sent| sent.state == State::InFlight);
