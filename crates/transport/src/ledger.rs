@@ -65,23 +65,6 @@ pub struct Transmission<T> {
 }
 
 impl<T> Transmission<T> {
-    /// What lies where no packet does.
-    fn nothing(carried: T) -> Transmission<T> {
-        let (state, start) = (State::Moot, Time::ZERO);
-        Transmission {
-            sent_at: start,
-            size: 0,
-            state,
-            carried,
-            delivered: 0,
-            delivered_at: start,
-            first_sent_at: start,
-            lost: 0,
-            in_flight: 0,
-            app_limited: false,
-        }
-    }
-
     /// The delivery state when it left.
     #[inline]
     pub fn delivery(&self) -> Delivery {
@@ -182,8 +165,7 @@ impl<T: Carried> Ledger<T> {
     #[inline]
     pub fn expect(&self) {
         // And behind those that are reported the next one is looked at.
-        self.transmissions.fetch(self.oldest(), NEXT + 1);
-        self.transmissions.fetch(self.next_packet(), NEXT);
+        self.transmissions.fetch(NEXT);
     }
 
     /// The number of the oldest packet remembered; [`next_packet`](Ledger::next_packet) if there is none.
@@ -268,7 +250,7 @@ impl<T: Carried> Ledger<T> {
             first_sent_at: self.first_sent_at,
             lost: self.lost,
         };
-        self.transmissions.enter(transmission, || Transmission::nothing(carried))
+        self.transmissions.enter(transmission)
     }
 
     /// A packet arrived: counts its bytes as delivered, whatever was known of it before.
@@ -331,8 +313,8 @@ impl<T: Carried> Ledger<T> {
     /// all; nothing else may be done to it until then.
     #[inline(always)]
     pub fn join_run(&self, run: &mut Run, packet: u64, arrived: Arrived, out: &mut Vec<Acked>) -> bool {
-        let flying = self.transmissions.at(packet).filter(|sent| sent.state == State::InFlight);
-        let Some(sent) = flying.filter(|_| (packet == run.next) & (packet < self.next_packet())) else {
+        let flying = self.transmissions.get(packet).filter(|sent| sent.state == State::InFlight);
+        let Some(sent) = flying.filter(|_| packet == run.next) else {
             return false;
         };
         *run = Run { next: packet + 1, bytes: run.bytes + u64::from(sent.size), sent_at: sent.sent_at };
@@ -437,8 +419,7 @@ impl<T: Carried> Ledger<T> {
 
     /// Forgets the oldest packet; one in flight counts as neither delivered nor lost.
     pub fn forget_oldest(&mut self) -> Option<Transmission<T>> {
-        let oldest = *self.get(self.oldest())?;
-        self.transmissions.forget_before(self.oldest() + 1);
+        let oldest = self.transmissions.forget_oldest()?;
         if units::unlikely(oldest.state == State::InFlight) {
             self.in_flight = self.in_flight.saturating_sub(u64::from(oldest.size));
         }
