@@ -257,12 +257,12 @@ impl EncoderModel {
     /// How many times as large as its content has it a frame is, because it must be a key frame or refer
     /// further back. What begins a scene is predicted from nothing already.
     fn key(&self, ask: &Ask, content: f64, level: f64, back: u32) -> f64 {
-        let ratio = self.config.key_frame_ratio.unwrap_or_else(|| self.config.table.key_ratio_at(level));
+        let ratio = || self.config.key_frame_ratio.unwrap_or_else(|| self.config.table.key_ratio_at(level));
         match ask.key {
-            true if self.is_cut(ask) => (ratio / content.max(1e-9)).max(1.0),
-            true => ratio,
+            true if self.is_cut(ask) => (ratio() / content.max(1e-9)).max(1.0),
+            true => ratio(),
             false if back <= 1 || self.is_cut(ask) => 1.0,
-            false => f64::from(back).powf(REFER_BACK).min(ratio.max(1.0)),
+            false => f64::from(back).powf(REFER_BACK).min(ratio().max(1.0)),
         }
     }
 

@@ -135,7 +135,7 @@ impl Decoding {
             let decoded = self.decoder.as_mut()?.poll(now)?;
             debug_assert_eq!(decoded.frame, front.shown.frame, "decoders keep the order");
             front.shown.concealed = decoded.concealed;
-            front.shown.picture = decoded.picture.ok();
+            front.shown.picture = decoded.picture.ok().map(Box::new);
             decodes = front.shown.picture.is_some();
             earlier = decoded.earlier;
         }
@@ -180,7 +180,8 @@ impl Decoding {
         for Earlier { back, before, picture } in earlier {
             if let Some(frame) = shown.frame.checked_sub(back) {
                 let captured = shown.captured + -before;
-                give(Shown { frame, captured, picture: Some(picture), ..shown.clone() }, before, Some(share));
+                let picture = Some(Box::new(picture));
+                give(Shown { frame, captured, picture, ..shown.clone() }, before, Some(share));
             }
         }
         give(Shown { picture, ..shown }, Span::ZERO, None);

@@ -33,7 +33,8 @@ pub struct Shown {
     /// Some of the picture is made up, or predicted from such a picture.
     pub concealed: bool,
     /// The picture, where there is a decoder.
-    pub picture: Option<RawFrame>,
+    // Apart: most of what a frame is copied by otherwise, and a simulated one has none.
+    pub picture: Option<Box<RawFrame>>,
 }
 
 /// What the viewer looks at.

@@ -446,7 +446,10 @@ impl Track {
     /// Moves finished frames from the encoder to the outbox.
     pub fn collect(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.now;
-        while let Some(coded) = self.encoder.poll(now) {
+        loop {
+            // Taken apart where it lies: it is long.
+            let mut polled = self.encoder.poll(now);
+            let Some(coded) = &mut polled else { break };
             let Some(at) = self.in_encoder.iter().position(|(_, info)| info.id.frame == coded.frame) else {
                 continue;
             };
@@ -467,9 +470,9 @@ impl Track {
                 info.born += held_up;
                 info.deadline += held_up;
             }
-            if coded.is_left_out() || !self.refer(&mut info, &coded) {
+            if coded.is_left_out() || !self.refer(&mut info, coded) {
                 if coded.is_left_out() {
-                    self.left_out(&coded);
+                    self.left_out(coded);
                 }
                 earlier.iter().chain([&info]).for_each(|info| self.skip(info.id.frame, ctx));
                 continue;
@@ -480,7 +483,7 @@ impl Track {
                 self.key_out = Some((now + KEY_AGAIN.max(ctx.rtt * KEY_TRIPS), coded.size));
             }
             self.last_coded = Some(info.id.frame);
-            self.note_coded(&earlier, &info, &coded, ctx);
+            self.note_coded(&earlier, &info, coded, ctx);
             let ssim = coded.quality.map(|quality| quality.ssim);
             let (stream, id, size, key) = (self.stream, info.id, coded.size, coded.key);
             ctx.news.push(News::Coded { stream, id, size, key, ssim });

@@ -54,7 +54,7 @@ struct Version {
 
 impl Endpoint {
     fn take(&self, now: Time, shown: &Shown) {
-        let number = shown.picture.as_ref().and_then(barcode::read).expect("each picture says its number");
+        let number = shown.picture.as_deref().and_then(barcode::read).expect("each picture says its number");
         let version = Version { number, capture: capture_of(shown.stream), at: now };
         self.0.lock().unwrap().entry(shown.captured).or_default().push(version);
     }

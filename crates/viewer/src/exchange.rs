@@ -312,7 +312,7 @@ fn id_of(picture: Option<&RawFrame>) -> Option<u32> {
 impl Screen for Exchange {
     fn show(&mut self, _now: Time, shown: &Shown) {
         // Frames of other captures have no pictures here.
-        let Some(id) = id_of(shown.picture.as_ref()) else { return };
+        let Some(id) = id_of(shown.picture.as_deref()) else { return };
         let mut state = self.state();
         if state.due.len() == DUE
             && let Some(Due { id, .. }) = state.due.pop_front()
@@ -328,7 +328,7 @@ impl Screen for Exchange {
     }
 
     fn discard(&mut self, _now: Time, unseen: &Shown) {
-        self.state().discarded.extend(id_of(unseen.picture.as_ref()));
+        self.state().discarded.extend(id_of(unseen.picture.as_deref()));
     }
 }
 

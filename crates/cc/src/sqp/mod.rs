@@ -318,6 +318,7 @@ impl Sqp {
     }
 
     /// A packet left at the estimate.
+    #[inline(never)]
     fn remember(&mut self, now: Time) {
         let outdated = |(at, _): &(Time, f64)| *at + self.params.hold < now;
         while self.recent.front().is_some_and(outdated) {
@@ -346,9 +347,8 @@ impl Controller for Sqp {
         if !self.waiting {
             (self.waiting, self.heard_at) = (true, sent.now);
         }
-        if let Some(tag) = sent.frame.filter(|tag| !tag.retransmission) {
-            let full = self.estimate * self.interval;
-            self.frames.sent(sent.now, &tag, sent.size, full);
+        if let Some(tag) = sent.frame.as_ref().filter(|tag| !tag.retransmission) {
+            self.frames.sent(sent.now, tag, sent.size, self.estimate * self.interval);
         }
         self.look_for_overdue();
     }

@@ -67,9 +67,10 @@ pub enum Room {
 #[derive(Debug)]
 pub struct Assembly {
     class: Class,
-    frames: VecDeque<Assembling>,
+    // Boxed, for they are long: each would be copied whenever it comes or goes.
+    frames: VecDeque<Box<Assembling>>,
     /// Emptied frames, kept for their buffers.
-    spare: Vec<Assembling>,
+    spare: VecDeque<Box<Assembling>>,
     /// Frames below are no longer wanted.
     floor: u32,
     /// Frames of a reliable stream that are no longer wanted, and the order in which that came about.
@@ -85,7 +86,7 @@ impl Assembly {
         Assembly {
             class,
             frames: VecDeque::new(),
-            spare: Vec::new(),
+            spare: VecDeque::new(),
             floor: 0,
             finished: Default::default(),
             newest: None,
@@ -237,7 +238,7 @@ impl Assembly {
     fn locate_another(&mut self, media: &Media, deadline: Time) -> usize {
         let at = self.frames.partition_point(|f| f.id < media.id());
         if self.frames.get(at).is_none_or(|f| f.id != media.id()) {
-            let mut frame = self.spare.pop().unwrap_or_default();
+            let mut frame = self.spare.pop_back().unwrap_or_default();
             frame.restart(media, deadline);
             self.held += frame.weight;
             self.frames.insert(at, frame);
@@ -259,7 +260,7 @@ impl Assembly {
 
     /// The frames in the making, oldest first.
     pub fn frames(&self) -> impl DoubleEndedIterator<Item = &Assembling> {
-        self.frames.iter()
+        self.frames.iter().map(|frame| &**frame)
     }
 
     /// Forgets every frame below `floor`, and accepts none any more. `dropped` is called with each that was
@@ -288,10 +289,10 @@ impl Assembly {
         }
     }
 
-    fn retire(&mut self, frame: Assembling) {
+    fn retire(&mut self, frame: Box<Assembling>) {
         self.held -= frame.weight;
         if self.spare.len() < SPARE {
-            self.spare.push(frame);
+            self.spare.push_back(frame);
         }
     }
 

@@ -121,8 +121,8 @@ fn protected(size: u32, share: f64) -> (Vec<(Media, Bytes)>, Bytes) {
         height: None,
         peer: None,
     };
-    let coded = media::Coded { payload: Some(payload.clone()), ..media::Coded::of_size(&ask, size) };
-    outbox.push(info, coded, captured, 1_000);
+    let mut coded = media::Coded { payload: Some(payload.clone()), ..media::Coded::of_size(&ask, size) };
+    outbox.push(info, &mut coded, captured, 1_000);
     let frame = outbox.current().unwrap();
     let packet = |index: u16| {
         let packet = Media { reference: None, part: frame.piece(index), ..media(3, index, frame.count) };

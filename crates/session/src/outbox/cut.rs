@@ -10,6 +10,12 @@ pub(super) enum Cut {
     AtPieces(Vec<u32>),
 }
 
+impl Default for Cut {
+    fn default() -> Cut {
+        Cut::Evenly { count: 0, bytes: 0, longer: 0 }
+    }
+}
+
 impl Cut {
     /// `size` bytes in packets of at most `room`, however many pieces they are; more than 65,535 packets
     /// there are not.

@@ -9,7 +9,7 @@ use super::cut::Cut;
 use crate::parity;
 
 /// What the session knows about a frame besides its bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct FrameInfo {
     /// Which frame of its stream.
     pub id: FrameId,
@@ -28,7 +28,7 @@ pub struct FrameInfo {
 }
 
 /// One frame, cut into packets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OutFrame {
     /// What is known of it.
     pub info: FrameInfo,
@@ -77,47 +77,55 @@ pub(super) struct OutPacket {
 }
 
 impl OutFrame {
-    /// `packets` is a buffer, whatever it holds.
-    pub(super) fn new(
+    /// Becomes another frame, which takes the bytes and pieces of what was coded and keeps this one's
+    /// buffers.
+    pub(super) fn renew(
+        &mut self,
         info: FrameInfo,
-        coded: Coded,
+        coded: &mut Coded,
         order: u64,
         ready_at: Time,
         room: u32,
-        mut packets: Vec<OutPacket>,
-    ) -> OutFrame {
+    ) {
         let size = coded.size.max(1);
         let room = if info.parity > 0.0 { parity::longest(room) } else { room };
         let cut = Cut::at_pieces(&coded.pieces, room, coded.apart);
         let cut = cut.unwrap_or_else(|| Cut::evenly(size, room));
         let count = cut.count();
         let parity = parity::packets(count, info.parity);
+        let (mut packets, mut shards) = (std::mem::take(&mut self.packets), std::mem::take(&mut self.shards));
         packets.clear();
+        shards.clear();
         packets.resize(usize::from(count + parity), OutPacket::default());
-        let mut frame = OutFrame {
+        *self = OutFrame {
             info,
             ready_at,
             count,
             parity,
-            shards: Vec::new(),
+            shards,
             next: 0,
             order,
             size,
             target: coded.target,
             quantiser: coded.quantiser,
-            payload: coded.payload,
-            pieces: coded.pieces,
+            payload: coded.payload.take(),
+            pieces: std::mem::take(&mut coded.pieces),
             cut,
             packets,
             acked: 0,
             spared: 0,
             repeated: 0,
         };
-        if parity > 0 && frame.payload.is_some() {
-            let parts: Vec<Bytes> = (0..count).filter_map(|index| frame.part(index).1).collect();
-            frame.shards = parity::protect(&parts, parity);
+        if parity > 0 && self.payload.is_some() {
+            let parts: Vec<Bytes> = (0..count).filter_map(|index| self.part(index).1).collect();
+            self.shards = parity::protect(&parts, parity);
         }
-        frame
+    }
+
+    /// Frees what its packets carry.
+    pub(super) fn release(&mut self) {
+        self.payload = None;
+        self.shards.clear();
     }
 
     /// Packets it has, parity packets among them.
@@ -139,12 +147,6 @@ impl OutFrame {
         if self.parity > 0 { parity::shard(self.cut.longest()) } else { self.cut.longest() }
     }
 
-    /// Bytes of a packet's payload.
-    pub(super) fn length(&self, index: u16) -> u32 {
-        let (start, end) = if index < self.count { self.cut.span(index) } else { (0, self.longest()) };
-        end - start
-    }
-
     /// Bytes of all its packets, each with a header of `header`.
     pub(super) fn bytes(&self, header: u64) -> u64 {
         let parity = u64::from(self.parity) * u64::from(self.longest());
@@ -162,9 +164,14 @@ impl OutFrame {
     }
 
     /// Whether a packet's payload is made of whole pieces ([`wire::Media::alone`]).
-    #[inline]
+    #[inline(always)]
     pub fn is_alone(&self, index: u16) -> bool {
-        if index >= self.count || self.pieces.is_empty() {
+        !self.pieces.is_empty() && self.is_whole_pieces(index)
+    }
+
+    #[inline(never)]
+    fn is_whole_pieces(&self, index: u16) -> bool {
+        if index >= self.count {
             return false;
         }
         let (start, end) = self.cut.span(index);
@@ -184,6 +191,14 @@ impl OutFrame {
         }
         let start = self.cut.span(index).0;
         self.pieces.partition_point(|&end| end <= start).min(255) as u8
+    }
+
+    /// Its next packet leaves `now`: true if none is left behind it.
+    #[inline(always)]
+    pub fn leave(&mut self, now: Time) -> bool {
+        self.packets[usize::from(self.next)].last_sent = now;
+        self.next += 1;
+        self.next == self.total()
     }
 
     /// Nothing of it has left yet: it is worth repairing until `until` at least.

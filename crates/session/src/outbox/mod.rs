@@ -3,14 +3,13 @@
 mod cut;
 mod frame;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use media::Coded;
 use units::{Bytes as Size, Span, Time, likely};
 use wire::{Class, FrameId};
 
 use crate::rate::Departed;
-use frame::OutPacket;
 pub use frame::{FrameInfo, OutFrame};
 
 /// Frames kept at most: a minute at 120 frames/s, as long as any policy lets one wait and the longest
@@ -19,7 +18,7 @@ const FRAMES: usize = 7200;
 /// Payload bytes that a reliable stream may have on its way; while it has more, no further frame is coded:
 /// ten seconds at 50 Mbit/s, as much as its receiver keeps of frames in the making.
 const MAX_HELD: u64 = 64 << 20;
-/// Buffers of frames that are forgotten, kept at most.
+/// Frames that are forgotten, kept for their buffers at most.
 const SPARE: usize = 8;
 
 /// One stream's frames.
@@ -34,11 +33,12 @@ pub struct Outbox {
     /// Bytes of a packet before its payload.
     header: u64,
     /// In the order of sending, which need not be that of capture.
-    frames: VecDeque<OutFrame>,
-    /// What kept account of the packets of frames that are forgotten, for its buffers.
-    spare: Vec<Vec<OutPacket>>,
-    /// Each frame's place in that order.
-    places: BTreeMap<FrameId, u64>,
+    // Boxed, for they are long: each would be copied whenever it comes or goes.
+    frames: VecDeque<Box<OutFrame>>,
+    /// Frames that are forgotten, kept for their buffers.
+    spare: VecDeque<Box<OutFrame>>,
+    /// Each frame's place in that order, by frame: what comes and goes is nearly always at an end.
+    places: VecDeque<(FrameId, u64)>,
     /// The next frame's place.
     next_place: u64,
     /// Payload bytes of all frames.
@@ -63,8 +63,8 @@ impl Outbox {
             longest,
             header: header as u64,
             frames: VecDeque::new(),
-            spare: Vec::new(),
-            places: BTreeMap::new(),
+            spare: VecDeque::new(),
+            places: VecDeque::new(),
             next_place: 0,
             held: 0,
             sending: 0,
@@ -80,18 +80,18 @@ impl Outbox {
         self.header = header as u64;
     }
 
-    /// Takes a coded frame; `room` is the payload a packet carries. True if one had to go for it that had not
-    /// been sent whole: what is reliable never goes ([`is_full`](Outbox::is_full)).
+    /// Takes a coded frame, with its bytes and pieces; `room` is the payload a packet carries. True if one had
+    /// to go for it that had not been sent whole: what is reliable never goes ([`is_full`](Outbox::is_full)).
     ///
     /// # Panics
     /// If the frame is in it already.
-    pub fn push(&mut self, info: FrameInfo, coded: Coded, now: Time, room: u32) -> bool {
+    pub fn push(&mut self, info: FrameInfo, coded: &mut Coded, now: Time, room: u32) -> bool {
         let crowded = self.frames.len() >= FRAMES && self.class != Class::Reliable;
         let dropped = crowded && self.drop_at(0);
-        let packets = self.spare.pop().unwrap_or_default();
-        let frame = OutFrame::new(info, coded, self.next_place, now, room, packets);
-        let before = self.places.insert(info.id, self.next_place);
-        assert!(before.is_none(), "{:?} is in the outbox already", info.id);
+        let mut frame = self.spare.pop_back().unwrap_or_default();
+        frame.renew(info, coded, self.next_place, now, room);
+        let at = self.place(info.id).expect_err("a frame that is in the outbox already");
+        self.places.insert(at, (info.id, self.next_place));
         self.next_place += 1;
         let (packets, bytes) = frame.left(self.header);
         self.waiting_packets += packets;
@@ -130,41 +130,41 @@ impl Outbox {
     /// The frame that stands at `position`.
     #[inline]
     pub fn at_mut(&mut self, position: usize) -> Option<&mut OutFrame> {
-        self.frames.get_mut(position)
+        self.frames.get_mut(position).map(|frame| &mut **frame)
     }
 
     /// The frame whose packet goes next.
     #[inline]
     pub fn current(&self) -> Option<&OutFrame> {
-        self.frames.get(self.sending)
+        self.frames.get(self.sending).map(|frame| &**frame)
     }
 
-    /// The current frame's next packet left at `now`, with `length` bytes of payload. True if none of the
-    /// frame's packets is left.
+    /// A packet of `length` bytes of payload has [left](OutFrame::leave) the current frame, at `now`. `done`:
+    /// none of the frame's packets is left.
     #[inline(always)]
-    pub fn advance(&mut self, now: Time, length: u32) -> bool {
-        let Some(frame) = self.frames.get_mut(self.sending) else { return false };
-        debug_assert_eq!(length, frame.length(frame.next));
-        frame.packets[usize::from(frame.next)].last_sent = now;
-        frame.next += 1;
-        let done = frame.next == frame.total();
+    pub fn advance(&mut self, now: Time, length: u32, done: bool) {
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(length) + self.header;
         if done {
-            self.departed.push(Departed {
-                frame: frame.info.id.frame,
-                at: now,
-                queued: now - frame.ready_at,
-                served: now - frame.ready_at.max(self.idle_since),
-                size: Size::new(u64::from(frame.size)),
-                sent: Size::new(frame.bytes(self.header)),
-                target: frame.target,
-                quantiser: frame.quantiser,
-            });
-            self.sending += 1;
-            self.idle_since = now;
+            self.depart(now);
         }
-        done
+    }
+
+    /// The current frame has left whole.
+    fn depart(&mut self, now: Time) {
+        let Some(frame) = self.frames.get(self.sending) else { return };
+        self.departed.push(Departed {
+            frame: frame.info.id.frame,
+            at: now,
+            queued: now - frame.ready_at,
+            served: now - frame.ready_at.max(self.idle_since),
+            size: Size::new(u64::from(frame.size)),
+            sent: Size::new(frame.bytes(self.header)),
+            target: frame.target,
+            quantiser: frame.quantiser,
+        });
+        self.sending += 1;
+        self.idle_since = now;
     }
 
     /// Drops every frame that has packets left to send. Returns how many. Of a reliable stream none is.
@@ -195,20 +195,32 @@ impl Outbox {
 
     #[inline(never)]
     fn position_of_another(&self, id: FrameId) -> Option<usize> {
-        let place = self.places.get(&id)?;
-        self.frames.binary_search_by_key(place, |frame| frame.order).ok()
+        let (_, place) = self.places[self.place(id).ok()?];
+        self.frames.binary_search_by_key(&place, |frame| frame.order).ok()
+    }
+
+    /// Where a frame's place is noted, or is to be.
+    fn place(&self, id: FrameId) -> Result<usize, usize> {
+        // Mostly it is the oldest that goes, and a newer one that comes.
+        if self.places.front().is_some_and(|&(oldest, _)| oldest == id) {
+            return Ok(0);
+        }
+        if self.places.back().is_none_or(|&(newest, _)| newest < id) {
+            return Err(self.places.len());
+        }
+        self.places.binary_search_by_key(&id, |&(other, _)| other)
     }
 
     /// A frame still kept.
     #[inline]
     pub fn frame(&self, id: FrameId) -> Option<&OutFrame> {
-        self.frames.get(self.position(id)?)
+        self.frames.get(self.position(id)?).map(|frame| &**frame)
     }
 
     #[inline(never)]
     fn frame_mut(&mut self, id: FrameId) -> Option<&mut OutFrame> {
         let position = self.position(id)?;
-        self.frames.get_mut(position)
+        self.at_mut(position)
     }
 
     /// When a packet last left, and how often it was sent again, if it has left and its frame is still kept.
@@ -233,7 +245,7 @@ impl Outbox {
     pub fn acked(&mut self, id: FrameId, index: u16, total: u16) -> bool {
         // Mostly it is of the oldest.
         let oldest = self.frames.front().is_some_and(|frame| frame.info.id == id);
-        let frame = if likely(oldest) { self.frames.front_mut() } else { self.frame_mut(id) };
+        let frame = if likely(oldest) { self.at_mut(0) } else { self.frame_mut(id) };
         let Some(frame) = frame.filter(|frame| frame.total() == total) else { return false };
         let Some(packet) = frame.packets.get_mut(usize::from(index)) else { return false };
         let news = !std::mem::replace(&mut packet.arrived, true);
@@ -330,13 +342,16 @@ impl Outbox {
         self.waiting_bytes -= bytes;
         self.sending -= usize::from(position < self.sending);
         if self.spare.len() < SPARE {
-            self.spare.push(std::mem::take(&mut frame.packets));
+            frame.release();
+            self.spare.push_back(frame);
         }
         packets > 0
     }
 
     fn forget(&mut self, frame: &OutFrame) {
-        self.places.remove(&frame.info.id);
+        if let Ok(at) = self.place(frame.info.id) {
+            self.places.remove(at);
+        }
         self.held -= u64::from(frame.size);
     }
 
@@ -372,7 +387,8 @@ impl Outbox {
             true => Some(Time::ZERO),
             false => self.useless_after(frame).map(|after| after + Span::from_nanos(1)),
         };
-        self.frames.front().into_iter().chain(self.current()).filter_map(expiry).min()
+        let oldest = self.frames.front().map(|frame| &**frame);
+        oldest.into_iter().chain(self.current()).filter_map(expiry).min()
     }
 
     /// Nothing is left to send or to repair.

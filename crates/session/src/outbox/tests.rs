@@ -6,8 +6,17 @@ use wire::Media;
 
 /// The next packet leaves, if there is one.
 fn advance(outbox: &mut Outbox, now: Time) -> bool {
-    let length = outbox.current().map_or(0, |frame| frame.length(frame.next));
-    outbox.advance(now, length)
+    let Some(frame) = outbox.at_mut(outbox.sending()) else { return false };
+    let (length, done) = (frame.part(frame.next).0, frame.leave(now));
+    outbox.advance(now, length as u32, done);
+    done
+}
+
+/// A frame by itself.
+fn frame(info: FrameInfo, mut coded: Coded, room: u32) -> OutFrame {
+    let mut frame = OutFrame::default();
+    frame.renew(info, &mut coded, 0, Time::ZERO, room);
+    frame
 }
 
 fn coded(frame: u32, size: u32, pieces: Vec<u32>) -> Coded {
@@ -49,7 +58,7 @@ proptest! {
         if !pieces.is_empty() {
             pieces.push(size);
         }
-        let frame = OutFrame::new(info(1), coded(1, size, pieces), 0, Time::ZERO, room, Vec::new());
+        let frame = frame(info(1), coded(1, size, pieces), room);
         let parts: Vec<_> = (0..frame.count).map(|index| frame.part(index)).collect();
         prop_assert!(parts.iter().all(|(length, _)| (1..=room as usize).contains(length)));
         let bytes: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone().unwrap()).collect();
@@ -65,16 +74,40 @@ proptest! {
         let pieces = pieces.map(|_| (step..size).step_by(step as usize).chain([size]).collect());
         let info = FrameInfo { parity, ..info(1) };
         let coded = coded(1, size, pieces.unwrap_or_default());
-        let mut frame = OutFrame::new(info, coded, 0, Time::ZERO, room, Vec::new());
+        let mut frame = frame(info, coded, room);
         frame.next = at.index(usize::from(frame.total()) + 1) as u16;
-        let bytes = (frame.next..frame.total()).map(|index| u64::from(frame.length(index)) + 33);
+        let bytes = (frame.next..frame.total()).map(|index| frame.part(index).0 as u64 + 33);
         prop_assert_eq!(frame.left(33), (bytes.len(), bytes.sum::<u64>()));
+    }
+
+    #[test]
+    fn frames_are_found_by_name_whatever_order_they_are_sent_in(
+        names in Just((0..12u32).flat_map(|frame| [(frame, 0), (frame, 1)]).collect::<Vec<_>>()).prop_shuffle(),
+        forgotten in prop::collection::vec(any::<prop::sample::Index>(), 0..24),
+    ) {
+        let name = |&(frame, version): &(u32, u8)| FrameId { frame, version };
+        let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
+        for id in names.iter().map(name) {
+            outbox.push(FrameInfo { id, ..info(id.frame) }, &mut coded(id.frame, 900, vec![]), Time::ZERO, 1000);
+        }
+        let mut kept: Vec<FrameId> = names.iter().map(name).collect();
+        for at in forgotten {
+            let at = at.index(kept.len());
+            outbox.drop_at(at);
+            let gone = kept.remove(at);
+            prop_assert!(outbox.frame(gone).is_none());
+            prop_assert!(kept.iter().all(|&id| outbox.frame(id).is_some_and(|frame| frame.info.id == id)));
+        }
+        let again = FrameInfo { id: FrameId::first(99), ..info(99) };
+        outbox.push(again, &mut coded(99, 2_500, vec![]), Time::ZERO, 1000);
+        let frame = outbox.frame(again.id).unwrap();
+        prop_assert!(frame.packets.len() == 3 && frame.acked == 0 && frame.part(2).1.is_some());
     }
 
     #[test]
     fn waiting_counts_what_is_left(sends in 0usize..40, expire: bool, drop: bool) {
         let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
-        (0..4).for_each(|f| { outbox.push(info(f), coded(f, 5000, vec![]), Time::ZERO, 1000); });
+        (0..4).for_each(|f| { outbox.push(info(f), &mut coded(f, 5000, vec![]), Time::ZERO, 1000); });
         (0..sends).for_each(|_| { advance(&mut outbox, Time::ZERO); });
         if drop {
             let whole = (sends / 5).min(4) as u64;
@@ -95,7 +128,7 @@ proptest! {
 fn protected() -> Outbox {
     let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
     let info = FrameInfo { parity: 0.4, ..info(1) };
-    outbox.push(info, coded(1, 4_990, vec![]), Time::ZERO, 1_000);
+    outbox.push(info, &mut coded(1, 4_990, vec![]), Time::ZERO, 1_000);
     assert_eq!((outbox.waiting_packets(), outbox.current().unwrap().count), (7, 5));
     // Parity packets are as long as the longest packet and two bytes.
     assert_eq!(outbox.waiting_bytes(), 4_990 + 2 * 1_000 + 7 * Media::LEN as u64);
@@ -133,13 +166,13 @@ proptest! {
         let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
         for (frame, &size) in (0..).zip(&sizes) {
             let pieces = if sliced { vec![size.div_ceil(3), size.div_ceil(2), size] } else { Vec::new() };
-            outbox.push(info(frame), coded(frame, size, pieces), Time::ZERO, 1_400);
+            outbox.push(info(frame), &mut coded(frame, size, pieces), Time::ZERO, 1_400);
         }
         (0..sends).for_each(|_| { advance(&mut outbox, Time::ZERO); });
         let begun = |f: &OutFrame| f.next > 0;
         let too_long = |f: &OutFrame| (0..f.count).any(|index| f.part(index).0 > room as usize);
         let unsent = |f: &&OutFrame| begun(f) && f.next < f.count && too_long(f);
-        let unsent = outbox.frames.iter().filter(unsent).count() as u64;
+        let unsent = outbox.frames.iter().map(|f| &**f).filter(unsent).count() as u64;
         prop_assert_eq!(outbox.fit(room), unsent);
         prop_assert!(outbox.frames.iter().all(|f| !too_long(f)));
         for frame in outbox.frames.iter().filter(|f| !begun(f)) {
@@ -161,7 +194,7 @@ proptest! {
 fn a_frame_that_left_says_how_long_it_took() {
     let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
     (0..2).for_each(|f| {
-        outbox.push(info(f), coded(f, 2000, vec![]), Time::from_millis(10), 1000);
+        outbox.push(info(f), &mut coded(f, 2000, vec![]), Time::from_millis(10), 1000);
     });
     [12, 15, 20, 40].iter().for_each(|&ms| {
         advance(&mut outbox, Time::from_millis(ms));
@@ -175,7 +208,7 @@ fn a_frame_that_left_says_how_long_it_took() {
 fn what_may_be_missing_is_repeated_once_newest_frame_first() {
     let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
     (0..3).for_each(|f| {
-        outbox.push(info(f), coded(f, 2000, vec![]), Time::ZERO, 1000);
+        outbox.push(info(f), &mut coded(f, 2000, vec![]), Time::ZERO, 1000);
     });
     // Two packets a frame, one each 10 ms; the last frame is still on its way out.
     (0..5).for_each(|n| {
@@ -196,7 +229,7 @@ fn what_waits_is_dropped_in_time_behind_a_frame_that_may_be_repaired_for_a_minut
     let mut outbox = Outbox::new(Class::Deadline, LONGEST_WAIT, Media::LEN);
     (0..3).for_each(|f| {
         let info = FrameInfo { deadline: Time::from_secs(60), ..info(f) };
-        outbox.push(info, coded(f, 1000, vec![]), Time::ZERO, 1000);
+        outbox.push(info, &mut coded(f, 1000, vec![]), Time::ZERO, 1000);
     });
     advance(&mut outbox, Time::ZERO);
     assert_eq!(outbox.next_expiry(), Some(Time::ZERO + LONGEST_WAIT + Span::from_nanos(1)));
@@ -209,7 +242,7 @@ fn what_waits_is_dropped_in_time_behind_a_frame_that_may_be_repaired_for_a_minut
 #[test]
 fn pieces_that_stay_apart_stand_alone() {
     let coded = Coded { apart: true, ..coded(1, 900, vec![400, 500, 900]) };
-    let frame = OutFrame::new(info(1), coded, 0, Time::ZERO, 1000, Vec::new());
+    let frame = frame(info(1), coded, 1000);
     assert_eq!(frame.count, 3);
     assert!((0..3).all(|index| frame.is_alone(index) && u16::from(frame.piece(index)) == index));
 }

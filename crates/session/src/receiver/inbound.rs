@@ -25,11 +25,11 @@ impl Receiver {
     /// Anything but a packet of padding that is handed over.
     // Apart, so that both ends of a backlog take little.
     #[inline(never)]
-    pub(super) fn receive_other(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
+    pub(super) fn receive_other(&mut self, now: Time, datagram: &[u8], meta: &mut RxMeta) {
         self.reports_only.set(false);
         match self.dialect.frame(datagram) {
             Some((media, head)) if likely(self.is_ours(media.session)) => {
-                self.on_media(now, &media, &datagram[head..], &mut meta);
+                self.on_media(now, &media, &datagram[head..], meta);
             }
             _ => self.receive_encoded(now, datagram, meta),
         }
@@ -37,11 +37,11 @@ impl Receiver {
 
     // Apart from what is read at a glance, so that a header of that need not lie in memory.
     #[inline(never)]
-    fn receive_encoded(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
+    fn receive_encoded(&mut self, now: Time, datagram: &[u8], meta: &mut RxMeta) {
         let mut media = Media::blank();
         match self.read_any(now, datagram, &mut media) {
             Ok(Some(head)) => {
-                self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), &mut meta);
+                self.on_media(now, &media, datagram.get(head..).unwrap_or_default(), meta);
             }
             Ok(None) => {}
             Err(_) => self.refuse(now, Dropped::Malformed),

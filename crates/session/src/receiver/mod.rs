@@ -478,12 +478,12 @@ fn half(
 }
 
 impl Endpoint for Receiver {
-    fn receive(&mut self, now: Time, datagram: &[u8], meta: RxMeta) {
+    fn receive(&mut self, now: Time, datagram: &[u8], mut meta: RxMeta) {
         match self.dialect.padding(datagram) {
             Some(Media { session, packet, sent, feedback_seen, .. }) if likely(self.is_ours(session)) => {
                 self.receive_padding(now, packet, sent, feedback_seen, &meta);
             }
-            _ => self.receive_other(now, datagram, meta),
+            _ => self.receive_other(now, datagram, &mut meta),
         }
     }
 

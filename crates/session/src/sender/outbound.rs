@@ -230,9 +230,11 @@ impl Sender {
         };
         let head = self.dialect.write_media(media, out);
         let (id, packets, count) = (frame.info.id, frame.count, frame.total());
-        let done = !retransmission && outbox.advance(now, bytes as u32);
+        let done = !retransmission && frame.leave(now);
         if retransmission {
             outbox.resent(now, id, index);
+        } else {
+            outbox.advance(now, bytes as u32, done);
         }
         let FrameId { frame, version } = id;
         let tag = FrameTag { stream, frame, version, index, count, retransmission };

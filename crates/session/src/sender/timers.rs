@@ -113,11 +113,12 @@ impl Sender {
         self.tap.record(now, Event::FrameCaptured { stream: capture, frame });
         self.policies.strategy.hear(now, &News::Captured { capture, frame });
         self.look_ahead(now);
-        let orders = self.orders(now, index, frame, plan);
+        let mut orders = [Order::whole(&plan); TRACKS];
+        self.order(now, index, frame, plan, &mut orders);
         if let Some(at) = self.mode {
             self.modes[at].frames += 1;
         }
-        for (track, order) in tracks.clone().zip(orders) {
+        for (track, &order) in tracks.clone().zip(&orders) {
             // A frame that is left out may be coded after all in the capture's first track.
             let keep = if track == tracks.start { plan.keep } else { Span::ZERO };
             let (bitrate, encode, largest_key) = (order.rate, order.encode, order.largest_key);
@@ -145,7 +146,9 @@ impl Sender {
         for (position, track) in self.captures[index].tracks.clone().enumerate() {
             let Some(frame) = self.with_track(now, track, Track::resumable) else { continue };
             let plan = self.plan(now, index, frame);
-            let order = self.orders(now, index, frame, plan)[position];
+            let mut orders = [Order::whole(&plan); TRACKS];
+            self.order(now, index, frame, plan, &mut orders);
+            let order = orders[position];
             let (bitrate, encode, largest_key) = (order.rate, order.encode, order.largest_key);
             let plan = Plan { bitrate, encode, largest_key, ..plan };
             self.with_track(now, track, |track, context| {
@@ -155,10 +158,10 @@ impl Sender {
         }
     }
 
-    /// Asks the strategy what each track of capture number `index` makes of a frame.
-    fn orders(&mut self, now: Time, index: usize, frame: u32, plan: Plan) -> [Order; TRACKS] {
+    /// Asks the strategy what each track of capture number `index` makes of a frame: `orders`, which are as
+    /// planned.
+    fn order(&mut self, now: Time, index: usize, frame: u32, plan: Plan, orders: &mut [Order; TRACKS]) {
         let tracks = self.captures[index].tracks.clone();
-        let mut orders = [Order::whole(&plan); TRACKS];
         self.views.clear();
         self.views.extend(self.tracks[tracks.clone()].iter().map(|track| TrackView {
             stream: track.stream,
@@ -182,7 +185,6 @@ impl Sender {
         };
         self.policies.strategy.order(&view, &mut orders[..tracks.len()]);
         self.note_mode(now);
-        orders
     }
 
     /// Notes what the strategy is at, and records it where that is another than it was.
@@ -336,13 +338,13 @@ impl Sender {
     }
 
     /// Looks up what is wanted, and notes whether that holds until something happens but that packets leave.
+    // Gives nothing back: what was returned in memory, and copied from there, a processor would wait for.
     #[inline(never)]
-    fn look_up_wants(&self) -> Wants {
+    fn look_up_wants(&self) {
         let wants = self.wants();
         self.wanted.set(wants);
         // An encoder that is at work, on a thread of its own, may be done whenever it is asked.
         self.undisturbed.set(wants.quiet);
-        wants
     }
 
     /// When something is to be done next, whoever wants it. Notes until when there is nothing to look after
@@ -350,7 +352,10 @@ impl Sender {
     // Apart, so that a backlog takes little.
     #[inline(never)]
     pub(super) fn wake_of_frames(&self) -> Option<Time> {
-        let wants = if self.undisturbed.get() { self.wanted.get() } else { self.look_up_wants() };
+        if !self.undisturbed.get() {
+            self.look_up_wants();
+        }
+        let wants = self.wanted.get();
         debug_assert_eq!(wants, self.wants(), "a packet that left changed what captures and tracks want");
         let mut first = wants.at.min(self.core.next_wake().unwrap_or(Time::MAX));
         let quiet_until = if wants.quiet {

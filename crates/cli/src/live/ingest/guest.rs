@@ -52,7 +52,7 @@ impl Pictures {
         let Some(picture) = shown.picture.clone() else { return };
         let again = capture_of(shown.stream) == upload::AGAIN;
         if let Ok(stream) = self.stream() {
-            let (picture, rating) = (Arc::new(picture), self.rated.arrived(shown));
+            let (picture, rating) = (Arc::from(picture), self.rated.arrived(shown));
             stream.take(Arrival { captured: shown.captured, again, at: now, picture, rating });
         }
     }
