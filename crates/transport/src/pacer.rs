@@ -51,14 +51,12 @@ impl Pacer {
         // Told after each report: of a rate that is made of a window mostly a new one.
         if (rate, burst, tick) != (self.rate(), self.burst, self.tick) {
             (self.burst, self.tick) = (burst, tick);
-            self.ahead = match rate {
-                // Most rates have no burst, and a division takes long.
-                Some(rate) if unlikely(burst > Bytes::ZERO || rate == Rate::ZERO) => rate.time_to_send(burst),
-                _ => Span::ZERO,
-            };
             // Packets like the last one will follow: what they take is worked out beside what a burst does.
             let size = self.pace.map_or(Bytes::ZERO, |pace| pace.size());
-            self.pace = rate.map(|rate| Serialisation::of(rate, size));
+            (self.pace, self.ahead) = match rate.map(|rate| pace(rate, size, burst)) {
+                Some((pace, ahead)) => (Some(pace), ahead),
+                None => (None, Span::ZERO),
+            };
             self.work_out_due();
         }
     }
@@ -169,6 +167,17 @@ impl Pacer {
     pub fn rate(&self) -> Option<Rate> {
         self.pace.map(|pace| pace.rate())
     }
+}
+
+/// What packets of `size` take at `rate`, and a burst. A division takes long: most bursts are two packets, or
+/// nothing.
+#[inline(always)]
+fn pace(rate: Rate, size: Bytes, burst: Bytes) -> (Serialisation, Span) {
+    if burst == size + size {
+        return Serialisation::of_one_and_two(rate, size);
+    }
+    let none = burst == Bytes::ZERO && rate > Rate::ZERO;
+    (Serialisation::of(rate, size), if none { Span::ZERO } else { rate.time_to_send(burst) })
 }
 
 #[cfg(test)]

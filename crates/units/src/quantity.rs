@@ -60,7 +60,22 @@ const fn float(n: u64) -> f64 {
 /// A float that is not negative, rounded down. By a single instruction too, where it is below 2^63.
 #[inline]
 fn whole(x: f64) -> u64 {
-    if likely(x < TOO_LARGE) { x as i64 as u64 } else { (x - TOO_LARGE) as i64 as u64 | 1 << 63 }
+    if likely(x < TOO_LARGE) { truncated(x) as u64 } else { (x - TOO_LARGE) as i64 as u64 | 1 << 63 }
+}
+
+/// A float below 2^63, not negative, without its fraction. `as` would look twice for what is too large.
+#[inline(always)]
+fn truncated(x: f64) -> i64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_cvttsd_si64, _mm_set_sd};
+        // SAFETY: each of these processors has SSE2.
+        unsafe { _mm_cvttsd_si64(_mm_set_sd(x)) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        x as i64
+    }
 }
 
 /// 2^63: the first float that is no signed number of 64 bits.

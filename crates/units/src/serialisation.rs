@@ -19,6 +19,10 @@ pub struct Serialisation {
     time: Span,
 }
 
+/// The largest rate in bit/s, and the largest packet in bytes, of which sums and products stay in 64 bits.
+const LARGEST: u64 = u64::MAX / 4;
+const LARGEST_SIZE: u64 = 1 << 28;
+
 impl Serialisation {
     /// Transmission at `rate`.
     pub fn new(rate: Rate) -> Serialisation {
@@ -31,6 +35,23 @@ impl Serialisation {
     #[inline]
     pub fn of(rate: Rate, size: Bytes) -> Serialisation {
         Serialisation { rate, size, time: rate.time_to_send(size) }
+    }
+
+    /// The same, and what two such packets take together: one division for both.
+    #[inline]
+    pub fn of_one_and_two(rate: Rate, size: Bytes) -> (Serialisation, Span) {
+        let (bps, both) = (rate.as_bps(), Bytes::new(size.get().saturating_mul(2)));
+        if unlikely(bps == 0 || bps > LARGEST || size.get() > LARGEST_SIZE) {
+            return (Serialisation::of(rate, size), rate.time_to_send(both));
+        }
+        // Both are rounded to the nearest nanosecond: of two packets that is one more or less than twice what
+        // one takes, where what was left over says so.
+        let (half, bit_ns) = (bps / 2, size.get() * 8_000_000_000);
+        let one = (bit_ns + half) / bps;
+        let left = 2 * (bit_ns + half - one * bps);
+        let two = 2 * one + u64::from(left >= bps + half) - u64::from(left < half);
+        let time = Span::from_nanos(one as i64);
+        (Serialisation { rate, size, time }, Span::from_nanos(two as i64))
     }
 
     /// The size that was asked for last.
@@ -62,6 +83,17 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn two_take_what_is_asked_for_together(
+            bps in prop_oneof![0u64..40, 0u64..20_000_000_000, any::<u64>()],
+            size in prop_oneof![0u64..4, 0u64..70_000, any::<u64>()],
+        ) {
+            let (rate, size) = (Rate::from_bps(bps), Bytes::new(size));
+            let (mut one, two) = Serialisation::of_one_and_two(rate, size);
+            prop_assert_eq!(one.time(size), rate.time_to_send(size));
+            prop_assert_eq!(two, rate.time_to_send(Bytes::new(size.get().saturating_mul(2))));
+        }
+
         #[test]
         fn it_is_the_time_to_send_whatever_was_asked_before(bps in 0u64..1_000, sizes in prop::collection::vec(0u64..4, 1..20)) {
             let rate = Rate::from_bps(bps);
