@@ -443,7 +443,7 @@ mod tests {
             late: false,
             arrival: session::playout::Arrival::default(),
             concealed: false,
-            picture: Some(stand_in(id + 7_000_000)),
+            picture: Some(Box::new(stand_in(id + 7_000_000))),
         };
         (0..DUE as u32 + 1).for_each(|id| screen.show(Time::ZERO, &shown(id)));
         screen.discard(Time::ZERO, &shown(500));

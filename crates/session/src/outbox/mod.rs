@@ -18,7 +18,7 @@ const FRAMES: usize = 7200;
 /// Payload bytes that a reliable stream may have on its way; while it has more, no further frame is coded:
 /// ten seconds at 50 Mbit/s, as much as its receiver keeps of frames in the making.
 const MAX_HELD: u64 = 64 << 20;
-/// Frames that are forgotten, kept for their buffers at most.
+/// Forgotten frames that are kept for their buffers, at most.
 const SPARE: usize = 8;
 
 /// One stream's frames.
@@ -80,8 +80,9 @@ impl Outbox {
         self.header = header as u64;
     }
 
-    /// Takes a coded frame, with its bytes and pieces; `room` is the payload a packet carries. True if one had
-    /// to go for it that had not been sent whole: what is reliable never goes ([`is_full`](Outbox::is_full)).
+    /// Takes a frame, and the bytes and pieces out of what was coded; `room` is the payload a packet carries.
+    /// True if one had to go for it that had not been sent whole: what is reliable never goes
+    /// ([`is_full`](Outbox::is_full)).
     ///
     /// # Panics
     /// If the frame is in it already.
@@ -90,7 +91,9 @@ impl Outbox {
         let dropped = crowded && self.drop_at(0);
         let mut frame = self.spare.pop_back().unwrap_or_default();
         frame.renew(info, coded, self.next_place, now, room);
-        let at = self.place(info.id).expect_err("a frame that is in the outbox already");
+        let place = self.place(info.id);
+        assert!(place.is_err(), "{:?} is in the outbox already", info.id);
+        let (Ok(at) | Err(at)) = place;
         self.places.insert(at, (info.id, self.next_place));
         self.next_place += 1;
         let (packets, bytes) = frame.left(self.header);
