@@ -169,8 +169,8 @@ impl Pacer {
     }
 }
 
-/// What packets of `size` take at `rate`, and a burst. A division takes long: most bursts are two packets, or
-/// nothing.
+/// What packets of `size` bytes take at `rate`, and what a burst takes. A division takes long, and
+/// most bursts are two packets or none.
 #[inline(always)]
 fn pace(rate: Rate, size: Bytes, burst: Bytes) -> (Serialisation, Span) {
     if burst == size + size {

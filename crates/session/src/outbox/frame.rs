@@ -77,8 +77,8 @@ pub(super) struct OutPacket {
 }
 
 impl OutFrame {
-    /// Becomes another frame, which takes the bytes and pieces of what was coded and keeps this one's
-    /// buffers.
+    /// Becomes another frame: it takes the bytes and pieces out of what was coded, and the buffers of
+    /// this frame, whatever they hold.
     pub(super) fn renew(
         &mut self,
         info: FrameInfo,

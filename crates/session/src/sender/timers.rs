@@ -158,8 +158,8 @@ impl Sender {
         }
     }
 
-    /// Asks the strategy what each track of capture number `index` makes of a frame: `orders`, which are as
-    /// planned.
+    /// Asks the strategy what each track of capture number `index` makes of a frame. `orders` says that
+    /// each codes it as planned, and is changed where a track does not.
     fn order(&mut self, now: Time, index: usize, frame: u32, plan: Plan, orders: &mut [Order; TRACKS]) {
         let tracks = self.captures[index].tracks.clone();
         self.views.clear();
